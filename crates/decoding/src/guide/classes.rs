@@ -1,4 +1,4 @@
-//! Language models of classes as a scorer: what they find probable tells the class of a text.
+//! Language models of classes as a scorer: the probabilities that they assign to a text indicate its class.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,38 +8,38 @@ use verdigris_models::{Batch, BatchItem, LanguageModel, ModelError, Rows, Sequen
 use super::readings::{ReadText, Reading, Readings};
 use super::scorer::Scorer;
 
-/// How many tokens of a text are read in one call: so many rows are held at a time.
+/// The number of tokens of a text read in one call, which bounds the rows held at a time.
 const AT_A_TIME: usize = 64;
 
-/// A class of texts: a language model of them, and what it reads before each text. Either may be what tells classes
-/// apart: models that were tuned on texts of each, or one model after the names of the classes (control codes).
+/// A class of texts: a language model, and the prompt that it reads before each text. Either may distinguish classes:
+/// models tuned on texts of each class, or one model after the names of the classes (control codes).
 #[derive(Clone)]
 pub struct TextClass {
     /// The language model.
     pub model: Arc<dyn LanguageModel>,
-    /// What it reads first: at least one token, such as the one that begins texts.
+    /// The prompt: at least one token, such as the one that begins texts.
     pub prompt: Vec<TokenId>,
 }
 
 /// Bayes' rule over language models of classes: GeDi (Krause et al., *GeDi: Generative Discriminator Guided Sequence
-/// Generation*, arXiv:2009.06367, section 3). With `S(c)` the log-probability of a text of `t` tokens by the model of
-/// class `c`, and classes that are as probable as each other before anything is read,
+/// Generation*, arXiv:2009.06367, section 3). With `S(c)` the log-probability of a text of `t` tokens under the model
+/// of class `c`, and a uniform prior over classes,
 ///
 /// ```text
 /// p(c | text) = exp(S(c) / t) / sum over all classes of exp(S / t).
 /// ```
 ///
-/// The score is the logarithm of that for the first class. The mean `S / t` in the place of the sum is the authors':
-/// the sum would be certain of the class after a few words, and then have nothing to say. One row of each model tells
-/// about all tokens that may come, so trying many costs no more than trying few.
+/// The score is its logarithm for the first class. Using the mean `S / t` instead of the sum follows the authors: with
+/// the sum the class would be certain after a few words, and later tokens would have no effect. One row of each model
+/// covers all possible next tokens, so trying many costs no more than trying few.
 ///
-/// The prompt of a text counts as the text does. A token that one of the models cannot read, for its rows are shorter,
+/// The prompt of a text is part of the text. A token that one of the models cannot read, because its rows are shorter,
 /// is forbidden.
 #[doc(alias = "gedi")]
 pub struct ClassScorer {
-    /// The first is the one that is wanted.
+    /// The first is the desired class.
     classes: Vec<TextClass>,
-    /// A token that begins every prompt of a class, and is skipped where it begins a text too.
+    /// A token that begins the prompt of every class, and is skipped if it begins a text too.
     begin: Option<TokenId>,
     capacity: usize,
     memory: Mutex<Memory>,
@@ -52,14 +52,14 @@ struct Memory {
     evidence: Vec<f64>,
 }
 
-/// A text as one class reads it.
+/// A text as read by one class.
 struct ClassReading {
     sequence: Box<dyn Sequence>,
-    /// How many tokens stand before the text.
+    /// The number of tokens before the text.
     prompt: usize,
     /// The log-probability of the text up to each of its tokens.
     ln_p: Vec<f64>,
-    /// The last of them is the law of the token that follows, but for a text that was cut back.
+    /// The last one is the distribution of the next token, unless the text was truncated.
     rows: Rows,
     is_cut: bool,
 }
@@ -89,11 +89,11 @@ impl Reading for Vec<ClassReading> {
 }
 
 impl ClassScorer {
-    /// The first class is the one that texts shall be of. Texts have up to `capacity` tokens, prompt included. `begin`
-    /// is the token that begins a prompt, where there is one: behind the prompt of a class it is not read again.
+    /// A scorer for texts of up to `capacity` tokens, prompt included; the first class is the desired one. `begin` is
+    /// the token that begins prompts, if there is one: it is not read again after the prompt of a class.
     ///
     /// # Panics
-    /// If there are less than two classes, or the prompt of one is empty.
+    /// If there are fewer than two classes, or if one has an empty prompt.
     pub fn new(classes: Vec<TextClass>, begin: Option<TokenId>, capacity: usize) -> Self {
         assert!(classes.len() > 1, "a text is told to be of one class and not of another");
         assert!(classes.iter().all(|class| !class.prompt.is_empty()), "the first token of a text has a law");
@@ -101,7 +101,7 @@ impl ClassScorer {
         Self { classes, begin, capacity, memory: Mutex::default() }
     }
 
-    /// Remembers so many texts, and 64 at least: those beyond are read anew for each token.
+    /// Sets the number of cached texts, at least 64. Further texts are read again for each token.
     #[must_use]
     pub fn remembering(mut self, texts: usize) -> Self {
         self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).texts.remembering(texts);
@@ -118,7 +118,7 @@ impl ClassScorer {
         self.classes.iter().map(begin).collect()
     }
 
-    /// Goes on with a text in all classes: in one call where they have one model.
+    /// Appends to a text in all classes, in one call if they share a model.
     fn forward(&self, classes: &mut [ClassReading], batch: Batch<'_>) -> Result<(), ModelError> {
         let mut items: Vec<BatchItem<'_>> = Vec::with_capacity(classes.len());
         for ClassReading { sequence, rows, .. } in classes {
@@ -131,7 +131,7 @@ impl ClassScorer {
         }
     }
 
-    /// Reads what follows, and counts what it says of the classes.
+    /// Reads further tokens, and adds up their log-probabilities under each class.
     fn read(&self, classes: &mut [ClassReading], tokens: &[TokenId], row: &mut Row) -> Result<(), ModelError> {
         let mut count = |class: &mut ClassReading, i: usize, token: TokenId| {
             let own = ln_p(class.rows.row(i), token, row);
@@ -149,7 +149,7 @@ impl ClassScorer {
     }
 }
 
-/// The log-probability of a token in a row; `-inf` past its end.
+/// The log-probability of a token in a row, or `-inf` past its end.
 fn ln_p(logits: &[f32], token: TokenId, row: &mut Row) -> f64 {
     row.load(logits);
     let Some(&logit) = logits.get(token as usize) else { return f64::NEG_INFINITY };
@@ -165,7 +165,7 @@ impl Scorer for ClassScorer {
         let Memory { texts, row, evidence } = &mut *self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let ReadText { tokens: mut held, reading: mut classes } = texts.recall(text, || self.begin())?;
         if classes.iter().any(|class| class.is_cut) {
-            // What follows its last token is not known any more.
+            // The distribution after its last token is no longer known.
             let (last, before) = held.split_last().expect("what is remembered has a token");
             classes.iter_mut().for_each(|class| class.sequence.truncate(class.prompt + before.len()));
             self.forward(&mut classes, Batch::chain(&[*last], Wanted::Last))?;
@@ -196,7 +196,7 @@ impl Scorer for ClassScorer {
     }
 }
 
-/// The logarithm of the share that the first has of all, of logarithms. `-inf` where all are nothing.
+/// Given logarithms, the logarithm of the share of the first in the total, or `-inf` if the total is 0.
 fn ln_share(mut logs: impl Iterator<Item = f64> + Clone) -> f64 {
     let top = logs.clone().fold(f64::NEG_INFINITY, f64::max);
     if top == f64::NEG_INFINITY {

@@ -1,25 +1,25 @@
-//! Guided decoding: a judge has its say about every token.
+//! Guided decoding: a scorer judges every token.
 //!
-//! The likeliest tokens are tried, each as the end of the text so far, and what a [`Scorer`] thinks of that is added to
-//! their logits; all others are left out:
+//! The likeliest tokens are tried, each as the end of the text so far, and the [`Scorer`]'s score of the result is
+//! added to their logits; all others are excluded:
 //!
 //! ```text
 //! z[t] += weight * score(text + t)    for the k tokens with the largest z
 //! z[t]  = -inf                        for all others
 //! ```
 //!
-//! So with a score that is `ln p(attribute | text + t)` the law is `base * p(attribute | text + t)^weight` over those
-//! tokens, divided by its sum:
+//! So if the score is `ln p(attribute | text + t)`, the distribution is `base * p(attribute | text + t)^weight` over
+//! those tokens, normalised:
 //!
 //! | method | the score | module |
 //! |---|---|---|
 //! | FUDGE (Yang and Klein, *FUDGE: Controlled Text Generation With Future Discriminators*, NAACL 2021, section 3) | a classifier's log-probability; the authors take k = 200 and weight 1 | `reward` |
 //! | GeDi (Krause et al., arXiv:2009.06367) | the posterior of a class under language models of classes; the authors take weight 30 | `classes` |
 //! | ARGS (Khanov et al., *ARGS: Alignment as Reward-Guided Search*, arXiv:2402.01694, equation 1) | a reward | `reward` |
-//! | one's own | any function of the text and the token | `scorer` |
+//! | custom | any function of the text and the token | `scorer` |
 //!
-//! `readings` has what a judge remembers of texts. Of GeDi's filter of the vocabulary the k likeliest tokens take the
-//! place.
+//! `readings` holds the texts that a scorer has read. The restriction to the k likeliest tokens replaces GeDi's filter
+//! of the vocabulary.
 
 mod classes;
 mod readings;
@@ -37,7 +37,7 @@ pub use classes::{ClassScorer, TextClass};
 pub use reward::{RewardScorer, ScoreKind};
 pub use scorer::Scorer;
 
-/// A judge as a step of the law. It asks at every token, and allocates.
+/// A scorer as a transform. It calls the scorer for every token, and allocates.
 #[doc(alias = "classifier_guidance")]
 #[doc(alias = "args")]
 #[doc(alias = "fudge")]
@@ -49,23 +49,23 @@ pub struct Guide {
 }
 
 impl Guide {
-    /// A guide that tries so many tokens.
+    /// A guide that tries the `top_k` likeliest tokens.
     ///
     /// # Panics
-    /// If the weight is no finite number, or no token is to be tried.
+    /// If the weight is not finite, or `top_k` is 0.
     pub fn new(scorer: Arc<dyn Scorer>, weight: f32, top_k: usize) -> Self {
         assert!(weight.is_finite() && top_k > 0, "{weight} for {top_k} tokens");
         Self { scorer, weight, top_k, fault: Mutex::default() }
     }
 
-    /// What went wrong in it, where a text has ended with an error: a step of the law cannot say so itself.
+    /// Takes the error of the scorer, after a text has ended with one: a transform cannot return it.
     pub fn fault(&self) -> Option<ModelError> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// What is added to the logit of a token of some score.
+    /// The change of the logit of a token with this score.
     fn shift(&self, score: f32) -> f32 {
-        // Whatever the weight, that is no preference.
+        // A forbidden token stays forbidden, whatever the weight.
         if score == f32::NEG_INFINITY { score } else { self.weight * score }
     }
 }
@@ -79,7 +79,7 @@ impl Transform for Guide {
     }
 
     fn apply(&self, state: &Vec<TokenId>, row: &mut Row) {
-        // Without the logits nobody knows whom to ask about.
+        // Without logits the likeliest tokens are unknown.
         if !row.has_logits() {
             return;
         }
@@ -92,7 +92,7 @@ impl Transform for Guide {
         let scored = self.scorer.score(state, &best, &mut scores);
         let logits = row.logits_mut();
         if let Err(fault) = scored {
-            // A row that is no law ends the text.
+            // A row that is not a distribution ends the text.
             *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
             logits.fill(f32::NAN);
             return;

@@ -1,17 +1,17 @@
-//! Texts as a judge has read them, so that each goes on where it was left.
+//! A cache of the texts that a scorer has read, so that reading can continue.
 
 use verdigris_logits::TokenId;
 use verdigris_models::{ModelError, Sequence};
 
-/// How many texts are remembered at least, so that those that are written side by side are not read anew.
+/// The minimum number of cached texts, so that texts written at the same time are not read again.
 const TEXTS: usize = 64;
 
-/// What a judge keeps of one text.
+/// The state that a scorer keeps for one text.
 pub(super) trait Reading: Sized {
-    /// A second one of the same text.
+    /// Returns a copy with the same text.
     fn fork(&self) -> Result<Self, ModelError>;
 
-    /// Forgets the text past so many tokens.
+    /// Removes the text past the first `tokens` tokens.
     fn truncate(&mut self, tokens: usize);
 }
 
@@ -25,7 +25,7 @@ impl Reading for Box<dyn Sequence> {
     }
 }
 
-/// A text and what is kept of it.
+/// A text and the state kept for it.
 pub(super) struct ReadText<R> {
     pub(super) tokens: Vec<TokenId>,
     pub(super) reading: R,
@@ -33,7 +33,7 @@ pub(super) struct ReadText<R> {
 
 /// The texts that were read last.
 pub(super) struct Readings<R> {
-    /// The last one comes last.
+    /// The most recent one is last.
     texts: Vec<ReadText<R>>,
     most: usize,
 }
@@ -45,8 +45,8 @@ impl<R> Default for Readings<R> {
 }
 
 impl<R: Reading> Readings<R> {
-    /// The remembered text that begins most like this one, cut back to where they part; one without tokens where none
-    /// does.
+    /// Returns the cached text with the longest common prefix, truncated to it, or a new empty one if none has a common
+    /// prefix.
     pub(super) fn recall(
         &mut self,
         text: &[TokenId],
@@ -62,13 +62,13 @@ impl<R: Reading> Readings<R> {
         if common == texts[best].tokens.len() {
             return Ok(texts.remove(best));
         }
-        // Another text goes on where that one parts from it.
+        // The cached text continues differently, so it is forked.
         let mut reading = texts[best].reading.fork()?;
         reading.truncate(common);
         Ok(ReadText { tokens: text[..common].to_vec(), reading })
     }
 
-    /// Keeps a text, if it has tokens: without, it is begun as fast.
+    /// Caches a text. An empty one is not worth caching.
     pub(super) fn remember(&mut self, read: ReadText<R>) {
         if read.tokens.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl<R: Reading> Readings<R> {
         self.texts.push(read);
     }
 
-    /// Remembers so many texts, and 64 at least.
+    /// Sets the number of cached texts, at least 64.
     pub(super) fn remembering(&mut self, texts: usize) {
         self.most = texts.max(TEXTS);
     }
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// As many texts go on where they were left as are said to be written; of more, those that were read last.
+    /// The cache holds the requested number of texts, at least 64, and drops the oldest beyond that.
     #[test]
     fn as_many_texts_are_remembered_as_are_written() {
         for (told, most) in [(None, 64), (Some(3), 64), (Some(100), 100)] {

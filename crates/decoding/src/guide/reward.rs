@@ -8,15 +8,16 @@ use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence, Wanted}
 use super::readings::Readings;
 use super::scorer::Scorer;
 
-/// No more tokens are tried in one call: each is compared with all others there, which it does not see.
+/// The maximum number of tokens tried in one call: each is compared with all others there, although it does not see
+/// them.
 const BESIDE: usize = 64;
 
-/// What the number means that a model gives a text.
+/// The meaning of the number that a model gives a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoreKind {
-    /// A reward: it counts as it is (ARGS).
+    /// A reward, which is used unchanged (ARGS).
     Reward,
-    /// The logit of an attribute, as classifiers of two classes are trained to give it: its log-probability counts,
+    /// The logit of an attribute, as binary classifiers are trained to produce. It is converted to a log-probability,
     /// `ln(1 / (1 + exp(-logit)))` (FUDGE).
     Logit,
 }
@@ -25,17 +26,17 @@ impl ScoreKind {
     fn of(self, number: f32) -> f32 {
         match self {
             Self::Reward => number,
-            // Of the two forms of the same the one that does not overflow.
+            // Of two equivalent formulas, the one that does not overflow.
             Self::Logit if number < 0.0 => number - number.exp().ln_1p(),
             Self::Logit => -(-number).exp().ln_1p(),
         }
     }
 }
 
-/// A model that gives each text a number: the first of its rows.
+/// A model that gives each text a number: the first of its row.
 ///
-/// It computes one call for up to 64 tokens that are tried, each beside the others as a branch of the text, and what it
-/// remembers of texts changes nothing but the time that takes.
+/// Up to 64 tokens are tried in one call, each as a branch of the text. Cached texts change nothing but the time of a
+/// call.
 pub struct RewardScorer {
     model: Arc<dyn LanguageModel>,
     kind: ScoreKind,
@@ -50,15 +51,15 @@ struct Memory {
 }
 
 impl RewardScorer {
-    /// One whose rows begin with the score of the text up to their token
-    /// ([`RewardModel::scorer`](verdigris_models::RewardModel::scorer)), for texts of up to `capacity` tokens, prompt
-    /// and the tokens that are tried included.
+    /// A scorer for a model whose rows begin with the score of the text up to their token
+    /// ([`RewardModel::scorer`](verdigris_models::RewardModel::scorer)), for texts of up to `capacity` tokens,
+    /// including the prompt and the tokens that are tried.
     pub fn new(model: Arc<dyn LanguageModel>, kind: ScoreKind, capacity: usize) -> Self {
         let capacity = capacity.min(model.context_length());
         Self { model, kind, capacity, memory: Mutex::default() }
     }
 
-    /// Remembers so many texts, and 64 at least: those beyond are read anew for each token.
+    /// Sets the number of cached texts, at least 64. Further texts are read again for each token.
     #[must_use]
     pub fn remembering(mut self, texts: usize) -> Self {
         self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).texts.remembering(texts);
@@ -71,12 +72,12 @@ impl Scorer for RewardScorer {
         let Memory { texts, rows } = &mut *self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let mut read = texts.recall(text, || self.model.clone().begin(self.capacity))?;
         let from = read.tokens.len();
-        // All but the last: only those that are tried have rows that are of use.
+        // The rows of the text are not used, only those of the tokens that are tried.
         if from < text.len() {
             read.reading.forward(&Batch::chain(&text[from..], Wanted::Last), rows)?;
             read.tokens.extend(&text[from..]);
         }
-        // Near the end of the model's context there is not room for all beside each other.
+        // Near the end of the model's context there is no room for all of them at once.
         let room = (self.capacity - text.len().min(self.capacity)).clamp(1, BESIDE);
         for (tokens, scores) in tokens.chunks(room).zip(scores.chunks_mut(room)) {
             read.reading.forward(&Batch::tree(tokens, &vec![None; tokens.len()]), rows)?;

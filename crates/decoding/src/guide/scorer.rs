@@ -1,19 +1,18 @@
-//! Who is asked about the tokens that may come.
+//! The interface of scorers.
 
 use verdigris_logits::TokenId;
 use verdigris_models::ModelError;
 
-/// Says of a text how probable it is that it has an attribute, or how good it is: the classifier of classifier
-/// guidance.
+/// Scores how probable it is that a text has an attribute, or how good it is: the classifier of classifier guidance.
 ///
 /// # Contract
-/// - A score is `ln p(attribute | text + token)`, or any other number of which more is better. `-inf` forbids the
-///   token. NaN and `+inf` are no scores: the text ends with an error.
-/// - It depends on the text and the token alone, bit for bit, and not on what was asked before or with which other
-///   tokens. So texts may fork, and those that are written side by side, or ahead as drafts, may be asked about in any
-///   order. Who reads texts bit by bit may remember them, as those of this module do.
+/// - A score is `ln p(attribute | text + token)`, or any other number for which more is better. `-inf` forbids the
+///   token. NaN and `+inf` are invalid: the text ends with an error.
+/// - It depends on the text and the token alone, bit for bit, and not on earlier calls or on the other tokens. So texts
+///   may fork, and texts that are written at the same time, or ahead as drafts, may be scored in any order. Scorers
+///   that read texts incrementally may cache them, as those of this module do.
 ///
-/// A closure over the text and one token is one:
+/// A closure over the text and one token is a scorer:
 ///
 /// ```
 /// use verdigris_decoding::Scorer;
@@ -26,11 +25,11 @@ use verdigris_models::ModelError;
 /// # Ok::<(), verdigris_models::ModelError>(())
 /// ```
 pub trait Scorer: Send + Sync {
-    /// Writes the score of `text` followed by each of `tokens` into `scores`, which is as long as `tokens`. The text is
-    /// the prompt and what is written, and never empty.
+    /// Writes the score of `text` followed by each of `tokens` into `scores`, which is as long as `tokens`. The text
+    /// consists of the prompt and the tokens written so far, and is never empty.
     ///
     /// # Errors
-    /// What ends the text; [`ModelError::Compute`] takes any error.
+    /// Any error, which ends the text; [`ModelError::Compute`] wraps errors of other kinds.
     fn score(&self, text: &[TokenId], tokens: &[TokenId], scores: &mut [f32]) -> Result<(), ModelError>;
 }
 

@@ -1,4 +1,4 @@
-//! What guided texts are, by the definitions.
+//! Guided texts compared with the definitions.
 
 use super::*;
 use crate::draft_length::DraftLength;
@@ -16,7 +16,7 @@ use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
 const WEIGHT: f32 = 0.7;
 const PROMPT: [TokenId; 2] = [4, 1];
 
-/// The rows of a text, read whole and by itself.
+/// The rows of a text, read as a whole and separately.
 fn rows(table: &Arc<Table>, text: &[TokenId]) -> Vec<Vec<f64>> {
     let mut rows = Rows::default();
     table.clone().begin(text.len()).unwrap().forward(&Batch::chain(text, Wanted::All), &mut rows).unwrap();
@@ -33,7 +33,7 @@ fn reward(scorer: &Arc<Table>, text: &[TokenId]) -> f64 {
     rows(scorer, text).pop().unwrap()[0]
 }
 
-/// `ln p(c | text)` of the first class, in the formula of the paper.
+/// `ln p(c | text)` of the first class, by the formula of the paper.
 fn posterior(classes: &[(Arc<Table>, Vec<TokenId>)], text: &[TokenId]) -> f64 {
     let mean = |(table, prompt): &(Arc<Table>, Vec<TokenId>)| -> f64 {
         let rows = rows(table, &[prompt, text].concat());
@@ -44,7 +44,7 @@ fn posterior(classes: &[(Arc<Table>, Vec<TokenId>)], text: &[TokenId]) -> f64 {
     means[0] - means.iter().map(|m| m.exp()).sum::<f64>().ln()
 }
 
-/// The score of a text, whose last token is the one that is tried.
+/// The score of a text whose last token is tried.
 type Definition = Box<dyn Fn(&[TokenId]) -> f64>;
 
 /// Scorers, each with its definition.
@@ -90,7 +90,7 @@ fn kinds() -> Vec<(&'static str, Arc<dyn Scorer>, Definition)> {
     ]
 }
 
-/// The law of the next token by the definition.
+/// The distribution of the next token by the definition.
 fn law_after(base: &Arc<Table>, score: &Definition, text: &[TokenId], top_k: usize) -> Vec<f64> {
     let law = log_softmax(&rows(base, text).pop().unwrap());
     let mut order: Vec<usize> = (0..law.len()).collect();
@@ -104,8 +104,8 @@ fn law_after(base: &Arc<Table>, score: &Definition, text: &[TokenId], top_k: usi
     weights.iter().map(|weight| weight / total).collect()
 }
 
-/// `base * p(attribute | text + token)^weight` over the likeliest tokens, divided by its sum. Drafts that the scorer is
-/// asked about in another order, as chains and as trees, leave the law of whole texts as it is.
+/// The distribution is `base * p(attribute | text + token)^weight` over the likeliest tokens, normalised. Drafts, whose
+/// tokens are scored in another order, leave the distribution of whole texts unchanged, as chains and as trees.
 #[test]
 fn the_law_of_a_guided_text_is_that_of_the_definition() {
     let (base, draft) = (Table::deep(5, 1, 40), Table::deep(5, 3, 40));
@@ -139,7 +139,7 @@ fn the_law_of_a_guided_text_is_that_of_the_definition() {
     }
 }
 
-/// Whatever it has read before, it says the same of a text: as its own contract, and that of every step, has it.
+/// A scorer gives a text the same score whatever it has read before, as its contract and that of transforms require.
 #[test]
 fn what_is_remembered_changes_nothing() {
     let texts: [&[TokenId]; 7] = [&[4, 2, 3], &[4, 2, 3, 1], &[4, 2, 0], &[2], &[4, 2, 3, 1, 0, 0], &[4], &[4, 2, 3]];
@@ -174,7 +174,7 @@ fn what_is_left_out_and_what_is_forbidden_stays_so() {
         assert!((f64::from(row.logits()[2]) - expected).abs() < 1e-5, "{name}");
         assert_eq!(row.logits().iter().filter(|z| z.is_finite()).count(), 3, "{name}");
     }
-    // A weight below 0 makes no certainty of what a scorer forbids, and what is no number is no law.
+    // A forbidden token does not become certain with a negative weight, and a NaN score makes the row invalid.
     for (score, weight, expected) in [(NO, -1.0, NO), (NO, 0.0, NO), (f32::NAN, 1.0, f32::NAN)] {
         let guide = Guide::new(Arc::new(move |_: &[TokenId], _| score), weight, 1);
         let mut row = Row::from(vec![0.5, 0.1]);
@@ -183,7 +183,7 @@ fn what_is_left_out_and_what_is_forbidden_stays_so() {
     }
 }
 
-/// A token that one of the models of classes has no row for is not written.
+/// A token for which one of the class models has no row is not written.
 #[test]
 fn what_a_class_cannot_read_is_forbidden() {
     for short in [0, 1] {
@@ -198,15 +198,15 @@ fn what_a_class_cannot_read_is_forbidden() {
     }
 }
 
-/// Near the end of its context there is room for one token after the other, and past it the text ends with what
-/// went wrong.
+/// Near the end of its context there is only room for one token after the other, and past it the text ends with the
+/// scorer's error.
 #[test]
 fn the_end_of_the_context_is_told() {
     let (base, scorer) = (Table::deep(5, 1, 40), Table::deep(5, 2, 8));
     let class = |prompt: &[TokenId]| TextClass { model: scorer.clone(), prompt: prompt.to_vec() };
     let ways: [(Arc<dyn Scorer>, _); 2] = [
         (Arc::new(RewardScorer::new(scorer.clone(), ScoreKind::Reward, 40)), 6),
-        // Two tokens before the text, and the last that is tried is not read.
+        // Two tokens are before the text, and the last token is tried without being read.
         (Arc::new(ClassScorer::new(vec![class(&[0, 1]), class(&[2])], None, 40)), 5),
     ];
     for (scorer, tokens) in ways {

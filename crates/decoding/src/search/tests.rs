@@ -1,4 +1,4 @@
-//! Searches of tables whose texts can all be counted.
+//! Searches of tables small enough to enumerate all texts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn law(model: &Arc<Table>, target: &Target, prompt: &[TokenId], text: &[TokenId]
     row.distribution()
 }
 
-/// All texts and their probabilities: one that ends has no end token, and is shorter than those that do not.
+/// All texts and their probabilities. A text that ends has no end token, and is shorter than those that do not.
 fn texts(model: &Arc<Table>, target: &Target, prompt: &[TokenId], limits: &Limits) -> BTreeMap<Vec<TokenId>, f64> {
     let (mut all, mut open) = (BTreeMap::new(), vec![(Vec::new(), 1.0)]);
     while let Some((text, p)) = open.pop() {
@@ -56,7 +56,7 @@ fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-5
 }
 
-/// With room for every prefix nothing is lost: all texts come, in the order of their probabilities.
+/// With a beam for every prefix all texts are found, in the order of their probabilities.
 #[test]
 fn as_many_beams_as_prefixes_find_the_most_probable_text() {
     let exhaustive = Beams::new(200).unwrap().length_penalty(0.0).unwrap().early_stopping(EarlyStopping::Never);
@@ -70,7 +70,7 @@ fn as_many_beams_as_prefixes_find_the_most_probable_text() {
         let found = exhaustive.search(model.clone(), &target, &[1], &limits, &NEVER).unwrap();
         assert_eq!(found.len(), all.len());
         let mut each_once = BTreeMap::from_iter(all.clone());
-        // Texts of one probability may come in any order.
+        // Texts of equal probability may come in any order.
         for (found, (_, in_place)) in found.iter().zip(&all) {
             let p = each_once.remove(&found.tokens).expect("each text once");
             assert!(is_near(p.ln(), in_place.ln()) && is_near(found.score, p.ln()), "{found:?} {p} {in_place}");
@@ -84,7 +84,7 @@ fn as_many_beams_as_prefixes_find_the_most_probable_text() {
     assert!(missed > 3, "one beam finds it too: {missed}");
 }
 
-/// Every hypothesis has a state of its own, its score is what the transforms make of the model's logarithms, and its
+/// Every hypothesis has its own state, its score is the sum of the transformed log-probabilities of the model, and its
 /// log-probability is the model's.
 #[test]
 fn scores_are_those_of_the_transforms() {
@@ -106,7 +106,7 @@ fn scores_are_those_of_the_transforms() {
     }
 }
 
-/// Nothing is left to a search that can go on with one text alone.
+/// With a single beam and no end token, beam search is greedy.
 #[test]
 fn one_beam_without_an_end_is_greedy() {
     let model = Table::deep(9, 1, 20);
@@ -142,7 +142,7 @@ fn texts_end_where_one_says_so_and_errors_are_told() {
     assert!(Beams::new(0).is_err() && Beams::new(1).unwrap().length_penalty(f64::NAN).is_err());
 }
 
-/// Whether counts have a law: a chi-square test at about one in a million.
+/// Checks that counts follow a distribution, with a chi-square test at a level of about one in a million.
 #[track_caller]
 fn have_law<K: Ord + std::fmt::Debug>(counts: &BTreeMap<K, f64>, law: &BTreeMap<K, f64>) {
     let total: f64 = counts.values().sum();
@@ -154,7 +154,7 @@ fn have_law<K: Ord + std::fmt::Debug>(counts: &BTreeMap<K, f64>, law: &BTreeMap<
     assert!(chi2 < freedom + 5.0 * (2.0 * freedom).sqrt() + 12.0, "{chi2} with {freedom} degrees of freedom");
 }
 
-/// The two texts of a step are two draws without replacement; and of two draws the better is gone on with.
+/// The two texts of a step are two samples without replacement, and of two samples the better one is continued.
 #[test]
 fn beam_sampling_draws_without_replacement() {
     let model = Table::deep(5, 8, 64);
@@ -185,7 +185,8 @@ fn beam_sampling_draws_without_replacement() {
     have_law(&two, &two_law);
 }
 
-/// The first text has the law, the second that law without the first, whichever end; and the estimate has no bias.
+/// The first text follows the distribution, the second that distribution without the first, for texts of any length;
+/// and the estimate is unbiased.
 #[test]
 fn stochastic_beams_draw_texts_without_replacement() {
     const SEEDS: u64 = 30_000;
@@ -226,7 +227,7 @@ fn stochastic_beams_draw_texts_without_replacement() {
         let deviation = (estimates.iter().map(|x| (x - average).powi(2)).sum::<f64>() / n).sqrt();
         assert!(deviation > 0.0 && (average - mean).abs() < 4.5 * deviation / n.sqrt(), "{average} of {mean}");
     }
-    // Where all texts are drawn nothing is left to estimate.
+    // If all texts are sampled, the estimate is exact.
     let draws = Draws::new(model, &target(1, transforms()), &prompt, &limits, 99, &NEVER).unwrap();
     assert_eq!((draws.texts.len(), draws.threshold), (all.len(), f64::NEG_INFINITY));
     assert!(is_near(draws.estimate(|drawn| value(&drawn.text.tokens)), mean));

@@ -1,4 +1,4 @@
-//! A model that may have read further than the text that it reads: what it has drafted.
+//! A model that may have read further than its text: its own drafts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,26 +12,26 @@ pub(super) struct Ahead {
     member: Member,
     /// The tokens past the text, and for each whether its row is known.
     tokens: Vec<(TokenId, bool)>,
-    /// The rows of those, one after the other; of one whose row is not known, anything. They stay until the next token
-    /// past a text is read.
+    /// The rows of those tokens, concatenated; the contents of an unknown row are arbitrary. They remain until the next
+    /// token past a text is read.
     known: Vec<f32>,
     /// The length of a row.
     width: usize,
-    /// Of the batch that was read last, which row is which: one of `known`, or one of those that were read.
+    /// The location of each requested row of the last batch: in `known`, or among those that were read.
     wanted: Vec<Place>,
 }
 
-/// What is left of a batch of which some is known.
+/// The rest of a batch that is partly known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
-    /// How many of its tokens need not be read.
+    /// The number of tokens that need not be read.
     known: usize,
-    /// What is done with the others; `None` where there are none.
+    /// How the others are read, or `None` if there are none.
     reads: Option<Reads>,
 }
 
 impl Rest {
-    /// The batch without what is known of it.
+    /// The batch without its known part.
     fn of<'a>(self, batch: &Batch<'a>) -> Batch<'a> {
         let first = batch.tokens.len() - batch.rows();
         match self.known {
@@ -56,12 +56,12 @@ impl Ahead {
         &self.member
     }
 
-    /// How many tokens of the text it has read.
+    /// The number of tokens of the text that it has read.
     pub(super) fn len(&self) -> usize {
         self.member.len() - self.tokens.len()
     }
 
-    /// How many tokens it has read, those past the text counted in.
+    /// The number of tokens that it has read, including those past the text.
     pub(super) fn all(&self) -> usize {
         self.member.len()
     }
@@ -70,7 +70,7 @@ impl Ahead {
         self.member.capacity()
     }
 
-    /// Reads tokens one after the other past the text and what was read so before, with the row of the last.
+    /// Reads tokens past the text and past those already read ahead. Returns the row of the last.
     pub(super) fn read_ahead(&mut self, tokens: &[TokenId]) -> Result<&[f32], ModelError> {
         self.member.forward(&Batch::chain(tokens, Wanted::Last))?;
         let row = self.member.rows().last();
@@ -89,7 +89,7 @@ impl Ahead {
         Ok(row)
     }
 
-    /// Reads a tree past the text and what was read ahead, without keeping it: its rows.
+    /// Reads a tree past the text and past the tokens read ahead, without keeping it. Returns its rows.
     pub(super) fn look_ahead(&mut self, batch: &Batch<'_>) -> Result<&Rows, ModelError> {
         let length = self.member.len();
         self.member.forward(batch)?;
@@ -97,7 +97,7 @@ impl Ahead {
         Ok(self.member.rows())
     }
 
-    /// Makes ready for a batch of the text: what was read ahead, and is what comes, is not read again.
+    /// Prepares for a batch of the text: tokens that were read ahead and match it are not read again.
     pub(super) fn prepare(&mut self, batch: &Batch<'_>) -> Rest {
         let (held, count) = (self.len(), batch.tokens.len());
         let first = count - batch.rows();
@@ -115,17 +115,17 @@ impl Ahead {
         rest
     }
 
-    /// What its model is to read, of a batch that it was made ready for.
+    /// The part of a prepared batch that its model must read.
     pub(super) fn item<'a>(&'a mut self, batch: &Batch<'a>, rest: Rest) -> Option<BatchItem<'a>> {
         self.member.item(&rest.of(batch), rest.reads?)
     }
 
-    /// Notes that a batch of so many tokens has been read.
+    /// Records that a batch of `tokens` tokens has been read.
     pub(super) fn settle(&mut self, tokens: usize, rest: Rest) {
         self.member.settle(tokens - rest.known);
     }
 
-    /// Row `i` of those that were wanted of the last batch; `None` where it stands in a prompt that is not read.
+    /// Row `i` of those requested in the last batch, or `None` if it lies in a prompt that is not read.
     pub(super) fn row(&self, i: usize) -> Option<&[f32]> {
         match self.wanted[i] {
             Place::Known(at) => Some(&self.known[at..at + self.width]),
@@ -133,7 +133,7 @@ impl Ahead {
         }
     }
 
-    /// Forgets the text past a length, and what was read past the text.
+    /// Removes the text past a length, and the tokens read ahead.
     pub(super) fn truncate(&mut self, length: usize) {
         let length = self.len().min(length);
         self.tokens.clear();
@@ -146,7 +146,7 @@ impl Ahead {
         self.member.keep(from, path)
     }
 
-    /// A second one that has read the same text, and no further.
+    /// Returns a copy that has read the same text, and no further.
     pub(super) fn fork(&self) -> Result<Self, ModelError> {
         let mut fork = Self::new(self.member.fork()?);
         fork.member.truncate(self.len());
@@ -154,11 +154,11 @@ impl Ahead {
     }
 }
 
-/// One that a text and its drafter share.
+/// A member that a text and its drafter share.
 #[derive(Clone, Default)]
 pub(super) struct SharedAhead(Arc<Mutex<Option<Ahead>>>);
 
-/// It, while one of the two works with it.
+/// Exclusive access to the shared member.
 pub(super) struct InUse<'a>(MutexGuard<'a, Option<Ahead>>);
 
 impl SharedAhead {
@@ -166,7 +166,7 @@ impl SharedAhead {
         Self(Arc::new(Mutex::new(Some(ahead))))
     }
 
-    /// Puts it where there is none yet; where there is one, another text has it.
+    /// Stores the member if there is none yet. Otherwise another text uses this one, and a new one is returned.
     pub(super) fn fill(&self, ahead: Ahead) -> Self {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if place.is_some() {
@@ -176,13 +176,13 @@ impl SharedAhead {
         self.clone()
     }
 
-    /// It, if the text has begun.
+    /// The member, if the text has begun.
     pub(super) fn begun(&self) -> Option<InUse<'_>> {
         let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         place.is_some().then(|| InUse(place))
     }
 
-    /// It, for the text.
+    /// The member, for the text.
     pub(super) fn get(&self) -> InUse<'_> {
         self.begun().expect("a text has begun")
     }
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Whatever was read ahead, the rows are those of the text, and what is right is not read again.
+    /// Tokens read ahead do not change the rows of the text, and correct ones are not read again.
     #[test]
     fn what_was_read_ahead_does_not_show() {
         let table = Table::deep(8, 5, 100);
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Tokens that were read ahead together have one row alone.
+    /// Of tokens that were read ahead together, only the last has a known row.
     #[test]
     fn a_row_that_is_not_known_is_computed() {
         let table = Table::deep(8, 5, 100);

@@ -1,4 +1,4 @@
-//! How strongly a pair counts, along the text and for each token.
+//! The weight of a pair, along the text and for each token.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use verdigris_logits::TokenSet;
 
-/// The weight of a pair's difference for each token of a text: one number, or a schedule over its first tokens. 0 is no
-/// steering, and a negative weight steers away.
+/// The weight of a pair's difference for each token of a text: one number, or a schedule over its first tokens. 0
+/// disables steering, and a negative weight steers away.
 ///
-/// As text it is a number, such as `0.75`; `A:N`, a number for the first `N` tokens and none after them; or `A..B:N`, a
-/// line from `A` at the first token to `B` after `N` of them, which stays there.
+/// As text it is a number, such as `0.75`; `A:N`, a number for the first `N` tokens and 0 after them; or `A..B:N`, a
+/// line from `A` at the first token to `B` after `N` tokens, and constant from there on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alpha {
     from: f32,
@@ -21,13 +21,13 @@ pub struct Alpha {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shape {
     Constant,
-    /// All tokens before this one; none after.
+    /// The weight of the first `n` tokens; 0 after them.
     First(usize),
-    /// A line over so many tokens.
+    /// A line over the first `n` tokens.
     Line(usize),
 }
 
-/// A weight that is no number, or a schedule that is none.
+/// A weight that is not a number, or an invalid schedule.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("alpha is {0}, but must be a number such as 0.75, or one over the first N tokens as in 0.75:N or 1..0:N")]
 pub struct BadAlpha(String);
@@ -36,23 +36,23 @@ impl Alpha {
     /// The same for every token.
     ///
     /// # Errors
-    /// [`BadAlpha`] where it is no finite `f32`.
+    /// [`BadAlpha`] if it is not a finite `f32`.
     pub fn constant(alpha: f64) -> Result<Self, BadAlpha> {
         Self::new(alpha, alpha, Shape::Constant)
     }
 
-    /// For the first so many tokens, and 0 for those after them.
+    /// `alpha` for the first `tokens` tokens, and 0 after them.
     ///
     /// # Errors
-    /// [`BadAlpha`] where it is no finite `f32`.
+    /// [`BadAlpha`] if it is not a finite `f32`.
     pub fn first(alpha: f64, tokens: usize) -> Result<Self, BadAlpha> {
         Self::new(alpha, alpha, Shape::First(tokens))
     }
 
-    /// A line from one weight at the first token to another after so many of them, which stays there.
+    /// A line from one weight at the first token to another after `tokens` tokens, and constant from there on.
     ///
     /// # Errors
-    /// [`BadAlpha`] where one is no finite `f32`.
+    /// [`BadAlpha`] if one is not a finite `f32`.
     pub fn line(from: f64, to: f64, tokens: usize) -> Result<Self, BadAlpha> {
         Self::new(from, to, Shape::Line(tokens))
     }
@@ -64,7 +64,7 @@ impl Alpha {
         }
     }
 
-    /// The weight for the token after so many of the text.
+    /// The weight of the token after the first `written` tokens of the text.
     pub fn at(&self, written: usize) -> f32 {
         match self.shape {
             Shape::First(tokens) if written >= tokens => 0.0,
@@ -111,19 +111,19 @@ impl fmt::Display for Alpha {
     }
 }
 
-/// How strongly a pair counts at one place of a text.
+/// The weight of a pair at one position of a text.
 #[derive(Clone, Copy)]
 pub(super) struct Weight<'a> {
-    /// For most tokens.
+    /// The weight of most tokens.
     pub(super) alpha: f32,
-    /// For some, of which the first set that has a token counts.
+    /// The weights of some tokens; the first set that contains a token applies.
     pub(super) of_tokens: &'a [(Arc<TokenSet>, Alpha)],
-    /// How many tokens stand before it.
+    /// The number of tokens of the text before the position.
     pub(super) written: usize,
 }
 
 impl Weight<'_> {
-    /// Of each token of a row.
+    /// Writes the weight of each token of a row.
     pub(super) fn write(&self, alphas: &mut Vec<f32>, tokens: usize) {
         alphas.clear();
         alphas.resize(tokens, self.alpha);
@@ -138,7 +138,7 @@ impl Weight<'_> {
 mod tests {
     use super::*;
 
-    /// The first set that has a token counts, each at its place of its own schedule.
+    /// The first set that contains a token applies, each set with its own schedule.
     #[test]
     fn some_tokens_have_weights_of_their_own() {
         let set = |tokens: &[u32]| {

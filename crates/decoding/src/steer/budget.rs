@@ -1,33 +1,34 @@
-//! How far a step may lead from the base, in nats: a weight that is found token by token.
+//! A bound on the divergence from the base, in nats: finds the largest weight of each token within it.
 //!
-//! A law that is moved in a direction `d` by a weight `t` is an exponential family,
+//! A distribution moved in a direction `d` by a weight `t` is an exponential family,
 //!
 //! ```text
 //! p_t = p_0 exp(t d) / Z(t),    Z(t) = sum of p_0 exp(t d),
 //! ```
 //!
-//! and its distance from where it began, with the mean and the variance taken under `p_t`, is
+//! and its divergence from the start, with mean and variance taken under `p_t`, is
 //!
 //! ```text
 //! KL(p_t || p_0) = t E_t[d] - ln Z(t),    with the derivative  t Var_t(d)
 //! ```
 //!
-//! in `t`. That is never negative, so the distance grows with the weight, and the largest weight within a budget is one
-//! root. Near 0 the distance is `t^2 Var_0(d) / 2`: its square root is almost a line, on which Newton's method needs
-//! three or four steps.
+//! in `t`. The derivative is never negative, so the divergence grows with the weight, and the largest weight within a
+//! budget is a single root. Near 0 the divergence is `t^2 Var_0(d) / 2`: its square root is almost linear, so Newton's
+//! method needs three or four steps on it.
 
-/// The square of this is how near to the budget, in nats, a weight may be told from the best.
+/// The search ends when the divergence is within the budget by at most this many nats.
 const NEAR: f64 = 1e-11;
 
-/// A law and a direction in which it is moved, over the tokens that may come: the scratch space of one row after the
-/// other.
+/// A distribution and a direction in which it is moved, over the possible tokens: scratch space that is reused for each
+/// row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family {
-    /// Of each token the logit, less the greatest, and the direction, less that of the same token.
+    /// For each token, the logit minus the greatest logit, and the direction minus that of the token with the greatest
+    /// logit.
     tokens: Vec<(f64, f64)>,
 }
 
-/// Where a family is at a weight.
+/// The properties of a family at a weight.
 struct At {
     kl: f64,
     /// The variance of the direction.
@@ -35,8 +36,8 @@ struct At {
 }
 
 impl Family {
-    /// The law of a row, moved in a direction. Where one of them is `-inf`, the token does not come at any weight.
-    /// `None` where a number is NaN or infinite above, and where no token can come.
+    /// Loads the distribution of a row, moved in a direction. A token for which either is `-inf` is impossible at any
+    /// weight. Returns `None` if a number is NaN or positive infinity, or if no token is possible.
     pub(super) fn load(&mut self, row: &[f32], direction: &[f32]) -> Option<&Self> {
         const NO: f32 = f32::NEG_INFINITY;
         let is_number = |z: &f32| z.is_finite() || *z == NO;
@@ -51,8 +52,8 @@ impl Family {
         Some(self)
     }
 
-    /// What the family is at a weight. A law does not change when a number is added to all logits, so sums can be taken
-    /// about whatever is greatest.
+    /// The properties of the family at a weight. Adding a constant to all logits does not change a distribution, so
+    /// sums are taken relative to the greatest.
     fn at(&self, t: f64) -> At {
         let (from, to) = (|&(z, _): &(f64, f64)| z, |&(z, d): &(f64, f64)| z + t * d);
         let top = self.tokens.iter().map(to).fold(f64::NEG_INFINITY, f64::max);
@@ -70,12 +71,12 @@ impl Family {
         At { kl: (t * mean - ln_z).max(0.0), variance: (squares / after - mean * mean).max(0.0) }
     }
 
-    /// The distance of the law at a weight from that at 0, in nats.
+    /// The divergence of the distribution at a weight from that at 0, in nats.
     pub(super) fn kl(&self, t: f64) -> f64 {
         self.at(t).kl
     }
 
-    /// The largest weight from 0 to 1 whose law is no further than `budget` nats from that at 0, and its distance.
+    /// The largest weight from 0 to 1 whose distribution is at most `budget` nats from that at 0, and its divergence.
     pub(super) fn within(&self, budget: f64) -> (f64, f64) {
         let whole = self.kl(1.0);
         if whole <= budget {
@@ -88,7 +89,7 @@ impl Family {
         let (mut low, mut high, mut spent) = (0.0, 1.0, 0.0);
         let goal = budget.sqrt();
         let mut t = (goal / whole.sqrt()).min(0.5);
-        // Each round halves the interval at least every other time, so there is an end.
+        // At least every eighth round halves the interval, so the search ends.
         for round in 0..200 {
             let At { kl, variance } = self.at(t);
             if kl <= budget {
@@ -100,7 +101,7 @@ impl Family {
             if off <= 0.0 && budget - kl <= NEAR || high - low <= f64::EPSILON * high {
                 break;
             }
-            // A little short of the root, so that it is reached from within.
+            // Aim slightly short of the root, to stay within the budget.
             let step = (off + 0.25 * NEAR / goal) * 2.0 * kl.sqrt() / (t * variance);
             let next = t - step;
             let middle = (low + high) / 2.0;
@@ -122,7 +123,7 @@ mod tests {
         (0..size).map(|i| (scale * (random.uniform(i as u64, Purpose::Weight) - 0.5)) as f32).collect()
     }
 
-    /// By the definition, in another order of sums.
+    /// The divergence by its definition, with sums in another order.
     fn kl_by_definition(row: &[f32], direction: &[f32], t: f64) -> f64 {
         let law = |t: f64| -> Vec<f64> {
             let weights: Vec<f64> = row
@@ -153,7 +154,8 @@ mod tests {
         }
     }
 
-    /// To 1e-9 nats, and never beyond; a bisection that knows nothing of slopes finds the same weight.
+    /// The budget is used up to 1e-9 nats and never exceeded, and a bisection that does not use slopes finds the same
+    /// weight.
     #[test]
     fn the_budget_is_used_up_and_not_exceeded() {
         let mut spent_up = 0;

@@ -12,8 +12,8 @@ use crate::drafter::grow::{Network, grow};
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
-/// The first expert of a steered model, which drafts from the very sequence that steers: what it has read to draft is
-/// not read again to steer. Its rows are needed anyway, so a draft costs next to nothing beyond its verification.
+/// The first expert of a steered model, drafting from the same sequence that steers: drafts that it has read are not
+/// read again for steering. Its rows are needed anyway, so a draft costs almost nothing beyond its verification.
 pub struct ExpertDrafter {
     expert: SharedAhead,
     size: usize,
@@ -36,12 +36,12 @@ impl ExpertDrafter {
     }
 }
 
-/// The expert, while it drafts.
+/// The expert while it drafts.
 struct Reading<'a> {
     expert: &'a mut Ahead,
     size: usize,
     cut: usize,
-    /// The rows that were wanted last.
+    /// The rows requested last.
     rows: Vec<f32>,
 }
 
@@ -92,7 +92,7 @@ impl Drafter for ExpertDrafter {
         let Some(mut expert) = self.expert.begun() else { return Ok(()) };
         expert.truncate(usize::MAX);
         if expert.member().is_in_prompt() {
-            // It has not read its own prompt yet, which comes with the text's.
+            // It has not read its own prompt yet, which is read with the text's.
             return Ok(());
         }
         let unseen = &text[expert.len()..];

@@ -1,12 +1,12 @@
-//! What is left of the base before it is steered.
+//! The tokens of the base that are kept before steering.
 
 use verdigris_logits::warp::{MinP, OutOfRange, TopK, TopP};
 use verdigris_logits::{Row, Transform};
 
-/// Leaves out what the base finds improbable before experts are added, so that they cannot bring it back: DExperts (Liu
-/// et al., *DExperts: Decoding-Time Controlled Text Generation with Experts and Anti-Experts*, ACL 2021), whose
-/// authors' program has `filter_p` 0.9 for it, and with min-p the plausibility constraint of contrastive decoding (Li
-/// et al., ACL 2023).
+/// Excludes tokens that the base finds improbable before experts are added, so that they cannot bring them back. This
+/// is the filter of DExperts (Liu et al., *DExperts: Decoding-Time Controlled Text Generation with Experts and
+/// Anti-Experts*, ACL 2021), whose authors' program has it as `filter_p`, 0.9, and with min-p the plausibility
+/// constraint of contrastive decoding (Li et al., ACL 2023).
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "filter_p")]
 #[doc(alias = "plausibility")]
@@ -17,11 +17,11 @@ pub struct BaseFilter {
 }
 
 impl BaseFilter {
-    /// Leaves so many of the most probable tokens; of those the smallest set that reaches a mass; of those the ones
-    /// with at least a share of the probability of the best. `None` leaves all.
+    /// Keeps the `top_k` most probable tokens; of those the smallest set that reaches the mass `top_p`; of those the
+    /// ones with at least `min_p` times the probability of the best. `None` disables a step.
     ///
     /// # Errors
-    /// [`OutOfRange`] as of [`TopK`], [`TopP`] and [`MinP`].
+    /// [`OutOfRange`] under the conditions of [`TopK`], [`TopP`] and [`MinP`].
     pub fn new(top_k: Option<usize>, top_p: Option<f64>, min_p: Option<f64>) -> Result<Self, OutOfRange> {
         Ok(Self {
             top_k: top_k.map(TopK::new).transpose()?,
@@ -30,12 +30,12 @@ impl BaseFilter {
         })
     }
 
-    /// Whether it leaves all.
+    /// Whether it keeps all tokens.
     pub fn is_none(&self) -> bool {
         self.top_k.is_none() && self.top_p.is_none() && self.min_p.is_none()
     }
 
-    /// Forbids in a row what it leaves out. `space` is one to work in.
+    /// Forbids the excluded tokens in a row. `space` is scratch space.
     pub(super) fn apply(&self, logits: &mut [f32], space: &mut Row) {
         if self.is_none() {
             return;

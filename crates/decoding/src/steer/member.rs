@@ -1,57 +1,57 @@
-//! One of the models that a steered text is made of, and the prompt that it reads.
+//! One of the models of a steered text, and the prompt that it reads.
 
 use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 use verdigris_models::{Batch, BatchItem, LanguageModel, ModelError, Rows, Sequence, Wanted};
 
-/// Tokens that a member reads in the place of the first tokens of a text, which are its prompt. What follows it reads
-/// as it is.
+/// Tokens that a member reads instead of the text's prompt, which is the first tokens of the text. It reads the rest of
+/// the text unchanged.
 #[derive(Clone, Debug)]
 pub(super) struct OwnPrompt {
-    /// How many tokens of the text it stands for; at least one.
+    /// The number of tokens of the text that it replaces, at least one.
     pub(super) replaces: usize,
-    /// What is read instead; at least one.
+    /// The tokens read instead, at least one.
     pub(super) tokens: Arc<[TokenId]>,
 }
 
 impl OwnPrompt {
-    /// How much longer a text may be for the model than for the member.
+    /// The number of tokens of a text that fit if the model has room for `of_model` tokens.
     fn room(&self, of_model: usize) -> usize {
         (of_model + self.replaces).saturating_sub(self.tokens.len())
     }
 }
 
-/// A sequence in the tokens of the text: whatever it reads in the place of the prompt, its length, its batches and its
-/// rows are those of the text. Rows before the last token of a prompt that it does not read are none.
+/// A sequence measured in tokens of the text: whatever it reads instead of the prompt, its length, batches and rows are
+/// those of the text. Before the last token of a prompt that it does not read there are no rows.
 pub(super) struct Member {
     model: Arc<dyn LanguageModel>,
     sequence: Box<dyn Sequence>,
     own: Option<OwnPrompt>,
-    /// How many tokens of the text it has read.
+    /// The number of tokens of the text that it has read.
     held: usize,
-    /// What the next call of the model reads, where that is not the batch itself.
+    /// The batch of the next call of the model, if it differs from the text's.
     turned: Turned,
     rows: Rows,
-    /// How many of the rows that were wanted last are none.
+    /// The number of rows requested last that do not exist.
     silent: usize,
 }
 
-/// A batch in which the prompt is another.
+/// A batch with the prompt replaced.
 #[derive(Default)]
 struct Turned {
     tokens: Vec<TokenId>,
     parents: Vec<Option<usize>>,
 }
 
-/// What a member does with a batch.
+/// The way in which a member reads a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// It reads nothing: all of it is prompt.
+    /// It reads nothing: the whole batch is within the prompt.
     Nothing,
-    /// The batch as it is.
+    /// It reads the batch unchanged.
     AsItIs,
-    /// Its own prompt, or what is left of it, and the tokens behind the text's; the rows from this one on.
+    /// It reads the rest of its own prompt, and the tokens after the text's. Returns the rows given here.
     Turned(Wanted),
 }
 
@@ -71,7 +71,7 @@ impl Member {
         Ok(Self { model: model.clone(), sequence, own, held: 0, turned, rows, silent: 0 })
     }
 
-    /// The longest text that a model can be a member of.
+    /// The maximum length of a text of which a model can be a member.
     pub(super) fn context(model: &dyn LanguageModel, own: Option<&OwnPrompt>) -> usize {
         own.map_or(model.context_length(), |own| own.room(model.context_length()))
     }
@@ -84,7 +84,7 @@ impl Member {
         self.held
     }
 
-    /// Whether it stands in a prompt that it does not read.
+    /// Whether it is within a prompt that it does not read.
     pub(super) fn is_in_prompt(&self) -> bool {
         self.own.as_ref().is_some_and(|own| self.held < own.replaces)
     }
@@ -94,12 +94,12 @@ impl Member {
         self.own.as_ref().map_or(of_model, |own| own.room(of_model))
     }
 
-    /// Makes ready for a batch.
+    /// Prepares for a batch.
     pub(super) fn prepare(&mut self, batch: &Batch<'_>) -> Reads {
         self.silent = 0;
         let Some(own) = self.own.as_ref().filter(|own| self.held < own.replaces) else { return Reads::AsItIs };
         let of_prompt = (own.replaces - self.held).min(batch.tokens.len());
-        // The row of the last token of the prompt is that of the last of the other one.
+        // The row of the last token of the prompt is that of the last token of the other prompt.
         let spoken = own.replaces - 1 - self.held;
         self.silent = spoken.saturating_sub(batch.first_wanted()).min(batch.rows());
         let unread = &own.tokens[self.sequence.len()..];
@@ -107,7 +107,7 @@ impl Member {
         self.turned.parents.clear();
         match self.held + batch.tokens.len() + 1 {
             end if end < own.replaces => return Reads::Nothing,
-            // All but the last: that is what texts with one prompt have in common.
+            // Read all but the last token, which is the part that texts with one prompt share.
             end if end == own.replaces => {
                 self.turned.tokens.extend(&unread[..unread.len().saturating_sub(1)]);
                 return if self.turned.tokens.is_empty() { Reads::Nothing } else { Reads::Turned(Wanted::Last) };
@@ -128,7 +128,7 @@ impl Member {
         Reads::Turned(Wanted::From(first + read - of_prompt))
     }
 
-    /// What its model is to read, of a batch that it was made ready for.
+    /// The batch that its model must read, after [`Member::prepare`].
     pub(super) fn item<'a>(&'a mut self, batch: &Batch<'a>, reads: Reads) -> Option<BatchItem<'a>> {
         let Self { sequence, turned: Turned { tokens, parents }, rows, .. } = self;
         let batch = match reads {
@@ -139,12 +139,12 @@ impl Member {
         Some(BatchItem { sequence: &mut **sequence, batch, rows })
     }
 
-    /// Notes that a batch has been read.
+    /// Records that a batch has been read.
     pub(super) fn settle(&mut self, tokens: usize) {
         self.held += tokens;
     }
 
-    /// Reads a batch by a call of its own.
+    /// Reads a batch in a separate call.
     pub(super) fn forward(&mut self, batch: &Batch<'_>) -> Result<(), ModelError> {
         let reads = self.prepare(batch);
         if let Some(BatchItem { sequence, batch, rows }) = self.item(batch, reads) {
@@ -154,17 +154,17 @@ impl Member {
         Ok(())
     }
 
-    /// Row `i` of those that were wanted last; `None` where it stands in a prompt that is not read.
+    /// Row `i` of those requested last, or `None` if it lies in a prompt that is not read.
     pub(super) fn row(&self, i: usize) -> Option<&[f32]> {
         i.checked_sub(self.silent).map(|i| self.rows.row(i))
     }
 
-    /// The rows that were wanted last, of a batch behind the prompt.
+    /// The rows requested last, of a batch after the prompt.
     pub(super) fn rows(&self) -> &Rows {
         &self.rows
     }
 
-    /// Forgets the text past a length, if it is longer.
+    /// Removes the text past a length, if it is longer.
     pub(super) fn truncate(&mut self, length: usize) {
         self.held = self.held.min(length);
         let of_model = match &self.own {
@@ -183,13 +183,13 @@ impl Member {
         if let Some(after) = from.checked_sub(own.replaces) {
             return self.sequence.keep(read + after, path);
         }
-        // The prompt's tokens stand one after the other, and all of them are kept.
+        // The prompt's tokens form a chain, and all of them are kept.
         let of_prompt = own.replaces - from;
         let path: Vec<usize> = path[of_prompt..].iter().map(|index| index - of_prompt).collect();
         self.sequence.keep(read, &path)
     }
 
-    /// A second one that has read the same.
+    /// Returns a copy that has read the same tokens.
     pub(super) fn fork(&self) -> Result<Self, ModelError> {
         let (model, own) = (self.model.clone(), self.own.clone());
         let (turned, rows) = (Turned::default(), Rows::default());
@@ -202,14 +202,15 @@ mod tests {
     use super::*;
     use crate::table::Table;
 
-    /// The rows that a model has after tokens, read at once.
+    /// The rows of a model after each token, read at once.
     fn rows_of(model: &Arc<Table>, tokens: &[TokenId]) -> Vec<Vec<f32>> {
         let mut rows = Rows::default();
         model.clone().begin(tokens.len()).unwrap().forward(&Batch::chain(tokens, Wanted::All), &mut rows).unwrap();
         (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
     }
 
-    /// However a text comes in, its rows are those behind the other prompt, and what stands in the prompt has none.
+    /// However a text is split into batches, its rows are those after the other prompt, and tokens within the prompt
+    /// have none.
     #[test]
     fn another_prompt_is_read_in_the_place_of_the_text_s() {
         let table = Table::deep(9, 4, 200);
@@ -237,7 +238,7 @@ mod tests {
                             assert_eq!(member.row(i - from), row, "row {i} of {own:?} for {replaces}, split {split:b}");
                         }
                         if split % 5 == 1 {
-                            // As if it had never come.
+                            // Remove the token and read it again.
                             member.truncate(to - 1);
                             member.forward(&Batch::chain(&text[to - 1..to], Wanted::Last)).unwrap();
                         }
@@ -249,7 +250,8 @@ mod tests {
         }
     }
 
-    /// A tree behind the prompt, in one batch with it and alone: rows and what is kept are those of the other prompt.
+    /// For a tree after the prompt, both in one batch with it and separately, rows and kept tokens are those of the
+    /// other prompt.
     #[test]
     fn a_tree_stands_behind_the_other_prompt() {
         let table = Table::deep(9, 4, 200);

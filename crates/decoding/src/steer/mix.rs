@@ -8,42 +8,42 @@ use super::filter::BaseFilter;
 
 const NO: f32 = f32::NEG_INFINITY;
 
-/// What one side of a pair says of the next token.
+/// The row of one side of a pair for the next token.
 #[derive(Clone, Copy)]
 pub(super) enum Said<'a> {
-    /// What the base says, before it is filtered.
+    /// The base's row, before it is filtered.
     AsTheBase,
-    /// A row of its own.
+    /// The side's own row.
     Row(&'a [f32]),
 }
 
-/// A pair of rows, and how strongly their difference counts.
+/// A pair of rows, and the weight of their difference.
 #[derive(Clone, Copy)]
 pub(super) struct Term<'a> {
     pub(super) expert: Said<'a>,
     pub(super) anti: Said<'a>,
     pub(super) weight: Weight<'a>,
-    /// Whether it is log-probabilities that are compared, and the base's too that are moved.
+    /// Whether log-probabilities are compared, and those of the base are moved.
     pub(super) is_normalized: bool,
 }
 
-/// Space to mix rows in.
+/// Scratch space for mixing rows.
 #[derive(Default)]
 pub(super) struct Mixer {
-    /// The base's row as it came.
+    /// The original row of the base.
     base: Vec<f32>,
-    /// An anti-expert's as log-probabilities.
+    /// The row of an anti-expert as log-probabilities.
     anti: Vec<f32>,
     direction: Vec<f32>,
-    /// The weight of each token, where they differ.
+    /// The weight of each token, if they differ.
     alphas: Vec<f32>,
     row: Row,
     family: Family,
 }
 
 impl Mixer {
-    /// Moves a row by some terms, with a budget no further than that many nats from the row as it is filtered. How far
-    /// that is; 0 without a budget, for it is not looked at then.
+    /// Moves a row by some terms, at most `budget` nats from the filtered row. Returns the divergence, or 0 without a
+    /// budget, when it is not computed.
     pub(super) fn mix(&mut self, row: &mut [f32], terms: &[Term<'_>], filter: &BaseFilter, budget: Option<f64>) -> f64 {
         let Self { base, anti, direction, alphas, row: space, family } = self;
         if terms.iter().any(|term| term.is_normalized) {
@@ -77,7 +77,7 @@ impl Mixer {
             if term.weight.of_tokens.is_empty() {
                 add(row, expert, of_anti, 0.0, std::iter::repeat(term.weight.alpha));
             } else {
-                // Logits mean what they do up to a number, which does not cancel where weights differ.
+                // Logits are defined up to a constant, which does not cancel if weights differ.
                 let apart = normalizer(expert, space) - normalizer(of_anti, space);
                 term.weight.write(alphas, row.len());
                 add(row, expert, of_anti, apart as f32, alphas.iter().copied());
@@ -92,13 +92,13 @@ impl Mixer {
     }
 }
 
-/// What logits are more than log-probabilities; NaN where they are no law.
+/// The difference between logits and log-probabilities, or NaN if the logits are not a distribution.
 fn normalizer(logits: &[f32], space: &mut Row) -> f64 {
     space.load(logits);
     space.log_sum_exp().unwrap_or(f64::NAN)
 }
 
-/// Makes log-probabilities of logits, where they are a law.
+/// Converts logits to log-probabilities, if they are a distribution.
 fn normalize(logits: &mut [f32], space: &mut Row) {
     let normalizer = normalizer(logits, space);
     if !normalizer.is_nan() {
@@ -106,11 +106,11 @@ fn normalize(logits: &mut [f32], space: &mut Row) {
     }
 }
 
-/// Adds one pair's difference, less a number, to a row, with a weight for each token.
+/// Adds one pair's difference, minus a constant, to a row, with a weight for each token.
 ///
-/// A token that the base forbids (`-inf`) stays forbidden. One that an expert or an anti-expert forbids is forbidden
-/// where the formula says `-inf`; where it says `+inf`, or nothing at all, for both forbid it, the pair says nothing of
-/// that token. A token past the end of one of their rows cannot be read by it, and is forbidden.
+/// A token that the base forbids (`-inf`) stays forbidden. One that an expert or an anti-expert forbids is forbidden if
+/// the formula gives `-inf`. If it gives `+inf`, or is undefined because both forbid the token, the pair has no effect
+/// on it. A token past the end of the expert's or anti-expert's row cannot be read by that model, and is forbidden.
 fn add(row: &mut [f32], expert: &[f32], anti: &[f32], apart: f32, alphas: impl Iterator<Item = f32>) {
     for (((z, &e), &a), alpha) in row.iter_mut().zip(expert).zip(anti).zip(alphas).filter(|(((z, _), _), _)| **z != NO)
     {
@@ -140,7 +140,8 @@ mod tests {
         Term { expert: Said::Row(expert), anti: Said::Row(anti), weight, is_normalized: false }
     }
 
-    /// What the base forbids stays so; what an expert or an anti-expert forbids never makes a token certain.
+    /// Tokens that the base forbids stay forbidden, and no token becomes certain because an expert or an anti-expert
+    /// forbids it.
     #[test]
     fn what_is_forbidden_stays_so() {
         let row = [NO, NO, NO, 1.0, 1.0, 1.0, 1.0];
@@ -152,7 +153,7 @@ mod tests {
         }
     }
 
-    /// A model whose logits are no numbers is an error, not a preference.
+    /// Invalid logits of a model result in an error, not a preference.
     #[test]
     fn what_is_no_number_shows() {
         for (expert, anti) in [(f32::NAN, 0.0), (0.0, f32::NAN), (f32::INFINITY, 0.0), (f32::INFINITY, f32::INFINITY)] {
@@ -164,8 +165,8 @@ mod tests {
         }
     }
 
-    /// The filter looks at the base alone, and what it leaves out no expert brings back; a side that is the base says
-    /// what the base said before.
+    /// The filter only sees the base, and no expert brings back what it excludes. A side that is the base uses the row
+    /// before filtering.
     #[test]
     fn the_base_is_filtered_before_it_is_moved() {
         let row = [3.0, 2.0, 1.0, 0.0];
@@ -183,8 +184,8 @@ mod tests {
         }
     }
 
-    /// The row is the base's, moved by all terms with one weight, as far as the budget reaches; a term too weak to
-    /// reach it counts in full.
+    /// All terms are scaled by one factor as far as the budget allows; terms too weak to reach the budget apply in
+    /// full.
     #[test]
     fn a_budget_shortens_all_terms_alike() {
         let row = [0.3, -1.0, 2.0, 0.1];

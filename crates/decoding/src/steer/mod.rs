@@ -1,4 +1,4 @@
-//! Steering: a model whose rows are moved by what small models have learned.
+//! Steering: adjusts the rows of a model by what small models have learned.
 //!
 //! Proxy-tuning (Liu et al., *Tuning Language Models by Proxy*, 2024, equation 1) adds to the base model's logits the
 //! difference between an expert and the anti-expert it was tuned from:
@@ -7,7 +7,7 @@
 //! z = z_base + sum over pairs of alpha * (z_expert - z_anti)
 //! ```
 //!
-//! Its relatives are the same sum with other members, and each is an option here:
+//! Related methods are the same sum with other members, and each is an option here:
 //!
 //! | method | what is added |
 //! |---|---|
@@ -15,21 +15,21 @@
 //! | classifier-free guidance (Sanchez et al., 2023) | `(g - 1) * (ln p - ln p')`, where the base reads [another prompt](OwnPrompts) for `p'` |
 //! | contrastive decoding (Li et al., 2023; O'Brien and Lewis, 2023) | `beta * (z_base - z_amateur)`: a pair without an expert, after a filter of min-p |
 //!
-//! [`Alpha`] may change along the text and be another [for some tokens](Pair::of_tokens), and a
-//! [budget](Steered::within) bounds how far any token's law is moved.
+//! [`Alpha`] may change along the text and differ [for some tokens](Pair::of_tokens), and a [budget](Steered::within)
+//! bounds how far the distribution of a token is moved.
 //!
-//! A steered model is a [`LanguageModel`] like any other, so everything above it works as it is. Its expert can draft
-//! for it ([`Steered::drafted_by_expert`]): what it has read as drafts it need not read again.
+//! A steered model is a [`LanguageModel`] like any other, so everything built on models works with it. Its expert can
+//! draft for it ([`Steered::drafted_by_expert`]) and need not read accepted drafts again.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `alpha` | how strongly a pair counts, along the text and for each token |
-//! | `filter` | what is left of the base before it is moved |
-//! | `budget` | the largest weight within so many nats |
+//! | `alpha` | the weight of a pair, along the text and for each token |
+//! | `filter` | the tokens of the base that are kept before steering |
+//! | `budget` | the largest weight within a number of nats |
 //! | `mix` | the arithmetic of one row |
 //! | `member` | one of the models, and the prompt that it reads |
 //! | `ahead` | a member that has read drafts |
-//! | `sequence` | a text as all members read it, several texts in one call of each model |
+//! | `sequence` | a text as read by all members, several texts in one call of each model |
 //! | `expert` | the expert as a drafter |
 
 mod ahead;
@@ -59,18 +59,18 @@ pub use alpha::{Alpha, BadAlpha};
 pub use expert::ExpertDrafter;
 pub use filter::BaseFilter;
 
-/// An expert, the anti-expert it is compared with, and how strongly their difference counts.
+/// An expert, the anti-expert it is compared with, and the weight of their difference.
 #[derive(Clone)]
 pub struct Pair {
-    /// The small model that was tuned; `None` is the base itself.
+    /// The small model that was tuned, or `None` for the base itself.
     pub expert: Option<Arc<dyn LanguageModel>>,
-    /// The same model before it was tuned; `None` is the base itself.
+    /// The same model before it was tuned, or `None` for the base itself.
     pub anti: Option<Arc<dyn LanguageModel>>,
     /// The weight of the difference.
     pub alpha: Alpha,
-    /// The weight of the difference for some tokens, in its place; of several sets that have a token the first counts.
-    /// Where there are any, it is log-probabilities of expert and anti-expert that are compared: with one weight for
-    /// all that is the same.
+    /// Other weights of the difference for some tokens; if several sets contain a token, the first applies. If there
+    /// are any, log-probabilities of expert and anti-expert are compared instead of logits, which makes no difference
+    /// with a single weight.
     pub of_tokens: Vec<(Arc<TokenSet>, Alpha)>,
 }
 
@@ -80,7 +80,7 @@ impl Pair {
         Self { expert: Some(expert), anti: Some(anti), alpha, of_tokens: Vec::new() }
     }
 
-    /// The same with another weight for some tokens, those apart that were given one before.
+    /// Sets another weight for some tokens, except those that already have one.
     #[must_use]
     pub fn of_tokens(mut self, tokens: Arc<TokenSet>, alpha: Alpha) -> Self {
         self.of_tokens.push((tokens, alpha));
@@ -91,32 +91,33 @@ impl Pair {
         std::iter::once(&self.alpha).chain(self.of_tokens.iter().map(|(_, alpha)| alpha))
     }
 
-    /// Whether it counts for no token.
+    /// Whether its weight is 0 for every token.
     fn is_nothing(&self) -> bool {
         self.alphas().all(Alpha::is_zero)
     }
 
-    /// How strongly it counts for the token after so many of the text.
+    /// The weight for the token after the first `written` tokens of the text.
     fn weight(&self, written: usize) -> Weight<'_> {
         Weight { alpha: self.alpha.at(written), of_tokens: &self.of_tokens, written }
     }
 }
 
-/// What members of a steered model read in the place of a prompt; `None` is the prompt itself. None is empty.
+/// The prompts that members of a steered model read instead of the text's. `None` is the text's prompt itself. No
+/// prompt may be empty.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "negative_prompt_ids")]
 pub struct OwnPrompts {
-    /// Of the experts of all pairs, in their order; pairs past the end have none.
+    /// Those of the experts of all pairs, in their order; `None` for pairs past the end.
     pub experts: Vec<Option<Vec<TokenId>>>,
-    /// Of their anti-experts.
+    /// Those of the anti-experts.
     pub antis: Vec<Option<Vec<TokenId>>>,
-    /// What [guidance](Steered::guided) leads away from. `None` is the last token of the prompt alone, as in
+    /// The prompt that [guidance](Steered::guided) leads away from. `None` is the last token of the prompt alone, as in
     /// `transformers`.
     pub negative: Option<Vec<TokenId>>,
 }
 
-/// A base model with any number of pairs. All must have the same tokens under the same ids, but their rows may be
-/// padded differently: rows are as long as the base's, and a token that one of the experts could not read is never
+/// A base model with any number of pairs. All models must have the same tokens under the same ids, but their rows may
+/// be padded differently: rows are as long as the base's, and a token that one of the experts cannot read is never
 /// written.
 #[derive(Clone)]
 #[doc(alias = "proxy_tuning")]
@@ -127,11 +128,11 @@ pub struct Steered {
     terms: Vec<Term>,
     filter: BaseFilter,
     budget: Option<f64>,
-    /// How many tokens stand before the text that is written.
+    /// The number of tokens before the text that is written.
     prompt: usize,
 }
 
-/// A pair that counts, with the prompts that it reads.
+/// A pair with a nonzero weight, with the prompts that it reads.
 #[derive(Clone)]
 struct Term {
     pair: Pair,
@@ -142,14 +143,14 @@ struct Term {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The pair of this number.
+    /// The pair with this index.
     Pair(usize),
     /// The base, with another prompt as its anti-expert.
     Guidance,
 }
 
 impl Steered {
-    /// Steers `base`. Pairs whose alpha is 0 are left out: they cost nothing and change no bit.
+    /// Steers `base`. Pairs whose alpha is 0 are dropped: they cost nothing and change no bit.
     pub fn new(base: Arc<dyn LanguageModel>, pairs: Vec<Pair>) -> Self {
         let pairs = pairs.into_iter().enumerate().filter(|(_, pair)| !pair.is_nothing());
         let term = |(number, pair)| Term { pair, kind: Kind::Pair(number), expert: None, anti: None };
@@ -163,11 +164,11 @@ impl Steered {
     /// z = ln p' + scale * (ln p - ln p'),
     /// ```
     ///
-    /// so that rows are log-probabilities before any step acts on them. A scale of 1 changes nothing. Where it is not
-    /// said what the prompt is ([`Steered::after`]), both are one, and nothing is led away from.
+    /// so that rows are log-probabilities before any transform is applied. A scale of 1 changes nothing. Without a
+    /// prompt ([`Steered::after`]) both distributions are the same, and guidance has no effect.
     ///
     /// # Errors
-    /// [`BadAlpha`] for a scale that is no finite number.
+    /// [`BadAlpha`] if the scale is not finite.
     #[doc(alias = "guidance_scale")]
     #[doc(alias = "cfg")]
     pub fn guided(mut self, scale: f64) -> Result<Self, BadAlpha> {
@@ -179,8 +180,8 @@ impl Steered {
         Ok(self)
     }
 
-    /// The same with another weight of all its pairs; weights for some tokens stay. A pair that counted for nothing is
-    /// not there to be weighed.
+    /// Returns this model with another weight for all its pairs. Weights for some tokens remain, and pairs that were
+    /// dropped for a weight of 0 are not restored.
     #[must_use]
     pub fn weighed(&self, alpha: Alpha) -> Self {
         let term = |term: &Term| match term.kind {
@@ -191,20 +192,20 @@ impl Steered {
         Self { terms: terms.collect(), ..self.clone() }
     }
 
-    /// Whether it has a pair that counts.
+    /// Whether it has a pair with a nonzero weight.
     pub fn has_pairs(&self) -> bool {
         self.terms.iter().any(|term| term.kind != Kind::Guidance)
     }
 
-    /// Leaves out what the base finds improbable before anything is added.
+    /// Excludes tokens that the base finds improbable before anything is added.
     #[must_use]
     pub fn filtered(self, filter: BaseFilter) -> Self {
         Self { filter, ..self }
     }
 
-    /// Takes for each token the largest share of all weights, up to the whole, for which the law of the token is at
-    /// most so many nats from that of the base: `KL(steered || base)`, both over the tokens that the filter and the
-    /// members' rows allow, before any step acts on them. Infinity bounds nothing.
+    /// Scales all weights of each token by the largest factor up to 1 for which the token's distribution is at most
+    /// `budget` nats from that of the base: `KL(steered || base)`, both over the tokens that the filter and the
+    /// members' rows allow, before any transform is applied. Infinity disables the bound.
     ///
     /// # Panics
     /// If it is negative or NaN.
@@ -214,7 +215,8 @@ impl Steered {
         Self { budget: Some(budget), ..self }
     }
 
-    /// The same for texts after a prompt: schedules count from its end, and members read what they have instead of it.
+    /// Returns this model for texts after a prompt: schedules count from its end, and members read their own prompts
+    /// instead of it.
     ///
     /// # Panics
     /// If a prompt is empty.
@@ -240,31 +242,32 @@ impl Steered {
         Self { terms: self.terms.iter().map(term).collect(), prompt: prompt.len(), ..self.clone() }
     }
 
-    /// Whether it matters what the prompt is: members may read another, or weights change along the text.
+    /// Whether the model depends on the length of the prompt: members may read another one, or weights change along the
+    /// text.
     pub fn depends_on_prompt(&self) -> bool {
         self.terms.iter().any(|term| term.kind == Kind::Guidance || !term.pair.alphas().all(Alpha::is_constant))
     }
 
-    /// Whether it leads away from another prompt.
+    /// Whether guidance leads away from another prompt.
     pub fn is_guided(&self) -> bool {
         self.terms.iter().any(|term| term.kind == Kind::Guidance)
     }
 
-    /// The most nats that a token's law is moved, where that is bounded.
+    /// The maximum number of nats by which a token's distribution is moved, if bounded.
     pub fn budget(&self) -> Option<f64> {
         self.budget
     }
 
-    /// The expert of the first pair that counts.
+    /// The expert of the first pair with a nonzero weight.
     pub fn first_expert(&self) -> Option<&Arc<dyn LanguageModel>> {
         self.terms.iter().find_map(|term| term.pair.expert.as_ref())
     }
 
-    /// How far the law of each token of a text was moved, in nats: `KL(steered || base)` as in [`Steered::within`]. All
-    /// members read the prompt and the text once more for that.
+    /// The divergence of the distribution of each token of a text, in nats: `KL(steered || base)` as in
+    /// [`Steered::within`]. All members read the prompt and the text once more.
     ///
     /// # Errors
-    /// As [`Sequence::forward`].
+    /// Those of [`Sequence::forward`].
     ///
     /// # Panics
     /// If the prompt is empty.
@@ -273,7 +276,7 @@ impl Steered {
         self.sequence(capacity, None)?.divergence(prompt, text)
     }
 
-    /// This model, and its first expert as a drafter for the first text that is begun with it. `None`: there is no
+    /// Returns this model, and its first expert as a drafter for the first text begun with it, or `None` if there is no
     /// expert.
     pub fn drafted_by_expert(
         self: &Arc<Self>,
@@ -319,7 +322,7 @@ impl LanguageModel for Steered {
         Ok(Box::new(self.sequence(capacity, None)?))
     }
 
-    /// The texts may be those of any steered models: each model that they are made of is called once.
+    /// The texts may belong to any steered models. Each underlying model is called once.
     fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
         sequence::forward_each(items)
     }

@@ -1,4 +1,4 @@
-//! A text as all members of a steered model read it.
+//! A text as read by all members of a steered model.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::member::{Member, OwnPrompt, Reads};
 use super::mix::{Mixer, Said, Term};
 use super::{Kind, Steered};
 
-/// How many tokens of a text are read in one call: so many rows are held at a time.
+/// The number of tokens of a text read in one call, which bounds the rows held at a time.
 const AT_A_TIME: usize = 64;
 
 pub(super) struct SteeredSequence {
     steered: Arc<Steered>,
     base: Box<dyn Sequence>,
-    /// Of each term the expert and the anti-expert; `None` is the base.
+    /// The expert and the anti-expert of each term; `None` is the base.
     members: Vec<(Option<SharedAhead>, Option<Member>)>,
     mixer: Mixer,
-    /// How far each row of the last call was moved, where that is asked for.
+    /// The divergence of each row of the last call, if requested.
     moved: Option<Vec<f64>>,
 }
 
@@ -37,7 +37,7 @@ impl SteeredSequence {
                 model.as_ref().map(|model| Member::begin(model, own.clone(), capacity)).transpose()
             };
             let expert = member(&term.pair.expert, &term.expert)?.map(Ahead::new);
-            // The drafter's is the first there is.
+            // The drafter shares the first expert.
             let expert = expert.map(|expert| match shared.take() {
                 Some(shared) => shared.fill(expert),
                 None => SharedAhead::of(expert),
@@ -48,7 +48,7 @@ impl SteeredSequence {
         Ok(Self { steered, base, members, mixer: Mixer::default(), moved: None })
     }
 
-    /// Forgets of every member what is past a length.
+    /// Removes the tokens past a length from every member.
     fn cut(&mut self, length: usize) {
         for (expert, anti) in &mut self.members {
             expert.iter().for_each(|expert| expert.get().truncate(length));
@@ -57,7 +57,7 @@ impl SteeredSequence {
         self.base.truncate(self.base.len().min(length));
     }
 
-    /// How far each token's law was moved: see [`Steered::divergence`].
+    /// The divergence of each token's distribution: see [`Steered::divergence`].
     pub(super) fn divergence(mut self, prompt: &[TokenId], text: &[TokenId]) -> Result<Vec<f64>, ModelError> {
         let Some((_, inputs)) = text.split_last() else { return Ok(Vec::new()) };
         self.moved = Some(Vec::new());
@@ -72,14 +72,14 @@ impl SteeredSequence {
     }
 }
 
-/// One of several texts, and what it is to read.
+/// One of several texts, and its batch.
 struct Item<'a> {
     sequence: &'a mut SteeredSequence,
     batch: Batch<'a>,
     rows: &'a mut Rows,
 }
 
-/// Goes on with several texts: see [`LanguageModel::forward_each`].
+/// Continues several texts: see [`LanguageModel::forward_each`].
 pub(super) fn forward_each(items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
     let mut own = Vec::with_capacity(items.len());
     for BatchItem { sequence, batch, rows } in items {
@@ -90,7 +90,7 @@ pub(super) fn forward_each(items: &mut [BatchItem<'_>]) -> Result<(), ModelError
     forward(&mut own)
 }
 
-/// Goes on with all texts or, after an error, with none.
+/// Continues all texts or, after an error, none.
 fn forward(items: &mut [Item<'_>]) -> Result<(), ModelError> {
     let before: Vec<usize> = items.iter().map(|item| item.sequence.base.len()).collect();
     let read = read(items);
@@ -100,10 +100,10 @@ fn forward(items: &mut [Item<'_>]) -> Result<(), ModelError> {
     read
 }
 
-/// Has all members read: one call of each model, whatever it is a member of. With guidance the base reads both prompts
-/// in one.
+/// Lets all members read, with one call of each model even if it has several roles. With guidance the base reads both
+/// prompts in one call.
 fn read(items: &mut [Item<'_>]) -> Result<(), ModelError> {
-    /// The expert and the anti-expert of a term, made ready.
+    /// The expert and the anti-expert of a term, prepared.
     type Members<'a> = (Option<(InUse<'a>, Rest)>, Option<(&'a mut Member, Reads)>);
     /// A text with its members.
     struct Ready<'a> {
@@ -171,7 +171,7 @@ fn read(items: &mut [Item<'_>]) -> Result<(), ModelError> {
         }
         let (positions, first) = (batch.positions(base.len() - batch.tokens.len()), batch.first_wanted());
         for i in 0..rows.count() {
-            // The row of the last token of the prompt is that of the first that is written.
+            // The row of the last token of the prompt is that of the first token written.
             let written = (positions[first + i] as usize + 1).saturating_sub(steered.prompt);
             let said = |row: Option<Option<_>>| match row {
                 None => Some(Said::AsTheBase),

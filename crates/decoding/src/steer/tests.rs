@@ -1,4 +1,4 @@
-//! What steered models say, by the formulas.
+//! Steered models compared with the formulas.
 
 use super::*;
 use crate::table::Table;
@@ -58,7 +58,7 @@ fn another_weight_is_that_of_all_pairs() {
     assert!(of(0.25).has_pairs() && !weighed(0.0).has_pairs() && weighed(0.0).is_guided());
 }
 
-/// Padding differs between models of one tokenizer: a row is as long as the base's, and what an expert could not
+/// Padding differs between models of one tokenizer: a row is as long as the base's, and a token that an expert cannot
 /// read is not written.
 #[test]
 fn rows_may_be_padded_differently() {
@@ -71,7 +71,7 @@ fn rows_may_be_padded_differently() {
     }
 }
 
-/// What is kept of a tree is kept by all: the next row is the one of the path alone.
+/// All members keep the same path of a tree: the next row is the one after that path alone.
 #[test]
 fn every_member_keeps_the_same_path() {
     let (base, expert, anti) = (Table::deep(4, 1, 20), Table::deep(4, 2, 20), Table::deep(4, 3, 20));
@@ -92,7 +92,7 @@ fn sequences_keep_step_when_one_fails() {
     let (expert, anti) = (Table::with_context(4, 2, 3), Table::noise(4, 3));
     let steered = Arc::new(Steered::new(base, vec![pair(expert, anti, 1.0)]));
     assert_eq!(steered.context_length(), 3);
-    // More room than the expert has: it fails after the base has gone ahead.
+    // The base has more room than the expert, which fails after the base has read the batch.
     let mut sequence = steered.begin(10).unwrap();
     let mut rows = Rows::default();
     sequence.forward(&Batch::chain(&[0, 1], Wanted::Last), &mut rows).unwrap();
@@ -108,7 +108,7 @@ fn sequences_keep_step_when_one_fails() {
     assert_eq!(rows.last(), expected);
 }
 
-/// The row after tokens, read whole and by itself.
+/// The row after some tokens, read as a whole and separately.
 fn row_after(model: &Arc<Table>, tokens: &[u32]) -> Vec<f64> {
     rows(model.clone(), tokens).pop().unwrap().into_iter().map(f64::from).collect()
 }
@@ -119,7 +119,8 @@ fn softmax(row: &[f64]) -> Vec<f64> {
     weights.iter().map(|w| w / total).collect()
 }
 
-/// Guidance is the formula of `transformers`, row by row; without a negative prompt it leads away from the last token.
+/// Guidance follows the formula of `transformers`, row by row; without a negative prompt it leads away from the last
+/// token.
 #[test]
 fn guidance_is_its_formula() {
     let base = Table::deep(6, 1, 60);
@@ -153,7 +154,7 @@ impl Steered {
     }
 }
 
-/// A model that counts its calls, whatever they read.
+/// A model that counts its calls.
 struct Counted {
     model: Arc<Table>,
     calls: std::sync::atomic::AtomicUsize,
@@ -175,7 +176,7 @@ impl LanguageModel for Counted {
     }
 }
 
-/// Texts with prompts and schedules of their own, in one call of each model: each has the rows that it has alone.
+/// Texts with different prompts and schedules, read in one call of each model, have the same rows as separately.
 #[test]
 fn several_texts_are_read_in_one_call_of_each_model() {
     let counted = |seed| Arc::new(Counted { model: Table::deep(6, seed, 60), calls: 0.into() });
@@ -213,7 +214,7 @@ fn several_texts_are_read_in_one_call_of_each_model() {
     }
 }
 
-/// What is read in the place of the prompt counts against each member's own context.
+/// A prompt that a member reads instead of the text's counts against the member's own context.
 #[test]
 fn members_have_contexts_of_their_own() {
     let base = Table::deep(6, 1, 30);
@@ -228,7 +229,7 @@ fn members_have_contexts_of_their_own() {
 }
 
 mod laws {
-    //! The law of whole texts, by taking every branch of the code that runs, against the formulas.
+    //! The distribution of whole texts, by taking every branch of the code that runs, compared with the formulas.
 
     use super::*;
     use crate::chance::Seeded;
@@ -259,7 +260,8 @@ mod laws {
         Limits { max_tokens, end: Vec::new() }
     }
 
-    /// Kinds of steering, each with the law of the next token by its definition, given what was written.
+    /// Kinds of steering, each with the distribution of the next token by its definition, given the text written so
+    /// far.
     type Definition = Box<dyn Fn(&[u32]) -> Vec<f64>>;
 
     fn kinds() -> Vec<(&'static str, Arc<Steered>, Definition)> {
@@ -303,7 +305,7 @@ mod laws {
                     own(&none, Steered::new(table(1), vec![pair]))
                 },
                 Box::new(move |text: &[u32]| {
-                    // Of each token, at each place of the text.
+                    // The weight of each token at each position of the text.
                     let alphas = [[0.8, 0.0, 0.8, -0.5], [0.8, 0.0, 0.8, 0.5], [0.8, 0.0, 0.8, 1.5]][text.len()];
                     let [base, expert, anti] = [1, 2, 3].map(|seed| softmax(&after(seed, &PROMPT)(text)));
                     let weight = |v: usize| base[v] * (expert[v] / anti[v]).powf(alphas[v]);
@@ -353,7 +355,7 @@ mod laws {
         ]
     }
 
-    /// Of texts that are written plainly, with drafts of a model, in trees, and by the expert itself.
+    /// Texts written without drafts, with drafts of a model, with trees, and with drafts of the expert itself.
     #[test]
     fn texts_have_the_law_of_the_formula() {
         for (name, steered, definition) in kinds() {
@@ -392,8 +394,8 @@ mod laws {
         }
     }
 
-    /// Texts side by side, after one prompt and each after its own, are those that are written alone; and what a text
-    /// has spent of its budget is what its tokens were moved.
+    /// Texts written together, after one prompt or each after its own, are the same as when written alone, and the
+    /// budget used by a text is the divergence of its tokens.
     #[test]
     fn several_steered_texts_are_those_that_are_written_alone() {
         for (name, steered, definition) in kinds() {
@@ -405,7 +407,7 @@ mod laws {
             for piece in [0, 1, 2] {
                 let begun = |target| begun(&model, target, &PROMPT, limits(TOKENS), None);
                 let mut texts: Vec<BatchedText> = targets.iter().map(begun).collect();
-                // All but the first go on from forks.
+                // All but the first continue from forks.
                 let all = written(&model, &mut texts, |i, text| {
                     let unread = text.tokens().len() - text.sequence().len();
                     if i > 0 {
