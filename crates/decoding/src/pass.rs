@@ -1,4 +1,4 @@
-//! Several texts in one call of a model: what a pass has of each of them is said from outside.
+//! Several texts in one call of a model. The caller determines each text's part of a pass.
 
 use std::time::{Duration, Instant};
 
@@ -18,35 +18,35 @@ use crate::writing::Provenance;
 /// A drafter of one of several texts.
 pub type BoxedDrafter = Box<dyn Drafter + Send>;
 
-/// How a text is drafted.
+/// The drafting of a text.
 pub struct Drafting {
-    /// By whom.
+    /// The drafter.
     pub drafter: BoxedDrafter,
-    /// How much.
+    /// The number of drafts.
     pub length: DraftLength,
-    /// What stands of it.
+    /// The rule that accepts drafts.
     pub rule: Rule,
 }
 
-/// A text that is written beside others: the one that is written alone, by [`Plain`](crate::Plain) or, with a drafter,
-/// by [`Speculative`].
+/// A text that is written together with others. It is the same text that [`Plain`](crate::Plain) or, with a drafter,
+/// [`Speculative`] writes alone.
 pub struct BatchedText<C = Seeded> {
     text: Speculative<BoxedDrafter, C>,
-    /// How drafts are judged, where there are any.
+    /// The rule that judges drafts, if any are made.
     rule: Option<Rule>,
 }
 
-/// What a pass has of a text.
+/// A text's part of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The next so many tokens that the model has not read; fewer than there are.
+    /// The given number of tokens that the model has not read, fewer than all of them.
     Read(usize),
-    /// All of them, and its drafts, so that it goes on. The text must have a [use for it](BatchedText::decide).
+    /// All of them, and the text's drafts, so that it continues. The text must [need a call](BatchedText::decide).
     Write,
 }
 
 impl BatchedText {
-    /// Begins a text after a prompt, of which a sequence holds the first tokens or none, but not the last. It must have
+    /// Begins a text after a prompt. `sequence` may hold the first tokens of the prompt, but not the last. It must have
     /// [room](Limits::room) for the text.
     ///
     /// # Panics
@@ -64,10 +64,10 @@ impl BatchedText {
 }
 
 impl<C: Chance> BatchedText<C> {
-    /// As [`BatchedText::new`], with a chance of one's own in the place of that which the seed gives.
+    /// Like [`BatchedText::new`], with a caller-supplied [`Chance`].
     ///
     /// # Panics
-    /// As [`BatchedText::new`].
+    /// Like [`BatchedText::new`].
     pub fn by_chance(
         model: &dyn LanguageModel,
         target: &Target,
@@ -88,53 +88,53 @@ impl<C: Chance> BatchedText<C> {
         Self { text: text.judged_by(judge), rule }
     }
 
-    /// Writes what is decided without the model; whether the text goes on with a call of it.
+    /// Writes tokens that are decided without the model. Returns whether the text continues with a call of the model.
     pub fn decide(&mut self) -> bool {
         !self.text.is_over() && self.text.write_decided()
     }
 
-    /// The prompt, and what is written.
+    /// The prompt and the text so far.
     pub fn tokens(&self) -> &[TokenId] {
         self.text.tokens()
     }
 
-    /// What the model holds of it: all tokens but the last, or fewer. Another sequence may take its place.
+    /// The model's sequence, which holds all tokens but the last, or fewer. It may be replaced by another one.
     pub fn sequence(&mut self) -> &mut Box<dyn Sequence> {
         self.text.sequence()
     }
 
-    /// The next token that is written and was not handed over yet, and how it came.
+    /// Removes and returns the next written token that was not handed over yet, with its provenance.
     pub fn pop(&mut self) -> Option<(TokenId, Provenance)> {
         self.text.pop()
     }
 
-    /// Ends the text here, for a reason that is not seen in its tokens. What was not handed over is gone.
+    /// Ends the text here, for a reason that its tokens do not show. Tokens that were not handed over are dropped.
     pub fn end(&mut self, reason: Stop) {
         self.text.end(reason);
     }
 
-    /// What ended the text; `None` while it goes on, or has tokens to hand over.
+    /// The reason that the text ended; `None` while it continues or has tokens to hand over.
     pub fn stop(&self) -> Option<Stop> {
         self.text.stop()
     }
 
-    /// How drafting went so far; `None` where nothing is drafted.
+    /// The acceptance of drafts so far; `None` if nothing is drafted.
     pub fn acceptance(&self) -> Option<Acceptance> {
         self.rule.map(|_| self.text.acceptance())
     }
 
-    /// The name of the rule that drafts are judged by, where it changes the law of the text.
+    /// The name of the rule that judges drafts, if it changes the distribution of the text.
     pub fn lossy(&self) -> Option<&'static str> {
         self.rule.filter(|rule| !rule.is_lossless()).map(Rule::name)
     }
 }
 
-/// One call of a model, for these texts, which must be its own or those of models that are steered as it is. What is
-/// wrong with one of them alone comes back in its place, and does not touch the others. What is done with the rows of
-/// one text is nothing to the others, so several threads do it at a time.
+/// Makes one call of a model for these texts, which must be its own or those of models that are steered like it. An
+/// error of a single text is returned at its index, and does not affect the others. The rows of the texts are
+/// independent of each other, so several threads process them in parallel.
 ///
 /// # Errors
-/// The model's. All texts are as before.
+/// The model's. All texts are unchanged.
 pub fn pass<C: Chance + Send>(
     model: &dyn LanguageModel,
     texts: &mut [(&mut BatchedText<C>, Part)],
@@ -142,10 +142,10 @@ pub fn pass<C: Chance + Send>(
     passed(model, texts, |read| each(read, Settling::settle))
 }
 
-/// As [`pass`], with one text after the other: for a chance that stays on its thread.
+/// Like [`pass`], one text after the other, for a [`Chance`] that cannot leave its thread.
 ///
 /// # Errors
-/// As [`pass`].
+/// Like [`pass`].
 pub fn pass_in_turn<C: Chance>(
     model: &dyn LanguageModel,
     texts: &mut [(&mut BatchedText<C>, Part)],
@@ -153,13 +153,13 @@ pub fn pass_in_turn<C: Chance>(
     passed(model, texts, |read| read.iter_mut().for_each(Settling::settle))
 }
 
-/// A text that the model has read for.
+/// A text after the model's call.
 struct Settling<'p, C> {
     text: &'p mut Speculative<BoxedDrafter, C>,
     part: Part,
-    /// What the model drew, if it did.
+    /// The tokens that the model sampled, if it did.
     drawn: Option<Vec<Option<TokenId>>>,
-    /// The time of the call that this text is charged with: by its tokens.
+    /// The share of the call's time for this text, in proportion to its tokens.
     charged: Duration,
     outcome: &'p mut Result<(), DecodeError>,
 }
@@ -209,7 +209,7 @@ fn passed<C: Chance>(
     Ok(outcomes)
 }
 
-/// The tokens that the model draws, if it does and all texts let it: of each item those of its rows.
+/// The tokens that the model samples for the rows of each item, if it does and all texts permit it.
 fn drawn_by_model<C: Chance>(
     model: &dyn LanguageModel,
     texts: &mut [(&mut BatchedText<C>, Part)],
@@ -217,7 +217,7 @@ fn drawn_by_model<C: Chance>(
 ) -> Result<Option<Vec<Vec<Option<TokenId>>>>, ModelError> {
     let asked = reading(texts, outcomes).enumerate().map(|(number, (text, part))| {
         let (item, requests) = text.item(number, part == Part::Write);
-        // The row of a part is not looked at.
+        // The row of a part is not used.
         (item, if part == Part::Write { requests } else { Some(Vec::new()) })
     });
     let (mut items, requests): (Vec<_>, Vec<_>) = asked.unzip();
@@ -236,7 +236,7 @@ fn drawn_by_model<C: Chance>(
     Ok(None)
 }
 
-/// The texts that nothing is wrong with so far.
+/// The texts without an error so far.
 fn reading<'t, C: Chance>(
     texts: &'t mut [(&mut BatchedText<C>, Part)],
     outcomes: &'t [Result<(), DecodeError>],
@@ -261,7 +261,7 @@ pub(crate) mod tests {
 
     const NO: f32 = f32::NEG_INFINITY;
 
-    /// A text without drafts, of which nothing is read.
+    /// A text of which nothing is read.
     pub(crate) fn begun(
         model: &Arc<dyn LanguageModel>,
         target: &Target,
@@ -273,8 +273,8 @@ pub(crate) mod tests {
         BatchedText::new(&**model, target, prompt, limits, sequence, drafting)
     }
 
-    /// Writes texts to their ends: the tokens of each, and its error, where it ended with one. What a pass has of a
-    /// text with more than one token to read is said by `part`.
+    /// Writes texts to their ends. Returns the tokens of each, and the error that ended it, if any. `part` chooses the
+    /// part of a text that has more than one token to read.
     pub(crate) fn written(
         model: &Arc<dyn LanguageModel>,
         texts: &mut [BatchedText],
@@ -310,7 +310,7 @@ pub(crate) mod tests {
         Target { transforms, sampler: Sampler::Categorical, random: Random::new(seed) }
     }
 
-    /// Texts of different lengths, for an end token ends them, after prompts that are read in pieces of any sizes.
+    /// Texts of different lengths, ended by an end token, after prompts that are read in pieces of any size.
     #[test]
     fn each_text_is_the_one_that_is_written_alone() {
         let table = Table::noise(7, 3);
@@ -344,7 +344,7 @@ pub(crate) mod tests {
         assert!(lengths.len() > 2, "{lengths:?}");
     }
 
-    /// A text that is ended from outside leaves the others as they are.
+    /// Ending a text from outside does not affect the others.
     #[test]
     fn a_text_is_ended_between_passes() {
         let model: Arc<dyn LanguageModel> = Table::noise(7, 3);
@@ -365,8 +365,8 @@ pub(crate) mod tests {
         assert_eq!((&all[1].0, texts[1].stop()), (&alone(1), Some(Stop::Length)));
     }
 
-    /// Texts of different lengths with drafts of their own kinds: each is the text that it is alone, and its drafts are
-    /// those that it has alone.
+    /// Texts of different lengths with different drafters: the text and the drafts of each are the same as when it is
+    /// written alone.
     #[test]
     fn each_text_has_its_own_drafts() {
         let (table, small) = (Table::deep(7, 3, 64), Table::deep(7, 4, 64));
@@ -375,7 +375,7 @@ pub(crate) mod tests {
         let drafter = |i: usize| -> BoxedDrafter {
             let model = |coupling| {
                 let Target { transforms, sampler, .. } = &targets[i];
-                // A twin of the target drafts for some.
+                // The target itself drafts for some.
                 let model = if i < 5 { &table } else { &small };
                 Box::new(DraftModel::new(model.clone(), 64, transforms, *sampler, coupling).unwrap())
             };
@@ -411,7 +411,7 @@ pub(crate) mod tests {
         assert!(accepted > 100, "{accepted}");
     }
 
-    /// What the first text has written is the same whether the second fails or not.
+    /// The first text is the same whether the second fails or not.
     #[test]
     fn an_error_of_one_is_none_of_the_others() {
         let limits = Limits { max_tokens: 3, end: Vec::new() };

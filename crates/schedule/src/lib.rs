@@ -1,17 +1,18 @@
-//! Many texts on one model, which come and go: continuous batching (Orca, Yu et al., 2022), with prompts in pieces
-//! (Sarathi-Serve, Agrawal et al., 2024) and pages that texts share (vLLM, Kwon et al., 2023; SGLang, Zheng et al.,
-//! 2024).
+//! Many texts on one model, which arrive and end at any time: continuous batching (Orca, Yu et al., 2022), with chunked
+//! prompts (Sarathi-Serve, Agrawal et al., 2024) and pages that texts share (vLLM, Kwon et al., 2023; SGLang, Zheng et
+//! al., 2024).
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`policy`] | what the next pass holds, and in whose memory: a state machine that knows no model |
-//! | [`schedule`] | the loop: does with a model what the policy says |
-//! | [`service`] | the loop on a thread of its own, for those who ask from others |
-//! | [`rows`] | how many tokens a pass should read, from how long passes take |
+//! | [`policy`] | the contents of the next pass, and the memory for it: a state machine without a model |
+//! | [`schedule`] | the loop: carries out the policy's plans with a model |
+//! | [`service`] | the loop on its own thread, for callers on others |
+//! | [`rows`] | the number of tokens that a pass should read, from how long passes take |
 //!
-//! A text is the one that is written alone, whatever is written beside it: a model gives each row the same bits in
-//! every batch, a draw is a function of seed and position, and how many drafts a text has does not depend on others.
-//! Only [`DraftLength::Auto`](verdigris_decoding::DraftLength::Auto), which goes by the clock, is not so.
+//! A text is the same as when it is written alone, whatever else is written at the same time: a model gives each row
+//! the same bits in every batch, a sample is a function of seed and position, and the number of drafts of a text does
+//! not depend on others. The exception is [`DraftLength::Auto`](verdigris_decoding::DraftLength::Auto), which depends
+//! on the clock.
 #![forbid(unsafe_code)]
 
 pub mod policy;

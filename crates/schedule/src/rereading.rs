@@ -1,4 +1,4 @@
-//! A text that is read once more at its end, for the rows that its tokens were drawn from.
+//! A text that is read once more at its end, for the rows that its tokens were sampled from.
 
 use verdigris_decoding::DecodeError;
 use verdigris_logits::TokenId;
@@ -6,24 +6,24 @@ use verdigris_models::{Batch, ModelError, Rows, Sequence, Wanted};
 
 use crate::schedule::Ended;
 
-/// Is told each token of a text, how many tokens stand before it, and its row. Where it fails, the text does.
+/// Receives each token of a text, the number of tokens before it, and its row. An error fails the text.
 pub type RowReader = Box<dyn FnMut(TokenId, usize, &[f32]) -> Result<(), DecodeError> + Send>;
 
 /// A text whose rows are read.
 pub(crate) struct Rereading {
-    /// The prompt, and what was written.
+    /// The prompt and the tokens written.
     pub(crate) tokens: Vec<TokenId>,
-    /// None where it waits for memory.
+    /// `None` while the text waits for memory.
     pub(crate) sequence: Option<Box<dyn Sequence>>,
     pub(crate) rows: RowReader,
     pub(crate) ended: Ended,
 }
 
 impl Rereading {
-    /// So many rows are held at a time.
+    /// The number of rows held at a time.
     pub(crate) const AT_A_TIME: usize = 64;
 
-    /// Reads the next so many tokens, and hands over the rows behind the prompt.
+    /// Reads the next `tokens` tokens, and passes on the rows after the prompt.
     pub(crate) fn read(
         &mut self,
         prompt: usize,

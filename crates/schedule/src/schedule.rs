@@ -1,4 +1,4 @@
-//! The loop: one pass of a model after the other, as the [policy](crate::policy) says.
+//! The loop: one pass of a model after the other, as planned by the [policy](crate::policy).
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -14,137 +14,137 @@ use crate::policy::{Account, Asked, Bounds, Counts, Policy, PrefixId, Space, Ste
 use crate::rereading::{Rereading, RowReader};
 use crate::spaces::Spaces;
 
-/// How much a schedule may have at a time.
+/// The limits of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// The most texts that run at a time.
+    /// The maximum number of texts that run at a time.
     pub texts: usize,
-    /// The most tokens whose keys and values are held, of all texts together and of what is kept for others. Pages that
-    /// are begun count as a whole.
+    /// The maximum number of tokens whose keys and values are held, for all texts and kept prefixes together. Partly
+    /// filled pages count in full.
     pub tokens: usize,
-    /// How many of these may be kept for texts to come, where nobody else needs their memory.
+    /// The number of these tokens that may be kept for later texts, as long as no text needs their memory.
     pub kept: usize,
-    /// How many tokens a pass reads where prompts wait: see [`Bounds::rows`] and [`crate::rows`].
+    /// The number of tokens that a pass reads while prompts are waiting: see [`Bounds::rows`] and [`crate::rows`].
     pub rows: usize,
 }
 
 impl Capacity {
-    /// The rows of a pass, unless told otherwise: as many as go through the layers together.
+    /// The default rows of a pass, which is the number that goes through the layers together.
     pub const ROWS: usize = 512;
 
-    /// The tokens that are kept, unless told otherwise.
+    /// The default number of kept tokens.
     pub const KEPT: usize = 8192;
 
-    /// For so many texts of a model, of at most so many tokens each.
+    /// The capacity for `texts` texts of a model, of at most `tokens` tokens each.
     pub fn of_texts(model: &dyn LanguageModel, texts: usize, tokens: usize) -> Self {
         let each = tokens.div_ceil(model.pages().tokens).saturating_mul(model.pages().tokens);
         Self { texts, tokens: texts.saturating_mul(each), kept: Self::KEPT, rows: Self::ROWS }
     }
 }
 
-/// A text that is to be written.
+/// A text to write.
 pub struct Ask {
-    /// The model that writes it: the schedule's own, if it is not said, else one that is steered as that is.
+    /// The model that writes it: by default the schedule's own, else one that is steered like it.
     pub model: Option<Arc<dyn LanguageModel>>,
-    /// What it begins with.
+    /// The prompt.
     pub prompt: Arc<[TokenId]>,
-    /// Its law.
+    /// The distribution of the text.
     pub target: Target,
-    /// When it ends.
+    /// The limits that end it.
     pub limits: Limits,
-    /// How it is drafted, if it is.
+    /// The drafting of the text, if any.
     pub drafting: Option<Drafting>,
-    /// What reads the rows that its tokens were drawn from. For that the model reads the text once more at its end, as
-    /// one of the texts of the schedule.
+    /// Reads the rows that its tokens were sampled from. For this the model reads the text once more at its end, as one
+    /// of the texts of the schedule.
     pub rows: Option<RowReader>,
-    /// Whom it is written for. Where there is not enough for all, each tenant has an even part, and of that each of its
-    /// requests.
+    /// The account that it is written for. If resources are short, each tenant gets an even part, divided evenly
+    /// between its requests.
     pub account: Account,
-    /// Texts share what is kept of their prompts with those of the same salt alone. A text that begins with pages of
-    /// another one comes sooner, and is counted, so both say what the other began with.
+    /// Texts share kept prompts only with texts of the same salt. A text that begins with pages of another one starts
+    /// sooner and is counted, so both its timing and the counts reveal how the other began.
     #[doc(alias = "cache_salt")]
     pub salt: Arc<str>,
 }
 
 impl Ask {
-    /// A text without drafts, by the schedule's own model.
+    /// A text without drafts, written by the schedule's own model.
     pub fn new(prompt: impl Into<Arc<[TokenId]>>, target: Target, limits: Limits) -> Self {
         let (prompt, account, salt) = (prompt.into(), Account::default(), "".into());
         Self { model: None, prompt, target, limits, drafting: None, rows: None, account, salt }
     }
 }
 
-/// Why a text was not taken.
+/// The reason that a text was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// A prompt that is none, or does not fit into the model's context.
+    /// An empty prompt, or one that does not fit into the model's context.
     #[error(transparent)]
     Prompt(#[from] DecodeError),
-    /// A prompt that all memory has no room for.
+    /// A prompt that is too long for the whole memory.
     #[error(transparent)]
     TooLong(#[from] TooLong),
 }
 
-/// What comes of a text.
+/// An event of a text.
 #[derive(Debug)]
 pub enum Told {
-    /// Its prompt is read from now on: it has waited for its turn and for memory. Told once, before all else.
+    /// The text has had its turn and memory, and its prompt is read from now on. Sent once, before all other events.
     Begun,
-    /// Its next token, and how it came.
+    /// The next token, and its provenance.
     Token(TokenId, Provenance),
-    /// Its end. Nothing comes after it.
+    /// The end of the text. No events follow.
     Ended(Ended),
-    /// It cannot go on. Nothing comes after it.
+    /// The text cannot continue. No events follow.
     Failed(DecodeError),
 }
 
-/// How a text ended.
+/// The end of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// What ended it; `None` where it was [cancelled](Schedule::cancel).
+    /// The reason that it ended; `None` if it was [cancelled](Schedule::cancel).
     pub stop: Option<Stop>,
-    /// How drafting went; `None` where nothing was drafted.
+    /// The acceptance of drafts; `None` if nothing was drafted.
     pub acceptance: Option<Acceptance>,
-    /// The name of the rule that drafts were judged by, where it changed the law of the text.
+    /// The name of the rule that judged drafts, if it changed the distribution of the text.
     pub lossy: Option<&'static str>,
 }
 
-/// What a schedule is doing, and has done.
+/// The current state of a schedule and its totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Texts, pages, and prompts that were there already.
+    /// Counts of texts, pages, and shared prompts.
     pub counts: Counts,
-    /// Tokens of a page.
+    /// The number of tokens of a page.
     pub page_tokens: usize,
-    /// Calls of the model.
+    /// The number of calls of the model.
     pub passes: usize,
-    /// Tokens that it read in them, drafts included.
+    /// The number of tokens that the calls read, drafts included.
     pub read: usize,
-    /// Tokens that were written, those of texts that were cancelled too.
+    /// The number of tokens that were written, including those of cancelled texts.
     pub written: usize,
-    /// How many of the tokens that were read were drafts.
+    /// The number of drafts among the tokens read.
     pub drafted: usize,
-    /// How many of those stood.
+    /// The number of accepted drafts.
     pub accepted: usize,
 }
 
-/// What a text must fit into.
+/// The limits that a text must fit into.
 #[derive(Clone)]
 pub(crate) struct Room {
     model: Arc<dyn LanguageModel>,
     page_tokens: usize,
-    /// The most tokens that a text can have.
+    /// The maximum number of tokens that a text can have.
     memory: usize,
 }
 
 impl Room {
-    /// The most tokens that a text can have.
+    /// The maximum number of tokens that a text can have.
     pub(crate) fn memory(&self) -> usize {
         self.memory
     }
 
-    /// The most tokens that a text may come to have, whatever memory there is.
+    /// The maximum length that a text may reach, regardless of memory.
     pub(crate) fn of(&self, ask: &Ask) -> Result<usize, Refused> {
         let model = ask.model.as_ref().unwrap_or(&self.model);
         let own = ask.limits.room(model.context_length(), &ask.prompt)?;
@@ -157,7 +157,7 @@ impl Room {
     }
 }
 
-/// Texts of one model that come and go. Nothing happens but in [`Schedule::pass`].
+/// Texts of one model that arrive and end at any time. All work is done in [`Schedule::pass`].
 pub struct Schedule {
     model: Arc<dyn LanguageModel>,
     shape: PageShape,
@@ -165,7 +165,7 @@ pub struct Schedule {
     policy: Policy,
     spaces: Spaces,
     texts: BTreeMap<TextId, Entry>,
-    /// What is kept of texts for those that begin alike.
+    /// The memory kept for texts with a common prefix.
     kept: HashMap<PrefixId, Box<dyn Sequence>>,
     /// The rows of texts that are read once more.
     rows: Rows,
@@ -180,27 +180,27 @@ struct Entry {
     /// The capacity of its sequence.
     capacity: usize,
     stage: Stage,
-    /// How many tokens of it the policy knows.
+    /// The number of tokens of it that the policy knows.
     known: usize,
-    /// How many of its drafts are counted.
+    /// The drafts that are already counted.
     counted: Acceptance,
-    /// How many of its tokens are the prompt, and how many were handed over.
+    /// The number of tokens of the prompt, and the number of tokens handed over.
     prompt: usize,
     told: usize,
-    /// Who reads its rows at its end.
+    /// Reads its rows at its end.
     rows: Option<RowReader>,
 }
 
 enum Stage {
     Waits(Box<Ask>),
-    /// Also where it has lost its memory and waits for it.
+    /// Also while it has lost its memory and waits.
     Runs(Box<BatchedText>),
-    /// It is written, and read once more for its rows.
+    /// It is complete, and read once more for its rows.
     Rereads(Box<Rereading>),
 }
 
-/// Who is told what comes of texts, by their numbers. On [`ControlFlow::Break`] at a token its text ends there, for
-/// that reason; at an end it does nothing.
+/// Receives the events of texts, by their ids. On [`ControlFlow::Break`] at a token the text ends there, for the given
+/// reason; at an end it has no effect.
 pub type Tell<'t> = &'t mut dyn FnMut(TextId, Told) -> ControlFlow<Stop>;
 
 impl Schedule {
@@ -227,19 +227,19 @@ impl Schedule {
         }
     }
 
-    /// Takes a text, which waits for its turn. Texts get their numbers in the order in which they come.
+    /// Adds a text, which waits for its turn. Ids are given in the order of arrival.
     ///
     /// # Errors
-    /// [`Refused`], where it could never begin.
+    /// [`Refused`] if it could never begin.
     pub fn submit(&mut self, mut ask: Ask) -> Result<TextId, Refused> {
         let own = self.room.of(&ask)?;
         let model = ask.model.clone().unwrap_or_else(|| self.model.clone());
         let (memory, prompt) = (self.room.memory, ask.prompt.len());
-        // Sequences of one capacity can go on from each other's.
+        // Sequences of the same capacity can continue from each other's.
         let capacity = if self.shape.depends_on_capacity { own } else { model.context_length() }.min(memory);
         let space = self.spaces.enter(&model, capacity, &ask.salt);
         let ahead = ask.drafting.as_ref().map_or(0, |drafting| drafting.length.most());
-        // Who drafts from what is computed must see all of it.
+        // A drafter that uses the model's computations must see all of them.
         let reads_all = ask.drafting.as_ref().is_some_and(|drafting| drafting.drafter.reads_features());
         let (account, prompt_of) = (ask.account.clone(), ask.prompt.clone());
         let most = own.min(memory);
@@ -251,12 +251,12 @@ impl Schedule {
         Ok(id)
     }
 
-    /// What texts must fit into.
+    /// The limits that texts must fit into.
     pub(crate) fn room(&self) -> &Room {
         &self.room
     }
 
-    /// Ends a text here, and its memory is free for the next pass. `None` where it has ended before.
+    /// Ends a text here, which frees its memory for the next pass. Returns `None` if it has already ended.
     pub fn cancel(&mut self, id: TextId) -> Option<Ended> {
         let entry = self.texts.get_mut(&id)?;
         entry.count(&mut self.statistics);
@@ -265,20 +265,20 @@ impl Schedule {
         Some(ended)
     }
 
-    /// What is going on.
+    /// The current statistics.
     pub fn statistics(&self) -> Statistics {
         Statistics { counts: self.policy.counts(), ..self.statistics }
     }
 
-    /// Whether there is no text.
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// One call of the model, and what comes of it; `false` where there is no text.
+    /// Makes one call of the model and delivers the events that result. Returns `false` if no texts are left.
     ///
     /// # Errors
-    /// The model's, which is no text's fault. Those that were to go on are as before, and can be cancelled.
+    /// The model's, which is no text's fault. Texts that were about to continue are unchanged, and can be cancelled.
     pub fn pass(&mut self, tell: Tell<'_>) -> Result<bool, ModelError> {
         let mut steps = std::mem::take(&mut self.steps);
         steps.clear();
@@ -289,7 +289,7 @@ impl Schedule {
         Ok(!self.texts.is_empty())
     }
 
-    /// Does what a plan says.
+    /// Carries out a plan.
     fn carry_out(&mut self, steps: &[Step], tell: Tell<'_>) -> Result<(), ModelError> {
         let (mut parts, mut again) = (BTreeMap::new(), Vec::new());
         for &step in steps {
@@ -313,7 +313,7 @@ impl Schedule {
         for (id, tokens, is_last) in again {
             self.reread(id, tokens, is_last, tell)?;
         }
-        // Of no tokens at all nothing is read.
+        // A text that ends without a token reads nothing.
         let over: Vec<TextId> = parts.keys().copied().filter(|id| !self.running(*id).decide()).collect();
         for id in over {
             parts.remove(&id);
@@ -336,7 +336,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Does one thing that is no reading.
+    /// Carries out a step other than reading.
     fn arrange(&mut self, step: Step) -> Result<(), ModelError> {
         match step {
             Step::Read { .. } => (),
@@ -364,12 +364,12 @@ impl Schedule {
         Ok(())
     }
 
-    /// Whether a text is written and read once more.
+    /// Whether a text is complete and read once more.
     fn rereads(&self, id: TextId) -> bool {
         matches!(self.texts[&id].stage, Stage::Rereads(_))
     }
 
-    /// Reads so many tokens of a text once more; it is over with the last of them.
+    /// Reads `tokens` tokens of a text once more. The text is over after the last of them.
     fn reread(&mut self, id: TextId, tokens: usize, is_last: bool, tell: Tell<'_>) -> Result<(), ModelError> {
         let Entry { stage: Stage::Rereads(text), prompt, .. } = self.texts.get_mut(&id).expect("a text that is there")
         else {
@@ -397,7 +397,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Takes in what came of a text in a pass.
+    /// Processes the result of a pass for a text.
     fn settle(
         &mut self,
         id: TextId,
@@ -428,7 +428,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Tells the policy of new tokens.
+    /// Reports new tokens to the policy.
     fn extend(&mut self, id: TextId) {
         let entry = self.texts.get_mut(&id).expect("a text that is there");
         if let Stage::Runs(text) = &entry.stage {
@@ -466,7 +466,7 @@ impl Schedule {
         self.texts.get_mut(&id).expect("a text that is there")
     }
 
-    /// Whether a text that is there has not begun.
+    /// Whether a text has not begun.
     fn waits(&self, id: TextId) -> bool {
         matches!(self.texts[&id].stage, Stage::Waits(_))
     }
@@ -478,7 +478,7 @@ impl Schedule {
         }
     }
 
-    /// A text that has begun.
+    /// Returns a text that has begun.
     fn running(&mut self, id: TextId) -> &mut BatchedText {
         match &mut self.texts.get_mut(&id).expect("a text that is there").stage {
             Stage::Runs(text) => text,
@@ -488,7 +488,7 @@ impl Schedule {
 }
 
 impl Entry {
-    /// Begins the text, or goes on with it, from what a sequence holds of it.
+    /// Begins or resumes the text, from a sequence that holds part of it.
     fn begin(&mut self, from: Option<Box<dyn Sequence>>) -> Result<(), ModelError> {
         match &mut self.stage {
             Stage::Rereads(text) => {
@@ -524,7 +524,7 @@ impl Entry {
         }
     }
 
-    /// Adds what was drafted since the last time.
+    /// Adds the drafts since the last call.
     fn count(&mut self, statistics: &mut Statistics) {
         let now = self.ended().acceptance.unwrap_or_default();
         let drafted = now.drafted - self.counted.drafted;
@@ -535,7 +535,7 @@ impl Entry {
     }
 }
 
-/// How many tokens of a text its part of a pass has, without drafts.
+/// The number of tokens of a text in its part of a pass, without drafts.
 fn unread(text: &mut BatchedText, part: Part) -> usize {
     match part {
         Part::Read(tokens) => tokens,
@@ -543,7 +543,8 @@ fn unread(text: &mut BatchedText, part: Part) -> usize {
     }
 }
 
-/// Another sequence with the first tokens of one. A fork of a fork that was cut has no page that these do not need.
+/// Returns another sequence with the first tokens of this one. A fork of a truncated fork has no pages that these
+/// tokens do not need.
 fn first(sequence: &dyn Sequence, tokens: usize) -> Result<Box<dyn Sequence>, ModelError> {
     let mut fork = sequence.fork()?;
     if fork.len() == tokens {

@@ -1,4 +1,4 @@
-//! The loop on a thread of its own. Nobody who asks waits for it, and it waits for nobody who reads.
+//! The loop on its own thread. Callers do not wait for it, and it does not wait for readers.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,12 +13,11 @@ use verdigris_models::LanguageModel;
 use crate::policy::TextId;
 use crate::schedule::{Ask, Capacity, Refused, Room, Schedule, Statistics, Told};
 
-/// Who is told what comes of a text, on the thread of the loop. It must not wait: where others do, a channel without a
-/// bound takes what comes, which is at most as many tokens as the text may have. On [`ControlFlow::Break`] the text
-/// ends.
+/// Receives the events of a text, on the thread of the loop. It must not block: if its consumer may block, use an
+/// unbounded channel, which holds at most the tokens of the text. On [`ControlFlow::Break`] the text ends.
 pub type Reader = Box<dyn FnMut(Told) -> ControlFlow<Stop> + Send>;
 
-/// What the loop is asked.
+/// A request to the loop.
 enum Request {
     Submit {
         number: u64,
@@ -26,32 +25,31 @@ enum Request {
         reader: Reader,
     },
     Cancel(u64),
-    /// There is no service any more.
+    /// The service was dropped.
     End,
 }
 
-/// The loop is no more: the model has failed.
+/// The loop has ended, because the model failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the model has failed, and no more is written: {why}")]
 pub struct Gone {
-    /// What the model said.
+    /// The error of the model.
     pub why: String,
 }
 
-/// Why a text is not written by a [`Service`].
+/// The reason that a [`Service`] does not write a text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotTaken {
     /// It could never begin.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// Nothing is written any more.
+    /// The loop has ended.
     #[error(transparent)]
     Gone(#[from] Gone),
 }
 
-/// A [`Schedule`] on a thread of its own. Without a text it sleeps. When the service is dropped, what runs is
-/// cancelled.
+/// A [`Schedule`] on its own thread, which sleeps while there is no text. Dropping the service cancels all texts.
 pub struct Service {
     requests: Sender<Request>,
     room: Room,
@@ -66,7 +64,7 @@ struct Shared {
     next: AtomicU64,
 }
 
-/// One text of a [`Service`]. When it is dropped the text is cancelled.
+/// A text of a [`Service`]. Dropping the handle cancels the text.
 #[must_use = "a text whose handle is dropped is cancelled"]
 pub struct Handle {
     number: u64,
@@ -77,7 +75,7 @@ impl Service {
     /// Starts the loop.
     ///
     /// # Panics
-    /// As [`Schedule::new`], and where the system gives no thread.
+    /// Like [`Schedule::new`], and if the system cannot start a thread.
     pub fn start(model: Arc<dyn LanguageModel>, capacity: Capacity) -> Self {
         let (sender, requests) = mpsc::channel();
         let shared = Arc::new(Shared::default());
@@ -91,11 +89,11 @@ impl Service {
         Self { requests: sender, room, shared, thread: Some(thread) }
     }
 
-    /// Has a text written, of which a reader is told. This waits for nothing: the text begins with a pass to come.
-    /// Should the model fail before that, the reader is dropped and told nothing.
+    /// Submits a text whose events are passed to a reader. This does not block: the text begins in a later pass. If the
+    /// model fails before that, the reader is dropped without being called.
     ///
     /// # Errors
-    /// [`NotTaken`]; then the reader is told nothing.
+    /// [`NotTaken`]; the reader is then not called.
     pub fn submit(&self, ask: Ask, reader: Reader) -> Result<Handle, NotTaken> {
         self.room.of(&ask)?;
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
@@ -105,31 +103,31 @@ impl Service {
         Ok(Handle { number, requests })
     }
 
-    /// As [`Service::submit`], with what comes of the text in a channel. The end is the last.
+    /// Like [`Service::submit`], with the events of the text in a channel. The last one is the end.
     ///
     /// # Errors
-    /// As [`Service::submit`].
+    /// Like [`Service::submit`].
     pub fn stream(&self, ask: Ask) -> Result<(Handle, Receiver<Told>), NotTaken> {
         let (sender, receiver) = mpsc::channel();
         let reader = move |told| match sender.send(told) {
             Ok(()) => ControlFlow::Continue(()),
-            // Whoever has read it is gone.
+            // The receiver was dropped.
             Err(_) => ControlFlow::Break(Stop::StopString),
         };
         Ok((self.submit(ask, Box::new(reader))?, receiver))
     }
 
-    /// How many tokens of a text, prompt included, there is memory for. The last of a text needs none.
+    /// The number of tokens of a text, prompt included, that fit into memory. The last token of a text needs none.
     pub fn memory(&self) -> usize {
         self.room.memory()
     }
 
-    /// What is going on, as of the last pass.
+    /// The statistics after the last pass.
     pub fn statistics(&self) -> Statistics {
         *lock(&self.shared.statistics)
     }
 
-    /// Whether texts are written: they are until the model fails.
+    /// Whether texts are being served, which is the case until the model fails.
     pub fn is_alive(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -143,7 +141,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.requests.send(Request::End);
         if let Some(thread) = self.thread.take() {
-            // A panic of the loop was told where it happened.
+            // A panic of the loop was reported when it happened.
             let _ = thread.join();
         }
     }
@@ -151,7 +149,7 @@ impl Drop for Service {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Where the loop is gone there is nothing to cancel.
+        // If the loop has ended, there is nothing to cancel.
         let _ = self.requests.send(Request::Cancel(self.number));
     }
 }
@@ -165,7 +163,7 @@ struct Loop {
 impl Loop {
     fn run(mut self, requests: &Receiver<Request>, shared: &Shared) {
         loop {
-            // Without a text there is nothing to do but wait for one.
+            // Without texts, wait for a request.
             let mut next = if self.schedule.is_empty() { requests.recv().ok() } else { requests.try_recv().ok() };
             while let Some(request) = next {
                 if self.take(request).is_break() {
@@ -187,7 +185,7 @@ impl Loop {
             });
             *lock(&shared.statistics) = schedule.statistics();
             if let Err(fault) = passed {
-                // Readers that are dropped see that nothing comes.
+                // Dropping the readers shows that no more events will come.
                 *lock(&shared.failed) = Some(Gone { why: fault.to_string() });
                 return;
             }

@@ -1,4 +1,4 @@
-//! Which texts share pages.
+//! Groups of texts that share pages.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use verdigris_models::LanguageModel;
 
 use crate::policy::Space;
 
-/// Which texts can go on from each other's memory: those of one model, one capacity and one salt.
+/// The groups of texts that can continue from each other's memory: those of one model, one capacity and one salt.
 #[derive(Default)]
 pub(crate) struct Spaces {
     known: Vec<KnownSpace>,
@@ -22,7 +22,8 @@ struct KnownSpace {
 }
 
 impl Spaces {
-    /// The most spaces without a text: what is kept of their texts may serve another. Each tenant of a server has one.
+    /// The maximum number of spaces without a text, whose kept pages may serve later texts. Each tenant of a server has
+    /// one.
     const EMPTY: usize = 256;
 
     pub(crate) fn enter(&mut self, model: &Arc<dyn LanguageModel>, capacity: usize, salt: &Arc<str>) -> Space {
@@ -44,7 +45,8 @@ impl Spaces {
         space.texts -= 1;
         self.known.push(space);
         if self.known.iter().filter(|space| space.texts == 0).count() > Self::EMPTY {
-            // The one that was left longest ago. Nobody finds its pages any more, so they go one after the other.
+            // The space that was left longest ago. Its pages are no longer found, so they are dropped one after the
+            // other.
             let oldest = self.known.iter().position(|space| space.texts == 0).expect("there are some");
             self.known.remove(oldest);
         }

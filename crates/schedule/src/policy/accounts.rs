@@ -1,21 +1,21 @@
-//! Whose turn it is: texts by the tenants and the requests that they are written for.
+//! The order of texts, by the tenants and requests that they are written for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::TextId;
 
-/// Whom a text is written for. What there is of a pass is shared out evenly between tenants, and what a tenant has of
-/// it between its requests.
+/// The account that a text is written for. The resources of a pass are divided evenly between tenants, and the part of
+/// a tenant evenly between its requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Account {
-    /// Who asks.
+    /// The tenant.
     pub tenant: Arc<str>,
-    /// Which of the tenant's requests it is.
+    /// The number of the tenant's request.
     pub request: u64,
 }
 
-/// All texts, by their accounts. Accounts without a text are forgotten.
+/// All texts, by account. Accounts without texts are removed.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     tenants: BTreeMap<Arc<str>, Tenant>,
@@ -25,7 +25,7 @@ pub(super) struct Accounts {
 #[derive(Debug)]
 struct Tenant {
     requests: BTreeMap<u64, Texts>,
-    /// When a text of it began last, or it came.
+    /// The time at which one of its texts last began, or else of its arrival.
     served: u64,
 }
 
@@ -33,7 +33,7 @@ struct Tenant {
 struct Texts {
     waiting: BTreeSet<TextId>,
     running: BTreeSet<TextId>,
-    /// As of its tenant.
+    /// As for its tenant.
     served: u64,
 }
 
@@ -44,7 +44,7 @@ impl Tenant {
 }
 
 impl Accounts {
-    /// Notes a text that waits, for the first time or again.
+    /// Records a text that waits, for the first time or again.
     pub(super) fn waits(&mut self, account: &Account, id: TextId) {
         self.clock += 1;
         let served = self.clock;
@@ -57,7 +57,7 @@ impl Accounts {
         texts.waiting.insert(id);
     }
 
-    /// Notes that a text which has waited runs.
+    /// Records that a waiting text now runs.
     pub(super) fn runs(&mut self, account: &Account, id: TextId) {
         self.clock += 1;
         let tenant = self.tenants.get_mut(&account.tenant).expect("the tenant of a text");
@@ -67,7 +67,7 @@ impl Accounts {
         (tenant.served, texts.served) = (self.clock, self.clock);
     }
 
-    /// Notes that a text is no more.
+    /// Records that a text has ended.
     pub(super) fn ends(&mut self, account: &Account, id: TextId) {
         let Some(tenant) = self.tenants.get_mut(&account.tenant) else { return };
         let Some(texts) = tenant.requests.get_mut(&account.request) else { return };
@@ -81,8 +81,8 @@ impl Accounts {
         }
     }
 
-    /// The text that begins next: of the tenant with the fewest that run, and of its request with the fewest, the
-    /// oldest. Of several the one that was served longest ago is the first. Those of some accounts are passed over.
+    /// The text that begins next: from the tenant with the fewest running texts, and its request with the fewest, the
+    /// oldest text. Ties go to the one served longest ago. The accounts in `passed` are skipped.
     pub(super) fn next(&self, passed: &BTreeSet<Account>) -> Option<TextId> {
         let of_tenant = |name: &Arc<str>, tenant: &Tenant| {
             let waiting = tenant.requests.iter().filter_map(|(&request, texts)| {
@@ -95,15 +95,15 @@ impl Accounts {
         self.tenants.iter().filter_map(|(name, tenant)| of_tenant(name, tenant)).min().map(|(_, id)| id)
     }
 
-    /// The oldest text of a request that waits.
+    /// The oldest waiting text of a request.
     pub(super) fn first_of(&self, account: &Account) -> Option<TextId> {
         self.tenants.get(&account.tenant)?.requests.get(&account.request)?.waiting.first().copied()
     }
 
-    /// Which text that runs gives way to one that waits, where all `total` of something are used: one of another tenant
-    /// or request, which has more than its share and would leave the other no more than its own. `uses` says how much
-    /// of it each text uses, `needs` how much the other would. Of those whose share is exceeded most it is the
-    /// youngest.
+    /// The running text that gives way to a waiting one when all `total` units of a resource are used: one of another
+    /// tenant or request that has more than its share, provided that the waiting text keeps its own within its share.
+    /// `uses` returns the units that a text uses, and `needs` is the number that the waiting text would use. It is the
+    /// youngest text of the account that exceeds its share most.
     pub(super) fn gives_way(
         &self,
         to: &Account,
@@ -133,8 +133,7 @@ impl Accounts {
         texts.filter(|_| of_request + needs <= share).map(|(_, id)| id)
     }
 
-    /// The text that gives way where one must: of the tenant that uses most, and of its request that uses most, the
-    /// youngest.
+    /// The text that gives way if one must: the youngest of the request that uses most, of the tenant that uses most.
     pub(super) fn last(&self, keeps: TextId, uses: impl Fn(TextId) -> usize) -> Option<TextId> {
         let of_texts = |texts: &Texts| texts.running.iter().map(|&id| uses(id)).sum::<usize>();
         let youngest = |texts: &Texts| texts.running.iter().rev().find(|&&id| id != keeps).copied();
@@ -146,9 +145,9 @@ impl Accounts {
         self.tenants.values().filter_map(of_tenant).max().map(|(_, id)| id)
     }
 
-    /// Shares out so many rows between texts that could use so many each: evenly between their tenants, what a tenant
-    /// has evenly between its requests, and what a request has to its oldest texts first. Who needs less than an even
-    /// part leaves the rest to the others. The oldest of all has one in any case.
+    /// Divides `rows` rows between texts, given the number that each could use: evenly between tenants, for each tenant
+    /// evenly between its requests, and for each request to its oldest texts first. If one needs less than an even
+    /// part, the rest goes to the others. The oldest text of all always gets one.
     pub(super) fn rows(rows: usize, readers: &[(&Account, TextId, usize)]) -> BTreeMap<TextId, usize> {
         let mut shares = BTreeMap::new();
         let mut tenants: BTreeMap<&str, BTreeMap<u64, BTreeMap<TextId, usize>>> = BTreeMap::new();
@@ -177,8 +176,8 @@ impl Accounts {
     }
 }
 
-/// Shares out a number between those who want so much each: none gets more than it wants, and none less than another
-/// that wants as much, but for one.
+/// Divides a number between takers that each want some amount: none gets more than it wants, and takers that want the
+/// same get the same, up to one.
 fn even<T>(mut left: usize, wanted: impl Iterator<Item = (usize, T)>) -> Vec<(usize, T)> {
     let mut wanted: Vec<_> = wanted.collect();
     wanted.sort_by_key(|&(wants, _)| wants);
@@ -235,7 +234,7 @@ mod tests {
         let all = [account("acme", 0), account("acme", 1), account("rival", 2)];
         let mut of = BTreeMap::new();
         for number in 0..12 {
-            // Two of three texts are of the first request.
+            // Two of three texts belong to the first request.
             let account = &all[[0, 0, 0, 0, 1, 2][number as usize % 6]];
             accounts.waits(account, TextId(number));
             of.insert(TextId(number), account.clone());

@@ -1,17 +1,19 @@
-//! What the next pass holds: which texts read, how much, and in whose memory. Numbers only, no model.
+//! The contents of the next pass: which texts read how many tokens, and in whose memory. It only handles numbers, no
+//! model.
 //!
-//! | what | how |
+//! | aspect | policy |
 //! |---|---|
-//! | order | the oldest text of all is the first in everything; else places, rows and pages are shared out evenly between tenants, and what a tenant has between its requests ([`Account`]), whose texts are in the order of their arrival |
-//! | a pass | a call's worth of tokens of every text that has one unread; of the others what is left of the [rows](Bounds::rows) (Sarathi-Serve, Agrawal et al., 2024, algorithm 3), by max-min shares |
-//! | admission | a text that waits begins when all that it is to read has pages, and each text that runs could have one more, if it may come to need it; of a tenant or a request with more than its share, one gives way to it |
-//! | preemption | where a text lacks a page, the youngest of those that use most loses its own, waits again and reads all of its text anew (recomputation in vLLM, Kwon et al., 2023, section 4.5) |
-//! | sharing | a page that is full is kept for texts that begin with the same tokens, until its memory is wanted for others: that which was not used for longest goes first (RadixAttention in SGLang, Zheng et al., 2024, section 3) |
-//! | waiting for a prompt | who would read at least half as much again as somebody is reading already waits for that |
+//! | order | the oldest text of all always comes first; otherwise slots, rows and pages are divided evenly between tenants, and the part of a tenant between its requests ([`Account`]), whose texts are served in order of arrival |
+//! | a pass | the tokens of one call of every text that has one unread token; the others get the rest of the [rows](Bounds::rows) (Sarathi-Serve, Agrawal et al., 2024, algorithm 3), by max-min shares |
+//! | admission | a waiting text begins when there are pages for everything that it must read, and one more for each running text that may come to need it; if a tenant or request has more than its share, one of its texts gives way |
+//! | preemption | if a text lacks a page, the youngest text of the tenant and request that use most loses its pages, waits again and reads its whole text again (recomputation in vLLM, Kwon et al., 2023, section 4.5) |
+//! | sharing | a full page is kept for texts that begin with the same tokens until its memory is needed; the least recently used page is dropped first (RadixAttention in SGLang, Zheng et al., 2024, section 3) |
+//! | waiting for a prompt | a text waits if another one is already reading more than half of the tokens that it would have to read |
 //!
-//! So each pass has a token of the oldest text at least, which nobody takes a page from: every text ends after as many
-//! passes as it and those before it have tokens, whoever asks for how much. And a text of a request that has none yet
-//! begins with the next pass, however many texts of others wait, as long as there are fewer requests than places.
+//! So each pass has at least one token of the oldest text, from which no page is taken: every text ends after at most
+//! as many passes as it and the texts before it have tokens, whatever others ask for. And a text of a request without
+//! running texts begins with the next pass, however many other texts wait, as long as there are fewer requests than
+//! slots.
 
 mod accounts;
 mod prefixes;
@@ -28,103 +30,104 @@ use prefixes::{Found, Prefixes, in_common};
 pub use accounts::Account;
 pub use prefixes::{PrefixId, Space};
 
-/// What a policy has to share out.
+/// The resources that a policy divides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Tokens of a page; at least one.
+    /// The number of tokens of a page, at least one.
     pub page_tokens: usize,
-    /// How many pages there are.
+    /// The number of pages.
     #[doc(alias = "num_gpu_blocks")]
     pub pages: usize,
-    /// How many of them may be kept for texts to come, at most.
+    /// The maximum number of pages kept for later texts.
     pub kept: usize,
-    /// How many tokens a pass reads where prompts are waiting. Texts that are being written have all that they need of
-    /// that; a quarter remains for prompts in any case.
+    /// The number of tokens that a pass reads while prompts are waiting. Texts that are being written take what they
+    /// need of it, but a quarter always remains for prompts.
     #[doc(alias = "max_num_batched_tokens")]
     #[doc(alias = "chunked_prefill")]
     pub rows: usize,
-    /// The most texts that run at a time.
+    /// The maximum number of texts that run at a time.
     #[doc(alias = "max_num_seqs")]
     pub texts: usize,
 }
 
-/// The number of a text. They are given in the order in which texts arrive.
+/// The id of a text. Ids are given in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TextId(u64);
 
-/// A text that is to be read and written.
+/// A text to read and write.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Whom it is written for.
+    /// The account that it is written for.
     pub account: Account,
-    /// What it begins with: one token at least.
+    /// The prompt, at least one token.
     pub prompt: Arc<[TokenId]>,
-    /// The most tokens that its cache may come to hold; at least those of the prompt.
+    /// The maximum number of tokens that its cache may hold, at least those of the prompt.
     pub most: usize,
-    /// The most drafts that it reads in one call. They have their memory in every call, so that how many are made does
-    /// not depend on what others need.
+    /// The maximum number of drafts that it reads in one call. They have memory in every call, so that the number of
+    /// drafts does not depend on the needs of other texts.
     pub ahead: usize,
-    /// The texts that it may share pages with; `None`: it shares none.
+    /// The group of texts that it may share pages with, or `None` to share none.
     pub space: Option<Space>,
 }
 
-/// A text that there is no memory for, even alone.
+/// A text that does not fit into memory, even alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a text of {needs} pages of memory does not fit into {pages}: ask for fewer tokens, or give it more pages")]
 pub struct TooLong {
-    /// How many pages it would need.
+    /// The number of pages that it would need.
     pub needs: usize,
-    /// How many there are.
+    /// The number of pages that there are.
     pub pages: usize,
 }
 
-/// One thing to be done, in the order in which they are said.
+/// An action to carry out, in the given order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A page that was kept is given up.
+    /// Drop a kept page.
     Forget(PrefixId),
-    /// A text gives up its memory; it begins once more later.
+    /// Take the memory of a text, which begins again later.
     Preempt(TextId),
-    /// A text begins, with no memory of its own, or with the first so many tokens of those that end with a kept page.
+    /// Begin a text, with no memory of its own, or with the first tokens, of the given number, of those that end with a
+    /// kept page.
     Begin(TextId, Option<(PrefixId, usize)>),
-    /// The next pass reads so many tokens of a text.
+    /// Read tokens of a text in the next pass.
     Read {
-        /// Whose.
+        /// The text.
         text: TextId,
-        /// How many.
+        /// The number of tokens.
         tokens: usize,
-        /// Whether these are all that it has, so that the pass also reads its drafts, and it goes on.
+        /// Whether these are all its tokens, so that the pass also reads its drafts and the text continues.
         writes: bool,
     },
-    /// What a text holds of its first so many tokens is kept.
+    /// Keep the first tokens, of the given number, that a text holds.
     Keep(PrefixId, TextId, usize),
 }
 
-/// What is going on: see [`Policy::counts`].
+/// The current counts: see [`Policy::counts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Texts that have memory.
     pub running: usize,
     /// Texts that have none.
     pub waiting: usize,
-    /// Pages of the texts that run.
+    /// Pages of running texts.
     pub pages_used: usize,
-    /// Pages that are kept for texts to come.
+    /// Pages that are kept for later texts.
     pub pages_kept: usize,
     /// All pages.
     pub pages: usize,
-    /// Tokens of texts that began, also for a second time.
+    /// Tokens of texts that began, including resumed ones.
     pub asked_tokens: usize,
-    /// How many of them were there already, and not read again.
+    /// Tokens among them that were shared, and not read again.
     #[doc(alias = "prefix_cache_hits")]
     pub shared_tokens: usize,
-    /// How often a text lost its memory to an older one.
+    /// The number of times that a text lost its memory to another one.
     #[doc(alias = "num_preemptions")]
     pub preempted: usize,
 }
 
-/// The policy: see the [module](self). Whoever computes asks it for a [plan](Policy::plan), does what that says, and
-/// tells it what came of it.
+/// The policy: see the [module](self). The caller asks it for a [plan](Policy::plan), carries that out, and reports the
+/// results.
 #[derive(Debug)]
 pub struct Policy {
     bounds: Bounds,
@@ -132,7 +135,7 @@ pub struct Policy {
     accounts: Accounts,
     running: BTreeSet<TextId>,
     prefixes: Prefixes,
-    /// Pages of the texts that are not kept.
+    /// The number of pages of texts that are not kept pages.
     own: usize,
     next: u64,
     asked_tokens: usize,
@@ -140,12 +143,12 @@ pub struct Policy {
     preempted: usize,
 }
 
-/// What is known of a text.
+/// The known tokens of a text.
 #[derive(Debug)]
 enum Tokens {
     /// The prompt alone, which the texts of one request share.
     Prompt(Arc<[TokenId]>),
-    /// The prompt, and what is written.
+    /// The prompt and the tokens written.
     Written(Vec<TokenId>),
 }
 
@@ -177,18 +180,19 @@ struct Text {
     most: usize,
     ahead: usize,
     space: Option<Space>,
-    /// How many of its first tokens it may have from others.
+    /// The number of its first tokens that it may take from others.
     shares: usize,
-    /// How many tokens its memory holds.
+    /// The number of tokens that its memory holds.
     held: usize,
-    /// The last of the kept pages that it has, and how many they are: the first of the text.
+    /// The last kept page that it uses, and the number of kept pages. They are the first pages of the text.
     path: Option<PrefixId>,
     kept: usize,
-    /// How many pages it has behind these.
+    /// The number of its pages after the kept ones.
     own: usize,
-    /// Whether it has not yet read all that it began with.
+    /// Whether it has not yet read all tokens that it began with.
     is_reading: bool,
-    /// Whether the pages that it fills are kept. They are not behind one that another text has filled with the same.
+    /// Whether the pages that it fills are kept. They are not kept after a page that another text has filled with the
+    /// same tokens.
     keeps: bool,
 }
 
@@ -197,27 +201,27 @@ impl Text {
         self.tokens.len() - self.held
     }
 
-    /// What of it may be had from others: the row of the last token has to be computed.
+    /// The tokens that may be taken from others: the row of the last token must be computed.
     fn begins_with(&self) -> &[TokenId] {
         &self.tokens[..self.shares.min(self.tokens.len() - 1)]
     }
 
-    /// How many pages it has, those that others have too among them.
+    /// The number of pages that it has, shared ones included.
     fn pages_held(&self) -> usize {
         self.kept + self.own
     }
 
-    /// How many pages it needs for all that is known of it, and for its drafts.
+    /// The number of pages that it needs for all known tokens and for its drafts.
     fn pages(&self, page_tokens: usize) -> usize {
         (self.tokens.len() + self.ahead).min(self.most).div_ceil(page_tokens)
     }
 }
 
 impl Policy {
-    /// A policy for so much.
+    /// A policy for the given resources.
     ///
     /// # Panics
-    /// If there are no tokens in a page, no rows in a pass or no texts.
+    /// If a page has no tokens, a pass no rows, or no texts are allowed.
     pub fn new(bounds: Bounds) -> Self {
         let Bounds { page_tokens, rows, texts, .. } = bounds;
         assert!(page_tokens > 0 && rows > 0 && texts > 0, "{bounds:?}");
@@ -235,13 +239,13 @@ impl Policy {
         }
     }
 
-    /// Takes a text, which waits.
+    /// Adds a text, which waits.
     ///
     /// # Errors
-    /// [`TooLong`] for one that would not fit alone.
+    /// [`TooLong`] if it would not fit even alone.
     ///
     /// # Panics
-    /// If its prompt is empty, or more than it may hold.
+    /// If its prompt is empty, or longer than `most`.
     pub fn submit(&mut self, asked: Asked) -> Result<TextId, TooLong> {
         let Asked { account, prompt, most, ahead, space } = asked;
         assert!(!prompt.is_empty() && prompt.len() <= most, "{} tokens of at most {most}", prompt.len());
@@ -259,13 +263,13 @@ impl Policy {
         Ok(id)
     }
 
-    /// Notes that a text goes on with these tokens, which its memory need not hold yet.
+    /// Records that a text continues with these tokens, which its memory need not hold yet.
     pub fn extend(&mut self, id: TextId, tokens: &[TokenId]) {
         self.text(id).tokens.extend(tokens);
     }
 
-    /// Notes how many tokens a text's memory holds after a pass, of those that are known of it. Pages that it has
-    /// filled may be kept: `steps` says which.
+    /// Records the number of known tokens that a text's memory holds after a pass. Pages that it has filled may be
+    /// kept: these are added to `steps`.
     pub fn holds(&mut self, id: TextId, held: usize, steps: &mut Vec<Step>) {
         let page_tokens = self.bounds.page_tokens;
         let text = self.texts.get_mut(&id).expect("a text that is there");
@@ -289,11 +293,12 @@ impl Policy {
         }
     }
 
-    /// Notes that a text of these tokens is read once more, for the rows that those behind the first so many were drawn
-    /// from: it gives up its memory and waits again, and is over when it has read all of its tokens but the last.
+    /// Records that a text with these tokens is read once more, for the rows that the tokens after the first `first`
+    /// were sampled from. It gives up its memory, waits again, and is over when it has read all its tokens but the
+    /// last.
     ///
     /// # Panics
-    /// If there are no tokens behind the first, or the text had fewer.
+    /// If there are no tokens after the first `first`, or the text had fewer.
     pub fn again(&mut self, id: TextId, tokens: &[TokenId], first: usize) {
         self.give_up(id);
         self.running.remove(&id);
@@ -305,7 +310,7 @@ impl Policy {
         self.accounts.waits(&text.account, id);
     }
 
-    /// Notes that a text ends, for whatever reason, and gives up its memory.
+    /// Records that a text ends, for any reason, and gives up its memory.
     pub fn end(&mut self, id: TextId) {
         self.give_up(id);
         if let Some(text) = self.texts.remove(&id) {
@@ -314,7 +319,7 @@ impl Policy {
         self.running.remove(&id);
     }
 
-    /// Says what is to be done, with the next pass at the end of it: nothing where there is no text.
+    /// Plans the steps up to and including the next pass. Adds none if there are no texts.
     pub fn plan(&mut self, steps: &mut Vec<Step>) {
         self.make_room(steps);
         let begun = self.admit(steps);
@@ -339,13 +344,13 @@ impl Policy {
         }
     }
 
-    /// How many rows a pass has for prompts, where texts that are being written have so many.
+    /// The number of rows of a pass for prompts, if texts that are being written need `certain` rows.
     fn rows_beside(&self, certain: usize) -> usize {
         self.bounds.rows.saturating_sub(certain).max(self.bounds.rows.div_ceil(4))
     }
 
-    /// Begins those of the texts that wait which may, and for which there are rows; of a request that reads nothing yet
-    /// one in any case.
+    /// Begins the waiting texts that may begin and for which there are rows. A request that is reading nothing may
+    /// always begin one.
     fn admit(&mut self, steps: &mut Vec<Step>) -> BTreeSet<TextId> {
         let (mut begun, mut passed) = (BTreeSet::new(), BTreeSet::new());
         let certain = self.running.iter().map(|id| &self.texts[id]).filter(|text| text.unread() == 1);
@@ -369,12 +374,12 @@ impl Policy {
         begun
     }
 
-    /// The oldest text of all, which is the first in everything.
+    /// The oldest text of all, which always comes first.
     fn oldest(&self) -> Option<TextId> {
         self.texts.first_key_value().map(|(&id, _)| id)
     }
 
-    /// What is going on.
+    /// The current counts.
     pub fn counts(&self) -> Counts {
         let Self { own, asked_tokens, shared_tokens, preempted, .. } = *self;
         Counts {
@@ -393,12 +398,12 @@ impl Policy {
         self.texts.get_mut(&id).expect("a text that is there")
     }
 
-    /// Pages that nobody has, or that are only kept.
+    /// The number of pages that are free, or only kept.
     fn available(&self) -> usize {
         self.bounds.pages - self.own - self.prefixes.len() + self.prefixes.unused()
     }
 
-    /// Takes pages that are available.
+    /// Takes available pages.
     fn take(&mut self, id: TextId, count: usize, steps: &mut Vec<Step>) {
         self.own += count;
         self.text(id).own += count;
@@ -407,12 +412,12 @@ impl Policy {
         }
     }
 
-    /// Gives up the page that nobody has used for longest.
+    /// Drops the least recently used page.
     fn forget(&mut self, steps: &mut Vec<Step>) {
         steps.push(Step::Forget(self.prefixes.forget().expect("a page that is only kept")));
     }
 
-    /// Sees to it that all that run have the pages that they need, or run no longer.
+    /// Ensures that every running text has the pages that it needs, by preempting texts if necessary.
     fn make_room(&mut self, steps: &mut Vec<Step>) {
         let page_tokens = self.bounds.page_tokens;
         let mut next = self.running.first().copied();
@@ -432,13 +437,13 @@ impl Policy {
         }
     }
 
-    /// The text that gives way where one must.
+    /// The text that gives way if one must.
     fn last(&self) -> Option<TextId> {
         let oldest = self.oldest()?;
         self.accounts.last(oldest, |id| self.texts[&id].pages_held())
     }
 
-    /// Takes its memory from a text that runs, which waits again.
+    /// Takes the memory of a running text, which waits again.
     fn preempt(&mut self, id: TextId, steps: &mut Vec<Step>) {
         self.give_up(id);
         self.running.remove(&id);
@@ -455,7 +460,7 @@ impl Policy {
         (text.held, text.kept, text.is_reading, text.keeps) = (0, 0, false, false);
     }
 
-    /// Begins a text that waits, if it may; with what is kept of it.
+    /// Begins a waiting text with its kept prefix, if it may begin.
     fn begin(&mut self, id: TextId, steps: &mut Vec<Step>) -> bool {
         let page_tokens = self.bounds.page_tokens;
         let text = &self.texts[&id];
@@ -476,7 +481,7 @@ impl Policy {
         self.asked_tokens += self.texts[&id].tokens.len();
         self.shared_tokens += held;
         let from = found.part.map(|(part, _)| part).or(found.path);
-        // Before pages are forgotten for it: what it begins with may be one of them.
+        // Begin before pages are dropped for it, since its prefix may be one of them.
         steps.push(Step::Begin(id, from.map(|from| (from, held))));
         self.take(id, needs, steps);
         self.accounts.runs(&self.texts[&id].account, id);
@@ -487,13 +492,13 @@ impl Policy {
         true
     }
 
-    /// Whether there is a place and so many pages for a text that waits, beside those that it shares; where there are
-    /// not, texts of those who have more than their share give way. To the oldest all others do.
+    /// Whether there is a slot and `needs` pages for a waiting text, in addition to the pages that it shares. If not,
+    /// texts of accounts with more than their share give way, and all others give way to the oldest.
     fn has_room_made(&mut self, id: TextId, needs: usize, shares: usize, steps: &mut Vec<Step>) -> bool {
         let (oldest, account) = (self.oldest().expect("this one"), self.texts[&id].account.clone());
         let pages = |policy: &Self, id| policy.texts[&id].pages_held();
         let Bounds { texts, pages: all, page_tokens, .. } = self.bounds;
-        // Nobody gives way in vain: both must be had.
+        // Both must be available, so that no text gives way in vain.
         let for_place = |policy: &Self| match policy.running.len() < texts {
             true => Some(None),
             false if id == oldest => policy.last().map(Some),
@@ -518,7 +523,7 @@ impl Policy {
         }
     }
 
-    /// Whether a text that runs is about to have read at least half of what this one would have to read itself.
+    /// Whether a running text is about to read more than half of the tokens that this one would have to read itself.
     fn is_being_read(&self, waiting: &Text, held: usize) -> bool {
         let Some(space) = waiting.space else { return false };
         let begins_with = waiting.begins_with();
@@ -528,8 +533,8 @@ impl Policy {
         })
     }
 
-    /// Keeps what stands in the last page of a text that has just been read, if the next that waits has it in common
-    /// and there is a page for it. A text that goes on writes to a page of its own.
+    /// Keeps the last page of a text that has just been read, if the next waiting text shares its tokens and there is a
+    /// page for it. The text itself continues on another page.
     fn keep_for_the_next(&mut self, id: TextId, steps: &mut Vec<Step>) {
         let page_tokens = self.bounds.page_tokens;
         let text = &self.texts[&id];
@@ -546,7 +551,7 @@ impl Policy {
             steps.push(Step::Keep(prefix, id, to));
             self.prefixes.touch(prefix);
             if self.own + self.prefixes.len() > self.bounds.pages {
-                // Not the one that was just kept, which was used last.
+                // Not the page that was just kept, which is the most recently used.
                 self.forget(steps);
             }
         }

@@ -1,4 +1,4 @@
-//! What has been read and is kept for texts that begin alike: a radix tree whose edges are pages.
+//! The kept pages of texts that were read, for texts with a common prefix: a radix tree whose edges are pages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 
-/// The texts that may share pages: those of one model and one salt, which are begun alike.
+/// The texts that may share pages: those of one model, one capacity and one salt.
 pub type Space = u64;
 
-/// The number of a page that is kept, for as long as it is.
+/// The id of a kept page, valid as long as the page is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PrefixId(usize);
 
-/// Pages by their tokens, each below the page before it. A full page has as many tokens as a page holds; one with fewer
-/// is the end of some prompt, and nothing follows it.
+/// Pages by their tokens, each below the page before it. A page with fewer tokens than a full one is the end of a
+/// prompt, and has no children.
 #[derive(Debug)]
 pub(super) struct Prefixes {
     page_tokens: usize,
     nodes: Vec<Option<Node>>,
-    /// Numbers of `nodes` without a node.
+    /// Ids of `nodes` without a node.
     vacant: Vec<PrefixId>,
     roots: HashMap<Space, Children>,
-    /// What can be let go at once: leaves that no text uses, by when one did.
+    /// Pages that can be dropped at once: unused leaves, by the time of their last use.
     idle: BTreeSet<(u64, PrefixId)>,
-    /// How many nodes are used by texts.
+    /// The number of nodes that texts use.
     in_use: usize,
     clock: u64,
 }
@@ -37,19 +37,19 @@ struct Node {
     parent: Option<PrefixId>,
     tokens: Arc<[TokenId]>,
     children: Children,
-    /// How many texts have it among their pages.
+    /// The number of texts that have it among their pages.
     users: usize,
-    /// When a text had it last.
+    /// The time at which a text last had it.
     used: u64,
 }
 
-/// How much of a text is kept.
+/// The kept prefix of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The last of the full pages that it begins with, and how many they are.
+    /// The last of its full pages, and their number.
     pub(super) path: Option<PrefixId>,
     pub(super) pages: usize,
-    /// A page of whose tokens only so many follow.
+    /// A further page that matches in its first tokens only, and their number.
     pub(super) part: Option<(PrefixId, usize)>,
 }
 
@@ -59,17 +59,17 @@ impl Prefixes {
         Self { page_tokens, nodes, vacant, roots, idle, in_use: 0, clock: 0 }
     }
 
-    /// How many pages are kept.
+    /// The number of kept pages.
     pub(super) fn len(&self) -> usize {
         self.nodes.len() - self.vacant.len()
     }
 
-    /// How many of them no text uses: all of these can be let go, one after the other.
+    /// The number of kept pages that no text uses. All of them can be dropped, one after the other.
     pub(super) fn unused(&self) -> usize {
         self.len() - self.in_use
     }
 
-    /// The longest beginning of a text that is kept.
+    /// Finds the longest kept prefix of a text.
     pub(super) fn find(&self, space: Space, tokens: &[TokenId]) -> Found {
         let mut found = Found::default();
         loop {
@@ -82,7 +82,7 @@ impl Prefixes {
                 (found.path, found.pages) = (Some(next), found.pages + 1);
                 continue;
             }
-            // In the order of strings those beside one have most in common with it.
+            // Neighbours in lexicographic order have the longest common prefixes.
             let before = children.range::<[TokenId], _>((Unbounded, Excluded(rest))).next_back();
             let after = children.range::<[TokenId], _>((Included(rest), Unbounded)).next();
             let shared = [before, after].into_iter().flatten().map(|(tokens, &id)| (id, in_common(tokens, rest)));
@@ -91,8 +91,8 @@ impl Prefixes {
         }
     }
 
-    /// Adds a page below another, for a text that has that one among its own: used by the text, or for others alone.
-    /// `None` where the same tokens stand there.
+    /// Adds a page below another one that a text has among its own, either used by the text or only kept for others.
+    /// Returns `None` if a page with the same tokens is already there.
     pub(super) fn insert(
         &mut self,
         space: Space,
@@ -124,7 +124,7 @@ impl Prefixes {
         Some(id)
     }
 
-    /// Notes that a text has a page and all before it among its own.
+    /// Records that a text has a page and all pages before it among its own.
     pub(super) fn hold(&mut self, path: Option<PrefixId>) {
         let mut at = path;
         while let Some(id) = at {
@@ -139,7 +139,7 @@ impl Prefixes {
         }
     }
 
-    /// Notes that a text has these no longer.
+    /// Records that a text no longer has these pages.
     pub(super) fn release(&mut self, path: Option<PrefixId>) {
         self.clock += 1;
         let (mut at, clock) = (path, self.clock);
@@ -158,7 +158,7 @@ impl Prefixes {
         }
     }
 
-    /// Notes that a text has begun with a part of a page.
+    /// Records that a text has begun with a part of a page.
     pub(super) fn touch(&mut self, id: PrefixId) {
         self.clock += 1;
         let clock = self.clock;
@@ -169,7 +169,7 @@ impl Prefixes {
         }
     }
 
-    /// Lets go of the page that was not used for longest, if there is one that can be.
+    /// Drops the least recently used page, if one can be dropped.
     pub(super) fn forget(&mut self) -> Option<PrefixId> {
         let (_, id) = self.idle.pop_first()?;
         let Node { space, parent, tokens, .. } = self.nodes[id.0].take().expect("what is idle is there");
@@ -203,7 +203,7 @@ impl Prefixes {
     }
 }
 
-/// How many tokens two strings begin with alike.
+/// The length of the common prefix of two strings.
 pub(super) fn in_common(a: &[TokenId], b: &[TokenId]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -221,7 +221,7 @@ mod tests {
             let there = prefixes.children(0, path).and_then(|children| children.get(page).copied());
             path = there.or_else(|| prefixes.insert(0, path, page, false));
         }
-        // Those above the last are no leaves any more.
+        // Pages above the last are no longer leaves.
         prefixes.hold(path);
         prefixes.release(path);
         path.unwrap()
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!((short.pages, short.part), (1, Some((tail, 1))));
         assert_eq!(find(&[2]), Found::default());
         assert_eq!(find(&[]), Found::default());
-        // Texts of another space have nothing of it.
+        // Texts of another space share nothing.
         assert_eq!(prefixes.find(1, &[1, 2, 3, 4]), Found::default());
     }
 

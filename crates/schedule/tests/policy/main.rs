@@ -1,4 +1,4 @@
-//! Random arrivals, ends, forks and bounds: what a policy says is done in a model of memory, and checked there.
+//! Random arrivals, ends, forks and bounds: the policy's steps are carried out and checked in a model of memory.
 
 mod memory;
 
@@ -12,19 +12,19 @@ use verdigris_logits::TokenId;
 use memory::{Held, Memory};
 use verdigris_schedule::policy::{Account, Asked, Bounds, Policy, Step, TextId, TooLong};
 
-/// Tokens are few, so that texts often begin alike.
+/// The tokens are few, so that texts often have common prefixes.
 const TOKENS: u32 = 3;
 
-/// What happens to a policy.
+/// An event for a policy.
 #[derive(Clone, Debug)]
 enum Happens {
-    /// A text comes, with this prompt, for so many tokens.
+    /// A text arrives with this prompt, to write `writes` tokens.
     Arrives { account: Account, prompt: Vec<TokenId>, writes: usize, ahead: usize, space: Option<u64> },
-    /// A text comes that begins as another one that is there, with its tokens up to a share of them, and some more.
+    /// A text arrives whose prompt begins with `share` quarters of another present text, followed by further tokens.
     Forks { of: usize, share: usize, more: Vec<TokenId>, writes: usize },
-    /// A text that is there is ended from outside.
+    /// A present text is ended from outside.
     Cancelled(usize),
-    /// So many passes.
+    /// The given number of passes.
     Passes(usize),
 }
 
@@ -54,39 +54,39 @@ fn account(tenant: &str, request: u64) -> Account {
     Account { tenant: tenant.into(), request }
 }
 
-/// A text, as who computes knows it.
+/// A text, as known to the executor of the policy.
 #[derive(Debug)]
 struct Text {
     account: Account,
     tokens: Vec<TokenId>,
-    /// How many are still to be written.
+    /// The number of tokens still to be written.
     left: usize,
     most: usize,
     ahead: usize,
     space: Option<u64>,
-    /// How many of its tokens are the prompt, and whether it is read once more at its end.
+    /// The number of tokens of the prompt, and whether the text is read once more at its end.
     prompt: usize,
     rereads: bool,
     /// Whether it is being read once more.
     is_reread: bool,
-    /// Before which pass it is over at the latest.
+    /// The pass before which it must be over.
     over_by: usize,
 }
 
-/// A policy, and what it has done.
+/// A policy, and the results of its steps.
 struct World {
     bounds: Bounds,
     policy: Policy,
     memory: Memory,
     texts: BTreeMap<TextId, Text>,
     passes: usize,
-    /// How many tokens were read.
+    /// The number of tokens read.
     read: usize,
     /// Whether one of four texts is read once more at its end.
     rereads: bool,
 }
 
-/// Any function: what a text goes on with.
+/// The next token of a text: an arbitrary function.
 fn mixed(tokens: &[TokenId], salt: u32) -> u32 {
     tokens.iter().rev().take(5).fold(tokens.len() as u32 ^ salt, |x, &t| {
         let x = (x ^ t).wrapping_mul(0x9e37_79b1);
@@ -104,7 +104,7 @@ impl World {
         self.arrives_for(Account::default(), prompt, writes, ahead, space)
     }
 
-    /// As [`World::arrives`], for an account.
+    /// Like [`World::arrives`], for an account.
     fn arrives_for(
         &mut self,
         account: Account,
@@ -124,7 +124,7 @@ impl World {
             }
         };
         assert!(needs <= pages);
-        // The oldest goes on by one token with each pass at least, and once more for its end.
+        // The oldest text advances by at least one token with each pass, and once more for its end.
         let before: usize = self.texts.values().map(|text| (1 + usize::from(text.rereads)) * (text.most + 1)).sum();
         let (rereads, times) = if self.rereads && mixed(&prompt, 5).is_multiple_of(4) { (true, 2) } else { (false, 1) };
         let over_by = self.passes + before + times * (most + 1);
@@ -179,7 +179,7 @@ impl World {
         self.texts.remove(&id);
     }
 
-    /// Does what a plan says.
+    /// Carries out a plan.
     fn pass(&mut self) {
         let Bounds { page_tokens, rows, texts, .. } = self.bounds;
         let mut steps = Vec::new();
@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// A text reads, and goes on where it may.
+    /// A text reads, and continues if it may.
     fn reads(&mut self, id: TextId, count: usize, writes: bool) {
         let page_tokens = self.bounds.page_tokens;
         self.read += count;
@@ -278,7 +278,7 @@ impl World {
         if text.is_reread {
             return self.end(id);
         }
-        // Some drafts stand, the others are cut off again, and a token comes behind them.
+        // Some drafts are accepted, the others are removed again, and a token follows.
         let known = text.tokens.len();
         let drafts = text.ahead.min(text.left.saturating_sub(1));
         let stand = mixed(&text.tokens, 7) as usize % (drafts + 1);
@@ -298,7 +298,7 @@ impl World {
         self.policy.extend(id, &text.tokens[known..]);
         self.policy.holds(id, length, &mut steps);
         steps.into_iter().for_each(|step| self.done(step));
-        // Sometimes more is certain without a call.
+        // Sometimes further tokens are decided without a call.
         let text = self.texts.get_mut(&id).unwrap();
         let before = text.tokens.len();
         for _ in 0..(mixed(&text.tokens, 3) as usize % 9).saturating_sub(5).min(text.left) {
@@ -319,7 +319,7 @@ impl World {
         }
     }
 
-    /// Passes until all have ended, which the bound on each sees to.
+    /// Runs passes until all texts have ended, which the limit on each ensures.
     fn finish(&mut self) {
         while !self.texts.is_empty() {
             self.pass();
@@ -331,8 +331,8 @@ impl World {
     }
 }
 
-/// No text starves, none of a request is passed by a younger one, no page is lost or is another's, and no more are held
-/// than there are.
+/// No text starves, no text of a request is overtaken by a younger one, no page is lost or belongs to another text, and
+/// no more pages are held than there are.
 #[test]
 fn whatever_happens_all_is_in_order() {
     let config = Config { cases: 5000, failure_persistence: None, ..Config::default() };
@@ -347,7 +347,7 @@ fn whatever_happens_all_is_in_order() {
 
 const ROOMY: Bounds = Bounds { page_tokens: 4, pages: 100, kept: 100, rows: 8, texts: 10 };
 
-/// The tokens `from`, `from + 1`, ...: no two are equal.
+/// The tokens `from`, `from + 1`, ..., which are all different.
 fn count(from: u32, tokens: usize) -> Vec<TokenId> {
     (from..from + tokens as u32).collect()
 }
@@ -358,17 +358,17 @@ fn a_second_text_reads_what_is_new_in_it() {
     world.arrives(count(0, 30), 1, 0, Some(0)).unwrap();
     world.finish();
     assert_eq!(world.read, 30);
-    // Of its seven full pages and of the last, which nobody had waited for, 28 are kept.
+    // Of its seven full pages and the last one, which no text waited for, 28 tokens are kept.
     world.arrives([count(0, 30), count(100, 3)].concat(), 1, 0, Some(0)).unwrap();
     world.finish();
     assert_eq!(world.read, 30 + 5);
-    // A part of a page is taken too, and of equal prompts the last token is read.
+    // A part of a page is shared too, and of equal prompts only the last token is read.
     world.arrives(count(0, 27), 1, 0, Some(0)).unwrap();
     world.finish();
     assert_eq!(world.read, 30 + 5 + 1);
     let counts = world.policy.counts();
     assert_eq!((counts.asked_tokens, counts.shared_tokens), (30 + 33 + 27, 28 + 26));
-    // Texts of another model share nothing, nor do those that do not want to.
+    // Texts of another model share nothing, nor do texts without a space.
     for space in [Some(1), None] {
         world.read = 0;
         world.arrives(count(0, 30), 1, 0, space).unwrap();
@@ -377,11 +377,11 @@ fn a_second_text_reads_what_is_new_in_it() {
     }
 }
 
-/// A page of which a text takes a part is used: another one is forgotten before it.
+/// A partly shared page counts as used: another one is dropped before it.
 #[test]
 fn a_page_that_is_taken_in_part_is_kept_longer() {
     let mut world = World::new(Bounds { kept: 3, ..ROOMY });
-    // Pages beyond those that may be kept are forgotten when the next text has begun: the last one is that next.
+    // Pages beyond the limit are dropped when the next text has begun; the last text is that next one.
     for prompt in [count(0, 5), count(50, 5), [count(0, 2), count(90, 3)].concat(), count(70, 5), count(110, 5)] {
         world.arrives(prompt, 1, 0, Some(0)).unwrap();
         world.finish();
@@ -434,12 +434,12 @@ fn the_youngest_makes_room_and_is_read_again() {
     assert!(world.read > 6 + 4 + 14 + 14, "{}", world.read);
 }
 
-/// A text of one token comes while a request of 1,000 texts fills all places, rows and pages: it has ended after few
-/// passes, whether it is another tenant's or the same one's.
+/// A text of one token arrives while a request of 1,000 texts fills all slots, rows and pages: it ends after a few
+/// passes, whether it belongs to another tenant or the same one.
 #[test]
 fn a_small_request_does_not_wait_for_a_large_one() {
     let bounds = Bounds { page_tokens: 4, pages: 200, kept: 200, rows: 16, texts: 8 };
-    // Texts that take places; prompts that take rows; texts that take all pages.
+    // Texts that take slots; prompts that take rows; texts that take all pages.
     for (prompt, writes, pages) in [(4, 200, 1000), (150, 1, 1000), (90, 110, 200), (1, 199, 200)] {
         for small in [account("rival", 0), account("acme", 1)] {
             let mut world = World::new(Bounds { pages, ..bounds });
@@ -463,7 +463,7 @@ fn a_small_request_does_not_wait_for_a_large_one() {
     }
 }
 
-/// Tenants have even parts of what is written, however many requests and texts they come with; so have the requests of
+/// Tenants get even parts of the tokens written, whatever their number of requests and texts, and so do the requests of
 /// one tenant.
 #[test]
 fn what_there_is_is_shared_out_evenly() {
@@ -500,7 +500,7 @@ fn what_there_is_is_shared_out_evenly() {
     }
 }
 
-/// What waits for its turn does not make the passes smaller.
+/// Waiting texts do not make passes smaller.
 #[test]
 fn passes_are_full_however_many_wait() {
     let rows_a_pass = |texts: u32| {

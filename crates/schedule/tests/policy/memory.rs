@@ -1,4 +1,4 @@
-//! Memory of pages as models have it: forks share pages, and one that is shared is copied before it is written to.
+//! A memory of pages as models have it: forks share pages, and a shared page is copied before it is written to.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use verdigris_logits::TokenId;
 
 use verdigris_schedule::policy::{PrefixId, TextId};
 
-/// What a text holds: the tokens stand for their keys and values.
+/// The memory of a text. The tokens represent their keys and values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pages: Vec<Rc<Vec<TokenId>>>,
@@ -35,14 +35,14 @@ impl Held {
         self.length = length;
     }
 
-    /// Another one with the first so many tokens, and only with the pages that these are in.
+    /// Returns a copy of the first `length` tokens, with only the pages that contain them.
     pub(crate) fn first(&self, page_tokens: usize, length: usize) -> Self {
         assert!(length <= self.length);
         Self { pages: self.pages[..length.div_ceil(page_tokens)].to_vec(), length }
     }
 }
 
-/// All that is held.
+/// All memory in use.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) texts: HashMap<TextId, Held>,
@@ -50,7 +50,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// How many pages there are, each counted once.
+    /// The number of pages, each counted once.
     pub(crate) fn pages(&self) -> usize {
         let all = self.texts.values().chain(self.kept.values()).flat_map(|held| &held.pages);
         all.map(Rc::as_ptr).collect::<HashSet<_>>().len()
