@@ -1,5 +1,5 @@
-//! Plain decoding: one model call, one token. Tokens that are decided without the model are read with the next that is
-//! not.
+//! Plain decoding: one token per model call. Tokens decided without the model are read together with the next one that
+//! is not.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
 use crate::writing::Provenance;
 
-/// A text being written, token by token. As an iterator it ends with the text, and [`Plain::stop`] says why; or with
-/// the first error.
+/// A text being written, token by token. The iterator ends with the text, for the reason that [`Plain::stop`] returns,
+/// or with the first error.
 pub struct Plain {
     target: Target,
     limits: Limits,
@@ -21,13 +21,13 @@ pub struct Plain {
     state: ChainState,
     row: Row,
     rows: Rows,
-    /// What is done to the next row, for a model that draws.
+    /// The transforms of the next row, for a model that samples.
     steps: Steps,
     device: DeviceSampling,
-    /// Tokens that the model has not seen yet: the prompt, then the last token written and those that were decided.
+    /// Tokens that the model has not read yet: the prompt, later the last token written and decided ones.
     unseen: Vec<TokenId>,
     written: usize,
-    /// How the last of them came.
+    /// The provenance of the last token.
     provenance: Provenance,
     stop: Option<Stop>,
     failed: bool,
@@ -63,12 +63,12 @@ impl Plain {
         })
     }
 
-    /// What ended the text; `None` while it goes on.
+    /// The reason that the text ended, or `None` while it continues.
     pub fn stop(&self) -> Option<Stop> {
         self.stop
     }
 
-    /// How the token came that was handed over last.
+    /// The provenance of the token returned last.
     pub fn provenance(&self) -> Provenance {
         self.provenance
     }
@@ -87,7 +87,8 @@ impl Plain {
         self.stop.is_some()
     }
 
-    /// The next token as the model draws it; `None` where it does not, or finds none: the row itself can say why.
+    /// The next token as sampled by the model. `None` if the model does not sample, or finds no token: the row itself
+    /// then shows why.
     fn sampled_by_model(&mut self) -> Result<Option<TokenId>, DecodeError> {
         let position = self.sequence.len() + self.unseen.len();
         let Some(size) = self.device.row() else { return Ok(None) };
@@ -108,7 +109,8 @@ impl Plain {
         Ok(token)
     }
 
-    /// The next token, by a call of the model; and whether it was drawn from `self.row`, not by the model.
+    /// Computes the next token by a call of the model. Also returns whether it was sampled from `self.row` rather than
+    /// by the model.
     fn computed(&mut self) -> Result<(TokenId, bool), DecodeError> {
         if let Some(token) = self.sampled_by_model()? {
             self.unseen.clear();
@@ -211,7 +213,7 @@ mod tests {
             Plain::new(model.clone(), &target, prompt, limits(n)).unwrap().map(Result::unwrap).collect()
         };
         let text = write(&[1, 2], 20);
-        // Going on from a longer prompt at the same positions gives the same tokens.
+        // Continuing from a longer prompt at the same positions gives the same tokens.
         let longer = [&[1, 2], &text[..7]].concat();
         assert_eq!(write(&longer, 13), text[7..]);
         let first = Random::new(5).uniform(2, Purpose::Token);
@@ -228,13 +230,13 @@ mod tests {
         };
         assert_eq!(write(100, limits(7)), (7, Stop::Length));
         assert_eq!(write(100, limits(0)), (0, Stop::Length));
-        // Nine of ten positions hold tokens that the model reads; the eleventh is written from the tenth's row.
+        // The model reads ten tokens, and the eleventh is written from the tenth's row.
         assert_eq!(write(10, limits(50)), (9, Stop::Context));
         let first = Plain::new(table(100), &greedy, &[0, 1], limits(1)).unwrap().next().unwrap().unwrap();
         assert_eq!(write(100, Limits { max_tokens: 50, end: vec![first] }), (0, Stop::End));
     }
 
-    /// Tokens that are decided are the same as if they were not, and cost no call.
+    /// Decided tokens are the same as sampled ones, and cost no call.
     #[test]
     fn what_is_decided_is_not_computed() {
         let model = Table::noise(7, 3);
@@ -246,7 +248,7 @@ mod tests {
             let text: Result<Vec<u32>, _> = plain.by_ref().collect();
             (text.map_err(|error| error.to_string()), plain.stop(), model.calls() - calls)
         };
-        // The last is no token.
+        // The last value is not a token.
         for without in 0..=7 {
             let ((text, stop, calls), (told, told_stop, told_calls)) = (write(false, without), write(true, without));
             assert_eq!((&text, stop), (&told, told_stop), "what another step forbids is a dead end either way");

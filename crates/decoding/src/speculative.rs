@@ -1,11 +1,11 @@
-//! Speculative decoding: drafted tokens are verified in one model call, and the text has the same law.
+//! Speculative decoding: drafted tokens are verified in one model call, without changing the distribution of the text.
 //!
-//! Drafts are a [tree](crate::tree). The model reads it in one call, and then it is walked from the end of the text:
-//! at each node a [rule](crate::rules) says which child stands, if any, or else what is written in their place. What
-//! stands is kept in the model's cache.
+//! Drafts form a [tree](crate::tree). The model reads it in one call, and it is then walked from the end of the text:
+//! at each node a [rule](crate::rules) accepts at most one child, or else determines the token that replaces them.
+//! Accepted drafts are kept in the model's cache.
 //!
-//! The law that drafts are judged by is the target's in full: all transforms act on the row of every node with the
-//! state of the text up to there.
+//! Drafts are judged by the full distribution of the target: all transforms are applied to the row of every node, with
+//! the state of the text up to it.
 
 mod reading;
 
@@ -31,7 +31,7 @@ use crate::target::{DecodeError, Target};
 use crate::tree::{DraftTree, Origin};
 use crate::writing::Provenance;
 
-/// How many drafts were made and accepted.
+/// The numbers of drafts made and accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acceptance {
     /// Calls of the target model.
@@ -42,12 +42,12 @@ pub struct Acceptance {
     pub accepted: usize,
 }
 
-/// More tokens than these that the model has not seen are read in a call of their own before a tree is: each token of a
-/// tree is compared with all others of its call.
+/// The number of unread tokens above which they are read in a separate call before a tree, since each token of a tree
+/// is compared with all others of its call.
 const BESIDE_A_TREE: usize = 32;
 
-/// A text being written several tokens at a time. As an iterator it ends with the text, or with the first error, which
-/// comes after the tokens that were decided before it.
+/// A text being written several tokens at a time. The iterator ends with the text, or with the first error, which comes
+/// after the tokens decided before it.
 #[doc(alias = "assisted_generation")]
 #[doc(alias = "speculative_decoding")]
 pub struct Speculative<D, C> {
@@ -56,41 +56,41 @@ pub struct Speculative<D, C> {
     drafter: D,
     chance: C,
     length: Chooser,
-    /// The way in which the drafter drafts for this call, and how many tokens it reads before.
+    /// The way of drafting for this call, and the number of tokens that the drafter reads first.
     way: usize,
     unread: usize,
     rule: Rule,
     sequence: Box<dyn Sequence>,
-    /// How many tokens of the text a drafter that reads what the target computes has been shown.
+    /// The number of tokens of the text passed to a drafter that uses the target's computations.
     shown: usize,
     /// The state of the transforms after `text`.
     state: ChainState,
     text: Vec<TokenId>,
     prompt: usize,
-    /// What is not handed over yet: tokens that are decided, and behind them what the text cannot go on for.
+    /// Results not handed over yet: decided tokens, and after them the error that prevents the text from continuing.
     ready: VecDeque<Result<(TokenId, Provenance), DecodeError>>,
-    /// How the token came that was handed over last.
+    /// The provenance of the token handed over last.
     provenance: Provenance,
     acceptance: Acceptance,
     stop: Option<Stop>,
     failed: bool,
-    /// When the last drafts were there, and how long they took.
+    /// The time at which the last drafts were ready, and the time that they took.
     drafted: Duration,
     drafting: Duration,
-    /// The time, from any beginning: what drafting costs decides how much of it is done.
+    /// The time since an arbitrary start. The cost of drafting determines the number of drafts.
     clock: Box<dyn FnMut() -> Duration + Send>,
-    /// How many tokens the model can read.
+    /// The size of the model's vocabulary.
     size: usize,
     row: Row,
     rows: Rows,
     tree: DraftTree,
     reading: Reading,
-    /// The drafts of a call that were decided.
+    /// The judged drafts of a call.
     judged: Vec<Judged>,
-    /// The target's law at a node, and space for that of a draft.
+    /// The target's distribution at a node, and scratch space for that of a draft.
     law: Vec<f64>,
     rest: Vec<f64>,
-    /// What is done to each row of a call, for a model that draws.
+    /// The transforms of each row of a call, for a model that samples.
     steps: Vec<Steps>,
     device: DeviceSampling,
 }
@@ -114,7 +114,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         Ok(Self::after(target, prompt, limits, sequence, size, drafter, length, chance))
     }
 
-    /// Begins a text after `prompt`, whose first tokens a sequence holds, of a model that can read so many tokens.
+    /// Begins a text after `prompt`, with a sequence that holds its first tokens, for a model with a vocabulary of
+    /// `size` tokens.
     #[expect(clippy::too_many_arguments, reason = "all that a text is made of")]
     pub(crate) fn after(
         target: &Target,
@@ -163,52 +164,52 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         }
     }
 
-    /// Judges drafts by this rule; by [`Rule::EachToken`] unless told otherwise.
+    /// Sets the rule that judges drafts; [`Rule::EachToken`] by default.
     #[must_use]
     pub fn judged_by(self, rule: Rule) -> Self {
         Self { rule, ..self }
     }
 
-    /// Lets [`DraftLength::Auto`] begin with what earlier texts have taught, and keeps what this one teaches.
+    /// Lets [`DraftLength::Auto`] start from the measurements of earlier texts, and saves those of this one.
     #[must_use]
     pub fn remembering(self, memory: &DraftMemory) -> Self {
         Self { length: self.length.remembering(memory), ..self }
     }
 
-    /// What ended the text; `None` while it goes on.
+    /// The reason that the text ended, or `None` while it continues.
     pub fn stop(&self) -> Option<Stop> {
         if self.ready.is_empty() { self.stop } else { None }
     }
 
-    /// Ends the text here, for a reason that is not seen in its tokens.
+    /// Ends the text here, for a reason that its tokens do not show.
     pub(crate) fn end(&mut self, reason: Stop) {
-        // Whatever was to end it behind the tokens that are dropped.
+        // This replaces any reason that comes after the dropped tokens.
         self.stop = Some(reason);
         self.ready.clear();
     }
 
-    /// Whether nothing more will be written.
+    /// Whether the text is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// A token that is written and not handed over yet, and how it came.
+    /// Removes and returns a token that is written and not handed over yet, with its provenance.
     pub(crate) fn pop(&mut self) -> Option<(TokenId, Provenance)> {
         self.ready.pop_front().and_then(Result::ok)
     }
 
-    /// How the token came that was handed over last.
+    /// The provenance of the token handed over last.
     pub fn provenance(&self) -> Provenance {
         self.provenance
     }
 
-    /// How drafting went so far.
+    /// The acceptance of drafts so far.
     pub fn acceptance(&self) -> Acceptance {
         self.acceptance
     }
 
-    /// One call of the target model, or none where a token is decided without: at least one token, unless the text has
-    /// ended.
+    /// Writes at least one token, unless the text has ended, with one call of the target model or, if a token is
+    /// decided without it, none.
     fn step(&mut self) -> Result<(), DecodeError> {
         if !self.write_decided() {
             return Ok(());
@@ -230,7 +231,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         self.settle(sampled, self.drafted)
     }
 
-    /// Writes what is decided without the model; whether it is to be called then, for the text goes on.
+    /// Writes tokens that are decided without the model. Returns whether the text continues with a call.
     pub(crate) fn write_decided(&mut self) -> bool {
         loop {
             let (left, room) = self.left();
@@ -246,18 +247,18 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         }
     }
 
-    /// How many tokens are still to be written, and how many more may be held, one of which is written from the last. A
-    /// sequence with room for more than the text, as forks of others have, makes no difference.
+    /// The number of tokens still to be written, and the number of further tokens that fit, including one written from
+    /// the last row. Sequences with room for more than the text, such as forks of others, make no difference.
     fn left(&self) -> (usize, usize) {
         let longest = self.prompt.saturating_add(self.limits.max_tokens);
         let room = self.sequence.capacity().min(longest) + 1 - self.text.len();
         (self.limits.max_tokens - (self.text.len() - self.prompt), room)
     }
 
-    /// Drafts, and lays out what the model is to read next: all that it has not, and the drafts.
+    /// Drafts, and lays out all unread tokens and the drafts as the model's next batch.
     pub(crate) fn lay_out(&mut self) -> Result<(), DecodeError> {
-        // The last token of a call needs no draft: it comes from the row after the last draft. Near the end of what the
-        // sequence has room for, trees get smaller.
+        // The last token of a call needs no draft: it comes from the row after the last draft. Trees get smaller near
+        // the end of the sequence's capacity.
         let (left, room) = self.left();
         let unread = std::array::from_fn(|way| self.drafter.unread(way, &self.text));
         let (way, shape) = self.length.choose(self.drafter.ways(&self.text), Place { left, unread });
@@ -282,15 +283,15 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         Ok(())
     }
 
-    /// Lays out the next so many of the tokens that the model has not read, which others follow.
+    /// Lays out the next `tokens` unread tokens, which are followed by others.
     pub(crate) fn lay_out_part(&mut self, tokens: usize) {
         let held = self.sequence.len();
         self.tree.clear(self.text.len());
         self.reading.lay_out_part(&self.text[held..held + tokens]);
     }
 
-    /// Shows what was computed last, behind so many tokens, to a drafter that reads it. What it has seen before, when
-    /// the text had another sequence, is left out.
+    /// Passes the latest results of the model, computed after `held` tokens, to a drafter that uses them. Results that
+    /// it has seen before, when the text had another sequence, are left out.
     fn show(&mut self, held: usize) -> Result<(), DecodeError> {
         if !self.drafter.reads_features() {
             return Ok(());
@@ -302,23 +303,23 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         Ok(())
     }
 
-    /// Notes that what [`Speculative::lay_out_part`] has laid out was read.
+    /// Records that the tokens laid out by [`Speculative::lay_out_part`] were read.
     pub(crate) fn settle_part(&mut self) -> Result<(), DecodeError> {
         self.show(self.sequence.len() - self.reading.tokens.len())
     }
 
-    /// What the text is made of so far, prompt included.
+    /// The text so far, prompt included.
     pub(crate) fn tokens(&self) -> &[TokenId] {
         &self.text
     }
 
-    /// What the model holds of it.
+    /// The model's sequence.
     pub(crate) fn sequence(&mut self) -> &mut Box<dyn Sequence> {
         &mut self.sequence
     }
 
-    /// What the model is to read, as an item of a number; and, where that is asked for, what it is to draw, if it may
-    /// be that it does and the drafts are guesses: the target's own token after the text and after each of the drafts.
+    /// The batch for the model, as the item with index `number`. If `ask` is set, the model may sample, and the drafts
+    /// are guesses, also requests to sample the target's token after the text and after each draft.
     pub(crate) fn item(&mut self, number: usize, ask: bool) -> (BatchItem<'_>, Option<Vec<SampleRequest<'_>>>) {
         let Self { sequence, rows, reading, steps, chance, target, row, .. } = self;
         let is_guessed = self.tree.is_guessed() && self.rule.is_lossless() && !self.drafter.reads_features();
@@ -327,7 +328,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             let count = reading.rows();
             steps.resize_with(count, Steps::default);
             let mut requests = Vec::with_capacity(count);
-            // By their row; of a chain the last alone.
+            // The states by row, or only the last one for a chain.
             let mut states = vec![(self.state.clone(), 0)];
             for (i, steps) in steps.iter_mut().enumerate() {
                 if i > 0 {
@@ -355,13 +356,13 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         (BatchItem { sequence: &mut **sequence, batch: reading.batch(), rows }, requests)
     }
 
-    /// The model does not draw: it need not be asked again.
+    /// Records that the model does not sample, so that it is not asked again.
     pub(crate) fn stop_device_sampling(&mut self) {
         self.device.off();
     }
 
-    /// Goes on by the drafts that stand and one token more, from the rows of the item or from what was drawn for it.
-    /// The time of the call counts from `since`.
+    /// Continues with the accepted drafts and one more token, from the rows of the item or from the sampled tokens. The
+    /// time of the call is measured from `since`.
     pub(crate) fn settle(&mut self, sampled: Option<Vec<Option<TokenId>>>, since: Duration) -> Result<(), DecodeError> {
         self.judge(sampled)?;
         self.judged.clear();
@@ -387,12 +388,12 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         Ok(())
     }
 
-    /// The time now, as [`Speculative::settle`] counts it.
+    /// The current time, on the clock of [`Speculative::settle`].
     pub(crate) fn now(&mut self) -> Duration {
         (self.clock)()
     }
 
-    /// How many tokens the model reads of it, drafts included.
+    /// The number of tokens in the model's batch, drafts included.
     pub(crate) fn reads(&self) -> usize {
         self.reading.tokens.len()
     }
@@ -411,7 +412,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             Rule::EachToken | Rule::Block => self.judge_each(&tree, held, &mut sampled),
         };
         self.tree = tree;
-        // The cache keeps what stands; the last token's row is computed with the next call.
+        // Keep accepted tokens in the cache. The row of the last token is computed with the next call.
         if !self.reading.is_chain {
             let path: &[usize] = &self.reading.kept;
             self.sequence.keep(held, path)?;
@@ -432,7 +433,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         loop {
             let row = self.reading.row(at);
             if sampled.as_ref().is_some_and(|tokens| tokens[row].is_none()) {
-                // The model found no token: its row can say why.
+                // The model found no token: the row shows why.
                 *sampled = None;
                 self.sequence.truncate(held);
                 self.sequence.forward(&self.reading.batch(), &mut self.rows)?;
@@ -462,7 +463,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         }
     }
 
-    /// The token after a node, from the row in `self.row`, and which of the node's children it is.
+    /// Chooses the token after a node, from the row in `self.row`. Also returns the child of the node that it is, if
+    /// any.
     fn decide(&mut self, tree: &DraftTree, at: Option<usize>) -> Result<(TokenId, Option<usize>), DecodeError> {
         let position = self.text.len();
         if tree.children(at).all(|(_, node)| node.origin == Origin::Guess) {
@@ -483,7 +485,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
 
     /// Judges a chain as a whole.
     fn judge_block(&mut self, tree: &DraftTree) -> Result<(), DecodeError> {
-        // What the model does not have is judged, and rejected; what follows it is not looked at.
+        // A token outside the model's vocabulary is judged and rejected, and its descendants are ignored.
         let readable = self.reading.places.iter().take_while(|place| place.is_some()).count();
         let drafts: Vec<Drawn<'_>> = tree.nodes()[..tree.len().min(readable + 1)]
             .iter()
@@ -495,7 +497,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             })
             .collect();
         let mut state = self.state.clone();
-        // After each draft.
+        // The states after each draft.
         let mut states = Vec::with_capacity(drafts.len());
         let mut laws = Vec::with_capacity(drafts.len() + 1);
         for i in 0..=drafts.len() {
@@ -513,7 +515,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         }
         let prefixes = block::prefixes(&laws, &drafts);
         let begun = self.text.len();
-        // Coins are told apart by where the call begins, for those past what stands are no longer looked at.
+        // The position at which the call begins distinguishes coins, since coins after the accepted drafts are not used
+        // again.
         let standing = (0..drafts.len()).rev().find(|&i| self.chance.accept(prefixes[i].stands, begun, i));
         let standing = standing.map_or(0, |last| last + 1);
         for (node, (draft, state)) in drafts[..standing].iter().zip(states).enumerate() {
@@ -540,7 +543,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         Ok(())
     }
 
-    /// Takes the longest path of which every draft is typical, of several the likeliest, and draws one token more.
+    /// Accepts the longest path on which every draft is typical, the likeliest of several, and samples one more token.
     fn judge_typical(&mut self, tree: &DraftTree, typical: Typical) -> Result<(), DecodeError> {
         let mut best = (0, 0.0, None, self.state.clone());
         let mut open = vec![(None, self.state.clone(), 0.0)];
@@ -581,20 +584,20 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         Ok(())
     }
 
-    /// Puts the row after a node, which the text ends with, into `self.row`, with all transforms.
+    /// Loads the row after a node at the end of the text into `self.row`, and applies all transforms.
     fn load_row(&mut self, at: Option<usize>) {
         self.row.load(self.rows.row(self.reading.row(at)));
         self.target.transforms.apply(&self.state, &mut self.row);
     }
 
-    /// Draws the token at the end of the text from `self.row`.
+    /// Samples the token at the end of the text from `self.row`.
     fn draw(&mut self) -> Result<TokenId, DecodeError> {
         let position = self.text.len();
         let token = self.chance.token(self.target.sampler, &self.row, position);
         token.ok_or_else(|| DecodeError::no_token(&self.row, position))
     }
 
-    /// Notes that a draft, whose token has been written, stands.
+    /// Records that a draft is accepted, after its token was written.
     fn accept(&mut self, node: usize) {
         self.acceptance.accepted += 1;
         self.reading.path.push(node);
@@ -602,19 +605,19 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         self.reading.kept.push(self.reading.unseen + place);
     }
 
-    /// That a token is a draft of this call.
+    /// The provenance of a draft of this call.
     fn as_draft(&self) -> Provenance {
         Provenance::Drafted { way: self.way as u8 }
     }
 
-    /// Goes on by the last token of a call, which was chosen from `self.row`.
+    /// Appends the last token of a call, which was chosen from `self.row`.
     fn finish(&mut self, token: TokenId, provenance: Provenance) {
         if self.write(token, provenance) {
             self.target.transforms.advance_from(&mut self.state, &self.row, token);
         }
     }
 
-    /// Writes a token, of which the state is yet to learn; `false` if that is the end.
+    /// Writes a token, without advancing the state. Returns `false` if it ends the text.
     fn write(&mut self, token: TokenId, provenance: Provenance) -> bool {
         if self.limits.end.contains(&token) {
             self.stop = Some(Stop::End);
@@ -626,12 +629,12 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
     }
 }
 
-/// That a token comes out of a row of the model, in a place with drafts or without.
+/// The provenance of a token from a row of the model, at a position with or without drafts.
 fn computed(has_drafts: bool) -> Provenance {
     if has_drafts { Provenance::Corrected } else { Provenance::Computed }
 }
 
-/// The child that is a guess at this very token.
+/// The child with this token.
 fn matching(tree: &DraftTree, at: Option<usize>, token: TokenId) -> Option<usize> {
     tree.children(at).find(|(_, node)| node.token == token).map(|(child, _)| child)
 }

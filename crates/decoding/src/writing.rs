@@ -1,4 +1,4 @@
-//! A text that is being written, however it is done.
+//! The common interface of all ways of writing a text.
 
 use verdigris_logits::TokenId;
 
@@ -9,32 +9,32 @@ use crate::plain::Plain;
 use crate::speculative::{Acceptance, Speculative};
 use crate::target::DecodeError;
 
-/// Hands over the tokens of a text, one after the other, and then says what ended it.
+/// Returns the tokens of a text one after the other, and then the reason that it ended.
 pub trait Writing: Iterator<Item = Result<TokenId, DecodeError>> {
-    /// What ended the text; `None` while it goes on.
+    /// The reason that the text ended, or `None` while it continues.
     fn stop(&self) -> Option<Stop>;
 
-    /// How drafting went so far; `None` where nothing is drafted.
+    /// The acceptance of drafts so far, or `None` if nothing is drafted.
     fn acceptance(&self) -> Option<Acceptance>;
 
-    /// How the token came that was handed over last.
+    /// The provenance of the token returned last.
     fn provenance(&self) -> Provenance;
 }
 
-/// How a token came to be written.
+/// The origin of a written token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Provenance {
-    /// By a call of the model.
+    /// Computed by a call of the model.
     #[default]
     Computed,
-    /// By a call of the model, in the place of a draft that did not stand.
+    /// Computed by a call of the model, instead of a draft that was rejected.
     Corrected,
-    /// As a draft that stood.
+    /// An accepted draft.
     Drafted {
-        /// In which of its drafter's [ways](crate::drafter::Drafter::ways) it was drafted.
+        /// The drafter's [way](crate::drafter::Drafter::ways) of drafting that produced it.
         way: u8,
     },
-    /// Without a call: a step allowed nothing else.
+    /// Decided without a call: a transform allowed no other token.
     Decided,
 }
 

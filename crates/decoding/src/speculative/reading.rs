@@ -1,33 +1,33 @@
-//! What the model reads in one call.
+//! The tokens that the model reads in one call.
 
 use verdigris_logits::TokenId;
 use verdigris_models::{Batch, Wanted};
 
 use crate::tree::DraftTree;
 
-/// What the model reads in a call: the tokens that it has not seen, and behind them the drafts, each in a place of its
-/// own. Siblings with one token share a place.
+/// The tokens that the model reads in a call: those that it has not read yet, followed by the drafts, each at its own
+/// index. Siblings with the same token share an index.
 #[derive(Default)]
 pub(super) struct Reading {
     pub(super) tokens: Vec<TokenId>,
-    /// Of all tokens, as of a tree.
+    /// The parents of all tokens, as in a tree.
     pub(super) parents: Vec<Option<usize>>,
-    /// How many of the tokens are no drafts.
+    /// The number of tokens that are not drafts.
     pub(super) unseen: usize,
     pub(super) is_chain: bool,
-    /// Whether other tokens were read before, in a call of their own.
+    /// Whether other tokens were read first, in a separate call.
     pub(super) is_second: bool,
-    /// The place of each node behind the tokens that are no drafts; `None` of a token that the model does not have, and
-    /// of what follows one.
+    /// The index of each node among the drafts. `None` for a token that the model does not have, and for its
+    /// descendants.
     pub(super) places: Vec<Option<usize>>,
-    /// The nodes that stand.
+    /// The accepted nodes.
     pub(super) path: Vec<usize>,
-    /// The indices of the tokens that stand.
+    /// The indices of the tokens to keep.
     pub(super) kept: Vec<usize>,
 }
 
 impl Reading {
-    /// Lays out a tree of drafts behind some tokens.
+    /// Lays out a tree of drafts after some tokens.
     pub(super) fn lay_out(&mut self, unseen: &[TokenId], tree: &DraftTree, size: usize) {
         self.tokens.clear();
         self.tokens.extend_from_slice(unseen);
@@ -61,7 +61,7 @@ impl Reading {
         }
     }
 
-    /// Lays out tokens that others follow, which have been written already: no row of theirs is looked at.
+    /// Lays out tokens that are followed by tokens already written, so their rows are not used.
     pub(super) fn lay_out_part(&mut self, tokens: &[TokenId]) {
         self.lay_out(tokens, &DraftTree::default(), 0);
         self.path.clear();
@@ -69,13 +69,13 @@ impl Reading {
         self.kept.extend(0..tokens.len());
     }
 
-    /// The rows of the last token that is no draft and of all drafts.
+    /// The batch, with the rows of the last token that is not a draft and of all drafts.
     pub(super) fn batch(&self) -> Batch<'_> {
         let parents = (!self.is_chain).then_some(&self.parents[..]);
         Batch { tokens: &self.tokens, parents, wanted: Wanted::From(self.unseen - 1) }
     }
 
-    /// Which of those rows is the one after a node, or after the text.
+    /// The index among those rows of the one after a node, or after the text.
     pub(super) fn row(&self, node: Option<usize>) -> usize {
         node.map_or(0, |node| 1 + self.places[node].expect("only what was read is accepted"))
     }

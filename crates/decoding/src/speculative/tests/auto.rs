@@ -1,4 +1,4 @@
-//! The exact law where the number of drafts follows from what has been measured, under a clock that makes drafting pay.
+//! The exact distribution when the number of drafts depends on measurements, with a clock that makes drafting pay off.
 
 use std::cell::Cell;
 
@@ -7,8 +7,8 @@ use super::*;
 use crate::draft_length::TRIALS;
 use crate::drafter::{LookupOr, WAYS};
 
-/// A call takes a second however many rows it has, and its drafts a millisecond: the clock is read when a call begins,
-/// when its drafts are there, and at its end.
+/// A call takes a second for any number of rows, and its drafts a millisecond: the clock is read when drafting begins,
+/// when the drafts are ready, and at the end of the call.
 fn drafting_pays() -> impl FnMut() -> Duration + Send {
     let (mut reads, mut now) = (0, Duration::ZERO);
     move || {
@@ -18,7 +18,7 @@ fn drafting_pays() -> impl FnMut() -> Duration + Send {
     }
 }
 
-/// Counts drafts: those of the first calls, whose number is given, and those of later ones.
+/// Counts drafts, separately for the first calls and for later ones.
 struct Counted<'a, D>(D, usize, &'a Cell<[usize; 2]>);
 
 impl<D: Drafter> Drafter for Counted<'_, D> {
@@ -32,7 +32,7 @@ impl<D: Drafter> Drafter for Counted<'_, D> {
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
         self.0.draft(way, text, state, shape, chance, tree)?;
-        // Calls without drafts do not come here: those of the trials are two.
+        // Only calls with drafts come here, of which the first two are trials.
         let mut counts = self.2.get();
         counts[usize::from(self.1 >= 2)] += tree.len();
         self.1 += 1;
@@ -41,8 +41,8 @@ impl<D: Drafter> Drafter for Counted<'_, D> {
     }
 }
 
-/// Two tokens a position keep the branches countable; the text is long enough for calls whose length was found, not
-/// tried.
+/// Two tokens per position keep the branches countable, and the text is long enough for calls whose length was chosen
+/// after the trials.
 #[test]
 fn a_measured_number_of_drafts_does_not_change_the_law() {
     const LENGTH: usize = 8;
@@ -72,7 +72,7 @@ fn a_measured_number_of_drafts_does_not_change_the_law() {
     }
 }
 
-/// Lookup beside a table: what pays is measured for each way.
+/// Lookup combined with a table: costs and gains are measured for each way of drafting.
 #[test]
 fn drafts_in_two_ways_do_not_change_the_law() {
     const LENGTH: usize = 8;
@@ -97,12 +97,12 @@ fn drafts_in_two_ways_do_not_change_the_law() {
             text
         });
         assert!(distance(&plain, &drafts) < 1e-12, "{coupling:?}: {}", distance(&plain, &drafts));
-        // No text repeats so much of itself that the last way comes up.
+        // No text is repetitive enough for the last way.
         assert!(ways.get()[..3].iter().all(|&count| count > 20), "{coupling:?}: {ways:?}");
     }
 }
 
-/// Trees that are chosen by what was accepted before, and by time.
+/// Trees that are chosen by earlier acceptance and by time.
 #[test]
 fn a_measured_tree_does_not_change_the_law() {
     const LENGTH: usize = 7;
@@ -126,7 +126,8 @@ fn a_measured_tree_does_not_change_the_law() {
     }
 }
 
-/// A rule that looks at what was drawn must show: this drops a draft that its own law finds improbable.
+/// A choice that depends on sampled tokens must be detected: this drafter drops drafts that its own distribution finds
+/// improbable.
 #[test]
 fn a_choice_by_the_token_drawn_is_seen() {
     struct Picky(DraftModel);

@@ -1,10 +1,10 @@
-//! How texts end with drafts and without: at the brim of a context, in rows that allow nothing or are no law, and where
-//! rows of two models are not equally long.
+//! The ends of texts with and without drafts: at the end of a context, in rows that allow nothing or are not
+//! distributions, and with rows of different lengths in the two models.
 
 use super::*;
 use crate::drafter::drafts;
 
-/// What is handed over, errors as what they say.
+/// The returned tokens, and errors as their messages.
 fn results(writing: impl Iterator<Item = Result<u32, DecodeError>>) -> Vec<Result<u32, String>> {
     writing.map(|token| token.map_err(|error| error.to_string())).collect()
 }
@@ -15,7 +15,7 @@ fn leads_to(last: &[f32; 4]) -> Arc<Table> {
     Table::new(vec![vec![NO, 2.0, NO, NO], vec![NO, NO, 2.0, NO], last.to_vec(), vec![1.0; 4]], 64)
 }
 
-/// Tokens that were decided come before the error, the error is the one of plain decoding, and then nothing comes.
+/// Decided tokens come before the error, the error is that of plain decoding, and nothing follows it.
 #[test]
 fn an_error_comes_after_the_tokens_before_it() {
     const NO: f32 = f32::NEG_INFINITY;
@@ -25,7 +25,7 @@ fn an_error_comes_after_the_tokens_before_it() {
         ([0.0, f32::INFINITY, 1.0, NO], "a logit of the token at position 4 is NaN or infinite"),
         ([f32::NAN; 4], "a logit of the token at position 4 is NaN or infinite"),
     ];
-    // What drafts goes on where the target cannot.
+    // The drafter continues where the target cannot.
     let small = leads_to(&[1.0, 1.0, 1.0, NO]);
     for (last, message) in lasts {
         for sampler in [Sampler::Greedy, Sampler::Categorical] {
@@ -59,8 +59,8 @@ fn an_error_comes_after_the_tokens_before_it() {
     }
 }
 
-/// A twin's drafts are all accepted, so the calls can be counted: drafts fill the context to its last token and not
-/// beyond it.
+/// A twin's drafts are all accepted, so the calls can be counted: drafts fill the context to its last token, but not
+/// beyond.
 #[test]
 fn drafts_fill_the_context_and_no_more() {
     for context in 4..24 {
@@ -72,7 +72,7 @@ fn drafts_fill_the_context_and_no_more() {
         // The last token is never read.
         assert_eq!((written, plain.stop()), (context + 1 - PROMPT.len(), Some(Stop::Context)));
         for drafts in 1..7 {
-            // The drafter's own context is no bound here.
+            // The drafter's own context is not the limit here.
             let drafter = drafter(Table::deep(5, 3, 64), &target, Coupling::Independent);
             let (length, chance) = (DraftLength::Fixed(drafts), Seeded(target.random));
             let mut run =
@@ -85,7 +85,7 @@ fn drafts_fill_the_context_and_no_more() {
     }
 }
 
-/// A twin of a target with steps that remember: its cache and its states are those of the target at every draft.
+/// A twin of a target with stateful transforms: its cache and its states are those of the target at every draft.
 #[test]
 fn a_twin_is_never_rejected() {
     let model = Table::deep(8, 3, 200);
@@ -102,7 +102,7 @@ fn a_twin_is_never_rejected() {
     }
 }
 
-/// Rows that are cut are those of a model without padding.
+/// Cut rows are those of a model without padding.
 #[test]
 fn a_padded_draft_model_drafts_what_it_drafts_without() {
     let rows = |padding: f32| {
@@ -120,8 +120,8 @@ fn a_padded_draft_model_drafts_what_it_drafts_without() {
     }
 }
 
-/// A draft model with other padding than the target: with longer rows, so that some of its drafts are no tokens of the
-/// target, and with shorter ones, so that it cannot read all that is written.
+/// A draft model with other padding than the target: with longer rows some of its drafts are not tokens of the target,
+/// and with shorter ones it cannot read all written tokens.
 #[test]
 fn rows_of_other_lengths_do_not_change_the_law() {
     let model = Table::noise(TOKENS, 1);

@@ -9,7 +9,7 @@ fn steered() -> Arc<Steered> {
     Arc::new(Steered::new(of(1), pairs.into()))
 }
 
-/// Rows depend on all tokens before them, so one that was kept for other tokens would show.
+/// Rows depend on all tokens before them, so a row kept for other tokens would be detected.
 #[test]
 fn an_expert_that_drafts_changes_no_law() {
     let steered = steered();
@@ -36,7 +36,7 @@ fn an_expert_that_drafts_changes_no_law() {
     }
 }
 
-/// An expert reads a draft once: to draft it. Beside that a call reads the last draft alone.
+/// An expert reads each draft once, when drafting. In addition, a call only reads the last draft.
 #[test]
 fn what_the_expert_has_drafted_it_does_not_read_again() {
     let (base, expert, anti) = (Table::deep(8, 1, 200), Table::deep(8, 1, 200), Table::noise(8, 1));
@@ -50,9 +50,9 @@ fn what_the_expert_has_drafted_it_does_not_read_again() {
     let mut run = Speculative::new(model, &target, &PROMPT, limits, drafter, DraftLength::Fixed(4), chance).unwrap();
     assert_eq!(run.by_ref().map(Result::unwrap).count(), 60);
     let acceptance = run.acceptance();
-    // It writes what its base does, so every draft stands: five tokens a call.
+    // It agrees with its base, so every draft is accepted: five tokens per call.
     assert_eq!((acceptance.calls, acceptance.drafted, acceptance.accepted), (12, 48, 48));
-    // Four to draft, the first with what it has not read yet, and one for the row after the last.
+    // Four to draft, the first with the tokens not read yet, and one for the row after the last.
     assert_eq!((anti.calls(), expert.calls()), (12, 12 * 5));
 }
 

@@ -1,4 +1,4 @@
-//! Drafts change no law, no text that is fixed by its seed, and no end or error of a text.
+//! Drafts change no distribution, no text that is determined by its seed, and no end or error of a text.
 
 mod auto;
 mod ends;
@@ -34,8 +34,9 @@ use verdigris_watermark::{Context, ContextFunction, Dialect, Embed, Gamma, Nativ
 
 type Law = BTreeMap<Vec<u32>, f64>;
 
-/// Whether a model that draws did so as often as it should: a hard mark has to know whether a green token is possible,
-/// some warpers what the law is, and noise is added to logits, except where it marked a context before.
+/// Whether a model that samples did so when it should. It cannot where logits are needed: a hard watermark must know
+/// whether a green token is possible, some warpers need the distribution, and a noise watermark adds to logits, except
+/// after contexts that it has already marked.
 fn draws_where_it_can(name: &str, drawn: usize) -> bool {
     const LOOKING: [&str; 9] = [
         "hard watermark",
@@ -72,14 +73,14 @@ fn watermark_of(tokens: usize, strength: Strength) -> Embed {
     Embed::new(Arc::new(Native::new(&[1; 32], "", "", gamma, context, tokens)), strength)
 }
 
-/// A mark of noise: it leaves one token where a context has not been marked before.
+/// A noise watermark, which leaves one token unless the context has been marked before.
 fn noise() -> Embed {
     let context = Context::new(ContextFunction::All, 1).unwrap();
     let dialect = Dialect::NativeGumbel(native_gumbel::Parameters { context });
     Embed::new(dialect.scheme(&[1; 32], "", "", TOKENS).unwrap(), Strength::Hard)
 }
 
-/// Sequences of one to three tokens that are favoured, or never come.
+/// Sequences of one to three tokens that are favoured, disfavoured or forbidden.
 fn sequence_bias() -> SequenceBias {
     let bias = |bias: SequenceBias, sequence: &[u32], by| bias.bias(sequence, by).unwrap();
     bias(bias(SequenceBias::new(), &[2], 0.8), &[1, 0, 1], -1.5).forbid(&[0, 1]).forbid(&[2, 2, 0])
@@ -138,7 +139,7 @@ fn chains() -> Vec<(&'static str, Chain)> {
     ]
 }
 
-/// The law of texts by its definition: the product of the laws of their tokens.
+/// The distribution of texts by its definition: the product of the distributions of their tokens.
 fn plain_law(model: &Arc<Table>, target: &Target, n: usize) -> Law {
     fn go(model: &Table, target: &Target, state: &ChainState, text: &[u32], p: f64, left: usize, law: &mut Law) {
         let written = &text[PROMPT.len()..];
@@ -169,7 +170,7 @@ fn distance(a: &Law, b: &Law) -> f64 {
     keys.into_iter().map(|key| (at(a, key) - at(b, key)).abs()).sum::<f64>() / 2.0
 }
 
-/// The law of whole texts, by taking every branch of the code that runs: the same with drafts and without.
+/// The distribution of whole texts, by taking every branch of the code that runs, is the same with and without drafts.
 #[test]
 fn speculation_never_changes_the_law() {
     for name in chains().into_iter().map(|(name, _)| name) {
@@ -200,7 +201,7 @@ fn speculation_never_changes_the_law() {
     }
 }
 
-/// Where the model draws, texts are the same, token for token: plain, several at a time, and with guesses.
+/// If the model samples, texts are the same, token for token: plain, in batches, and with guesses.
 #[test]
 fn a_model_that_draws_writes_the_same_texts() {
     for name in chains().into_iter().map(|(name, _)| name) {
@@ -255,7 +256,7 @@ fn a_steered_target_keeps_its_law_too() {
     assert!(distance(&write(0), &write(2)) < 1e-12);
 }
 
-/// A draft model that guesses the target's own draw: the text is the plain one, whatever the length does.
+/// A draft model that guesses the target's own sample: the text is that of plain decoding, for any number of drafts.
 #[test]
 fn shared_chance_gives_the_text_of_plain_decoding() {
     let model = Table::noise(8, 9);
@@ -274,7 +275,7 @@ fn shared_chance_gives_the_text_of_plain_decoding() {
     }
 }
 
-/// Sample-and-match draws what plain decoding draws.
+/// Sample-and-match samples the tokens of plain decoding.
 #[test]
 fn lookup_gives_the_text_of_plain_decoding() {
     let model = Table::noise(8, 9);

@@ -1,14 +1,14 @@
-//! Wrong rules must show: what decoders are known to get wrong, and the enumeration sees.
+//! Wrong rules must be detected: errors that decoders are known to make, found by the enumeration.
 
 use super::trees::{Kind, Trees, law_with, trees};
 use super::*;
 use crate::enumerate::Branch;
 use crate::tree::LawId;
 
-/// How a drafter's tree is told otherwise: a node with its index, and the law that it was drawn from.
+/// Hands over a node of a drafter's tree, given its index, with another distribution or not at all.
 type Tale = fn(&DraftTree, usize, &mut DraftTree, &mut Vec<Option<usize>>);
 
-/// A drafter that does not hand over what it drafted.
+/// A drafter that misreports its drafts.
 struct Liar<'a>(Trees<'a>, Tale);
 
 impl Drafter for Liar<'_> {
@@ -24,14 +24,14 @@ impl Drafter for Liar<'_> {
         let mut honest = DraftTree::default();
         honest.clear(text.len());
         self.0.draft(way, text, state, shape, chance, &mut honest)?;
-        // Where each of its nodes has gone.
+        // The new index of each node.
         let mut told = Vec::new();
         (0..honest.len()).for_each(|node| (self.1)(&honest, node, tree, &mut told));
         Ok(())
     }
 }
 
-/// Hands a node on with another law.
+/// Hands over a node with another distribution.
 fn tell(
     honest: &DraftTree,
     node: usize,
@@ -59,7 +59,7 @@ fn with_law(tree: &mut DraftTree, law: Vec<f64>) -> LawId {
     tree.law(|out| *out = law)
 }
 
-/// The distance from the law of plain decoding where drafts of a kind are handed over so.
+/// The distance from the distribution of plain decoding when drafts of a kind are misreported in this way.
 fn distance_of(transforms: &str, kind: Kind, shape: TreeShape, tale: Tale) -> f64 {
     let (model, target) = (Table::noise(TOKENS, 1), target(chain(transforms), Sampler::Categorical));
     let drafted = law(|chance| {
@@ -75,7 +75,7 @@ fn a_raw_q_is_seen() {
     let honest: Tale = |honest, node, tree, told| {
         tell(honest, node, tree, told, |tree| Some(Origin::Drawn(with_law(tree, law_of(honest, node)))));
     };
-    // The law before the draft's own transforms, flattened here.
+    // The distribution before the draft's own transforms, flattened here.
     let raw: Tale = |honest, node, tree, told| {
         tell(honest, node, tree, told, |tree| {
             let raw = law_of(honest, node).iter().map(|q| (q + 0.1) / 1.4).collect();
@@ -88,7 +88,7 @@ fn a_raw_q_is_seen() {
     }
 }
 
-/// The `q` of the node before.
+/// The `q` of the previous node.
 #[test]
 fn the_law_of_another_position_is_seen() {
     let shifted: Tale = |honest, node, tree, told| {
@@ -101,7 +101,7 @@ fn the_law_of_another_position_is_seen() {
     assert!(distance_of("none", Kind::WithReplacement, TreeShape::chain(2), shifted) > 1e-3);
 }
 
-/// The likeliest tokens, handed over as if they had been drawn.
+/// The likeliest tokens, handed over as if they had been sampled.
 #[test]
 fn guesses_that_pass_for_draws_are_seen() {
     let as_drawn: Tale = |honest, node, tree, told| {
@@ -124,7 +124,7 @@ fn dropped_duplicates_are_seen() {
     assert!(distance_of("none", Kind::WithReplacement, TreeShape::levels(&[3]), once) > 1e-3);
 }
 
-/// Draws without replacement that are judged as if each came from the whole law.
+/// Samples without replacement that are judged as if each came from the whole distribution.
 #[test]
 fn forgotten_replacement_is_seen() {
     let whole: Tale = |honest, node, tree, told| {
@@ -133,7 +133,7 @@ fn forgotten_replacement_is_seen() {
     assert!(distance_of("none", Kind::WithoutReplacement, TreeShape::levels(&[2]), whole) > 1e-3);
 }
 
-/// Drafts that a drafter's own law finds improbable are not handed over.
+/// Drafts that a drafter's own distribution finds improbable are not handed over.
 #[test]
 fn dropping_by_the_token_drawn_is_seen() {
     let likely: Tale = |honest, node, tree, told| {
@@ -147,19 +147,19 @@ fn dropping_by_the_token_drawn_is_seen() {
     }
 }
 
-/// Chance that is used in another way than it should be.
+/// A chance that is used incorrectly.
 struct Wrong<'a, 'b> {
     right: &'a mut Branch,
     fault: &'b Fault,
-    /// Where a coin fell, and what is left of the unit interval for its number.
+    /// The position of the last coin, and the part of the unit interval that its number is known to exceed.
     coin: (usize, f64),
 }
 
 enum Fault {
     None,
-    /// Only the likeliest of what is left after a rejection.
+    /// Chooses only the likeliest token after a rejection.
     FilteredResidual,
-    /// All drafts of a position are judged by one number.
+    /// Judges all drafts of a position by one number.
     OneCoin,
 }
 
@@ -177,7 +177,7 @@ impl Chance for Wrong<'_, '_> {
         if self.coin.0 != position {
             self.coin = (position, 0.0);
         }
-        // The number is known not to lie below what was rejected.
+        // The number is known not to be below the rejected probabilities.
         let below = self.coin.1;
         let left = if below < 1.0 { ((probability - below) / (1.0 - below)).max(0.0) } else { 0.0 };
         let accepted = self.right.accept(left, position, index);
@@ -215,7 +215,7 @@ fn chance_that_is_used_wrongly_is_seen() {
     assert!(distance(Fault::OneCoin, Kind::WithoutReplacement, three) > 1e-3);
 }
 
-/// A sequence whose rows are not those that they should be.
+/// A sequence with incorrect rows.
 struct Misread {
     right: Box<dyn Sequence>,
     fault: Misreading,
@@ -225,9 +225,9 @@ struct Misread {
 #[derive(Clone, Copy)]
 enum Misreading {
     None,
-    /// All but the first row are the ones before them.
+    /// All but the first row are replaced by the row before them.
     Neighbour,
-    /// Penalties count the tokens before the drafts alone.
+    /// Penalties only count the tokens before the drafts.
     PenaltiesAtTheRoot,
     /// Penalties count the tokens up to each.
     Penalties,
@@ -285,7 +285,7 @@ impl Sequence for Misread {
     }
 }
 
-/// A step that is not told how probable tokens were.
+/// A transform that does not learn how probable tokens were.
 struct Deaf(Mirostat);
 
 impl Transform for Deaf {
@@ -333,7 +333,7 @@ fn rows_of_another_prefix_are_seen() {
     assert!(distance(Misreading::PenaltiesAtTheRoot, penalties()) > 1e-3);
 }
 
-/// Typical acceptance is no lossless rule, and does not pass for one.
+/// Typical acceptance is not lossless, and is not reported as lossless.
 #[test]
 fn typical_acceptance_is_seen() {
     let (model, target) = (Table::noise(TOKENS, 1), target(Chain::new(), Sampler::Categorical));

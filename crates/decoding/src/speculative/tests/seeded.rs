@@ -1,11 +1,11 @@
-//! Chance out of a seed, as users run it: no number is used for two decisions, and texts have their law.
+//! Randomness from a seed, as users run it: no number is used for two decisions, and texts follow their distribution.
 
 use super::*;
 
 /// A decision: its kind, its position, and its index for drafts.
 type Decision = (&'static str, usize, usize);
 
-/// Notes every decision on its way to a seed.
+/// Records every decision before passing it on to a seed.
 struct Noted<'a>(Seeded, &'a mut Vec<Decision>);
 
 impl Chance for Noted<'_> {
@@ -27,7 +27,7 @@ impl Chance for Noted<'_> {
     }
 }
 
-/// The decisions of a text of 120 tokens, by a model and a drafter of eight tokens.
+/// The decisions of a text of 120 tokens, with a model and a drafter of eight tokens.
 fn decisions(seed: u64, length: DraftLength, rule: Rule) -> Vec<Decision> {
     let target = Target { random: Random::new(seed), ..target(Chain::new(), Sampler::Categorical) };
     let drafter = drafter(Table::deep(8, 10, 200), &target, Coupling::Independent);
@@ -39,7 +39,7 @@ fn decisions(seed: u64, length: DraftLength, rule: Rule) -> Vec<Decision> {
     decisions
 }
 
-/// With the test of [`crate::chance`] that different decisions have different numbers, this makes every number new.
+/// Since different decisions have different numbers, as tested in [`crate::chance`], no number is used twice.
 #[test]
 fn no_decision_is_made_twice() {
     let lengths = [1, 2, 5].map(DraftLength::Fixed).into_iter().chain([DraftLength::Auto]);
@@ -50,14 +50,14 @@ fn no_decision_is_made_twice() {
         if length != DraftLength::Auto {
             let of = |kind| decisions.iter().filter(|decision| decision.0 == kind).count();
             assert!(["draft", "accept", "residual"].into_iter().all(|kind| of(kind) > 30), "{length:?}");
-            // A position that is drafted again is so at another index.
+            // A position that is drafted again has another index.
             let again: BTreeSet<usize> = decisions.iter().filter(|d| d.0 == "draft").map(|d| d.1).collect();
             assert_eq!(again.len() < of("draft"), length != DraftLength::Fixed(1), "{length:?}");
         }
     }
 }
 
-/// Of blocks of drafts too, which are judged from their ends.
+/// The same for blocks of drafts, which are judged from their ends.
 #[test]
 fn no_decision_about_a_block_is_made_twice() {
     for (seed, length) in (0..).zip([2, 5]) {
@@ -68,7 +68,7 @@ fn no_decision_about_a_block_is_made_twice() {
     }
 }
 
-/// Texts of many seeds, against the law by its definition: chi-square over all texts of three tokens.
+/// Texts of many seeds compared with the distribution by its definition: chi-square over all texts of three tokens.
 #[test]
 fn texts_of_seeds_have_the_law_of_plain_decoding() {
     const SEEDS: u64 = 40_000;
@@ -86,7 +86,7 @@ fn texts_of_seeds_have_the_law_of_plain_decoding() {
                 *counts.entry(run.unwrap().map(Result::unwrap).collect()).or_default() += 1.0;
             }
             assert!(counts.keys().all(|text| plain.contains_key(text)), "{name}, {length}");
-            // Rare texts together.
+            // Rare texts share a cell.
             let (mut chi2, mut cells, mut rare) = (0.0, 0, (0.0, 0.0));
             for (text, p) in &plain {
                 let (expected, count) = (p * SEEDS as f64, counts.get(text).copied().unwrap_or(0.0));
@@ -99,7 +99,7 @@ fn texts_of_seeds_have_the_law_of_plain_decoding() {
             if rare.0 > 10.0 {
                 (chi2, cells) = (chi2 + (rare.1 - rare.0).powi(2) / rare.0, cells + 1);
             }
-            // Chi-square has mean n and variance 2n: four standard deviations and a half, for its long tail.
+            // Chi-square has mean n and variance 2n: allow four and a half standard deviations, for its long tail.
             let n = f64::from(cells - 1);
             assert!(chi2 < n + 4.5 * (2.0 * n).sqrt(), "{name}, {length} drafts: {chi2} over {n} degrees of freedom");
         }

@@ -1,16 +1,16 @@
-//! The exact law of texts with trees of drafts: every rule, every way to come by a draft, every transform.
+//! The exact distribution of texts with trees of drafts: every rule, every origin of a draft, every transform.
 
 use super::*;
 use crate::tree::DraftTree;
 
-/// How the children of a node are come by.
+/// The origin of the children of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     WithReplacement,
     WithoutReplacement,
     Guesses,
-    /// In turn: drawn without replacement, a guess, drawn from the law of another model, drawn from the first law
-    /// again.
+    /// In turn: sampled without replacement, a guess, sampled from the distribution of another model, and sampled from
+    /// the first distribution again.
     Mixed,
 }
 
@@ -49,7 +49,7 @@ impl Drafter for Trees<'_> {
                 self.target.transforms.apply(&state, &mut row);
                 Sampler::Categorical.distribution(&row)
             });
-            // As a draft model: nothing is drafted where it allows nothing.
+            // As in a draft model, nothing is drafted if nothing is allowed.
             if first.iter().chain(&second).sum::<f64>() < 1.5 {
                 continue;
             }
@@ -84,7 +84,7 @@ pub(super) fn trees(target: &Target, kind: Kind) -> Trees<'_> {
     Trees { tables: [2, 3].map(|seed| Table::noise(TOKENS, seed)), target, kind }
 }
 
-/// The law of texts of so many tokens with trees of a shape, by taking every branch.
+/// The distribution of texts of `n` tokens with trees of a shape, by taking every branch.
 pub(super) fn law_with(model: &Arc<Table>, target: &Target, kind: Kind, shape: TreeShape, rule: Rule, n: usize) -> Law {
     law(|chance| {
         let (drafter, length) = (trees(target, kind), DraftLength::Tree(shape));
@@ -94,7 +94,7 @@ pub(super) fn law_with(model: &Arc<Table>, target: &Target, kind: Kind, shape: T
 }
 
 pub(super) fn shapes() -> [TreeShape; 5] {
-    // The last has leaves at every depth, and a node of three children below one of two.
+    // The last one has leaves at different depths.
     let uneven = TreeShape::levels(&[2]).with(Some(1)).with(Some(2));
     [TreeShape::chain(2), TreeShape::chain(3), TreeShape::levels(&[3]), TreeShape::levels(&[2, 1]), uneven]
 }
@@ -122,7 +122,7 @@ fn trees_never_change_the_law() {
     }
 }
 
-/// The same for a target that experts steer, one of which drafts.
+/// The same for a target that is steered by experts, one of which drafts.
 #[test]
 fn trees_never_change_the_law_of_a_steered_target() {
     let (base, expert, anti) = (Table::noise(TOKENS, 1), Table::noise(TOKENS, 2), Table::noise(TOKENS, 6));
@@ -146,13 +146,13 @@ fn trees_never_change_the_law_of_a_steered_target() {
     }
 }
 
-/// A mark of noise is drawn with the key, and a draft stands where it is the token that the key draws: drafts change
-/// neither the text nor what is read from it.
+/// A noise watermark samples with the key, and a draft is accepted if it is the token that the key selects: drafts
+/// change neither the text nor its detection.
 #[test]
 fn a_mark_of_noise_is_the_one_without_drafts() {
     let model = Table::noise(TOKENS, 1);
     let target = target(chain("noise watermark"), Sampler::Categorical);
-    // No context comes twice in so few tokens, or it would be drawn without the key.
+    // No context occurs twice in so few tokens; otherwise it would be sampled without the key.
     let certain: Law = plain_law(&model, &target, 1);
     assert_eq!(certain.len(), 1, "the key decides: {certain:?}");
     for kind in KINDS {
@@ -161,7 +161,7 @@ fn a_mark_of_noise_is_the_one_without_drafts() {
     }
 }
 
-/// Where a model draws, and drafts are guesses, a tree changes no token either.
+/// If a model samples, and drafts are guesses, a tree does not change any token either.
 #[test]
 fn trees_of_guesses_give_the_text_of_plain_decoding() {
     let model = Table::deep(TOKENS, 1, 200);
@@ -192,8 +192,8 @@ fn trees_of_guesses_give_the_text_of_plain_decoding() {
     }
 }
 
-/// A twin that drafts trees is right about the first of siblings, however the tree goes on: its rows are those of the
-/// target, whose cache keeps the path.
+/// A twin that drafts trees is right about the first of siblings in the whole tree: its rows are those of the target,
+/// whose cache keeps the path.
 #[test]
 fn a_tree_of_a_twin_is_never_rejected() {
     let model = Table::deep(8, 3, 200);
@@ -207,11 +207,11 @@ fn a_tree_of_a_twin_is_never_rejected() {
             let (length, chance) = (DraftLength::Tree(shape), Seeded(target.random));
             let mut run = Speculative::new(model.clone(), &target, &PROMPT, limits, drafter, length, chance).unwrap();
             assert_eq!(run.by_ref().map(Result::unwrap).count(), 120);
-            // All but the last token of each call are drafts; the first children go as deep as the first of each level.
+            // All but the last token of each call are drafts. The first children go as deep as the first of each level.
             let depth = std::iter::successors(shape.children(None).next(), |&node| shape.children(Some(node)).next());
             let calls = 120usize.div_ceil(depth.count() + 1);
             let Acceptance { calls: got, accepted, .. } = run.acceptance();
-            // Near the end there is not room for the whole tree.
+            // Near the end there is no room for the whole tree.
             assert!(got - calls <= 1 && accepted == 120 - got, "{shape:?}, {coupling:?}: {got} calls, {accepted}");
         }
     }
