@@ -50,8 +50,8 @@ mod tests {
         assert_eq!(choose(&[], 0.0, 0.0), None);
     }
 
-    /// The distribution of the chosen text matches the definition, and is no further from the model's than the bound:
-    /// for all sequences of texts over a distribution of four, with the share of numbers that pick each text.
+    /// The distribution of the chosen text matches the definition and is within the bound, over all sequences of four
+    /// possible texts and with the share of numbers that pick each text.
     #[test]
     fn the_law_of_the_chosen_text_is_that_of_the_definition() {
         const NUMBERS: usize = 4000;

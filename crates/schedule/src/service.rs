@@ -196,7 +196,7 @@ impl Loop {
         match request {
             Request::End => return ControlFlow::Break(()),
             Request::Submit { number, ask, reader } => {
-                let id = self.schedule.submit(*ask).expect("whoever asked has seen that it fits");
+                let id = self.schedule.submit(*ask).expect("the caller has checked that it fits");
                 self.numbers.insert(number, id);
                 self.readers.insert(id, (number, reader));
             }

@@ -123,7 +123,7 @@ fn levels(
                 .collect(),
         };
         for node in level.iter().flatten() {
-            let (at, _) = drafted[*node].as_ref().expect("only what was drafted is gone on with");
+            let (at, _) = drafted[*node].as_ref().expect("only drafted nodes are extended");
             slots[*node] = tokens.len();
             tokens.push(tree.nodes()[*at].token);
             parents.push(shape.parent(*node).map(|parent| slots[parent]));
@@ -139,7 +139,7 @@ fn levels(
             let (parent, state) = match node {
                 None => (None, state.clone()),
                 Some(node) => {
-                    let (parent, state) = drafted[node].as_ref().expect("only what was drafted is gone on with");
+                    let (parent, state) = drafted[node].as_ref().expect("only drafted nodes are extended");
                     (Some(*parent), state.clone())
                 }
             };

@@ -95,8 +95,8 @@ impl ClassScorer {
     /// # Panics
     /// If there are fewer than two classes, or if one has an empty prompt.
     pub fn new(classes: Vec<TextClass>, begin: Option<TokenId>, capacity: usize) -> Self {
-        assert!(classes.len() > 1, "a text is told to be of one class and not of another");
-        assert!(classes.iter().all(|class| !class.prompt.is_empty()), "the first token of a text has a law");
+        assert!(classes.len() > 1, "at least two classes are needed");
+        assert!(classes.iter().all(|class| !class.prompt.is_empty()), "the prompt of a class needs at least one token");
         let begin = begin.filter(|begin| classes.iter().all(|class| class.prompt[0] == *begin));
         Self { classes, begin, capacity, memory: Mutex::default() }
     }

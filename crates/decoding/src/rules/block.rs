@@ -50,7 +50,7 @@ pub struct Prefix {
 /// # Panics
 /// If `p` does not have exactly one distribution more than there are drafts.
 pub fn prefixes(p: &[Vec<f64>], drafts: &[Drawn<'_>]) -> Vec<Prefix> {
-    assert_eq!(p.len(), drafts.len() + 1, "laws after each prefix");
+    assert_eq!(p.len(), drafts.len() + 1, "a distribution after each prefix");
     let mut weight = 1.0f64;
     let mut prefixes = Vec::with_capacity(drafts.len());
     for (i, draft) in drafts.iter().enumerate() {

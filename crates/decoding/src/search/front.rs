@@ -125,11 +125,11 @@ impl<'a> Front<'a> {
         for &(of, token) in to {
             children[of] -= 1;
             let mut next = match (children[of], &before[of]) {
-                (0, _) => before[of].take().expect("the last to go on from it"),
+                (0, _) => before[of].take().expect("the last continuation of this text"),
                 (_, Some(Open { sequence, state, tokens })) => {
                     Open { sequence: sequence.fork()?, state: state.clone(), tokens: tokens.clone() }
                 }
-                (_, None) => unreachable!("others go on from it"),
+                (_, None) => unreachable!("further continuations of this text"),
             };
             self.target.transforms.advance(&mut next.state, token);
             next.tokens.push(token);

@@ -209,9 +209,9 @@ impl World {
         assert!(kept <= self.bounds.kept, "{kept} pages are kept of {:?}", self.bounds);
         assert!(of_prompts <= rows.saturating_sub(certain).max(rows.div_ceil(4)), "{of_prompts} of {rows}");
         assert!(reads.len() <= texts);
-        assert_eq!(self.texts.is_empty(), reads.is_empty(), "the oldest goes on");
+        assert_eq!(self.texts.is_empty(), reads.is_empty(), "the oldest continues");
         if let Some(oldest) = self.texts.keys().next() {
-            assert!(reads.iter().any(|(id, ..)| id == oldest), "the oldest goes on");
+            assert!(reads.iter().any(|(id, ..)| id == oldest), "the oldest continues");
         }
         for (id, tokens, writes) in reads {
             self.reads(id, tokens, writes);
@@ -230,7 +230,7 @@ impl World {
             Step::Read { .. } => unreachable!("it is done with the others"),
             Step::Forget(prefix) => assert!(self.memory.kept.remove(&prefix).is_some()),
             Step::Preempt(id) => {
-                assert_ne!(self.texts.keys().next(), Some(&id), "nobody takes from the oldest");
+                assert_ne!(self.texts.keys().next(), Some(&id), "the oldest is never preempted");
                 let of_request = |(other, text): (&TextId, &Text)| {
                     text.account == self.texts[&id].account && self.memory.texts.contains_key(other) && *other > id
                 };

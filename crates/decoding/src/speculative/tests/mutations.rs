@@ -51,7 +51,7 @@ fn tell(
 fn law_of(honest: &DraftTree, node: usize) -> Vec<f64> {
     match honest.nodes()[node].origin {
         Origin::Drawn(law) | Origin::DrawnWithout(law) => honest.law_of(law).to_vec(),
-        Origin::Guess => panic!("a guess has no law"),
+        Origin::Guess => panic!("a guess has no distribution"),
     }
 }
 
