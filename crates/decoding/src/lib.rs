@@ -20,9 +20,9 @@
 //! | [`search`] | beam search and contrastive search |
 //! | [`best_of`] | one of several texts, by their scores |
 //! | [`steer`] | a model steered by experts |
-//! | [`mod@perplexity`] | how well a model predicts a text |
+//! | [`mod@perplexity`] | a measure of how well a model predicts a text |
 //! | [`writing`] | the interface that all ways of writing share |
-//! | [`limits`] | when a text ends |
+//! | [`limits`] | the limits that end a text |
 #![forbid(unsafe_code)]
 
 pub mod best_of;

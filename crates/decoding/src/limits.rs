@@ -1,4 +1,4 @@
-//! When a text ends.
+//! The limits of a text.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Limits {
     }
 }
 
-/// Why a text ended.
+/// The reason that a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The model wrote an end token.

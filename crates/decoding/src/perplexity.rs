@@ -1,4 +1,4 @@
-//! How well a model predicts a text.
+//! Perplexity: a measure of how well a model predicts a text.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Wanted};
 
 use crate::target::DecodeError;
 
-/// How well a model predicts some text.
+/// The surprise of a model at some text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Perplexity {
     /// The number of predicted tokens.

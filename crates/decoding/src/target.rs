@@ -12,7 +12,7 @@ use verdigris_models::ModelError;
 pub struct Target {
     /// Penalties, constraint, watermark, warpers.
     pub transforms: Chain,
-    /// How the token is chosen.
+    /// The method by which the token is chosen.
     pub sampler: Sampler,
     /// The source of random numbers.
     pub random: Random,

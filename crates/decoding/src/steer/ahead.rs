@@ -26,7 +26,7 @@ pub(super) struct Ahead {
 pub(super) struct Rest {
     /// The number of tokens that need not be read.
     known: usize,
-    /// How the others are read, or `None` if there are none.
+    /// The way in which the others are read, or `None` if there are none.
     reads: Option<Reads>,
 }
 

@@ -47,11 +47,11 @@ struct Turned {
 /// The way in which a member reads a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// It reads nothing: the whole batch is within the prompt.
+    /// Nothing: the whole batch is within the prompt.
     Nothing,
-    /// It reads the batch unchanged.
+    /// The batch, unchanged.
     AsItIs,
-    /// It reads the rest of its own prompt, and the tokens after the text's. Returns the rows given here.
+    /// The rest of its own prompt, and the tokens after the text's, with these rows.
     Turned(Wanted),
 }
 

@@ -33,7 +33,7 @@ struct Tenant {
 struct Texts {
     waiting: BTreeSet<TextId>,
     running: BTreeSet<TextId>,
-    /// As for its tenant.
+    /// The same for this request.
     served: u64,
 }
 
