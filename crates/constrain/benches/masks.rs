@@ -1,7 +1,7 @@
-//! What a constraint costs: making it, a mask that is new, and one that is known.
+//! Benchmarks of a constraint: building it, computing a mask for the first time, and looking up a known one.
 //!
-//! `cargo bench -p verdigris-constrain`; with `VERDIGRIS_TOKENIZER=path/to/tokenizer.json` over another vocabulary than
-//! `tale`'s 4,096 tokens.
+//! `cargo bench -p verdigris-constrain`; set `VERDIGRIS_TOKENIZER=path/to/tokenizer.json` for another vocabulary than
+//! the 4,096 tokens of `tale`.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
@@ -43,7 +43,7 @@ fn masks(criterion: &mut Criterion) {
         });
     }
 
-    // All that a text needs once another has gone the same way: masks and steps.
+    // Everything that a text needs once another has taken the same path: masks and steps.
     let (machine, tokens) = (Machine::new(grammar(), index), tokenizer.encode(text).unwrap());
     let walk = || {
         tokens.iter().fold(machine.start(), |state, &token| {

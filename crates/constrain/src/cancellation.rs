@@ -1,10 +1,10 @@
-//! Cancelling work that is no longer needed.
+//! Cancels work that is no longer needed.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets one thread end what another compiles: a server whose client has left, for one.
+/// Lets one thread stop what another compiles, for instance in a server whose client has disconnected.
 ///
 /// ```
 /// use verdigris_constrain::{Cancellation, Grammar, Style};
@@ -19,24 +19,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Cancellation(Arc<AtomicBool>);
 
 thread_local! {
-    /// That of the innermost scope.
+    /// The cancellation of the innermost scope.
     static CURRENT: RefCell<Option<Cancellation>> = const { RefCell::new(None) };
 }
 
 impl Cancellation {
-    /// Schemas that are compiled in its scopes are refused from now on, also those that have begun.
+    /// From now on, fails the compilation of schemas in scopes of this cancellation, including those in progress.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has been cancelled.
+    /// Whether this has been cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Does some work that this may end, on the calling thread.
+    /// Runs `work` on the calling thread, such that this can cancel it.
     pub fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        /// Leaves the scope, also where the work panics.
+        /// Leaves the scope, even if the work panics.
         struct Outer(Option<Cancellation>);
         impl Drop for Outer {
             fn drop(&mut self) {
@@ -47,7 +47,7 @@ impl Cancellation {
         work()
     }
 
-    /// That of the innermost scope that the calling thread is in.
+    /// The cancellation of the innermost scope on the calling thread.
     pub fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }

@@ -1,23 +1,23 @@
-//! Constraints: which tokens a text may go on with.
+//! Constraints: which tokens may come next in a text.
 //!
-//! A [`Grammar`] says which texts there are: those that match a regular expression, those of a list, or the
-//! JSON that obeys a schema. It is made of automata over bytes that call each other, and every point in it has
-//! a way to the end. A [`Machine`] runs it along a vocabulary, which is a tree of bytes: the tokens allowed at a
-//! state are those whose bytes survive. A text under a constraint obeys it as a whole, for the end of the text is
-//! allowed in accepting states only.
+//! A [`Grammar`] describes a set of texts: those that match a regular expression, those of a list, or the JSON that
+//! obeys a schema. It is made of automata over bytes that call each other, and the end can be reached from every point
+//! in it. A [`Machine`] runs it along a vocabulary, which is a tree of bytes: the tokens allowed in a state are those
+//! whose bytes have transitions. The end of the text is allowed in accepting states only, so a finished text always
+//! obeys its constraint.
 //!
-//! Each floor stands on those below it alone:
+//! Each layer depends only on those below it:
 //!
-//! | floor | holds |
+//! | layer | contents |
 //! |---|---|
-//! | [`constraint`] | a machine as a step on logits; one text, token by token; forced tokens; why a token may not come |
+//! | [`constraint`] | a machine as a step on logits; one text, token by token; forced tokens; reasons for refusals |
 //! | [`regex`], [`json`] | compilers: regular expressions and JSON Schemas become grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
-//! | [`grammar`] | terminals that follow each other and nest; grammars made of others; objects and arrays |
-//! | `terminal` | what a step of a grammar reads: strings, names, items that are all different |
-//! | `automata` | automata over bytes and over classes of characters, all at once or as texts come to their states |
-//! | `vocabulary` | a vocabulary as a tree of bytes, and what its tokens are made of |
-//! | [`cancellation`] | ending work that nobody waits for |
+//! | [`grammar`] | terminals in sequence and nested; grammars made of others; objects and arrays |
+//! | `terminal` | what one step of a grammar reads: strings, names, items that must all differ |
+//! | `automata` | automata over bytes and over classes of characters, built at once or as texts reach their states |
+//! | `vocabulary` | a vocabulary as a tree of bytes, and what its tokens consist of |
+//! | [`cancellation`] | cancelling work whose caller has gone |
 #![forbid(unsafe_code)]
 
 mod automata;

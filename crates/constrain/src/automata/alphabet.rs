@@ -1,20 +1,20 @@
-//! Characters that an expression does not tell apart.
+//! Classes of characters that an expression does not distinguish.
 //!
 //! `\w` has 140,000 characters, and their UTF-8 takes hundreds of states wherever it occurs. But an expression has few
-//! *classes* of characters. Each is a letter of its automaton, and one table says what letter some UTF-8 is.
+//! *classes* of characters. Each is a letter of its automaton, and one table maps UTF-8 to letters.
 
 use foldhash::{HashMap, HashMapExt};
 
-/// A class of characters, by its number.
+/// The number of a class of characters.
 pub(crate) type Letter = u8;
 
 /// Ranges of code points, both ends included.
 pub(crate) type Ranges = Vec<(u32, u32)>;
 
-/// No letter has this number.
+/// The letter of characters that are in no class.
 const NO_LETTER: Letter = Letter::MAX;
 
-/// Not so many ranges of code points are told apart.
+/// The maximum number of ranges of code points in an alphabet.
 const MAX_RUNS: usize = 1 << 14;
 
 const NONE: u32 = u32::MAX;
@@ -23,7 +23,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Alphabet {
     ascii: [Letter; 128],
-    /// Where each first byte of more than one leads, from 0xc0 on.
+    /// The node after each first byte of a longer character, from 0xc0 on.
     leads: [u32; 64],
     nodes: Vec<Node>,
     /// The code points of each letter.
@@ -33,11 +33,11 @@ pub(crate) struct Alphabet {
 /// A position inside a character.
 #[derive(Debug)]
 struct Node {
-    /// The bytes that it still has.
+    /// The number of bytes left in the character.
     left: u8,
     /// The letters that it may become.
     letters: Letters,
-    /// By the next byte: the letter at the last one, before it a node.
+    /// By the next byte: the letter if this is the last byte, else the next node.
     next: [u32; 64],
 }
 
@@ -61,29 +61,29 @@ impl Letters {
     }
 }
 
-/// What one more byte makes of a character.
+/// The result of reading one byte of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// It is whole, and this letter.
+    /// The character is complete and has this letter.
     Whole(Letter),
-    /// It has more bytes.
+    /// The character has more bytes; this is the position inside it.
     Inside(u32),
 }
 
-/// Runs of code points with one letter each: where each begins, from 0 on.
+/// Runs of code points that share a letter, as the first code point of each; the first run begins at 0.
 type Runs = Vec<(u32, Letter)>;
 
 impl Alphabet {
-    /// The position between characters. Those inside have larger numbers.
+    /// The position between characters. Positions inside a character have larger numbers.
     pub(crate) const BETWEEN: u32 = 0;
 
-    /// The alphabet that tells some classes of characters apart, and the letters of each class; `None` where there
-    /// would be too many.
+    /// Returns the alphabet that distinguishes the given classes, and the letters of each class; `None` if there would
+    /// be too many letters or ranges.
     pub(crate) fn new(classes: &[Ranges]) -> Option<(Self, Vec<Vec<Letter>>)> {
         let mut bounds: Vec<(u32, usize)> = Vec::new();
         for (class, ranges) in classes.iter().enumerate() {
             for &(from, to) in ranges {
-                // What stands for halves of pairs in UTF-16 is no character.
+                // Surrogates of UTF-16 are not characters.
                 let parts = [(from, to.min(0xd7ff)), (from.max(0xe000), to)];
                 let parts = parts.into_iter().filter(|(from, to)| from <= to);
                 parts.for_each(|(from, to)| bounds.extend([(from, class), (to + 1, class)]));
@@ -123,7 +123,7 @@ impl Alphabet {
 
     fn of_runs(runs: &Runs, ranges: Vec<Ranges>) -> Self {
         let mut builder = Builder { nodes: Vec::new(), numbers: HashMap::new() };
-        // Each first byte has a range of code points; of that, what has a shorter form or is none is left out.
+        // Each first byte covers a range of code points. Overlong encodings and code points past the last are left out.
         let leads = std::array::from_fn(|i| match 0xc0 + i as u32 {
             lead @ 0xc2..=0xdf => builder.node(1, window(runs, (lead - 0xc0) << 6, 1 << 6, 0)),
             lead @ 0xe0..=0xef => builder.node(2, window(runs, (lead - 0xe0) << 12, 1 << 12, 0x800)),
@@ -144,23 +144,23 @@ impl Alphabet {
         self.nodes.len() + 1
     }
 
-    /// What a letter stands for.
+    /// The code points of a letter.
     pub(crate) fn ranges(&self, letter: Letter) -> &[(u32, u32)] {
         &self.ranges[usize::from(letter)]
     }
 
-    /// How many of ASCII a letter stands for.
+    /// The number of ASCII characters that have a letter.
     pub(crate) fn of_ascii(&self, letter: Letter) -> u32 {
         self.ranges(letter).iter().take_while(|range| range.0 < 128).map(|&(from, to)| to.min(127) + 1 - from).sum()
     }
 
-    /// The fewest bytes that write a letter; none for what is none.
+    /// The fewest bytes that encode a character of a letter; 0 if there is no such letter.
     pub(crate) fn bytes(&self, letter: Letter) -> u32 {
         let least = self.ranges.get(usize::from(letter)).and_then(|ranges| char::from_u32(ranges.first()?.0));
         least.map_or(0, |c| c.len_utf8() as u32)
     }
 
-    /// What one more byte makes of a character; `None` where none goes on so.
+    /// The state after one more byte of a character; `None` if no character has that byte here.
     #[inline]
     pub(crate) fn next(&self, position: u32, byte: u8) -> Option<Read> {
         if position == Self::BETWEEN {
@@ -179,14 +179,14 @@ impl Alphabet {
         }
     }
 
-    /// Inside a character: the bytes that it still has, and the letters that it may become.
+    /// For a position inside a character: the number of bytes left, and the letters that it may become.
     pub(crate) fn inside(&self, position: u32) -> (u8, Letters) {
         let Node { left, letters, .. } = self.nodes[position as usize - 1];
         (left, letters)
     }
 }
 
-/// The part of some runs from one code point on, counted from there; what is below `least` has no letter.
+/// The runs of `width` code points from `from` on, counted from there; those below `least` have no letter.
 fn window(runs: &[(u32, Letter)], from: u32, width: u32, least: u32) -> Runs {
     let first = runs.partition_point(|run| run.0 <= from) - 1;
     let mut part: Runs = Vec::new();
@@ -207,7 +207,7 @@ fn window(runs: &[(u32, Letter)], from: u32, width: u32, least: u32) -> Runs {
     part
 }
 
-/// Nodes with equal ways to go on are one.
+/// Builds nodes; equal nodes are shared.
 struct Builder {
     nodes: Vec<Node>,
     numbers: HashMap<(u8, Runs), u32>,
@@ -279,7 +279,7 @@ mod tests {
         for (letter, count) in (0..).zip(by_letter) {
             assert_eq!(alphabet.of_ascii(letter), count);
         }
-        // Not the shortest form, halves of pairs, beyond the last.
+        // Overlong encodings, code points past the last, surrogates.
         for bytes in [&b"\xc1\xa1"[..], b"\xe0\x81\xa1", b"\xf0\x80\x81\xa1", b"\xf4\x90\x80\x80", b"\xed\xa0\x80"] {
             assert_eq!(read(&alphabet, bytes), None, "{bytes:x?}");
         }

@@ -1,37 +1,37 @@
-//! Expressions that look around, as automata that do not.
+//! Removes assertions (`^`, `$`, `\b`) from automata.
 //!
-//! Whether `^`, `$` or `\b` hold at a position depends on what stands before it and behind it. So each position is
-//! taken once for every kind of neighbour on either side: what is to come is guessed, and what comes must be of the
-//! kind that was guessed. Then every look is decided where it stands, and what is left reads bytes only.
+//! Whether an assertion holds at a position depends on the character before it and the one after it. So each position
+//! is split by the kind of neighbour on either side: the kind of the next character is guessed, and only characters of
+//! that kind may then be read. Every assertion is decided at its position, and what remains reads bytes only.
 
 use foldhash::{HashMap, HashMapExt};
 use regex_automata::nfa::thompson::{BuildError, Builder, NFA, State, Transition};
 use regex_automata::util::look::{Look, LookSet};
 use regex_automata::util::primitives::StateID;
 
-/// What matters of a neighbour: a bit for each of the properties below.
+/// The properties of a neighbour that matter: a bit for each constant below.
 type Kind = u8;
 
 pub(crate) const LINE_FEED: Kind = 1;
 pub(crate) const CARRIAGE_RETURN: Kind = 2;
-/// Part of a word, in ASCII and in Unicode.
+/// A word character, in ASCII and in Unicode.
 pub(crate) const WORD_ASCII: Kind = 4;
 pub(crate) const WORD: Kind = 8;
-/// There is no neighbour: the text begins or ends.
+/// No neighbour: the text begins or ends here.
 const EDGE: Kind = 16;
 
-/// The kind of each byte, or of each letter where those are read in place of bytes.
+/// The kind of each byte, or of each letter in automata over letters.
 #[derive(Clone, Debug)]
 pub(crate) struct Kinds([Kind; 256]);
 
 impl Kinds {
-    /// The kinds that `has` tells.
+    /// Kinds with the properties for which `has` returns true.
     pub(crate) fn new(has: impl Fn(u8, Kind) -> bool) -> Self {
         let all = [LINE_FEED, CARRIAGE_RETURN, WORD_ASCII, WORD];
         Self(std::array::from_fn(|byte| all.iter().filter(|&&kind| has(byte as u8, kind)).sum()))
     }
 
-    /// Those of bytes, for looks that ask after ASCII alone.
+    /// The kinds of bytes, for assertions that concern ASCII only.
     pub(crate) fn of_bytes(looks: LookSet) -> Self {
         let needed = needed(looks);
         Self::new(|byte, kind| {
@@ -44,7 +44,7 @@ impl Kinds {
         })
     }
 
-    /// Every kind that a neighbour can be of.
+    /// Every kind that a neighbour can have.
     fn all(&self) -> Vec<Kind> {
         let mut all: Vec<Kind> = self.0.iter().copied().chain([EDGE]).collect();
         all.sort_unstable();
@@ -53,7 +53,7 @@ impl Kinds {
     }
 }
 
-/// What some looks ask after.
+/// The properties of neighbours that some assertions depend on.
 pub(crate) fn needed(looks: LookSet) -> Kind {
     let of = |look: Look| match look {
         Look::Start | Look::End => 0,
@@ -65,7 +65,7 @@ pub(crate) fn needed(looks: LookSet) -> Kind {
     looks.iter().map(of).fold(0, |needed, kind| needed | kind)
 }
 
-/// Whether a look holds between two neighbours.
+/// Whether an assertion holds between two neighbours.
 fn holds(look: Look, before: Kind, behind: Kind) -> bool {
     let (starts, ends) = (before == EDGE, behind == EDGE);
     let (after_line, before_line) = (before & LINE_FEED != 0, behind & LINE_FEED != 0);
@@ -77,7 +77,7 @@ fn holds(look: Look, before: Kind, behind: Kind) -> bool {
         Look::End => ends,
         Look::StartLF => starts || after_line,
         Look::EndLF => ends || before_line,
-        // Nothing stands between a carriage return and its line feed.
+        // A carriage return and its line feed have no line boundary between them.
         Look::StartCRLF => starts || after_line || after_return && !before_line,
         Look::EndCRLF => ends || before_return || before_line && !after_return,
         Look::WordAscii => ascii.0 != ascii.1,
@@ -95,15 +95,15 @@ fn holds(look: Look, before: Kind, behind: Kind) -> bool {
     }
 }
 
-/// A position of the automaton that looks around, with what is known of its neighbours.
+/// A position of the original automaton, with the kinds of its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Position {
-    /// What comes has not been guessed yet.
+    /// The next character has not been guessed yet.
     After(StateID, Kind),
     Between(StateID, Kind, Kind),
 }
 
-/// An automaton that matches the same texts as a whole, and does not look around. It takes no more than so many bytes.
+/// Returns an automaton of at most `bytes` bytes that matches the same whole texts and has no assertions.
 pub(crate) fn without_looks(nfa: &NFA, kinds: &Kinds, bytes: usize) -> Result<NFA, Box<BuildError>> {
     let all = kinds.all();
     let mut builder = Builder::new();
@@ -149,13 +149,13 @@ pub(crate) fn without_looks(nfa: &NFA, kinds: &Kinds, bytes: usize) -> Result<NF
 struct Positions {
     builder: Builder,
     numbers: HashMap<Position, StateID>,
-    /// Those that have a number and nothing else yet.
+    /// Positions that have a number but no transitions yet.
     open: Vec<(Position, StateID)>,
 }
 
 impl Positions {
     fn number(&mut self, nfa: &NFA, position: Position) -> Result<StateID, Box<BuildError>> {
-        // What reads does not ask what stands before it.
+        // States that read a byte do not depend on the character before them.
         let position = match position {
             Position::Between(at, _, behind)
                 if matches!(nfa.state(at), State::ByteRange { .. } | State::Sparse(_) | State::Dense(_)) =>
@@ -173,7 +173,7 @@ impl Positions {
         Ok(number)
     }
 
-    /// The ways on from a position that reads, by bytes of one kind.
+    /// The transitions of a state that reads a byte, for bytes of one kind.
     fn of_kind(
         &mut self,
         nfa: &NFA,

@@ -1,4 +1,4 @@
-//! Automata over bytes from which every state has a way to the end.
+//! Automata over bytes in which every state can reach the end.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -11,10 +11,10 @@ use crate::automata::budget::Budget;
 /// The most cells that the table of one automaton may have; each takes four bytes.
 const MAX_CELLS: usize = 16 << 20;
 
-/// The most memory that it may take to find the states of one automaton.
+/// The maximum memory, in bytes, for finding the states of one automaton.
 const MAX_BYTES: usize = 128 << 20;
 
-/// Lists of texts have dense tables up to so many cells.
+/// The maximum number of cells of a dense table for a list of texts.
 const SMALL: usize = 1 << 16;
 
 const NONE: u32 = u32::MAX;
@@ -24,8 +24,8 @@ type Product = SmallVec<[u32; 8]>;
 
 /// A deterministic automaton over bytes. States are numbers, and the first is the start.
 ///
-/// States that cannot be reached, or from which no text can be completed, do not exist: where there is a
-/// transition, there is a text that goes on so and is accepted.
+/// States that cannot be reached, or from which no text can be completed, are left out: every transition is part of an
+/// accepted text.
 #[derive(Clone, Debug)]
 pub(crate) struct Automaton {
     classes: [u8; 256],
@@ -33,21 +33,21 @@ pub(crate) struct Automaton {
     /// The fewest bytes from each state to an accepting one.
     to_end: Vec<u32>,
     goes_on: Vec<bool>,
-    /// What kind of text each accepting state accepts, where kinds are told apart; else empty.
+    /// The kind of text that each state accepts, if kinds are distinguished; else empty.
     labels: Vec<u32>,
 }
 
-/// The states after each state.
+/// The transitions of each state.
 #[derive(Clone, Debug)]
 enum Transitions {
     /// By (state, class of byte).
     Dense { stride: usize, next: Vec<u32> },
-    /// Long lists of texts have few ways to go on at each point: from `first[state]` on, classes in order and where
-    /// they lead.
+    /// For long lists of texts, whose nodes have few transitions: from `first[state]` on, the classes in order and the
+    /// states that they lead to.
     Sparse { first: Vec<u32>, classes: Vec<u8>, next: Vec<u32> },
 }
 
-/// Why there is no automaton.
+/// The reason why there is no automaton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAutomaton {
     /// It accepts nothing.
@@ -62,7 +62,7 @@ impl Automaton {
 
     /// Builds the automaton whose states are found by walking from `start`.
     ///
-    /// `class` says which bytes are alike: bytes of one class lead from every state to the same state.
+    /// `class` groups bytes: bytes of one class must lead from every state to the same state.
     pub(crate) fn explore<S: Clone + Eq + Hash, C: Eq + Hash>(
         start: S,
         class: impl Fn(u8) -> C,
@@ -72,7 +72,7 @@ impl Automaton {
         Self::explore_within(&Budget::without_end(), start, class, next, accepts)
     }
 
-    /// As [`Automaton::explore`], as far as a budget goes.
+    /// Like [`Automaton::explore`], within a budget.
     pub(crate) fn explore_within<S: Clone + Eq + Hash, C: Eq + Hash>(
         budget: &Budget,
         start: S,
@@ -85,8 +85,7 @@ impl Automaton {
         Ok(Self { labels: Vec::new(), ..automaton })
     }
 
-    /// As [`Automaton::explore`], of texts of several kinds, as far as a budget goes; `cell` is how much a state
-    /// weighs.
+    /// Like [`Automaton::explore`], for texts of several kinds, within a budget; `cell` is the weight of a state.
     pub(crate) fn explore_kinds<S: Clone + Eq + Hash, C: Eq + Hash>(
         (budget, cell): (&Budget, u64),
         start: S,
@@ -122,11 +121,11 @@ impl Automaton {
         Self::trim(classes, stride, &table, &kinds)
     }
 
-    /// The texts that every one of some automata accepts, or where it says so does not accept. Texts are UTF-8.
+    /// The texts that each part accepts, or rejects where its flag is false. Texts are UTF-8.
     pub(crate) fn all_of(budget: &Budget, parts: &[(&Self, bool)]) -> Result<Self, NoAutomaton> {
         let utf8 = Self::utf8();
         let cell = 1 + parts.len() as u64 / 4;
-        // The last is that of UTF-8, and may not be dead either.
+        // UTF-8 is the last part, and its state must not be dead either.
         let parts: Vec<(&Self, bool)> = parts.iter().copied().chain([(&utf8, true)]).collect();
         let automaton = Self::explore_kinds(
             (budget, cell),
@@ -153,7 +152,7 @@ impl Automaton {
         Ok(Self { labels: Vec::new(), ..automaton })
     }
 
-    /// The texts that one of some automata accepts.
+    /// The texts that at least one part accepts.
     pub(crate) fn any_of(budget: &Budget, parts: &[&Self]) -> Result<Self, NoAutomaton> {
         let automaton = Self::explore_kinds(
             (budget, 1 + parts.len() as u64 / 4),
@@ -173,7 +172,7 @@ impl Automaton {
 
     /// All texts: well-formed UTF-8 (Unicode 17, table 3-7).
     pub(crate) fn utf8() -> Self {
-        // How many bytes a character still has, and the range of the next one.
+        // The number of bytes left in a character, and the range of the next byte.
         Self::explore(
             (0u8, 0x80u8, 0xbfu8),
             |byte| match byte {
@@ -204,7 +203,7 @@ impl Automaton {
         .expect("it is small")
     }
 
-    /// Leaves out the states from which no accepting one can be reached.
+    /// Leaves out the states that cannot reach an accepting one.
     fn trim(classes: [u8; 256], stride: usize, table: &[u32], kinds: &[Option<u32>]) -> Result<Self, NoAutomaton> {
         let accepts: Vec<bool> = kinds.iter().map(Option::is_some).collect();
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); accepts.len()];
@@ -213,7 +212,7 @@ impl Automaton {
                 before[to as usize].push(from as u32);
             }
         }
-        // Breadth first from the accepting states back to where they are reached from.
+        // Breadth-first from the accepting states backwards.
         let mut to_end: Vec<u32> = accepts.iter().map(|&accepts| if accepts { 0 } else { NONE }).collect();
         let mut open: VecDeque<u32> = (0..accepts.len() as u32).filter(|&state| accepts[state as usize]).collect();
         while let Some(state) = open.pop_front() {
@@ -253,7 +252,7 @@ impl Automaton {
         nodes.iter().flat_map(|node| &node.edges).for_each(|&(byte, _)| used[usize::from(byte)] = true);
         let (classes, representatives) = classify(|byte| used[usize::from(byte)].then_some(byte));
         let mut to_end: Vec<u32> = Vec::with_capacity(nodes.len());
-        // Nodes come after those that they lead to, states before them.
+        // Nodes come after their successors, states before them.
         for Node { edges, accepts } in &nodes {
             let nearest = edges.iter().map(|&(_, to)| to_end[to as usize] + 1).min().unwrap_or(0);
             to_end.push(if *accepts { 0 } else { nearest });
@@ -284,7 +283,7 @@ impl Automaton {
         Ok(Self { classes, transitions, to_end, goes_on, labels: Vec::new() })
     }
 
-    /// The state after one more byte, if a text can go on so.
+    /// The state after one more byte, if any text continues with it.
     #[inline]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         let class = self.classes[usize::from(byte)];
@@ -300,22 +299,22 @@ impl Automaton {
         }
     }
 
-    /// As [`Automaton::next`], where no state is one too, and the only one after itself.
+    /// Like [`Automaton::next`], with [`NONE`] as a dead state.
     fn step(&self, state: u32, byte: u8) -> u32 {
         if state == NONE { NONE } else { self.next(state, byte).unwrap_or(NONE) }
     }
 
-    /// Whether the text so far is accepted as a whole.
+    /// Whether the text so far is accepted.
     pub(crate) fn accepts(&self, state: u32) -> bool {
         self.to_end(state) == 0
     }
 
-    /// The fewest bytes that make the text so far one that is accepted.
+    /// The fewest bytes that complete the text so far.
     pub(crate) fn to_end(&self, state: u32) -> u32 {
         self.to_end[state as usize]
     }
 
-    /// What kind of text is accepted here, by an automaton that tells kinds apart.
+    /// The kind of text that is accepted here, if the automaton distinguishes kinds.
     pub(crate) fn kind(&self, state: u32) -> Option<u32> {
         self.labels.get(state as usize).copied().filter(|&kind| kind != NONE)
     }
@@ -330,17 +329,17 @@ impl Automaton {
         self.classes[usize::from(byte)]
     }
 
-    /// Whether a text as a whole is accepted.
+    /// Whether a whole text is accepted.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         self.after(text).is_some_and(|state| self.accepts(state))
     }
 
-    /// The state after a text, if one can begin so.
+    /// The state after a text, if any accepted text begins with it.
     pub(crate) fn after(&self, text: &[u8]) -> Option<u32> {
         text.iter().try_fold(Self::START, |state, &byte| self.next(state, byte))
     }
 
-    /// The largest number of bytes that [`Automaton::to_end`] gives.
+    /// The largest value of [`Automaton::to_end`].
     pub(crate) fn farthest(&self) -> u32 {
         self.to_end.iter().copied().max().unwrap_or(0)
     }
@@ -353,25 +352,25 @@ impl Automaton {
         }
     }
 
-    /// Whether the text so far can go on.
+    /// Whether the text so far can continue.
     pub(crate) fn goes_on(&self, state: u32) -> bool {
         self.goes_on[state as usize]
     }
 }
 
-/// A node of a list of texts as a graph: how texts go on, and whether one ends here.
+/// A node of the graph of a list of texts: its outgoing edges, and whether a text ends here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Node {
     edges: Vec<(u8, u32)>,
     accepts: bool,
 }
 
-/// A list of texts, in order, as the smallest graph: beginnings and ends are shared (Daciuk, Mihov, Watson and Watson
-/// 2000, incremental construction from sorted data). The last node is where texts begin; none for no texts.
+/// Builds the smallest graph of a sorted list of texts, with shared prefixes and suffixes (Daciuk, Mihov, Watson and
+/// Watson 2000, incremental construction from sorted data). Texts begin at the last node; `None` if there are no texts.
 fn shared_ends<T: AsRef<[u8]>>(texts: &[T]) -> Result<Option<Vec<Node>>, NoAutomaton> {
     let (mut nodes, mut numbers) = (Vec::new(), HashMap::new());
     let mut edges = 0;
-    // The nodes of the last text, with the byte that leads to the next.
+    // The nodes of the last text, each with the byte that leads to the next.
     let mut path: Vec<(Node, u8)> = vec![(Node::default(), 0)];
     let mut before: &[u8] = &[];
     let mut close = |path: &mut Vec<(Node, u8)>, depth: usize| {
@@ -402,7 +401,7 @@ fn shared_ends<T: AsRef<[u8]>>(texts: &[T]) -> Result<Option<Vec<Node>>, NoAutom
     Ok((!texts.is_empty()).then_some(nodes))
 }
 
-/// A number for each class of bytes, and a byte of each.
+/// Numbers the classes of bytes; also returns a byte of each class.
 fn classify<C: Eq + Hash>(class: impl Fn(u8) -> C) -> ([u8; 256], Vec<u8>) {
     let (mut numbers, mut classes, mut representatives) = (HashMap::new(), [0; 256], Vec::new());
     for byte in 0..=255 {
@@ -455,7 +454,7 @@ mod tests {
         assert_eq!(ends.states(), 6, "any five digits");
     }
 
-    /// Numbers of bits that end in 5 of 8: the states 6 and 7 lead nowhere.
+    /// A `1` adds 2 and any other byte adds 1, and 5 is accepted: the states 6 and 7 lead nowhere.
     #[test]
     fn dead_states_do_not_exist() {
         let automaton = Automaton::explore(

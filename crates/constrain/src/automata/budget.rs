@@ -1,4 +1,4 @@
-//! How much work it may be to make a grammar: counted, so that the answer is the same on every machine.
+//! Limits the work of building a grammar. Work is counted, so that the result is the same on every machine.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use crate::cancellation::Cancellation;
 /// The budget of one schema: between half a second and a second of work.
 const WORK: u64 = 8_000_000;
 
-/// Work that is left. A unit is some fifty nanoseconds.
+/// The work that is left, in units of about fifty nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: Cell<u64>,
@@ -21,12 +21,12 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// For what is small in any case.
+    /// A budget for work that is always small.
     pub(crate) fn without_end() -> Self {
         Self { left: Cell::new(u64::MAX), cancellation: None }
     }
 
-    /// Takes some units; false where so many are not left, or the work was cancelled.
+    /// Takes some units; false if fewer are left or the work was cancelled.
     pub(crate) fn take(&self, units: u64) -> bool {
         let left = self.left.get().checked_sub(units).filter(|_| !self.is_cancelled());
         self.left.set(left.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Regular expressions as deterministic automata, as regex-automata makes them.
+//! Regular expressions as deterministic automata, built with regex-automata.
 
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
 use regex_automata::nfa::thompson::{NFA, WhichCaptures};
@@ -15,21 +15,22 @@ use super::syntax::{BadRegex, parse};
 /// The most memory that one automaton may take, in bytes.
 const SIZE_LIMIT: usize = 16 << 20;
 
-/// Likewise where it can be made as texts come to its states, and of what it is made from then. With the bound on lists
-/// they bound what an expression costs before its first text: a second and some 100 MB.
+/// The maximum size, in bytes, of an automaton that is built at once although it could be built as texts reach its
+/// states, and of the NFA for the latter. With the limit on lists, they bound the cost of an expression before its
+/// first text: a second and about 100 MB.
 pub(crate) const SOON_LIMIT: usize = 1 << 18;
 const LAZY_LIMIT: usize = 32 << 20;
 
-/// The bytes of an automaton that are a unit of a budget.
+/// The bytes of an automaton that count as one unit of a budget.
 const UNIT: u64 = 8;
 
-/// The automaton of an expression that chooses, and looks around.
+/// Builds the nondeterministic automaton of an expression, with its assertions.
 pub(crate) fn nfa(hir: &Hir) -> Result<NFA, BadRegex> {
     let config = NFA::config().nfa_size_limit(Some(LAZY_LIMIT)).which_captures(WhichCaptures::None);
     NFA::compiler().configure(config).build_from_hir(hir).map_err(|_| too_large())
 }
 
-/// The same automaton without looking around.
+/// The same automaton without assertions.
 pub(crate) fn plain(nfa: &NFA, kinds: Option<&Kinds>) -> Result<NFA, BadRegex> {
     let looks = nfa.look_set_any();
     if looks.is_empty() {
@@ -46,7 +47,7 @@ pub(crate) fn plain(nfa: &NFA, kinds: Option<&Kinds>) -> Result<NFA, BadRegex> {
 const WORDS_OF_BYTES: &str = "it tells too many kinds of characters apart to tell words beside them; (?-u:\\b) asks \
                               after ASCII alone";
 
-/// A regular expression that whole texts match, as regex-automata determinises it.
+/// A regular expression, matched against whole texts, as a DFA of regex-automata.
 pub(crate) struct Dfa {
     dfa: dense::DFA<Vec<u32>>,
     start: StateID,
@@ -57,7 +58,7 @@ impl Dfa {
         Self::within(&parse(pattern)?, None, SIZE_LIMIT)
     }
 
-    /// That of the texts in which a pattern, which is right on its own, matches somewhere; as far as a budget goes.
+    /// The texts in which a pattern, itself well-formed, matches somewhere; within a budget.
     pub(crate) fn found(pattern: &str, budget: &Budget) -> Result<Self, BadRegex> {
         let most = SIZE_LIMIT.min(usize::try_from(budget.left().saturating_mul(UNIT)).unwrap_or(SIZE_LIMIT));
         let dfa = Self::within(&parse(&format!("(?s:.*)(?:{pattern})(?s:.*)"))?, None, most);
@@ -66,9 +67,9 @@ impl Dfa {
         dfa
     }
 
-    /// One that takes no more than so many bytes, and reads bytes or letters of these kinds.
+    /// An automaton of at most `bytes` bytes that reads bytes, or letters of the given kinds.
     pub(crate) fn within(hir: &Hir, kinds: Option<&Kinds>, bytes: usize) -> Result<Self, BadRegex> {
-        // Of `a|ab` the usual kind of match would drop `ab`: here all matches count.
+        // The usual leftmost match would drop `ab` from `a|ab`; here all matches count.
         let config = dense::Config::new()
             .start_kind(StartKind::Anchored)
             .match_kind(MatchKind::All)
@@ -76,7 +77,7 @@ impl Dfa {
             .determinize_size_limit(Some(bytes));
         let mut nfa = nfa(&Hir::concat(vec![hir.clone(), Hir::look(Look::End)]))?;
         let looks = nfa.look_set_any();
-        // The ends of the text are the same for bytes and letters, and words of ASCII are known among bytes.
+        // The ends of the text are the same for bytes and letters, and ASCII words can be decided from bytes.
         let is_known = |look: automata::Look| match look {
             automata::Look::Start | automata::Look::End => true,
             look => kinds.is_none() && !automata::LookSet::singleton(look).contains_word_unicode(),
@@ -89,7 +90,7 @@ impl Dfa {
         Ok(Self { dfa, start: start.map_err(|_| too_large())? })
     }
 
-    /// Its states without those that lead nowhere.
+    /// The automaton without dead states.
     pub(crate) fn automaton(&self) -> Result<Automaton, NoAutomaton> {
         Automaton::explore(
             self.start,
@@ -104,14 +105,14 @@ impl Dfa {
         (!self.dfa.is_dead_state(next) && !self.dfa.is_quit_state(next)).then_some(next)
     }
 
-    /// Whether the text so far matches as a whole. Matches are known one step late, so the end is tried.
+    /// Whether the text so far matches. regex-automata reports matches one step late, so this takes the end-of-input
+    /// step.
     fn accepts(&self, state: StateID) -> bool {
         self.dfa.is_match_state(self.dfa.next_eoi_state(state))
     }
 }
 
-/// All that can go wrong with an expression that has been read: what building cannot do has been turned into what it
-/// can.
+/// The only error for an expression that has been parsed: unsupported constructs have been rewritten or refused before.
 pub(crate) fn too_large() -> BadRegex {
     BadRegex::Automaton("it is too large: repeat less, or less inside of what is repeated".into())
 }

@@ -1,4 +1,4 @@
-//! How far the end is from each state of an automaton, by any measure.
+//! Distances from each state of an automaton to the end, by a cost of bytes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,15 +6,15 @@ use std::collections::BinaryHeap;
 use super::automaton::Automaton;
 use super::utf8::begins_character;
 
-/// No text is that far away.
+/// The distance of a state with no way to the end.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// For each state, the smallest sum of the costs of bytes to an accepting one.
+/// For each state, the smallest cost of the bytes to an accepting one.
 pub(crate) fn distances(automaton: &Automaton, cost: impl Fn(u8) -> u64) -> Vec<u64> {
     distances_to(automaton, cost, |state| automaton.accepts(state).then_some(0))
 }
 
-/// For each state, the smallest sum of the costs of bytes to an end and of that end (Dijkstra).
+/// For each state, the smallest cost of the bytes to an end plus the cost of that end (Dijkstra).
 pub(crate) fn distances_to(
     automaton: &Automaton,
     cost: impl Fn(u8) -> u64,
@@ -39,9 +39,9 @@ pub(crate) fn distances_to(
     distances
 }
 
-/// Where each state leads, and the least cost of a byte that leads there.
+/// The successors of each state, with the least cost of a byte that leads to each.
 pub(crate) fn edges(automaton: &Automaton, cost: impl Fn(u8) -> u64) -> Vec<Vec<(u32, u64)>> {
-    // One byte for each class and cost will do.
+    // One byte of each class is enough, the cheapest.
     let mut kinds: Vec<(u8, u64)> = (0..=255).map(|byte| (automaton.class(byte), cost(byte))).collect();
     let mut representatives: Vec<u8> = (0..=255).collect();
     representatives.sort_by_key(|&byte| kinds[usize::from(byte)]);
@@ -57,10 +57,10 @@ pub(crate) fn edges(automaton: &Automaton, cost: impl Fn(u8) -> u64) -> Vec<Vec<
     (0..automaton.states() as u32).map(of).collect()
 }
 
-/// For each state, the most characters of UTF-8 to an accepting one; `u32::MAX` where there is no end to them.
+/// For each state, the most UTF-8 characters to an accepting one; `u32::MAX` if unbounded.
 pub(crate) fn longest_in_characters(automaton: &Automaton) -> Vec<u32> {
     let edges = edges(automaton, |byte| u64::from(begins_character(byte)));
-    // Depth first; a state on the path that is met again is on a loop, and every loop has a character.
+    // Depth-first. A state that is met again on the path is on a loop, and every loop has a character.
     let states = automaton.states();
     let mut longest = vec![0u32; states];
     let (mut done, mut on_path) = (vec![false; states], vec![false; states]);
@@ -91,7 +91,7 @@ pub(crate) fn longest_in_characters(automaton: &Automaton) -> Vec<u32> {
             }
         }
     }
-    // A state that leads to a loop which was still open when it was looked at.
+    // Spread unboundedness to states that were finished before the loop they lead to.
     loop {
         let mut changed = false;
         for state in 0..states {

@@ -1,7 +1,7 @@
-//! Regular expressions whose states are made as texts come to them, where all of them together would be too many.
+//! Regular expressions whose states are created as texts reach them, for expressions with too many states.
 //!
-//! A state is the set of positions in the expression at which a text may stand (the subset construction, Rabin and
-//! Scott 1959). `[ab]*a[ab]{40}` has more than 2^40 of them; a text meets one a byte.
+//! A state is the set of positions in the expression that a text may be at (the subset construction, Rabin and Scott
+//! 1959). `[ab]*a[ab]{40}` has more than 2^40 states; a text reaches one per byte.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,60 +11,59 @@ use foldhash::HashMap;
 use regex_automata::nfa::thompson::{NFA, State, Transition};
 use regex_automata::util::primitives::StateID;
 
-/// An automaton over bytes that is made while it runs. There is no state without a way to the end.
+/// An automaton over bytes that is built while it runs. Every state has a way to the end.
 #[derive(Debug)]
 pub(crate) struct Lazy {
     nfa: NFA,
-    /// How many classes of bytes there are.
+    /// The number of classes of bytes.
     stride: usize,
-    /// The fewest bytes from each position to the end; [`NONE`] where there is no way.
+    /// The fewest bytes from each position to the end; [`NONE`] if it cannot be reached.
     to_end: Arc<[u32]>,
     made: Mutex<Made>,
 }
 
 #[derive(Debug, Default)]
 struct Made {
-    /// The positions of each state that read, in order, and whether it accepts.
+    /// For each state, the positions that read a byte, in order, and whether it accepts.
     states: Vec<(Arc<[u32]>, bool)>,
     numbers: HashMap<(Arc<[u32]>, bool), u32>,
-    /// The state after each (state, class of byte); [`NONE`] where there is none, [`UNMADE`] where it has not been
-    /// made.
+    /// The state after each (state, class of byte); [`NONE`] if there is none, [`UNMADE`] if it has not been computed.
     next: Vec<u32>,
-    /// Which positions the last round has seen.
+    /// The last round in which each position was seen.
     seen: Vec<u32>,
     round: u32,
-    /// About how many bytes all that takes.
+    /// The approximate size of all of this in bytes.
     bytes: usize,
     walk: Option<Walk>,
-    /// The last walk that came to each state, and how many there have been.
+    /// The last walk that reached each state, and the number of walks so far.
     met: Vec<u32>,
     walks: u32,
 }
 
-/// A walk along the vocabulary, which makes a state for each of its positions, and needs none of them later.
+/// A walk along the vocabulary, which may create a state for each node; most are not needed afterwards.
 #[derive(Debug)]
 struct Walk {
-    /// How many states there were, and their bytes.
+    /// The number of states before the walk, and their bytes.
     states: usize,
     bytes: usize,
-    /// The bytes of the states that it came to, made by it or before.
+    /// The bytes of the states that the walk reached, whether it created them or not.
     met: usize,
-    /// Whether it came to its bound.
+    /// Whether the walk reached its limit.
     is_over: bool,
 }
 
-/// To so many bytes of states may one walk come: that bounds its time too, to about a second. Those count that were
-/// there before, so that no text decides how far the walks of others go.
+/// The maximum bytes of states that one walk may reach, which also bounds its time to about a second. States that
+/// existed before count too, so that the limit does not depend on earlier texts.
 const WALK: usize = 64 << 20;
 
-/// Past so many bytes the states of a walk are forgotten when it is over.
+/// Above this many bytes, the states of a walk are dropped when it ends.
 const KEPT: usize = 8 << 20;
 
 const NONE: u32 = u32::MAX;
 const UNMADE: u32 = u32::MAX - 1;
 
 impl Lazy {
-    /// `None` where no text matches. `nfa` does not look around, and `cost` is how far a byte is.
+    /// Returns `None` if no text matches. `nfa` must have no assertions; `cost` is the cost of a byte.
     pub(crate) fn new(nfa: NFA, cost: impl Fn(u8) -> u32) -> Option<Self> {
         let to_end = distances(&nfa, cost).into();
         Self::unmade(nfa, to_end)
@@ -79,24 +78,24 @@ impl Lazy {
         first.map(|_| lazy)
     }
 
-    /// The same automaton without the states that have been made.
+    /// The same automaton without the states created so far.
     pub(crate) fn renewed(&self) -> Self {
         Self::unmade(self.nfa.clone(), self.to_end.clone()).expect("it has a first state")
     }
 
-    /// About how many bytes the states take that have been made.
+    /// The approximate number of bytes of the states created so far.
     pub(crate) fn made_bytes(&self) -> usize {
         self.made().bytes
     }
 
-    /// Begins a walk: until it ends no states are made past a bound.
+    /// Begins a walk: until it ends, the states that it may reach are limited.
     pub(crate) fn begin_walk(&self) {
         let made = &mut *self.made();
         made.walk = Some(Walk { states: made.states.len(), bytes: made.bytes, met: 0, is_over: false });
         made.walks += 1;
     }
 
-    /// Ends it, after which no state is asked for that it has made; whether it came to its bound.
+    /// Ends a walk whose states are not needed any more; returns whether it reached its limit.
     pub(crate) fn end_walk(&self) -> bool {
         let made = &mut *self.made();
         let Some(walk) = made.walk.take() else { return false };
@@ -113,7 +112,7 @@ impl Lazy {
         walk.is_over
     }
 
-    /// As [`Lazy::end_walk`], after which its states may be asked for.
+    /// Like [`Lazy::end_walk`], but keeps the states of the walk.
     pub(crate) fn end_long_walk(&self) -> bool {
         self.made().walk.take().is_some_and(|walk| walk.is_over)
     }
@@ -122,7 +121,7 @@ impl Lazy {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of a text that stands at some positions; none where nothing leads to an end.
+    /// The state of a text that may be at any of the given positions; `None` if none leads to the end.
     fn state(&self, made: &mut Made, mut open: Vec<StateID>) -> Option<u32> {
         made.round += 1;
         let (mut positions, mut accepts) = (Vec::new(), false);
@@ -155,12 +154,12 @@ impl Lazy {
         Some(number)
     }
 
-    /// About how many bytes a state takes.
+    /// The approximate number of bytes of a state.
     fn bytes_of(&self, positions: &[u32]) -> usize {
         96 + size_of_val(positions) + self.stride * size_of::<u32>()
     }
 
-    /// The state after one more byte, if a text can go on so.
+    /// The state after one more byte, if any text continues with it.
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         let made = &mut *self.made();
         if made.walk.as_ref().is_some_and(|walk| walk.is_over) {
@@ -193,24 +192,24 @@ impl Lazy {
         next
     }
 
-    /// Whether the text so far matches as a whole.
+    /// Whether the text so far matches.
     pub(crate) fn accepts(&self, state: u32) -> bool {
         self.made().states[state as usize].1
     }
 
-    /// Whether the text so far can go on.
+    /// Whether the text so far can continue.
     pub(crate) fn goes_on(&self, state: u32) -> bool {
         !self.made().states[state as usize].0.is_empty()
     }
 
-    /// The fewest bytes that make the text so far one that matches.
+    /// The fewest bytes that complete the text so far.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         let (positions, accepts) = self.made().states[state as usize].clone();
         let nearest = positions.iter().map(|&position| self.to_end[position as usize]).min();
         if accepts { 0 } else { nearest.unwrap_or(0).into() }
     }
 
-    /// No state is farther from the end than so many bytes.
+    /// An upper bound on the bytes from any state to the end.
     pub(crate) fn farthest(&self) -> u64 {
         self.to_end.iter().copied().filter(|&bytes| bytes != NONE).max().unwrap_or(0).into()
     }

@@ -1,4 +1,4 @@
-//! Automata over bytes and over classes of characters, from every state of which there is a way to the end.
+//! Automata over bytes and over classes of characters, in which every state can reach the end.
 
 pub(crate) mod alphabet;
 pub(crate) mod around;

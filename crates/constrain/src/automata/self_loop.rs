@@ -1,24 +1,25 @@
 //! States that characters lead back to.
 //!
-//! Under `[a-z0-9-]+` most of what may come next keeps the state, and under `\w{1,20}` each character leads to the next
-//! state of a row. Which tokens such characters write depends on nothing else ([`crate::vocabulary::class_tokens`]).
+//! In `[a-z0-9-]+`, most characters that may come next keep the state, and in `\w{1,20}` each character leads to the
+//! next state of a chain. Which tokens consist of such characters depends on nothing else
+//! ([`crate::vocabulary::class_tokens`]).
 
 use std::sync::LazyLock;
 
 use super::automaton::Automaton;
 use crate::vocabulary::character_set::CharacterSet;
 
-/// A state that some characters keep.
+/// A state that some characters keep, or a chain of states that they move along.
 #[derive(Clone, Debug)]
 pub(crate) struct SelfLoop {
     pub(crate) characters: CharacterSet,
-    /// How many of them may come.
+    /// The maximum number of such characters in a row.
     pub(crate) most: u32,
     /// Whether other characters beyond ASCII may come after some of them.
     pub(crate) strangers: bool,
 }
 
-/// The characters that lead from a state of an automaton back to it, but those beyond ASCII only where all of them do.
+/// The characters that lead from a state back to it; those beyond ASCII are included only if all of them do.
 pub(crate) fn self_loop_characters(automaton: &Automaton, state: u32, is_in: impl Fn(u8) -> bool) -> CharacterSet {
     let leads_back = |byte| is_in(byte) && automaton.next(state, byte) == Some(state);
     CharacterSet::of_ascii(leads_back, keeps_beyond(automaton, state))

@@ -1,6 +1,6 @@
-//! Automata over classes of characters, where texts are UTF-8.
+//! Automata over classes of characters, run on UTF-8.
 //!
-//! A state is one of the automaton and a position inside a character.
+//! A state combines a state of the automaton with a position inside a character.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,18 +14,18 @@ use crate::automata::lazy::Lazy;
 use crate::automata::self_loop::SelfLoop;
 use crate::vocabulary::character_set::CharacterSet;
 
-/// An automaton whose bytes are the letters of an alphabet.
+/// An automaton over the letters of an alphabet, which reads bytes.
 #[derive(Debug)]
 pub(crate) struct Spelled {
     alphabet: Arc<Alphabet>,
     words: Words,
-    /// The bits of a position inside a character, below those of the automaton's state.
+    /// The number of low bits that hold the position inside a character; the automaton's state is above them.
     bits: u32,
 }
 
 #[derive(Debug)]
 enum Words {
-    /// With the fewest bytes from each state to an end.
+    /// All states, with the fewest bytes from each to an end.
     Table(Box<Automaton>, Vec<u64>),
     Lazy(Box<Lazy>),
 }
@@ -34,12 +34,12 @@ enum Words {
 pub(crate) struct Spelling {
     pub(crate) alphabet: Alphabet,
     pub(crate) hir: Hir,
-    /// What is asked after where the expression looks around.
+    /// The kinds of letters that the expression's assertions distinguish.
     pub(crate) kinds: Kinds,
 }
 
 impl Spelling {
-    /// `None` where the expression matches what is no text, or tells too many classes apart.
+    /// Returns `None` if the expression matches invalid UTF-8 or has too many classes.
     pub(crate) fn of(hir: &Hir) -> Option<Self> {
         let mut classes: Vec<Ranges> = Vec::new();
         collect(hir, &mut classes)?;
@@ -66,7 +66,7 @@ impl Spelling {
     }
 }
 
-/// The characters that looks ask after, by what they are asked for.
+/// The classes of characters that assertions depend on, by property.
 fn classes_around(looks: LookSet) -> Vec<(u8, Ranges)> {
     static WORDS: LazyLock<Ranges> = LazyLock::new(|| {
         let hir = regex_syntax::parse(r"\w").expect("it is an expression");
@@ -93,7 +93,7 @@ fn classes_around(looks: LookSet) -> Vec<(u8, Ranges)> {
     classes
 }
 
-/// Adds the classes of an expression.
+/// Collects the classes of an expression.
 fn collect(hir: &Hir, classes: &mut Vec<Ranges>) -> Option<()> {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
@@ -123,14 +123,14 @@ fn ranges(class: &Class) -> Option<Ranges> {
     }
 }
 
-/// An expression with letters for characters.
+/// The expression over letters instead of characters.
 fn translated<'a>(hir: &Hir, letters: &impl Fn(&Ranges) -> &'a [Letter]) -> Hir {
     let all = |parts: &[Hir]| parts.iter().map(|part| translated(part, letters)).collect();
     match hir.kind() {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) => {
             let text = std::str::from_utf8(&literal.0).expect("it has been collected");
-            // A class of one character is one letter.
+            // A class of one character has one letter.
             let letter = |c: char| letters(&vec![(c.into(), c.into())])[0];
             Hir::literal(text.chars().map(letter).collect::<Vec<u8>>())
         }
@@ -160,20 +160,19 @@ impl Spelled {
         Self { alphabet: Arc::new(alphabet), words, bits }
     }
 
-    /// The same without states that have been made as texts came to them; `None` where all are there from the
-    /// beginning.
+    /// The same without the states created so far; `None` if all states were built at once.
     pub(crate) fn renewed(&self) -> Option<Self> {
         let Words::Lazy(lazy) = &self.words else { return None };
         let words = Words::Lazy(Box::new(lazy.renewed()));
         Some(Self { alphabet: self.alphabet.clone(), words, bits: self.bits })
     }
 
-    /// The automaton whose states are made as texts come to them.
+    /// The automaton whose states are created as texts reach them, if it is of that kind.
     pub(crate) fn lazy_words(&self) -> Option<&Lazy> {
         if let Words::Lazy(lazy) = &self.words { Some(lazy) } else { None }
     }
 
-    /// The state of the automaton, and the position inside a character.
+    /// Splits a state into the automaton's state and the position inside a character.
     #[inline]
     fn split(&self, state: u32) -> (u32, u32) {
         (state >> self.bits, state & ((1 << self.bits) - 1))
@@ -187,7 +186,7 @@ impl Spelled {
         }
     }
 
-    /// The state after one more byte, if a text can go on so.
+    /// The state after one more byte, if any text continues with it.
     #[inline]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         let (word, position) = self.split(state);
@@ -200,7 +199,7 @@ impl Spelled {
         }
     }
 
-    /// Whether the text so far matches as a whole.
+    /// Whether the text so far matches.
     #[inline]
     pub(crate) fn accepts(&self, state: u32) -> bool {
         let (word, position) = self.split(state);
@@ -211,7 +210,7 @@ impl Spelled {
             }
     }
 
-    /// Whether the text so far can go on.
+    /// Whether the text so far can continue.
     #[inline]
     pub(crate) fn goes_on(&self, state: u32) -> bool {
         let (word, position) = self.split(state);
@@ -222,7 +221,7 @@ impl Spelled {
             }
     }
 
-    /// The fewest bytes that make the text so far one that matches.
+    /// The fewest bytes that complete the text so far.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         let of_word = |word: u32| match &self.words {
             Words::Table(_, to_end) => to_end[word as usize],
@@ -237,7 +236,7 @@ impl Spelled {
         u64::from(left) + after.expect("a character that has begun can be whole")
     }
 
-    /// No state is farther from the end than so many bytes.
+    /// An upper bound on the bytes from any state to the end.
     pub(crate) fn farthest(&self) -> u64 {
         let of_words = match &self.words {
             Words::Table(_, to_end) => to_end.iter().copied().max().unwrap_or(0),
@@ -246,13 +245,13 @@ impl Spelled {
         of_words + 3
     }
 
-    /// Table cells.
+    /// The number of table cells.
     pub(crate) fn cells(&self) -> usize {
         if let Words::Table(automaton, _) = &self.words { automaton.cells() } else { 0 }
     }
 
-    /// The characters that may come one after the other up to so many, by which the state goes from one to the next in
-    /// one row, whichever they are: `\w` in `\w{1,20}`.
+    /// The characters that all lead along one chain of states from here, whichever of them come, and the length of that
+    /// chain: `\w` in `\w{1,20}`.
     pub(crate) fn self_loop(&self, state: u32, max_token_chars: u32) -> Option<SelfLoop> {
         let (word, position) = self.split(state);
         if position != Alphabet::BETWEEN {
@@ -263,7 +262,7 @@ impl Spelled {
         let beyond = |letter: Letter| self.alphabet.ranges(letter).last().is_some_and(|range| range.1 >= 128);
         let others: Vec<Letter> = self.alphabet.letters().filter(|&l| beyond(l) && !letters.contains(&l)).collect();
         let (mut at, mut most, mut strangers) = (word, 0, false);
-        // Longer than any token.
+        // Stops at a length that no token exceeds.
         while most <= max_token_chars {
             strangers |= others.iter().any(|&letter| self.word(at, letter).is_some());
             let next = self.word(at, first);
@@ -283,7 +282,7 @@ impl Spelled {
         Some(SelfLoop { characters: CharacterSet::of_ranges(ranges.collect()), most, strangers })
     }
 
-    /// The state after some characters that keep it.
+    /// The state after `characters` characters of the loop or chain at `state`.
     pub(crate) fn after_loop(&self, state: u32, characters: u32) -> u32 {
         let (mut word, _) = self.split(state);
         let letter = self.same(word).first().copied();
@@ -296,7 +295,7 @@ impl Spelled {
         word << self.bits
     }
 
-    /// The letters that lead from a state to the one to which most characters of ASCII do; none at the end.
+    /// The letters that lead to the successor which most ASCII characters lead to; empty at the end.
     fn same(&self, word: u32) -> Vec<Letter> {
         let mut ways: Vec<(u32, Letter)> =
             self.alphabet.letters().filter_map(|l| Some((self.word(word, l)?, l))).collect();

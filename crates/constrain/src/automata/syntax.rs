@@ -1,4 +1,4 @@
-//! Reading regular expressions: what is wrong with one, or what it asks for that no automaton does, in plain words.
+//! Parses regular expressions, and explains in plain words what is wrong or unsupported.
 
 use std::convert::Infallible;
 
@@ -9,22 +9,22 @@ use regex_syntax::hir::Hir;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadRegex {
-    /// It is not one.
+    /// It is not well-formed.
     #[error("the regular expression is wrong at character {character}: {fault}")]
     Syntax {
-        /// Where, counted from 1.
+        /// The character, counted from 1.
         character: usize,
-        /// What is wrong.
+        /// The fault.
         fault: String,
     },
-    /// It has something that other libraries understand.
+    /// It has a construct that only other libraries support.
     #[error("the regular expression has {construct} at character {character}, which is not supported: {reason}")]
     Unsupported {
-        /// Where, counted from 1.
+        /// The character, counted from 1.
         character: usize,
-        /// What it is.
+        /// The construct.
         construct: &'static str,
-        /// Why that is so, or what to write in its place.
+        /// The reason, or what to write instead.
         reason: &'static str,
     },
     /// It is too large, or has too many parts of some kind.
@@ -35,7 +35,7 @@ pub enum BadRegex {
     Empty,
 }
 
-/// Reads a pattern on its own: one that is wrong may be right inside a larger one.
+/// Parses a pattern on its own, since one that is malformed could be well-formed inside a larger one.
 pub(crate) fn parse(pattern: &str) -> Result<Hir, BadRegex> {
     let error = match regex_syntax::parse(pattern) {
         Ok(hir) => {
@@ -62,7 +62,7 @@ pub(crate) fn parse(pattern: &str) -> Result<Hir, BadRegex> {
     Err(BadRegex::Syntax { character: character(pattern, start), fault })
 }
 
-/// The number of the character at some byte, from 1 on.
+/// The index of the character at a byte, from 1 on.
 fn character(pattern: &str, byte: usize) -> usize {
     pattern[..byte].chars().count() + 1
 }
@@ -72,9 +72,9 @@ const BACKREFERENCE: &str = "no automaton can ask again for what a group has mat
 const POSSESSIVE: &str = "without its + it matches all that it would; for one or more of a repetition write (?:a*)+";
 const RECURSION: &str = "texts that nest are no regular language";
 
-/// What other libraries understand in place of an error: where it begins, what it is, and why it is not supported.
+/// The construct of another library behind an error: its byte offset, its name, and why it is not supported.
 fn unsupported(pattern: &str, kind: &ErrorKind, at: usize) -> Option<(usize, &'static str, &'static str)> {
-    // An unknown flag, and what has nothing to repeat, is found inside its group.
+    // For an unknown flag or a missing operand, the error points inside the group, so its start is searched for.
     let start = match kind {
         ErrorKind::FlagUnrecognized => pattern[..at].rfind("(?")?,
         ErrorKind::RepetitionMissing => pattern[..at].rfind('(')?,
@@ -106,7 +106,7 @@ fn unsupported(pattern: &str, kind: &ErrorKind, at: usize) -> Option<(usize, &'s
         ErrorKind::RepetitionCountDecimalEmpty if begins(&["{,"]) => {
             ("a repetition without a least number", "write it with one, as in {0,3}; braces as such are \\{ and \\}")
         }
-        // Alone it is the flag of line ends.
+        // Alone, R is the flag for line ends.
         ErrorKind::RepetitionMissing if begins(&["(?R)"]) => ("recursion", RECURSION),
         ErrorKind::RepetitionMissing if begins(&["(*"]) => ("a backtracking verb", "an automaton does not go back"),
         _ => return None,
@@ -114,7 +114,8 @@ fn unsupported(pattern: &str, kind: &ErrorKind, at: usize) -> Option<(usize, &'s
     Some((start, construct, reason))
 }
 
-/// What this library reads as something else than those from which people bring it: where, what it is, and what to do.
+/// A construct that this library accepts but reads differently from other libraries: its byte offset, its name, and
+/// what to do.
 fn otherwise_meant(pattern: &str) -> Option<(usize, &'static str, &'static str)> {
     /// Finds the first of them.
     struct Look(Option<(usize, &'static str, &'static str)>);
@@ -129,7 +130,7 @@ fn otherwise_meant(pattern: &str) -> Option<(usize, &'static str, &'static str)>
 
         fn visit_pre(&mut self, at: &Ast) -> Result<(), Infallible> {
             let found = match at {
-                // By itself it would be the flag of line ends for what follows.
+                // On its own it would set the line-end flag for the rest.
                 Ast::Flags(of) => match &of.flags.items[..] {
                     [ast::FlagsItem { kind: ast::FlagsItemKind::Flag(ast::Flag::CRLF), .. }] => {
                         Some((of.span.start.offset, "recursion", RECURSION))
@@ -157,7 +158,7 @@ fn otherwise_meant(pattern: &str) -> Option<(usize, &'static str, &'static str)>
 mod tests {
     use super::*;
 
-    /// What people bring from other libraries is called by its name, at its place.
+    /// Constructs of other libraries are named, with their position.
     #[test]
     fn constructs_of_other_libraries_are_named() {
         for (pattern, character, construct) in [

@@ -1,4 +1,4 @@
-//! What a byte is in UTF-8.
+//! Properties of bytes in UTF-8.
 
 /// Whether a byte is the first one of a character.
 pub(crate) fn begins_character(byte: u8) -> bool {

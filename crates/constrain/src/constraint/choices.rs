@@ -1,9 +1,9 @@
-//! Where a text that is there had a choice: what detectors of watermarks ask, for only a choice can be swayed.
+//! Where an existing text had a choice. Detectors of watermarks need this, since only a choice can be biased.
 //!
-//! A text is read again, with the tokens that a tokenizer writes it with. Before each of them the machine says which
-//! tokens could have come. Several of them may write one text: where `"name":` is forced, `"`, `"na` and `"name` are
-//! all allowed, and leave no choice about the text. So it is not tokens that are counted but ways: allowed tokens that
-//! are not the beginning of another allowed one, and the end, where the text may end.
+//! A text is read again, with the tokens that a tokenizer splits it into. Before each token, the machine determines
+//! which tokens were allowed. Several of them may spell the same text: where `"name":` is forced, `"`, `"na` and
+//! `"name` are all allowed, and yet there is no choice about the text. So the count is not of tokens but of ways: the
+//! allowed tokens that are not a prefix of another allowed token, and the end, if the text may end.
 
 use std::fmt;
 
@@ -15,16 +15,17 @@ use super::{Constraint, ConstraintState};
 use crate::machine::Machine;
 use crate::machine::mask::OverBudget;
 
-/// Ways are counted up to so many.
+/// The number up to which ways are counted.
 pub const MANY: u32 = 64;
 
-/// A text that is not of the form, or whose form cannot be followed: where that is, and what could have come there.
+/// A text that does not match its constraint, or whose constraint is too expensive to follow: the position, and what
+/// was allowed there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// The bytes before the token after which no text of the form goes on, or about which the form takes too much to be
-    /// asked.
+    /// The number of bytes before the token after which no matching text continues, or at which the constraint takes
+    /// too much work.
     pub at: usize,
-    /// What that token is, and what was expected; or why that is not known
+    /// The token and what was expected, or the reason why that is not known
     /// ([`over_budget`](field@Explanation::over_budget)).
     pub explanation: Explanation,
 }
@@ -41,20 +42,21 @@ impl fmt::Display for Departure {
 impl std::error::Error for Departure {}
 
 impl Constraint {
-    /// In how many ways the text could have gone on before each of its tokens, counted up to [`MANY`]: 1 where there
-    /// was no choice. The text may be cut short anywhere; `before` is what stands before its first token.
+    /// Returns the number of ways in which the text could have continued before each of its tokens, counted up to
+    /// [`MANY`]; 1 means that there was no choice. The text may be cut short anywhere; `before` is the text before its
+    /// first token.
     ///
-    /// A space that the first token writes and the form does not know is passed over: tokenizers in the manner of
-    /// SentencePiece begin all that they read with one, and take it away again.
+    /// A leading space of the first token that the constraint does not allow is skipped: SentencePiece-style tokenizers
+    /// put one before every text that they encode, and remove it when they decode.
     ///
-    /// What is said of a text does not depend on what was asked about others.
+    /// The result does not depend on texts that were read earlier.
     ///
     /// # Errors
-    /// [`Departure`] where no text of the form begins so, and where it takes too much to find out what else could have
-    /// come.
+    /// [`Departure`] if no matching text begins like this one, or if it takes too much work to find what else was
+    /// allowed.
     pub fn choices(&self, before: &[u8], tokens: &[TokenId]) -> Result<Vec<u32>, Departure> {
         match self.choices_by(&self.machine(), before, tokens) {
-            // Memory is that of all texts of a machine: in one of its own this one may have enough.
+            // Memory is counted for all texts of a machine, so on a machine of its own this text may have enough.
             Err(Departure {
                 explanation: Explanation { over_budget: Some(OverBudget::Memory { .. }), .. }, ..
             }) => self.choices_by(&self.machines.another(self.lexicon().index()), before, tokens),
@@ -64,7 +66,7 @@ impl Constraint {
 
     fn choices_by(&self, machine: &Machine, before: &[u8], tokens: &[TokenId]) -> Result<Vec<u32>, Departure> {
         let mut farthest: Option<Departure> = None;
-        // Where both ways to read the first token go on, what comes later tells them apart.
+        // If the text can continue after both readings of the first token, later tokens decide between them.
         for first in self.firsts(tokens.first().copied()) {
             match self.choices_from(machine, before, first, tokens) {
                 Err(departure) if departure.explanation.over_budget.is_none() => {
@@ -86,7 +88,7 @@ impl Constraint {
         tokens: &[TokenId],
     ) -> Result<Vec<u32>, Departure> {
         let (mut at, mut read) = (machine.next(machine.start(), before), before.len() + first.passed_over);
-        // States come again wherever a text is long.
+        // States recur in long texts.
         let mut known = HashMap::new();
         let mut choices = Vec::with_capacity(tokens.len());
         for (i, &token) in tokens.iter().enumerate() {
@@ -115,7 +117,7 @@ impl Constraint {
         Ok(choices)
     }
 
-    /// A text after its first token, as [`Constraint::choices`] reads it where nothing stands before it.
+    /// The state after the first token of a text, as [`Constraint::choices`] reads it when `before` is empty.
     pub fn after_first(&self, token: TokenId) -> ConstraintState {
         let mut state = self.start(&[]);
         let machine = state.machine.clone();
@@ -125,8 +127,8 @@ impl Constraint {
         ConstraintState { at: at.unwrap_or(state.at), ..state }
     }
 
-    /// The ways to read the first token, the likelier first: without a space that the tokenizer may have put before the
-    /// text, and with it.
+    /// The ways to read the first token, the likelier one first: without a space that the tokenizer may have added, and
+    /// with it.
     fn firsts(&self, token: Option<TokenId>) -> Vec<First<'_>> {
         let bytes = token.map_or(&[][..], |token| self.lexicon().bytes(token));
         let adds_space = self.lexicon().tokenizer().adds_space();
@@ -138,7 +140,7 @@ impl Constraint {
         }
     }
 
-    /// Whether a text is the beginning of one of the form, or one of it as a whole.
+    /// Whether a text is a matching text or a prefix of one.
     pub fn begins(&self, text: &[u8]) -> bool {
         let machine = self.machine();
         machine.goes_on(machine.next(machine.start(), text))
@@ -148,9 +150,9 @@ impl Constraint {
 /// A way to read the first token of a text.
 #[derive(Clone, Copy)]
 struct First<'a> {
-    /// The bytes that are of the form.
+    /// The bytes that the constraint reads.
     bytes: &'a [u8],
-    /// Those of the text before them.
+    /// The number of bytes of the text before them.
     passed_over: usize,
 }
 
@@ -167,7 +169,7 @@ mod tests {
         Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0])
     }
 
-    /// The ways by their definition, from the mask alone.
+    /// The ways by definition, from the mask alone.
     fn ways(lexicon: &Lexicon, constraint: &Constraint, text: &[u8]) -> u32 {
         let machine = constraint.machine();
         let mask = machine.mask(machine.next(machine.start(), text));
@@ -197,14 +199,14 @@ mod tests {
             assert!(choices.contains(&1), "{choices:?}");
             assert!(choices.iter().any(|&ways| ways > 1), "{choices:?}");
         }
-        // What is read later is what is read after all before it.
+        // Reading the rest after a prefix gives the same result as reading the whole text.
         let tokens = lexicon.tokenizer().encode(text).unwrap();
         let split = lexicon.bytes(tokens[0]).len() + lexicon.bytes(tokens[1]).len();
         let whole = json.choices(b"", &tokens).unwrap();
         assert_eq!(json.choices(&text.as_bytes()[..split], &tokens[2..]).unwrap(), whole[2..]);
     }
 
-    /// Where the bytes are forced there is no choice, however many tokens write them.
+    /// Where the bytes are forced there is no choice, however many tokens could spell them.
     #[test]
     fn forced_text_leaves_no_choice() {
         let lexicon = lexicon();
@@ -233,7 +235,7 @@ mod tests {
         assert!(constraint.begins(b"The old sh") && !constraint.begins(b"The old shi ") && !constraint.begins(b"An"));
     }
 
-    /// A tokenizer as Llama 2 has it: it puts a space before all that it reads.
+    /// A tokenizer like that of Llama 2, which puts a space before every text.
     fn prepending() -> Lexicon {
         let pieces = (0x20..0x7f).map(|byte: u8| char::from(byte).to_string().replace(' ', "▁"));
         let pieces = pieces.chain(["▁t", "▁th", "▁the", "▁s", "▁se", "▁sea", "▁sh"].map(str::to_owned));
@@ -258,7 +260,7 @@ mod tests {
             "properties": {"name": {"type": "string", "maxLength": 15}}});
         let constraint = Constraint::json_schema(&lexicon, &schema, Style::default()).unwrap();
         let text = r#"{"name":"the sea and sh"}"#;
-        // From inside the string, which has as many characters as it may have, too.
+        // Also from inside the string, which is of the maximum length.
         for skipped in 0..text.len() {
             let tokens = tokenizer.encode(&text[skipped..]).unwrap();
             assert!(lexicon.bytes(tokens[0]).starts_with(b" "));
@@ -276,7 +278,7 @@ mod tests {
         assert_eq!(departure.at, 71_999, "{departure}");
     }
 
-    /// A space of the text is one of its bytes, and one that both ways of reading know is told by what comes after.
+    /// A space of the text is one of its bytes; if both readings allow it, what comes after decides.
     #[test]
     fn a_space_that_is_in_the_text_is_counted() {
         let lexicon = lexicon();

@@ -1,4 +1,4 @@
-//! Whether a text is whole only because its tokens ran out.
+//! Whether a text was ended early because its tokens ran out.
 
 use verdigris_logits::{TokenId, TokenSet, Transform};
 
@@ -8,9 +8,9 @@ use super::Constraint;
 type Bytes = [u64; 4];
 
 impl Constraint {
-    /// Whether a text of [as many tokens as it may have](Constraint::within) came so near to the last of them that the
-    /// constraint ruled out how it would otherwise have been free to continue: strings that were cut, lists that were
-    /// ended, values that fit into what was left. Another way to write the same text in more tokens does not count.
+    /// Whether a text with [as many tokens as allowed](Constraint::within) came so close to the limit that
+    /// continuations which were otherwise allowed had to be ruled out: strings that were cut, lists that were closed
+    /// early, values chosen to fit. Other spellings of the same text with more tokens do not count.
     pub fn ran_out_of_room(&self, prompt: &[TokenId], tokens: &[TokenId]) -> bool {
         let mut state = self.start(prompt);
         for &token in tokens {
@@ -30,7 +30,7 @@ impl Constraint {
         false
     }
 
-    /// The bytes that tokens begin with.
+    /// The set of first bytes of tokens.
     fn first_bytes(&self, tokens: &TokenSet) -> Bytes {
         let mut bytes = Bytes::default();
         for first in tokens.iter().filter_map(|token| self.lexicon.bytes(token).first()) {
@@ -61,9 +61,9 @@ mod tests {
         };
         let name = r#"\{"name":"[a-z ]*","age":[0-9]{1,2}\}"#;
         assert!(ran_out(name, r#"{"name":"the captain of the","age":2}"#, 0));
-        // With room for as much again nothing was ruled out.
+        // With more room, nothing was ruled out.
         assert!(!ran_out(name, r#"{"name":"the captain of the","age":2}"#, 40));
-        // One of some words can be written in few tokens or many, and either way is the same text.
+        // One of several words can be written in few tokens or many; the text is the same.
         assert!(!ran_out(" (yes|no|maybe)", " yes", 0));
         assert!(!ran_out(" the captain", " the captain", 0));
     }

@@ -1,4 +1,4 @@
-//! One text under a constraint, token by token, for those who run a model themselves.
+//! One text under a constraint, token by token, for callers that run a model themselves.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::forced::forced;
 use super::{Constraint, ConstraintState};
 use crate::machine::mask::Mask;
 
-/// A text under a constraint as far as it is written.
+/// A text under a constraint, as far as it has been written.
 ///
-/// A cursor belongs to one text and may move between threads; what it asks is shared with all texts of the constraint,
-/// as [`crate::Machine`] says. Clones are forks, and cheap: to take tokens back, keep a clone from before them.
+/// A cursor belongs to one text and may move between threads; masks and states are shared with all texts of the
+/// constraint, see [`crate::Machine`]. Clones are cheap forks: to roll back tokens, keep an earlier clone.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct Cursor {
 }
 
 impl Constraint {
-    /// A text under this constraint, which follows a prompt.
+    /// Starts a text under this constraint after a prompt.
     pub fn cursor(&self, prompt: &[TokenId]) -> Cursor {
         Cursor { constraint: self.clone(), state: self.start(prompt), ln_weight: 0.0 }
     }
@@ -60,19 +60,20 @@ impl Cursor {
         self.state.machine.accepts(self.state.at)
     }
 
-    /// Whether any text goes on from here, or ends.
+    /// Whether the text can continue or end.
     pub fn is_alive(&self) -> bool {
         self.state.machine.goes_on(self.state.at)
     }
 
-    /// Goes on by one token.
+    /// Advances by one token.
     #[doc(alias = "consume_token")]
     #[doc(alias = "accept_token")]
     pub fn advance(&mut self, token: TokenId) {
         self.constraint.advance(&mut self.state, token);
     }
 
-    /// The tokens that must come next, as the tokenizer writes them after what is there; none where there is a choice.
+    /// The tokens that must come next, as the tokenizer would split them after the text so far; empty if there is a
+    /// choice.
     #[doc(alias = "ff_tokens")]
     #[doc(alias = "compute_ff_tokens")]
     #[doc(alias = "find_jump_forward_string")]
@@ -81,30 +82,29 @@ impl Cursor {
         forced(machine, lexicon, self.state.at, &self.state.recent)
     }
 
-    /// Why a token may come next, or may not.
+    /// Explains why a token is allowed or not.
     pub fn explain(&self, token: TokenId) -> Explanation {
         Explanation::of(&self.state.machine, self.state.at, self.constraint.lexicon().bytes(token))
     }
 
-    /// Takes in what a model says of the next token: the share of its probability that is allowed becomes a factor of
-    /// [`Cursor::weight`]. Called before [`Cursor::advance`], once a token.
+    /// Records a model's distribution over the next token: the probability of the allowed tokens becomes a factor of
+    /// [`Cursor::weight`]. Call this once per token, before [`Cursor::advance`].
     ///
-    /// `logits` are natural logarithms of weights, of any common factor, one a token by its id: what a model gives, at
-    /// the temperature that is drawn with, before the constraint.
+    /// `logits` holds one unnormalised log-probability per token id: the model's output at the sampling temperature,
+    /// before the constraint.
     pub fn weigh(&mut self, logits: &[f32]) {
         self.ln_weight += self.constraint.allowed_probability(&self.state, logits).ln();
     }
 
-    /// The product of the shares of probability that were allowed. Texts that are drawn token by token under a
-    /// constraint come with the model's own probabilities given the constraint, if each counts by this weight
-    /// (importance sampling).
+    /// The product of the probabilities of the allowed tokens. Texts that are sampled token by token under a constraint
+    /// follow the model's own distribution given the constraint if each is weighted by this (importance sampling).
     ///
-    /// A plain number from 0 to 1, without a unit: 1 where nothing was ever forbidden.
+    /// A dimensionless number from 0 to 1; 1 if nothing was ever forbidden.
     pub fn weight(&self) -> f64 {
         self.ln_weight.exp()
     }
 
-    /// The natural logarithm of [`Cursor::weight`] (nats, 0 or less), which does not vanish for long texts.
+    /// The natural logarithm of [`Cursor::weight`] (nats, 0 or less), which does not underflow for long texts.
     pub fn ln_weight(&self) -> f64 {
         self.ln_weight
     }

@@ -1,4 +1,4 @@
-//! Why a token may come or not, in words.
+//! Explains in words why a token is allowed or not.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,32 +8,32 @@ use crate::machine::{Machine, State};
 use crate::terminal::Terminal;
 use crate::terminal::names::Names;
 
-/// What a text could go on with where a token was asked about.
+/// The continuations that were allowed at a position, compared with a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The bytes that the token writes.
+    /// The bytes of the token.
     pub token: Vec<u8>,
-    /// How many of its bytes can come; it is allowed if all can.
+    /// The number of its bytes that are allowed; the token is allowed if all are.
     pub fits: usize,
-    /// What can come after those.
+    /// What may come after those bytes.
     pub expected: Vec<Expected>,
     /// Whether the text may end there.
     pub may_end: bool,
-    /// Why it is not known what else could have come in place of the token, where that was asked and takes too much to
-    /// find out; nothing is expected then.
+    /// The reason why the alternatives to the token are not known, if finding them takes too much work; `expected` is
+    /// empty then.
     pub over_budget: Option<OverBudget>,
 }
 
-/// One thing that can come next.
+/// One thing that may come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// The part of the schema that asks for it, as a JSON pointer in a URI fragment; empty where there is no schema.
+    /// The part of the schema that requires it, as a JSON pointer in a URI fragment; empty if there is no schema.
     pub path: String,
-    /// Its next byte, in words.
+    /// A description of the next byte.
     pub next: String,
 }
 
-/// No more names than that are told.
+/// The maximum number of names that are listed.
 const MAX_NAMES: usize = 8;
 
 impl Explanation {
@@ -60,7 +60,7 @@ impl Explanation {
         Self { token: token.to_vec(), fits, expected, may_end: machine.accepts(at), over_budget: None }
     }
 
-    /// Of a token that can come where the others that could take too much to find out.
+    /// For a token that is allowed at a position where the alternatives take too much work to find.
     pub(crate) fn over_budget(token: &[u8], fault: OverBudget) -> Self {
         let (fits, expected) = (token.len(), Vec::new());
         Self { token: token.to_vec(), fits, expected, may_end: false, over_budget: Some(fault) }
@@ -94,7 +94,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// The next byte of a terminal in a state.
+/// Describes the next byte of a terminal in a state.
 fn describe(terminal: &Terminal, state: u32) -> String {
     if let Terminal::Names(names) = terminal
         && let Some(text) = of_names(&names.content, names.content_state(state), names.is_open(state))
@@ -132,7 +132,7 @@ fn describe(terminal: &Terminal, state: u32) -> String {
     parts.join(" ")
 }
 
-/// The names that may come, where one begins.
+/// Describes the names that may come, at the beginning of a name or inside one.
 fn of_names(names: &Names, state: u32, is_open: Option<bool>) -> Option<String> {
     let known = names.known_from(state, MAX_NAMES + 1);
     let before = if is_open? { "the name " } else { "the rest of the name " };

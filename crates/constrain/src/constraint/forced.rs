@@ -1,18 +1,19 @@
-//! Tokens that a constraint leaves no choice about.
+//! Tokens that a constraint forces.
 //!
-//! Where one byte alone may come, and one after it, a text is forced. A tokenizer would write it in one way, and a
-//! model has seen it in that way only. It depends on what comes before, and its last tokens on what comes after: those
-//! are left to the model.
+//! As long as only one byte is allowed at each position, the text is forced. The tokenizer would split it in one way,
+//! and that is the only way the model has seen. The split depends on the text before, and that of the last tokens on
+//! the text after; those are left to the model.
 
 use verdigris_logits::TokenId;
 
 use crate::constraint::lexicon::Lexicon;
 use crate::machine::{Machine, State};
 
-/// How many tokens before a forced text are looked at, and how many of its own may depend on what comes after it.
+/// The number of tokens before a forced text that are considered, and of its last tokens that may depend on what
+/// follows.
 pub(crate) const CONTEXT: usize = 4;
 
-/// The longest text that is forced at once.
+/// The maximum length, in bytes, of a text that is forced at once.
 const MAX_BYTES: usize = 512;
 
 /// The last tokens of a text.
@@ -43,11 +44,11 @@ impl Recent {
     }
 }
 
-/// The tokens that a text must go on with, as the tokenizer writes them; none where there is a choice, or where the
-/// tokenizer does not write just that.
+/// The tokens that must come next, as the tokenizer splits them; empty if there is a choice, or if the tokenizer does
+/// not reproduce the text exactly.
 pub(crate) fn forced(machine: &Machine, lexicon: &Lexicon, state: State, recent: &Recent) -> Vec<TokenId> {
     let bytes = machine.forced(state, MAX_BYTES);
-    // Characters are written whole.
+    // Only whole characters are written.
     let text = match std::str::from_utf8(&bytes) {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).expect("it is valid up to there"),
@@ -55,7 +56,7 @@ pub(crate) fn forced(machine: &Machine, lexicon: &Lexicon, state: State, recent:
     if text.is_empty() {
         return Vec::new();
     }
-    // As much of what came before as the tokenizer writes as it was written.
+    // Use as many of the recent tokens as the tokenizer would split in the same way.
     let recent = recent.tokens();
     let known = |skip: usize| {
         let before = &recent[skip..];
@@ -63,14 +64,14 @@ pub(crate) fn forced(machine: &Machine, lexicon: &Lexicon, state: State, recent:
         let tokens = lexicon.tokenizer().encode(&(String::from_utf8(bytes).ok()? + text)).ok()?;
         tokens.strip_prefix(before).map(<[TokenId]>::to_vec)
     };
-    // None where the tokenizer has no tokens for it at all.
+    // Fails if the tokenizer has no tokens for the text at all.
     let Some(mut tokens) = (0..=recent.len()).find_map(known) else { return Vec::new() };
-    // Control tokens are never written so.
+    // Control tokens are never written here.
     let written = || tokens.iter().flat_map(|&token| lexicon.bytes(token));
     if !written().eq(text.as_bytes()) {
         return Vec::new();
     }
-    // The last tokens may be others where a longer one fits too.
+    // The last tokens may differ if a longer token also fits.
     let first = tokens.len().saturating_sub(CONTEXT);
     let mut from: usize = tokens[..first].iter().map(|&token| lexicon.bytes(token).len()).sum();
     for at in first..tokens.len() {

@@ -1,4 +1,4 @@
-//! The tokens that texts are written with, as all constraints on one model share them.
+//! The tokens that texts consist of, shared by all constraints on one model.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use verdigris_text::Tokenizer;
 
 use crate::machine::index::TokenIndex;
 
-/// A tokenizer, the index of its vocabulary, and the tokens that end a text. It is made once; clones are the same one.
+/// A tokenizer, the index of its vocabulary, and the tokens that end a text. Make it once; clones share the data.
 #[doc(alias = "TokEnv")]
 #[doc(alias = "TokenizerInfo")]
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Lexicon {
 }
 
 impl Lexicon {
-    /// The lexicon of a tokenizer; `end` are the tokens that end a text.
+    /// Creates the lexicon of a tokenizer; `end` lists the tokens that end a text.
     pub fn new(tokenizer: Arc<Tokenizer>, end: &[TokenId]) -> Self {
         let index = Arc::new(TokenIndex::new(tokenizer.vocabulary()));
         Self { tokenizer, index, end: end.into() }
@@ -29,7 +29,7 @@ impl Lexicon {
         &self.tokenizer
     }
 
-    /// What all machines over the vocabulary share.
+    /// The index that all machines over the vocabulary share.
     pub fn index(&self) -> &Arc<TokenIndex> {
         &self.index
     }
@@ -39,7 +39,7 @@ impl Lexicon {
         &self.end
     }
 
-    /// The bytes that a token writes.
+    /// The bytes of a token.
     pub fn bytes(&self, token: TokenId) -> &[u8] {
         self.tokenizer.vocabulary().bytes(token)
     }

@@ -1,13 +1,13 @@
 //! A constraint as a step on logits.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`choices`] | where a text that is there had a choice |
-//! | `closed` | whether a text is whole only because its tokens ran out |
-//! | [`cursor`] | one text, token by token, for those who run a model themselves |
-//! | `forced` | tokens that a constraint leaves no choice about |
-//! | [`explain`] | why a token may come or not, in words |
-//! | [`lexicon`] | the tokens that texts are written with |
+//! | [`choices`] | where an existing text had a choice |
+//! | `closed` | whether a text was ended early because its tokens ran out |
+//! | [`cursor`] | one text, token by token, for callers that run a model themselves |
+//! | `forced` | tokens that a constraint forces |
+//! | [`explain`] | explanations of why a token is allowed or not |
+//! | [`lexicon`] | the tokens that texts consist of |
 
 pub mod choices;
 mod closed;
@@ -33,46 +33,46 @@ use crate::machine::mask::OverBudget;
 use crate::machine::{MEMORY, Machine, STATES, State};
 use crate::regex::BadRegex;
 
-/// Forbids every token after which no text of a grammar could come, and the end of the text where it is not
-/// one yet.
+/// Forbids every token after which no text of a grammar could follow, and the end of the text where the text is not
+/// complete.
 ///
-/// The prompt is not part of the text that is constrained; this step tells it from the output. What has been worked out
-/// for one text serves all: a constraint that is used again is cheaper than a new one. Clones are one constraint.
+/// The prompt is not part of the constrained text. What has been computed for one text serves all, so reusing a
+/// constraint is cheaper than making a new one. Clones share everything.
 ///
 /// # Memory
-/// Masks are forgotten past a bound ([`Constraint::with_memory`]; 64 MiB else), and made again. When the states that
-/// texts have come to take as much, texts that begin then share a new machine, and the old one goes with the last of
-/// its texts. So what is held is bounded by the texts that are being written, and not by those that were: beside the
-/// two bounds, a text holds the states that it has come through itself. Where those of the texts of one machine take
-/// more than [`Constraint::with_text_memory`] says (1 GiB else), such a text cannot go on, and [`Constraint::fault`]
-/// says why.
+/// Masks are dropped past a limit ([`Constraint::with_memory`]; by default 64 MiB) and recomputed. When the states of
+/// texts take that much too, new texts share a new machine, and the old one is freed with the last of its texts. So
+/// memory depends on the texts that are being written, not on earlier ones: in addition to the two limits, a text holds
+/// the states that it has passed through. If the states of the texts of one machine take more than
+/// [`Constraint::with_text_memory`] (by default 1 GiB), a text that needs more cannot continue, and
+/// [`Constraint::fault`] returns the reason.
 #[doc(alias = "LogitsProcessor")]
 #[doc(alias = "structured outputs")]
 #[derive(Clone)]
 pub struct Constraint {
     machines: Arc<Machines>,
     lexicon: Lexicon,
-    /// How many tokens there are for a text.
+    /// The maximum number of tokens of a text.
     tokens: u64,
     forced: ForcedText,
 }
 
-/// How a text is written that a constraint leaves no choice about.
+/// How forced text is split into tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForcedText {
-    /// With any tokens that write it.
+    /// Any tokens that spell it.
     #[default]
     Any,
-    /// With those that the tokenizer writes it with. A model knows no others.
+    /// The tokens that the tokenizer splits it into, which are the only ones a model has seen.
     Canonical,
 }
 
-/// No text obeys a constraint with so few tokens.
+/// The error that no text fits a constraint within the given number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom {
-    /// The tokens that there are.
+    /// The number of tokens available.
     pub tokens: u64,
-    /// So many are enough, where that is known.
+    /// A number of tokens that is enough, if known.
     pub enough: Option<u64>,
 }
 
@@ -88,15 +88,15 @@ impl fmt::Display for NoRoom {
 
 impl std::error::Error for NoRoom {}
 
-/// The machine of the texts that begin now, and what the next one is made of.
+/// The machine for texts that begin now, and the parameters of the next one.
 struct Machines {
     grammar: Arc<Grammar>,
     current: RwLock<Arc<Machine>>,
-    /// The bytes that masks may take, and states where a text begins.
+    /// The maximum bytes of masks, and of states before new texts get a new machine.
     memory: usize,
-    /// The bytes that states may take at all.
+    /// The maximum bytes of states.
     text_memory: usize,
-    /// Why no token was allowed to the last text to which none was.
+    /// The reason why the last text with no allowed token had none.
     fault: RwLock<Option<OverBudget>>,
 }
 
@@ -111,31 +111,31 @@ impl Machines {
         Arc::new(machine.with_states_memory(text_memory))
     }
 
-    /// The machine for a text that begins.
+    /// The machine for a new text.
     fn current(&self) -> Arc<Machine> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // A text that begins has half of what there is for itself, whatever was written before.
+        // A new text can use at least half of the text memory, whatever was written before.
         if current.states_memory() <= self.memory.min(self.text_memory / 2) {
             return current;
         }
         let mut next = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        // Another text may have been faster.
+        // Another thread may have replaced it already.
         if Arc::ptr_eq(&next, &current) {
             *next = self.another(current.index());
         }
         next.clone()
     }
 
-    /// A machine that no text has been to.
+    /// A machine without any states.
     fn another(&self, index: &Arc<TokenIndex>) -> Arc<Machine> {
         Self::machine(&self.grammar, index, self.memory, self.text_memory)
     }
 }
 
-/// Where a text stands, and how many tokens it may still take.
+/// The position of a text in the grammar, and the number of tokens left.
 #[derive(Clone, Debug)]
 pub struct ConstraintState {
-    /// The machine that the text is written with, and its state there.
+    /// The machine of the text, and its state there.
     pub(crate) machine: Arc<Machine>,
     pub(crate) at: State,
     pub(crate) recent: Recent,
@@ -149,14 +149,14 @@ impl fmt::Debug for Constraint {
 }
 
 impl Constraint {
-    /// The constraint of a grammar over a vocabulary.
+    /// Creates the constraint of a grammar over a vocabulary.
     pub fn new(grammar: impl Into<Arc<Grammar>>, lexicon: &Lexicon) -> Self {
         let machines = Arc::new(Machines::new(grammar.into(), lexicon, MEMORY, STATES));
         Self { machines, lexicon: lexicon.clone(), tokens: u64::MAX, forced: ForcedText::Any }
     }
 
-    /// The same constraint, whose masks take up to about so many bytes, and whose states do. It shares nothing with
-    /// this one.
+    /// The same constraint with about the given number of bytes for masks, and as much for states. It shares nothing
+    /// with this one.
     #[must_use]
     pub fn with_memory(&self, bytes: usize) -> Self {
         let Machines { grammar, text_memory, .. } = &*self.machines;
@@ -164,8 +164,8 @@ impl Constraint {
         Self { machines, ..self.clone() }
     }
 
-    /// The same constraint, where the states that texts have come to which are being written with one machine take up
-    /// to about so many bytes, and no text goes on that needs more. It shares nothing with this one.
+    /// The same constraint with about the given number of bytes for the states of the texts that are being written on
+    /// one machine; a text that needs more cannot continue. It shares nothing with this one.
     #[must_use]
     pub fn with_text_memory(&self, bytes: usize) -> Self {
         let Machines { grammar, memory, .. } = &*self.machines;
@@ -173,7 +173,7 @@ impl Constraint {
         Self { machines, ..self.clone() }
     }
 
-    /// Texts that match a regular expression as a whole. The syntax is that of the `regex` crate.
+    /// Creates a constraint to texts that match a regular expression as a whole, in the syntax of the `regex` crate.
     ///
     /// # Errors
     /// As for [`Grammar::regex`].
@@ -181,7 +181,7 @@ impl Constraint {
         Ok(Self::new(Grammar::regex(pattern)?, lexicon))
     }
 
-    /// One of some texts.
+    /// Creates a constraint to one of the given texts.
     ///
     /// # Errors
     /// As for [`Grammar::choice`].
@@ -189,7 +189,7 @@ impl Constraint {
         Ok(Self::new(Grammar::choice(texts)?, lexicon))
     }
 
-    /// JSON that obeys a schema.
+    /// Creates a constraint to JSON that obeys a schema.
     ///
     /// # Errors
     /// As for [`Grammar::json_schema`].
@@ -197,23 +197,23 @@ impl Constraint {
         Ok(Self::new(Grammar::json_schema(schema, style)?, lexicon))
     }
 
-    /// JSON of any shape.
+    /// Creates a constraint to any JSON.
     pub fn json(lexicon: &Lexicon, style: Style) -> Self {
         Self::new(Grammar::json(style), lexicon)
     }
 
-    /// The same constraint, which writes what is forced in some way.
+    /// The same constraint, with the given splitting of forced text.
     #[must_use]
     pub fn forced_text(&self, forced: ForcedText) -> Self {
         Self { forced, ..self.clone() }
     }
 
-    /// The tokens that texts are written with.
+    /// The tokens that texts consist of.
     pub fn lexicon(&self) -> &Lexicon {
         &self.lexicon
     }
 
-    /// The share of the probability that logits give to tokens which are allowed.
+    /// The probability that the logits give to allowed tokens.
     pub(crate) fn allowed_probability(&self, state: &ConstraintState, logits: &[f32]) -> f64 {
         let mask = state.machine.mask(state.at);
         let ends = if mask.accepts { self.lexicon.end() } else { &[] };
@@ -224,11 +224,12 @@ impl Constraint {
         allowed / (0..logits.len() as TokenId).map(weight).sum::<f64>()
     }
 
-    /// The same constraint on texts of at most so many tokens: as long as an ending is known for which there is room,
-    /// every token that is allowed leaves one. Only near the end of its tokens does that forbid anything more.
+    /// The same constraint on texts of at most `tokens` tokens: as long as an ending that fits is known, only tokens
+    /// that leave one are allowed. This forbids more than the constraint only near the end.
     ///
-    /// An ending is looked for here, so from its beginning on a text has one, unless [`Constraint::check`] says that
-    /// there is none, or the search came to its budget (a fifth of a second). Then the text goes as far as it may.
+    /// An ending is searched for here, so a text has one from its beginning, unless [`Constraint::check`] reports that
+    /// there is none or the search reached its budget (a fifth of a second). Then the text may run until its tokens are
+    /// used up.
     pub fn within(&self, tokens: usize) -> Self {
         let within = Self { tokens: tokens as u64, ..self.clone() };
         let machine = within.machine();
@@ -236,10 +237,10 @@ impl Constraint {
         within
     }
 
-    /// Whether a text may be as short as [`Constraint::within`] wants it.
+    /// Checks that a text can be as short as [`Constraint::within`] requires.
     ///
     /// # Errors
-    /// It is certain that no text of so few tokens obeys the constraint.
+    /// No text of that number of tokens obeys the constraint.
     pub fn check(&self) -> Result<(), NoRoom> {
         let machine = self.machine();
         let start = machine.start();
@@ -249,14 +250,14 @@ impl Constraint {
         Err(NoRoom { tokens: self.tokens, enough: machine.tokens_to_end(start) })
     }
 
-    /// Whether the next token may lead too far from the end.
+    /// Whether the next token might make it impossible to end in time.
     fn is_tight(&self, &ConstraintState { ref machine, at, left, .. }: &ConstraintState) -> bool {
         self.tokens != u64::MAX
             && !machine.always_ends_within(at, left.saturating_sub(1))
             && machine.surely_ends_within(at, left.max(1), self.tokens)
     }
 
-    /// The next token, if it is forced and the tokenizer writes it so.
+    /// The next token, if it is forced and its split is canonical.
     fn canonical(&self, &ConstraintState { ref machine, at, ref recent, .. }: &ConstraintState) -> Option<TokenId> {
         match self.forced {
             ForcedText::Any => None,
@@ -264,13 +265,12 @@ impl Constraint {
         }
     }
 
-    /// Why no token was allowed to the last text to which none was, where what it may go on with takes too much to find
-    /// out.
+    /// The reason why the last text with no allowed token had none, if finding its continuations took too much work.
     pub fn fault(&self) -> Option<OverBudget> {
         self.machines.fault.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What decides about the texts that begin now.
+    /// The machine that new texts use.
     pub fn machine(&self) -> Arc<Machine> {
         self.machines.current()
     }
@@ -282,7 +282,7 @@ impl Transform for Constraint {
     fn start(&self, prompt: &[TokenId]) -> ConstraintState {
         let machine = self.machine();
         if self.tokens != u64::MAX {
-            // What has been found about the room is known to each machine by itself.
+            // Each machine has to search for endings itself.
             machine.ends_within(machine.start(), self.tokens);
         }
         ConstraintState { at: machine.start(), machine, recent: Recent::of(prompt), left: self.tokens }
@@ -294,7 +294,7 @@ impl Transform for Constraint {
         if mask.tokens.is_empty() && !mask.accepts {
             *self.machines.fault.write().unwrap_or_else(PoisonError::into_inner) = machine.fault_at(at);
         }
-        // After the next token.
+        // The tokens left after the next one.
         let left = left.saturating_sub(1);
         let is_tight = self.is_tight(state);
         if !is_tight && let Some(token) = self.canonical(state) {
@@ -353,7 +353,7 @@ mod tests {
     use verdigris_logits::{Purpose, Random, Sampler};
     use verdigris_text::Tokenizer;
 
-    /// Tokens that are allowed, by chance, up to the end (token 0) or so many; and where they lead.
+    /// Samples allowed tokens at random up to the end (token 0) or `tokens` tokens; also returns the final state.
     fn random_text(constraint: &Constraint, tokens: u64, seed: u64) -> (ConstraintState, Vec<TokenId>) {
         let (mut state, mut text, mut row) = (constraint.start(&[1, 2, 3]), Vec::new(), Row::default());
         for position in 0..tokens {
@@ -388,7 +388,7 @@ mod tests {
         }
     }
 
-    /// With as many tokens as the shortest text has bytes, every text is whole when they are used up.
+    /// Given as many tokens as the shortest text has bytes, every text is complete when they are used up.
     #[test]
     fn texts_are_whole_in_time() {
         let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
@@ -413,7 +413,7 @@ mod tests {
         Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0])
     }
 
-    /// Where the text is forced, the tokens are those of the tokenizer for the text as a whole, whatever comes after.
+    /// Forced tokens are those that the tokenizer splits the whole text into, whatever follows.
     #[test]
     fn forced_tokens_are_those_of_the_tokenizer() {
         let lexicon = lexicon();
@@ -439,7 +439,7 @@ mod tests {
                 assert!(cursor.is_accepting() && count > 2, "{text}: {count} of {}", tokens.len());
             }
         }
-        // One way to write a forced text is left.
+        // Only one spelling of a forced text is left.
         let canonical = Constraint::regex(&lexicon, "Chapter the first").unwrap().forced_text(ForcedText::Canonical);
         for seed in 0..20 {
             let (_, text) = random_text(&canonical, 40, seed);

@@ -1,4 +1,4 @@
-//! What arrays must be, and how many bytes their end is away.
+//! Shapes of arrays, and the distance in bytes to their end.
 
 use std::sync::Arc;
 
@@ -7,55 +7,55 @@ use super::step::{NO_END, Rule, sum};
 use crate::terminal::Terminal;
 use crate::terminal::fresh::{Seen, shortest};
 
-/// What an array must be.
+/// The shape of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct ArrayShape {
     pub(crate) punctuation: Punctuation,
-    /// The rules of the first items, and of those that follow.
+    /// The rules of the first items, and of all later ones.
     pub(crate) first: Vec<Rule>,
     pub(crate) rest: Rule,
     pub(crate) least: u32,
     pub(crate) most: Option<u32>,
     pub(crate) counted: Option<Counted>,
-    /// Where all items are different: how they are told apart.
+    /// How items are compared, if all must differ.
     pub(crate) unique: Option<Unique>,
 }
 
 /// Terminals with their numbers.
 pub(crate) type NumberedTerminals = Vec<(u32, Arc<Terminal>)>;
 
-/// How items are told apart that are all different.
+/// How items that must all differ are compared.
 #[derive(Clone, Debug)]
 pub(crate) enum Unique {
-    /// They are scalars, each of which is written in one way: the terminals of an item.
+    /// As texts: items are scalars with one spelling each, read by these terminals.
     AsTexts(NumberedTerminals),
-    /// They are of any types, and at most one of them must be there.
+    /// As values: items are of any types, and at most one item is required.
     AsValues {
         /// Whether properties may come in any order.
         any_order: bool,
     },
 }
 
-/// Some items of an array must be of some kinds.
+/// Kinds of items of which an array must have a certain number.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
-    /// How many of each kind, at least and at most.
+    /// The minimum and maximum number of items of each kind.
     pub(crate) bounds: Vec<(u32, Option<u32>)>,
-    /// Items that count for some of the kinds.
+    /// Items that belong to some of the kinds.
     pub(crate) items: Vec<CountedItem>,
 }
 
-/// An item that counts for the kinds with these bits; for others it does not, where they have an upper bound.
+/// An item of the kinds with these bits; it is not of any other kind that has an upper bound.
 #[derive(Clone, Debug)]
 pub(crate) struct CountedItem {
     pub(crate) kinds: u32,
-    /// Its rules at each index as in the array.
+    /// Its rule at each index, as in the array.
     pub(crate) first: Vec<Rule>,
     pub(crate) rest: Rule,
 }
 
 impl ArrayShape {
-    /// The count from which on all items are the same.
+    /// The index from which on all items have the same rule.
     pub(super) fn limit(&self) -> u32 {
         self.most.unwrap_or((self.first.len() as u32).max(self.least))
     }
@@ -64,7 +64,7 @@ impl ArrayShape {
         self.first.get(index as usize).copied().unwrap_or(self.rest)
     }
 
-    /// The most items that there can be.
+    /// The maximum number of items.
     pub(super) fn longest(&self, rule: &impl Fn(Rule) -> u64) -> Option<u32> {
         let blocked = (0..=self.first.len() as u32).find(|&index| rule(self.item(index)) == NO_END);
         match (blocked, self.most) {
@@ -73,7 +73,7 @@ impl ArrayShape {
         }
     }
 
-    /// The fewest bytes of the items that must still come, each with a comma before it, and how many those are.
+    /// The fewest bytes of the items that are still required, each with a comma before it, and their number.
     pub(super) fn rest(
         &self,
         index: u32,
@@ -91,7 +91,7 @@ impl ArrayShape {
                 let texts = shortest(unique, seen, wanted as usize)?;
                 return Some((sum(texts) + self.punctuation.width * u64::from(wanted), wanted));
             }
-            // All but the first few are the same.
+            // All but the first few have the same rule.
             let last = (index + wanted).max(index);
             let special = (index..last).take_while(|&index| (index as usize) < self.first.len());
             let first = sum(special.map(|index| rule(self.item(index)).saturating_add(self.punctuation.width)));
@@ -100,7 +100,7 @@ impl ArrayShape {
                 if same == 0 { 0 } else { rule(self.rest).saturating_add(self.punctuation.width).saturating_mul(same) };
             return Some((first.saturating_add(rest), wanted));
         };
-        // From the far end to here: for each number of items of the kinds so far, the fewest bytes.
+        // Backwards from the horizon: the fewest bytes for each combination of counts.
         let horizon = self.least.max(self.first.len() as u32).max(index) + counted.wanted(matched);
         let horizon = longest.map_or(horizon, |longest| longest.min(horizon));
         let ends =
@@ -133,17 +133,17 @@ impl CountedItem {
 }
 
 impl Counted {
-    /// How many numbers of each kind are told apart, in the order of the digits.
+    /// The number of distinct counts of each kind, in the order of the digits.
     fn bases(&self) -> impl Iterator<Item = u32> + '_ {
         self.bounds.iter().map(|&(least, most)| most.unwrap_or(least) + 1)
     }
 
-    /// How many numbers of items of all kinds are told apart.
+    /// The number of combinations of counts over all kinds.
     pub(crate) fn numbers(&self) -> u32 {
         self.bases().fold(1, u32::saturating_mul)
     }
 
-    /// The numbers after one more item that counts for some kinds, if it may come.
+    /// The counts after one more item of the given kinds, if it is allowed.
     pub(super) fn matched(&self, mut matched: u32, kinds: u32) -> Option<u32> {
         let (mut after, mut weight) = (0, 1);
         for ((kind, base), &(_, most)) in (0..).zip(self.bases()).zip(&self.bounds) {
@@ -158,7 +158,7 @@ impl Counted {
         Some(after)
     }
 
-    /// How many items of each kind are still missing, together.
+    /// The number of items still missing, summed over all kinds.
     pub(super) fn wanted(&self, mut matched: u32) -> u32 {
         let mut wanted = 0;
         for (base, &(least, _)) in self.bases().zip(&self.bounds) {

@@ -1,4 +1,4 @@
-//! Grammars in the making.
+//! Builds grammars.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use super::step::{At, Container, NO_END, RETURN, Rule, Step};
 use crate::automata::budget::Budget;
 use crate::terminal::Terminal;
 
-/// The most steps of one grammar.
+/// The maximum number of steps of a grammar.
 const MAX_STEPS: usize = 1 << 20;
 
-/// The most cells that the tables of a grammar may have together; each takes four bytes.
+/// The maximum number of cells of all tables of a grammar; each takes four bytes.
 const MAX_CELLS: usize = 16 << 20;
 
-/// Longer ways to the end are not told apart: rules that double each other's length reach any number.
+/// The cap on distances: rules that double each other's length would reach any number.
 const FAR: u64 = 1 << 48;
 
-/// Why steps are no grammar.
+/// The reason why steps do not form a grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoGrammar {
-    /// No text is described.
+    /// They accept no text.
     Empty,
-    /// It has too many steps.
+    /// There are too many steps or states.
     TooLarge,
 }
 
-/// A grammar that is filled from the end of each rule to its beginning.
+/// A grammar under construction. Each rule is built from its end to its beginning.
 pub(crate) struct GrammarBuilder {
     steps: Vec<Step>,
     terminals: Vec<Arc<Terminal>>,
     /// The first step of each rule.
     entries: Vec<At>,
     shapes: Shapes,
-    /// Where in a schema each step comes from, by the number of a path.
+    /// For each step, the index of its path in the schema.
     origins: Vec<u32>,
     paths: Vec<Arc<str>>,
 }
 
 impl GrammarBuilder {
-    /// One without rules.
+    /// A builder without rules.
     pub(crate) fn new() -> Self {
         Self {
             steps: vec![Step::Return],
@@ -52,7 +52,7 @@ impl GrammarBuilder {
         }
     }
 
-    /// Says where in a schema the steps that are added next come from.
+    /// Sets the path in the schema of the steps that are added next.
     pub(crate) fn set_path(&mut self, path: &str) {
         if *self.paths[self.paths.len() - 1] != *path {
             self.paths.push(path.into());
@@ -65,19 +65,19 @@ impl GrammarBuilder {
         self.steps.len() as At - 1
     }
 
-    /// Whether there are more steps or states than a grammar may have.
+    /// Whether there are more steps or states than allowed.
     pub(crate) fn is_too_large(&self) -> bool {
         self.steps.len() > MAX_STEPS
             || self.terminals.iter().map(|terminal| terminal.cells()).sum::<usize>() > MAX_CELLS
     }
 
-    /// Keeps a terminal, which any number of steps can read with.
+    /// Adds a terminal, which any number of steps can use.
     pub(crate) fn terminal(&mut self, terminal: Terminal) -> u32 {
         self.terminals.push(Arc::new(terminal));
         self.terminals.len() as u32 - 1
     }
 
-    /// A terminal that is kept.
+    /// A terminal that was added.
     pub(crate) fn kept_terminal(&self, terminal: u32) -> &Arc<Terminal> {
         &self.terminals[terminal as usize]
     }
@@ -94,7 +94,7 @@ impl GrammarBuilder {
         self.step(Step::Fork(ways))
     }
 
-    /// Goes on in more ways.
+    /// Replaces a step by a fork.
     pub(crate) fn set_fork(&mut self, at: At, ways: Vec<At>) {
         self.steps[at as usize] = Step::Fork(ways);
     }
@@ -110,17 +110,17 @@ impl GrammarBuilder {
         self.entries.len() as Rule - 1
     }
 
-    /// Says where a rule begins.
+    /// Sets the first step of a rule.
     pub(crate) fn define(&mut self, rule: Rule, entry: At) {
         self.entries[rule as usize] = entry;
     }
 
-    /// Takes in all of a grammar; returns its first rule.
+    /// Adds all of a grammar; returns its first rule.
     pub(crate) fn take_in(&mut self, other: &Grammar) -> Rule {
         let (steps, terminals) = (self.steps.len() as u32 - 1, self.terminals.len() as u32);
         let (rules, paths) = (self.entries.len() as u32, self.paths.len() as u32);
         let (objects, arrays) = self.shapes.take_in(&other.shapes, rules, terminals);
-        // All ends are one.
+        // All rules share one end.
         let at = |at: At| if at == RETURN { at } else { at + steps };
         for (step, origin) in other.steps.iter().zip(&other.origins).skip(1) {
             self.origins.push(origin + paths);
@@ -141,12 +141,12 @@ impl GrammarBuilder {
         rules
     }
 
-    /// Closes the grammar: works out what leads to an end, and leaves out what does not.
+    /// Finishes the grammar: computes distances, and removes alternatives without an end.
     pub(crate) fn finish(self) -> Result<Grammar, NoGrammar> {
         self.finish_within(&Budget::without_end())
     }
 
-    /// As [`GrammarBuilder::finish`], as far as a budget goes.
+    /// Like [`GrammarBuilder::finish`], within a budget.
     pub(crate) fn finish_within(mut self, budget: &Budget) -> Result<Grammar, NoGrammar> {
         if self.is_too_large() {
             return Err(NoGrammar::TooLarge);
@@ -166,8 +166,8 @@ impl GrammarBuilder {
         Ok(Grammar { steps, terminals, entries, distances, shapes, origins, paths })
     }
 
-    /// The fewest bytes from each step to the end of its rule. A way that becomes shorter is passed on to the steps
-    /// that lead to it (Bellman 1958; Ford 1956, with a queue).
+    /// The fewest bytes from each step to the end of its rule. Improvements are propagated to the preceding steps
+    /// (Bellman 1958; Ford 1956, with a queue).
     fn shortest(&self, budget: &Budget) -> Option<Vec<u64>> {
         let mut before: Vec<Vec<At>> = vec![Vec::new(); self.steps.len()];
         for (at, step) in (0..).zip(&self.steps) {
@@ -188,7 +188,7 @@ impl GrammarBuilder {
         }
         let mut distances = vec![NO_END; self.steps.len()];
         distances[RETURN as usize] = 0;
-        // What is made last is often needed first.
+        // Steps that were added last are often needed first.
         let mut open: VecDeque<At> = (0..self.steps.len() as At).rev().collect();
         let mut is_open = vec![true; self.steps.len()];
         while let Some(at) = open.pop_front() {

@@ -1,4 +1,4 @@
-//! Grammars made of others: one after the other, one of several, one again and again.
+//! Grammars composed of others: sequences, alternatives, repetitions.
 //!
 //! A tool call is a text, then JSON, then a text: `<tool>{"name": "clock"}</tool>`.
 
@@ -23,7 +23,7 @@ impl Grammar {
         grammar.finish().expect("a terminal accepts something")
     }
 
-    /// The grammar of a list of texts, one of which is to be written.
+    /// Creates the grammar of a list of texts, any one of which is accepted.
     ///
     /// # Errors
     /// The list is empty, or too long.
@@ -35,7 +35,7 @@ impl Grammar {
         }
     }
 
-    /// The grammar of one text as it is.
+    /// Creates the grammar of exactly one text.
     pub fn text(text: &str) -> Self {
         match Automaton::literals([text]) {
             Ok(automaton) => Self::of(automaton),
@@ -43,7 +43,7 @@ impl Grammar {
         }
     }
 
-    /// Texts of some grammars, one after the other. Of none it is the empty text.
+    /// Creates the grammar of texts of several grammars in sequence. Without parts, it accepts the empty text.
     ///
     /// # Errors
     /// Together they are too large.
@@ -56,7 +56,7 @@ impl Grammar {
         closed(whole)
     }
 
-    /// A text of one of some grammars, of which there is at least one.
+    /// Creates the grammar of texts of any one of several grammars.
     ///
     /// # Errors
     /// Together they are too large.
@@ -70,8 +70,8 @@ impl Grammar {
         closed(whole)
     }
 
-    /// Texts of this grammar, `least` to `most` of them one after the other; without an end to them where `most` is
-    /// `None`. `most` is not smaller than `least`.
+    /// Creates the grammar of `least` to `most` texts of this one in sequence, unlimited if `most` is `None`. `most`
+    /// must not be smaller than `least`.
     ///
     /// # Errors
     /// It is too large.
@@ -105,11 +105,11 @@ fn closed(whole: GrammarBuilder) -> Result<Grammar, TooLarge> {
     whole.finish().map_err(|_| TooLarge)
 }
 
-/// A list of texts that cannot be chosen from.
+/// The reason why a list of texts does not make a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadChoice {
-    /// There is nothing to choose.
+    /// The list is empty.
     #[error("a choice needs at least one text")]
     Empty,
     /// The texts together are too long.
@@ -117,7 +117,7 @@ pub enum BadChoice {
     TooLarge,
 }
 
-/// The most times that something is repeated by count.
+/// The maximum count of a repetition.
 const MAX_TIMES: u32 = 100_000;
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! Text in which anything may stand, but for a mark.
+//! Text in which anything may occur except a marker.
 //!
-//! A model that may call tools writes what it likes until it begins a call: `<tool_call>`. What comes then has a form.
+//! A model that may call tools writes freely until it begins a call: `<tool_call>`. From there on it is constrained.
 
 use crate::automata::automaton::Automaton;
 use crate::grammar::Grammar;
 
-/// How much of a mark stands at the end of a text (Knuth, Morris, Pratt: Fast Pattern Matching in Strings, 1977).
+/// Finds how much of a marker a text ends with (Knuth, Morris, Pratt: Fast Pattern Matching in Strings, 1977).
 struct Search<'m> {
     mark: &'m [u8],
-    /// The longest beginning of the mark, shorter than `i`, with which its first `i` bytes end.
+    /// For each `i`, the length of the longest proper prefix of the first `i` bytes of the marker that is also their
+    /// suffix.
     borders: Vec<usize>,
 }
 
@@ -22,7 +23,7 @@ impl<'m> Search<'m> {
         search
     }
 
-    /// How much of the mark stands there after one more byte, where `found` bytes, which are not all, did before.
+    /// How much of the marker the text ends with after one more byte, if it ended with `found` bytes, not all, before.
     fn next(&self, mut found: usize, byte: u8) -> usize {
         while self.mark[found] != byte {
             if found == 0 {
@@ -35,13 +36,13 @@ impl<'m> Search<'m> {
 }
 
 impl Grammar {
-    /// Any texts, of any bytes, in which a mark does not stand. `None` where the mark is empty.
+    /// Creates the grammar of any texts, of any bytes, that do not contain a marker. `None` if the marker is empty.
     pub fn free_of(mark: &str) -> Option<Self> {
         Self::searched(mark, |found, whole| found < whole)
     }
 
-    /// Any texts, of any bytes, that end with a mark which does not stand in them before. `None` where the mark is
-    /// empty.
+    /// Creates the grammar of any texts, of any bytes, that end with a marker and do not contain it earlier. `None` if
+    /// the marker is empty.
     pub fn up_to(mark: &str) -> Option<Self> {
         Self::searched(mark, |found, whole| found == whole)
     }
@@ -55,14 +56,14 @@ impl Grammar {
             |&found, byte| (found < whole).then(|| search.next(found, byte)),
             |&found| accepts(found, whole),
         );
-        // It has no more states than the mark has bytes, and one.
+        // It has at most one state more than the marker has bytes.
         automaton.ok().map(Self::of)
     }
 
-    /// Any texts, of any bytes, that do not begin with a mark. `None` where the mark is empty.
+    /// Creates the grammar of any texts, of any bytes, that do not begin with a marker. `None` if the marker is empty.
     pub fn not_beginning(mark: &str) -> Option<Self> {
         let mark = mark.as_bytes();
-        // How much of the mark the text is; nothing where it has gone another way.
+        // The length of the text if it is a prefix of the marker, else `None`.
         let automaton = Automaton::explore(
             Some(0),
             |byte| mark.iter().position(|of_mark| *of_mark == byte),
@@ -87,7 +88,7 @@ mod tests {
         Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap()
     }
 
-    /// All texts of a few letters, against the definition.
+    /// Compares with the definition for all texts of a few letters.
     #[test]
     fn a_mark_is_found_wherever_it_stands() {
         let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
@@ -115,7 +116,7 @@ mod tests {
         assert!(Grammar::free_of("").is_none() && Grammar::up_to("").is_none() && Grammar::not_beginning("").is_none());
     }
 
-    /// A text that may go anywhere is not led: every token that writes something may come, parts of characters too.
+    /// Free text is not steered: every token with bytes is allowed, even parts of characters.
     #[test]
     fn free_text_is_free() {
         let tokenizer = tokenizer();

@@ -1,14 +1,14 @@
-//! Segments of text that follow each other and nest: what a text with parts looks like.
+//! Grammars: segments of text in sequence and nested.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `step` | what a text does at each point |
-//! | `builder` | grammars in the making |
-//! | `compose` | grammars made of others |
-//! | `free` | text in which anything may stand, but for a mark |
-//! | `object`, `object_end`, `array`, `punctuation`, `shapes` | what objects and arrays must be, and how far their ends are |
-//! | `state` | how far an object or an array is written |
-//! | `unfold` | the steps inside objects and arrays, made as texts come to them |
+//! | `step` | the steps of a grammar |
+//! | `builder` | building grammars |
+//! | `compose` | grammars composed of others |
+//! | `free` | text in which anything may occur except a marker |
+//! | `object`, `object_end`, `array`, `punctuation`, `shapes` | shapes of objects and arrays, distances to their ends |
+//! | `state` | positions inside objects and arrays |
+//! | `unfold` | the steps inside objects and arrays, created as texts reach them |
 
 pub(crate) mod array;
 pub(crate) mod builder;
@@ -29,11 +29,11 @@ use self::shapes::Shapes;
 use self::step::{At, Step};
 use crate::terminal::Terminal;
 
-/// A language of texts: rules that call each other, as deep as they like, over terminals.
+/// A language of texts: rules over terminals that call each other, to any depth.
 ///
-/// Every point that can be reached has a way to the end of the text. A grammar knows no vocabulary and never changes:
-/// in an [`Arc`] one serves any number of tokenizers, machines and threads. The insides of objects and arrays, of which
-/// there are as many as sets of properties, are made by each machine as its texts come to them.
+/// The end of the text can be reached from every point. A grammar is independent of any vocabulary and immutable: in an
+/// [`Arc`], one serves any number of tokenizers, machines and threads. The insides of objects and arrays, which have as
+/// many states as there are sets of properties, are created by each machine as its texts reach them.
 #[doc(alias = "CompiledGrammar")]
 #[doc(alias = "TopLevelGrammar")]
 #[derive(Clone)]
@@ -45,7 +45,7 @@ pub struct Grammar {
     /// The fewest bytes from each step to the end of its rule.
     distances: Vec<u64>,
     shapes: Shapes,
-    /// Where in a schema each step comes from, by the number of a path.
+    /// For each step, the index of its path in the schema.
     origins: Vec<u32>,
     paths: Vec<Arc<str>>,
 }
@@ -57,7 +57,7 @@ impl fmt::Debug for Grammar {
     }
 }
 
-/// A grammar that would be too large.
+/// The error that a grammar would be too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the parts together are too large for a grammar")]
 pub struct TooLarge;

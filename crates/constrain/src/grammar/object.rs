@@ -1,4 +1,4 @@
-//! What objects must be.
+//! Shapes of objects.
 
 use std::sync::Arc;
 
@@ -9,39 +9,39 @@ use crate::terminal::Terminal;
 use crate::terminal::escape::Escapes;
 use crate::terminal::names::{NameTable, Named};
 
-/// What an object must be.
+/// The shape of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectShape {
     pub(crate) punctuation: Punctuation,
-    /// The escapes in names.
+    /// The escapes allowed in names.
     pub(crate) escapes: Escapes,
     pub(crate) table: Arc<NameTable>,
     pub(crate) properties: Vec<Property>,
-    /// Each kind of other name.
+    /// The kinds of other names.
     pub(crate) others: Vec<OtherNames>,
-    /// Sets of properties that may not all be there.
+    /// Sets of properties that must not all be present.
     pub(crate) never: Vec<Vec<u32>>,
-    /// Demands that some property must meet, whichever it is; a bit each.
+    /// Conditions of which each must be met by some property; one bit each.
     pub(crate) some: u32,
-    /// How many properties there must be, where those that are required are fewer.
+    /// The minimum number of properties, if it exceeds that of the required ones.
     pub(crate) least: u32,
     pub(crate) most: Option<u32>,
-    /// Whether properties may come in any order, or in that of the schema.
+    /// Whether properties may come in any order, or only in that of the schema.
     pub(crate) any_order: bool,
 }
 
-/// The terminal of names that are counted, with its number, and the shortest of them in quotes.
+/// The terminal of counted names, with its index, and the shortest of the names in quotes.
 pub(crate) type CountedNames = ((u32, Arc<Terminal>), Vec<Vec<u8>>);
 
-/// Names of one kind that the schema does not give.
+/// Names of one kind that the schema does not list.
 #[derive(Clone, Debug)]
 pub(crate) struct OtherNames {
-    /// The fewest bytes of one in quotes, where that matters.
+    /// The fewest bytes of such a name in quotes, if that matters.
     pub(crate) name_bytes: u64,
-    /// The value after one.
+    /// The value after such a name.
     pub(crate) value: ValueOf,
-    /// Where several of them must be there, which then differ: the terminal of such a name, and the shortest names in
-    /// quotes, two more than there must be properties, or all.
+    /// If several such names are required, which then must differ: their terminal, and the shortest names in quotes,
+    /// two more than the minimum number of properties, or all.
     pub(crate) counted: Option<CountedNames>,
 }
 
@@ -49,11 +49,11 @@ pub(crate) struct OtherNames {
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
     pub(crate) name: String,
-    /// The bytes of the name as it is written, with its quotes.
+    /// The bytes of the name as written, with its quotes.
     pub(crate) name_bytes: u64,
     pub(crate) value: ValueOf,
     pub(crate) required: bool,
-    /// Properties that must be there if this one is.
+    /// Properties that must be present if this one is.
     pub(crate) implies: Vec<u32>,
 }
 
@@ -61,18 +61,18 @@ pub(crate) struct Property {
 #[derive(Clone, Debug)]
 pub(crate) struct ValueOf {
     pub(crate) rule: Rule,
-    /// The rules of those values that meet demands which some property must meet.
+    /// The rules of the values that meet conditions which some property must meet.
     pub(crate) meeting: Vec<(u32, Rule)>,
 }
 
 impl ValueOf {
-    /// The rules, with the demands that they meet.
+    /// The rules, each with the conditions that it meets.
     pub(super) fn ways(&self) -> impl Iterator<Item = (u32, Rule)> + '_ {
         std::iter::once((0, self.rule)).chain(self.meeting.iter().copied())
     }
 }
 
-/// Whether a set of properties has one.
+/// Whether a set of properties contains one.
 pub(super) fn has(set: &[u64], number: u32) -> bool {
     set[number as usize / 64] >> (number % 64) & 1 == 1
 }
@@ -83,7 +83,7 @@ pub(super) fn put(set: &mut [u64], number: u32) {
 }
 
 impl ObjectShape {
-    /// The empty set of its properties.
+    /// An empty set of properties.
     pub(super) fn no_properties(&self) -> Vec<u64> {
         vec![0; self.properties.len().div_ceil(64)]
     }
@@ -95,7 +95,7 @@ impl ObjectShape {
         }
     }
 
-    /// Whether names that the schema does not give must differ here, for they are counted.
+    /// Whether names that the schema does not list must differ here because they are counted.
     pub(super) fn counts_others(&self, at: ObjectState) -> bool {
         at.certain < self.least && self.others.iter().any(|other| other.counted.is_some())
     }
@@ -104,8 +104,8 @@ impl ObjectShape {
         !self.never.is_empty() || self.properties.iter().any(|property| !property.implies.is_empty())
     }
 
-    /// Whether no set that may not be there as a whole is there with what is missing. The properties that are there,
-    /// with all that they imply, are the fewest that can be there in the end: if these fit, some ending does.
+    /// Whether no forbidden set is complete once the missing properties are added. The present properties, with all
+    /// that they imply, are the fewest that can be present in the end: if these are allowed, some ending is.
     pub(super) fn fits(&self, present: &[u64], missing: &[u32]) -> bool {
         let there = |number: &u32| has(present, *number) || missing.contains(number);
         !self.never.iter().any(|names| names.iter().all(there))
@@ -117,7 +117,7 @@ impl ObjectShape {
         sum([property.name_bytes, self.punctuation.width, rule(property.value.rule)])
     }
 
-    /// Properties that are still missing where these are there; all that they imply included.
+    /// The properties that are still required, including all that are implied.
     pub(super) fn missing(&self, passed: &[u64], present: &[u64]) -> Vec<u32> {
         let follows = self.follows_presence();
         let there = |number: u32| if follows { has(present, number) } else { has(passed, number) };

@@ -1,4 +1,4 @@
-//! How many bytes the end of an object is away: what must still come, in the cheapest way to write it.
+//! The distance in bytes to the end of an object: the cheapest way to write what is still required.
 
 use super::object::{ObjectShape, OtherNames, has};
 use super::state::ObjectState;
@@ -6,8 +6,8 @@ use super::step::{NO_END, Rule, sum};
 use crate::terminal::fresh::{Ends, Seen};
 
 impl ObjectShape {
-    /// What the cheapest properties take that may still come beside those that are missing, each with a comma: so many,
-    /// or all where there are fewer.
+    /// The costs of the cheapest properties that may still come in addition to the missing ones, each with a comma:
+    /// `wanted` of them, or all if there are fewer.
     fn cheapest(
         &self,
         (passed, missing): (&[u64], &[u32]),
@@ -15,7 +15,7 @@ impl ObjectShape {
         wanted: usize,
         rule: &impl Fn(Rule) -> u64,
     ) -> Vec<u64> {
-        // Those that nothing else depends on.
+        // Those that do not imply others.
         let free = (0..self.properties.len() as u32).filter(|number| {
             !has(passed, *number) && !missing.contains(number) && self.properties[*number as usize].implies.is_empty()
         });
@@ -33,7 +33,7 @@ impl ObjectShape {
             }
         }
         others.sort_unstable();
-        // What is not known yet may be any of them.
+        // An unknown name may be any of them.
         ways.extend(others.into_iter().skip(usize::from(at.pending)));
         ways.retain(|&way| way != NO_END);
         ways.sort_unstable();
@@ -42,8 +42,8 @@ impl ObjectShape {
         ways
     }
 
-    /// The fewest bytes of all that must still come, each with a comma before it, and how many properties that are;
-    /// `None` where it cannot be.
+    /// The fewest bytes of all that is still required, each property with a comma before it, and the number of those
+    /// properties; `None` if the object cannot be completed.
     pub(super) fn rest(
         &self,
         (passed, present): (&[u64], &[u64]),
@@ -74,7 +74,7 @@ impl ObjectShape {
         fits.then_some((bytes, more))
     }
 
-    /// How many bytes follow a counted name of this kind, which may come where `at` says.
+    /// The bytes that must follow a counted name of this kind, if it is allowed in this state.
     pub(super) fn after_counted(
         &self,
         kind: u32,
@@ -93,7 +93,7 @@ impl ObjectShape {
         if self.most.is_some_and(|most| at.count + 1 + missing.len() as u32 + more > most) {
             return None;
         }
-        // In the order of the schema, others come last.
+        // In schema order, other names come last.
         let all = vec![u64::MAX; passed.len()];
         let passed = if self.any_order { passed } else { &all[..] };
         let cheapest = self.cheapest((passed, &missing), (at, seen), more as usize + 1, rule);
@@ -102,7 +102,8 @@ impl ObjectShape {
         (cheapest.len() == more as usize + 1).then_some(Ends { cheapest, beside, rest })
     }
 
-    /// As [`ObjectShape::rest`], where some property must meet a demand; sizes are not bounded then.
+    /// Like [`ObjectShape::rest`], if some property must meet a condition; the number of properties is not bounded
+    /// then.
     fn rest_meeting(
         &self,
         missing: &[u32],
@@ -110,7 +111,7 @@ impl ObjectShape {
         met: u32,
         rule: &impl Fn(Rule) -> u64,
     ) -> Option<(u64, u32)> {
-        // For each set of demands that are met, the fewest bytes and how many properties that takes.
+        // For each set of conditions met, the fewest bytes and the number of properties.
         let mut best: Vec<Option<(u64, u32)>> = vec![None; self.some as usize + 1];
         best[met as usize] = Some((0, 0));
         let with = |so_far: (u64, u32), bytes: u64| {
@@ -135,7 +136,7 @@ impl ObjectShape {
             }
             best = after;
         }
-        // A name that the schema does not give may come more than once.
+        // Names that the schema does not list may come more than once.
         for met in 0..best.len() {
             let Some(so_far) = best[met] else { continue };
             for OtherNames { name_bytes, value, .. } in &self.others {

@@ -9,7 +9,7 @@ use super::step::{Container, NO_END, Rule};
 use crate::terminal::fresh::Seen;
 use crate::terminal::names::NameTable;
 
-/// The shapes of all objects and arrays, by their numbers, and how long their values are at the least.
+/// The shapes of all objects and arrays, by index, and the shortest lengths of their values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shapes {
     objects: Vec<Arc<ObjectShape>>,
@@ -46,8 +46,8 @@ impl Shapes {
         self.objects[shape as usize].no_properties()
     }
 
-    /// Takes in all of another's, whose rules and terminals get higher numbers; returns what is to be added to the
-    /// numbers of its objects and arrays.
+    /// Adds all shapes of another grammar, offsetting the indices of rules and terminals; returns the offsets of its
+    /// objects and arrays.
     pub(super) fn take_in(&mut self, other: &Self, rules: u32, terminals: u32) -> (u32, u32) {
         let first = (self.objects.len() as u32, self.arrays.len() as u32);
         let renumber = |list: &mut Vec<Rule>| list.iter_mut().for_each(|rule| *rule += rules);
@@ -82,7 +82,7 @@ impl Shapes {
         first
     }
 
-    /// The rules that decide how far the end of an object or array is.
+    /// The rules that the distance to the end of an object or array depends on.
     pub(super) fn rules_of(&self, container: Container) -> Vec<Rule> {
         match container {
             Container::Object(shape) => {
@@ -105,7 +105,7 @@ impl Shapes {
         }
     }
 
-    /// Takes in the fewest bytes of each rule, which are known now. Names after which no value can stand are left out.
+    /// Stores the fewest bytes of each rule, and removes names that no value can follow.
     pub(super) fn settle(&mut self, rules: &[u64]) {
         self.rules = rules.to_vec();
         for shared in &mut self.objects {
@@ -124,7 +124,7 @@ impl Shapes {
         }
     }
 
-    /// The fewest bytes of rules.
+    /// The fewest bytes of each rule, as a function.
     pub(super) fn rule(&self) -> impl Fn(Rule) -> u64 + use<'_> {
         |rule| self.rules[rule as usize]
     }
@@ -144,14 +144,14 @@ impl Shapes {
             }
         };
         match rest {
-            // One comma fewer than items.
+            // There is one comma fewer than items.
             Some((_, 0)) => 1,
             Some((bytes, _)) => bytes - width + 1,
             None => NO_END,
         }
     }
 
-    /// What it takes to find the way to the end of an object or array, in units of a budget.
+    /// The work of computing the distance to the end of an object or array, in units of a budget.
     pub(super) fn work(&self, container: Container) -> u64 {
         match container {
             Container::Object(shape) => {

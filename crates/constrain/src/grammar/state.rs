@@ -1,13 +1,13 @@
-//! How far an object or an array is written.
+//! Positions inside objects and arrays.
 
-/// A point in an object or an array.
+/// A position in an object or an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
     Object { state: ObjectState, phase: Phase },
     Array { state: ArrayState, phase: Phase },
 }
 
-/// What was written last.
+/// The last part that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// After the opening bracket.
@@ -18,42 +18,41 @@ pub(super) enum Phase {
     Name,
 }
 
-/// How far an object is written.
+/// The progress in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ObjectState {
     pub(super) shape: u32,
-    /// Properties that cannot come any more.
+    /// The properties that cannot come any more, as the number of a set.
     pub(super) passed: u32,
-    /// Those that are there, where that matters.
+    /// The properties that are present, if that matters.
     pub(super) present: u32,
-    /// How many properties there are, where that is bounded from above.
+    /// The number of properties, if there is an upper bound.
     pub(super) count: u32,
-    /// How many different ones there are, where that is bounded from below, up to that bound.
+    /// The number of distinct properties, if there is a lower bound, capped at it.
     pub(super) certain: u32,
-    /// The names so far that the schema does not give, by the number of their set, until there are enough; and whether
-    /// there is one more, which is not known yet.
+    /// The names so far that the schema does not list, as the number of a set, until there are enough; and whether one
+    /// more came that is not known yet.
     pub(super) seen: u32,
     pub(super) pending: bool,
-    /// The demands that have been met of those that some property must meet.
+    /// The conditions met, of those that some property must meet.
     pub(super) met: u32,
 }
 
-/// How far an array is written.
+/// The progress in an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ArrayState {
     pub(super) shape: u32,
-    /// How many items there are, as far as that matters.
+    /// The number of items, as far as it matters.
     pub(super) index: u32,
-    /// How many of them are of the kinds that are counted: a digit for each.
+    /// The number of items of each counted kind, one digit each.
     pub(super) matched: u32,
-    /// The items so far, where all are different, by the number of their set; and whether there is one more, which is
-    /// not known yet.
+    /// The items so far, if all must differ, as the number of a set; and whether one more came that is not known yet.
     pub(super) seen: u32,
     pub(super) pending: bool,
 }
 
 impl ObjectState {
-    /// Just inside an object of a shape; `no_properties` and `nothing_seen` are the numbers of the empty sets.
+    /// The position just inside an object; `no_properties` and `nothing_seen` are the numbers of the empty sets.
     pub(super) fn start(shape: u32, no_properties: u32, nothing_seen: u32) -> Self {
         Self {
             shape,
@@ -69,7 +68,7 @@ impl ObjectState {
 }
 
 impl ArrayState {
-    /// Just inside an array of a shape; `nothing_seen` is the number of the empty set.
+    /// The position just inside an array; `nothing_seen` is the number of the empty set.
     pub(super) fn start(shape: u32, nothing_seen: u32) -> Self {
         Self { shape, index: 0, matched: 0, seen: nothing_seen, pending: false }
     }

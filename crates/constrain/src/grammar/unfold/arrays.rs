@@ -11,7 +11,7 @@ use crate::terminal::distinct::Distinct;
 use crate::terminal::fresh::{Ends, Fresh, shortest};
 
 impl Unfolding {
-    /// The step of a point in an array; `number` is that of its state.
+    /// The step of a position in an array; `number` is the index of its state.
     pub(super) fn in_array(&mut self, at: ArrayState, phase: Phase, number: u32) -> Step {
         let grammar = self.grammar.clone();
         let shape = grammar.shapes.of_array(at);
@@ -21,7 +21,7 @@ impl Unfolding {
         let is_enough = shape.counted.as_ref().is_none_or(|counted| counted.is_enough(at.matched));
         let closes = at.index >= shape.least && is_enough;
         let goes_on = shape.longest(&rule).is_none_or(|longest| at.index < longest);
-        // Each way to write an item: by which rule, and how many are of the kinds after it.
+        // The alternatives for an item: its rule, and the counts of the kinds after it.
         let mut ways: Vec<(Rule, u32)> = Vec::new();
         match (&shape.counted, &shape.unique) {
             (None, None) => ways.push((shape.item(at.index), 0)),
@@ -63,7 +63,7 @@ impl Unfolding {
         Step::Fork(steps)
     }
 
-    /// The terminals of one more item, where all are different.
+    /// The terminals for the next item, if all must differ.
     fn unique_items(&mut self, shape: &ArrayShape, at: ArrayState) -> Vec<Terminal> {
         let seen = self.written.seen(at.seen).clone();
         match &shape.unique {
@@ -91,7 +91,7 @@ impl Unfolding {
         }
     }
 
-    /// The step after an item of an array whose items are all different: what it was, if that is known.
+    /// The step after an item of an array whose items must all differ; `text` is the item, if known.
     pub(super) fn after_item_in(&mut self, at: ArrayState, text: Option<Vec<u8>>) -> At {
         let at = match text {
             Some(text) => ArrayState { seen: self.written.with(at.seen, text), ..at },

@@ -1,7 +1,7 @@
-//! The steps inside objects and arrays, made as texts come to them.
+//! The steps inside objects and arrays, created as texts reach them.
 //!
-//! There are as many points in an object as sets of properties that may have been written, so a [`Grammar`] has none of
-//! them: each machine makes those that its texts come to, and shares none of them with others.
+//! An object has as many positions as there are sets of properties, so a [`Grammar`] contains none of them: each
+//! machine creates those that its texts reach, and shares none with other machines.
 
 mod arrays;
 mod objects;
@@ -21,52 +21,52 @@ use crate::terminal::made::Made;
 use crate::terminal::names::Named;
 use crate::terminal::nested::Nested;
 
-/// Begins to read the values of a rule as one segment, on a level inside of others; what reads them stands above
-/// grammars.
+/// Begins to read the values of a rule as one segment, at a nesting level. It is a function since the reader of nested
+/// values depends on grammars.
 pub(crate) type BeginNested = fn(&Arc<Grammar>, Rule, u32) -> Box<dyn Nested>;
 
-/// Inside so many items that must differ, an array whose items must differ as values has at most one: whether there is
-/// another takes a search on each level, and there are schemas without a last one.
+/// The nesting level of items compared as values at which arrays of such items have at most one item. Whether there is
+/// another takes a search on every level, and schemas can nest without end.
 const MAX_LEVEL: u32 = 3;
 
-/// A grammar with all steps that its texts have come to. Those of the grammar itself come first.
+/// A grammar with all steps that its texts have reached. The grammar's own steps come first.
 ///
-/// It only grows, with the states that texts come to. Who holds it bounds it: a [`Constraint`](crate::Constraint) gives
-/// texts that begin another machine where [`Unfolding::bytes`] and what is made of it are too much.
+/// It only grows, with the states that texts reach, and its owner has to limit it: a [`Constraint`](crate::Constraint)
+/// gives new texts another machine when [`Unfolding::bytes`] and the states built on it become too much.
 pub(crate) struct Unfolding {
     grammar: Arc<Grammar>,
-    /// Those of the grammar, without what other machines have made of them; and those that are made here.
+    /// The terminals of the grammar, without the states that other machines created in them, then those created here.
     terminals: Vec<Arc<Terminal>>,
-    /// Those of the grammar's terminals that grow with texts.
+    /// The terminals of the grammar that grow with texts.
     growing: Vec<Arc<Terminal>>,
-    /// The steps beyond those of the grammar, the fewest bytes from each to the end of its rule, as far as they are
-    /// known, and where in a schema each comes from.
+    /// The steps beyond those of the grammar; for each, the fewest bytes to the end of its rule, if known, and the
+    /// index of its path in the schema.
     steps: Vec<Step>,
     distances: Vec<Option<u64>>,
     origins: Vec<u32>,
-    /// The origin of steps that are made now.
+    /// The origin of the steps that are being created.
     origin: u32,
-    /// The points in objects and arrays, and the step of each.
+    /// The positions in objects and arrays, and the step of each.
     states: Vec<State>,
     state_steps: HashMap<State, At>,
     /// The step just inside each object and array.
     entered: HashMap<Container, At>,
-    /// Steps between states, by what they do.
+    /// Read and call steps, by their contents.
     made_once: HashMap<(bool, u32, At), At>,
     /// The values of rules whose items must differ.
     values: HashMap<Rule, Arc<Values>>,
     begin_nested: BeginNested,
-    /// Inside how many such items it is.
+    /// The number of such items that this is nested in.
     level: u32,
     written: Written,
-    /// What texts have made of terminals that tell them apart.
+    /// Counts the memory of terminals that compare texts.
     made: Made,
-    /// About how many bytes steps and terminals take that are made here.
+    /// The approximate number of bytes of the steps and terminals created here.
     bytes: usize,
 }
 
 impl Unfolding {
-    /// That of a grammar, before any text.
+    /// Starts without any created steps.
     pub(crate) fn new(grammar: Arc<Grammar>, begin_nested: BeginNested, level: u32) -> Self {
         let mut growing = Vec::new();
         let own = |terminal: &Arc<Terminal>| match terminal.renewed() {
@@ -104,14 +104,14 @@ impl Unfolding {
         &self.grammar
     }
 
-    /// About how many bytes all that takes which has been made as texts came to it.
+    /// The approximate number of bytes of everything created as texts reached it.
     pub(crate) fn bytes(&self) -> usize {
         let growing: usize = self.growing.iter().map(|terminal| terminal.made_bytes()).sum();
         let values: usize = self.values.values().map(|values| values.bytes()).sum();
         self.bytes + self.written.bytes() + self.made.bytes() + growing + values
     }
 
-    /// About how many bytes of that are states of terminals that tell texts apart.
+    /// The part of these bytes in states of terminals that compare texts.
     pub(crate) fn told_apart_bytes(&self) -> usize {
         self.made.bytes()
     }
@@ -121,18 +121,18 @@ impl Unfolding {
         self.grammar.entries[rule as usize]
     }
 
-    /// What a text does at a point.
+    /// The step at an index.
     pub(crate) fn step(&self, at: At) -> &Step {
         let at = at as usize;
         self.grammar.steps.get(at).unwrap_or_else(|| &self.steps[at - self.grammar.steps.len()])
     }
 
-    /// The number of a step, if it is not one of the grammar's.
+    /// The index of a step among those created here, if it is one.
     fn made(&self, at: At) -> Option<usize> {
         (at as usize).checked_sub(self.grammar.steps.len())
     }
 
-    /// Where in a schema a step comes from, as a JSON pointer in a URI fragment; empty where there is no schema.
+    /// The path in the schema that a step comes from, as a JSON pointer in a URI fragment; empty if there is no schema.
     pub(crate) fn path(&self, at: At) -> &str {
         &self.grammar.paths[self.origin_of(at) as usize]
     }
@@ -141,12 +141,12 @@ impl Unfolding {
         self.made(at).map_or_else(|| self.grammar.origins[at as usize], |made| self.origins[made])
     }
 
-    /// A terminal by its number.
+    /// The terminal at an index.
     pub(crate) fn terminal(&self, terminal: u32) -> &Arc<Terminal> {
         &self.terminals[terminal as usize]
     }
 
-    /// What a step reads with.
+    /// The terminal that a step reads with.
     pub(crate) fn terminal_at(&self, at: At) -> &Arc<Terminal> {
         match *self.step(at) {
             Step::Read { terminal, .. } | Step::Name { terminal, .. } => self.terminal(terminal),
@@ -165,7 +165,7 @@ impl Unfolding {
             Step::Read { terminal, next } => {
                 from_start(self.terminal(terminal)).saturating_add(self.bytes_to_end(next))
             }
-            // What follows a name is counted with it.
+            // The distances of names include what follows.
             Step::Name { terminal, .. } => from_start(self.terminal(terminal)),
             Step::Call { rule, next } => {
                 let entry = self.entry(rule);
@@ -182,7 +182,7 @@ impl Unfolding {
         distance
     }
 
-    /// Makes the steps of a point where they are not made yet; returns the step that stands for it from now on.
+    /// Creates the steps of a position if they do not exist yet; returns the step to use instead.
     pub(crate) fn open(&mut self, at: At) -> At {
         match *self.step(at) {
             Step::Inside(container) => {
@@ -221,7 +221,7 @@ impl Unfolding {
         }
     }
 
-    /// The step after one that reads, whose terminal accepts in `state`.
+    /// The step after a reading step whose terminal accepts in `state`.
     pub(crate) fn after(&mut self, at: At, state: u32) -> At {
         self.origin = self.origin_of(at);
         match *self.step(at) {
@@ -245,8 +245,8 @@ impl Unfolding {
         }
     }
 
-    /// The step after an item of an array whose items are all different, or after a name that is counted: what it was,
-    /// if that is known.
+    /// The step after an item of an array whose items must all differ, or after a counted name; `text` is the item or
+    /// name, if known.
     pub(crate) fn after_item(&mut self, state: u32, kind: u32, text: Option<Vec<u8>>) -> At {
         match self.states[state as usize] {
             State::Object { state: at, .. } => {
@@ -257,18 +257,18 @@ impl Unfolding {
         }
     }
 
-    /// A step that reads with a terminal by its number.
+    /// The step that reads with the given terminal.
     pub(crate) fn read(&mut self, terminal: u32, next: At) -> At {
         self.make_once(Step::Read { terminal, next })
     }
 
-    /// The step of a point in an object or array.
+    /// The step of a position in an object or array.
     fn at_state(&mut self, state: State) -> At {
         if let Some(&at) = self.state_steps.get(&state) {
             return at;
         }
         self.states.push(state);
-        // In the list, and as a key.
+        // It is stored twice: in the list, and as a key.
         self.bytes += 3 * size_of::<State>();
         let at = self.make(Step::Unmade { state: self.states.len() as u32 - 1 });
         if let State::Object { phase: Phase::Later, .. } | State::Array { phase: Phase::Later, .. } = state {
@@ -279,13 +279,13 @@ impl Unfolding {
         at
     }
 
-    /// The step of a point after a value, if the end can be reached from there; how far it is, is worked out once.
+    /// The step of a position after a value, if the end can be reached from there.
     fn at_state_with_end(&mut self, state: State) -> Option<At> {
         let at = self.at_state(state);
         (self.bytes_to_end(at) != NO_END).then_some(at)
     }
 
-    /// A new step.
+    /// Adds a step.
     fn make(&mut self, step: Step) -> At {
         let ways = if let Step::Fork(ways) = &step { size_of_val(&ways[..]) } else { 0 };
         self.bytes += size_of::<Step>() + size_of::<Option<u64>>() + size_of::<u32>() + ways;
@@ -295,7 +295,7 @@ impl Unfolding {
         (self.grammar.steps.len() + self.steps.len()) as At - 1
     }
 
-    /// A step that is made once.
+    /// Adds a step unless an equal one exists.
     fn make_once(&mut self, step: Step) -> At {
         let key = match step {
             Step::Call { rule, next } => (true, rule, next),
@@ -317,7 +317,7 @@ impl Unfolding {
         self.values.entry(rule).or_insert_with(new).clone()
     }
 
-    /// A new terminal.
+    /// Adds a terminal.
     fn add_terminal(&mut self, terminal: Terminal) -> u32 {
         self.bytes += terminal.bytes();
         self.terminals.push(Arc::new(terminal));

@@ -10,7 +10,7 @@ use crate::terminal::names::{Named, Names};
 use crate::terminal::quoted::Quoted;
 
 impl Unfolding {
-    /// The step of a point in an object; `number` is that of its state.
+    /// The step of a position in an object; `number` is the index of its state.
     pub(super) fn in_object(&mut self, inside: ObjectState, phase: Phase, number: u32) -> Step {
         if phase == Phase::Name {
             return self.names(inside, number);
@@ -69,18 +69,18 @@ impl Unfolding {
         shape.value(named).ways().map(way).min().unwrap_or(NO_END)
     }
 
-    /// The names that may come in an object, each with the fewest bytes from after it to the end of the object; first
-    /// those of the schema.
+    /// The fewest bytes from after each name to the end of the object, first for the names of the schema, then for each
+    /// kind of other name; [`NO_END`] for a name that may not come.
     fn names_to_end(&self, at: ObjectState) -> (Vec<u64>, Vec<u64>) {
         let shape = self.grammar.shapes.of_object(at);
         let (passed, present) = self.written.properties(at);
         let missing = shape.missing(passed, present);
-        // In the order of the schema nothing that must come is left out.
+        // In schema order, a required property must not be skipped.
         let first_missing = if shape.any_order { None } else { missing.iter().copied().min() };
         let is_full = shape.most.is_some_and(|most| at.count >= most);
         let may_come =
             |number: u32| !is_full && !has(passed, number) && first_missing.is_none_or(|first| number <= first);
-        // Where nothing depends on what is there, one name changes one summand.
+        // If nothing depends on which properties are present, one name changes one summand.
         let is_plain = !shape.follows_presence() && shape.least == 0 && shape.some == at.met;
         let rule = self.grammar.shapes.rule();
         let seen = self.written.seen(at.seen);
@@ -106,12 +106,12 @@ impl Unfolding {
             true => (0..shape.others.len() as u32).map(|kind| self.name_to_end(at, Named::Other(kind))).collect(),
             false => Vec::new(),
         };
-        // All of them may come, or none; kinds without a value have been left out of the names.
+        // Either all of them may come or none; kinds without a value were removed from the names.
         let others = if others.iter().all(|&after| after == NO_END) { Vec::new() } else { others };
         (known, others)
     }
 
-    /// The names that may come in an object and are counted, each kind by itself.
+    /// The counted names that may come in an object, by kind.
     fn counted_names(&self, at: ObjectState) -> Vec<Fresh> {
         let shape = self.grammar.shapes.of_object(at);
         let sets = self.written.properties(at);
@@ -137,7 +137,7 @@ impl Unfolding {
         self.after_name_in(next, named)
     }
 
-    /// The step after a property's name, with the state of its object after its value.
+    /// The step after a property's name; `next` is the state of the object after the value.
     pub(super) fn after_name_in(&mut self, next: ObjectState, named: Named) -> At {
         let shape = self.grammar.shapes.of_object(next).clone();
         let mut ways = Vec::new();

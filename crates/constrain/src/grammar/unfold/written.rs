@@ -1,4 +1,4 @@
-//! What has been written of objects and arrays: sets of properties and of items, each once.
+//! The parts of objects and arrays written so far: interned sets of properties and of items.
 
 use foldhash::HashMap;
 
@@ -9,13 +9,13 @@ use crate::grammar::step::NO_END;
 use crate::terminal::fresh::Seen;
 use crate::terminal::names::Named;
 
-/// The sets that states name by their numbers.
+/// The sets that states refer to by number.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Sets of properties.
     sets: Vec<Box<[u64]>>,
     set_numbers: HashMap<Box<[u64]>, u32>,
-    /// Sets of items that are all different.
+    /// Sets of items that must all differ.
     seen: Vec<Seen>,
     seen_numbers: HashMap<Seen, u32>,
     /// The number of the empty set of items.
@@ -30,7 +30,7 @@ impl Written {
         written
     }
 
-    /// About how many bytes the sets take.
+    /// The approximate number of bytes of the sets.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -40,7 +40,7 @@ impl Written {
         self.nothing_seen
     }
 
-    /// Properties that cannot come any more, and those that are there, where that matters.
+    /// The properties that cannot come any more, and those that are present, if that matters.
     pub(super) fn properties(&self, at: ObjectState) -> (&[u64], &[u64]) {
         (&self.sets[at.passed as usize], &self.sets[at.present as usize])
     }
@@ -91,12 +91,12 @@ impl Written {
         rest.map_or(NO_END, |(bytes, _)| bytes.saturating_add(1))
     }
 
-    /// Where a text stands after one more property, but for the sets, which are given beside it.
+    /// The state after one more property, except for its sets, which are returned next to it.
     pub(super) fn advanced(&self, shapes: &Shapes, at: ObjectState, named: Named) -> (Vec<u64>, Vec<u64>, ObjectState) {
         let shape = shapes.of_object(at);
         let count = shape.most.map_or(0, |most| (at.count + 1).min(most));
         let certain = (at.certain + 1).min(shape.least);
-        // Where there are enough it does not matter which.
+        // Once there are enough, it does not matter which they are.
         let (seen, pending) = if certain < shape.least { (at.seen, at.pending) } else { (self.nothing_seen, false) };
         let mut passed = self.sets[at.passed as usize].to_vec();
         let mut present = self.sets[at.present as usize].to_vec();
@@ -104,7 +104,7 @@ impl Written {
             (true, Named::Known(number)) => put(&mut passed, number),
             (false, Named::Known(number)) => (0..=number).for_each(|number| put(&mut passed, number)),
             (true, Named::Other(_)) => {}
-            // In the order of the schema they come last.
+            // In schema order they come last.
             (false, Named::Other(_)) => (0..shape.properties.len() as u32).for_each(|number| put(&mut passed, number)),
         }
         if let (true, Named::Known(number)) = (shape.follows_presence(), named) {
@@ -113,13 +113,13 @@ impl Written {
         (passed, present, ObjectState { count, certain, seen, pending, ..at })
     }
 
-    /// Where a text stands after one more property.
+    /// The state after one more property.
     pub(super) fn after_property(&mut self, shapes: &Shapes, at: ObjectState, named: Named) -> ObjectState {
         let (passed, present, at) = self.advanced(shapes, at, named);
         ObjectState { passed: self.set(passed), present: self.set(present), ..at }
     }
 
-    /// Where a text stands after one more property whose name is counted: the name, if it is known.
+    /// The state after one more property whose name is counted; `name` is `None` if it is not known.
     pub(super) fn after_counted(
         &mut self,
         shapes: &Shapes,
@@ -137,7 +137,7 @@ impl Written {
         }
     }
 
-    /// The set with one more text.
+    /// The set with one more text added.
     pub(super) fn with(&mut self, seen: u32, text: Vec<u8>) -> u32 {
         let mut seen = Vec::clone(&self.seen[seen as usize]);
         let text = text.into_boxed_slice();
