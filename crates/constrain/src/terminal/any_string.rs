@@ -1,6 +1,6 @@
-//! JSON strings in which anything may stand.
+//! JSON strings with any content.
 //!
-//! Most strings of most schemas are such, so what they allow is worked out once for a vocabulary.
+//! Most strings of most schemas are of this kind, so what they allow is computed once per vocabulary.
 
 use super::Terminal;
 use super::characters::ANY;
@@ -8,20 +8,20 @@ use super::escape::Escapes;
 use super::quoted::Quoted;
 use super::text::Text;
 
-/// A JSON string in which anything may stand, where so many characters may come at most, and so many are missing; both
+/// A JSON string with any content, of which at most `most` characters may still come and `missing` must; both are
 /// counted only as far as a token reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AnyString {
     pub(crate) most: u32,
     pub(crate) missing: u32,
-    /// Whether its opening quote is still to come.
+    /// Whether the opening quote is still to come.
     pub(crate) open: bool,
     pub(crate) escapes: Escapes,
 }
 
 impl AnyString {
-    /// The state of a terminal as that of such a string: of one that holds anything, or of names that may be anything
-    /// but for those of the schema. `max_token_chars` is the most characters that a token has.
+    /// Views the state of a terminal as that of such a string: one with any content, or names that may be anything
+    /// except those of the schema. `max_token_chars` is the maximum number of characters of a token.
     pub(crate) fn of(terminal: &Terminal, state: u32, max_token_chars: u32) -> Option<Self> {
         let ((most, missing), open, escapes) = match terminal {
             Terminal::Table(_)
@@ -41,14 +41,14 @@ impl AnyString {
         Some(Self { most: most.min(max_token_chars), missing: missing.min(max_token_chars), open, escapes })
     }
 
-    /// A terminal for such a string, and its state.
+    /// A terminal for such a string, and the state in it.
     pub(crate) fn terminal(self, max_token_chars: u32) -> (Quoted<Text>, u32) {
         let most = (self.most < max_token_chars).then_some(self.most);
         any_string(self.missing, most, self.open, self.escapes)
     }
 }
 
-/// A string of so many characters in which anything may stand, and its state.
+/// A string of `least` to `most` characters with any content, and its first state.
 pub(crate) fn any_string(least: u32, most: Option<u32>, open: bool, escapes: Escapes) -> (Quoted<Text>, u32) {
     let content = Text::new(ANY.clone(), least.into(), most.map(u64::from)).ok().flatten();
     let text = Quoted::new(content.expect("there are such texts"), escapes);

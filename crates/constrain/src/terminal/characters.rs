@@ -1,4 +1,4 @@
-//! Automata over what a string holds, and what the counting of characters needs to know of them.
+//! Automata over the contents of strings, with the data needed to count characters.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,21 +9,21 @@ use crate::automata::automaton::Automaton;
 use crate::automata::distances::{distances, longest_in_characters};
 use crate::automata::utf8::begins_character;
 
-/// All texts, which most strings and names are.
+/// All texts, which most strings and names allow.
 pub(crate) static ANY: LazyLock<Arc<Characters>> = LazyLock::new(|| Arc::new(Characters::new(Automaton::utf8())));
 
-/// An automaton over contents with what the counting of characters needs to know of it.
+/// An automaton over contents with the data needed to count characters.
 #[derive(Debug)]
 pub(crate) struct Characters {
     pub(crate) automaton: Automaton,
-    /// The written bytes from each state to an accepting one, on the way with the fewest characters.
+    /// The written bytes from each state to an accepting one, on the path with the fewest characters.
     written: Vec<u64>,
-    /// The fewest and the most characters from each state to an accepting one; most may be without end.
+    /// The fewest and the most characters from each state to an accepting one; the latter may be unbounded.
     pub(crate) shortest: Vec<u32>,
     pub(crate) longest: Vec<u32>,
-    /// The largest of the fewest.
+    /// The largest value of `shortest`.
     pub(crate) farthest: u32,
-    /// Whether everything that is text can go on from each state, and whether it is accepted.
+    /// Whether any text can continue from each state, and whether any text is accepted from it.
     immortal: Vec<bool>,
     universal: Vec<bool>,
 }
@@ -39,34 +39,34 @@ impl Characters {
         Self { automaton, written, shortest, longest, farthest, immortal, universal }
     }
 
-    /// The written bytes from a state to the end of a content, on the way with the fewest characters.
+    /// The written bytes from a state to the end of a content, on the path with the fewest characters.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         self.written[state as usize]
     }
 
-    /// No state is farther from the end of a content than so many written bytes.
+    /// An upper bound on [`Characters::to_end`].
     pub(crate) fn farthest_end(&self) -> u64 {
         self.written.iter().copied().max().unwrap_or(0)
     }
 
-    /// Whether everything that is text can come next, and some end after it.
+    /// Whether any text can come next and then be completed.
     pub(crate) fn is_immortal(&self, state: u32) -> bool {
         self.immortal[state as usize]
     }
 
-    /// Whether everything that is text may follow.
+    /// Whether any text is accepted from here.
     pub(crate) fn is_universal(&self, state: u32) -> bool {
         self.universal[state as usize]
     }
 }
 
-/// For each state, whether all texts can go on from there, and whether all of them are accepted.
+/// For each state, whether any text can continue from it, and whether any text is accepted from it.
 fn freedom(automaton: &Automaton) -> (Vec<bool>, Vec<bool>) {
     let utf8 = Automaton::utf8();
     let mut bytes: Vec<u8> = (0..=255).collect();
     bytes.sort_by_key(|&byte| (automaton.class(byte), utf8.class(byte)));
     bytes.dedup_by_key(|byte| (automaton.class(*byte), utf8.class(*byte)));
-    // Pairs of a state and what UTF-8 expects there; those that come after whole characters first.
+    // Pairs of a state and a state of UTF-8; those between characters first.
     let states = automaton.states() as u32;
     let mut pairs: Vec<(u32, u32)> = (0..states).map(|state| (state, Automaton::START)).collect();
     let mut numbers: HashMap<(u32, u32), u32> = pairs.iter().copied().zip(0..).collect();

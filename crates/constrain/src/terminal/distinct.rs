@@ -1,8 +1,8 @@
-//! Items of an array, of any types, that differ from all before them as values.
+//! Items of an array, of any types, that must differ as values from all earlier items.
 //!
-//! What has been written of an item is kept with its state, so it can be compared with what has come. As long as it can
-//! become none of that, it goes on as any value; else an ending is looked for that makes it another value, and where
-//! there is none, the text cannot go on so.
+//! The text of an item is kept with its state, so that it can be compared with earlier items. As long as it cannot
+//! become equal to any of them, it continues like any value. Otherwise an ending that makes it a different value is
+//! searched for, and if there is none, the text cannot continue.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,32 +15,32 @@ use super::nested::Nested;
 use super::value::Value;
 use super::value_search::ValueSearch;
 
-/// So many searches are kept.
+/// The maximum number of searches that are kept.
 const SEARCHES: usize = 16;
 
-/// Endings of so many bytes are tried before a search.
+/// The maximum length, in bytes, of endings that are tried before a search.
 const LONGEST: u64 = 1 << 10;
 
-/// The values that a rule describes, for all items that must be such.
+/// The values that a rule describes, shared by all items of that rule.
 #[derive(Debug)]
 pub(crate) struct Values {
     nested: Box<dyn Nested>,
     any_order: bool,
-    /// By the text from which on they look for endings.
+    /// By the text from which they search for endings.
     searches: Mutex<HashMap<Vec<u8>, ValueSearch>>,
 }
 
-/// An item that has not come.
+/// An item that differs from all earlier ones.
 #[derive(Debug)]
 pub(crate) struct Distinct {
     /// The rule of the item.
     pub(crate) rule: u32,
     values: Arc<Values>,
-    /// What has come, as texts that stand for values, and as values.
+    /// The earlier items, as canonical texts and as values.
     seen: Seen,
     seen_values: Vec<Value>,
-    /// Whether one more item than those has come, of which it is not known what it was. Then no item can end here: only
-    /// tokens that hold two items come to that.
+    /// Whether one more item than those was written whose value is not known. Then no item can end here; this only
+    /// occurs inside tokens that contain two items.
     pending: bool,
     states: Mutex<States>,
     made: Made,
@@ -52,24 +52,24 @@ struct States {
     numbers: HashMap<(u32, u8), Option<u32>>,
 }
 
-/// What has been written of an item.
+/// The progress in an item.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// The state of the value by itself.
+    /// The state of the value in its own grammar.
     inner: u32,
     parent: u32,
     byte: u8,
     names: NamesSoFar,
-    /// Which of the values that have come it may still become without a name that comes twice, by their numbers.
+    /// The indices of the earlier values that it may still become, unless a name is repeated.
     rivals: Arc<[u32]>,
-    /// Whether it may become any of them, for a name may come again and change what has been written.
+    /// Whether it may become any of them, because a repeated name could change what was written.
     may_be_any: bool,
-    /// The bytes of an ending that makes it none of them, where that had to be looked for.
+    /// The bytes of an ending that makes it differ from all of them, if it had to be searched for.
     ending: Option<Vec<u8>>,
 }
 
 impl Entry {
-    /// About how many bytes it takes, with the room that a list keeps free.
+    /// The approximate size in bytes, including the spare capacity of lists.
     fn bytes(&self) -> usize {
         let ending = self.ending.as_ref().map_or(0, Vec::capacity);
         2 * size_of::<Self>() + self.names.bytes() + size_of_val(&self.rivals[..]) + ending
@@ -81,13 +81,13 @@ impl Values {
         Self { nested, any_order, searches: Mutex::default() }
     }
 
-    /// About how many bytes they take.
+    /// The approximate number of bytes used.
     pub(crate) fn bytes(&self) -> usize {
         let searches = self.searches.lock().unwrap_or_else(PoisonError::into_inner);
         size_of::<Self>() + self.nested.bytes() + searches.values().map(ValueSearch::bytes).sum::<usize>()
     }
 
-    /// The shortest ending of a value in a state, if no name comes twice with it.
+    /// The shortest ending of a value in a state, if it repeats no name.
     fn ending_without_repeats(&self, mut state: u32, names: &NamesSoFar) -> Option<Vec<u8>> {
         let (mut names, mut bytes) = (names.clone(), Vec::new());
         let mut left = Some(self.nested.to_end(state)).filter(|&left| left <= LONGEST)?;
@@ -100,7 +100,7 @@ impl Values {
         (!names.repeats).then_some(bytes)
     }
 
-    /// Asks a search from a text on, which has led to a state.
+    /// Runs `ask` on the search for endings of `text`, which has led to `state`.
     fn search<T>(&self, text: &[u8], state: u32, ask: impl FnOnce(&dyn Nested, &mut ValueSearch) -> T) -> T {
         let mut searches = self.searches.lock().unwrap_or_else(PoisonError::into_inner);
         if searches.len() == SEARCHES && !searches.contains_key(text) {
@@ -113,7 +113,7 @@ impl Values {
 }
 
 impl Distinct {
-    /// No items where none is left.
+    /// Returns `None` if no different item is left.
     pub(crate) fn new(rule: u32, values: Arc<Values>, seen: Seen, pending: bool, made: Made) -> Option<Self> {
         let seen_values: Vec<Value> = seen.iter().map(|text| Value::of(text)).collect();
         let states = Mutex::new(States { states: Vec::new(), numbers: HashMap::new() });
@@ -130,18 +130,18 @@ impl Distinct {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has been written.
+    /// The text so far.
     pub(crate) fn text(&self, state: u32) -> Vec<u8> {
         self.states().text(state)
     }
 
-    /// The state before the last byte, and that byte; `None` before the first.
+    /// The state before the last byte, and that byte; `None` at the start.
     pub(crate) fn before(&self, state: u32) -> Option<(u32, u8)> {
         let Entry { parent, byte, .. } = self.states().states[state as usize];
         (parent != u32::MAX).then_some((parent, byte))
     }
 
-    /// The text that stands for the value that has been written.
+    /// The canonical text of the value that was written.
     pub(crate) fn value(&self, state: u32) -> Vec<u8> {
         Value::of(&self.text(state)).text()
     }
@@ -191,12 +191,12 @@ impl Distinct {
         Some(entry)
     }
 
-    /// An ending that makes a text none of the values that have come, if it has to be looked for; `known` is one, where
-    /// there is. No item where there is none.
+    /// An ending that makes the text differ from all earlier values, if it has to be searched for (else `Some(None)`);
+    /// `None` if there is no such ending. `known` is an ending that is known already.
     fn ending(&self, text: &dyn Fn() -> Vec<u8>, entry: &Entry, known: Option<&[u8]>) -> Option<Option<Vec<u8>>> {
         let Entry { inner, names, rivals, may_be_any, .. } = entry;
         if self.pending {
-            // Whatever the last item was, and whichever the others, one more is left.
+            // Whatever the unknown item and the others were, one more ending is left.
             let rivals = if *may_be_any { self.seen.len() } else { rivals.len() };
             return self.values.search(&text(), *inner, |nested, search| {
                 search.ending(nested, rivals + 1)?;
@@ -217,7 +217,7 @@ impl Distinct {
         self.unseen(&text(), *inner, 0).map(Some)
     }
 
-    /// The shortest ending of so many bytes or more that makes a text none of the values that have come.
+    /// The shortest ending of at least `least` bytes that makes the text differ from all earlier values.
     fn unseen(&self, text: &[u8], inner: u32, least: usize) -> Option<Vec<u8>> {
         self.values.search(text, inner, |nested, search| {
             (0..).map_while(|number| search.ending(nested, number).cloned()).find_map(|ending| {
@@ -230,28 +230,28 @@ impl Distinct {
         self.seen.binary_search_by(|seen| (**seen).cmp(value)).is_ok()
     }
 
-    /// The state of the value by itself.
+    /// The state of the value in its own grammar.
     fn inner(&self, state: u32) -> u32 {
         self.states().states[state as usize].inner
     }
 
-    /// The bytes that may come next in any item; some of them may lead to nothing but what has come.
+    /// The bytes that may come next in any item; some of them may only lead to earlier values.
     pub(crate) fn first(&self, state: u32) -> [u64; 4] {
         self.values.nested.first(self.inner(state))
     }
 
-    /// Whether other items have come.
+    /// Whether there are earlier items.
     pub(crate) fn has_predecessors(&self) -> bool {
         !self.seen.is_empty()
     }
 
-    /// Whether a text may become a value that has come.
+    /// Whether the text may become an earlier value.
     pub(crate) fn is_careful(&self, state: u32) -> bool {
         let Entry { rivals, may_be_any, .. } = &self.states().states[state as usize];
         self.pending || *may_be_any || !rivals.is_empty()
     }
 
-    /// What a text has come to, to try bytes after it.
+    /// A probe at a state, for trying bytes after it.
     pub(crate) fn probe(&self, state: u32) -> Probe<'_> {
         let states = self.states();
         let Entry { inner, names, rivals, .. } = states.states[state as usize].clone();
@@ -284,19 +284,20 @@ impl Distinct {
     }
 }
 
-/// A text in such an item, to try bytes after it without making states.
+/// The text of such an item, for trying bytes after it without creating states.
 pub(crate) struct Probe<'d> {
     distinct: &'d Distinct,
     inner: u32,
     names: NamesSoFar,
-    /// The values that it may become, with the scalar in each that it has begun and where.
+    /// The values that it may become, each with the scalar that the text is inside of, and the position where that
+    /// begins.
     rivals: Vec<(&'d Value, Option<(&'d Value, usize)>)>,
     text: Vec<u8>,
 }
 
 impl Probe<'_> {
-    /// Whether the text, with one more byte, may still become a value that has come, or is whole. If neither, it goes on
-    /// as in an item before which nothing has come.
+    /// Whether the text with one more byte may still become an earlier value, or is complete. If neither, it continues
+    /// like an item without earlier ones.
     pub(crate) fn is_decisive(&mut self, byte: u8) -> bool {
         let Self { distinct, inner, names, rivals, text } = self;
         let nested = &distinct.values.nested;

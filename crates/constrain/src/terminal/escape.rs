@@ -1,7 +1,7 @@
-//! Escapes of JSON strings: which there may be, and those of four digits.
+//! Escapes of JSON strings: which are allowed, and those of four digits.
 //!
-//! `\u00e9` is `é`, and `\ud83d\ude00` one character beyond the first 65,536. There are too many positions inside such
-//! escapes for a state to name, so those that texts come to are numbered.
+//! `\u00e9` is `é`, and `\ud83d\ude00` is one character beyond the first 65,536. There are too many positions inside
+//! such escapes to encode in a state, so those that texts reach are numbered.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,51 +11,51 @@ use super::content::Content;
 /// The escapes in strings and names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Escapes {
-    /// Where JSON demands one, in its short form if there is one. So each string is written in one way.
+    /// Only where JSON requires one, in its short form if there is one. So each string has one spelling.
     #[default]
     Minimal,
-    /// Any that JSON has: `\u00e9` for `é`, pairs of two for characters beyond the first 65,536, `\/` for `/`.
+    /// Any that JSON has: `\u00e9` for `é`, surrogate pairs for characters beyond the first 65,536, `\/` for `/`.
     Any,
 }
 
 /// A position inside an escape that has begun with `\u`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Escape {
-    /// The state of the content before it.
+    /// The state of the content before the escape.
     pub(crate) content: u32,
-    /// The first half of a pair (RFC 8259, section 7), where that has been read.
+    /// The high surrogate of a pair (RFC 8259, section 7), if it has been read.
     high: Option<u16>,
     at: At,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// So many digits have been read, and what they say.
+    /// After this many digits, with their value.
     Digits(u8, u32),
-    /// Before the backslash of the second half.
+    /// Before the backslash of the low surrogate.
     Half,
-    /// After it.
+    /// After that backslash.
     Backslash,
 }
 
-/// What one more byte makes of an escape.
+/// The result of reading one byte of an escape.
 pub(crate) enum Next<T> {
     Inside(T),
-    /// It is whole, and leads to this state of the content.
+    /// The escape is complete and leads to this state of the content.
     Whole(u32),
 }
 
-/// The first half of pairs, and the second.
+/// The ranges of high and low surrogates.
 const HIGH: std::ops::Range<u32> = 0xd800..0xdc00;
 const LOW: std::ops::Range<u32> = 0xdc00..0xe000;
 
 impl Escape {
-    /// After `\u`.
+    /// The position after `\u`.
     pub(crate) fn new(content: u32) -> Self {
         Self { content, high: None, at: At::Digits(0, 0) }
     }
 
-    /// After one more byte; it may be that nothing goes on from there.
+    /// The position after one more byte, which may be a dead end.
     fn next<C: Content>(self, of: &C, byte: u8) -> Option<Next<Self>> {
         let inside = |at| Some(Next::Inside(Self { at, ..self }));
         match (self.at, byte) {
@@ -80,8 +80,8 @@ impl Escape {
         }
     }
 
-    /// Some character that it may become, the same one until another is chosen, and how many bytes write the rest of
-    /// it.
+    /// A character that the escape may become, the same one until the digits rule it out, and the number of bytes that
+    /// complete the escape.
     fn some<C: Content>(self, of: &C) -> Option<(char, u64)> {
         let (digits, so_far) = match self.at {
             At::Digits(count, so_far) => (4 - u64::from(count), so_far),
@@ -113,7 +113,7 @@ fn after<C: Content>(of: &C, content: u32, c: char) -> Option<u32> {
     c.encode_utf8(&mut [0; 4]).bytes().try_fold(content, |state, byte| of.next(state, byte))
 }
 
-/// The first character of a range of code points that a content may go on with. There are no halves of pairs in it.
+/// The first character of a range of code points that the content may continue with. The range has no surrogates.
 fn first<C: Content>(of: &C, content: u32, range: std::ops::Range<u32>) -> Option<char> {
     let mut code = range.start;
     while code < range.end {
@@ -130,20 +130,20 @@ fn first<C: Content>(of: &C, content: u32, range: std::ops::Range<u32>) -> Optio
         }) else {
             return Some(c);
         };
-        // Everything with the bytes up to there is refused.
+        // All characters with this prefix are refused.
         let same = 1 << (6 * (bytes.len() - 1 - refused));
         code = (code / same + 1) * same;
     }
     None
 }
 
-/// The positions inside escapes that texts have come to.
+/// The positions inside escapes that texts have reached.
 #[derive(Debug, Default)]
 pub(crate) struct Long(Mutex<Made>);
 
 #[derive(Debug, Default)]
 struct Made {
-    /// Each with the fewest bytes to the end of a content, on some way.
+    /// Each with a bound on the bytes to the end of the content.
     positions: Vec<(Escape, u64)>,
     numbers: HashMap<Escape, Option<u32>>,
 }
@@ -153,13 +153,13 @@ impl Long {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// About how many bytes they take.
+    /// The approximate number of bytes used.
     pub(super) fn bytes(&self) -> usize {
         let made = self.made();
         size_of::<(Escape, u64)>() * made.positions.len() + size_of::<(Escape, Option<u32>)>() * made.numbers.len()
     }
 
-    /// The number of a position, if something goes on from there.
+    /// The number of a position, if the text can continue from there.
     pub(crate) fn number<C: Content>(&self, of: &C, escape: Escape) -> Option<u32> {
         if let Some(&known) = self.made().numbers.get(&escape) {
             return known;
@@ -176,17 +176,17 @@ impl Long {
         *made.numbers.entry(escape).or_insert(number)
     }
 
-    /// The position with a number.
+    /// The position with the given number.
     pub(crate) fn position(&self, number: u32) -> Escape {
         self.made().positions[number as usize].0
     }
 
-    /// The bytes from a position to the end of a content, on some way; one of them leads one nearer.
+    /// The bytes from a position to the end of the content on some path, whose first byte leads one nearer.
     pub(crate) fn to_end(&self, number: u32) -> u64 {
         self.made().positions[number as usize].1
     }
 
-    /// After one more byte of the position with a number.
+    /// The position after one more byte, from the position with the given number.
     pub(crate) fn next<C: Content>(&self, of: &C, number: u32, byte: u8) -> Option<Next<u32>> {
         match self.position(number).next(of, byte)? {
             Next::Inside(escape) => self.number(of, escape).map(Next::Inside),

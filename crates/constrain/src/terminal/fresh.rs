@@ -1,8 +1,8 @@
-//! Items of an array whose items are all different, and names that count towards a least number of properties: those
-//! that have been written may not come again.
+//! Items of an array whose items must all differ, and names that count towards a minimum number of properties: items
+//! that were written before may not be repeated.
 //!
-//! Scalars alone are told apart so, for a scalar is written in one way. What has been written of an item is kept with
-//! its state, so an item can be looked up when it is whole.
+//! Only scalars are compared in this way, since each has one spelling. The text of an item is kept with its state, so
+//! that it can be looked up when it is complete.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,34 +13,34 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use crate::terminal::Terminal;
 use crate::terminal::made::Made;
 
-/// The texts of the items so far, in order.
+/// The texts of the earlier items, in order.
 pub(crate) type Seen = Arc<Vec<Box<[u8]>>>;
 
-/// Scalars of one type that have not been seen.
+/// Scalars of one type that differ from the earlier ones.
 #[derive(Debug)]
 pub(crate) struct Fresh {
-    /// Which of several kinds they are.
+    /// The index among several kinds.
     pub(crate) kind: u32,
-    /// The number of the terminal without exceptions, and itself.
+    /// The index of the terminal without exclusions, and the terminal.
     pub(crate) base: u32,
     pub(crate) terminal: Arc<Terminal>,
     seen: Seen,
-    /// Whether one more item than those has been written, of which it is not known what it was. Then no item can end
-    /// here: only tokens that hold two items come to that.
+    /// Whether one more item than those was written whose text is not known. Then no item can end here; this only
+    /// occurs inside tokens that contain two items.
     pending: bool,
     ends: Ends,
     states: Mutex<States>,
     made: Made,
 }
 
-/// How many bytes follow an item at the least.
+/// The bytes that must follow an item.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    /// What the cheapest items take that have not been seen: one more than must still follow this one.
+    /// The costs of the cheapest unseen items: one more than must still follow this one.
     pub(crate) cheapest: Vec<u64>,
-    /// What an item takes beside its own text.
+    /// The cost of an item in addition to its own text.
     pub(crate) beside: u64,
-    /// What follows in any case.
+    /// The bytes that follow in any case.
     pub(crate) rest: u64,
 }
 
@@ -48,15 +48,15 @@ pub(crate) struct Ends {
 struct States {
     states: Vec<Entry>,
     numbers: HashMap<(u32, u8), Option<u32>>,
-    /// Where one more item has been written that is not known: the fewest bytes to an end by state of the terminal
-    /// without exceptions, as far as they have been asked for.
+    /// With an unknown earlier item: the fewest bytes to an end, by state of the terminal without exclusions, as far as
+    /// computed.
     pending_ends: HashMap<u32, Option<u64>>,
 }
 
-/// What has been written of an item.
+/// The progress in an item.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The state of the terminal without exceptions.
+    /// The state of the terminal without exclusions.
     base: u32,
     parent: u32,
     byte: u8,
@@ -64,7 +64,7 @@ struct Entry {
 }
 
 impl Fresh {
-    /// No items where none is left.
+    /// Returns `None` if no unseen item is left.
     pub(crate) fn new(
         (kind, (base, terminal)): (u32, (u32, Arc<Terminal>)),
         seen: Seen,
@@ -83,12 +83,12 @@ impl Fresh {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of the terminal without exceptions.
+    /// The state of the terminal without exclusions.
     pub(crate) fn base_state(&self, state: u32) -> u32 {
         self.states().states[state as usize].base
     }
 
-    /// What has been written.
+    /// The text so far.
     pub(crate) fn text(&self, state: u32) -> Vec<u8> {
         self.states().text(state)
     }
@@ -137,16 +137,16 @@ impl Fresh {
         let Entry { base, length, .. } = states.states[state as usize];
         let text = states.text(state);
         let bytes = self.completion(&mut states, base, &text).unwrap_or(0);
-        // This item is none of those that follow.
+        // This item is not one of those that follow.
         let Ends { cheapest, beside, rest } = &self.ends;
         let all = cheapest.iter().copied().fold(0, u64::saturating_add);
         let dearest = cheapest[cheapest.len() - 1];
         (all - dearest.min(u64::from(length) + bytes + beside)).saturating_add(bytes + rest)
     }
 
-    /// No state is farther from the end, or from that of one with some more items, than so many bytes.
+    /// An upper bound on the bytes to the end from any state, also with a few more items.
     pub(crate) fn farthest(&self) -> u64 {
-        // A language without end has a text in every stretch of as many lengths as its automaton has states.
+        // An infinite language has a text in every range of as many lengths as its automaton has states.
         let states = self.terminal.farthest() + 1;
         let all = self.ends.cheapest.iter().copied().fold(self.ends.rest, u64::saturating_add);
         states.saturating_mul(self.seen.len() as u64 + 4).saturating_add(all).saturating_add(8)
@@ -156,28 +156,28 @@ impl Fresh {
         self.seen.binary_search_by(|seen| (**seen).cmp(text)).is_ok()
     }
 
-    /// Whether an item before it is not known.
+    /// Whether there is an earlier item that is not known.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending
     }
 
-    /// Whether what has been written can become nothing that has been seen.
+    /// Whether the text cannot become an item that was seen.
     pub(crate) fn is_apart(&self, state: u32) -> bool {
         !self.pending && self.after(&self.text(state)).is_empty()
     }
 
-    /// How the texts that have been seen go on after some bytes.
+    /// The remainders of the seen texts that begin with some bytes.
     pub(crate) fn after(&self, text: &[u8]) -> HashSet<&[u8]> {
         let from = self.seen.partition_point(|seen| **seen < *text);
         let begun = self.seen[from..].iter().take_while(|seen| seen.starts_with(text));
         begun.map(|seen| &seen[text.len()..]).collect()
     }
 
-    /// The fewest bytes that make a text one that has not been seen, if any do.
+    /// The fewest bytes that complete the text to an unseen one, if any do.
     fn completion(&self, states: &mut States, base: u32, text: &[u8]) -> Option<u64> {
         if self.pending {
             return *states.pending_ends.entry(base).or_insert_with(|| {
-                // Whatever the last item was, one more is left.
+                // Whatever the unknown item was, one more text is left.
                 let left = shortest_from(&self.terminal, base, &HashSet::new(), self.seen.len() + 2)?;
                 left.first().map(|text| text.len() as u64)
             });
@@ -208,14 +208,14 @@ impl States {
     }
 }
 
-/// The lengths of the shortest texts that some terminals accept and that have not been seen: so many, if there are.
+/// The lengths of the `wanted` shortest unseen texts that some terminals accept; `None` if there are fewer.
 pub(crate) fn shortest(alternatives: &[(u32, Arc<Terminal>)], seen: &Seen, wanted: usize) -> Option<Vec<u64>> {
     let starts = alternatives.iter().map(|(_, terminal)| (&**terminal, terminal.start()));
     let texts = best_first(starts, &seen.iter().map(|text| &**text).collect(), wanted);
     (texts.len() == wanted).then(|| texts.iter().map(|text| text.len() as u64).collect())
 }
 
-/// The shortest texts that a terminal accepts, in order: so many, or all where there are fewer.
+/// The `wanted` shortest texts that a terminal accepts, in order; all if there are fewer.
 pub(crate) fn shortest_texts(terminal: &Terminal, wanted: usize) -> Vec<Vec<u8>> {
     best_first(std::iter::once((terminal, terminal.start())), &HashSet::new(), wanted)
 }
@@ -225,8 +225,8 @@ fn shortest_from(terminal: &Terminal, state: u32, except: &HashSet<&[u8]>, wante
     (texts.len() == wanted).then_some(texts)
 }
 
-/// The shortest texts come first out of a queue in the order of what has been written and what is missing (Hart,
-/// Nilsson and Raphael 1968).
+/// Searches for the shortest texts, in the order of the bytes written plus the bytes missing (A*; Hart, Nilsson and
+/// Raphael 1968).
 fn best_first<'a>(
     starts: impl Iterator<Item = (&'a Terminal, u32)>,
     except: &HashSet<&[u8]>,

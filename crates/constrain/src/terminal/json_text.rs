@@ -1,6 +1,6 @@
-//! JSON as it is written: its lexical parts, whole or begun.
+//! Lexical parts of JSON texts, complete or not.
 
-/// What may stand between the parts of a value.
+/// Whether a byte is white space of JSON.
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -9,7 +9,7 @@ pub(super) fn past_space(text: &[u8]) -> &[u8] {
     &text[text.iter().take_while(|&&byte| is_space(byte)).count()..]
 }
 
-/// The bytes of a string with its quotation marks, if it is whole.
+/// The length of a string including its quotation marks, if it is complete.
 pub(super) fn string_length(text: &[u8]) -> Option<usize> {
     let mut quotes = Quotes { inside: true, escaped: false };
     let end = text.iter().skip(1).position(|&byte| {
@@ -19,12 +19,12 @@ pub(super) fn string_length(text: &[u8]) -> Option<usize> {
     end.map(|end| end + 2)
 }
 
-/// The bytes of a number or of a word.
+/// The length of a number or a word.
 pub(super) fn bare_length(text: &[u8]) -> usize {
     text.iter().take_while(|&&byte| !is_space(byte) && !matches!(byte, b',' | b']' | b'}' | b':')).count()
 }
 
-/// Whether a text is inside a string.
+/// Tracks whether a text is inside a string.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Quotes {
     pub(super) inside: bool,
@@ -32,7 +32,7 @@ pub(super) struct Quotes {
 }
 
 impl Quotes {
-    /// Takes in one more byte.
+    /// Reads one more byte.
     pub(super) fn read(&mut self, byte: u8) {
         let escaped = std::mem::take(&mut self.escaped);
         match byte {
@@ -43,8 +43,8 @@ impl Quotes {
     }
 }
 
-/// What stands in a string after its opening quotation mark, up to the closing one or as far as it is certain: an
-/// escape that is not whole is left out.
+/// The content of a string after its opening quotation mark, up to the closing one or as far as it is known: an
+/// incomplete escape is left out.
 pub(super) fn decoded(text: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -62,7 +62,7 @@ pub(super) fn decoded(text: &[u8]) -> Vec<u8> {
     content
 }
 
-/// The character of an escape after its backslash; `None` where it is not whole.
+/// The character of an escape after its backslash; `None` if it is incomplete.
 fn escape(rest: &mut &[u8]) -> Option<char> {
     let (&kind, after) = rest.split_first()?;
     *rest = after;
@@ -85,14 +85,14 @@ fn escape(rest: &mut &[u8]) -> Option<char> {
     })
 }
 
-/// Four hexadecimal digits.
+/// Reads four hexadecimal digits.
 fn unit(rest: &mut &[u8]) -> Option<u32> {
     let (digits, after) = rest.split_at_checked(4)?;
     *rest = after;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// A number as its sign, its digits without zeros at either end, and the power of ten of the last one.
+/// A number as its sign, its digits without leading and trailing zeros, and the power of ten of the last digit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decimal {
     pub(super) is_negative: bool,
@@ -101,7 +101,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// That of a number as it is written.
+    /// Parses a number.
     pub(super) fn of(text: &[u8]) -> Self {
         let (is_negative, text) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
         let (mantissa, power) = split_once(text, |byte| matches!(byte, b'e' | b'E'));
@@ -114,13 +114,13 @@ impl Decimal {
             exponent += 1;
         }
         match digits.is_empty() {
-            // There is one zero.
+            // Zero has one representation.
             true => Self { is_negative: false, digits, exponent: 0 },
             false => Self { is_negative, digits, exponent },
         }
     }
 
-    /// Whether a number that has begun so may become this one, as far as its digits tell.
+    /// Whether a number that begins like this may become this one, judging by its digits.
     pub(super) fn may_begin(&self, text: &[u8]) -> bool {
         let (is_negative, text) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
         let mantissa = text.iter().take_while(|&&byte| !matches!(byte, b'e' | b'E'));

@@ -1,14 +1,14 @@
-//! How much memory takes what texts have made of terminals.
+//! The memory of states that texts create in terminals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// About how many bytes all terminals of one machine have made, counted as they make them. Clones count together.
+/// The approximate number of bytes that all terminals of one machine have allocated. Clones share the counter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Made(Arc<AtomicUsize>);
 
 impl Made {
-    /// An entry of a table of numbers, with the room that a table keeps free.
+    /// An entry of a hash table of numbers, including spare capacity.
     pub(crate) const NUMBER: usize = 40;
 
     pub(crate) fn add(&self, bytes: usize) {

@@ -1,4 +1,4 @@
-//! What one step of a grammar reads: a segment of the text, byte by byte.
+//! Terminals, which read one segment of a text byte by byte.
 
 pub(crate) mod any_string;
 pub(crate) mod characters;
@@ -28,26 +28,27 @@ use crate::automata::spelled::Spelled;
 
 /// A language of segments.
 ///
-/// States are numbers. There is no state without a way to the end of the segment.
+/// States are numbers, and every state has a way to the end of the segment.
 #[derive(Debug)]
 pub(crate) enum Terminal {
-    /// Any, by a table.
+    /// Any language, by a table.
     Table(Box<Automaton>),
-    /// Any, by a table that is made while it is used.
+    /// Any language, by a table that is built while it is used.
     Lazy(Box<Lazy>),
-    /// Texts, by an automaton over classes of their characters.
+    /// Texts, by an automaton over classes of characters.
     Spelled(Box<Spelled>),
     /// JSON strings.
     Text(Quoted<Text>),
-    /// Names of properties; what follows depends on the name, and distances reach to the end of the object.
+    /// Names of properties; what follows depends on the name, and distances extend to the end of the object.
     Names(Quoted<Names>),
-    /// Items that have not come yet; what follows depends on the item, and distances reach to the end of the array.
+    /// Items that differ from earlier ones; what follows depends on the item, and distances extend to the end of the
+    /// array.
     Fresh(Box<Fresh>),
-    /// As those, of any types, where they are told apart as values.
+    /// Like `Fresh`, for items of any types, which are compared as values.
     Distinct(Box<Distinct>),
 }
 
-/// A bound on distances where there is none.
+/// The bound on distances of terminals without one.
 const FAR: u64 = 1 << 40;
 
 impl Terminal {
@@ -63,7 +64,7 @@ impl Terminal {
         }
     }
 
-    /// The state after one more byte, if a segment can go on so.
+    /// The state after one more byte, if any segment continues with it.
     #[inline(always)]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         match self {
@@ -77,7 +78,7 @@ impl Terminal {
         }
     }
 
-    /// Adds the bytes that may come next.
+    /// Adds the bytes that may come next to a set.
     pub(crate) fn first(&self, state: u32, first: &mut [u64; 4]) {
         if let Self::Distinct(distinct) = self {
             let ways = distinct.first(state);
@@ -95,7 +96,7 @@ impl Terminal {
         (0..=255).filter(|&byte| self.next(state, byte).is_some()).for_each(add);
     }
 
-    /// Whether the segment so far is whole.
+    /// Whether the segment so far is complete.
     #[inline(always)]
     pub(crate) fn accepts(&self, state: u32) -> bool {
         match self {
@@ -109,14 +110,14 @@ impl Terminal {
         }
     }
 
-    /// Whether the segment so far can go on.
+    /// Whether the segment so far can continue.
     #[inline(always)]
     pub(crate) fn goes_on(&self, state: u32) -> bool {
         match self {
             Self::Table(automaton) => automaton.goes_on(state),
             Self::Lazy(lazy) => lazy.goes_on(state),
             Self::Spelled(spelled) => spelled.goes_on(state),
-            // A string is at its end where it is whole.
+            // A complete string cannot continue.
             Self::Text(text) => !text.accepts(state),
             Self::Names(names) => !names.accepts(state),
             Self::Fresh(fresh) => fresh.goes_on(state),
@@ -124,7 +125,7 @@ impl Terminal {
         }
     }
 
-    /// The fewest bytes that make the segment whole.
+    /// The fewest bytes that complete the segment.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         match self {
             Self::Table(automaton) => automaton.to_end(state).into(),
@@ -137,9 +138,9 @@ impl Terminal {
         }
     }
 
-    /// No state is farther from the end than so many bytes.
+    /// An upper bound on the bytes to the end from any state.
     pub(crate) fn farthest(&self) -> u64 {
-        // An escape that has begun has up to eleven more bytes.
+        // An escape that has begun has at most eleven more bytes.
         match self {
             Self::Table(automaton) => automaton.farthest().into(),
             Self::Lazy(lazy) => lazy.farthest(),
@@ -151,8 +152,7 @@ impl Terminal {
         }
     }
 
-    /// A state that stands for this one and others: whatever a token of up to `max_token_chars` characters does, it
-    /// does from each.
+    /// A state that is equivalent to this one for all tokens of up to `max_token_chars` characters.
     pub(crate) fn representative(&self, state: u32, max_token_chars: u32) -> u32 {
         match self {
             Self::Text(text) if text.is_open(state) == Some(false) => {
@@ -162,7 +162,7 @@ impl Terminal {
         }
     }
 
-    /// Where characters keep a state, which, and how many of them may come; no token has more than `max_token_chars`.
+    /// The characters that keep a state, and how many of them may come; no token has more than `max_token_chars`.
     pub(crate) fn self_loop(&self, state: u32, max_token_chars: u32) -> Option<SelfLoop> {
         match self {
             Self::Table(automaton) => {
@@ -177,7 +177,7 @@ impl Terminal {
         }
     }
 
-    /// The state after some characters that keep it.
+    /// The state after `characters` characters of the loop at `state`.
     pub(crate) fn after_loop(&self, state: u32, characters: u32) -> u32 {
         match self {
             Self::Text(text) => text.inside_at(text.content.after_loop(text.content_state(state), characters)),
@@ -186,7 +186,8 @@ impl Terminal {
         }
     }
 
-    /// Up to how many characters that stand for themselves in JSON strings, whichever they are, may come next.
+    /// The number of characters that may come next, whichever they are, among those that need no escape in JSON
+    /// strings.
     pub(crate) fn free(&self, state: u32) -> Option<u32> {
         match self {
             Self::Table(_) | Self::Lazy(_) | Self::Spelled(_) | Self::Fresh(_) | Self::Distinct(_) => None,
@@ -195,7 +196,7 @@ impl Terminal {
         }
     }
 
-    /// The same without what has been made as texts came to it; `None` where nothing is made so.
+    /// The same without the states created by texts; `None` if texts create none.
     pub(crate) fn renewed(&self) -> Option<Self> {
         match self {
             Self::Lazy(lazy) => Some(Self::Lazy(Box::new(lazy.renewed()))),
@@ -205,7 +206,7 @@ impl Terminal {
         }
     }
 
-    /// Its automaton, where that is made as texts come to its states.
+    /// The automaton whose states are created as texts reach them, if the terminal has one.
     pub(crate) fn lazy(&self) -> Option<&Lazy> {
         match self {
             Self::Lazy(lazy) => Some(lazy),
@@ -214,7 +215,7 @@ impl Terminal {
         }
     }
 
-    /// About how many bytes that takes which has been made as texts came to it.
+    /// The approximate number of bytes of the states created by texts.
     pub(crate) fn made_bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.made_bytes(),
@@ -222,7 +223,7 @@ impl Terminal {
         }
     }
 
-    /// About how many bytes it takes itself, where it is made as a text comes to it.
+    /// The approximate number of bytes of the terminal itself, if it was created for a text.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Names(names) => names.content.bytes(),
@@ -232,7 +233,7 @@ impl Terminal {
         }
     }
 
-    /// Table cells.
+    /// The number of table cells.
     pub(crate) fn cells(&self) -> usize {
         match self {
             Self::Table(automaton) => automaton.cells(),

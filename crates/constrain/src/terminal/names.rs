@@ -8,62 +8,62 @@ use crate::automata::automaton::Automaton;
 use crate::automata::budget::Budget;
 use crate::automata::distances::{NEVER, distances_to};
 
-/// The most bytes that the names of one object may have together.
+/// The maximum total length, in bytes, of the names of one object.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 
-/// All names that an object knows, as a tree of bytes, and what other names there are.
+/// All names of an object as a tree of bytes, and the other names that are allowed.
 #[derive(Debug)]
 pub(crate) struct NameTable {
     nodes: Vec<Node>,
-    /// The number of each name in the order of bytes.
+    /// The index of each name, in byte order.
     numbers: Vec<u32>,
-    /// Names that the schema does not give, of several kinds.
+    /// Names that the schema does not list, of several kinds.
     others: Option<Arc<Characters>>,
 }
 
 #[derive(Debug)]
 struct Node {
-    /// The byte that leads here.
+    /// The byte that leads to this node.
     byte: u8,
-    /// Whether a name ends here: the first of those that begin so.
+    /// Whether a name ends here; if so, it is the first one with this prefix.
     is_whole: bool,
-    /// Whether one of the other names can be completed that is not a name of the schema.
+    /// Whether a name that the schema does not list can be completed from here.
     other_lives: bool,
-    /// How many children there are, one after the other in the order of their bytes, and the first.
+    /// The number of children, and the first one; they are consecutive, in byte order.
     children: u16,
     first: u32,
-    /// The names that begin so, in the order of bytes.
+    /// The range of the names with this prefix, in byte order.
     from: u32,
     to: u32,
-    /// The state of the other names here.
+    /// The state of the automaton of other names here.
     other: Option<u32>,
 }
 
-/// The names that may come at one point of an object.
+/// The names that may come at one position of an object.
 #[derive(Debug)]
 pub(crate) struct Names {
     table: Arc<NameTable>,
-    /// For each name in the order of bytes: the fewest bytes to the end of the object after it; [`NEVER`] where it may
-    /// not come.
+    /// For each name, in byte order, the fewest bytes from after it to the end of the object; [`NEVER`] if it may not
+    /// come.
     after: Box<[u64]>,
-    /// How many names before each in the order of bytes may come.
+    /// For each index in byte order, the number of names before it that may come.
     before: Box<[u32]>,
-    /// Likewise for each kind of other name; empty where none may come.
+    /// Like `after`, for each kind of other name; empty if none may come.
     other_after: Box<[u64]>,
     distances: OnceLock<(Vec<u64>, Vec<u64>)>,
 }
 
-/// Which name was read.
+/// The name that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// The name of the schema with this number.
+    /// The name of the schema with this index.
     Known(u32),
-    /// Another one, of this kind.
+    /// A name that the schema does not list, of this kind.
     Other(u32),
 }
 
 impl NameTable {
-    /// `None` where the names are too long for an automaton.
+    /// Returns `None` if the names are too long for an automaton.
     pub(crate) fn new(names: &[&str], others: Option<Arc<Characters>>) -> Option<Self> {
         if names.iter().map(|name| name.len()).sum::<usize>() > MAX_BYTES {
             return None;
@@ -116,7 +116,7 @@ impl NameTable {
 }
 
 impl NameTable {
-    /// The fewest bytes of a name that the schema does not give, in quotes, of each kind.
+    /// For each kind of other name, the fewest bytes of such a name in quotes.
     pub(crate) fn shortest_others(self: &Arc<Self>, kinds: usize) -> Vec<u64> {
         let only = |kind: usize| (0..kinds).map(|other| if other == kind { 0 } else { NEVER }).collect::<Vec<u64>>();
         let shortest = |kind| {
@@ -126,7 +126,7 @@ impl NameTable {
         (0..kinds).map(|kind| shortest(kind).unwrap_or(NEVER)).collect()
     }
 
-    /// A name, by its number in the order of bytes.
+    /// The name at an index in byte order.
     fn name(&self, at: u32) -> String {
         let (mut node, mut bytes) = (&self.nodes[0], Vec::new());
         while node.whole() != Some(at) {
@@ -137,10 +137,10 @@ impl NameTable {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The names that the schema does not give, of some kinds alone.
+    /// The names that the schema does not list, restricted to some kinds.
     pub(crate) fn others_of(&self, kind: impl Fn(u32) -> bool) -> Option<Arc<Characters>> {
         let others = self.others.as_ref()?;
-        // What all schemas share stays that.
+        // Keep the automaton that all schemas share.
         if Arc::ptr_eq(others, &ANY) {
             return kind(0).then(|| others.clone());
         }
@@ -164,7 +164,7 @@ impl Node {
         Self { byte, is_whole: false, other_lives: false, children: 0, first: 0, from, to, other }
     }
 
-    /// The name that ends here, in the order of bytes.
+    /// The index in byte order of the name that ends here.
     fn whole(&self) -> Option<u32> {
         self.is_whole.then_some(self.from)
     }
@@ -174,15 +174,15 @@ impl Node {
     }
 }
 
-/// The number of the node after one more byte.
+/// The index of the node after one more byte.
 fn child(nodes: &[Node], node: &Node, byte: u8) -> Option<u32> {
     let child = node.children(nodes).binary_search_by_key(&byte, |child| child.byte).ok()?;
     Some(node.first + child as u32)
 }
 
 impl Names {
-    /// Those of a table that may come: `after` says, for each name by its number and for each kind of other name, the
-    /// fewest bytes that follow it, [`NEVER`] where it may not come. No names where there is none.
+    /// The names of a table that may come. `after`, by name, and `other_after`, by kind of other name, are the fewest
+    /// bytes that follow, [`NEVER`] if the name may not come. `None` if no name may come.
     pub(crate) fn new(
         table: Arc<NameTable>,
         after: impl Fn(u32) -> u64,
@@ -200,8 +200,7 @@ impl Names {
         some.then(|| Self { table, after, before: before.into(), other_after, distances: OnceLock::new() })
     }
 
-    /// The same other names, where none that the schema gives may come; `None` where there are no others. States are
-    /// the same.
+    /// Only the other names, without those of the schema, with the same states; `None` if there are no others.
     pub(crate) fn without_given(&self) -> Option<Self> {
         let names = self.after.len();
         (self.table.nodes[0].other_lives && !self.other_after.is_empty()).then(|| Self {
@@ -213,12 +212,12 @@ impl Names {
         })
     }
 
-    /// What tells the names apart that [`Names::without_given`] gives.
+    /// Identifies the result of [`Names::without_given`].
     pub(crate) fn others_identity(&self) -> usize {
         Arc::as_ptr(&self.table).addr()
     }
 
-    /// Which name ends at a state that accepts.
+    /// The name that ends at an accepting state.
     pub(crate) fn named(&self, state: u32) -> Named {
         let kind = |state: Option<u32>| {
             let others = self.table.others.as_ref().expect("an other name was read");
@@ -231,7 +230,7 @@ impl Names {
         }
     }
 
-    /// Whether names that are not the schema's may be anything that goes on from here.
+    /// Whether names that the schema does not list may be anything from here on.
     pub(crate) fn is_any(&self, state: u32) -> bool {
         let nodes = &self.table.nodes;
         let other = match nodes.get(state as usize) {
@@ -241,40 +240,40 @@ impl Names {
         other == Some(Automaton::START) && self.others().is_some_and(|others| std::ptr::eq(others, &**ANY))
     }
 
-    /// Whether the bytes so far are the beginning of a name of the schema, and whether they are one.
+    /// Whether the bytes so far are a prefix of a name of the schema, and whether they are one.
     pub(crate) fn known(&self, state: u32) -> (bool, bool) {
         let node = self.table.nodes.get(state as usize);
         (node.is_some(), node.is_some_and(|node| node.is_whole))
     }
 
-    /// Names of the schema that may come and begin as the bytes so far, at most so many.
+    /// At most `most` of the names of the schema that may come and begin with the bytes so far.
     pub(crate) fn known_from(&self, state: u32, most: usize) -> Vec<String> {
         let Some(node) = self.table.nodes.get(state as usize) else { return Vec::new() };
         let names = (node.from..node.to).filter(|&at| self.after[at as usize] != NEVER).take(most);
         names.map(|at| self.table.name(at)).collect()
     }
 
-    /// Whether names that are not the schema's may begin as the bytes so far.
+    /// Whether names that the schema does not list may begin with the bytes so far.
     pub(crate) fn has_others(&self, state: u32) -> bool {
         self.table.nodes.get(state as usize).is_none_or(|node| self.others_live(node))
     }
 
-    /// A state after a name of no schema, which is of the first kind.
+    /// A state after a name that the schema does not list, of the first kind.
     pub(crate) fn other(&self) -> u32 {
         self.table.nodes.len() as u32 + Automaton::START
     }
 
-    /// About how many bytes they take, apart from the table.
+    /// The approximate number of bytes used, without the table.
     pub(crate) fn bytes(&self) -> usize {
         256 + size_of_val(&*self.after) + size_of_val(&*self.before) + size_of_val(&*self.other_after)
     }
 
-    /// What tells these names from others, apart from distances.
+    /// Identifies these names, apart from distances.
     pub(crate) fn identity(&self) -> (usize, Vec<u32>, bool) {
         (Arc::as_ptr(&self.table).addr(), self.before.to_vec(), self.other_after.is_empty())
     }
 
-    /// No state is farther from the end of the object than so many bytes.
+    /// An upper bound on the bytes to the end of the object from any state.
     pub(crate) fn farthest(&self) -> u64 {
         let (known, other) = self.distances();
         known.iter().chain(other).copied().filter(|&distance| distance != NEVER).max().unwrap_or(0)
@@ -292,8 +291,8 @@ impl Names {
         self.table.others.as_deref().filter(|_| !self.other_after.is_empty())
     }
 
-    /// For each node of the tree and each state of the other names, the fewest bytes as written to the end of a name
-    /// and of what follows it.
+    /// For each node of the tree and each state of the other names, the fewest bytes, as written, to the end of a name
+    /// plus those that follow it.
     fn distances(&self) -> &(Vec<u64>, Vec<u64>) {
         self.distances.get_or_init(|| {
             let nodes = &self.table.nodes;
@@ -373,7 +372,7 @@ impl Content for Names {
             Some(node) => node.other?,
             None => state - nodes.len() as u32,
         };
-        // Whichever characters come: with one more it is not a name of the schema.
+        // Whichever characters come, one more makes it a name that the schema does not list.
         others.is_universal(other).then_some(u32::MAX)
     }
 }
@@ -421,7 +420,7 @@ mod tests {
         assert!(Names::new(closed.content.table.clone(), |_| NEVER, []).is_none());
     }
 
-    /// Other names of which too few are left: `a`, `b` and `ab`, of which the schema knows `a` and `ab`.
+    /// Other names of which few are left: `a`, `b` and `ab`, of which the schema lists `a` and `ab`.
     #[test]
     fn no_beginning_is_without_an_end() {
         let some = names(&["a", "ab"], &[], Some("a|b|ab"));

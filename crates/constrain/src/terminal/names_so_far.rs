@@ -1,30 +1,30 @@
-//! The names of a JSON text that has begun, byte after byte.
+//! Tracks the names in an incomplete JSON text, byte by byte.
 
 use std::sync::Arc;
 
 use super::json_text::{Quotes, decoded, is_space};
 
-/// The names in the objects that are open, and whether some object has a name twice. Copies share what they have read.
+/// The names in the open objects, and whether some object repeats a name. Clones share what they have read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NamesSoFar {
-    /// How many bytes have been read.
+    /// The number of bytes read.
     length: usize,
     quotes: Quotes,
-    /// Whether this is after an opening bracket or a comma.
+    /// Whether the last byte, white space aside, was an opening bracket or a comma.
     begins: bool,
-    /// The arrays and objects that are open.
+    /// The open arrays and objects.
     frames: Arc<Vec<Frame>>,
-    /// Where a name begins that is not whole, and what has been written of it.
+    /// The start of an incomplete name, and its bytes so far.
     begun: Option<(usize, Vec<u8>)>,
-    /// Whether a name has come twice.
+    /// Whether a name has been repeated.
     pub(super) repeats: bool,
 }
 
-/// An array or object that is open.
+/// An open array or object.
 #[derive(Clone, Debug)]
 struct Frame {
     is_object: bool,
-    /// Where each name begins, and what it is.
+    /// The position and content of each name.
     names: Arc<Vec<(usize, Vec<u8>)>>,
 }
 
@@ -35,7 +35,7 @@ impl NamesSoFar {
         names
     }
 
-    /// Takes in one more byte.
+    /// Reads one more byte.
     pub(super) fn read(&mut self, byte: u8) {
         let (at, was_inside) = (self.length, self.quotes.inside);
         self.length += 1;
@@ -75,12 +75,12 @@ impl NamesSoFar {
         Arc::make_mut(&mut frame.names).push((from, whole));
     }
 
-    /// The names in the innermost object that is open: where each begins, and what it is.
+    /// The positions and contents of the names in the innermost open object.
     pub(super) fn innermost(&self) -> &[(usize, Vec<u8>)] {
         self.frames.last().map_or(&[], |frame| &frame.names)
     }
 
-    /// Whether a name has come twice, or is begun that may come to that.
+    /// Whether a name has been repeated, or an incomplete one may become a repetition.
     pub(super) fn may_repeat(&self) -> bool {
         self.repeats
             || self.begun.as_ref().is_some_and(|(_, begun)| {
@@ -89,7 +89,7 @@ impl NamesSoFar {
             })
     }
 
-    /// About how many bytes it takes beside itself and what others share.
+    /// The approximate number of bytes used, apart from the struct itself and shared data.
     pub(super) fn bytes(&self) -> usize {
         let begun = self.begun.as_ref().map_or(0, |(_, begun)| begun.capacity());
         let frames = if Arc::strong_count(&self.frames) == 1 { self.frames.len() * size_of::<Frame>() } else { 0 };

@@ -1,27 +1,27 @@
-//! Whole values that are read as one segment, with parts in parts.
+//! Whole values that are read as one segment, including nested parts.
 
 use std::fmt;
 
 /// A language of whole values.
 ///
-/// What reads it keeps a stack, so it stands above terminals and is handed down to them.
+/// Its implementation keeps a stack and therefore depends on terminals, which get it as a trait object.
 ///
 /// # Contract
 /// States are numbers, and each has a way to the end of a value.
 pub(crate) trait Nested: fmt::Debug + Send + Sync {
     /// The state before any byte.
     fn start(&self) -> u32;
-    /// The state after one more byte, if a value can go on so.
+    /// The state after one more byte, if any value continues with it.
     fn next(&self, state: u32, byte: u8) -> Option<u32>;
     /// The bytes that may come next.
     fn first(&self, state: u32) -> [u64; 4];
-    /// Whether the value is whole.
+    /// Whether the value is complete.
     fn accepts(&self, state: u32) -> bool;
-    /// Whether the value can go on.
+    /// Whether the value can continue.
     fn goes_on(&self, state: u32) -> bool;
-    /// The fewest bytes that make the value whole.
+    /// The fewest bytes that complete the value.
     fn to_end(&self, state: u32) -> u64;
-    /// About how many bytes it takes.
+    /// The approximate number of bytes used.
     fn bytes(&self) -> usize;
 }
 

@@ -1,8 +1,8 @@
 //! JSON strings around contents.
 //!
-//! Every character has one way to be written here, if no other escapes are asked for: as itself, or escaped where JSON
-//! demands that (in the short form if there is one). So a content stands for one string, and a string for one content.
-//! Nothing is tabulated: a string is its content's state and a position in an escape.
+//! Unless other escapes are allowed, every character has one spelling: itself, or an escape if JSON requires one (in
+//! the short form if there is one). So contents and strings correspond one to one. There are no tables: the state of a
+//! string is the state of its content and a position in an escape.
 
 use super::content::{Content, has_short_escape};
 use super::escape::{Escape, Escapes, Long, Next};
@@ -11,11 +11,11 @@ use super::escape::{Escape, Escapes, Long, Next};
 #[derive(Debug)]
 pub(crate) struct Quoted<C> {
     pub(crate) content: C,
-    /// The positions in escapes of four digits, where there may be any.
+    /// The positions in escapes of four digits, if any are allowed.
     long: Option<Long>,
 }
 
-/// Where in a string: in the lowest bits of a state, below that of the content.
+/// The position in a string: the lowest bits of a state, below the state of the content.
 const BITS: u32 = 4;
 const INSIDE: u32 = 0;
 const BACKSLASH: u32 = 1;
@@ -27,8 +27,8 @@ const U000: u32 = 5;
 const U001: u32 = 6;
 const OPEN: u32 = 7;
 const CLOSED: u32 = 8;
-/// Somewhere after `\u`, where there may be any escape: in place of the content's state stands the number of the
-/// position.
+/// Somewhere after `\u`, if any escapes are allowed: the number of the position is stored instead of the content's
+/// state.
 const LONG: u32 = 9;
 
 impl<C: Content> Quoted<C> {
@@ -36,7 +36,7 @@ impl<C: Content> Quoted<C> {
         Self { content, long: (escapes == Escapes::Any).then(Long::default) }
     }
 
-    /// The same without the positions in escapes that texts have come to; `None` where none are numbered.
+    /// The same without the positions in escapes that texts have reached; `None` if positions are not numbered.
     pub(crate) fn renewed(&self) -> Option<Self>
     where
         C: Clone,
@@ -44,12 +44,12 @@ impl<C: Content> Quoted<C> {
         self.long.is_some().then(|| Self { content: self.content.clone(), long: Some(Long::default()) })
     }
 
-    /// About how many bytes the positions take that texts have come to.
+    /// The approximate number of bytes of the positions that texts have reached.
     pub(crate) fn made_bytes(&self) -> usize {
         self.long.as_ref().map_or(0, Long::bytes)
     }
 
-    /// The escapes that may stand in it.
+    /// The escapes that are allowed.
     pub(crate) fn escapes(&self) -> Escapes {
         if self.long.is_some() { Escapes::Any } else { Escapes::Minimal }
     }
@@ -58,7 +58,7 @@ impl<C: Content> Quoted<C> {
         self.content.start() << BITS | OPEN
     }
 
-    /// The state after one more byte, if a string can go on so.
+    /// The state after one more byte, if any string continues with it.
     #[inline]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         let (content, position) = (state >> BITS, state & ((1 << BITS) - 1));
@@ -104,14 +104,14 @@ impl<C: Content> Quoted<C> {
         }
     }
 
-    /// The state, if an escape that stands there can be completed.
+    /// The state, if its escape can be completed.
     fn alive(&self, state: u32) -> Option<u32> {
         let content = state >> BITS;
         let goes_on = |byte: u8| self.content.next(content, byte).is_some();
         let rare = |mut range: std::ops::Range<u8>| range.any(|byte| !has_short_escape(byte) && goes_on(byte));
         let alive = match state & ((1 << BITS) - 1) {
             BACKSLASH => match &self.long {
-                // Any character may be escaped, and another one must come if the string is not whole.
+                // Any character may be escaped, and another one must come if the string is not complete.
                 Some(long) => long.number(&self.content, Escape::new(content)).is_some(),
                 None => b"\"\\\x08\t\n\x0c\r".iter().any(|&byte| goes_on(byte)) || rare(0..0x20),
             },
@@ -122,12 +122,12 @@ impl<C: Content> Quoted<C> {
         alive.then_some(state)
     }
 
-    /// Whether the string is at its end.
+    /// Whether the string has ended.
     pub(crate) fn accepts(&self, state: u32) -> bool {
         state & ((1 << BITS) - 1) == CLOSED
     }
 
-    /// The state of the content, without what an escape will add that has begun.
+    /// The state of the content, without the character of an incomplete escape.
     pub(crate) fn content_state(&self, state: u32) -> u32 {
         match (state & ((1 << BITS) - 1), &self.long) {
             (LONG, Some(long)) => long.position(state >> BITS).content,
@@ -135,12 +135,12 @@ impl<C: Content> Quoted<C> {
         }
     }
 
-    /// The state inside a string with a content so far.
+    /// The state inside a string, at a state of the content.
     pub(crate) fn inside_at(&self, content: u32) -> u32 {
         content << BITS | INSIDE
     }
 
-    /// The state at the end of a string with a content.
+    /// The state at the end of a string, at a state of the content.
     pub(crate) fn closed(&self, content: u32) -> u32 {
         content << BITS | CLOSED
     }
@@ -170,13 +170,13 @@ impl<C: Content> Quoted<C> {
         }
     }
 
-    /// Up to how many characters, whichever they are, may come next.
+    /// The number of characters that may come next, whichever they are.
     pub(crate) fn free(&self, state: u32) -> Option<u32> {
         if state & ((1 << BITS) - 1) == INSIDE { self.content.free(state >> BITS) } else { None }
     }
 }
 
-/// What a backslash and this letter stand for, among the escapes that are needed.
+/// The character of a short escape, among those that are required.
 fn short_escape(letter: u8) -> Option<u8> {
     Some(match letter {
         b'"' | b'\\' => letter,

@@ -1,6 +1,7 @@
-//! What a string holds: texts of an automaton, of so many characters.
+//! Contents of strings: texts of an automaton with a bounded number of characters.
 //!
-//! Characters are counted in the state and not by states of the automaton, so a length costs nothing however large.
+//! Characters are counted in the state rather than by states of the automaton, so the cost does not depend on the
+//! bounds.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,32 +12,32 @@ use crate::automata::distances::{NEVER, edges};
 use crate::automata::self_loop::{SelfLoop, self_loop_characters};
 use crate::automata::utf8::begins_character;
 
-/// The most cells of a table of distances, for each state and each count.
+/// The maximum number of cells of a table of distances by state and count.
 const MAX_DISTANCES: usize = 1 << 22;
 
-/// The most lengths that are told apart where an automaton has gaps between the lengths of its texts.
+/// The maximum number of lengths in the table of an automaton whose texts have gaps between their lengths.
 const MAX_LENGTHS: usize = 1 << 12;
 
-/// Contents of an automaton, of `least` to `most` characters.
+/// Texts of an automaton with `least` to `most` characters.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     characters: Arc<Characters>,
     least: u32,
     most: Option<u32>,
-    /// The largest count that is told apart.
+    /// The largest count that is distinguished.
     limit: u32,
-    /// The bits of a count, below those of the automaton's state.
+    /// The number of low bits that hold the count; the automaton's state is above them.
     bits: u32,
-    /// For each number of characters, from which states a text of just so many can be completed; where states have
-    /// gaps between their lengths.
+    /// For each number of characters, the states from which a text of exactly that many can be completed; only if
+    /// states have gaps between their lengths.
     exactly: Option<Arc<[Vec<bool>]>>,
     distances: Arc<OnceLock<Vec<u64>>>,
 }
 
 impl Text {
-    /// `None` where no content has such a length.
+    /// Returns `None` if no content has such a length.
     pub(crate) fn new(characters: Arc<Characters>, least: u64, most: Option<u64>) -> Result<Option<Self>, NoAutomaton> {
-        // What can never be reached is no bound.
+        // Drop bounds that have no effect.
         let longest = characters.longest[Automaton::START as usize];
         let most = most.filter(|&most| most < u64::from(longest));
         let least = if least <= u64::from(characters.shortest[Automaton::START as usize]) { 0 } else { least };
@@ -50,13 +51,13 @@ impl Text {
             return Err(NoAutomaton::TooLarge);
         }
         let (least, most, limit) = (least as u32, most.map(|most| most as u32), limit as u32);
-        // With one bound alone the shortest or the longest text decides.
+        // With only one bound, the shortest or the longest text decides.
         let exactly = if least > 0 && most.is_some() { exactly(&characters, limit)?.map(Arc::from) } else { None };
         let text = Self { characters, least, most, limit, bits, exactly, distances: Arc::default() };
         Ok(text.is_alive(Automaton::START, 0).then_some(text))
     }
 
-    /// How many distances may have to be worked out, and lengths.
+    /// The number of distances and lengths that may have to be computed, as work.
     pub(crate) fn cells(&self) -> u64 {
         let states = self.characters.automaton.states();
         let distances = Some(states * self.layers()).filter(|&cells| self.least > 0 && cells <= MAX_DISTANCES);
@@ -64,7 +65,7 @@ impl Text {
         (distances.unwrap_or(0) + lengths / 4) as u64 / 2
     }
 
-    /// Whether a text of some length that is allowed can be completed.
+    /// Whether a text of an allowed length can be completed.
     fn is_alive(&self, state: u32, count: u32) -> bool {
         let (least, most) = (self.least.saturating_sub(count), self.most.map(|most| most - count));
         let Characters { shortest, longest, .. } = &*self.characters;
@@ -73,21 +74,22 @@ impl Text {
             return false;
         }
         let (Some(exactly), Some(most)) = (&self.exactly, most) else { return true };
-        // Past the table lengths repeat its last row.
+        // Beyond the table, its last row repeats.
         let last = exactly.len() as u32 - 1;
         (least.min(last)..=most.min(last)).any(|length| exactly[length as usize][state as usize])
     }
 
-    /// How many characters may still come, whichever they are, and how many are missing; where all texts are contents.
+    /// The number of characters that may still come, whichever they are, and the number still required; only if all
+    /// texts are contents.
     pub(crate) fn free_count(&self, state: u32) -> Option<(u32, u32)> {
         let (inner, count) = self.split(state);
-        // Within a character what may come is less.
+        // Inside a character, fewer bytes are allowed.
         let is_any = Arc::ptr_eq(&self.characters, &ANY) && inner == Automaton::START;
         is_any.then(|| (self.most.map_or(u32::MAX, |most| most - count), self.least.saturating_sub(count)))
     }
 
-    /// A state that stands for this one and others, from which `max_token_chars` more characters lead to the same
-    /// outcomes: where the count is far from its bounds it does not matter.
+    /// A state that is equivalent to this one for the next `max_token_chars` characters: far from the bounds, the count
+    /// does not matter.
     pub(crate) fn representative(&self, state: u32, max_token_chars: u32) -> u32 {
         let (inner, count) = self.split(state);
         let Some(most) = self.most.filter(|_| self.exactly.is_none() && count > self.least) else { return state };
@@ -95,7 +97,7 @@ impl Text {
         if most - count >= farthest.saturating_add(max_token_chars) { inner << self.bits | self.least } else { state }
     }
 
-    /// Where characters that stand for themselves keep a state but for the count, which, and how many of them may come.
+    /// The characters that need no escape and keep a state except for its count, and how many of them may come.
     pub(crate) fn self_loop(&self, state: u32) -> Option<SelfLoop> {
         let (inner, count) = self.split(state);
         if self.exactly.is_some() {
@@ -105,12 +107,12 @@ impl Text {
         let characters = self_loop_characters(automaton, inner, |byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
         let shortest = self.characters.shortest[inner as usize];
         let most = self.most.map_or(u32::MAX, |most| (most - count).saturating_sub(shortest));
-        // On the way to the least length the count differs, but nothing is forbidden.
+        // Below the minimum length the count differs, but nothing is forbidden.
         let most = if self.most.is_none() && count < self.least { u32::MAX - 1 } else { most };
         Some(SelfLoop { characters, most, strangers: true })
     }
 
-    /// The state after some characters that keep it.
+    /// The state after `characters` characters of the loop at `state`.
     pub(crate) fn after_loop(&self, state: u32, characters: u32) -> u32 {
         let (inner, count) = self.split(state);
         let count = match self.most {
@@ -164,23 +166,23 @@ impl Text {
         })
     }
 
-    /// The count after one more character, if it may come.
+    /// The count after one more character, if it is allowed.
     fn counted(&self, count: u32) -> Option<u32> {
         match self.most {
             Some(most) => (count < most).then_some(count + 1),
-            // Past the least all counts are alike.
+            // Above the minimum all counts are equivalent.
             None => Some((count + 1).min(self.limit)),
         }
     }
 
-    /// No state is farther from the end than so many bytes.
+    /// An upper bound on the bytes to the end from any state.
     pub(crate) fn farthest(&self) -> u64 {
         let most = self.characters.farthest_end();
         most + 6 * u64::from(self.least)
     }
 
-    /// The counts from which on the distance to the end is the same: where no length is too short any more, the way
-    /// with the fewest characters is one.
+    /// The number of counts that have distances of their own. Once no length is too short, the path with the fewest
+    /// characters is always allowed.
     fn layers(&self) -> usize {
         1 + if self.exactly.is_some() { self.limit as usize } else { self.least as usize }
     }
@@ -220,7 +222,8 @@ impl Content for Text {
             return self.characters.to_end(state);
         }
         if self.characters.automaton.states() * self.layers() > MAX_DISTANCES {
-            // At most: a way by the shortest text, and what is missing to the least length in the longest characters.
+            // An upper bound: the path of the shortest text, plus the characters missing to the minimum length at their
+            // longest.
             return self.characters.to_end(state) + 6 * u64::from(self.least.saturating_sub(count));
         }
         self.distances()[count as usize * self.characters.automaton.states() + state as usize]
@@ -228,7 +231,7 @@ impl Content for Text {
 
     fn free(&self, state: u32) -> Option<u32> {
         let (state, count) = self.split(state);
-        // Where lengths are bounded, an end that is far may come too late.
+        // With bounded lengths, a distant end may come too late.
         match self.most {
             None => self.characters.is_immortal(state).then_some(u32::MAX),
             Some(most) => self.characters.is_universal(state).then_some(most - count),
@@ -236,12 +239,12 @@ impl Content for Text {
     }
 }
 
-/// For each length up to a limit, from which states a text of just so many characters can be completed; `None` where
-/// each state has all lengths between its shortest and its longest.
+/// For each length up to a limit, the states from which a text of exactly that many characters can be completed; `None`
+/// if each state has all lengths between its shortest and its longest.
 fn exactly(characters: &Characters, limit: u32) -> Result<Option<Vec<Vec<bool>>>, NoAutomaton> {
     let Characters { automaton, shortest, longest, .. } = characters;
     let edges = edges(automaton, |byte| u64::from(begins_character(byte)));
-    // Within a character the count stays.
+    // Inside a character the count stays the same.
     let settle = |row: &mut Vec<bool>| {
         loop {
             let mut changed = false;
@@ -298,7 +301,7 @@ mod tests {
         end.is_some_and(|state| string.accepts(state))
     }
 
-    /// serde_json writes strings in just this way.
+    /// serde_json writes strings in exactly this way.
     fn write(content: &str) -> Vec<u8> {
         serde_json::to_vec(content).unwrap()
     }
@@ -316,7 +319,7 @@ mod tests {
         assert!(!accepts(&any, b"\"\xc3\""), "half a character");
     }
 
-    /// Every beginning of a string that the definition accepts is alive, and nothing else is; distances are exact.
+    /// Every prefix of a string that the definition accepts is alive, and nothing else is; distances are exact.
     #[test]
     fn lengths_and_patterns_hold_together_without_dead_ends() {
         let alphabet = ["a", "b", "é", "\"", "\\", "\n", "\u{1}", "\u{8}", "n", "u", "0", "1"];
@@ -343,7 +346,7 @@ mod tests {
                 for text in &good {
                     assert!(accepts(&string, text), "{pattern} {least} {most:?} {text:?}");
                 }
-                // All beginnings, each with the fewest bytes to an end, walked breadth first.
+                // All prefixes, each with the fewest bytes to an end.
                 let mut open = vec![(Vec::new(), string.start())];
                 while let Some((text, state)) = open.pop() {
                     let ends = good[good.partition_point(|good| *good < text)..].iter();

@@ -1,11 +1,11 @@
-//! Values as texts write them, and whether a text that has begun may become one of them.
+//! Parsed JSON values, and whether an incomplete text may become a given value.
 //!
-//! Two values are equal as JSON Schema has it (core, 4.2.2): white space, the order of properties, escapes and the form
-//! of numbers do not matter. Of a name that comes twice the last counts, as most readers have it (RFC 8259, 4).
+//! Values are equal as defined by JSON Schema (core, 4.2.2): white space, the order of properties, escapes and the
+//! notation of numbers do not matter. Of repeated names the last one counts, as in most parsers (RFC 8259, 4).
 
 use super::json_text::{Decimal, bare_length, decoded, past_space, string_length};
 
-/// Values that are nested deeper than that are not told apart.
+/// The nesting depth below which values are not distinguished.
 const MAX_DEPTH: usize = 128;
 
 /// A value.
@@ -14,26 +14,26 @@ pub(super) enum Value {
     /// `null`, `true` or `false`.
     Word(Vec<u8>),
     Number(Decimal),
-    /// What stands in a string.
+    /// The content of a string.
     Text(Vec<u8>),
     Array(Vec<Value>),
-    /// The names are in order.
+    /// Properties, sorted by name.
     Object(Vec<(Vec<u8>, Value)>),
-    /// Something that is nested too deep.
+    /// A value that is nested too deeply.
     Deep,
 }
 
-/// What a text that has begun is beside a value.
+/// The result of comparing an incomplete text with a value.
 enum Compared<'v, 't> {
-    /// It may become the same: of a scalar in it that has begun, which one that is, and its text so far.
+    /// It may become equal; if it is inside a scalar, that scalar of the value, and the text of the scalar so far.
     Open(Option<(&'v Value, &'t [u8])>),
-    /// It begins with the same, and this follows.
+    /// It begins with an equal value, which is followed by this.
     Same(&'t [u8]),
     Different,
 }
 
 impl Value {
-    /// The value that a whole text writes.
+    /// Parses the value of a complete text.
     pub(super) fn of(text: &[u8]) -> Self {
         Self::read(&mut &*text, 0)
     }
@@ -60,7 +60,7 @@ impl Value {
                     *text = past_colon(after).unwrap_or_default();
                     properties.push((decoded(&name[1..]), Self::read(text, depth + 1)));
                 }
-                // The last of equal names comes first, and stays.
+                // Of repeated names, keep the last.
                 properties.reverse();
                 properties.sort_by(|(a, _), (b, _)| a.cmp(b));
                 properties.dedup_by(|(a, _), (b, _)| a == b);
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// The one text that stands for all that write the value.
+    /// The canonical text of the value.
     pub(super) fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
         self.write(&mut text);
@@ -129,7 +129,7 @@ impl Value {
         }
     }
 
-    /// Whether a text that has begun is the same, or may become so without a name that comes twice.
+    /// Whether an incomplete text is equal, or may become so without repeating a name.
     pub(super) fn may_be(&self, text: &[u8]) -> bool {
         match self.compare(text) {
             Compared::Open(_) => true,
@@ -138,7 +138,7 @@ impl Value {
         }
     }
 
-    /// The scalar in the value that a text has begun which may become the same, and where in the text it begins.
+    /// The scalar of the value that the incomplete text is inside of and may become, and its start in the text.
     pub(super) fn begun_scalar(&self, text: &[u8]) -> Option<(&Self, usize)> {
         match self.compare(text) {
             Compared::Open(Some((scalar, begun))) => Some((scalar, text.len() - begun.len())),
@@ -146,7 +146,7 @@ impl Value {
         }
     }
 
-    /// Whether a scalar that has begun, with nothing after it, may become this one; `None` where it has ended.
+    /// Whether an incomplete scalar may become this one; `None` if it has ended.
     pub(super) fn may_be_begun(&self, text: &[u8]) -> Option<bool> {
         match self.compare(text) {
             Compared::Open(_) => Some(true),
@@ -245,7 +245,7 @@ fn compare_object<'v, 't>(properties: &'v [(Vec<u8>, Value)], text: &'t [u8]) ->
     }
 }
 
-/// A string in quotation marks, with the escapes that tell where it ends.
+/// Writes a string in quotation marks, escaped only as far as needed to find its end.
 fn quote(content: &[u8], text: &mut Vec<u8>) {
     text.push(b'"');
     for &byte in content {
@@ -257,8 +257,8 @@ fn quote(content: &[u8], text: &mut Vec<u8>) {
     text.push(b'"');
 }
 
-/// The next part of an array or an object, past the bracket or comma before it; `None` at its end, which is left
-/// behind.
+/// The next part of an array or an object, after the bracket or comma before it; at the end `None`, with the text moved
+/// past the closing bracket.
 fn next_part<'t>(text: &mut &'t [u8], end: u8) -> Option<&'t [u8]> {
     let rest = past_space(text);
     match rest.split_first() {
@@ -282,7 +282,7 @@ fn past_colon(text: &[u8]) -> Option<&[u8]> {
     past_space(text).split_first().map(|(_, rest)| rest)
 }
 
-/// What follows a value, if that is whole.
+/// The text after a value, if the value is complete.
 fn past_value(mut text: &[u8]) -> Option<&[u8]> {
     let mut depth = 0usize;
     loop {

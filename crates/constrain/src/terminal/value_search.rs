@@ -1,8 +1,8 @@
-//! The shortest ways to end a value that has begun, one for each value.
+//! Finds the shortest endings of an incomplete value, one for each resulting value.
 //!
-//! Texts come out of a queue in the order of what has been written and what is missing (Hart, Nilsson and Raphael
-//! 1968). Of the many texts of one value only one is followed: without white space that may be left out, and with new
-//! names in their order where properties may come in any.
+//! Texts are taken from a queue in the order of the bytes written plus the bytes missing (A*; Hart, Nilsson and Raphael
+//! 1968). Of the many texts of one value only one is followed: without optional white space, and with new names in
+//! sorted order if properties may come in any order.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -15,21 +15,21 @@ use super::names_so_far::NamesSoFar;
 use super::nested::Nested;
 use super::value::Value;
 
-/// How many texts one search may begin, with those that it asks for inside: some ten milliseconds' worth.
+/// The maximum number of texts in one search, including nested searches: about ten milliseconds of work.
 const TEXTS: u32 = 1 << 16;
 
 thread_local! {
-    /// What is left of that for the search that runs.
+    /// The texts left for the running search.
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// A search that goes on where it stopped.
+/// A search that can be resumed.
 #[derive(Debug)]
 pub(super) struct ValueSearch {
     begun: Vec<u8>,
     any_order: bool,
     texts: Vec<Text>,
-    /// By the length that a text comes to at the least; the longest of those first.
+    /// By the minimum final length, then longer texts first.
     open: BinaryHeap<(Reverse<u64>, u32, Reverse<u32>)>,
     found: Vec<Ending>,
     values: HashSet<Vec<u8>>,
@@ -39,11 +39,11 @@ pub(super) struct ValueSearch {
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
     pub(super) bytes: Vec<u8>,
-    /// The text that stands for the value.
+    /// The canonical text of the resulting value.
     pub(super) value: Vec<u8>,
 }
 
-/// One more byte of a text.
+/// A text, as its last byte and the text before it.
 #[derive(Clone, Copy, Debug)]
 struct Text {
     before: u32,
@@ -54,7 +54,7 @@ struct Text {
 }
 
 impl ValueSearch {
-    /// One from some text, which leads to a state.
+    /// Creates a search for the endings of `begun`, which has led to `state`.
     pub(super) fn new(nested: &dyn Nested, begun: &[u8], state: u32, any_order: bool) -> Self {
         let mut quotes = Quotes::default();
         begun.iter().for_each(|&byte| quotes.read(byte));
@@ -64,8 +64,7 @@ impl ValueSearch {
         Self { begun: begun.to_vec(), any_order, texts: vec![start], open, found, values }
     }
 
-    /// The ending with a number, in the order of their lengths; `None` where there are no more, or the work for it
-    /// would be too much.
+    /// The ending with the given index, in order of length; `None` if there are no more or it would take too much work.
     pub(super) fn ending(&mut self, nested: &dyn Nested, number: usize) -> Option<&Ending> {
         let outer = LEFT.get();
         if outer.is_none() {
@@ -78,13 +77,13 @@ impl ValueSearch {
         self.found.get(number)
     }
 
-    /// About how many bytes it takes.
+    /// The approximate number of bytes used.
     pub(super) fn bytes(&self) -> usize {
         let found: usize = self.found.iter().map(|ending| 2 * ending.value.len() + ending.bytes.len() + 128).sum();
         size_of::<Text>() * self.texts.capacity() + 24 * self.open.capacity() + found
     }
 
-    /// Follows the text that is first in the queue; false where there is none.
+    /// Extends the first text of the queue; false if the queue is empty.
     fn step(&mut self, nested: &dyn Nested) -> bool {
         let Some((_, _, Reverse(number))) = self.open.pop() else { return false };
         let Text { quotes, length, state, .. } = self.texts[number as usize];
@@ -114,7 +113,7 @@ impl ValueSearch {
         true
     }
 
-    /// What has been written beyond what had begun.
+    /// The bytes written after the given beginning.
     fn written(&self, mut number: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         while number != 0 {
@@ -126,7 +125,7 @@ impl ValueSearch {
         bytes
     }
 
-    /// Whether the last name comes after the one before it, if both are new.
+    /// Whether the last name sorts after the one before it, if both are new.
     fn names_rise(&self, number: u32) -> bool {
         let text = [&self.begun[..], &self.written(number)].concat();
         match NamesSoFar::of(&text).innermost() {

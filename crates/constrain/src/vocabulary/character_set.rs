@@ -1,4 +1,4 @@
-//! Sets of characters, by ASCII and by ranges beyond it.
+//! Sets of characters, stored as bits for ASCII and as ranges beyond it.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ pub(crate) struct CharacterSet {
 }
 
 impl CharacterSet {
-    /// The characters of ASCII that `is_in` says, and all beyond it or none.
+    /// The ASCII characters for which `is_in` is true, and all characters beyond ASCII or none.
     pub(crate) fn of_ascii(is_in: impl Fn(u8) -> bool, all_beyond: bool) -> Self {
         let all: &[(u32, u32)] = &[(0x80, 0xd7ff), (0xe000, 0x10_ffff)];
         Self { ascii: bits(is_in), beyond: if all_beyond { all } else { &[] }.into() }
     }
 
-    /// Those of some ranges of code points.
+    /// The characters in some ranges of code points.
     pub(crate) fn of_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
         ranges.sort_unstable();
         let in_ascii = |byte: u8| ranges.iter().any(|&(from, to)| from <= byte.into() && u32::from(byte) <= to);
@@ -36,13 +36,13 @@ impl CharacterSet {
         self.ascii[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
     }
 
-    /// Whether one of them has a code point in a range beyond ASCII.
+    /// Whether the set has a character in a range beyond ASCII.
     fn meets(&self, (from, to): (u32, u32)) -> bool {
         let first = self.beyond.partition_point(|range| range.1 < from);
         self.beyond.get(first).is_some_and(|range| range.0 <= to)
     }
 
-    /// The same, to be asked for many characters.
+    /// The same set, prepared for many queries.
     pub(super) fn lookup(&self) -> Lookup<'_> {
         let mut words = vec![0; PLANE as usize / 64];
         for &(from, to) in self.beyond.iter().filter(|range| range.0 < PLANE) {
@@ -53,24 +53,24 @@ impl CharacterSet {
         Lookup { set: self, words }
     }
 
-    /// How many of ASCII they are.
+    /// The number of ASCII characters in the set.
     pub(crate) fn len(&self) -> u32 {
         self.ascii.iter().map(|word| word.count_ones()).sum()
     }
 }
 
-/// A set of characters with a bit for each of the first 65,536 code points: most of a vocabulary beyond ASCII is there,
-/// and a class such as `\w` has hundreds of ranges to search.
+/// A set of characters with a bit for each of the first 65,536 code points. Most characters of a vocabulary beyond
+/// ASCII are among them, and a class such as `\w` has hundreds of ranges to search.
 pub(super) struct Lookup<'a> {
     set: &'a CharacterSet,
     words: Vec<u64>,
 }
 
-/// How many code points have bits.
+/// The number of code points that have bits.
 const PLANE: u32 = 1 << 16;
 
 impl Lookup<'_> {
-    /// Whether one of the characters has a code point in a range beyond ASCII.
+    /// Whether the set has a character in a range beyond ASCII.
     pub(super) fn meets(&self, (from, to): (u32, u32)) -> bool {
         if to >= PLANE {
             return self.set.meets((from, to));
@@ -80,7 +80,7 @@ impl Lookup<'_> {
     }
 }
 
-/// The bits of a range of code points in a word.
+/// The bits of a range of code points in the word at an index.
 fn bits_of(word: usize, from: u32, to: u32) -> u64 {
     let start = 64 * word as u32;
     let (low, high) = (from.max(start) - start, to.min(start + 63) - start);

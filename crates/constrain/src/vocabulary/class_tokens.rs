@@ -1,7 +1,7 @@
-//! The tokens that are made of some characters alone.
+//! The tokens that consist only of given characters.
 //!
-//! Which those are depends on the characters and on nothing else, so it is worked out once for a vocabulary; what is
-//! left is where tokens go on with another character.
+//! They depend on nothing but the characters, so they are computed once per vocabulary. What remains is where tokens
+//! continue with another character.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,26 +10,28 @@ use verdigris_logits::{TokenId, TokenSet};
 use super::character_set::CharacterSet;
 use super::tree::Tree;
 
-/// The tokens that are made of some characters alone, and where others leave them.
+/// The tokens that consist only of given characters, and the nodes at which tokens leave these characters.
 #[derive(Debug)]
 pub(crate) struct ClassTokens {
-    /// The tokens by their lengths in characters. A character that ends in another token counts.
+    /// The tokens by length in characters; a last character that is completed by another token counts.
     tokens: Vec<Vec<TokenId>>,
-    /// Those of at most so many characters; the last are all of them.
+    /// By length, the tokens of at most that many characters; the last set has all of them.
     sets: Box<[OnceLock<Arc<TokenSet>>]>,
     vocabulary: usize,
-    /// The nodes of other bytes of ASCII after none or some of the characters, and how many, fewer ones first; by byte.
+    /// For each other ASCII byte, the nodes that it leads to, with the number of given characters before it, in
+    /// ascending order of that number.
     pub(crate) leaving: Vec<Vec<(u32, u32)>>,
-    /// The nodes where it is clear that another character beyond ASCII comes, fewer ones before it first.
+    /// The nodes at which another character beyond ASCII becomes certain, in ascending order of the characters before
+    /// it.
     pub(crate) strangers: Vec<Stranger>,
-    /// The nodes where a character of these ends and tokens go on, and how many there are.
+    /// The nodes where one of the characters ends and tokens continue, with the number of characters so far.
     pub(crate) nodes: Vec<(u32, u32)>,
 }
 
-/// Where another character beyond ASCII begins.
+/// A node at which another character beyond ASCII has begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stranger {
-    /// How many characters come before it.
+    /// The number of characters before it.
     pub(crate) count: u32,
     pub(crate) node: u32,
     bytes: [u8; 4],
@@ -37,20 +39,20 @@ pub(crate) struct Stranger {
 }
 
 impl Stranger {
-    /// Its bytes up to its node.
+    /// The bytes of the character up to the node.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 }
 
-/// Where a walk along characters stands.
+/// The position of a walk along characters.
 #[derive(Clone, Copy, Default)]
 struct CharacterWalk {
-    /// The characters so far, the one that has begun included.
+    /// The number of characters so far, including an incomplete one.
     count: u32,
-    /// What is there of the code point of the last one beyond ASCII.
+    /// The bits so far of the code point of the last character beyond ASCII.
     code: u32,
-    /// How many bytes are there, and how many there are when it is whole.
+    /// The number of its bytes so far, and in total.
     length: u8,
     total: u8,
 }
@@ -60,7 +62,8 @@ impl CharacterWalk {
         self.length == self.total
     }
 
-    /// After one more byte of a character beyond ASCII; `None` if no UTF-8 goes on so (Unicode 17, table 3-7).
+    /// The position after one more byte of a character beyond ASCII; `None` if it is not valid UTF-8 (Unicode 17, table
+    /// 3-7).
     fn beyond(mut self, byte: u8) -> Option<Self> {
         if self.is_between() {
             self.total = match byte {
@@ -77,7 +80,7 @@ impl CharacterWalk {
         }
         self.code = self.code << 6 | u32::from(byte & 0x3f);
         self.length += 1;
-        // Shorter forms, halves of pairs, and what is beyond the last are out from the second byte on.
+        // Overlong encodings, surrogates and code points past the last are excluded from the second byte on.
         let is_valid = match (self.length, self.total) {
             (2, 3) => self.code >= 0x20 && !(0x360..0x380).contains(&self.code),
             (2, 4) => (0x10..0x110).contains(&self.code),
@@ -86,10 +89,10 @@ impl CharacterWalk {
         is_valid.then_some(self)
     }
 
-    /// The code points that the last character may still have, the first and the last.
+    /// The first and last code point that the last character may still have.
     fn range(self) -> (u32, u32) {
         let left = 6 * (self.total - self.length);
-        // Fewer bytes write smaller ones.
+        // Smaller code points have shorter encodings.
         let least = [0x80, 0x800, 0x1_0000][usize::from(self.total - 2)];
         (least.max(self.code << left), ((self.code + 1) << left) - 1)
     }
@@ -106,7 +109,7 @@ impl CharacterWalk {
 }
 
 impl ClassTokens {
-    /// Those below a node of a tree, or of all of it.
+    /// Finds the tokens below a node of a tree, or in all of it.
     pub(crate) fn new(tree: &Tree, root: Option<u32>, vocabulary: usize, characters: &CharacterSet) -> Self {
         let lookup = characters.lookup();
         let mut leaving = vec![Vec::new(); 128];
@@ -149,7 +152,7 @@ impl ClassTokens {
         Self { tokens, sets, vocabulary, leaving, strangers, nodes }
     }
 
-    /// About how many bytes all that takes, with the sets that are made when they are asked for.
+    /// The approximate number of bytes, including the sets that are built on demand.
     pub(crate) fn bytes(&self) -> usize {
         let lists: usize = self.tokens.iter().map(|tokens| size_of_val(&tokens[..])).sum();
         let leaving: usize = self.leaving.iter().map(|nodes| size_of_val(&nodes[..])).sum();
@@ -157,7 +160,7 @@ impl ClassTokens {
         lists + leaving + sets + size_of_val(&self.strangers[..]) + size_of_val(&self.nodes[..])
     }
 
-    /// The tokens of at most so many characters.
+    /// The tokens of at most `most` characters.
     pub(crate) fn up_to(&self, most: u32) -> &Arc<TokenSet> {
         let most = (most as usize).min(self.sets.len() - 1);
         self.sets[most].get_or_init(|| {
@@ -172,7 +175,7 @@ impl ClassTokens {
 mod tests {
     use super::*;
 
-    /// Byte by byte as the standard library reads UTF-8, and back.
+    /// Compares with the standard library's UTF-8 decoder, byte by byte, and encodes back.
     #[test]
     fn characters_are_followed_byte_by_byte() {
         let mut open = vec![(CharacterWalk::default(), Vec::new())];

@@ -1,4 +1,4 @@
-//! A vocabulary as a tree of bytes, and what its tokens are made of.
+//! A vocabulary as a tree of bytes, and what its tokens consist of.
 
 pub(crate) mod character_set;
 pub(crate) mod class_tokens;

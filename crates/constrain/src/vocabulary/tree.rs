@@ -4,24 +4,24 @@ use std::ops::Range;
 
 use verdigris_logits::TokenId;
 
-/// Longer tokens are left out: they are runs of one sign, which shorter ones write too.
+/// The maximum bytes of a token in the tree. Longer tokens are runs of one character, which shorter ones can write too.
 pub(crate) const MAX_DEPTH: usize = 128;
 
-/// Nodes lie in depth-first order, so a walk that skips a subtree is a jump forward.
+/// A prefix tree in depth-first order, such that skipping a subtree is a jump forward.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
     tokens: Vec<TokenId>,
 }
 
-/// Twelve bytes, for a walk is as fast as its nodes can be read.
+/// Twelve bytes, since a walk is as fast as its nodes can be read.
 #[derive(Debug)]
 struct Node {
-    /// The byte in the lowest bits, above it the depth.
+    /// The byte in the lowest bits, with the depth above them.
     byte_and_depth: u32,
     /// The first node after this one's subtree.
     skip: u32,
-    /// Where in `tokens` those that end here begin. They end where the next node's begin.
+    /// The index in `tokens` of the first token that ends here; the last one is before the next node's first.
     first: u32,
 }
 
@@ -36,7 +36,7 @@ impl Node {
 }
 
 impl Tree {
-    /// The tree of some tokens with their bytes, which come in the order of those.
+    /// Builds the tree of some tokens with their bytes, in the order of the bytes.
     pub(crate) fn new<'a>(order: impl Iterator<Item = (&'a [u8], TokenId)>) -> Self {
         let mut tree = Self::default();
         let mut path: Vec<usize> = Vec::new();
@@ -53,7 +53,7 @@ impl Tree {
             before = bytes;
         }
         tree.close(&mut path, 0);
-        // Only says where the last node's tokens end.
+        // A sentinel that marks the end of the last node's tokens.
         tree.nodes.push(Node { byte_and_depth: 0, skip: 0, first: tree.tokens.len() as u32 });
         tree
     }
@@ -64,9 +64,9 @@ impl Tree {
         }
     }
 
-    /// Walks the tree from the root, where something is in the state `start`. `enter` gives the state after
-    /// one more byte, which leads to a node, or `None` to leave out everything that begins so; `found` gets each token
-    /// that is reached, and the state after it.
+    /// Walks the tree from the root with the state `start`. `enter` returns the state after one more byte, which leads
+    /// to the given node, or `None` to skip everything with that prefix; `found` gets each token that is reached, and
+    /// the state after it.
     pub(crate) fn walk<S: Copy>(
         &self,
         start: S,
@@ -76,7 +76,7 @@ impl Tree {
         self.walk_range(0..self.nodes.len() - 1, 0, &mut [start; MAX_DEPTH + 1], enter, found);
     }
 
-    /// What is left of the tokens that begin as some nodes do and go on, as a tree of its own.
+    /// The remainders of the tokens below some nodes, as a tree of their own.
     pub(crate) fn ends_below(&self, nodes: impl Iterator<Item = u32>) -> Self {
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for node in nodes {
@@ -111,7 +111,7 @@ impl Tree {
         found
     }
 
-    /// The lengths of the tokens that some bytes begin with.
+    /// Reports the length of each token that is a prefix of some bytes.
     pub(crate) fn beginnings(&self, bytes: &[u8], mut found: impl FnMut(usize)) {
         let mut last = 0;
         let along = |depth: usize, byte, _| (bytes.get(depth) == Some(&byte)).then_some(depth + 1);
@@ -122,7 +122,7 @@ impl Tree {
         });
     }
 
-    /// The tokens that begin as a node does, those that end there included; those that end there come first.
+    /// The tokens that begin with the bytes of a node; those that end at the node come first.
     pub(crate) fn tokens_below(&self, node: u32) -> &[TokenId] {
         let (first, skip) = (self.nodes[node as usize].first, self.nodes[node as usize].skip);
         &self.tokens[first as usize..self.nodes[skip as usize].first as usize]
@@ -134,17 +134,17 @@ impl Tree {
         &self.tokens[first as usize..after as usize]
     }
 
-    /// The number of nodes below one.
+    /// The number of nodes below a node.
     pub(crate) fn size(&self, node: u32) -> u32 {
         self.nodes[node as usize].skip - node - 1
     }
 
-    /// Whether some token is longer than a node.
+    /// Whether some token continues after a node.
     pub(crate) fn goes_on(&self, node: u32) -> bool {
         self.nodes[node as usize].skip > node + 1
     }
 
-    /// Walks what begins as some nodes do and goes on.
+    /// Walks everything below some nodes.
     pub(crate) fn walk_below<S: Copy>(
         &self,
         nodes: impl IntoIterator<Item = u32>,

@@ -11,48 +11,48 @@ use super::character_set::CharacterSet;
 use super::class_tokens::ClassTokens;
 use super::tree::{MAX_DEPTH, Tree};
 
-/// All tokens that write something, by their bytes.
+/// All tokens with bytes, by their bytes.
 ///
-/// Most tokens of a vocabulary are *plain*: whole characters that may stand in a JSON string as they are. Wherever a
-/// string takes any character they need no walk, only a look at how many characters they have.
+/// Most tokens of a vocabulary are *plain*: whole characters that need no escape in a JSON string. Where a string
+/// allows any character, these need no walk, only a look at their number of characters.
 #[derive(Debug)]
 pub(crate) struct Trie {
     all: Tree,
-    /// Those that are not plain.
+    /// The tokens that are not plain.
     rest: Tree,
-    /// The plain tokens with the number of their characters, in the order of it.
+    /// The plain tokens with their number of characters, in ascending order of it.
     plain: Vec<(u32, TokenId)>,
-    /// The plain tokens of at most so many characters; the last are all of them.
+    /// By number of characters, the plain tokens of at most that many; the last set has all of them.
     plain_sets: Box<[OnceLock<Arc<TokenSet>>]>,
-    /// Bytes that no token writes alone.
+    /// Bytes that are not a token on their own.
     missing: Vec<u8>,
-    /// The bytes of the longest token.
+    /// The length of the longest token in bytes.
     max_token_bytes: usize,
-    /// The tokens that are made of some characters alone, below nodes of the tree of all or in all of it.
+    /// The tokens that consist only of given characters, below a node of the full tree or in all of it.
     class_tokens: RwLock<HashMap<(Option<u32>, CharacterSet), Asked>>,
     vocabulary: usize,
 }
 
-/// How often tokens of some characters were asked for, and what they are, where it was often.
+/// The number of requests for the tokens of some characters, and the tokens, once they have been computed.
 #[derive(Debug, Default)]
 struct Asked {
     times: u32,
     tokens: Option<Arc<ClassTokens>>,
 }
 
-/// A walk costs a little less than finding all tokens of some characters, so that is done where they are asked for
-/// again.
+/// The number of requests that are answered by walks. A walk costs a little less than finding all tokens of some
+/// characters, which pays off if they are requested again.
 const WORTH: u32 = 1;
 
-/// The most bytes that the tokens of sets of characters take, about; then all are forgotten, and the next ones kept.
-/// Qwen2's vocabulary needs up to 3 MB for one set.
+/// The approximate maximum bytes of the tokens of sets of characters; beyond it, all are dropped. Qwen2's vocabulary
+/// needs up to 3 MB for one set.
 const MAX_KEPT: usize = 64 << 20;
 
-/// Of so many sets of characters it is counted how often they are asked for.
+/// The maximum number of sets of characters whose requests are counted.
 const MAX_ASKED: usize = 4096;
 
 impl Trie {
-    /// The trie of a vocabulary. Control tokens and ids without bytes are not in it.
+    /// Builds the trie of a vocabulary. Control tokens and ids without bytes are left out.
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
         let mut order: Vec<TokenId> = (0..vocabulary.size() as TokenId)
             .filter(|&token| (1..=MAX_DEPTH).contains(&vocabulary.bytes(token).len()))
@@ -88,25 +88,24 @@ impl Trie {
         self.vocabulary
     }
 
-    /// Whether every byte that a text may have is a token: then a text of so many bytes has a writing of so many
-    /// tokens.
+    /// Whether every byte of UTF-8 is a token: then a text of `n` bytes can be written in `n` tokens.
     pub(crate) fn writes_all_bytes(&self) -> bool {
         self.missing.iter().all(|byte| matches!(byte, 0xc0 | 0xc1 | 0xf5..))
     }
 
-    /// All bytes: those that are tokens by themselves, and then the others.
+    /// All bytes: first those that are tokens on their own, then the others.
     pub(crate) fn bytes_by_tokens(&self) -> impl Iterator<Item = u8> + '_ {
         let is_token = |byte: &u8| self.missing.binary_search(byte).is_err();
         (0..=u8::MAX).filter(is_token).chain(self.missing.iter().copied())
     }
 
-    /// The bytes of the longest token.
+    /// The length of the longest token in bytes.
     pub(crate) fn max_token_bytes(&self) -> usize {
         self.max_token_bytes
     }
 
-    /// The tokens that are made of some characters alone, below a node of the tree of all or in all of it; `None` where
-    /// it has not been asked often enough to be worth it, if it is not `sure` to be asked again.
+    /// The tokens that consist only of given characters, below a node of the full tree or in all of it; `None` if they
+    /// have not been requested often enough to pay off and are not `sure` to be requested again.
     pub(crate) fn class_tokens(
         &self,
         root: Option<u32>,
@@ -140,7 +139,7 @@ impl Trie {
         Some(tokens)
     }
 
-    /// No token has more characters.
+    /// The maximum number of characters of a token.
     pub(crate) fn max_token_chars(&self) -> u32 {
         MAX_DEPTH as u32
     }
@@ -155,7 +154,7 @@ impl Trie {
         &self.rest
     }
 
-    /// The plain tokens of at most so many characters.
+    /// The plain tokens of at most `characters` characters.
     pub(crate) fn plain(&self, characters: u32) -> Arc<TokenSet> {
         let most = (characters as usize).min(self.plain_sets.len() - 1);
         let set = self.plain_sets[most].get_or_init(|| {
@@ -168,7 +167,7 @@ impl Trie {
     }
 }
 
-/// The number of characters, if these bytes are whole ones that stand for themselves in a JSON string.
+/// The number of characters, if these bytes are whole characters that need no escape in a JSON string.
 fn plain_characters(bytes: &[u8]) -> Option<u32> {
     if bytes.iter().any(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
         return None;
@@ -187,7 +186,7 @@ mod tests {
         let tokenizer = Tokenizer::from_json(json).unwrap();
         let vocabulary = tokenizer.vocabulary();
         let trie = Trie::new(vocabulary);
-        // The state is a number that tells apart the bytes so far.
+        // The state is a hash of the bytes so far.
         let more = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let mut seen = Vec::new();
         trie.all().walk(
