@@ -1,4 +1,4 @@
-//! Regular expressions as automata: all their states at once where they are few, else as texts come to them.
+//! Regular expressions as automata. All states are built at once if there are few, else as texts reach them.
 
 use regex_syntax::hir::{Class, ClassBytesRange, ClassUnicodeRange, Hir, HirKind, Repetition};
 
@@ -13,22 +13,21 @@ use crate::automata::syntax::parse;
 use crate::grammar::Grammar;
 use crate::terminal::Terminal;
 
-/// The longest expression, in bytes: half a second's worth to read.
+/// The maximum length of an expression in bytes, which takes half a second to parse.
 const MAX_PATTERN: usize = 1 << 20;
 
-/// Expressions are taken for lists of up to so many texts, of up to so many bytes, and up to so many bytes together,
-/// where nothing is repeated more often.
+/// The limits within which an expression is treated as a list of texts: repetitions, number of texts, bytes of a text,
+/// bytes in total.
 const MAX_REPEATS: u32 = 4;
 const MAX_LITERALS: usize = 1 << 17;
 const MAX_LITERAL: usize = 1 << 12;
 const MAX_LIST: usize = 16 << 20;
 
 impl Grammar {
-    /// The grammar of the texts that match a regular expression as a whole. The syntax is that of the `regex`
-    /// crate.
+    /// Creates the grammar of the texts that match a regular expression as a whole, in the syntax of the `regex` crate.
     ///
     /// # Errors
-    /// The expression is wrong, asks for what no automaton does, is too large, or matches no text.
+    /// The expression is malformed, unsupported, too large, or matches no text.
     pub fn regex(pattern: &str) -> Result<Self, BadRegex> {
         if pattern.len() > MAX_PATTERN {
             return Err(BadRegex::Automaton("it is longer than 1 MiB".into()));
@@ -37,7 +36,7 @@ impl Grammar {
         if let Some(texts) = texts(&hir) {
             return Self::choice(&texts).map_err(|fault| BadRegex::Automaton(fault.to_string()));
         }
-        // Classes of characters make small automata; not all expressions have only such.
+        // Classes of characters make small automata, but not all expressions consist of them.
         if let Some(spelling) = Spelling::of(&hir) {
             let cost = |letter| spelling.alphabet.bytes(letter);
             let spelled = match automaton(&spelling.hir, Some(&spelling.kinds), cost)? {
@@ -53,8 +52,8 @@ impl Grammar {
     }
 }
 
-/// The texts that match an expression, where they are a list. What looks around is none: a list of literals does not
-/// say where they may stand.
+/// The texts that match an expression, if it is a short list. Expressions with assertions are not: a list of literals
+/// does not say what may be around them.
 fn texts(hir: &Hir) -> Option<Vec<String>> {
     let properties = hir.properties();
     if !properties.look_set().is_empty() {
@@ -68,7 +67,7 @@ fn texts(hir: &Hir) -> Option<Vec<String>> {
     written(hir).into_iter().map(|text| String::from_utf8(text).ok()).collect()
 }
 
-/// How many texts [`written`] would give, some of them more than once.
+/// The number of texts that [`written`] would return, with duplicates.
 fn how_many(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Literal(_) => 1,
@@ -88,7 +87,7 @@ fn how_many(hir: &Hir) -> usize {
     }
 }
 
-/// All texts of an expression of which [`how_many`] says that they are few.
+/// All texts of an expression for which [`how_many`] is small.
 fn written(hir: &Hir) -> Vec<Vec<u8>> {
     let product = |texts: Vec<Vec<u8>>, ends: &[Vec<u8>]| -> Vec<Vec<u8>> {
         texts.iter().flat_map(|text| ends.iter().map(move |end| [&text[..], end].concat())).collect()
@@ -119,8 +118,8 @@ enum Either {
     Lazy(Box<Lazy>),
 }
 
-/// The automaton of an expression, which reads bytes, or letters of these kinds. `cost` is how far each is, where the
-/// states are made later.
+/// The automaton of an expression over bytes, or over letters of the given kinds. `cost` is the cost of each, used if
+/// the states are created later.
 fn automaton(hir: &Hir, kinds: Option<&Kinds>, cost: impl Fn(u8) -> u32) -> Result<Either, BadRegex> {
     match Dfa::within(hir, kinds, SOON_LIMIT) {
         Err(BadRegex::Automaton(_)) => {}
@@ -145,7 +144,7 @@ mod tests {
         Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).unwrap()
     }
 
-    /// A token is allowed just when some matching text goes on so: with all texts that match written down.
+    /// A token is allowed if and only if some matching text continues with it, judged by a list of all matching texts.
     #[test]
     fn masks_are_those_of_the_definition() {
         let tokenizer = tokenizer();
@@ -186,7 +185,7 @@ mod tests {
         assert!(!regex.accepts(at("abcd")) && regex.mask(at("abc")).tokens.is_empty());
     }
 
-    /// Lists of words in any case have too many texts to be written out, and are known by their number.
+    /// Case-insensitive lists of words have too many texts to write out, as their number tells.
     #[test]
     fn lists_are_written_out_where_they_are_short() {
         let list = |pattern: &str| texts(&parse(pattern).unwrap());
@@ -202,7 +201,7 @@ mod tests {
         assert!(accepts(&words[9].to_uppercase()) && accepts(&words[4_999]) && !accepts("word"));
     }
 
-    /// A list of literals does not say what may stand beside them.
+    /// A list of literals does not say what may be around them.
     #[test]
     fn what_looks_around_is_no_list() {
         let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
@@ -235,7 +234,7 @@ mod tests {
         assert!(fault(&"ab|".repeat(MAX_PATTERN / 3 + 1)).contains("longer than 1 MiB"));
     }
 
-    /// What is in the n-th place from the end: 2^n states.
+    /// The n-th character from the end takes 2^n states.
     #[test]
     fn states_are_made_as_texts_come_to_them() {
         let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));

@@ -1,4 +1,4 @@
-//! The tokens that the threads of a state allow, as parts of masks.
+//! The tokens that each thread of a state allows, from which masks are made.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use verdigris_logits::{TokenId, TokenSet};
 
 use super::slice::TokenSlice;
 
-/// The tokens that a thread allows, and the states that those lead to which leave its segment.
+/// The tokens that a thread allows, and the states outside its segment that they lead to.
 #[derive(Debug)]
 pub(super) struct Allowed {
-    /// Many tokens, without some and with others; and whether all schemas share the many.
+    /// A large set of tokens, shared by all schemas or not, minus `without`, plus `with`.
     pub(super) many: Option<Arc<TokenSet>>,
     pub(super) is_shared: bool,
     pub(super) without: Vec<TokenId>,
@@ -25,7 +25,7 @@ impl Allowed {
     }
 }
 
-/// Tokens, and states that they lead to.
+/// Tokens, and the states that they lead to.
 #[derive(Debug, Default)]
 pub(super) struct Reached(pub(super) Vec<TokenId>, pub(super) Vec<u32>);
 
@@ -38,7 +38,7 @@ impl Reached {
     }
 }
 
-/// What a set of tokens is made of: sets by where they are, without some tokens; and tokens.
+/// What a set of tokens is made of: large sets, by address, each without some tokens; and single tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Recipe {
     many: Vec<(usize, Vec<TokenId>)>,
@@ -53,7 +53,7 @@ impl Recipe {
         many.dedup();
         let mut with: Vec<TokenId> = Vec::with_capacity(parts.iter().map(|part| part.with.len()).sum());
         parts.iter().for_each(|part| with.extend_from_slice(&part.with));
-        // Those of one part come in an order that depends on nothing else.
+        // The order within one part depends on nothing else.
         if parts.len() > 1 {
             with.sort_unstable();
             with.dedup();
@@ -62,7 +62,7 @@ impl Recipe {
     }
 }
 
-/// The tokens that some parts allow.
+/// The tokens that any of some parts allows.
 pub(super) fn union(vocabulary: usize, parts: &[Arc<Allowed>]) -> TokenSet {
     let mut set = TokenSet::new(vocabulary);
     for Allowed { many, without, .. } in parts.iter().map(|part| &**part) {

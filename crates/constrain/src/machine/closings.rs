@@ -1,4 +1,4 @@
-//! How tokens go on after a string in which anything may stand.
+//! The remainders of tokens that end a string with any content.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::terminal::escape::Escapes;
 use crate::vocabulary::tree::Tree;
 use crate::vocabulary::trie::Trie;
 
-/// How tokens go on after the end of a string, by how many characters of the string they begin with.
+/// The remainders of tokens after the end of a string, by the number of characters of the string in the token.
 #[derive(Debug)]
 pub(super) struct Closings {
     pub(super) by_length: Vec<(u32, Arc<Tree>)>,
@@ -15,7 +15,7 @@ pub(super) struct Closings {
 }
 
 impl Closings {
-    /// Those from before an opening quote or from inside the string.
+    /// The remainders of tokens that begin before the opening quote, or inside the string.
     pub(super) fn new(trie: &Trie, open: bool, escapes: Escapes) -> Self {
         let most = 2 * trie.max_token_chars();
         let (text, state) = any_string(0, Some(most), open, escapes);

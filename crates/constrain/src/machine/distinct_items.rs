@@ -1,7 +1,7 @@
-//! What a text allows in an item that must differ from others as a value.
+//! The tokens allowed in an item that must differ from others as a value.
 //!
-//! Most tokens lead to no value that has come: those are the tokens of any item. The few that may lead to one are tried
-//! byte by byte. A token that ends two items is left out; shorter ones write them too.
+//! Most tokens cannot lead to an earlier value; those are the tokens of any item. The few that may lead to one are
+//! tried byte by byte. Tokens that end two items are left out, since shorter ones can write the same text.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Masks {
         allowed
     }
 
-    /// The tokens that may lead to a value that has come, with the state after each.
+    /// The tokens that may lead to an earlier value, each with the state after it.
     fn tried(&mut self, run: &mut Run, thread: Thread, distinct: &Distinct) -> Vec<(TokenId, u32)> {
         let index = self.index.clone();
         let start = run.join(DEAD, |_, threads| threads.threads.push(thread));
@@ -66,10 +66,10 @@ impl Masks {
             let probe = |inner| Some(distinct.probe(inner));
             tried = self.tried_from(run, thread, any, |inner| distinct.is_careful(inner), probe);
         }
-        // A name that comes again can change what has been written.
+        // A repeated name can change what was written.
         if distinct.has_predecessors() {
             for (token, bytes) in index.names_inside() {
-                // What no item may hold is left out without a look at what has come.
+                // Tokens that are not allowed in any item are left out without comparing values.
                 if tried.iter().all(|(tried, _)| tried != token) && run.next_all(any, bytes) != DEAD {
                     tried.push((*token, run.next_all(start, bytes)));
                 }
@@ -78,9 +78,9 @@ impl Masks {
         tried
     }
 
-    /// The tokens along which a thread stays where a careful look is needed, with the state after each; `any` is where
-    /// the text is if what it differs from is left out. Where there is a `probe` for a state, no states are made after
-    /// bytes that decide nothing.
+    /// The tokens along which a thread stays where values must be compared, each with the state after it; `any` is the
+    /// state of the text without the comparison. If there is a `probe` for a state, no states are created after bytes
+    /// that decide nothing.
     fn tried_from<'d>(
         &mut self,
         run: &mut Run,
@@ -108,7 +108,7 @@ impl Masks {
                 wrong.push(node);
                 return None;
             }
-            // Where the item has ended, what may follow depends on what it was.
+            // After the end of the item, what may follow depends on the item.
             let inside = run.threads(next).threads.iter().find(|inside| inside.at == thread.at);
             inside.is_none_or(|inside| is_careful(inside.inner)).then_some((next, any))
         };
@@ -117,7 +117,7 @@ impl Masks {
         tried
     }
 
-    /// As [`Masks::tried`], where no mask is being made; none where the thread is in no such item.
+    /// Like [`Masks::tried`], outside the computation of a mask; empty if the thread is not in such an item.
     pub(super) fn tried_anew(&mut self, run: &mut Run, thread: Thread) -> Vec<(TokenId, u32)> {
         self.work = Work::of_a_mask();
         match &*run.grammar.terminal_at(thread.at).clone() {
@@ -130,7 +130,7 @@ impl Masks {
         }
     }
 
-    /// No token leads farther from the end of the text than so many bytes, where the state is `any` as if the text were
+    /// An upper bound on the bytes to the end of the text after any token, where `any` is the state as if the text were
     /// in any item.
     pub(super) fn bytes_to_end_in_item(&mut self, run: &mut Run, thread: Thread, any: u32) -> u64 {
         let tried = self.tried_anew(run, thread).into_iter().filter(|&(_, state)| state != DEAD);

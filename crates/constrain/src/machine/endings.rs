@@ -1,11 +1,11 @@
-//! How many tokens a text still needs.
+//! The number of tokens that a text still needs.
 //!
-//! The fewest bytes to the end are known everywhere, but a text has room for so many *tokens*. No fewer are needed than
-//! the bytes fill if all are of the longest; and those that write the shortest ending are enough. Only where the room
-//! lies between the two is there more to know, and then a search finds out, within a budget.
+//! The fewest bytes to the end are known in every state, but the limit of a text is in *tokens*. A lower bound is the
+//! number of bytes divided by the length of the longest token; an upper bound is the number of tokens that write the
+//! shortest ending. Only if the limit lies between the two, a search with a budget decides.
 //!
-//! What is known holds token by token: where a state has an ending of so many tokens, one of them leads to a state with
-//! an ending of one fewer. So a text that keeps to such tokens never loses its end.
+//! What is known holds token by token: if a state has an ending of `n` tokens, one of them leads to a state with an
+//! ending of `n - 1`. So a text that keeps to such tokens never loses its ending.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,38 +19,38 @@ use crate::grammar::step::NO_END;
 use crate::terminal::Terminal;
 use crate::vocabulary::trie::Trie;
 
-/// Longer endings, in bytes, are not written out to be counted.
+/// The maximum length, in bytes, of endings that are split into tokens.
 const LONGEST: u64 = 1 << 16;
 
-/// How many nodes of the vocabulary a search may look at, where a new state counts for 256 and a byte of an ending for
-/// 32: a fifth of a second.
+/// The budget of a search, in nodes of the vocabulary; a new state counts as 256 and a byte of an ending as 32. It
+/// takes about a fifth of a second.
 const BUDGET: usize = 1 << 24;
 
-/// How many bytes a search may make of states, of steps inside objects and arrays, and of names and items that are told
-/// apart.
+/// The maximum bytes of states, of steps inside objects and arrays, and of names and items that are compared, which a
+/// search may create.
 const MADE: usize = 16 << 20;
 
-/// How many bytes the endings may have together that are counted for one mask, and how many states may be made for it.
+/// The maximum total bytes of the endings that are counted for one mask, and of the states created for it.
 const COUNTED: u64 = 1 << 16;
 const STATES: usize = 1 << 13;
 
-/// The endings that are known. What is known does not depend on what has been asked before, so neither do masks.
+/// The known endings. They do not depend on earlier requests, so masks do not either.
 #[derive(Default)]
 pub(super) struct Endings {
-    /// The byte that a shortest ending goes on with, and the state after it.
+    /// By state, the next byte of a shortest ending, and the state after it.
     nearer: HashMap<u32, Option<(u8, u32)>>,
-    /// The fewest tokens that write it.
+    /// By state, the fewest tokens that write that ending.
     tokens: HashMap<u32, Option<u64>>,
-    /// The most that a token of the mask leaves, by state.
+    /// By state, the maximum tokens to the end after any token of the mask.
     after: HashMap<u32, u64>,
-    /// What searches have found: by state and room, whether there is an ending.
+    /// Results of searches: by state and limit, whether there is an ending.
     searched: HashMap<(u32, u64), Option<bool>>,
-    /// Endings that a search has found: by room and state, the tokens and the first of them.
+    /// Endings found by searches: by limit and state, the number of tokens and the first of them.
     found: HashMap<(u64, u32), (u64, TokenId)>,
 }
 
 impl Endings {
-    /// About how many bytes they take.
+    /// The approximate number of bytes used.
     pub(super) fn bytes(&self) -> usize {
         let small = self.nearer.len() + self.tokens.len() + self.after.len() + self.searched.len();
         32 * small + 48 * self.found.len()
@@ -58,7 +58,7 @@ impl Endings {
 }
 
 impl Endings {
-    /// The fewest tokens that write the shortest ending in bytes; `None` where none do.
+    /// The fewest tokens that write the shortest ending in bytes; `None` if no tokens do.
     pub(super) fn tokens_to_end(&mut self, run: &mut Run, trie: &Trie, state: u32) -> Option<u64> {
         if let Some(&known) = self.tokens.get(&state) {
             return known;
@@ -66,7 +66,7 @@ impl Endings {
         if run.bytes_to_end(state) > LONGEST {
             return None;
         }
-        // Along the shortest ending up to what is known, and a token's length farther.
+        // Follows the shortest ending to a known state, and the length of a token beyond it.
         let (mut states, mut bytes, mut known) = (vec![state], Vec::new(), None);
         let mut at = state;
         while !run.threads(at).accepts && known.is_none_or(|known| bytes.len() < known + trie.max_token_bytes()) {
@@ -91,8 +91,8 @@ impl Endings {
         self.tokens[&state]
     }
 
-    /// One more byte of a shortest ending: the same one whenever it is asked for, and one that is a token by itself
-    /// where there is such a one.
+    /// The next byte of a shortest ending: always the same one, and one that is a token on its own if there is such a
+    /// byte.
     fn nearer(&mut self, run: &mut Run, trie: &Trie, state: u32) -> Option<(u8, u32)> {
         if let Some(&known) = self.nearer.get(&state) {
             return known;
@@ -114,7 +114,7 @@ impl Endings {
         nearer
     }
 
-    /// The states along a shortest ending, as far as a token reaches, with the bytes up to there.
+    /// The states along a shortest ending, as far as a token reaches, and the bytes that lead there.
     fn along(&mut self, run: &mut Run, trie: &Trie, state: u32) -> (Vec<u32>, Vec<u8>) {
         let (mut states, mut bytes) = (Vec::new(), Vec::new());
         let mut at = state;
@@ -127,8 +127,8 @@ impl Endings {
         (states, bytes)
     }
 
-    /// No token of the mask leads to where only endings of more tokens are known; `u64::MAX` where one leads to where
-    /// none is, or there are too many places to ask.
+    /// An upper bound on the tokens to the end after any token of the mask; `u64::MAX` if no ending is known after some
+    /// token, or there are too many states to check.
     pub(super) fn tokens_to_end_after(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> u64 {
         if let Some(&known) = self.after.get(&state) {
             return known;
@@ -157,8 +157,8 @@ impl Endings {
         after
     }
 
-    /// As [`Run::tokens_to_end_after`] for a text inside a JSON string: it is closed byte by byte, and what follows
-    /// follows.
+    /// Like [`Endings::tokens_to_end_after`] for a text inside a JSON string: the string is closed byte by byte, then
+    /// comes what follows it.
     fn in_string(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> Option<u64> {
         let threads = run.threads(state).clone();
         let [thread] = threads.threads[..] else { return None };
@@ -172,8 +172,8 @@ impl Endings {
         reached.reached.iter().try_fold(most, |most, &state| Some(most.max(self.tokens_to_end(run, trie, state)?)))
     }
 
-    /// As [`Run::tokens_to_end_after`] for a text in an item or a name that differs from others: but for the tokens
-    /// that may lead to one of those, it is any.
+    /// Like [`Endings::tokens_to_end_after`] for a text in an item or a name that must differ from others: except for
+    /// the tokens that may lead to one of those, it is treated as any item.
     fn in_item(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> Option<u64> {
         let (thread, any) = self.as_any(run, trie, state)?;
         let tried = masks.tried_anew(run, thread).into_iter().filter(|&(_, state)| state != DEAD);
@@ -181,7 +181,7 @@ impl Endings {
         Some(self.tokens_to_end_after(run, masks, trie, any).max(tried.unwrap_or(0)))
     }
 
-    /// The thread of a text in an item or a name that differs from others, and the state as if it were any.
+    /// The thread of a text in an item or a name that must differ from others, and the state as if it could be any.
     fn as_any(&self, run: &mut Run, trie: &Trie, state: u32) -> Option<(Thread, u32)> {
         match run.threads(state).threads[..] {
             [thread] if trie.writes_all_bytes() => Some((thread, run.as_any(thread)?)),
@@ -189,7 +189,8 @@ impl Endings {
         }
     }
 
-    /// Adds the tokens after which an ending of at most so many tokens is known, to a text that had room for so many.
+    /// Adds the tokens after which an ending of at most `most` tokens is known, for a text that began with `room`
+    /// tokens.
     pub(super) fn tokens_that_end(
         &mut self,
         (run, masks): (&mut Run, &mut Masks),
@@ -209,7 +210,7 @@ impl Endings {
                 }
             }
         }
-        // Those of the endings that are known, whatever else there is.
+        // Tokens of the known endings are always included.
         let (states, bytes) = self.along(run, trie, state);
         let mut lengths = Vec::new();
         trie.all().beginnings(&bytes, |length| lengths.push(length));
@@ -249,7 +250,7 @@ impl Endings {
         }
     }
 
-    /// Whether an ending of at most so many tokens is known, of a text that had room for so many.
+    /// Whether an ending of at most `most` tokens is known, for a text that began with `room` tokens.
     pub(super) fn ends_within(&mut self, run: &mut Run, trie: &Trie, state: u32, most: u64, room: u64) -> bool {
         let bytes = run.bytes_to_end(state);
         let found = self.found.get(&(room, state)).is_some_and(|&(tokens, _)| tokens <= most);
@@ -259,11 +260,11 @@ impl Endings {
                 || self.tokens_to_end(run, trie, state).is_some_and(|tokens| tokens <= most))
     }
 
-    /// Whether there is an ending of at most so many tokens; `None` where the search for one came to its budget. One
-    /// that is found is known from now on to texts that had room for so many.
+    /// Searches for an ending of at most `most` tokens; `None` if the search reached its budget. An ending that is
+    /// found is then known for texts that began with `most` tokens.
     ///
-    /// States come out of a queue in the order of the tokens so far and the fewest that must follow (Hart, Nilsson and
-    /// Raphael 1968).
+    /// States are taken from a queue in the order of the tokens so far plus the fewest that must follow (A*; Hart,
+    /// Nilsson and Raphael 1968).
     pub(super) fn search(&mut self, run: &mut Run, trie: &Trie, state: u32, most: u64) -> Option<bool> {
         if self.ends_within(run, trie, state, most, most) {
             return Some(true);
@@ -279,7 +280,7 @@ impl Endings {
     fn search_anew(&mut self, run: &mut Run, trie: &Trie, from: u32, most: u64) -> Option<bool> {
         let longest = trie.max_token_bytes().max(1) as u64;
         let (mut left, before) = (BUDGET, run.bytes());
-        // By state: the fewest tokens that lead there, from where, and the last of them.
+        // By state: the fewest tokens that lead to it, the state before it, and the last token.
         let mut reached: HashMap<u32, (u64, u32, TokenId)> = HashMap::from_iter([(from, (0, from, 0))]);
         let mut open = BinaryHeap::from([(Reverse(0), 0u64, from)]);
         while let Some((_, so_far, state)) = open.pop() {
@@ -290,7 +291,7 @@ impl Endings {
                 continue;
             }
             left = left.checked_sub(32 * run.bytes_to_end(state).min(LONGEST) as usize)?;
-            // From here on an ending is known, or it has come to it.
+            // An ending is known from here on, or reached.
             if self.ends_within(run, trie, state, most - so_far, most) {
                 let (mut at, mut tokens) = (state, self.tokens_to_end(run, trie, state)?);
                 while at != from {
@@ -318,27 +319,27 @@ impl Endings {
     }
 }
 
-/// Whether an ending is taken for as many tokens as it has bytes: where texts are told apart, as items are that must
-/// differ, each text leads to states of its own, and to write out the ending of each would take too long.
+/// Whether endings are assumed to take one token per byte: where texts are compared, as with items that must differ,
+/// each text leads to states of its own, and splitting the ending of each would take too long.
 fn bytes_are_counted(run: &Run, trie: &Trie, state: u32) -> bool {
     let is_fresh =
         |thread: &Thread| matches!(&**run.grammar.terminal_at(thread.at), Terminal::Fresh(_) | Terminal::Distinct(_));
     trie.writes_all_bytes() && run.threads(state).threads.iter().any(is_fresh)
 }
 
-/// `false` where it is certain that no ending has as few tokens.
+/// Returns `false` if it is certain that no ending has at most `most` tokens.
 fn may_end_within(run: &mut Run, trie: &Trie, state: u32, most: u64) -> bool {
     let bytes = run.bytes_to_end(state);
     bytes != NO_END && bytes.div_ceil(trie.max_token_bytes().max(1) as u64) <= most
 }
 
-/// Where the tokens lead that go on from a state: each state once, with the first token that leads there; and all of
-/// them.
+/// The states that tokens lead to from a state: each state once, with the first token that leads to it; and all tokens
+/// with their states.
 fn walk_states_after(run: &mut Run, trie: &Trie, state: u32) -> WalkStatesAfter {
     walk_within(run, trie, state, usize::MAX).expect("it may make whatever it needs")
 }
 
-/// As [`walk_states_after`]; `None` where that makes more than so many bytes of states.
+/// Like [`walk_states_after`]; `None` if it creates more than `most` bytes of states.
 fn walk_within(run: &mut Run, trie: &Trie, state: u32, most: usize) -> Option<WalkStatesAfter> {
     let before = run.walked_bytes();
     let (walk, start) = run.walk(state);
@@ -368,5 +369,5 @@ fn walk_within(run: &mut Run, trie: &Trie, state: u32, most: usize) -> Option<Wa
     Some((walk, ends, all))
 }
 
-/// Of a walk: what it went by, the states that it came to, and each token with its state.
+/// The walk, the states that it reached, and each token with its state.
 type WalkStatesAfter = (Option<Walk>, Vec<(WalkState, TokenId)>, Vec<(TokenId, WalkState)>);

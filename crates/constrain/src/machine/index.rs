@@ -1,4 +1,4 @@
-//! What all machines over one vocabulary share.
+//! Data that all machines over one vocabulary share.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -14,36 +14,36 @@ use crate::terminal::any_string::AnyString;
 use crate::terminal::escape::Escapes;
 use crate::vocabulary::trie::Trie;
 
-/// The most slices and sets that are kept. A slice has a list of at most 512 tokens and one of its ends.
+/// The maximum number of slices and sets that are kept. A slice has a list of at most 512 tokens, and one of its exits.
 const MAX_SLICES: usize = 4096;
 const MAX_SETS: usize = 512;
 
-/// A vocabulary as a tree of bytes, and the sets of tokens that one grammar after another asks for.
+/// A vocabulary as a tree of bytes, and sets of tokens that recur between grammars.
 ///
-/// It is made once for a vocabulary; every [`Machine`](crate::Machine) over that vocabulary reads it, and adds what it
-/// meets. What it holds does not depend on the order in which it is asked, and is bounded: a few thousand lists of
-/// tokens and 64 MiB of sets. Any number of threads may use it.
+/// Make it once per vocabulary; every [`Machine`](crate::Machine) over that vocabulary reads it and adds to it. Results
+/// do not depend on the order of requests, and memory is bounded: a few thousand lists of tokens and 64 MiB of sets.
+/// Any number of threads may use it.
 #[doc(alias = "TokTrie")]
 #[doc(alias = "TokenizerInfo")]
 #[derive(Debug)]
 pub struct TokenIndex {
     trie: Trie,
-    /// What strings allow in which anything may stand.
+    /// The slices of strings with any content.
     slices: RwLock<HashMap<AnyString, Arc<TokenSlice>>>,
-    /// Sets that occur in one schema after the other. A recipe names sets by where they are, so those are kept with it.
+    /// Sets that recur between schemas. A recipe refers to sets by address, so those sets are kept with it.
     sets: RwLock<HashMap<Recipe, Made>>,
-    /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes
-    /// that are needed and with any.
+    /// The remainders of tokens after such strings, from inside and from before the opening quote, with minimal escapes
+    /// and with any.
     closings: [OnceLock<Closings>; 4],
-    /// Tokens that hold a whole name and close its object, with their bytes.
+    /// Tokens that contain a whole name and close its object, with their bytes.
     names_inside: OnceLock<Vec<(TokenId, Vec<u8>)>>,
 }
 
-/// A set, and the sets that its recipe names.
+/// A set, and the sets that its recipe refers to.
 type Made = (Arc<TokenSet>, Vec<Arc<TokenSet>>);
 
 impl TokenIndex {
-    /// The index of a vocabulary. Control tokens and ids without bytes are not in it.
+    /// Builds the index of a vocabulary. Control tokens and ids without bytes are left out.
     pub fn new(vocabulary: &Vocabulary) -> Self {
         let trie = Trie::new(vocabulary);
         let names_inside = OnceLock::new();
@@ -60,7 +60,7 @@ impl TokenIndex {
         &self.trie
     }
 
-    /// What a string allows in which anything may stand, made where it is not there.
+    /// The slice of a string with any content, computed if it is not known.
     pub(super) fn slice(&self, any: AnyString) -> Arc<TokenSlice> {
         if let Some(slice) = self.slices.read().unwrap_or_else(PoisonError::into_inner).get(&any) {
             return slice.clone();
@@ -79,9 +79,10 @@ impl TokenIndex {
         self.closings[at].get_or_init(|| Closings::new(&self.trie, open, escapes))
     }
 
-    /// Tokens in which a name of an object may stand as a whole, with what comes after it up to the object's end.
+    /// The tokens that may contain a whole name of an object and everything after it up to the object's end.
     pub(super) fn names_inside(&self) -> &[(TokenId, Vec<u8>)] {
-        // What may have been read: nothing, a part of a name, all of it, its colon, the end of its object.
+        // The states that reading may be in: nothing, in a name, after it, after its colon, after the end of its
+        // object.
         let [nothing, part, whole, colon_read, ended] = [1, 2, 4, 8, 16u8];
         let read = |states: u8, byte: u8| {
             let has = |state: u8| states & state != 0;
@@ -111,12 +112,12 @@ impl TokenIndex {
         })
     }
 
-    /// A set that has been made for another schema.
+    /// A set that was computed for another schema.
     pub(super) fn known_set(&self, recipe: &Recipe) -> Option<Arc<TokenSet>> {
         self.sets.read().unwrap_or_else(PoisonError::into_inner).get(recipe).map(|(set, _)| set.clone())
     }
 
-    /// Keeps a set for other schemas, with the sets that its recipe names.
+    /// Keeps a set for other schemas, with the sets that its recipe refers to.
     pub(super) fn keep_set(&self, recipe: Recipe, set: &Arc<TokenSet>, parts: Vec<Arc<TokenSet>>) {
         let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
         if sets.len() == MAX_SETS {

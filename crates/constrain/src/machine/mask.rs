@@ -1,33 +1,33 @@
-//! What a text may do next, and why that may be unknown.
+//! Masks, and the reasons why one may be unknown.
 
 use std::fmt;
 use std::sync::Arc;
 
 use verdigris_logits::TokenSet;
 
-/// What a text may do at a state.
+/// The continuations of a text that are allowed in a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask {
-    /// The tokens that it can go on with.
+    /// The tokens that may come next.
     pub tokens: Arc<TokenSet>,
     /// Whether the text may end here.
     pub accepts: bool,
 }
 
-/// Why it is not known what may come next.
+/// The reason why it is not known what may come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OverBudget {
-    /// It takes too much work to find out: more than some tens of milliseconds for one mask, or 64 MiB of states.
+    /// Finding out takes too much work: more than some tens of milliseconds for one mask, or 64 MiB of states.
     Work {
-        /// Where in the schema that is; empty for a regular expression.
+        /// The location in the schema; empty for a regular expression.
         path: String,
     },
-    /// The texts that are being written have come to too many states, or to states that hold too much.
+    /// The texts that are being written have reached too many states, or states that take too much memory.
     Memory {
-        /// Where in the schema the text stands; empty for a regular expression.
+        /// The location of the text in the schema; empty for a regular expression.
         path: String,
-        /// How many bytes states may take.
+        /// The maximum number of bytes of states.
         most: usize,
     },
 }

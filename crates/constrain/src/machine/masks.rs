@@ -1,4 +1,4 @@
-//! The masks of states, and what they are made of.
+//! Computes and caches the masks of states.
 
 use std::sync::Arc;
 
@@ -21,45 +21,45 @@ use crate::terminal::names::Names;
 use crate::terminal::quoted::Quoted;
 use crate::vocabulary::trie::Trie;
 
-/// The masks of a machine's states. All of it can be made again.
+/// The masks of a machine's states. All of it can be recomputed.
 pub(super) struct Masks {
     pub(super) index: Arc<TokenIndex>,
     kept: Kept,
-    /// What is left for the mask that is being made.
+    /// The work left for the mask that is being computed.
     pub(super) work: Work,
-    /// Why the first of them was empty that could not be made.
+    /// The fault of the first mask that could not be computed.
     fault: Option<OverBudget>,
 }
 
-/// What is kept so that it need not be made again.
+/// The caches.
 #[derive(Default)]
 struct Kept {
-    /// By state; and of those that could not be made, why.
+    /// By state; and the faults of those that could not be computed.
     masks: HashMap<u32, Arc<Mask>>,
     faults: HashMap<u32, OverBudget>,
     /// The state after each token that has been written.
     steps: HashMap<(u32, TokenId), u32>,
-    /// What each thread allows, with the work that all of it takes.
+    /// What each thread allows, with the work of all its parts.
     allowed: HashMap<Thread, (Arc<Allowed>, Costs)>,
-    /// By terminal, its state, and whether anything may follow; with its work.
+    /// By terminal, its state, and whether anything may follow; with the work.
     slices: HashMap<(u32, u32, bool), (Arc<TokenSlice>, u64)>,
-    /// How trees of ends go on from a state: the tokens that do, and the states that they lead to; with its work.
+    /// By tree of ends and state outside: the tokens that continue, and the states that they lead to; with the work.
     ends: HashMap<(usize, u32), (Arc<Reached>, u64)>,
-    /// The first terminal of each set of names; those that the schema does not give are a set by themselves.
+    /// The first terminal of each set of names; those that the schema does not list are a set of their own.
     representatives: HashMap<NamesIdentity, u32>,
-    /// Sets of tokens by what they are made of.
+    /// Sets of tokens by recipe.
     sets: HashMap<Recipe, Arc<TokenSet>>,
     bytes: usize,
 }
 
-/// What tells sets of names apart: all of them, or those of a table that the schema does not give.
+/// Identifies a set of names: all names, or those of a table that the schema does not list.
 #[derive(PartialEq, Eq, Hash)]
 enum NamesIdentity {
     All((usize, Vec<u32>, bool)),
     Others(usize),
 }
 
-/// What an entry takes beside what it points to, about.
+/// The approximate overhead of a cache entry in bytes.
 const ENTRY: usize = 128;
 
 impl Kept {
@@ -69,7 +69,7 @@ impl Kept {
 }
 
 impl Masks {
-    /// None yet, over a vocabulary.
+    /// Starts without any masks.
     pub(super) fn new(index: Arc<TokenIndex>) -> Self {
         Self { index, kept: Kept::default(), work: Work::of_a_mask(), fault: None }
     }
@@ -79,22 +79,22 @@ impl Masks {
         self.index.trie()
     }
 
-    /// Why a mask was empty that could not be made, the first of them.
+    /// The fault of the first mask that could not be computed.
     pub(super) fn fault(&self) -> Option<&OverBudget> {
         self.fault.as_ref()
     }
 
-    /// Why the mask of a state is empty that has been asked for and could not be made.
+    /// The fault of a state whose mask was requested and could not be computed.
     pub(super) fn fault_at(&self, state: u32) -> Option<&OverBudget> {
         self.kept.faults.get(&state)
     }
 
-    /// About how many bytes they take, with what they are made of.
+    /// The approximate number of bytes of all caches.
     pub(super) fn bytes(&self) -> usize {
         self.kept.bytes + size_of::<((u32, TokenId), u32)>() * self.kept.steps.capacity()
     }
 
-    /// The mask of a state that cannot be made is empty.
+    /// Records that the mask of a state cannot be computed; it is empty then.
     pub(super) fn give_up(&mut self, state: u32, fault: OverBudget) -> Arc<Mask> {
         let none = TokenSet::new(self.index.vocabulary_size());
         self.kept.count(&[none.words()]);
@@ -105,27 +105,27 @@ impl Masks {
         mask
     }
 
-    /// Forgets what can be made again.
+    /// Drops everything that can be recomputed.
     pub(super) fn forget(&mut self) {
         self.kept = Kept::default();
     }
 
-    /// The state after a token, if it has been written there.
+    /// The state after a token, if it was written before.
     pub(super) fn known_step(&self, state: u32, token: TokenId) -> Option<u32> {
         self.kept.steps.get(&(state, token)).copied()
     }
 
-    /// Keeps the state after a token.
+    /// Caches the state after a token.
     pub(super) fn keep_step(&mut self, state: u32, token: TokenId, next: u32) {
         self.kept.steps.insert((state, token), next);
     }
 
-    /// The mask of a state, if it has been made.
+    /// The mask of a state, if it has been computed.
     pub(super) fn known_mask(&self, state: u32) -> Option<&Arc<Mask>> {
         self.kept.masks.get(&state)
     }
 
-    /// The mask of a state is what each of its threads allows.
+    /// The mask of a state: the union of what its threads allow.
     pub(super) fn mask(&mut self, run: &mut Run, state: u32) -> Arc<Mask> {
         if let Some(mask) = self.kept.masks.get(&state) {
             return mask.clone();
@@ -144,7 +144,7 @@ impl Masks {
         mask
     }
 
-    /// The tokens that some parts allow. Sets repeat, within a schema and from one to another, so equal ones are one.
+    /// The tokens that some parts allow. Sets recur, within a schema and between schemas, so equal sets are shared.
     fn tokens(&mut self, parts: &[Arc<Allowed>]) -> Arc<TokenSet> {
         if let [part] = parts
             && let (Some(many), [], []) = (&part.many, &part.without[..], &part.with[..])
@@ -173,14 +173,14 @@ impl Masks {
         set
     }
 
-    /// The tokens that a thread allows.
+    /// The tokens that a thread allows, with a new budget.
     pub(super) fn allowed(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
         self.work = Work::of_a_mask();
         self.allowed_by_work(run, thread)
     }
 
-    /// The tokens that a thread allows: those that stay in its segment, and those that leave it and go on outside; or
-    /// some of them where the work does not suffice.
+    /// The tokens that a thread allows: those that stay in its segment, and those that leave it and continue outside.
+    /// The result is incomplete if the work runs out.
     pub(super) fn allowed_by_work(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
         if let Some((allowed, costs)) = self.kept.allowed.get(&thread) {
             self.work.pay(costs);
@@ -189,7 +189,7 @@ impl Masks {
         let outer = self.work.begin();
         let allowed = Arc::new(self.allowed_anew(run, thread));
         let costs = self.work.end(thread, outer);
-        // Some of it is missing where the work did not suffice.
+        // An incomplete result is not cached.
         if !self.work.is_spent() {
             self.kept.count(&[&allowed.with, &allowed.without, &allowed.reached]);
             self.kept.count(&[&costs]);
@@ -208,7 +208,7 @@ impl Masks {
         }
         let any = AnyString::of(&terminal, thread.inner, self.trie().max_token_chars());
         let others = match (&*terminal, any) {
-            // Positions inside escapes of four digits have numbers of their own in each terminal.
+            // Positions inside escapes of four digits are numbered separately in each terminal.
             (Terminal::Names(names), None) if names.escapes() == Escapes::Minimal => names.content.without_given(),
             _ => None,
         };
@@ -220,7 +220,7 @@ impl Masks {
         };
         let mut allowed = Allowed::inside(&slice, slice.is_shared);
         for Exit { inner, ends } in &slice.exits {
-            // What all strings share tells no names apart.
+            // The shared slice of strings does not distinguish names.
             let inner = match &*terminal {
                 Terminal::Names(names) if any.is_some() => names.closed(names.content.other()),
                 _ => *inner,
@@ -238,13 +238,13 @@ impl Masks {
         allowed
     }
 
-    /// Adds the tokens that have left a segment and go on outside.
+    /// Adds the tokens that leave a segment and continue outside.
     fn go_on_by(&mut self, run: &mut Run, ends: &Ends, outside: u32, allowed: &mut Allowed) {
         if run.threads(outside).threads.is_empty() {
             return;
         }
         let key = match ends {
-            // All schemas have the same trees.
+            // These trees are the same for all schemas.
             Ends::Tree(tree) => Some((Arc::as_ptr(tree).addr(), outside)),
             Ends::Below { .. } => None,
         };
@@ -282,10 +282,9 @@ impl Masks {
         allowed.reached.extend_from_slice(&reached.1);
     }
 
-    /// Adds the names that the schema gives to those that it does not: they are few and change with each that is
-    /// written, so what the vocabulary does in all others is worked out without them. Where those `are_any` the given
-    /// ones are among them, as if they were others: then after one of them comes what belongs to it, or it may not come
-    /// at all.
+    /// Adds the names that the schema lists. They are few and change with every name that is written, so the slice of
+    /// all other names is computed without them. If the others `are_any`, that slice treats listed names like others,
+    /// which is corrected here: a listed name is followed by its own value, or not allowed at all.
     fn given_names(
         &mut self,
         run: &mut Run,
@@ -304,7 +303,7 @@ impl Masks {
                 ends.push((node, content));
                 return None;
             }
-            // What has left the names of the schema does not come back to them.
+            // Once a name differs from all listed ones, it stays so.
             let next = begins.then(|| names.next(inner, byte)).flatten();
             next.filter(|&next| names.content.known(names.content_state(next)).0 && work.take(1))
         };
@@ -330,8 +329,8 @@ impl Masks {
         }
     }
 
-    /// The tokens that a thread in an item allows that has not come yet: those of any item, but for what would write
-    /// one that has come. A token that ends two items is left out; shorter ones write them too.
+    /// The tokens that a thread allows in an item that must differ from earlier ones: those of any item, except what
+    /// would repeat an earlier one. Tokens that end two items are left out, since shorter ones can write the same text.
     fn fresh(&mut self, run: &mut Run, thread: Thread, fresh: &Fresh) -> Allowed {
         let base = fresh.base_state(thread.inner);
         let slice = match AnyString::of(&fresh.terminal, base, self.trie().max_token_chars()) {
@@ -347,7 +346,7 @@ impl Masks {
         for Exit { ends, .. } in &slice.exits {
             self.go_on_by(run, ends, outside, &mut allowed);
         }
-        // Along what has come, token by token as the machine itself goes.
+        // Along earlier items, each token is run through the machine.
         let index = self.index.clone();
         let tree = index.trie().all();
         let text = fresh.text(thread.inner);
@@ -392,10 +391,10 @@ impl Masks {
         allowed
     }
 
-    /// What the vocabulary does inside a thread's segment.
+    /// The slice of a thread's segment.
     fn slice(&mut self, run: &Run, thread: Thread, terminal: &Terminal) -> Arc<TokenSlice> {
         let (number, is_last) = match (run.grammar.step(thread.at), terminal) {
-            // Different points in an object may allow the same names.
+            // Different positions in an object may allow the same names.
             (&Step::Name { terminal: number, .. }, Terminal::Names(names)) if names.escapes() == Escapes::Minimal => {
                 (self.representative(NamesIdentity::All(names.content.identity()), number), false)
             }
@@ -406,8 +405,7 @@ impl Masks {
         self.slice_of((number, thread.inner, !is_last || thread.stack != 0), terminal)
     }
 
-    /// What the vocabulary does in the names that the schema does not give, which are the same at every point of an
-    /// object.
+    /// The slice of the names that the schema does not list, which is the same at every position of an object.
     fn others_slice(&mut self, run: &Run, thread: Thread, others: Names) -> Arc<TokenSlice> {
         let &Step::Name { terminal, .. } = run.grammar.step(thread.at) else {
             unreachable!("names are read at such steps")
@@ -417,7 +415,7 @@ impl Masks {
         self.slice_of((number, thread.inner, true), &terminal)
     }
 
-    /// The number of the first terminal of a set of names.
+    /// The index of the first terminal of a set of names.
     fn representative(&mut self, identity: NamesIdentity, number: u32) -> u32 {
         if let Some(&known) = self.kept.representatives.get(&identity) {
             return known;
@@ -430,7 +428,7 @@ impl Masks {
         number
     }
 
-    /// The slice of a terminal by its number, its state, and whether anything follows.
+    /// The slice of a terminal by its index, its state, and whether anything follows.
     fn slice_of(&mut self, (number, inner, follows): (u32, u32, bool), terminal: &Terminal) -> Arc<TokenSlice> {
         let inner = terminal.representative(inner, self.trie().max_token_chars());
         let part = Part::Slice(number, inner, follows);
@@ -443,7 +441,7 @@ impl Masks {
         lazy.inspect(|lazy| lazy.begin_walk());
         let slice = Arc::new(TokenSlice::new(self.index.trie(), terminal, inner, follows, &mut self.work));
         if lazy.is_some_and(|lazy| lazy.end_walk()) {
-            // A walk that made too many states has not come to all tokens.
+            // A walk that created too many states has not reached all tokens.
             self.work.spend();
         }
         if self.work.is_spent() {
@@ -463,12 +461,12 @@ impl Masks {
         slice
     }
 
-    /// No token of the mask leads farther from the end of the text than so many bytes.
+    /// An upper bound on the bytes to the end of the text after any token of the mask.
     pub(super) fn bytes_to_end_after(&mut self, run: &mut Run, state: u32) -> u64 {
         let threads = run.threads(state).clone();
         let mut bound = 0;
         for &thread in &threads.threads {
-            // As long as it stays in its segment.
+            // While it stays in its segment.
             let terminal = run.grammar.terminal_at(thread.at).clone();
             if let Some(any) = run.as_any(thread) {
                 bound = self.bytes_to_end_in_item(run, thread, any).max(bound);

@@ -1,17 +1,17 @@
 //! A machine that runs a grammar over the tokens of a vocabulary.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `endings` | how many tokens a text still needs |
-//! | `masks` | the masks of states, and what they are made of |
-//! | [`index`] | what all machines over one vocabulary share |
-//! | `slice`, `closings` | what a vocabulary does inside one segment, and after a string |
+//! | `endings` | the number of tokens that a text still needs |
+//! | `masks` | computing and caching the masks of states |
+//! | [`index`] | data that all machines over one vocabulary share |
+//! | `slice`, `closings` | the tokens allowed inside one segment, and after a string |
 //! | `allowed` | the parts of masks |
-//! | `distinct_items` | what a text allows in an item that differs from others |
+//! | `distinct_items` | the tokens allowed in an item that must differ from others |
 //! | `nested` | values as one segment |
-//! | `run` | the states of a grammar, as texts come to them |
-//! | `work` | how much work one mask may be |
-//! | [`mask`] | what a text may do next |
+//! | `run` | the states of a grammar, created as texts reach them |
+//! | `work` | the work budget of one mask |
+//! | [`mask`] | masks, and why one may be unknown |
 
 mod allowed;
 mod closings;
@@ -40,31 +40,30 @@ use crate::grammar::Grammar;
 use crate::terminal::Terminal;
 use crate::vocabulary::trie::Trie;
 
-/// How many bytes masks may take where nothing else is said: those of 2,000 schemas of other people take at most 48.9
-/// MB.
+/// The default limit, in bytes, of masks. The masks of 2,000 schemas collected elsewhere take at most 48.9 MB each.
 pub(crate) const MEMORY: usize = 64 << 20;
 
-/// How many bytes states may take where nothing else is said. Text without end comes to new states only where what it
-/// has written decides what may come: 16,000 tokens of numbers that are all different take as much.
+/// The default limit, in bytes, of states. An endless text keeps reaching new states only if earlier text restricts
+/// what may come: 16,000 tokens of numbers that must all differ take this much.
 pub(crate) const STATES: usize = 1 << 30;
 
-/// Where a text stands in a grammar. Two texts at one state can go on in the same ways.
+/// The position of a text in a grammar. Two texts in the same state have the same continuations.
 ///
-/// A state is a number of its machine: copies and forks cost nothing.
+/// A state is an index in its machine: copies and forks cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State(u32);
 
-/// A grammar over a vocabulary: which tokens a text may go on with.
+/// A grammar over a vocabulary, which determines the tokens that may come next.
 ///
-/// States are made when a text first comes to them, and kept with what follows each byte and with their mask; all texts
-/// of one machine share them. They stay valid as long as the machine is there, so a machine only grows, but for its
-/// masks: [`Machine::states_memory`] says how far, and a [`crate::Constraint`] begins another one when it is too much.
+/// States are created when a text first reaches them, and kept with their transitions and masks; all texts of one
+/// machine share them. They stay valid as long as the machine exists, so except for its masks a machine only grows:
+/// [`Machine::states_memory`] reports its size, and a [`crate::Constraint`] starts another one when that is too much.
 ///
 /// # Threads
-/// A machine may be used by any number of threads. One lock guards all that it knows: what is known (a mask, the state
-/// after a token) is read side by side, and what is met for the first time is worked out by one thread while the others
-/// wait. [`Machine::completion`], [`Machine::tokens_to_end`], [`Machine::ends_within`], [`Machine::mask_within`] and
-/// [`Machine::mask_ending_within`] always take it for themselves.
+/// A machine may be used by any number of threads. One lock guards all of its data: what is known (a mask, the state
+/// after a token) is read concurrently, and what is new is computed by one thread while the others wait.
+/// [`Machine::completion`], [`Machine::tokens_to_end`], [`Machine::ends_within`], [`Machine::mask_within`] and
+/// [`Machine::mask_ending_within`] always lock exclusively.
 pub struct Machine {
     index: Arc<TokenIndex>,
     known: RwLock<Known>,
@@ -73,7 +72,7 @@ pub struct Machine {
     most_states: usize,
 }
 
-/// All that a machine knows: of states, of their masks, and of their endings.
+/// The data of a machine: states, masks and endings.
 struct Known {
     run: Run,
     masks: Masks,
@@ -88,27 +87,27 @@ impl fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// The machine of a grammar over a vocabulary.
+    /// Creates the machine of a grammar over a vocabulary.
     pub fn new(grammar: impl Into<Arc<Grammar>>, index: Arc<TokenIndex>) -> Self {
         Self::with_memory(grammar, index, MEMORY)
     }
 
-    /// As [`Machine::new`], where masks and what they are made of take up to about so many bytes (64 MiB else). Where
-    /// they take more they are forgotten, and made again when texts come to them. States are not counted: they stay.
+    /// Like [`Machine::new`], with a limit of about `bytes` bytes (64 MiB by default) on masks and their parts. Above
+    /// it they are dropped, and recomputed when texts need them. States are not counted and never dropped.
     pub fn with_memory(grammar: impl Into<Arc<Grammar>>, index: Arc<TokenIndex>, bytes: usize) -> Self {
         let (run, start) = Run::new(grammar.into());
         let known = Known { run, masks: Masks::new(index.clone()), endings: Endings::default() };
         Self { index, known: RwLock::new(known), start: State(start), memory: bytes, most_states: STATES }
     }
 
-    /// The same machine, whose states may take about so many bytes (1 GiB else): where they take more, no mask is made
-    /// that is not known yet, and [`Machine::fault_at`] says so.
+    /// The same machine with a limit of about `bytes` bytes (1 GiB by default) on states. Above it, no new masks are
+    /// computed, which [`Machine::fault_at`] reports.
     #[must_use]
     pub fn with_states_memory(self, bytes: usize) -> Self {
         Self { most_states: bytes, ..self }
     }
 
-    // A panic while the lock is held leaves states that are whole: they are added as the last thing.
+    // A panic while the lock is held leaves consistent states, since they are added last.
     fn read(&self) -> RwLockReadGuard<'_, Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,7 +130,7 @@ impl Machine {
         self.start
     }
 
-    /// The state after some more bytes; a dead one if no text of the grammar goes on so.
+    /// The state after some bytes; a dead one if no text of the grammar continues with them.
     pub fn next(&self, state: State, bytes: &[u8]) -> State {
         let (mut state, mut read) = (state.0, 0);
         {
@@ -148,12 +147,12 @@ impl Machine {
         State(state)
     }
 
-    /// The state after a token that writes these bytes: as [`Machine::next`], and remembered.
+    /// The state after a token with these bytes: like [`Machine::next`], but cached.
     pub fn advance(&self, state: State, token: TokenId, bytes: &[u8]) -> State {
         if let Some(next) = self.read().masks.known_step(state.0, token) {
             return State(next);
         }
-        // Control tokens write nothing.
+        // Control tokens have no bytes.
         if bytes.is_empty() {
             return state;
         }
@@ -163,13 +162,12 @@ impl Machine {
         State(next)
     }
 
-    /// Whether the text so far is one of the grammar's.
+    /// Whether the text so far is a complete text of the grammar.
     pub fn accepts(&self, State(state): State) -> bool {
         self.read().run.threads(state).accepts
     }
 
-    /// The fewest bytes that make the text so far one of the grammar's; `None` if nothing does, or nothing
-    /// shorter than 4 GiB.
+    /// The fewest bytes that complete the text so far; `None` if there are none, or none shorter than 4 GiB.
     pub fn completion(&self, State(mut state): State) -> Option<Vec<u8>> {
         let Known { run, .. } = &mut *self.write();
         let mut left = Some(run.bytes_to_end(state)).filter(|bytes| bytes >> 32 == 0)?;
@@ -191,7 +189,7 @@ impl Machine {
         Some(bytes)
     }
 
-    /// What comes next for certain, up to so many bytes: as long as one byte alone may come, and no end.
+    /// The bytes that must come next, at most `most`: as long as only one byte is allowed, and the text may not end.
     pub(crate) fn forced(&self, State(mut state): State, most: usize) -> Vec<u8> {
         let Known { run, .. } = &mut *self.write();
         let mut bytes = Vec::new();
@@ -208,12 +206,13 @@ impl Machine {
         bytes
     }
 
-    /// In how many ways a text can go on at `state`, counted up to `most`: an end is one, and so is each allowed token
-    /// that is not the beginning of another allowed one. Tokens that begin each other write the same text.
+    /// The number of ways in which a text can continue at `state`, counted up to `most`: the end counts as one, and so
+    /// does each allowed token that is not a prefix of another one. Tokens that are prefixes of each other can write
+    /// the same text.
     pub(crate) fn ways(&self, state: State, most: u32) -> u32 {
         let mask = self.mask(state);
         let (ways, longest) = (Cell::new(u32::from(mask.accepts)), Cell::new(None));
-        // The walk is in the order of the bytes: what begins with a token comes right after it.
+        // The walk is in byte order: the tokens that begin with a token come right after it.
         let close = |depth: usize| {
             if longest.get().is_some_and(|length| depth < length) {
                 longest.set(None);
@@ -233,7 +232,7 @@ impl Machine {
         ways.get().min(most)
     }
 
-    /// Whether a token is allowed that begins so and is longer.
+    /// Whether a longer token that begins with these bytes is allowed.
     pub(crate) fn allows_longer(&self, state: State, begins: &[u8]) -> bool {
         let Some(node) = self.trie().all().node(begins) else { return false };
         let (at, below) = (self.trie().all().tokens_at(node).len(), self.trie().all().tokens_below(node));
@@ -244,7 +243,7 @@ impl Machine {
         }
     }
 
-    /// What may be read next: where in a schema that is asked for, the terminal that reads it, and its state.
+    /// The segments that may be read next: the location in the schema, the terminal that reads them, and its state.
     pub(crate) fn reading(&self, State(state): State) -> Vec<(String, Arc<Terminal>, u32)> {
         let Known { run, .. } = &*self.read();
         let of = |thread: &run::Thread| {
@@ -253,13 +252,12 @@ impl Machine {
         run.threads(state).threads.iter().map(of).collect()
     }
 
-    /// Whether the text so far can become one of the grammar's, or is one.
+    /// Whether the text so far can become a text of the grammar, or is one.
     pub fn goes_on(&self, State(state): State) -> bool {
         state != DEAD
     }
 
-    /// What a text at `state` can go on with; nothing where that takes too much to find out, and then
-    /// [`Machine::fault_at`] says so.
+    /// The mask of a state. It is empty if it takes too much to compute, which [`Machine::fault_at`] reports.
     #[doc(alias = "compute_mask")]
     #[doc(alias = "fill_next_token_bitmask")]
     pub fn mask(&self, state: State) -> Arc<Mask> {
@@ -281,8 +279,8 @@ impl Machine {
         masks.mask(run, state)
     }
 
-    /// Why the mask of a state is empty where it takes too much to make. Whether work is too much depends on the state
-    /// alone, and not on what has been asked before; memory is that of all texts of the machine.
+    /// The reason why the mask of a state is empty, if it takes too much to compute. Whether the work is too much
+    /// depends only on the state, not on earlier requests; memory is that of all texts of the machine.
     pub fn fault_at(&self, state: State) -> Option<OverBudget> {
         {
             let Known { masks, .. } = &*self.read();
@@ -295,23 +293,23 @@ impl Machine {
         known.masks.fault_at(state.0).cloned()
     }
 
-    /// Why some mask was empty that took too much to make: the first one.
+    /// The fault of the first mask that took too much to compute.
     pub fn fault(&self) -> Option<OverBudget> {
         self.read().masks.fault().cloned()
     }
 
-    /// About how many bytes the masks take that are kept, and what they are made of.
+    /// The approximate number of bytes of the cached masks and their parts.
     pub fn memory(&self) -> usize {
         self.read().masks.bytes()
     }
 
-    /// About how many bytes the states take that texts have come to, with the steps inside objects and arrays.
+    /// The approximate number of bytes of the states that texts have reached, with the steps inside objects and arrays.
     pub fn states_memory(&self) -> usize {
         let Known { run, endings, .. } = &*self.read();
         run.bytes() + endings.bytes()
     }
 
-    /// The fewest bytes to the end of a text at `state`; `u64::MAX` where there is none.
+    /// The fewest bytes to the end of a text at `state`; `u64::MAX` if the end cannot be reached.
     pub fn to_end(&self, State(state): State) -> u64 {
         if let Some(to_end) = self.read().run.states[state as usize].to_end {
             return to_end;
@@ -319,7 +317,7 @@ impl Machine {
         self.write().run.bytes_to_end(state)
     }
 
-    /// No token of the mask leads farther from the end of the text than so many bytes.
+    /// An upper bound on the bytes to the end of the text after any token of the mask.
     pub fn to_end_after(&self, state: State) -> u64 {
         if let Some(bound) = self.read().run.states[state.0 as usize].to_end_after {
             return bound;
@@ -328,21 +326,21 @@ impl Machine {
         masks.bytes_to_end_after(run, state.0)
     }
 
-    /// The tokens of an ending of a text at `state` that is known, though there may be one of fewer; `None` where none
-    /// is.
+    /// The number of tokens of a known ending of a text at `state`, which may not be the fewest; `None` if no ending is
+    /// known.
     pub fn tokens_to_end(&self, state: State) -> Option<u64> {
         let Known { run, endings, .. } = &mut *self.write();
         endings.tokens_to_end(run, self.trie(), state.0)
     }
 
-    /// Whether the text can be made whole with at most so many tokens; `None` where that is not known: a search has a
-    /// budget.
+    /// Whether the text can be completed with at most `tokens` tokens; `None` if a search reached its budget.
     pub fn ends_within(&self, state: State, tokens: u64) -> Option<bool> {
         let Known { run, endings, .. } = &mut *self.write();
         endings.search(run, self.trie(), state.0, tokens)
     }
 
-    /// Whether it is known without a search that after every token of the mask at most so many make the text whole.
+    /// Whether it is known without a search that after every token of the mask, at most `tokens` more complete the
+    /// text.
     pub(crate) fn always_ends_within(&self, state: State, tokens: u64) -> bool {
         self.trie().writes_all_bytes() && self.to_end_after(state) <= tokens || {
             let Known { run, masks, endings } = &mut *self.write();
@@ -350,21 +348,21 @@ impl Machine {
         }
     }
 
-    /// Whether it is known without a search that at most so many make a text whole that had `room` for so many.
+    /// Whether it is known without a search that at most `tokens` complete a text that began with `room` tokens.
     pub(crate) fn surely_ends_within(&self, state: State, tokens: u64, room: u64) -> bool {
         let Known { run, endings, .. } = &mut *self.write();
         endings.ends_within(run, self.trie(), state.0, tokens, room)
     }
 
-    /// Adds to `allowed` the tokens after which an ending of at most `tokens` more is known, to a text that had `room`
-    /// for so many, which [`Machine::ends_within`] has been asked about. Where one of `tokens + 1` is known for
-    /// `state`, there is such a token, or the text is whole.
+    /// Adds to `allowed` the tokens after which an ending of at most `tokens` more is known, for a text that began with
+    /// `room` tokens, which must have been passed to [`Machine::ends_within`]. If an ending of `tokens + 1` is known
+    /// for `state`, there is such a token, or the text is complete.
     pub fn mask_ending_within(&self, state: State, tokens: u64, room: u64, allowed: &mut TokenSet) {
         let Known { run, masks, endings } = &mut *self.write();
         endings.tokens_that_end((run, masks), self.trie(), state.0, tokens, room, allowed);
     }
 
-    /// Fills `tokens` with those of the mask after which at most `bytes` more make the text whole.
+    /// Adds to `tokens` the tokens of the mask after which at most `bytes` more complete the text.
     pub fn mask_within(&self, state: State, bytes: u64, tokens: &mut TokenSet) {
         let Known { run, .. } = &mut *self.write();
         let (walk, start) = run.walk(state.0);

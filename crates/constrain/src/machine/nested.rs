@@ -1,4 +1,4 @@
-//! Values as one segment: a run of their rule by itself.
+//! Values as one segment, each read by a run of its rule.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ pub(super) struct NestedRun {
 }
 
 impl NestedRun {
-    /// That of a rule, before any text, inside so many others.
+    /// Starts a run of a rule before any text, nested in `level` others.
     pub(super) fn begin(grammar: &Arc<Grammar>, rule: Rule, level: u32) -> Box<dyn Nested> {
         let (run, start) = Run::of_rule(grammar.clone(), rule, level);
         Box::new(Self { run: Mutex::new(run), start })

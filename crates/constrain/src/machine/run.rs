@@ -1,4 +1,4 @@
-//! The states of a machine, as texts come to them.
+//! The states of a machine, created as texts reach them.
 
 use std::sync::Arc;
 
@@ -11,53 +11,53 @@ use crate::grammar::unfold::Unfolding;
 use crate::terminal::Terminal;
 use crate::terminal::distinct::Distinct;
 
-/// A number that is no state: what follows has not been computed.
+/// Not a state: what follows has not been computed.
 const UNKNOWN: u32 = u32::MAX;
 
-/// The state of a text that cannot become one of the grammar's.
+/// The state of a text that cannot become a text of the grammar.
 pub(super) const DEAD: u32 = 0;
 
-/// One of the places in a grammar at which a text stands.
+/// One of the positions in a grammar that a text is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Thread {
-    /// A step that reads.
+    /// A reading step.
     pub(super) at: At,
-    /// The state of the terminal that it reads with.
+    /// The state of the step's terminal.
     pub(super) inner: u32,
-    /// Where its rule returns to.
+    /// The stack of return addresses.
     pub(super) stack: u32,
 }
 
-/// Return addresses.
+/// A stack of return addresses.
 ///
-/// Alternatives that read the same value differ in where they return to. Such threads are one, whose stack is any of
-/// theirs (Tomita 1985, graph-structured stacks): what is inside of the value is worked out once for all of them.
+/// Alternatives that read the same value differ only in their return address. Such threads are merged into one whose
+/// stack is any of theirs (Tomita 1985, graph-structured stacks), so the inside of the value is processed once for all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stack {
     /// An address, and the stack below it.
     Address(u32, At),
-    /// One of these, in order, which are no such unions.
+    /// Any of these stacks, which are sorted and not unions themselves.
     Any(Arc<[u32]>),
 }
 
-/// A grammar, as far as it is made, and all states so far. Equal ones are one.
+/// A grammar, as far as it is unfolded, and all states so far, without duplicates.
 pub(super) struct Run {
     pub(super) grammar: Unfolding,
-    /// Where rules return to. The first returns nowhere.
+    /// The stacks. The first returns nowhere.
     stacks: Vec<Stack>,
     stack_numbers: HashMap<Stack, u32>,
-    /// The fewest bytes to the end of each, as far as they have been asked for.
+    /// The fewest bytes from each stack to the end, as far as computed.
     stack_ends: Vec<Option<u64>>,
     stack_bytes: usize,
-    /// The states of texts in items that differ from others, as if they were in any.
+    /// The states of texts in items that must differ, as if they were any items.
     any_items: HashMap<Thread, u32>,
     pub(super) states: Vec<Entry>,
     state_numbers: HashMap<Arc<ThreadSet>, u32>,
-    /// About how many bytes the states take.
+    /// The approximate number of bytes of the states.
     bytes: usize,
 }
 
-/// What a state is: its threads in order, and whether the text may end.
+/// The contents of a state: its threads in order, and whether the text may end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ThreadSet {
     pub(super) threads: Vec<Thread>,
@@ -66,44 +66,44 @@ pub(super) struct ThreadSet {
 
 pub(super) struct Entry {
     pub(super) threads: Arc<ThreadSet>,
-    /// The state after each byte, as far as it is known.
+    /// The state after each byte, as far as computed.
     next: Vec<(u8, u32)>,
     /// The bytes that may come next.
     first: Option<[u64; 4]>,
-    /// The fewest bytes to the end of the text, and a bound on it after any token of the mask, where they have been
-    /// asked for.
+    /// The fewest bytes to the end of the text, and an upper bound on it after any token of the mask, as far as
+    /// computed.
     pub(super) to_end: Option<u64>,
     pub(super) to_end_after: Option<u64>,
 }
 
-/// Where a walk stands: inside the segment that it began in, and in other ways to go on.
+/// The position of a walk: inside the segment that it began in, and in the other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct WalkState {
-    /// The state of the terminal of the walk's main thread; [`UNKNOWN`] where it has left it.
+    /// The state of the terminal of the walk's main thread; [`UNKNOWN`] once the walk has left it.
     inner: u32,
     /// The state of all other threads.
     rest: u32,
 }
 
-/// What a walk from a state goes by: as long as its main thread stays inside its segment, that alone is asked, and no
-/// state is made.
+/// The data of a walk from a state: as long as its main thread stays inside its segment, only the terminal is run, and
+/// no states are created.
 #[derive(Debug)]
 pub(super) struct Walk {
     main: Thread,
     pub(super) terminal: Arc<Terminal>,
-    /// Where it begins. There the other threads have what follows the segment, if it is whole.
+    /// The start. There, the other threads include what follows the segment, if it may end at once.
     start: WalkState,
-    /// What follows the segment where it may go on too.
+    /// What follows the segment where it may also continue.
     after: u32,
 }
 
 impl Run {
-    /// That of a grammar, and the state before any text.
+    /// The run of a grammar, and the state before any text.
     pub(super) fn new(grammar: Arc<Grammar>) -> (Self, u32) {
         Self::of_rule(grammar, 0, 0)
     }
 
-    /// That of one rule by itself, inside so many others.
+    /// The run of one rule, nested in `level` others.
     pub(super) fn of_rule(grammar: Arc<Grammar>, rule: Rule, level: u32) -> (Self, u32) {
         let grammar = Unfolding::new(grammar, NestedRun::begin, level);
         let entry = grammar.entry(rule);
@@ -126,7 +126,7 @@ impl Run {
         (run, start)
     }
 
-    /// The number of a state.
+    /// The index of a state.
     fn state(&mut self, mut threads: ThreadSet) -> u32 {
         threads.threads.sort_unstable();
         threads.threads.dedup();
@@ -135,7 +135,7 @@ impl Run {
             return number;
         }
         let number = self.states.len() as u32;
-        // The entry and its number, with the room that lists and tables keep free; and its threads.
+        // The entry and its index, with the spare capacity of lists and tables; and its threads.
         self.bytes += 2 * size_of::<Entry>() + 48 + 2 * size_of::<ThreadSet>() + size_of_val(&threads.threads[..]);
         let threads = Arc::new(threads);
         let (first, to_end, to_end_after) = (None, None, None);
@@ -144,12 +144,12 @@ impl Run {
         number
     }
 
-    /// About how many bytes all that takes which texts have come to.
+    /// The approximate number of bytes of everything that texts have reached.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.stack_bytes + self.grammar.bytes()
     }
 
-    /// The part of [`Run::bytes`] that a walk over a vocabulary can make much of, counted at once.
+    /// The part of [`Run::bytes`] that a walk over a vocabulary may increase much, in constant time.
     pub(super) fn walked_bytes(&self) -> usize {
         self.bytes + self.grammar.told_apart_bytes()
     }
@@ -163,14 +163,14 @@ impl Run {
         self.stack(Stack::Address(stack, address))
     }
 
-    /// The number of a stack.
+    /// The index of a stack.
     fn stack(&mut self, stack: Stack) -> u32 {
         if let Some(&number) = self.stack_numbers.get(&stack) {
             return number;
         }
         let number = self.stacks.len() as u32;
         let members = if let Stack::Any(stacks) = &stack { size_of_val(&stacks[..]) } else { 0 };
-        // In the list and as a key, with the room that these keep free; and how far its end is.
+        // It is stored in the list and as a key, with their spare capacity, and its distance to the end.
         self.stack_bytes += 4 * size_of::<Stack>() + 2 * size_of::<Option<u64>>() + members;
         self.stacks.push(stack.clone());
         self.stack_ends.push(None);
@@ -178,7 +178,7 @@ impl Run {
         number
     }
 
-    /// Makes one of threads, in order, that differ in their stacks alone.
+    /// Merges sorted threads that differ only in their stacks.
     fn unite_stacks(&mut self, threads: &mut Vec<Thread>) {
         let place = |thread: &Thread| (thread.at, thread.inner);
         if threads.windows(2).all(|pair| place(&pair[0]) != place(&pair[1])) {
@@ -223,18 +223,19 @@ impl Run {
         to_end
     }
 
-    /// The fewest bytes to the end of a text by way of one thread.
+    /// The fewest bytes to the end of a text along one thread.
     pub(super) fn thread_to_end(&mut self, Thread { at, inner, stack }: Thread) -> u64 {
         let bytes = self.grammar.terminal_at(at).to_end(inner);
         let bytes = match *self.grammar.step(at) {
             Step::Read { next, .. } => bytes.saturating_add(self.grammar.bytes_to_end(next)),
-            // What follows a name is counted with it.
+            // The distances of names include what follows.
             _ => bytes,
         };
         bytes.saturating_add(self.stack_to_end(stack))
     }
 
-    /// The fewest bytes from a stack to the end of the text. Stacks are as deep as texts nest, so this is a loop.
+    /// The fewest bytes from a stack to the end of the text. Stacks are as deep as texts nest, so this is not
+    /// recursive.
     fn stack_to_end(&mut self, stack: u32) -> u64 {
         let mut open = vec![stack];
         while let Some(&top) = open.last() {
@@ -318,7 +319,7 @@ impl Run {
         next
     }
 
-    /// The state after some more bytes; those on the way are not made where nothing ends there.
+    /// The state after some bytes; states on the way are not created unless a segment ends there.
     pub(super) fn next_all(&mut self, state: u32, bytes: &[u8]) -> u32 {
         if let [byte] = bytes {
             return self.next(state, *byte);
@@ -333,15 +334,15 @@ impl Run {
         self.state_of(&walk, at)
     }
 
-    /// The main thread of a state is the one whose segment is longest to walk in.
+    /// Starts a walk. Its main thread is the one with the longest segment to walk in.
     pub(super) fn walk(&mut self, state: u32) -> (Option<Walk>, WalkState) {
         let threads = self.states[state as usize].threads.clone();
         let worth = |thread: &&Thread| match &**self.grammar.terminal_at(thread.at) {
             Terminal::Table(automaton) => u64::from(automaton.states() > 2),
             Terminal::Lazy(_) | Terminal::Spelled(_) => 1,
-            // Its states are made as they are met, so they are asked one by one.
+            // Its states are created as they are reached, so there is nothing to save.
             Terminal::Fresh(_) | Terminal::Distinct(_) => 0,
-            // Where anything may follow, the others need not be asked.
+            // If anything may follow, the plain tokens need no walk.
             terminal => 2 + u64::from(terminal.free(thread.inner).unwrap_or(0)),
         };
         let Some(&main) = threads.threads.iter().max_by_key(worth).filter(|thread| worth(thread) > 0) else {
@@ -360,7 +361,7 @@ impl Run {
         (Some(Walk { main, terminal, start, after }), start)
     }
 
-    /// Where a walk stands after one more byte; `None` if no text goes on so.
+    /// The position after one more byte; `None` if no text continues with it.
     #[inline]
     pub(super) fn step(&mut self, walk: &Option<Walk>, at: WalkState, byte: u8) -> Option<WalkState> {
         let Some(Walk { main, terminal, start, after: left }) = walk else {
@@ -383,7 +384,7 @@ impl Run {
         }
         match next {
             Some(next) if terminal.goes_on(next) => after.inner = next,
-            // What follows it follows at once.
+            // A segment that cannot continue is followed by the next step at once.
             Some(next) => after.rest = self.join(after.rest, |run, threads| run.leave(*main, next, threads)),
             None => {}
         }
@@ -399,13 +400,13 @@ impl Run {
         (rest != DEAD).then_some(WalkState { inner: UNKNOWN, rest })
     }
 
-    /// Adds what follows the main thread's segment, which is whole in `inner`.
+    /// Adds the threads after the main thread's segment, which is complete in `inner`.
     pub(super) fn leave(&mut self, main: Thread, inner: u32, threads: &mut ThreadSet) {
         let next = self.grammar.after(main.at, inner);
         self.enter(next, main.stack, threads);
     }
 
-    /// A state with more threads.
+    /// The state with more threads.
     pub(super) fn join(&mut self, state: u32, add: impl FnOnce(&mut Self, &mut ThreadSet)) -> u32 {
         let mut threads = ThreadSet::clone(&self.states[state as usize].threads);
         add(self, &mut threads);
@@ -426,7 +427,7 @@ impl Run {
         }
     }
 
-    /// The state of a walk's at.
+    /// The state at a position of a walk.
     pub(super) fn state_of(&mut self, walk: &Option<Walk>, at: WalkState) -> u32 {
         let Some(Walk { main, terminal, .. }) = walk.as_ref().filter(|_| at.inner != UNKNOWN) else {
             return at.rest;
@@ -444,9 +445,10 @@ impl Run {
         self.bytes_to_end(state)
     }
 
-    /// The state of a text in an item or name that differs from others, as if it were any; after it nothing is known of
-    /// it. `None` where the thread is in none, or in a scalar before which another is not known. Tokens along which it
-    /// may still become one that has come are told apart by [`Masks::tried_anew`](super::masks::Masks::tried_anew).
+    /// The state of a text in an item or name that must differ from others, as if it could be any; what it is, is not
+    /// recorded after it. `None` if the thread is not in such an item, or in a scalar after an unknown one. Tokens
+    /// along which it may still equal an earlier item are handled by
+    /// [`Masks::tried_anew`](super::masks::Masks::tried_anew).
     pub(super) fn as_any(&mut self, thread: Thread) -> Option<u32> {
         let terminal = self.grammar.terminal_at(thread.at).clone();
         match &*terminal {
@@ -469,12 +471,12 @@ impl Run {
         }
     }
 
-    /// As [`Run::as_any`] for an item that is told apart as a value.
+    /// Like [`Run::as_any`] for an item that is compared as a value.
     pub(super) fn as_any_item(&mut self, thread: Thread, distinct: &Distinct) -> u32 {
         if let Some(&any) = self.any_items.get(&thread) {
             return any;
         }
-        // From the last byte back to a place that is known, or to the beginning.
+        // Goes back from the last byte to a known state, or to the beginning.
         let (mut known, mut inner, mut text) = (None, thread.inner, Vec::new());
         while known.is_none()
             && let Some((before, byte)) = distinct.before(inner)
@@ -498,7 +500,7 @@ impl Run {
         any
     }
 
-    /// Adds the threads of all the ways from a step to one that reads.
+    /// Adds the threads of all reading steps that can be reached from a step without reading.
     pub(super) fn enter(&mut self, at: At, stack: u32, threads: &mut ThreadSet) {
         let (mut open, mut seen) = (vec![(at, stack)], HashSet::new());
         while let Some((at, stack)) = open.pop() {
@@ -518,7 +520,7 @@ impl Run {
                     let inner = self.grammar.terminal(*terminal).start();
                     threads.threads.push(Thread { at, inner, stack });
                 }
-                // A rule whose caller would only return, returns to the caller's caller.
+                // Tail call: a rule whose caller would only return, returns to the caller's caller.
                 Step::Call { rule, next } if *next == RETURN => {
                     open.push((self.grammar.entry(*rule), stack));
                 }
@@ -527,7 +529,7 @@ impl Run {
                     let stack = self.push(stack, next);
                     open.push((entry, stack));
                 }
-                // Many ways can lead to one fork.
+                // Many paths can lead to one fork.
                 Step::Fork(ways) => {
                     if seen.insert((at, stack)) {
                         open.extend(ways.iter().map(|&way| (way, stack)));

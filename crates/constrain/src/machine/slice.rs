@@ -1,8 +1,8 @@
-//! What a vocabulary does inside one segment of a text: which tokens stay in it, and how others go on where they leave
-//! it.
+//! The tokens of a vocabulary inside one segment of a text: which tokens stay in it, and the remainders of those that
+//! leave it.
 //!
-//! That depends on the terminal and its state alone, and not on what surrounds the segment. So it is worked out once,
-//! and the mask of a text is this and what the tokens that leave the segment do outside.
+//! They depend only on the terminal and its state, not on the rest of the grammar. So they are computed once, and the
+//! mask of a text combines them with what the remainders do outside.
 
 use std::sync::Arc;
 
@@ -17,46 +17,46 @@ use crate::vocabulary::class_tokens::ClassTokens;
 use crate::vocabulary::tree::Tree;
 use crate::vocabulary::trie::Trie;
 
-/// More tokens than that are kept as a set.
+/// More tokens than this are stored as a set.
 const FEW: usize = 512;
 
-/// So many nodes below one are worth it too.
+/// The number of nodes below a node from which on a search for loops pays off there.
 const LARGE: u32 = 4096;
 
-/// So many characters that keep a state are worth a set of their own.
+/// The number of characters that keep a state from which on a set of their tokens pays off.
 const MANY: u32 = 10;
 
 /// The tokens that a terminal in some state allows.
 #[derive(Debug)]
 pub(crate) struct TokenSlice {
-    /// Those that stay inside, or end just where the segment may end: a set, where they are many, and others.
+    /// Those that stay inside or end where the segment may end: a set, if there are many, and a list.
     pub(crate) many: Option<Arc<TokenSet>>,
     pub(crate) few: Vec<TokenId>,
-    /// Whether the many are there for all schemas.
+    /// Whether the set is shared by all schemas.
     pub(crate) is_shared: bool,
-    /// What is left of longer tokens where the segment may end inside them.
+    /// The remainders of longer tokens in which the segment may end.
     pub(crate) exits: Vec<Exit>,
 }
 
-/// The ends of tokens that begin in a segment and go on outside.
+/// The remainders of tokens that begin in a segment and continue outside.
 #[derive(Debug)]
 pub(crate) struct Exit {
-    /// The state of the terminal where they leave it, for names; what follows another segment is the same everywhere.
+    /// The state of the terminal at the exit, for names; for other segments, what follows does not depend on it.
     pub(crate) inner: u32,
     pub(crate) ends: Ends,
 }
 
-/// Ends of tokens.
+/// Remainders of tokens.
 #[derive(Debug)]
 pub(crate) enum Ends {
-    /// What is below some nodes of the tree of all tokens, or of those that are not plain.
+    /// Everything below some nodes of the tree of all tokens, or of those that are not plain.
     Below { nodes: Vec<u32>, of_rest: bool },
-    /// A tree of their own.
+    /// A tree of remainders.
     Tree(Arc<Tree>),
 }
 
 impl TokenSlice {
-    /// What a string allows in which anything may stand; `closings` are those of its kind.
+    /// The slice of a string with any content; `closings` are those of its kind.
     pub(super) fn of_any_string(trie: &Trie, any: AnyString, closings: &Closings) -> Self {
         let (text, state) = any.terminal(trie.max_token_chars());
         let tree = if any.open { trie.all() } else { trie.rest() };
@@ -72,8 +72,8 @@ impl TokenSlice {
         Self { is_shared: true, ..found.slice(exits) }
     }
 
-    /// What a terminal allows; `follows` says whether anything may come after the segment. It is less than that where
-    /// the work does not suffice.
+    /// The slice of a terminal; `follows` tells whether anything may come after the segment. It is incomplete if the
+    /// work runs out.
     pub(super) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
         let found = Found::new(trie, None);
         let mut rows = AlongLoops { trie, terminal, follows, work, found, nodes: Vec::new() };
@@ -110,26 +110,27 @@ impl TokenSlice {
     }
 }
 
-/// What a terminal allows where many characters keep its state, or lead along a row of states.
+/// Computes the slice of a terminal in which many characters keep a state or lead along a chain of states.
 struct AlongLoops<'a> {
     trie: &'a Trie,
     terminal: &'a Terminal,
     follows: bool,
     work: &'a mut Work,
     found: Found,
-    /// Where the segment may end inside longer tokens.
+    /// The nodes of longer tokens at which the segment may end.
     nodes: Vec<u32>,
 }
 
 impl AlongLoops<'_> {
-    /// Adds the tokens below a node, or all, from a state on; `false`, and none, if it is not worth it.
+    /// Adds the tokens below a node, or all, from a state on; returns `false` without adding any if it does not pay
+    /// off.
     fn below(&mut self, root: Option<u32>, inner: u32) -> bool {
         let Some(SelfLoop { characters, most, strangers }) =
             self.terminal.self_loop(inner, self.trie.max_token_chars())
         else {
             return false;
         };
-        // Each state of a row will ask.
+        // Each state of a chain will need the same tokens.
         let sure = most != u32::MAX;
         let class = (characters.len() >= MANY).then(|| self.trie.class_tokens(root, &characters, sure)).flatten();
         let Some(class) = class else { return false };
@@ -140,7 +141,7 @@ impl AlongLoops<'_> {
         for byte in 0..128u8 {
             let leaving = &class.leaving[usize::from(byte)][..];
             if most == u32::MAX {
-                // Without a bound all of them stand in the same state.
+                // Without a bound, all of them are in the same state.
                 if let Some(next) = self.terminal.next(inner, byte) {
                     self.leave(leaving, next);
                 }
@@ -165,7 +166,7 @@ impl AlongLoops<'_> {
         true
     }
 
-    /// Where the segment may end between the characters that keep it.
+    /// Adds the nodes where the segment may end between the characters that keep it.
     fn leave_inside(&mut self, class: &ClassTokens, inner: u32, most: u32) {
         let ends = |count| self.terminal.accepts(self.terminal.after_loop(inner, count));
         let ends: Vec<bool> = (0..=most.min(self.trie.max_token_chars())).map(ends).collect();
@@ -175,7 +176,7 @@ impl AlongLoops<'_> {
         }
     }
 
-    /// Adds the tokens that end at some nodes, which are in one state, or go on there.
+    /// Adds the tokens that end at some nodes or continue below them; all nodes are in the state `next`.
     fn leave(&mut self, nodes: &[(u32, u32)], next: u32) {
         let (tree, terminal, follows) = (self.trie.all(), self.terminal, self.follows);
         let leaves = |inner, node| follows && terminal.accepts(inner) && tree.goes_on(node);
@@ -200,10 +201,10 @@ impl AlongLoops<'_> {
     }
 }
 
-/// Tokens that are found one after the other.
+/// Collects tokens.
 struct Found {
     many: Option<Arc<TokenSet>>,
-    /// Whether the many are a set that is there for all schemas.
+    /// Whether `many` is a set shared by all schemas.
     is_shared: bool,
     few: Vec<TokenId>,
     vocabulary: usize,
@@ -223,7 +224,7 @@ impl Found {
         }
     }
 
-    /// Adds a set that is there for all schemas.
+    /// Adds a set that is shared by all schemas.
     fn insert_all(&mut self, set: &Arc<TokenSet>) {
         match &mut self.many {
             None => self.many = Some(set.clone()),

@@ -1,34 +1,32 @@
-//! How much work one mask may be: counted, so that the answer is the same on every machine, and whatever masks were
-//! made before. What is known already is paid for as if it were made now; a part that comes again in a mask is paid for
-//! once.
+//! Limits the work of one mask. Work is counted, so that the result is the same on every machine, whatever masks were
+//! computed before: cached parts are charged as if they were computed now, and each part is charged once per mask.
 
 use foldhash::{HashSet, HashSetExt};
 
 use super::run::Thread;
 
-/// What there is for one mask: some tens of milliseconds' worth. A walk along a whole vocabulary of 150,000 tokens
-/// looks at half a million nodes.
+/// The budget of one mask, worth some tens of milliseconds. A walk along a vocabulary of 150,000 tokens visits half a
+/// million nodes.
 const WORK: u64 = 1 << 22;
 
-/// What a step costs that may make a state of the grammar; one inside a segment costs 1.
+/// The cost of a step that may create a state of the grammar; a step inside a segment costs 1.
 pub(super) const OUTSIDE: u64 = 8;
 
-/// A part of a mask that is kept for others.
+/// A part of a mask that is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part {
-    /// What the vocabulary does inside a segment: of a terminal, from one of its states on, and whether anything may
-    /// follow.
+    /// The slice of a terminal in one of its states; and whether anything may follow.
     Slice(u32, u32, bool),
-    /// How a tree of ends, by where it lies, goes on from a state.
+    /// The tokens of a tree of ends, by address, that continue from a state.
     Ends(usize, u32),
-    /// What a thread allows, beside its slices and ends.
+    /// What a thread allows, without its slices and ends.
     Thread(Thread),
 }
 
-/// Parts with the work that each takes to be made.
+/// Parts, each with the work that it takes to compute.
 pub(super) type Costs = Vec<(Part, u64)>;
 
-/// Work that is left for a mask. A unit is some ten nanoseconds.
+/// The work left for a mask, in units of about ten nanoseconds.
 #[derive(Debug)]
 pub(super) struct Work {
     left: u64,
@@ -37,17 +35,17 @@ pub(super) struct Work {
     making: Making,
 }
 
-/// What a thread that is being worked out is made of.
+/// The parts of a thread that is being computed.
 #[derive(Debug, Default)]
 pub(super) struct Making {
     parts: Costs,
-    /// What was left when it began, and what has been paid for its parts.
+    /// The work left at the beginning, and the work charged for parts.
     left: u64,
     of_parts: u64,
 }
 
 impl Work {
-    /// All that there is for one mask.
+    /// The full budget of one mask.
     pub(super) fn of_a_mask() -> Self {
         Self { left: WORK, paid: HashSet::new(), making: Making::default() }
     }
@@ -57,7 +55,7 @@ impl Work {
         self.left
     }
 
-    /// Takes some units; false where so many are not left, and from then on.
+    /// Takes some units; returns false if fewer are left, and from then on.
     #[inline]
     pub(super) fn take(&mut self, units: u64) -> bool {
         self.left = self.left.saturating_sub(units);
@@ -69,12 +67,12 @@ impl Work {
         self.left == 0
     }
 
-    /// Nothing is left from here on.
+    /// Uses up everything that is left.
     pub(super) fn spend(&mut self) {
         self.left = 0;
     }
 
-    /// A part has been made, with all that was taken since so much was left.
+    /// Records that a part has been computed since `left` units were left; returns its cost.
     pub(super) fn made(&mut self, part: Part, left: u64) -> u64 {
         let cost = left - self.left;
         self.paid.insert(part);
@@ -83,7 +81,7 @@ impl Work {
         cost
     }
 
-    /// Pays for parts that are known, but for those that have been paid for.
+    /// Charges for cached parts, except those that have been charged already.
     pub(super) fn pay(&mut self, parts: &[(Part, u64)]) {
         for &(part, cost) in parts {
             self.making.parts.push((part, cost));
@@ -95,13 +93,13 @@ impl Work {
         }
     }
 
-    /// Begins what a thread allows, inside what another one does; that is to be given back at the end.
+    /// Begins a thread, possibly inside another one; the result must be passed to [`Work::end`].
     #[must_use]
     pub(super) fn begin(&mut self) -> Making {
         std::mem::replace(&mut self.making, Making { parts: Vec::new(), left: self.left, of_parts: 0 })
     }
 
-    /// Ends what a thread allows: the costs of all its parts, and its own.
+    /// Ends a thread: returns the costs of all its parts, and its own.
     pub(super) fn end(&mut self, thread: Thread, outer: Making) -> Costs {
         let Making { mut parts, left, of_parts } = std::mem::replace(&mut self.making, outer);
         let taken = left - self.left;
