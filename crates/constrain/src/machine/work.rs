@@ -30,7 +30,7 @@ pub(super) type Costs = Vec<(Part, u64)>;
 #[derive(Debug)]
 pub(super) struct Work {
     left: u64,
-    /// The parts that have been paid for.
+    /// The parts that have been charged.
     paid: HashSet<Part>,
     making: Making,
 }
