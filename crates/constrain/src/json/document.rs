@@ -1,7 +1,7 @@
-//! A schema's document: which draft it is of, and where its references lead.
+//! A schema document: its draft, and the targets of its references.
 //!
-//! A schema with an identifier is a resource, and what is in it is referred to by way of it (JSON Schema 2020-12, core,
-//! 8.2 and 9.2). References are resolved against the resource in which they stand (RFC 3986, 5).
+//! A schema with an identifier is a resource, and schemas inside it are referenced through that identifier (JSON Schema
+//! 2020-12, core, 8.2 and 9.2). References are resolved against the resource that contains them (RFC 3986, 5).
 
 use std::rc::Rc;
 
@@ -13,16 +13,16 @@ use crate::automata::budget::Budget;
 use crate::json::fault::below;
 use crate::json::registry::Registry;
 
-/// How deep a document may be nested.
+/// The maximum nesting depth of a document.
 const MAX_DEPTH: usize = 512;
 
-/// What a document without an identifier is called, so that references are relative to something.
+/// The URI of a document without an identifier, as the base of its references.
 const NAMELESS: &str = "schema:///";
 
 /// A schema of a document, with its path.
 type Located<'a> = (&'a Value, String);
 
-/// Anchors by resource and name, and whether each is a dynamic one; none where two schemas have the same name.
+/// Anchors by resource and name, and whether each is dynamic; `None` if two schemas have the same name.
 type Anchors<'a> = HashMap<(Rc<str>, String), Option<(Located<'a>, bool)>>;
 
 pub(crate) struct Document<'a> {
@@ -31,15 +31,15 @@ pub(crate) struct Document<'a> {
     budget: Rc<Budget>,
     draft: Draft,
     base: Rc<str>,
-    /// The base of what stands in each object.
+    /// The base of the references inside each object.
     bases: HashMap<*const Map<String, Value>, Rc<str>>,
     resources: HashMap<String, Located<'a>>,
     anchors: Anchors<'a>,
-    /// How many resources have each dynamic anchor.
+    /// The number of resources with each dynamic anchor.
     dynamic: HashMap<String, usize>,
 }
 
-/// Which draft a document says that it is of; the newest where it says nothing.
+/// The draft that a document declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Draft {
     Four,
@@ -64,7 +64,7 @@ impl Draft {
         drafts.iter().find(|(name, _)| declared.contains(name)).map_or(Self::Undeclared, |&(_, draft)| draft)
     }
 
-    /// The draft in which a keyword first means something.
+    /// The first draft that defines a keyword.
     fn first_with(keyword: &str) -> Self {
         match keyword {
             "$id" | "const" | "contains" | "propertyNames" => Self::Six,
@@ -84,7 +84,7 @@ impl Draft {
     }
 }
 
-/// Whether a document is nested deeper than is read.
+/// Whether a document is nested too deeply.
 pub(crate) fn is_too_deep(document: &Value) -> bool {
     let mut open = vec![(document, 0)];
     while let Some((value, depth)) = open.pop() {
@@ -115,12 +115,12 @@ impl<'a> Document<'a> {
         self.root
     }
 
-    /// The value of a keyword, if the schema's draft knows that keyword.
+    /// The value of a keyword, if the schema's draft defines it.
     pub(crate) fn value_of<'k>(&self, keywords: &'k Map<String, Value>, keyword: &str) -> Option<&'k Value> {
         keywords.get(keyword).filter(|_| Draft::first_with(keyword) <= self.draft)
     }
 
-    /// Whether keywords beside a reference say nothing: up to draft 7 a schema with `$ref` is nothing else.
+    /// Whether keywords next to a reference are ignored: up to draft 7, a schema with `$ref` is only a reference.
     pub(crate) fn ignores_siblings_of_ref(&self) -> bool {
         self.draft <= Draft::Seven
     }
@@ -129,7 +129,7 @@ impl<'a> Document<'a> {
         self.draft == Draft::Of2019
     }
 
-    /// The schema that the reference under a keyword points to, and its path.
+    /// The schema that the reference under a keyword leads to, and its path.
     pub(crate) fn resolve(&mut self, keywords: &Map<String, Value>, keyword: &str) -> Result<Located<'a>, String> {
         let Some(reference) = keywords[keyword].as_str() else { return Err(format!("{keyword:?} is a text")) };
         let base = self.bases.get(&std::ptr::from_ref(keywords)).unwrap_or(&self.base).clone();
@@ -157,7 +157,7 @@ impl<'a> Document<'a> {
             return self.pointer(resource, &path, base, &fragment).ok_or_else(nowhere);
         }
         match self.anchors.get(&(uri.into(), fragment.clone())) {
-            // Where one resource alone has it, all ways lead to the same schema.
+            // If only one resource has it, all paths lead to the same schema.
             Some(Some((located, dynamic))) => {
                 let one = !dynamic || self.dynamic[&fragment] == 1;
                 if one || keyword == "$ref" { Ok(located.clone()) } else { Err(depends(&shown())) }
@@ -167,13 +167,13 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Of draft 2019-09: the root of the resource, unless that may be the root of another one.
+    /// For draft 2019-09: the root of the resource, unless the reference may lead to the root of another one.
     fn recursive(&self, resource: &'a Value, path: String) -> Option<Located<'a>> {
         let goes_on = resource.get("$recursiveAnchor") == Some(&Value::Bool(true));
         (!goes_on || self.dynamic.get(RECURSIVE) == Some(&1)).then_some((resource, path))
     }
 
-    /// What a pointer leads to. What no keyword leads to is looked at now.
+    /// The schema that a pointer leads to. Schemas that are not below a known keyword are visited now.
     fn pointer(&mut self, from: &'a Value, path: &str, mut base: Rc<str>, pointer: &str) -> Option<Located<'a>> {
         let mut at = from;
         for part in pointer.split('/').skip(1) {
@@ -202,16 +202,16 @@ impl<'a> Document<'a> {
 
     /// The identifier of a schema, if it has one.
     fn id(&self, keywords: &'a Map<String, Value>) -> Option<&'a str> {
-        // Up to draft 7 it is nothing beside a reference.
+        // Up to draft 7, an identifier next to a reference is ignored.
         if self.ignores_siblings_of_ref() && keywords.contains_key("$ref") {
             return None;
         }
-        // It was `id` in draft 4; later that is a name like any other.
+        // It was `id` in draft 4; in later drafts, that is an ordinary name.
         let keyword = if self.draft == Draft::Four { "id" } else { "$id" };
         keywords.get(keyword).and_then(Value::as_str)
     }
 
-    /// The base in a schema that stands in something with another.
+    /// The base of references inside a schema, given the base outside of it.
     fn base_of(&self, schema: &'a Value, base: &Rc<str>) -> Rc<str> {
         let id = schema.as_object().and_then(|keywords| self.id(keywords));
         match id.map(|id| id.split('#').next().unwrap_or_default()) {
@@ -220,7 +220,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Takes in the identifiers and anchors of a schema and of those in it.
+    /// Records the identifiers and anchors of a schema and of those inside it.
     fn visit(&mut self, schema: &'a Value, path: &Path<'_>, base: &Rc<str>) {
         let Value::Object(keywords) = schema else { return };
         self.budget.take(1 + base.len() as u64 / 8);
@@ -285,7 +285,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Where a schema stands in a document: below a path, by these keys.
+/// The location of a schema in a document: a path, and keys below it.
 struct Path<'p> {
     root: &'p str,
     parts: Option<&'p Part<'p>>,
@@ -310,14 +310,14 @@ impl Path<'_> {
     }
 }
 
-/// A name for the anchors of draft 2019-09, which have none.
+/// The key of the anchors of draft 2019-09, which have no names.
 const RECURSIVE: &str = "\0recursive";
 
 fn depends(reference: &str) -> String {
     format!("{reference} leads to different places by different ways, which is not supported")
 }
 
-/// A URI relative to another. What is no URI is a name.
+/// Resolves a URI reference against a base. If it is not a valid reference, it is treated as a name.
 fn join(base: &str, reference: &str) -> String {
     let resolved = UriRef::parse(reference).ok().and_then(|reference| {
         let base = Uri::parse(base).ok()?;

@@ -1,4 +1,4 @@
-//! Why a schema cannot be used.
+//! The reason why a schema cannot be used.
 
 use crate::automata::budget::Budget;
 
@@ -6,16 +6,16 @@ use crate::automata::budget::Budget;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the schema cannot be used: {path}: {fault}")]
 pub struct BadSchema {
-    /// Where, as a JSON pointer in a URI fragment: `#/properties/age`.
+    /// The location, as a JSON pointer in a URI fragment: `#/properties/age`.
     pub path: String,
-    /// What is wrong; names the keyword.
+    /// The fault, which names the keyword.
     pub fault: String,
 }
 
 pub(crate) type Result<T, E = BadSchema> = std::result::Result<T, E>;
 
 pub(crate) fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
-    // A name may have a megabyte.
+    // A name may be a megabyte long.
     let cut = |at: usize| (0..=at).rev().find(|&at| path.is_char_boundary(at)).unwrap_or(0);
     let path = match path.len() {
         0..=MAX_PATH => path.to_owned(),
@@ -24,10 +24,10 @@ pub(crate) fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
     Err(BadSchema { path, fault: fault.into() })
 }
 
-/// The most bytes of a path that are told.
+/// The maximum length, in bytes, of a reported path.
 const MAX_PATH: usize = 1000;
 
-/// Fails where a budget is spent, or nobody waits for the work.
+/// Fails if a budget is spent or the work was cancelled.
 pub(crate) fn check(budget: &Budget, path: &str) -> Result<()> {
     match (budget.is_cancelled(), budget.is_spent()) {
         (true, _) => bad(path, "it was cancelled: nobody waits for it"),
@@ -36,7 +36,7 @@ pub(crate) fn check(budget: &Budget, path: &str) -> Result<()> {
     }
 }
 
-/// What is said where a budget is spent.
+/// The error for a spent budget.
 const TOO_MUCH: &str =
     "it is too much work to tell its branches, patterns and numbers apart: say it with fewer of them";
 

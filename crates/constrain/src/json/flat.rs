@@ -1,6 +1,6 @@
-//! Demands on a value, type by type: what is left of a schema when its branches have been told apart.
+//! Demands on a value by type: what remains of a schema once its branches have been resolved.
 //!
-//! A schema is a union of such demands ([`crate::json::expand`]), and demands can be joined: the value obeys both.
+//! A schema is a union of such demands ([`crate::json::expand`]), and demands can be joined, which means obeying both.
 
 use std::cell::OnceCell;
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use foldhash::{HashMap, HashSet};
 
 use crate::json::number::{Bound, Decimal};
 
-/// Some of JSON's types; `true` and `false` are told apart.
+/// A set of JSON types; `true` and `false` count as separate types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Types(pub(crate) u8);
 
@@ -42,13 +42,13 @@ impl Types {
     }
 }
 
-/// A schema by its number, and whether it is to hold or not to hold.
+/// A schema by its index, and whether it must hold or must not hold.
 pub(crate) type Demand = (u32, bool);
 
-/// Schemas that a value must obey together, in order.
+/// Schemas that a value must obey together, sorted.
 pub(crate) type Key = Vec<Demand>;
 
-/// What a value of each type must be; types that it may not have do not matter.
+/// Demands on a value of each type; those on types that it may not have are irrelevant.
 #[derive(Clone, Debug)]
 pub(crate) struct Flat {
     pub(crate) types: Types,
@@ -62,13 +62,13 @@ pub(crate) struct Flat {
 pub(crate) struct Numbers {
     pub(crate) low: Option<Bound>,
     pub(crate) high: Option<Bound>,
-    /// Whether it must be whole, or must not.
+    /// Whether the number must be an integer, or must not.
     pub(crate) whole: Option<bool>,
-    /// Of which it must be a multiple, or must not.
+    /// Numbers that it must be a multiple of, or must not.
     pub(crate) multiples: Vec<(Decimal, bool)>,
     pub(crate) among: Option<Rc<Vec<Decimal>>>,
     pub(crate) except: Vec<Decimal>,
-    /// Whether each is written in one way only.
+    /// Whether each number has only one notation.
     pub(crate) one_form: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Numbers {
 pub(crate) struct Strings {
     pub(crate) least: u64,
     pub(crate) most: Option<u64>,
-    /// Automata by their numbers that must accept it, or must not.
+    /// Automata, by index, that must accept the string, or must not.
     pub(crate) contents: Vec<(u32, bool)>,
     pub(crate) among: Option<Rc<Vec<String>>>,
     pub(crate) except: Vec<String>,
@@ -92,12 +92,12 @@ pub(crate) struct Arrays {
     pub(crate) evaluated: EvaluatedItems,
 }
 
-/// Which items the keywords of a schema have looked at, those of the schemas that it applies in place included.
+/// The items that the keywords of a schema evaluate, including those of schemas applied in place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EvaluatedItems {
     pub(crate) first: usize,
     pub(crate) all: bool,
-    /// Those that obey one of these, where `contains` found them.
+    /// Items that obey any of these, as found by `contains`.
     pub(crate) found: Vec<Key>,
 }
 
@@ -107,10 +107,10 @@ pub(crate) struct Items {
     pub(crate) rest: Key,
 }
 
-/// So many items obey something.
+/// A demand that a number of items obey something.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ContainsSome {
-    /// How many of the first items are not looked at.
+    /// The number of leading items that are skipped.
     pub(crate) from: usize,
     pub(crate) what: Key,
     pub(crate) least: u64,
@@ -123,20 +123,19 @@ pub(crate) struct Objects {
     pub(crate) required: Vec<String>,
     pub(crate) least: u64,
     pub(crate) most: Option<u64>,
-    /// If the first is there, the second must be.
+    /// If the first is present, the second must be.
     pub(crate) implies: Vec<(String, String)>,
-    /// Of each of these sets of names, not all may be there.
+    /// Sets of names that must not all be present.
     pub(crate) never: Vec<Vec<String>>,
-    /// What all names must obey as strings.
+    /// The demands on all names, as strings.
     pub(crate) names: Key,
-    /// Properties of which there must be one.
+    /// Properties of which one must be present.
     pub(crate) some: Vec<SomeProperty>,
-    /// Which properties the keywords of a schema have looked at, those of the schemas that it applies in place
-    /// included.
+    /// The properties that the keywords of a schema evaluate, including those of schemas applied in place.
     pub(crate) evaluated: Vec<Rc<Properties>>,
 }
 
-/// There is a property with a name among some, whose value obeys something.
+/// A demand that there is a property with one of some names, whose value obeys something.
 #[derive(Clone, Debug)]
 pub(crate) struct SomeProperty {
     pub(crate) names: SomeNames,
@@ -145,49 +144,49 @@ pub(crate) struct SomeProperty {
 
 #[derive(Clone, Debug)]
 pub(crate) enum SomeNames {
-    /// Those that are neither named by these nor match a pattern of these.
+    /// Names that these neither list nor match by a pattern.
     Other(Rc<Properties>),
-    /// Those that the automaton with this number accepts.
+    /// Names that the automaton with this index accepts.
     Pattern(u32),
-    /// Those that obey this as strings.
+    /// Names that obey this as strings.
     Obeying(Key),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Properties {
     pub(crate) named: Vec<(String, Key)>,
-    /// By the numbers of automata.
+    /// By the index of an automaton.
     pub(crate) patterns: Vec<(u32, Key)>,
-    /// What those obey that are neither named nor of a pattern.
+    /// The demands on properties that are neither named nor match a pattern.
     pub(crate) others: Key,
-    /// Whether those have been looked at.
+    /// Whether those are evaluated.
     pub(crate) evaluates_others: bool,
-    /// Where each name stands.
+    /// The index of each name.
     pub(crate) index: OnceCell<HashMap<String, usize>>,
 }
 
 impl Properties {
-    /// What the property with a name obeys, if it is named.
+    /// The demands on the property with a name, if it is named.
     pub(crate) fn find(&self, name: &str) -> Option<&Key> {
         let index = self.index.get_or_init(|| self.named.iter().map(|(name, _)| name.clone()).zip(0..).collect());
         index.get(name).map(|&at| &self.named[at].1)
     }
 
-    /// The property that objects must not have, where nothing else is said.
+    /// The property that objects must not have, if there is no other demand.
     pub(crate) fn absent(&self) -> Option<&String> {
         let [(name, key)] = &self.named[..] else { return None };
         let is_all = self.patterns.is_empty() && self.others.is_empty() && !self.evaluates_others;
         (is_all && *key == [(0, false)]).then_some(name)
     }
 
-    /// Whether there is no property but those that it names.
+    /// Whether no properties are allowed except the named ones.
     pub(crate) fn is_closed(&self) -> bool {
         self.patterns.is_empty() && self.others == [(0, false)]
     }
 }
 
 impl Flat {
-    /// No demand on values of these types.
+    /// No demands on values of these types.
     pub(crate) fn of(types: Types) -> Self {
         Self {
             types,
@@ -198,7 +197,7 @@ impl Flat {
         }
     }
 
-    /// Both demands; `None` where no value can obey them. Not every such case is seen.
+    /// The conjunction of both demands; `None` if no value can obey it. Not every contradiction is detected.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         let mut both = self.clone();
         both.types = both.types.and(other.types);
@@ -218,7 +217,7 @@ impl Flat {
         (both.types != Types::NONE).then_some(both)
     }
 
-    /// What it takes to copy it, in units of a budget: as much as it has parts.
+    /// The cost of copying this, in units of a budget: the number of its parts.
     pub(crate) fn weight(&self) -> u64 {
         let Self { numbers, strings, arrays, objects, .. } = self;
         let among = |count: Option<usize>| count.unwrap_or(0);
@@ -240,7 +239,7 @@ impl Flat {
         4 + parts as u64
     }
 
-    /// Whether it is certain that what obeys this obeys the other too.
+    /// Whether it is certain that values which obey this also obey the other.
     pub(crate) fn is_within(&self, other: &Self) -> bool {
         let types = self.types;
         types.without(other.types) == Types::NONE
@@ -250,8 +249,8 @@ impl Flat {
             && (!types.has(Types::OBJECT) || self.objects.is_within(&other.objects))
     }
 
-    /// A union of demands, in fewer of them: those for different types are one.
-    /// `goes_on` is asked before each, of how many there are so far.
+    /// Merges a union of demands into fewer, where those for different types become one. `goes_on` is called before
+    /// each, with their number so far.
     pub(crate) fn merge(flats: Vec<Self>, goes_on: impl Fn(usize) -> bool) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
         for flat in flats {
@@ -289,12 +288,12 @@ fn all_among<T>(some: &[T], others: &[T], same: impl Fn(&T, &T) -> bool) -> bool
     some.iter().all(|one| others.iter().any(|other| same(one, other)))
 }
 
-/// Whether sizes of at least and at most so many are within others.
+/// Whether a range of sizes is within another.
 fn sizes_within((least, most): (u64, Option<u64>), (other_least, other_most): (u64, Option<u64>)) -> bool {
     least >= other_least && other_most.is_none_or(|bound| most.is_some_and(|most| most <= bound))
 }
 
-/// Whether a list of values, where there is one, is within another.
+/// Whether a list of values, if there is one, is within another.
 fn listed_within<T: PartialEq>(some: &Option<Rc<Vec<T>>>, others: &Option<Rc<Vec<T>>>) -> bool {
     match (some, others) {
         (_, None) => true,
@@ -315,7 +314,7 @@ fn least_of(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     tighter(a, b, |a, b| a < b)
 }
 
-/// What both lists have.
+/// The values in both lists.
 fn both<T: Eq + Hash + Clone>(a: &Option<Rc<Vec<T>>>, b: &Option<Rc<Vec<T>>>) -> Option<Rc<Vec<T>>> {
     match (a, b) {
         (Some(a), Some(b)) => {
@@ -327,7 +326,7 @@ fn both<T: Eq + Hash + Clone>(a: &Option<Rc<Vec<T>>>, b: &Option<Rc<Vec<T>>>) ->
 }
 
 impl Numbers {
-    /// Takes in another demand; false where nothing is left.
+    /// Adds another demand; returns false if nothing is left.
     fn join(&mut self, other: &Self) -> bool {
         self.low = tighter(self.low.take(), other.low.clone(), Bound::is_tighter_below);
         self.high = tighter(self.high.take(), other.high.clone(), Bound::is_tighter_above);
@@ -368,7 +367,7 @@ impl Numbers {
             && (self.one_form || !other.one_form)
     }
 
-    /// Whether nothing is said of their size.
+    /// Whether there are no demands on size.
     pub(crate) fn is_free(&self) -> bool {
         (&self.low, &self.high) == (&None, &None)
             && self.multiples.is_empty()
@@ -421,7 +420,7 @@ impl Strings {
             && listed_within(&self.among, &other.among)
     }
 
-    /// Whether a text obeys, apart from the list and from automata.
+    /// Whether a text obeys, apart from the list and automata.
     pub(crate) fn has_length(&self, text: &String) -> bool {
         let length = text.chars().count() as u64;
         self.least <= length && self.most.is_none_or(|most| length <= most) && !self.except.contains(text)
@@ -456,7 +455,7 @@ impl Arrays {
 }
 
 impl SomeProperty {
-    /// Whether it is the same demand.
+    /// Whether this is the same demand.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let same_names = match (&self.names, &other.names) {
             (SomeNames::Other(a), SomeNames::Other(b)) => Rc::ptr_eq(a, b),
@@ -467,7 +466,7 @@ impl SomeProperty {
         same_names && self.value == other.value
     }
 
-    /// Whether closed properties have no place for it.
+    /// Whether closed properties leave no name for it.
     fn is_barred_by(&self, properties: &Properties) -> bool {
         let SomeNames::Other(known) = &self.names else { return false };
         properties.is_closed()

@@ -1,12 +1,12 @@
 //! JSON Schema as a grammar.
 //!
-//! What is written obeys the schema exactly: a keyword that cannot be honoured is an error that names it, never
-//! an approximation. A schema goes through these rooms:
+//! Texts obey the schema exactly: a keyword that cannot be honoured is an error that names it, never an approximation.
+//! A schema passes through these modules:
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `document`, [`registry`] | where references lead |
-//! | `expand` | the ways to obey a schema, with its branches told apart |
+//! | `document`, [`registry`] | the targets of references |
+//! | `expand` | the ways to obey a schema, with its branches resolved |
 //! | `flat` | demands on each type, which can be joined |
 //! | `compile` | from demands to the rules of a grammar |
 //! | [`style`] | how JSON is written where a schema leaves that open |

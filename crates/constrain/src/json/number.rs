@@ -1,25 +1,25 @@
-//! JSON numbers within bounds, digit by digit.
+//! JSON numbers within bounds, as automata over digits.
 //!
-//! Numbers are written plainly: no exponent, no leading zeros, no negative zero, and as many digits as every
-//! reader keeps apart: 15 where there may be a fraction (an `f64` tells all such decimals apart), and what fits
-//! an `i64` or `u64` where there may not. Where bounds leave none of those, a number has zeros beside its 15 digits.
+//! Numbers are written without exponents, leading zeros or negative zero, and with no more digits than every parser
+//! preserves: 15 if a fraction is allowed (an `f64` distinguishes all such decimals), and the range of an `i64` or
+//! `u64` if not. If the bounds leave none of those, a number has zeros in addition to its 15 digits.
 
 use std::cmp::Ordering;
 
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
 
-/// Significant digits of a number that may have a fraction.
+/// The significant digits of a number that may have a fraction.
 const DIGITS: usize = 15;
 
-/// The largest integer that is written where no bound says more: 18 digits fit an `i64`.
+/// The largest integer that is written unless a bound requires more: 18 digits fit an `i64`.
 const MAX_INTEGER: i128 = 999_999_999_999_999_999;
 
 /// A bound on a number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Bound {
     pub(crate) value: Decimal,
-    /// Whether the bound itself is within.
+    /// Whether the bound itself is included.
     pub(crate) inclusive: bool,
 }
 
@@ -68,14 +68,14 @@ impl PartialOrd for Decimal {
 }
 
 impl Decimal {
-    /// Reads a JSON number as serde_json writes it.
+    /// Parses a JSON number as serde_json writes it.
     pub(crate) fn parse(text: &str) -> Self {
         let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let exponent: i64 = exponent.parse().expect("a JSON number has a whole exponent");
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0').collect();
-        // The point stands after this many digits.
+        // The number of digits before the point.
         let point = whole.len() as i64 + exponent;
         let digit = |i: i64| usize::try_from(i).ok().and_then(|i| digits.get(i)).copied().unwrap_or(0);
         let mut whole: Vec<u8> = (0..point.max(0)).map(digit).skip_while(|&digit| digit == 0).collect();
@@ -90,7 +90,7 @@ impl Decimal {
         Self { negative: negative && !zero, whole, fraction }
     }
 
-    /// How many digits it has.
+    /// The number of digits.
     pub(crate) fn digits(&self) -> usize {
         self.whole.len() + self.fraction.len()
     }
@@ -103,10 +103,10 @@ impl Decimal {
         !self.negative && (self.whole != [0] || !self.fraction.is_empty())
     }
 
-    /// Whether it is a whole number times another, which is above zero.
+    /// Whether this is an integer multiple of another number, which is above zero.
     pub(crate) fn is_multiple_of(&self, of: &Self) -> bool {
         let Some((step, places)) = of.scaled() else { return false };
-        // With as many digits after the point as the step has, it must be whole.
+        // With as many digits after the point as the step has, it must be an integer.
         if self.fraction.len() > places {
             return false;
         }
@@ -115,14 +115,14 @@ impl Decimal {
         digits.fold(0, |rest, &digit| (rest * 10 + u64::from(digit)) % step) == 0
     }
 
-    /// The number without its point, and how many digits stand behind that; if it is not too large.
+    /// The number without its point, and the number of digits after the point; `None` if it is too large.
     fn scaled(&self) -> Option<(u64, usize)> {
         let digits = self.whole.iter().chain(&self.fraction);
         let step = digits.fold(0u64, |n, &digit| n.saturating_mul(10).saturating_add(digit.into()));
         (step < 1 << 60).then_some((step, self.fraction.len()))
     }
 
-    /// The number as JSON, plainly.
+    /// The number as JSON, without an exponent.
     pub(crate) fn text(&self) -> String {
         let digits = |digits: &[u8]| digits.iter().map(|digit| char::from(b'0' + digit)).collect::<String>();
         let sign = if self.negative { "-" } else { "" };
@@ -130,7 +130,7 @@ impl Decimal {
         format!("{sign}{}{point}{}", digits(&self.whole), digits(&self.fraction))
     }
 
-    /// The next whole number on one side, if this is not one; clamped to what an `i128` easily holds.
+    /// The nearest integer on one side, clamped to what an `i128` easily holds.
     fn to_integer(&self, up: bool) -> i128 {
         let whole = self.whole.iter().try_fold(0i128, |n, &digit| {
             let n = n * 10 + i128::from(digit);
@@ -146,14 +146,14 @@ impl Decimal {
     }
 }
 
-/// How many digits are written.
+/// Limits on the number of digits.
 #[derive(Clone, Copy)]
 struct Digits {
-    /// In all, and after the point.
+    /// In total, and after the point.
     most: usize,
     after: usize,
-    /// From the first that is no zero on; after those there are zeros up to the point, and then no more. A number that
-    /// begins as a bound may have all of that bound's.
+    /// Counted from the first nonzero digit; beyond them there are zeros up to the point, and nothing after it. A
+    /// number that begins like a bound may have all digits of that bound.
     significant: usize,
 }
 
@@ -162,7 +162,7 @@ impl Digits {
         Self { most, after: most, significant: most }
     }
 
-    /// As many as numbers near these bounds have.
+    /// The digits needed for numbers near these bounds.
     fn near(low: Option<&Bound>, high: Option<&Bound>) -> Self {
         let bounds = || low.into_iter().chain(high).map(|bound| &bound.value);
         let whole = bounds().map(|value| value.whole.len()).max().unwrap_or(0).max(DIGITS) + 1;
@@ -171,7 +171,7 @@ impl Digits {
     }
 }
 
-/// Whole numbers within bounds.
+/// Integers within bounds.
 pub(crate) fn integer(low: Option<&Bound>, high: Option<&Bound>) -> Result<Automaton, NoAutomaton> {
     let mut least = low.map(|bound| {
         let n = bound.value.to_integer(true);
@@ -181,7 +181,7 @@ pub(crate) fn integer(low: Option<&Bound>, high: Option<&Bound>) -> Result<Autom
         let n = bound.value.to_integer(false);
         if bound.inclusive || !bound.value.fraction.is_empty() { n } else { n - 1 }
     });
-    // A bound may ask for more than is written without one, as far as readers follow.
+    // A bound may require larger numbers than are written without one, within the limits of parsers.
     let (i64_min, u64_max) = (i128::from(i64::MIN), i128::from(u64::MAX));
     least = least.map(|n| n.max(i64_min));
     most = most.map(|n| n.min(u64_max));
@@ -192,23 +192,24 @@ pub(crate) fn integer(low: Option<&Bound>, high: Option<&Bound>) -> Result<Autom
     numbers(Some(&bound(least)), Some(&bound(most)), Digits::up_to(20), false)
 }
 
-/// Numbers within bounds, with a fraction or without.
+/// Numbers within bounds, with or without a fraction.
 pub(crate) fn number(low: Option<&Bound>, high: Option<&Bound>) -> Result<Automaton, NoAutomaton> {
     numbers(low, high, Digits::up_to(DIGITS), true)
 }
 
-/// Numbers within bounds that leave none of those, as `1e20` does: of more digits, of which the last are zeros.
+/// Numbers within bounds that exclude all of the above, such as `1e20`: they have more digits, of which the last are
+/// zeros.
 pub(crate) fn far(low: Option<&Bound>, high: Option<&Bound>, whole: bool) -> Result<Automaton, NoAutomaton> {
     numbers(low, high, Digits::near(low, high), !whole)
 }
 
-/// The largest step, without its point and the zeros at its end, that is counted by.
+/// The maximum step, without its point and trailing zeros, for which multiples are supported.
 pub(crate) const MAX_STEP: u64 = 1 << 12;
 
-/// All ways to write multiples of a number above zero.
+/// All multiples of a number above zero.
 pub(crate) fn multiples(budget: &Budget, of: &Decimal) -> Result<Automaton, NoAutomaton> {
     let Some((mut step, places)) = of.scaled() else { return Err(NoAutomaton::TooLarge) };
-    // A multiple of a whole step has at least the zeros that the step ends with: they are counted, not divided by.
+    // A multiple of an integer step has at least the trailing zeros of the step; these are counted, not divided by.
     let mut zeros = 0u32;
     while places == 0 && step.is_multiple_of(10) {
         (step, zeros) = (step / 10, zeros + 1);
@@ -216,15 +217,15 @@ pub(crate) fn multiples(budget: &Budget, of: &Decimal) -> Result<Automaton, NoAu
     if step > MAX_STEP {
         return Err(NoAutomaton::TooLarge);
     }
-    /// The digits so far, without those zeros at their end that the step has too.
+    /// The digits so far, without those trailing zeros that the step has too.
     #[derive(Clone, PartialEq, Eq, Hash)]
     struct At {
         begun: bool,
-        /// What they leave on division by the step.
+        /// Their remainder modulo the step.
         left: u64,
-        /// How many zeros follow them, as far as that matters. Zero has as many as anybody wants.
+        /// The number of zeros after them, as far as it matters. Zero itself has enough.
         zeros: u32,
-        /// How many digits there are behind the point; `None` before it.
+        /// The number of digits after the point; `None` before it.
         after: Option<usize>,
     }
     let digit = |at: &At, digit: u64, after| match digit {
@@ -244,7 +245,7 @@ pub(crate) fn multiples(budget: &Budget, of: &Decimal) -> Result<Automaton, NoAu
             (b'0'..=b'9', None) => Some(digit(at, u64::from(byte - b'0'), None)),
             (b'.', None) if at.begun => Some(At { after: Some(0), ..*at }),
             (b'0'..=b'9', Some(after)) if after < places => Some(digit(at, u64::from(byte - b'0'), Some(after + 1))),
-            // What is finer than the step must be nothing.
+            // Digits finer than the step must be zero.
             (b'0', Some(_)) => Some(at.clone()),
             _ => None,
         },
@@ -255,9 +256,9 @@ pub(crate) fn multiples(budget: &Budget, of: &Decimal) -> Result<Automaton, NoAu
     )
 }
 
-/// One way to write each number: no zero at the end of a fraction.
+/// The numbers without a zero at the end of a fraction, so that each has one notation.
 pub(crate) fn one_form() -> Automaton {
-    // Before the point, or whether the digit after it is no zero.
+    // `None` before the point, then whether the last digit is nonzero.
     Automaton::explore(
         None,
         |byte| if byte.is_ascii_digit() { byte.min(b'1') } else { byte },
@@ -272,17 +273,16 @@ pub(crate) fn one_form() -> Automaton {
     .expect("it is small")
 }
 
-/// The most zeros that are written where they say nothing, and the most digits of an exponent.
+/// The maximum number of redundant zeros in a fraction, and of digits of an exponent.
 const MAX_ZEROS: u8 = 3;
 const MAX_EXPONENT: u8 = 2;
 
-/// Numbers of an automaton in more forms: after a whole number of up to 15 digits, which readers in floating point take
-/// for itself, a fraction of zeros; and, where their size does not matter, an exponent, which keeps a whole number
-/// whole.
+/// The numbers of an automaton in more notations: after an integer of up to 15 digits, which parsers to floating point
+/// preserve, a fraction of zeros; and, if their size does not matter, an exponent, which keeps an integer an integer.
 pub(crate) fn in_more_forms(plain: &Automaton, with_exponent: bool) -> Result<Automaton, NoAutomaton> {
     #[derive(Clone, PartialEq, Eq, Hash)]
     enum At {
-        /// With the number of digits, as far as that matters.
+        /// With the number of digits, as far as it matters.
         Plain {
             state: u32,
             point: bool,
@@ -295,7 +295,7 @@ pub(crate) fn in_more_forms(plain: &Automaton, with_exponent: bool) -> Result<Au
             whole: bool,
         },
     }
-    // A plain automaton without fractions is one of whole numbers.
+    // An automaton without fractions is one of integers.
     let fractions = (0..plain.states() as u32).any(|state| plain.next(state, b'.').is_some());
     Automaton::explore(
         At::Plain { state: Automaton::START, point: false, digits: 0 },
@@ -333,14 +333,14 @@ pub(crate) fn in_more_forms(plain: &Automaton, with_exponent: bool) -> Result<Au
     )
 }
 
-/// Where a number stands.
+/// The position in a number.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Place {
     Start,
     Minus,
-    /// In the digits before the point: how many there are, and how they compare with as many of each bound's.
+    /// In the digits before the point, compared with the same number of leading digits of each bound.
     Whole(Part),
-    /// Just after the point, where a digit must follow; compared with each bound as a whole.
+    /// Right after the point, where a digit must follow; the integer part has been compared with each bound.
     Point(Part),
     Fraction(Part),
 }
@@ -349,7 +349,7 @@ enum Place {
 struct Part {
     negative: bool,
     is_zero: bool,
-    /// Digits in all, after the point, and from the first that is no zero on, as far as that matters.
+    /// The number of digits in total, after the point, and from the first nonzero digit, as far as it matters.
     digits: usize,
     after: usize,
     significant: usize,
@@ -363,7 +363,7 @@ fn numbers(
     digits: Digits,
     fraction: bool,
 ) -> Result<Automaton, NoAutomaton> {
-    // One more digit that is written like this, if it may be.
+    // The state after one more digit, if it is allowed.
     let longer = |part: &Part, byte: u8, new: Part| {
         let follows = |bound: Option<&Bound>, so_far| bound.is_some() && so_far == Ordering::Equal;
         let begins_as_bound = follows(low, new.low) || follows(high, new.high);
@@ -383,7 +383,7 @@ fn numbers(
             (Place::Start, b'-') => Some(Place::Minus),
             (Place::Start, b'0'..=b'9') => Some(Place::Whole(first(byte, false, low, high))),
             (Place::Minus, b'0'..=b'9') => Some(Place::Whole(first(byte, true, low, high))),
-            // A zero at the beginning stands alone.
+            // A leading zero must be the only digit.
             (Place::Whole(part), b'0'..=b'9') if !(part.is_zero && part.digits == 1) => {
                 let compare = |so_far: Ordering, bound: Option<&Bound>| {
                     bound.map_or(so_far, |bound| so_far.then(digit_at(byte, &bound.value.whole, part.digits)))
@@ -423,18 +423,18 @@ fn first(byte: u8, negative: bool, low: Option<&Bound>, high: Option<&Bound>) ->
     Part { negative, is_zero, digits: 1, after: 0, significant, low: compare(low), high: compare(high) }
 }
 
-/// How a digit compares with the one at the same place of a bound.
+/// Compares a digit with the one at the same position of a bound.
 fn digit_at(byte: u8, bound: &[u8], at: usize) -> Ordering {
     (byte - b'0').cmp(bound.get(at).unwrap_or(&0))
 }
 
-/// How the whole part compares with a bound's, given how its digits compare with as many of the bound's.
+/// Compares the integer part with that of a bound, given how its digits compare with the leading ones of the bound.
 fn whole(part: &Part, digits: Ordering, bound: Option<&Bound>) -> Ordering {
     bound.map_or(Ordering::Equal, |bound| part.digits.cmp(&bound.value.whole.len()).then(digits))
 }
 
-/// Whether a number that is complete lies within the bounds. `low` and `high` of the part compare sizes without
-/// sign, up to the digits that were read.
+/// Whether a complete number lies within the bounds. `low` and `high` of the part compare absolute values, up to the
+/// digits that were read.
 fn within(part: &Part, low: Option<&Bound>, high: Option<&Bound>) -> bool {
     if part.is_zero && part.negative {
         return false;
@@ -445,7 +445,7 @@ fn within(part: &Part, low: Option<&Bound>, high: Option<&Bound>) -> bool {
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
             (both_negative, _) => {
-                // What the bound still has after the digits read is more than nothing.
+                // Further digits of the bound make it larger.
                 let size = so_far.then(if part.after < fraction.len() { Ordering::Less } else { Ordering::Equal });
                 if both_negative { size.reverse() } else { size }
             }
@@ -491,7 +491,7 @@ mod tests {
         }
     }
 
-    /// Against comparison of numbers, for every pair of bounds and every integer around them.
+    /// Compares with numeric comparison, for every pair of bounds and every integer around them.
     #[test]
     fn integers_are_those_within_the_bounds() {
         let bounds = ["-120", "-100.5", "-19", "-1", "0", "0.5", "1", "9", "10", "99.9", "100", "1e2", "119"];

@@ -1,9 +1,9 @@
-//! Regular expressions as JSON Schema has them (ECMA-262) in the syntax of the `regex` crate.
+//! Translates regular expressions of JSON Schema (ECMA-262) to the syntax of the `regex` crate.
 //!
-//! The two agree on most of what patterns use, but not on all: `\d`, `\w`, `\s` and `\b` mean ASCII (`\s` a list of its
-//! own) there and Unicode here, `.` stops at four kinds of line end there, and brackets nest here. Looking ahead at the
-//! beginning and behind at the end are patterns of their own, which must match too or must not. What has no counterpart
-//! (looking around elsewhere, references back) is refused by the parser that reads the translation.
+//! The two mostly agree. The differences: in ECMA-262, `\d`, `\w`, `\s` and `\b` mean ASCII (`\s` a list of its own),
+//! here Unicode; there, `.` stops at four kinds of line ends; here, brackets nest. Lookahead at the beginning and
+//! lookbehind at the end become separate patterns that must match too, or must not. Anything without a counterpart
+//! (other lookaround, backreferences) is refused by the parser of the translation.
 
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
@@ -24,10 +24,10 @@ pub(crate) fn pattern(budget: &Budget, pattern: &str) -> Result<Automaton, Strin
     Automaton::all_of(budget, &all).map_err(no_automaton)
 }
 
-/// What a pattern looks ahead for at its beginning, and behind at its end, as patterns that must match or must not; and
-/// the pattern without that. Elsewhere what looks around stays where it is, and is refused.
+/// The lookaheads at the beginning of a pattern and lookbehinds at its end, as patterns that must match or must not;
+/// and the pattern without them. Other lookaround is left in place, and refused later.
 ///
-/// `^(?!a)b` matches in a text where `^b` does and `^(?:a)` does not.
+/// `^(?!a)b` matches in a text in which `^b` does and `^(?:a)` does not.
 fn looks(pattern: &str) -> (Vec<(String, bool)>, String) {
     let (mut looks, mut rest) = (Vec::new(), pattern.to_owned());
     if has_top_level_alternatives(pattern) {
@@ -52,8 +52,8 @@ fn looks(pattern: &str) -> (Vec<(String, bool)>, String) {
     (looks, rest)
 }
 
-/// For each byte of a pattern that is neither escaped nor in a class: where it stands, what it is, and in how many
-/// groups.
+/// Each byte of a pattern that is neither escaped nor in a class: its position, the byte, and the number of groups
+/// around it.
 fn syntax(pattern: &str) -> impl Iterator<Item = (usize, u8, i32)> + '_ {
     let (mut escaped, mut in_class, mut depth) = (false, false, 0);
     pattern.bytes().enumerate().filter_map(move |(at, byte)| {
@@ -79,7 +79,7 @@ fn syntax(pattern: &str) -> impl Iterator<Item = (usize, u8, i32)> + '_ {
     })
 }
 
-/// Where the group ends that a text is the rest of.
+/// The end of the group that `rest` is the remainder of.
 fn group_end(rest: &str) -> Option<usize> {
     syntax(rest).find(|&(_, byte, depth)| byte == b')' && depth < 0).map(|(at, ..)| at)
 }
@@ -113,11 +113,11 @@ fn search(budget: &Budget, pattern: &str) -> Result<Automaton, String> {
 /// ECMA-262, 12.2 and 12.3: white space and line terminators, as the inside of a class.
 const SPACE: &str = r"\t\n\x0B\x0C\r \u{A0}\u{1680}\u{2000}-\u{200A}\u{2028}\u{2029}\u{202F}\u{205F}\u{3000}\u{FEFF}";
 
-/// Translates a pattern; the error says what cannot be.
+/// Translates a pattern; the error names what is not supported.
 pub(crate) fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern.chars().peekable();
-    // Inside a class, and there just after a set of characters such as `\d`.
+    // Whether this is inside a class, and there right after a set of characters such as `\d`.
     let (mut in_class, mut after_set) = (false, false);
     while let Some(c) = rest.next() {
         let was_after_set = std::mem::take(&mut after_set);
@@ -129,7 +129,7 @@ pub(crate) fn translate(pattern: &str) -> Result<String, String> {
             '[' if !in_class => {
                 let negated = rest.next_if_eq(&'^').is_some();
                 if rest.next_if_eq(&']').is_some() {
-                    // `[]` is no character, `[^]` is any.
+                    // `[]` matches no character, `[^]` any.
                     out.push_str(if negated { r"(?s:.)" } else { r"[^\s\S]" });
                 } else {
                     out.push_str(if negated { "[^" } else { "[" });
@@ -140,9 +140,9 @@ pub(crate) fn translate(pattern: &str) -> Result<String, String> {
                 in_class = false;
                 out.push(']');
             }
-            // Inside a class these begin nested classes and set operations here, and are themselves there.
+            // Inside a class, these begin nested classes and set operations here, but are literal in ECMA-262.
             '[' | '&' | '~' if in_class => literal(c, &mut out),
-            // A set is no end of a range: the hyphen beside it is itself.
+            // A set cannot end a range, so the hyphen next to it is literal.
             '-' if in_class => {
                 let mut next = rest.clone();
                 let before_set = next.next() == Some('\\') && next.next().is_some_and(is_set);
@@ -156,7 +156,7 @@ pub(crate) fn translate(pattern: &str) -> Result<String, String> {
             '(' if !in_class && rest.next_if_eq(&'?').is_some() => match rest.next() {
                 Some(':') => out.push_str("(?:"),
                 Some('<') if !matches!(rest.peek(), Some('=' | '!')) => {
-                    // A name serves references only.
+                    // A name only serves references.
                     if !rest.by_ref().any(|c| c == '>') {
                         return Err("a group's name has no end".into());
                     }

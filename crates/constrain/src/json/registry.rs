@@ -1,17 +1,17 @@
-//! Schemas that references may lead to beside their own document.
+//! Schemas outside of a document that its references may lead to.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The most files that are read, and the most bytes of one.
+/// The maximum number of files, and the maximum size of one in bytes.
 const MAX_FILES: usize = 10_000;
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Schemas that a reference out of its document may lead to; nothing else is ever fetched.
+/// Schemas that references out of a document may lead to; nothing else is ever fetched.
 ///
-/// A reference leads to the schema whose `$id` is its URI; or, where there is none, to the one whose name is the URI's
-/// path: `https://example.com/types/address.json` to `types/address.json`.
+/// A reference leads to the schema whose `$id` is its URI; or, if there is none, to the one whose name is the path of
+/// the URI: `https://example.com/types/address.json` to `types/address.json`.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     schemas: Vec<(String, Value)>,
@@ -23,15 +23,15 @@ pub struct Registry {
 pub struct BadRegistry {
     /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The fault.
     pub fault: String,
 }
 
 impl Registry {
-    /// All files of a folder, and of those in it, whose names end in `.json`. Links are not followed.
+    /// Reads all files of a folder and its subfolders whose names end in `.json`. Links are not followed.
     ///
     /// # Errors
-    /// The folder or a file in it cannot be read, a file is no JSON or too large, or there are too many.
+    /// The folder or a file in it cannot be read, a file is not JSON or too large, or there are too many.
     pub fn folder(folder: impl AsRef<Path>) -> Result<Self, BadRegistry> {
         let folder = folder.as_ref();
         let bad = |path: &Path, fault: String| BadRegistry { path: path.to_owned(), fault };

@@ -2,74 +2,74 @@
 
 pub use crate::terminal::escape::Escapes;
 
-/// How JSON is written where a schema leaves that open. What is written obeys the schema in every style.
+/// How JSON is written where a schema leaves that open. Texts obey the schema in every style.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Whether an object may have properties that its schema does not name, where the schema does not say so.
+    /// Whether objects may have properties that the schema does not name, if the schema does not decide that.
     pub objects: Extra,
     /// The order of properties.
     pub order: Order,
-    /// White space between the signs.
+    /// White space around the signs.
     pub whitespace: Whitespace,
-    /// The forms of numbers.
+    /// The notations of numbers.
     pub numbers: NumberForms,
     /// The escapes in strings.
     pub escapes: Escapes,
 }
 
 impl Style {
-    /// With objects that have no more properties than their schemas name.
+    /// The same style with objects that have only the properties named in the schema.
     #[must_use]
     pub fn closed(self) -> Self {
         Self { objects: Extra::Closed, ..self }
     }
 
-    /// With properties in any order.
+    /// The same style with properties in any order.
     #[must_use]
     pub fn any_order(self) -> Self {
         Self { order: Order::Any, ..self }
     }
 
-    /// With some white space.
+    /// The same style with other white space.
     #[must_use]
     pub fn whitespace(self, whitespace: Whitespace) -> Self {
         Self { whitespace, ..self }
     }
 
-    /// With numbers in some forms.
+    /// The same style with other notations of numbers.
     #[must_use]
     pub fn numbers(self, numbers: NumberForms) -> Self {
         Self { numbers, ..self }
     }
 
-    /// With some escapes.
+    /// The same style with other escapes.
     #[must_use]
     pub fn escapes(self, escapes: Escapes) -> Self {
         Self { escapes, ..self }
     }
 }
 
-/// Whether an object may have properties that its schema does not name, where the schema does not say so.
+/// Whether objects may have properties that the schema does not name, if the schema does not decide that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extra {
-    /// It may, as JSON Schema has it.
+    /// They may, as JSON Schema specifies.
     #[default]
     Open,
-    /// It may not. What is written obeys the schema all the same.
+    /// They may not. Texts still obey the schema.
     Closed,
 }
 
 /// The order of properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As in the schema, and then others, where they are allowed.
+    /// The order in the schema, followed by other properties if they are allowed.
     #[default]
     Schema,
-    /// Any.
+    /// Any order.
     Any,
 }
 
-/// White space between the signs of JSON. None comes before the first sign and after the last.
+/// White space around the signs of JSON. There is none before the first sign or after the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whitespace {
     /// None: `{"a":1,"b":2}`.
@@ -79,20 +79,19 @@ pub enum Whitespace {
     /// One space or none after each comma and colon.
     #[default]
     Optional,
-    /// At each place up to so many spaces, tabs and line ends.
+    /// At each position, at most a given number of spaces, tabs and line ends.
     Free {
-        /// The most of them at one place.
+        /// The maximum number at one position.
         most: u8,
     },
 }
 
-/// The forms of numbers.
+/// The notations of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumberForms {
-    /// As digits, without an exponent.
+    /// Digits without an exponent.
     #[default]
     Plain,
-    /// As JSON has them: `1.0` for 1 too; and `1e2`, where a schema says no more than that it is a number or an
-    /// integer.
+    /// All that JSON has: `1.0` for 1 too; and `1e2`, if a schema demands no more than a number or an integer.
     Full,
 }

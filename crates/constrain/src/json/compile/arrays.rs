@@ -7,26 +7,26 @@ use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Arrays, ContainsSome, Key, Numbers, Types};
 use crate::json::style::{Escapes, Order};
 
-/// The most items that are told apart by their place.
+/// The maximum number of items with schemas of their own.
 const MAX_FIRST: usize = 10_000;
 
-/// The most kinds of items of one array that are counted.
+/// The maximum number of kinds of items of one array that are counted.
 const MAX_CONTAINS: usize = 4;
 
-/// The most items that an array with kinds that are counted must have.
+/// The maximum `minItems` of an array with counted kinds.
 const MAX_LEAST: u32 = 1 << 12;
 
 impl Compiler<'_> {
     pub(super) fn array(&mut self, arrays: &Arrays, path: &str) -> Result<ArrayShape> {
         let length = |n: u64| u32::try_from(n).ok().filter(|&n| n < 1 << 30);
         let Some(least) = length(arrays.least) else { return bad(path, "\"minItems\" is too large") };
-        // More than that is no bound.
+        // A larger bound has no effect.
         let most = arrays.most.and_then(length);
         let first = arrays.items.iter().map(|items| items.first.len()).max().unwrap_or(0);
         if first > MAX_FIRST {
             return bad(path, format!("\"prefixItems\" has more than {MAX_FIRST} schemas"));
         }
-        // What demands nothing is no demand.
+        // Skip those that demand nothing.
         let wanted: Vec<&ContainsSome> =
             arrays.contains.iter().filter(|contains| contains.least > 0 || contains.most.is_some()).collect();
         let first = wanted.iter().map(|contains| contains.from).max().unwrap_or(0).max(first);
@@ -97,7 +97,7 @@ impl Compiler<'_> {
         Ok(ArrayShape { punctuation: self.punctuation, first: all, rest, least, most, counted, unique })
     }
 
-    /// The terminals of items that are all different, if they are scalars. Each is written in one way.
+    /// The terminals of items that must all differ, if they are scalars. Each has one spelling.
     fn scalars(&mut self, key: &Key, path: &str) -> Result<Option<NumberedTerminals>> {
         let ways = self.schemas.ways(&normal(key.clone()))?;
         if ways.iter().any(|flat| flat.types.has(Types::ARRAY.or(Types::OBJECT))) {

@@ -1,7 +1,7 @@
-//! From a schema to a grammar.
+//! Compiles schemas to grammars.
 //!
-//! What is understood, and how JSON is written, is in `docs/constraints.md`. A keyword that cannot be honoured exactly
-//! is an error that names it and its place, never an approximation.
+//! `docs/constraints.md` describes what is supported, and how JSON is written. A keyword that cannot be honoured
+//! exactly is an error that names it and its location, never an approximation.
 
 mod arrays;
 mod numbers;
@@ -28,14 +28,14 @@ use crate::json::registry::Registry;
 use crate::json::style::{Escapes, Style};
 use crate::terminal::characters::Characters;
 
-/// The most numbers of items, or of names that are not given, that are told apart where they are counted.
+/// The maximum number of distinct counts of items, or of names that the schema does not list.
 const MAX_COUNTS: u32 = 1 << 10;
 
-/// The most rules of one grammar.
+/// The maximum number of rules of one grammar.
 const MAX_RULES: usize = 1 << 17;
 
 impl Grammar {
-    /// The grammar of all JSON texts.
+    /// Creates the grammar of all JSON texts.
     pub fn json(style: Style) -> Self {
         match Self::json_schema(&Value::Bool(true), style) {
             Ok(grammar) => grammar,
@@ -43,15 +43,15 @@ impl Grammar {
         }
     }
 
-    /// The grammar of the JSON texts that obey a schema, whose references stay within it.
+    /// Creates the grammar of the JSON texts that obey a schema, whose references stay within it.
     ///
     /// # Errors
-    /// The schema is not one, asks for something that cannot be honoured exactly, or is obeyed by no finite text.
+    /// The schema is malformed, cannot be honoured exactly, or has no finite text that obeys it.
     pub fn json_schema(schema: &Value, style: Style) -> Result<Self, BadSchema> {
         Self::json_schema_with(schema, style, &Registry::default())
     }
 
-    /// The grammar of the JSON texts that obey a schema, whose references may lead to those of a registry.
+    /// Creates the grammar of the JSON texts that obey a schema, whose references may lead to schemas of a registry.
     ///
     /// # Errors
     /// As for [`Grammar::json_schema`].
@@ -63,7 +63,7 @@ impl Grammar {
     }
 }
 
-/// Automata by their numbers that must accept a text or must not, and texts that it may not be.
+/// Automata, by index, that must accept a text or must not; and texts that are excluded.
 type Contents = (Vec<(u32, bool)>, Vec<String>);
 
 struct Compiler<'a> {
@@ -73,14 +73,14 @@ struct Compiler<'a> {
     punctuation: Punctuation,
     /// The rule of each set of demands.
     rules: HashMap<Key, Rule>,
-    /// Rules that have not been written yet.
+    /// Rules that have not been compiled yet.
     open: VecDeque<(Rule, Key)>,
-    /// Terminals that occur again and again.
+    /// Terminals that recur.
     tables: HashMap<Vec<String>, u32>,
     numbers: HashMap<Numbers, Option<u32>>,
     characters: HashMap<Contents, Option<Arc<Characters>>>,
     strings: HashMap<(Escapes, Strings), Option<u32>>,
-    /// Where no text is left that JSON would have, and why.
+    /// The reason why no text is left, if JSON has some that are not written here.
     narrower: Option<String>,
 }
 
@@ -147,13 +147,13 @@ impl<'a> Compiler<'a> {
         check(&self.schemas.budget, path)
     }
 
-    /// What is said where something is too large: that the budget is spent, if that is why.
+    /// The error for something too large, or for a spent budget if that is the cause.
     fn large<T>(&self, path: &str, fault: &str) -> Result<T> {
         self.check(path)?;
         bad(path, fault)
     }
 
-    /// The rule of some demands; it is written later.
+    /// The rule of some demands, which is compiled later.
     fn rule(&mut self, key: Key) -> Rule {
         let key = normal(key);
         if let Some(&rule) = self.rules.get(&key) {
@@ -166,7 +166,7 @@ impl<'a> Compiler<'a> {
         rule
     }
 
-    /// The ways to write a value of the types that are left.
+    /// Adds the ways to write a value of the remaining types.
     fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<At>) -> Result<()> {
         if let Some(terminal) = self.words(flat.types, path)? {
             ways.push(self.grammar.read(terminal, RETURN));

@@ -56,7 +56,7 @@ impl Compiler<'_> {
     }
 }
 
-/// All ways to write some numbers, which are not listed.
+/// All numbers that obey some demands, without a list of values.
 fn number_automaton(budget: &Budget, numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
     let (low, high) = (numbers.low.as_ref(), numbers.high.as_ref());
     let whole = numbers.whole == Some(true);
@@ -67,7 +67,7 @@ fn number_automaton(budget: &Budget, numbers: &Numbers) -> Result<Automaton, NoA
     }
 }
 
-/// Numbers that obey all but bounds.
+/// The numbers in `all` that obey everything except bounds.
 fn those_of(budget: &Budget, all: Automaton, numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
     let mut others = Vec::new();
     for (of, wanted) in &numbers.multiples {

@@ -20,7 +20,7 @@ use crate::terminal::names::{MAX_BYTES, NameTable};
 use crate::terminal::quoted::Quoted;
 use crate::terminal::text::Text;
 
-/// The most demands that some property of an object must meet.
+/// The maximum number of demands of one object that some property must meet.
 const MAX_SOME: usize = 4;
 
 impl Compiler<'_> {
@@ -43,7 +43,7 @@ impl Compiler<'_> {
             }
         }
         let some = self.some(objects, path)?;
-        // What is said of names, as strings.
+        // The demands on names, as strings.
         let allowed = match &objects.names[..] {
             [] => None,
             names => {
@@ -100,7 +100,7 @@ impl Compiler<'_> {
         };
         let table = Arc::new(table);
         let bound = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        // Those that are required are there in any case, and one where some property is wanted.
+        // Required properties are always present, and one more if some property is demanded.
         let certain = required.len().max(usize::from(!some.is_empty()));
         let least = if objects.least <= certain as u64 { 0 } else { bound(objects.least) };
         let lengths_matter = least > 0 || !some.is_empty();
@@ -132,8 +132,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// Names of a kind that are counted: their terminal, and the shortest of them, as many as there must be and two,
-    /// for some of them may have come and one may be begun.
+    /// The terminal of names of a kind that are counted, and the shortest of these names: two more than required, since
+    /// some may have come already and one may be incomplete.
     fn counted_names(
         &mut self,
         table: &NameTable,
@@ -162,7 +162,7 @@ impl Compiler<'_> {
         Ok(Some(((terminal, shared), names)))
     }
 
-    /// The value of a property that may meet demands which some property must meet, in each way to meet some of them.
+    /// The value of a property, with a rule for each combination of the demands on some property that it may meet.
     fn value(&mut self, key: &Key, meets: u32, some: &[Demanded]) -> ValueOf {
         let rule = self.rule(key.clone());
         let mut meeting = Vec::new();
@@ -176,7 +176,7 @@ impl Compiler<'_> {
         ValueOf { rule, meeting }
     }
 
-    /// The demands that some property must meet, whichever it is.
+    /// The demands that some property must meet.
     fn some(&mut self, objects: &Objects, path: &str) -> Result<Vec<Demanded>> {
         if objects.some.is_empty() {
             return Ok(Vec::new());
@@ -219,12 +219,12 @@ impl Compiler<'_> {
 
 /// A demand that some property must meet.
 pub(super) struct Demanded {
-    /// Names that it may not have.
+    /// Names that the property must not have.
     pub(super) names: HashSet<String>,
-    /// Patterns of which its name matches one, or none.
+    /// Patterns: the name must match one of them if `with` is set, else none.
     pub(super) patterns: Vec<u32>,
     pub(super) with: bool,
-    /// What its value obeys.
+    /// The demands on the value.
     pub(super) value: Key,
 }
 

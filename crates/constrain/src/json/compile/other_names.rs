@@ -1,4 +1,4 @@
-//! The names of properties that a schema does not give.
+//! The names of properties that a schema does not list.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::json::fault::Result;
 use crate::json::flat::{Key, Objects, Strings};
 use crate::terminal::characters::Characters;
 
-/// The names that a schema does not give, if there are any, and for each of their kinds what the values must obey, and
-/// the demands on some property that they may meet.
+/// The names that a schema does not list, if any are allowed; and for each of their kinds, the demands on the values,
+/// and the demands on some property that they may meet.
 pub(super) type Others = (Option<Arc<Characters>>, Vec<(Key, u32)>);
 
 impl Compiler<'_> {
-    /// The names that the schema does not give, by what their values must obey and which demands that some property
-    /// must meet they may meet.
+    /// The names that the schema does not list, grouped by the demands on their values and the demands on some property
+    /// that they may meet.
     pub(super) fn other_names(
         &mut self,
         objects: &Objects,
@@ -37,7 +37,7 @@ impl Compiler<'_> {
         if allowed.is_some() && filters.is_empty() {
             return Ok((None, Vec::new()));
         }
-        // What a name obeys that matches some of the patterns.
+        // The demands on a name that matches the given patterns.
         let demands = |matched: &[bool]| {
             let mut key = Key::new();
             for properties in &objects.properties {

@@ -16,7 +16,7 @@ pub(super) fn add(grammar: &mut GrammarBuilder, whitespace: Whitespace) -> Punct
     Punctuation {
         open_object: sign(none, b'{', around),
         open_array: sign(none, b'[', around),
-        // After an opening sign the white space has been read.
+        // White space after the opening sign has been read with it.
         close_object: [sign(none, b'}', none), sign(around, b'}', none)],
         close_array: [sign(none, b']', none), sign(around, b']', none)],
         comma: sign(around, b',', after),
@@ -25,7 +25,7 @@ pub(super) fn add(grammar: &mut GrammarBuilder, whitespace: Whitespace) -> Punct
     }
 }
 
-/// White space beside a sign.
+/// White space next to a sign.
 #[derive(Clone, Copy)]
 enum Space {
     None,
@@ -44,7 +44,7 @@ impl Space {
         }
     }
 
-    /// Whether there may be one more after so many, and whether that was enough.
+    /// Whether `byte` may follow after `so_far` bytes of white space.
     fn has(self, so_far: u8, byte: u8) -> bool {
         match self {
             Self::None => false,

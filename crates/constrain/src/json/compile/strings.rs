@@ -1,4 +1,4 @@
-//! The terminals of strings, and of values that are listed.
+//! The terminals of strings, and of lists of values.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::terminal::quoted::Quoted;
 use crate::terminal::text::Text;
 
 impl Compiler<'_> {
-    /// The values without parts of some types.
+    /// The terminal of the values without parts, among some types.
     pub(super) fn words(&mut self, types: Types, path: &str) -> Result<Option<u32>> {
         let words = [(Types::NULL, "null"), (Types::FALSE, "false"), (Types::TRUE, "true")];
         let words: Vec<String> =
@@ -26,7 +26,7 @@ impl Compiler<'_> {
         if words.is_empty() { Ok(None) } else { self.literals(words, path).map(Some) }
     }
 
-    /// Some texts as they are.
+    /// The terminal of some literal texts.
     pub(super) fn literals(&mut self, texts: Vec<String>, path: &str) -> Result<u32> {
         self.schemas.budget.take(bytes_of(&texts) / 8);
         if let Some(&terminal) = self.tables.get(&texts) {
@@ -41,7 +41,7 @@ impl Compiler<'_> {
         Ok(terminal)
     }
 
-    /// The contents that some automata accept, or must not.
+    /// The contents that all given automata accept, or reject where demanded.
     pub(super) fn characters(&mut self, strings: &Strings, path: &str) -> Result<Option<Arc<Characters>>> {
         if strings.contents.is_empty() && strings.except.is_empty() {
             return Ok(Some(ANY.clone()));
@@ -80,7 +80,7 @@ impl Compiler<'_> {
         strings.among.as_ref().is_none_or(|among| among.contains(text)) && self.fits(strings, text)
     }
 
-    /// Whether a text obeys, apart from the list.
+    /// Whether a text obeys, apart from the list of values.
     pub(super) fn fits(&self, strings: &Strings, text: &String) -> bool {
         strings.has_length(text) && self.schemas.contents_accept(&strings.contents, text)
     }
@@ -118,7 +118,7 @@ impl Compiler<'_> {
         Ok(terminal)
     }
 
-    /// The contents of some strings, lengths included.
+    /// The contents of some strings, including bounds on their length.
     pub(super) fn content_of(&mut self, strings: &Strings, path: &str) -> Result<Option<Automaton>> {
         let budget = self.schemas.budget.clone();
         let large = |fault| match fault {
@@ -149,7 +149,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The bytes of some texts.
+/// The size of some texts.
 fn bytes_of(texts: &[String]) -> u64 {
     texts.iter().map(|text| 8 + text.len() as u64).sum()
 }

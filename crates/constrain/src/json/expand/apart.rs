@@ -1,9 +1,8 @@
-//! Branches that would be too many to combine one by one.
+//! Combines branches that would be too many to combine one by one.
 //!
-//! To break ten schemas at a time is to break some keyword of each, in every combination; most of these contradict
-//! themselves, or have been said by another. So where there are many, a way is kept as it is once it rules a schema
-//! out, the ways to break a schema are cut so that they do not overlap, and what contradicts itself is dropped at each
-//! step.
+//! Breaking ten schemas at once means breaking some keyword of each, in every combination; most combinations contradict
+//! themselves or repeat another. So if there are many, a way is kept unchanged once it rules a schema out, the ways to
+//! break a schema are split such that they do not overlap, and contradictions are dropped at each step.
 
 use std::rc::Rc;
 
@@ -11,20 +10,20 @@ use super::{MAX_WAYS, NOTHING, Schemas, normal, weight};
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Flat, Key, Objects, Properties, SomeNames, Types};
 
-/// From so many combinations on it pays to look for contradictions.
+/// The number of combinations from which on it pays off to look for contradictions.
 const MANY: usize = 48;
 
-/// From so many branches on of which each can be broken by some property, whichever it is, that is told apart by names.
+/// The number of branches, each of which some unspecified property can break, from which on names are distinguished.
 const FOR_SOME: usize = 3;
 
-/// The most ways of which each is compared with each.
+/// The maximum number of ways that are compared pairwise.
 const MAX_COMPARED: usize = 512;
 
-/// The most names of which one must be there that are told apart.
+/// The maximum number of names that are distinguished if one of them must be present.
 const MAX_NAMES: usize = 32;
 
 impl<'a> Schemas<'a> {
-    /// The ways to obey one of each.
+    /// The ways to obey one of `a` and one of `b`.
     pub(super) fn cross(&mut self, a: &[Flat], b: &[Flat], path: &str) -> Result<Vec<Flat>> {
         let mut all = Vec::new();
         let many = a.len() * b.len() > MANY;
@@ -44,7 +43,7 @@ impl<'a> Schemas<'a> {
         Ok(if many { self.without_repeats(all) } else { all })
     }
 
-    /// Those of some ways that break every one of some branches.
+    /// The ways, among the given ones, that break every one of some branches.
     pub(super) fn breaking(&mut self, mut ways: Vec<Flat>, branches: &[&Key], path: &str) -> Result<Vec<Flat>> {
         let (mut combinations, mut for_some) = (ways.len(), 0);
         let mut all = Vec::new();
@@ -87,7 +86,7 @@ impl<'a> Schemas<'a> {
         Ok(ways)
     }
 
-    /// Whether it is certain that no value obeys a demand and one of others.
+    /// Whether it is certain that no value obeys `way` together with one of `others`.
     fn rules_out(&mut self, way: &Flat, others: &[Flat]) -> Result<bool> {
         self.budget.take(weight(others) + others.len() as u64 * way.weight());
         for other in others {
@@ -100,9 +99,9 @@ impl<'a> Schemas<'a> {
         Ok(true)
     }
 
-    /// A union of ways without those that others hold.
+    /// A union of ways without those contained in others.
     fn without_repeats(&self, ways: Vec<Flat>) -> Vec<Flat> {
-        // What has been looked at is told apart by the ways themselves.
+        // With `unevaluated...`, ways also differ in what they evaluate.
         if self.looks_back || ways.len() > MAX_COMPARED {
             return ways;
         }
@@ -118,7 +117,7 @@ impl<'a> Schemas<'a> {
         kept
     }
 
-    /// The ways to break one of several demands, which overlap as little as can be said.
+    /// The ways to break one of several demands, overlapping as little as possible.
     pub(super) fn some_broken_apart(&mut self, key: &Key, path: &str) -> Result<Vec<Flat>> {
         let [(schema, true)] = key[..] else { return self.some_broken(key, path) };
         if let Some(broken) = self.apart.get(&schema) {
@@ -130,7 +129,7 @@ impl<'a> Schemas<'a> {
         Ok(broken)
     }
 
-    /// A demand for some property that only a few names of a closed object can meet: the ways to have one of these.
+    /// Splits a demand for some property that only a few names of a closed object can meet into one way for each name.
     fn with_one_named(&mut self, flat: Flat) -> Vec<Flat> {
         let mut open = vec![flat];
         let mut settled = Vec::new();
@@ -147,7 +146,7 @@ impl<'a> Schemas<'a> {
                 self.budget.take(flat.weight());
                 let mut this = flat.clone();
                 let mut named = vec![(name.clone(), some.value.clone())];
-                // Where any value will do, the first of them that is there is the one.
+                // If any value will do, the first name that is present is the one.
                 if some.value.is_empty() {
                     named.extend(names[..before].iter().map(|name| (name.clone(), vec![NOTHING])));
                 }
@@ -163,7 +162,7 @@ impl<'a> Schemas<'a> {
         settled
     }
 
-    /// The names that can meet a demand for some property, where the object has no others.
+    /// The names that can meet a demand for some property, if the object allows no others.
     fn candidates(&self, objects: &Objects, some: usize) -> Option<Vec<String>> {
         let SomeNames::Other(known) = &objects.some[some].names else { return None };
         let closed = objects.properties.iter().find(|properties| properties.is_closed())?;
@@ -177,7 +176,7 @@ impl<'a> Schemas<'a> {
         (names.len() <= MAX_NAMES).then_some(names)
     }
 
-    /// A way to obey some demands, said by means of names where it speaks of some property of a closed object.
+    /// The same demands, with demands for some property of a closed object split by name.
     pub(crate) fn by_names(&mut self, flat: &Flat) -> Vec<Flat> {
         let mut others = flat.clone();
         others.types = flat.types.without(Types::OBJECT);
@@ -193,7 +192,7 @@ impl<'a> Schemas<'a> {
         all
     }
 
-    /// Some demands as one way, where they are one.
+    /// Some demands as one way, if there is only one.
     pub(super) fn only_way(&mut self, key: &Key) -> Result<Option<Flat>> {
         let ways = self.ways(&normal(key.clone()))?;
         Ok(if let [way] = &ways[..] { Some(way.clone()) } else { None })

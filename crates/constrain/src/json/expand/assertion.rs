@@ -1,30 +1,30 @@
-//! What one keyword says.
+//! The meaning of one keyword.
 
 use crate::json::fault::Result;
 use crate::json::flat::{Demand, Flat, Key, Types};
 
-/// What is asked of the keywords of a schema.
+/// The use that is made of the keywords of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// How to obey them alone.
+    /// To obey them.
     Obeyed,
-    /// How to break each of them too.
+    /// Also to break each of them.
     Broken,
-    /// As before, by ways that overlap as little as can be said.
+    /// Also to break each of them, in ways that overlap as little as possible.
     BrokenApart,
 }
 
-/// What one keyword says.
+/// The meaning of one keyword.
 pub(super) enum Assertion {
-    /// The ways to obey it, and to break it; or the keyword, where breaking it cannot be said.
+    /// The ways to obey it, and to break it; or the keyword, if breaking it is not supported.
     Plain { holds: Vec<Flat>, broken: Result<Vec<Flat>, &'static str> },
-    /// Another schema holds, or does not.
+    /// Another schema must hold, or must not.
     Schema(Demand),
-    /// One of these at least.
+    /// At least one of these must hold.
     Any(Vec<Key>),
-    /// One of these and no more.
+    /// Exactly one of these must hold.
     One(Vec<Key>),
-    /// If the first holds, the second must, else the third.
+    /// If the first holds, the second must hold, else the third.
     If(Demand, Key, Key),
 }
 

@@ -1,4 +1,4 @@
-//! What each keyword of a schema says: the ways to obey it, and the ways to break it.
+//! The meaning of each keyword of a schema: the ways to obey it, and to break it.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::json::format;
 use crate::json::number::{Bound, Decimal};
 
 impl<'a> Schemas<'a> {
-    /// What the keywords of a schema say, each by itself.
+    /// The meaning of each keyword of a schema.
     pub(super) fn assertions(
         &mut self,
         keywords: &'a Map<String, Value>,
@@ -68,7 +68,7 @@ impl<'a> Schemas<'a> {
         Ok(all)
     }
 
-    /// Types, lists of values, and what is said of numbers and strings.
+    /// Types, lists of values, and demands on numbers and strings.
     fn plain(
         &mut self,
         keywords: &'a Map<String, Value>,
@@ -92,7 +92,7 @@ impl<'a> Schemas<'a> {
             let inclusive = !keyword.starts_with("exclusive");
             let value = match keywords.get(keyword) {
                 None => continue,
-                // Of draft 4: says how the bound beside it is meant.
+                // In draft 4, this modifies the bound.
                 Some(Value::Bool(_)) if !inclusive => continue,
                 Some(Value::Number(value)) => Decimal::parse(&value.to_string()),
                 Some(_) => return bad(path, format!("{keyword:?} is a number")),
@@ -158,7 +158,7 @@ impl<'a> Schemas<'a> {
     fn of_arrays(&mut self, keywords: &'a Map<String, Value>, path: &str, all: &mut Vec<Assertion>) -> Result<()> {
         let parts: Parts = (|flat| &mut flat.arrays.least, |flat| &mut flat.arrays.most);
         sizes(keywords, ["minItems", "maxItems"], Types::ARRAY, parts, path, all)?;
-        // The older form: a list under "items", and the rest under "additionalItems".
+        // The older syntax: a list under "items", and the rest under "additionalItems".
         let (first, rest) = match (self.document.value_of(keywords, "prefixItems"), keywords.get("items")) {
             (None, Some(Value::Array(first))) => {
                 (Some((first, "items")), keywords.get("additionalItems").map(|rest| (rest, "additionalItems")))
@@ -220,7 +220,7 @@ impl<'a> Schemas<'a> {
             };
             let mut holds = contains(least, most);
             holds.types = Types::ALL;
-            // In draft 2019-09 it did not count.
+            // In draft 2019-09, `contains` did not evaluate items.
             if !self.document.is_of_2019() {
                 holds.arrays.evaluated.found.push(what.clone());
             }
@@ -247,7 +247,7 @@ impl<'a> Schemas<'a> {
             && !value.is_boolean()
         {
             let required = texts(value, path, "required")?;
-            // Not there, or wrong, is one way where its value is spoken of: wrong if it is there.
+            // If the value has a schema, absence is covered by the way in which the value is wrong if present.
             let spoken_of =
                 |name: &&String| properties_of(keywords).and_then(|named| named.get(*name)).is_some_and(demands);
             let broken = required.iter().filter(|name| !spoken_of(name)).map(|name| without(name)).collect();
@@ -313,7 +313,7 @@ impl<'a> Schemas<'a> {
         Ok(())
     }
 
-    /// The keywords that say what values properties have.
+    /// The keywords about the values of properties.
     fn properties(
         &mut self,
         keywords: &'a Map<String, Value>,
@@ -331,7 +331,7 @@ impl<'a> Schemas<'a> {
                 check(&self.budget, &path)?;
                 properties.named.push((name.clone(), demand));
             }
-            // One that is there is wrong; all are named, for they keep their order.
+            // One that is present is wrong; all are named, to keep their order.
             let required = keywords.get("required").and_then(Value::as_array);
             let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
             match asked {
@@ -385,10 +385,10 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// Where demands on a type keep a least and a greatest size.
+/// Accessors to the minimum and maximum size in demands on a type.
 type Parts = (fn(&mut Flat) -> &mut u64, fn(&mut Flat) -> &mut Option<u64>);
 
-/// What two keywords say of the least and the greatest size of values of a type.
+/// Adds the minimum and maximum size of values of a type, which two keywords give.
 fn sizes(
     keywords: &Map<String, Value>,
     [min, max]: [&str; 2],
@@ -401,7 +401,7 @@ fn sizes(
         let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(types));
         *least_of(&mut holds) = least;
         *most_of(&mut broken) = least.checked_sub(1);
-        // Nothing is smaller than nothing.
+        // No size is below 0.
         let broken = if least == 0 { Vec::new() } else { vec![broken] };
         all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
     }
@@ -418,7 +418,7 @@ fn properties_of(keywords: &Map<String, Value>) -> Option<&Map<String, Value>> {
     keywords.get("properties").and_then(Value::as_object)
 }
 
-/// Whether a schema demands something.
+/// Whether a schema demands anything.
 fn demands(schema: &Value) -> bool {
     !matches!(schema, Value::Bool(true)) && schema.as_object().is_none_or(|keywords| !keywords.is_empty())
 }
@@ -473,7 +473,7 @@ fn count(keywords: &Map<String, Value>, keyword: &str, path: &str) -> Result<Opt
     match keywords.get(keyword) {
         None => Ok(None),
         Some(value) => {
-            // 2.0 is a whole number too.
+            // 2.0 counts as an integer too.
             let whole = value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n)).map(|n| n as u64);
             match value.as_u64().or(whole) {
                 Some(count) => Ok(Some(count)),

@@ -1,7 +1,7 @@
-//! From schemas to unions of demands.
+//! Expands schemas to unions of demands.
 //!
-//! `anyOf`, `oneOf`, `not`, `if` and their kind are told apart here, so that what is left is demands on each type that
-//! can be joined ([`crate::json::flat`]). A schema that must not hold is the union of the ways to break it.
+//! `anyOf`, `oneOf`, `not`, `if` and similar keywords are resolved here; what remains are demands on each type, which
+//! can be joined ([`crate::json::flat`]). A schema that must not hold becomes the union of the ways to break it.
 
 mod apart;
 mod assertion;
@@ -25,67 +25,67 @@ use crate::json::flat::{Demand, EvaluatedItems, Flat, Items, Key, Objects, Prope
 use crate::json::pattern::pattern;
 use crate::json::registry::Registry;
 
-/// The most ways in which a schema may be obeyed that are told apart.
+/// The maximum number of ways to obey a schema.
 const MAX_WAYS: usize = 4096;
 
-/// What is said of a schema that leads to itself in place.
+/// The error for a schema that applies itself.
 const CIRCLE: &str = "it refers to itself before anything is written";
 
-/// How deep it is looked for a contradiction between branches.
+/// The depth to which branches are searched for contradictions.
 const DEPTH: u32 = 6;
 
-/// How deep schemas may apply others in place.
+/// The maximum depth of schemas that apply others in place.
 const MAX_NESTING: u32 = 128;
 
-/// The most branches of which all sets are looked at.
+/// The maximum number of branches all of whose subsets are considered.
 const MAX_BRANCHES: usize = 6;
 
-/// The schema that everything obeys, and the one that nothing does.
+/// The schema that every value obeys, and the demand that no value obeys.
 pub(crate) const ANYTHING: u32 = 0;
 pub(crate) const NOTHING: Demand = (ANYTHING, false);
 
-/// What a demand is made of.
+/// The origin of a demand.
 #[derive(Clone)]
 enum Source<'a> {
     Schema(&'a Value),
     /// The schema of one value.
     Constant(&'a Value),
-    /// One of some demands at least.
+    /// At least one of some demands.
     Any(Rc<[Key]>),
 }
 
-/// An automaton over contents, by what it was made of.
+/// The origin of an automaton over contents.
 #[derive(PartialEq, Eq, Hash)]
 enum ContentOf {
     Pattern(String),
     Format(String),
 }
 
-/// All schemas that are looked at.
+/// All schemas that have been encountered.
 pub(crate) struct Schemas<'a> {
     pub(crate) budget: Rc<Budget>,
     document: Document<'a>,
-    /// Whether some schema asks what others have evaluated.
+    /// Whether any schema depends on what others have evaluated.
     looks_back: bool,
-    /// How deep it is in schemas that apply others in place.
+    /// The current depth of schemas that apply others in place.
     nesting: u32,
     sources: Vec<Source<'a>>,
     paths: Vec<Rc<str>>,
     numbers: HashMap<(*const Value, bool), u32>,
     flats: HashMap<Demand, Option<Rc<Vec<Flat>>>>,
     ways: HashMap<Key, Rc<Vec<Flat>>>,
-    /// The ways to break schemas, which overlap as little as can be said.
+    /// The ways to break schemas, overlapping as little as possible.
     apart: HashMap<u32, Rc<[Flat]>>,
-    /// Automata over contents of strings, and what they were made of.
+    /// Automata over contents of strings, and their indices by origin.
     pub(crate) contents: Vec<Rc<Automaton>>,
     content_numbers: HashMap<ContentOf, u32>,
-    /// Demands that are being compared, of which it is not known yet whether they exclude each other.
+    /// Demands that are being compared.
     comparing: HashSet<Key>,
-    /// How deep it is still looked for contradictions.
+    /// The remaining depth of the search for contradictions.
     depth: u32,
-    /// Whether some demands exclude each other, as far as it has been looked for that so deep.
+    /// Whether some demands exclude each other, and the depth of the search that found out.
     excluded: HashMap<Key, (bool, u32)>,
-    /// How often it was not known, because it was just being found out.
+    /// The number of times that an answer was not available because it was being computed.
     unknown: u64,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Schemas<'a> {
         self.schema(root, "#")
     }
 
-    /// The number of a schema, which stands at a path.
+    /// The index of a schema at a path.
     fn schema(&mut self, schema: &'a Value, path: &str) -> u32 {
         self.number(Source::Schema(schema), path)
     }
@@ -152,7 +152,7 @@ impl<'a> Schemas<'a> {
         number
     }
 
-    /// What a schema demands, in a list; nothing where it demands nothing.
+    /// The demands of a schema; empty if it demands nothing.
     fn demand(&mut self, schema: &'a Value, path: &str) -> Key {
         match schema {
             Value::Bool(true) => Vec::new(),
@@ -162,7 +162,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// Where a demand stands.
+    /// The path of a demand.
     pub(crate) fn path(&self, demand: Demand) -> &str {
         &self.paths[demand.0 as usize]
     }
@@ -181,7 +181,7 @@ impl<'a> Schemas<'a> {
         Ok(ways)
     }
 
-    /// As [`Schemas::ways`], where it is not worth keeping them.
+    /// Like [`Schemas::ways`], without caching the result.
     fn ways_once(&mut self, key: &Key) -> Result<Vec<Flat>> {
         let mut ways = vec![Flat::of(Types::ALL)];
         for &demand in key {
@@ -218,7 +218,7 @@ impl<'a> Schemas<'a> {
             _ => bad(&path, "a schema is an object, true or false"),
         };
         self.nesting -= 1;
-        // Not every fault is the end of it: where branches are compared, one that is still open is passed over.
+        // A fault need not be final: when branches are compared, schemas that are still being expanded are skipped.
         self.flats.remove(&demand);
         let flats = Rc::new(flats?);
         self.budget.take(10 + KEPT * flats.len() as u64);
@@ -250,10 +250,10 @@ impl<'a> Schemas<'a> {
         Ok(ways)
     }
 
-    /// What nothing has looked at obeys the demands of `unevaluatedProperties` and `unevaluatedItems`.
+    /// Applies the demands of `unevaluatedProperties` and `unevaluatedItems` to everything that has not been evaluated.
     ///
-    /// Of the branches of `anyOf` that hold, all count. It is enough that some set of them holds and is looked at, for
-    /// what has been looked at by more of them has less to obey.
+    /// Of `anyOf`, all branches that hold count. It is enough that some set of them holds and is evaluated, since
+    /// evaluating more leaves less to obey.
     fn unevaluated(&mut self, keywords: &'a Map<String, Value>, path: &str, ways: &mut [Flat]) -> Result<()> {
         if let Some(schema) = self.document.value_of(keywords, "unevaluatedProperties") {
             let demand = self.demand(schema, &below(path, "unevaluatedProperties"));
@@ -292,7 +292,7 @@ impl<'a> Schemas<'a> {
         Ok(())
     }
 
-    /// The ways to obey one branch at least.
+    /// The ways to obey at least one branch.
     fn any_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
         let mut any = Vec::new();
         for branch in branches {
@@ -304,7 +304,7 @@ impl<'a> Schemas<'a> {
         self.merge(any, path)
     }
 
-    /// A union in fewer ways.
+    /// A union as fewer ways.
     fn merge(&self, ways: Vec<Flat>, path: &str) -> Result<Vec<Flat>> {
         let merged = Flat::merge(ways, |so_far| {
             self.budget.take(1 + so_far as u64 / 64);
@@ -325,7 +325,7 @@ impl<'a> Schemas<'a> {
         Ok(ways)
     }
 
-    /// The ways to break some keyword of a schema and none before it, as far as that is said in one way.
+    /// The ways to break some keyword of a schema and none before it, as far as that is one way.
     fn broken_apart(&mut self, schema: u32) -> Result<Vec<Flat>> {
         let Source::Schema(Value::Object(keywords)) = self.sources[schema as usize] else {
             return Ok(self.flats((schema, false))?.to_vec());
@@ -340,7 +340,7 @@ impl<'a> Schemas<'a> {
             };
             ways.extend(broken.iter().filter_map(|way| before.and(way)));
             let holds = match assertion {
-                // A name that is missing is told of where its value is.
+                // A missing name is handled with its value.
                 Assertion::Plain { holds, .. } => <[Flat; 1]>::try_from(holds).ok().map(|[holds]| holds),
                 Assertion::Schema(demand) => self.only_way(&vec![demand])?,
                 _ => None,
@@ -354,7 +354,7 @@ impl<'a> Schemas<'a> {
         Ok(ways)
     }
 
-    /// What the keywords of a schema say, which must not hold together.
+    /// The meaning of the keywords of a schema that must not all hold.
     fn breakable(&mut self, keywords: &'a Map<String, Value>, asked: Asked, path: &str) -> Result<Vec<Assertion>> {
         for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
             if self.document.value_of(keywords, keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
@@ -364,7 +364,7 @@ impl<'a> Schemas<'a> {
         self.assertions(keywords, asked, path)
     }
 
-    /// The ways to break what a keyword says.
+    /// The ways to break a keyword.
     fn against(&mut self, assertion: &Assertion, path: &str) -> Result<Vec<Flat>> {
         Ok(match assertion {
             Assertion::Plain { broken: Ok(broken), .. } => broken.clone(),
@@ -396,7 +396,7 @@ impl<'a> Schemas<'a> {
         })
     }
 
-    /// The ways to break every branch: of each some demand.
+    /// The ways to break every branch, by breaking some demand of each.
     fn none_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
         let all: Vec<&Key> = branches.iter().collect();
         self.breaking(vec![Flat::of(Types::ALL)], &all, path)
@@ -413,7 +413,7 @@ impl<'a> Schemas<'a> {
         self.merge(ways, path)
     }
 
-    /// One branch, and none of the others that could hold beside it.
+    /// The ways to obey one branch and none of the others that could hold with it.
     fn one_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
         for (i, branch) in branches.iter().enumerate() {
@@ -449,9 +449,9 @@ impl<'a> Schemas<'a> {
     }
 
     fn excludes_at_depth(&mut self, key: &Key) -> Result<bool> {
-        // Branches are compared in pairs, of which there are too many to keep.
+        // Branches are compared in pairs, which are too many to cache.
         let ways = match self.ways_once(key) {
-            // What a property holds may be the schema whose branches are being compared, or more than can be said.
+            // The value of a property may be the schema whose branches are being compared, or be unsupported.
             Err(_) if !self.budget.is_spent() => {
                 self.unknown += 1;
                 return Ok(false);
@@ -532,7 +532,7 @@ impl<'a> Schemas<'a> {
         Ok(false)
     }
 
-    /// Demands that hold just where some do not hold together.
+    /// Demands that hold if and only if the given ones do not all hold.
     pub(crate) fn opposite(&mut self, key: &Key, path: &str) -> Key {
         match key[..] {
             [] => vec![NOTHING],
@@ -544,7 +544,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// What a property of an object must obey.
+    /// The demands on a property of an object.
     pub(crate) fn property(&self, objects: &Objects, name: &str) -> Key {
         let mut key = Key::new();
         for properties in &objects.properties {
@@ -566,7 +566,7 @@ impl<'a> Schemas<'a> {
         normal(key)
     }
 
-    /// The number of an automaton over contents.
+    /// The index of an automaton over contents.
     fn content(&mut self, name: ContentOf, make: impl FnOnce() -> Result<Automaton>) -> Result<u32> {
         if let Some(&number) = self.content_numbers.get(&name) {
             return Ok(number);
@@ -587,7 +587,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// What is looked at where it is asked whether a schema fails, does not count.
+/// Resets what is evaluated: a schema that is tested for failure does not evaluate anything.
 fn has_looked_at_nothing(ways: &mut [Flat]) {
     for way in ways {
         way.objects.evaluated.clear();
@@ -595,15 +595,15 @@ fn has_looked_at_nothing(ways: &mut [Flat]) {
     }
 }
 
-/// What it takes to copy some ways.
+/// The cost of copying some ways.
 fn weight(ways: &[Flat]) -> u64 {
     ways.iter().map(Flat::weight).sum()
 }
 
-/// What a way takes that is kept.
+/// The cost of caching a way.
 const KEPT: u64 = 30;
 
-/// All sets of some branches but the empty one.
+/// All subsets of some branches except the empty one.
 fn subsets(branches: &[Key], path: &str) -> Result<Vec<Key>> {
     if branches.len() > MAX_BRANCHES {
         return bad(
@@ -618,7 +618,7 @@ fn subsets(branches: &[Key], path: &str) -> Result<Vec<Key>> {
     Ok((1..1 << branches.len()).map(set).collect())
 }
 
-/// Whether a schema, or one in it, asks what others have evaluated.
+/// Whether a schema, or one inside it, depends on what others have evaluated.
 fn looks_back(schema: &Value) -> bool {
     match schema {
         Value::Object(keywords) => {
@@ -633,7 +633,7 @@ fn unbreakable<T>(path: &str, keyword: &str) -> Result<T> {
     bad(path, format!("{keyword:?} below \"not\" (or in \"oneOf\" or \"if\") is not supported"))
 }
 
-/// Demands in order, each once.
+/// Sorts demands and removes duplicates.
 pub(crate) fn normal(mut key: Key) -> Key {
     key.retain(|&demand| demand != (ANYTHING, true));
     key.sort_unstable();
@@ -648,7 +648,7 @@ fn joined(a: &[Demand], b: &[Demand]) -> Key {
     normal([a, b].concat())
 }
 
-/// What the item of an array at a place must obey.
+/// The demands on the item of an array at an index.
 pub(crate) fn item(items: &[Rc<Items>], at: usize) -> Key {
     let key = items.iter().flat_map(|items| items.first.get(at).unwrap_or(&items.rest)).copied();
     normal(key.collect())

@@ -1,8 +1,8 @@
-//! Which properties must be there, or must not, if others are.
+//! Conditions on which properties must be present, or absent, if others are present.
 //!
-//! Conditions on presence alone are kept as they are: told apart as alternatives, each would double their number. What
-//! is kept says "if this is there, that is" or "not all of these are there" (Horn clauses), so an object can be
-//! completed just when the properties that it has, with all that they imply, fit.
+//! Conditions on presence alone are kept as conditions, since as alternatives each would double the number of ways.
+//! They have the form "if this is present, that is" or "not all of these are present" (Horn clauses), so an object can
+//! be completed if and only if the properties that it has, with all that they imply, satisfy them.
 
 use std::rc::Rc;
 
@@ -11,8 +11,8 @@ use super::{MAX_WAYS, Schemas, weight};
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Flat, Objects, Types};
 
-/// What a schema that an object must obey if it has a property demands of all values, where that is about presence
-/// alone.
+/// The condition for all values that is equivalent to a schema which an object must obey if it has a property, provided
+/// that the schema is about presence alone.
 pub(super) fn depending(name: &str, ways: &[Flat]) -> Option<Flat> {
     let of_objects: Vec<&Objects> =
         ways.iter().filter(|way| way.types.has(Types::OBJECT)).map(|way| &way.objects).collect();
@@ -32,7 +32,7 @@ pub(super) fn depending(name: &str, ways: &[Flat]) -> Option<Flat> {
     Some(holds)
 }
 
-/// Whether nothing is said of objects but which are required, and so many lists of properties.
+/// Whether objects have no demands except for required properties and the given number of property lists.
 fn says(objects: &Objects, lists: usize) -> bool {
     let Objects { properties, required: _, least, most, implies, never, names, some, evaluated } = objects;
     properties.len() == lists
@@ -44,7 +44,7 @@ fn says(objects: &Objects, lists: usize) -> bool {
         && evaluated.is_empty()
 }
 
-/// The property that objects must not have, where nothing else is said of them.
+/// The property that objects must not have, if there is no other demand on them.
 fn missing(objects: &Objects) -> Option<String> {
     let [properties] = &objects.properties[..] else { return None };
     let name = properties.absent()?;
@@ -52,7 +52,8 @@ fn missing(objects: &Objects) -> Option<String> {
 }
 
 impl Schemas<'_> {
-    /// The same ways, without conditions on presence where properties are counted or some of them must obey something.
+    /// The same ways, with conditions on presence expanded where properties are counted or some property must meet a
+    /// demand.
     pub(crate) fn by_presence(&mut self, ways: &Rc<Vec<Flat>>, path: &str) -> Result<Rc<Vec<Flat>>> {
         let is_plain = |flat: &Flat| {
             let Objects { required, least, implies, never, some, .. } = &flat.objects;

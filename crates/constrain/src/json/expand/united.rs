@@ -1,8 +1,9 @@
-//! Alternatives that differ in which properties are there alone, as fewer of them.
+//! Merges alternatives that differ only in which properties are present.
 //!
-//! "At most one of these" is said with `oneOf` and `not` in many ways, and each becomes alternatives; together they
-//! multiply. Which sets of the names in question are allowed is a table, and often one list of conditions has the same:
-//! these are there, those are not, if this one then that one, not all of these ([`super::presence`]).
+//! "At most one of these" can be expressed with `oneOf` and `not` in many ways. Each becomes alternatives, and together
+//! they multiply. The allowed sets of the names in question form a table, and often one list of conditions is
+//! equivalent to it: these are present, those are absent, if this one then that one, not all of these
+//! ([`super::presence`]).
 
 use std::rc::Rc;
 
@@ -10,17 +11,17 @@ use super::Schemas;
 use super::ways::without;
 use crate::json::flat::{Flat, Objects, SomeProperty, Types};
 
-/// The most names of a table, and of one that is split into several lists of conditions.
+/// The maximum number of names of a table, and of one that is split into several lists of conditions.
 const MAX_NAMES: usize = 12;
 const MAX_CUT: usize = 8;
 
-/// The most sets of names of which not all may be there, in one list of conditions.
+/// The maximum number of sets of names that must not all be present, in one list of conditions.
 const MAX_NEVER: usize = 32;
 
-/// A set of the names in question, a bit each.
+/// A set of the names in question, one bit each.
 type Set = u16;
 
-/// Conditions on which of them are there.
+/// Conditions on which names are present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Conditions {
     required: Set,
@@ -38,21 +39,21 @@ impl Conditions {
             && self.never.iter().all(|&names| set & names != names)
     }
 
-    /// Those that allow just the sets of a table, if there are any.
+    /// The conditions that allow exactly the sets of a table, if there are any.
     fn of(table: &[bool], names: u32) -> Option<Self> {
         let sets = || (0..table.len() as Set).filter(|&set| table[usize::from(set)]);
         let (all, some) = sets().fold((Set::MAX, 0), |(all, some), set| (all & set, some | set));
         let required = all & (table.len() as Set).wrapping_sub(1);
         let absent = !some & (table.len() as Set).wrapping_sub(1);
         let free: Vec<u32> = (0..names).filter(|name| (some & !required) >> name & 1 == 1).collect();
-        // For each name, those that are there whenever it is.
+        // For each name, those that are present whenever it is.
         let beside = |name: &u32| sets().filter(|set| set >> name & 1 == 1).fold(Set::MAX, |all, set| all & set);
         let pairs = free.iter().flat_map(|a| {
             let beside = beside(a);
             free.iter().filter(move |&b| a != b && beside >> b & 1 == 1).map(move |&b| (*a, b))
         });
         let implies = pairs.collect();
-        // Whether a set is part of one that is allowed.
+        // Whether a set is a subset of one that is allowed.
         let mut is_part = table.to_vec();
         for name in 0..names {
             for set in (0..is_part.len()).filter(|set| set >> name & 1 == 0) {
@@ -74,7 +75,7 @@ impl Conditions {
         (conditions.never.len() <= MAX_NEVER && is_exact()).then_some(conditions)
     }
 
-    /// Fewer lists than `most` that together allow the sets of a table, if they are found.
+    /// Fewer than `most` lists of conditions that together allow the sets of a table, if they are found.
     fn cut(table: &[bool], names: u32, most: usize) -> Option<Vec<Self>> {
         let (mut rest, mut lists) = (table.to_vec(), Vec::new());
         while lists.len() + 1 < most {
@@ -85,7 +86,7 @@ impl Conditions {
             if names as usize > MAX_CUT {
                 return None;
             }
-            // The largest part with or without one name that is one list.
+            // The largest part with or without one name that is equivalent to one list.
             let parts = (0..names).flat_map(|name| [(name, 0), (name, 1)]);
             let part = parts.filter_map(|(name, value)| {
                 let is_in = |set: usize| set >> name & 1 == value;
@@ -106,7 +107,7 @@ fn absent(objects: &Objects) -> Vec<&String> {
     objects.properties.iter().filter_map(|properties| properties.absent()).collect()
 }
 
-/// What objects must be, but for which properties are there.
+/// The demands on objects, except for which properties are present.
 fn beside_presence(objects: &Objects) -> Objects {
     let mut rest = objects.clone();
     rest.properties.retain(|properties| properties.absent().is_none());
@@ -114,7 +115,7 @@ fn beside_presence(objects: &Objects) -> Objects {
     rest
 }
 
-/// Whether two say the same beside presence.
+/// Whether two have the same demands, apart from presence.
 fn same(a: &Objects, b: &Objects) -> bool {
     fn list<T>(a: &[T], b: &[T], is: impl Fn(&T, &T) -> bool) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is(a, b))
@@ -125,14 +126,14 @@ fn same(a: &Objects, b: &Objects) -> bool {
         && list(&a.some, &b.some, SomeProperty::is)
 }
 
-/// Alternatives that are the same beside presence.
+/// Alternatives that are the same apart from presence.
 struct Group<'f> {
     rest: Objects,
     all: Vec<&'f Objects>,
 }
 
 impl Group<'_> {
-    /// The same in fewer alternatives, if they are found.
+    /// The same as fewer alternatives, if they are found.
     fn united(&self, schemas: &Schemas<'_>) -> Option<Vec<Objects>> {
         let (first, all) = (self.all.first()?, &self.all);
         let is_common = |name: &String| all.iter().all(|objects| objects.required.contains(name));
@@ -161,7 +162,7 @@ impl Group<'_> {
             if absent.iter().any(|name| common.contains(name)) {
                 continue;
             }
-            // A name that is there in any case needs nothing else, and decides what it implies.
+            // A name that is always present needs nothing else, and determines what it implies.
             let implies = objects.implies.iter().filter(|(_, b)| !common.contains(b));
             let (mut required, mut pairs) = (set(&mut objects.required.iter()), Vec::new());
             for (a, b) in implies {
@@ -191,7 +192,7 @@ impl Group<'_> {
 }
 
 impl Schemas<'_> {
-    /// The same ways, with those for objects in fewer where they differ in presence alone.
+    /// The same ways, where those for objects are merged if they differ only in presence.
     pub(crate) fn united(&self, ways: &Rc<Vec<Flat>>) -> Rc<Vec<Flat>> {
         if self.looks_back {
             return ways.clone();
@@ -225,7 +226,7 @@ impl Schemas<'_> {
 mod tests {
     use super::*;
 
-    /// Every table of three names, and many of four: what is cut allows the same.
+    /// For every table of three names, and many of four, the lists allow the same sets.
     #[test]
     fn tables_stay_what_they_are() {
         for (names, tables) in [(3u32, 0..256u32), (4, 0..1 << 16)] {

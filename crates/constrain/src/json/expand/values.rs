@@ -1,4 +1,4 @@
-//! Values that are written down in a schema: being one of them, and being none.
+//! Values that are listed in a schema, and all others.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::json::flat::{Flat, Items, Key, Properties, SomeNames, Types};
 use crate::json::number::Decimal;
 
 impl<'a> Schemas<'a> {
-    /// Values that are written down in the schema, or all others.
+    /// Values that are listed in the schema; or all others, if not `wanted`.
     pub(super) fn values(&mut self, values: &'a [Value], wanted: bool, path: &str) -> Result<Vec<Flat>> {
         let mut scalars = Flat::of(Types::NONE);
         let (mut numbers, mut strings, mut composite) = (Vec::new(), Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ impl<'a> Schemas<'a> {
         self.merge(flats, path)
     }
 
-    /// All values but an array or an object.
+    /// All values except an array or an object.
     fn other_than(&mut self, value: &'a Value, path: &str) -> Vec<Flat> {
         let mut differs = |value: &'a Value| vec![(self.number(Source::Constant(value), path), false)];
         match value {

@@ -1,23 +1,23 @@
-//! Demands that are one way to obey a keyword, or to break it.
+//! Demands that are one way to obey or to break a keyword.
 
 use std::rc::Rc;
 
 use super::NOTHING;
 use crate::json::flat::{Demand, Flat, Items, Key, Properties, SomeNames, SomeProperty, Types};
 
-/// Of more properties than that, the order is not kept where one of them must be wrong.
+/// The maximum number of properties whose order is kept in the ways to break one of them.
 pub(super) const MAX_KEPT: usize = 64;
 
 impl Properties {
-    /// The ways in which one of the named properties is there and breaks a demand; or is not there, if it is required.
+    /// The ways in which one of the named properties is present and breaks a demand; or is absent, if it is required.
     pub(super) fn one_wrong(&self, is_required: impl Fn(&str) -> bool) -> Vec<Flat> {
         let turned = |key: &Key| key.iter().map(|&(schema, wanted)| (schema, !wanted)).collect();
         let named = self.named.iter().map(|(name, key)| (name.clone(), turned(key))).collect();
         Self { named, ..Self::default() }.one_of_these(is_required)
     }
 
-    /// As [`Properties::one_wrong`], by ways of which each says that the properties of those before it are right. First
-    /// come those whose values are listed, for most often they tell schemas apart.
+    /// Like [`Properties::one_wrong`], but each way requires the properties before it to be right. Those whose values
+    /// are listed come first, since they most often distinguish schemas.
     pub(super) fn one_wrong_apart(
         &self,
         is_required: impl Fn(&str) -> bool,
@@ -47,17 +47,17 @@ impl Properties {
         ways
     }
 
-    /// All named properties that are there are right.
+    /// Objects in which all named properties that are present are right.
     pub(super) fn all_right(&self) -> Flat {
         let mut flat = Flat::of(Types::OBJECT);
         flat.objects.properties = vec![Rc::new(Self { named: self.named.clone(), ..Self::default() })];
         flat
     }
 
-    /// The ways in which one of the named properties is there and obeys one of its demands; or is not there, if it
-    /// `may` be missing.
+    /// The ways in which one of the named properties is present and obeys one of its demands; or is absent, if it `may`
+    /// be.
     pub(super) fn one_of_these(&self, may: impl Fn(&str) -> bool) -> Vec<Flat> {
-        // All of a few are named, for they keep their order.
+        // If there are few, all are named, to keep their order.
         let others = if self.named.len() > MAX_KEPT { &[] } else { &self.named[..] };
         let wrong = |(at, demand): (usize, &Demand)| {
             let this = &self.named[at].0;
@@ -85,7 +85,7 @@ pub(super) fn without(name: &str) -> Flat {
     flat
 }
 
-/// Arrays that have an item at a place, which obeys something.
+/// Arrays that have an item at an index, which obeys some demands.
 pub(super) fn item_is(at: usize, what: Key) -> Flat {
     let mut flat = Flat::of(Types::ARRAY);
     flat.arrays.least = at as u64 + 1;
@@ -95,7 +95,7 @@ pub(super) fn item_is(at: usize, what: Key) -> Flat {
     flat
 }
 
-/// Objects that have a property with a name among some, whose value obeys something.
+/// Objects that have a property with one of some names, whose value obeys some demands.
 pub(super) fn some_property(names: SomeNames, value: Key) -> Flat {
     let mut flat = Flat::of(Types::OBJECT);
     flat.objects.some = vec![SomeProperty { names, value }];

@@ -1,6 +1,6 @@
-//! The formats of JSON Schema, as regular languages: with real calendars, addresses and escapes.
+//! The formats of JSON Schema as regular languages, with real calendars, addresses and escapes.
 //!
-//! A format that is not known here says nothing, as the specification has it (2020-12, validation, section 7.2.3).
+//! An unknown format is ignored, as the specification says (2020-12, validation, section 7.2.3).
 
 mod regex;
 
@@ -11,7 +11,7 @@ use crate::automata::automaton::Automaton;
 use crate::automata::budget::Budget;
 use crate::automata::dfa::Dfa;
 
-/// The range of the formats that OpenAPI and schemars have for numbers.
+/// The range of the formats for numbers of OpenAPI and schemars.
 pub(crate) fn of_numbers(format: &str) -> Option<(Option<i128>, Option<i128>)> {
     let bits = |prefix: &str| format.strip_prefix(prefix).and_then(|bits| bits.parse::<u32>().ok());
     match format {
@@ -28,12 +28,12 @@ pub(crate) fn of_numbers(format: &str) -> Option<(Option<i128>, Option<i128>)> {
     }
 }
 
-/// Full years of four digits but for 0000, which is not a year to all readers; February has 29 days in leap years (RFC
-/// 3339, appendix C).
+/// Years of four digits except 0000, which some parsers refuse; February has 29 days in leap years (RFC 3339, appendix
+/// C).
 const DATE: &str = "(?:(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)";
 
-/// A leap second is the last one of a day in Greenwich: 23:59:60 with no offset. Readers go by nanoseconds at the
-/// finest.
+/// A leap second is the last second of a day in UTC: 23:59:60 with no offset. Parsers have a resolution of at most
+/// nanoseconds.
 const TIME: &str = "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])|23:59:60(?:\\.[0-9]{1,9})?(?:[Zz]|[+-]00:00))";
 
 const V4: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
@@ -59,7 +59,7 @@ fn expression(format: &str) -> Option<String> {
         "date" => DATE.to_owned(),
         "time" => TIME.to_owned(),
         "date-time" => format!("{DATE}[Tt]{TIME}"),
-        // ISO 8601 as in RFC 3339, appendix A; of no more than ten thousand years, which calendars have.
+        // ISO 8601 as in RFC 3339, appendix A, limited to the ten thousand years of calendars.
         "duration" => {
             let [second, minute] = ["[0-9]{1,9}S", "[0-9]{1,9}M"];
             let time = format!("T(?:[0-9]{{1,8}}H(?:{minute}(?:{second})?)?|{minute}(?:{second})?|{second})");
@@ -108,7 +108,7 @@ fn expression(format: &str) -> Option<String> {
 /// RFC 6901, section 3.
 const POINTER: &str = "(?:/(?:[^~/]|~[01])*)*";
 
-/// RFC 3986, appendix A, with more characters: anywhere, and in queries alone.
+/// RFC 3986, appendix A, with additional characters: `more` anywhere, and `private` in queries only.
 fn uri(absolute: bool, more: &str, private: &str) -> String {
     let hex = "%[0-9A-Fa-f]{2}";
     let ascii = "-0-9A-Za-z._~!$&'()*+,;=";
@@ -127,19 +127,19 @@ fn uri(absolute: bool, more: &str, private: &str) -> String {
     format!("{full}|(?://{authority}(?:/{pchar}*)*|{rooted}|{first}(?:/{pchar}*)*|){tail}")
 }
 
-/// The most characters of a text of a format: RFC 1035, section 2.3.4, without the dot of the root.
+/// The maximum number of characters in a format: RFC 1035, section 2.3.4, without the dot of the root.
 pub(crate) fn longest(format: &str) -> Option<u64> {
     (format == "hostname").then_some(253)
 }
 
-/// Makes the automaton of a format of texts.
+/// Returns a function that builds the automaton of a format of strings.
 pub(crate) fn of_strings(format: &str) -> Option<impl FnOnce() -> Automaton + use<>> {
     let expression = match format {
         "regex" => None,
         format => Some(expression(format)?),
     };
     let format = format.to_owned();
-    // Some take long to make, and there are few of them.
+    // Some take long to build, and there are few of them.
     static KNOWN: Mutex<BTreeMap<String, Automaton>> = Mutex::new(BTreeMap::new());
     let make = move |format: &String| {
         let Some(expression) = expression else { return regex::expressions() };
@@ -153,7 +153,7 @@ pub(crate) fn of_strings(format: &str) -> Option<impl FnOnce() -> Automaton + us
     })
 }
 
-/// RFC 5321, section 4.5.3.1.1: what comes before the sign has at most 64 characters.
+/// RFC 5321, section 4.5.3.1.1: the part before the at sign has at most 64 characters.
 fn with_short_names(addresses: &Automaton) -> Automaton {
     let short = Automaton::explore(
         (0u8, false, false, false),
@@ -305,7 +305,7 @@ mod tests {
         );
     }
 
-    /// All texts of a few signs: those that are accepted are read by another reader, and as ECMA-262 has them.
+    /// For all texts of a few signs, the accepted ones are valid for another parser and as ECMA-262.
     #[test]
     fn regular_expressions_are_read() {
         let automaton = of_strings("regex").unwrap()();

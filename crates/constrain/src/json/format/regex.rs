@@ -1,19 +1,19 @@
-//! The format `regex`: a walk through a regular expression and the groups it is in.
+//! The format `regex`: an automaton over regular expressions that tracks the open groups.
 
 use crate::automata::automaton::Automaton;
 use crate::automata::dfa::Dfa;
 
-/// The deepest groups in groups.
+/// The maximum nesting depth of groups.
 const DEEPEST: u8 = 3;
 
-/// What there is between two brackets: what belongs to the bracket, and terms after it.
+/// The part of an expression between two parentheses: what belongs to the parenthesis, or the terms after it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
-    /// After `(`: how the group is opened.
+    /// After `(`: the kind of the group.
     Opened,
-    /// After the `)` of a group without groups in it, which may be repeated a number of times.
+    /// After the `)` of a group without inner groups, which may be repeated a number of times.
     Flat,
-    /// After the `)` of another.
+    /// After the `)` of any other group.
     Nested,
     Terms,
 }
@@ -23,13 +23,13 @@ struct At {
     part: Part,
     state: u32,
     depth: u8,
-    /// Whether there is a group in the innermost open one.
+    /// Whether the innermost open group contains a group.
     has_group: bool,
 }
 
-/// Regular expressions (ECMA-262, 22.2.1, with Unicode) that other dialects read alike: without names, references back,
-/// looking around and properties of characters; groups are at most three deep, and repeated a number of times (up to
-/// 99, groups up to 9) where no group is in them.
+/// Regular expressions (ECMA-262, 22.2.1, with Unicode) that other dialects read alike: without names, backreferences,
+/// lookaround and properties of characters; groups are nested at most three deep, and repeated a number of times (up to
+/// 99, groups up to 9) only if they contain no group.
 pub(super) fn expressions() -> Automaton {
     let automaton = |expression: &str| {
         let dfa = Dfa::new(expression).expect("it is a regular expression");
@@ -65,7 +65,7 @@ pub(super) fn expressions() -> Automaton {
     .expect("it is small")
 }
 
-/// Alternatives of terms without groups, and how few times a group is repeated.
+/// Alternatives of terms without groups, and the numbers of repetitions of a group.
 fn terms() -> (String, String) {
     let hex = "[0-9A-Fa-f]";
     let code = format!("x{hex}{{2}}|u(?:[0-9A-CEFa-cef]{hex}{{3}}|[dD][0-7]{hex}{{2}})");
@@ -77,7 +77,7 @@ fn terms() -> (String, String) {
     };
     let ranges = [range('0', '9'), range('A', 'Z'), range('a', 'z')].join("|");
     let one = format!(r"[ !-%'-,./0-Z_`a-z{{}}[^\x00-\x7F]]|[ !]-~|{ranges}|{escape}|\\-");
-    // What is an operation elsewhere where it comes twice, comes once.
+    // Signs that are operators in other dialects when doubled occur only once.
     let class = format!(r"\[\^?(?:-?(?:[&|~]?(?:{one}))+[&|~]?-?|-|[&|~])\]");
     let digits = ('0'..='9').map(|low| format!("{low},[{low}-9]")).collect::<Vec<_>>().join("|");
     let tens = (1..=9).map(|ten| {
