@@ -1,5 +1,5 @@
-//! A text with room for an ending has one: as long as one of so many tokens can be found at all, every text that is
-//! written within that many tokens is whole.
+//! A text with room for an ending has one: if any text fits into a number of tokens, every text that is written within
+//! that number is complete.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, State, Style};
 use verdigris_logits::{Purpose, Random, Row, Sampler, TokenId, Transform};
 use verdigris_text::Tokenizer;
 
-/// Token 0 ends a text; the others write these.
+/// A lexicon in which token 0 ends a text and the others have these bytes.
 fn lexicon(tokens: &[&str]) -> Lexicon {
     let vocabulary: serde_json::Map<String, Value> =
         tokens.iter().enumerate().map(|(id, token)| ((*token).to_owned(), json!(id + 1))).collect();
@@ -25,7 +25,7 @@ fn lexicon(tokens: &[&str]) -> Lexicon {
     Lexicon::new(Arc::new(Tokenizer::from_json(tokenizer.to_string().as_bytes()).expect("it is a tokenizer")), &[0])
 }
 
-/// The fewest tokens of a text, breadth first; `None` where there are more than `most`.
+/// The fewest tokens of a text, found breadth-first; `None` if there are more than `most`.
 fn fewest(machine: &Machine, lexicon: &Lexicon, most: usize) -> Option<usize> {
     let mut seen: HashSet<State> = HashSet::from([machine.start()]);
     let mut open = vec![machine.start()];
@@ -47,7 +47,7 @@ fn fewest(machine: &Machine, lexicon: &Lexicon, most: usize) -> Option<usize> {
     None
 }
 
-/// Whether a text of allowed tokens, as chance has it, is whole when so many are written.
+/// Whether a text of randomly chosen allowed tokens is complete once `tokens` are written.
 fn ends_whole(constraint: &Constraint, tokens: usize, seed: u64) -> bool {
     let (mut standing, mut row) = (constraint.start(&[]), Row::default());
     let mut cursor = constraint.cursor(&[]);
@@ -67,7 +67,7 @@ fn ends_whole(constraint: &Constraint, tokens: usize, seed: u64) -> bool {
     cursor.is_accepting()
 }
 
-/// How often there was room for the fewest tokens, and not for the fewest bytes.
+/// The number of cases with room for the fewest tokens, but not for one token per byte.
 static TIGHT: AtomicUsize = AtomicUsize::new(0);
 
 fn machine_needs_more(machine: &Machine, tokens: usize) -> bool {
@@ -106,7 +106,7 @@ fn run<T: std::fmt::Debug>(
     assert!(TIGHT.load(Ordering::Relaxed) > cases as usize / 4, "these cases say little");
 }
 
-/// The shortest ending in bytes is seldom the shortest in tokens here, and some bytes are no tokens.
+/// The shortest ending in bytes is seldom the shortest in tokens here, and some bytes are not tokens.
 #[test]
 fn expressions_are_whole_in_time() {
     let vocabularies =
@@ -167,7 +167,7 @@ fn schemas_are_whole_in_time() {
     });
 }
 
-/// The same where names or items must differ, in a vocabulary that writes all bytes.
+/// The same if names or items must differ, in a vocabulary that has all bytes.
 #[test]
 fn texts_whose_parts_differ_are_whole_in_time() {
     let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");

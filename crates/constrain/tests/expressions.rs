@@ -1,4 +1,4 @@
-//! Every expression that is understood matches here what the `regex` crate matches, whatever looks around in it.
+//! Every supported expression matches the same texts as in the `regex` crate, whatever assertions it has.
 
 use std::sync::{Arc, LazyLock};
 
@@ -37,7 +37,7 @@ const LOOKS: &[&str] = &[
     r"(?-u:\b{end-half})",
 ];
 
-/// What short texts are made of: of words in ASCII and beyond, of none in both, and the ends of lines.
+/// The parts of short texts: word characters in ASCII and beyond, others in both, and line ends.
 const SIGNS: [&str; 7] = ["a", "b", "-", "é", "—", "\n", "\r"];
 
 fn expression() -> impl Strategy<Value = String> {
@@ -70,7 +70,7 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// All texts of up to so many signs.
+/// All texts of at most `signs` signs.
 fn short_texts(signs: usize) -> Vec<String> {
     let mut all = vec![String::new()];
     let mut from = 0;
@@ -84,7 +84,7 @@ fn short_texts(signs: usize) -> Vec<String> {
     all
 }
 
-/// A text that follows tokens of the masks, as chance has it, and is led to its end after a while.
+/// A text of randomly chosen allowed tokens, completed after a while.
 fn walked(machine: &Machine, mut choose: impl FnMut(usize) -> usize) -> Result<Vec<u8>, TestCaseError> {
     let (mut state, mut text) = (machine.start(), Vec::new());
     for _ in 0..12 {
@@ -150,7 +150,7 @@ fn expressions_match_what_the_regex_crate_matches() {
         .unwrap_or_else(|fault| panic!("{fault}"));
 }
 
-/// Each look between every two neighbours, and in what is repeated without an end.
+/// Each assertion between every two neighbours, and inside unbounded repetition.
 #[test]
 fn every_look_is_decided_by_its_neighbours() {
     let short = short_texts(4);
@@ -163,7 +163,7 @@ fn every_look_is_decided_by_its_neighbours() {
     }
 }
 
-/// More states than are made at once, and more characters than letters.
+/// More states than are built at once, and more characters than letters.
 #[test]
 fn large_expressions_look_around_too() {
     let short = short_texts(3);

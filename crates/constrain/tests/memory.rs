@@ -1,4 +1,4 @@
-//! What a constraint holds is bounded, however many texts are written under it.
+//! The memory of a constraint is bounded, however many texts are written under it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,7 +13,7 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
     Lexicon::new(Arc::new(Tokenizer::from_json(json).expect("it is a tokenizer")), &[0])
 });
 
-/// Goes on by a token that chance has chosen; `false` where the text ends.
+/// Advances by a random token; returns `false` if the text ends.
 fn step(cursor: &mut Cursor, text: &mut Vec<u8>, random: Random, position: u64) -> bool {
     let mask = cursor.mask();
     let count = mask.tokens.iter().count() + usize::from(mask.accepts);
@@ -26,8 +26,7 @@ fn step(cursor: &mut Cursor, text: &mut Vec<u8>, random: Random, position: u64) 
     token.is_some()
 }
 
-/// Whether a text so far can become one that an expression matches is not asked of `regex`: texts are led to their
-/// ends.
+/// Completes a text, since `regex` cannot judge incomplete ones.
 fn end(cursor: &Cursor, constraint: &Constraint, text: &mut Vec<u8>) {
     if !cursor.is_accepting() {
         let machine = constraint.machine();
@@ -38,7 +37,7 @@ fn end(cursor: &Cursor, constraint: &Constraint, text: &mut Vec<u8>) {
 
 #[test]
 fn states_are_forgotten_with_their_texts() {
-    // Each text comes to states of its own: sets of properties, of items, and of places in the expression.
+    // Each text reaches states of its own: sets of properties, of items, and of positions in the expression.
     const BYTES: usize = 1 << 20;
     let names: serde_json::Map<String, serde_json::Value> = (0..12)
         .map(|i| (format!("p{i}"), json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true})))
@@ -51,7 +50,7 @@ fn states_are_forgotten_with_their_texts() {
     for (number, grammar) in grammars.into_iter().enumerate() {
         let constraint = Constraint::new(grammar, &LEXICON).with_memory(BYTES);
         let first = Arc::as_ptr(&constraint.machine()).addr();
-        // One text lives through all of it, in its own machine.
+        // One text exists throughout, on its own machine.
         let (mut long, mut long_text) = (constraint.cursor(&[]), Vec::new());
         let mut most = 0;
         for seed in 0..1200 {
@@ -86,7 +85,7 @@ fn states_are_forgotten_with_their_texts() {
     }
 }
 
-/// Where a text stands depends on each of the last 3,000 characters, so each token leads to a place of its own.
+/// The state depends on each of the last 3,000 characters, so each token leads to a state of its own.
 #[test]
 fn a_mask_that_is_too_much_work_is_given_up() {
     let ways: Vec<String> = ('a'..='z').zip(3000..).map(|(c, times)| format!("{c}(?s:.){{{times}}}")).collect();
@@ -99,11 +98,11 @@ fn a_mask_that_is_too_much_work_is_given_up() {
     assert!(fault.contains("make the regular expression simpler"), "{fault}");
     assert!(mask.tokens.is_empty() && !mask.accepts);
     assert!(machine.states_memory() < before + (1 << 20), "what the walk has made is forgotten");
-    // What is asked in other ways is still answered.
+    // Other requests are still answered.
     assert!(machine.accepts(machine.next(begun, b"a, b")));
 }
 
-/// Each of many strings is walked by itself: one costs little, and all of them too much for one mask.
+/// Each of many strings needs a walk of its own: one is cheap, but all are too much for one mask.
 #[test]
 fn many_walks_for_one_mask_are_given_up_too() {
     let machine = |strings: u32| {
@@ -122,14 +121,14 @@ fn many_walks_for_one_mask_are_given_up_too() {
     assert!(many.goes_on(many.next(inside(&many), b"cd\"}")), "what is asked in other ways is still answered");
 }
 
-/// Such strings beside properties that are no work.
+/// Such strings, next to properties that are cheap.
 fn with_much_work() -> serde_json::Value {
     let code = (0..3000).map(|i| json!({"type": "string", "pattern": "^([a-z][a-z])*$", "maxLength": 1000 + i}));
     json!({"properties": {"name": {"type": "string"}, "code": {"anyOf": code.collect::<Vec<_>>()},
         "ship": {"enum": ["sloop", "brig"]}, "year": {"type": "integer"}}})
 }
 
-/// Texts that could not be followed say so, and say nothing of others.
+/// Texts that cannot be followed are reported, without any effect on others.
 #[test]
 fn what_is_too_much_for_one_text_is_nothing_to_another() {
     let tokens = |text: &str| LEXICON.tokenizer().encode(text).unwrap();
@@ -145,7 +144,7 @@ fn what_is_too_much_for_one_text_is_nothing_to_another() {
         assert_eq!(both.choices(b"", &short).unwrap(), alone);
     }
     assert!(alone.contains(&1) && alone.iter().any(|&ways| ways > 1), "{alone:?}");
-    // Nor where texts are written: one that cannot go on leaves the masks of others as they are.
+    // The same while writing: a text that cannot continue leaves the masks of others unchanged.
     let (mut row, mut dead) = (Row::default(), both.start(&[]));
     let mut allowed = |state: &_| {
         row.load(&[0.0; 4096]);
@@ -164,7 +163,7 @@ fn what_is_too_much_for_one_text_is_nothing_to_another() {
     }
 }
 
-/// What a mask costs does not depend on which of its parts are known.
+/// The cost of a mask does not depend on which of its parts are cached.
 #[test]
 fn what_is_known_already_is_paid_for() {
     let machine = |schema: &serde_json::Value| {
@@ -179,7 +178,7 @@ fn what_is_known_already_is_paid_for() {
             assert!(one.mask(state).tokens.is_empty() && one.fault_at(state).is_some(), "{place}");
         }
     }
-    // Fewer are not too much, however often their parts come.
+    // Fewer strings are not too much, however often their parts recur.
     let mut fewer = schema.clone();
     fewer["properties"]["code"]["anyOf"].as_array_mut().unwrap().truncate(300);
     let one = machine(&fewer);
@@ -191,7 +190,7 @@ fn what_is_known_already_is_paid_for() {
     }
 }
 
-/// The states of texts are those of all of a machine: a text that would have room by itself is read by itself.
+/// The memory of states is shared by all texts of a machine: a text that would fit on its own gets its own machine.
 #[test]
 fn a_text_is_read_whatever_others_have_left_of_the_memory() {
     const BYTES: usize = 8 << 20;
@@ -214,7 +213,7 @@ fn a_text_is_read_whatever_others_have_left_of_the_memory() {
         states(&tokens(0, 3000)).0.unwrap_err().explanation.over_budget,
         Some(OverBudget::Memory { path, most: BYTES }) if path == "#"
     ));
-    // One text that takes most of what there is, after some that take less than half of it.
+    // A text that takes most of the memory, after some that take less than half of it.
     let large = (1..).map(|tens| tokens(0, 10 * tens)).find(|tokens| states(tokens).1 > BYTES * 5 / 8).unwrap();
     let (alone, bytes) = states(&large);
     assert!(alone.is_ok() && bytes < BYTES, "{bytes}");
@@ -231,7 +230,7 @@ fn a_text_is_read_whatever_others_have_left_of_the_memory() {
     assert!(machine.states_memory() > BYTES, "it had no room there");
 }
 
-/// A new machine for each text, or one for all: the texts are the same.
+/// Texts are the same with a new machine for each text and with one machine for all.
 #[test]
 fn what_is_forgotten_changes_no_text() {
     let schema = json!({"type": "object", "required": ["name", "tags"], "properties": {
@@ -249,8 +248,8 @@ fn what_is_forgotten_changes_no_text() {
     }
 }
 
-/// Writes a text that goes on as long as it may: so many tokens, or up to where none is allowed. How many there were,
-/// and what states take then.
+/// Writes a text that continues as long as possible: `tokens` tokens, or until none is allowed. Returns their number,
+/// and the memory of the states at the end.
 fn text_without_end(constraint: &Constraint, tokens: u64) -> (u64, usize) {
     let machine = constraint.machine();
     let (mut state, mut row) = (constraint.start(&[]), Row::default());
@@ -258,7 +257,7 @@ fn text_without_end(constraint: &Constraint, tokens: u64) -> (u64, usize) {
     for position in 0..tokens {
         row.load(&[0.0; 4096]);
         constraint.apply(&state, &mut row);
-        // Of some tokens the first that does not end the text.
+        // The first of several sampled tokens that does not complete the text.
         let draws = (0..400).map(|draw| Random::new(7).uniform(400 * position + draw, Purpose::Token));
         let tokens = draws.map_while(|draw| Sampler::Categorical.sample(&row, draw)).filter(|&token| token != 0);
         let next = |token| (token, machine.advance(at, token, LEXICON.bytes(token)));
@@ -277,7 +276,7 @@ fn a_text_without_end_has_a_bound() {
         let constraint = Constraint::json_schema(&LEXICON, &schema, Style::default()).unwrap();
         constraint.with_memory(BYTES / 4).with_text_memory(BYTES)
     };
-    // Where what comes next depends on all that was written, memory grows with it.
+    // If what comes next depends on everything written, memory grows with the text.
     let different = constraint(json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true}));
     let (tokens, bytes) = text_without_end(&different, 5000);
     assert!((100..5000).contains(&tokens) && (BYTES..BYTES + BYTES / 8).contains(&bytes), "{tokens}: {bytes}");
@@ -286,7 +285,7 @@ fn a_text_without_end_has_a_bound() {
     assert!(fault.to_string().contains("more than 4 MiB") && fault.to_string().contains("maxItems"), "{fault}");
     // The next text has a machine of its own.
     assert!(!different.cursor(&[]).mask().tokens.is_empty());
-    // Where it does not, states come again.
+    // If it does not, states recur.
     let shapes = json!({"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#"}, {"properties": {
         "name": {"type": "string", "maxLength": 8}, "tags": {"type": "array", "items": {"type": "string"}}}}]}});
     let again = constraint(shapes);

@@ -1,4 +1,4 @@
-//! Masks inside the names of an object are what survives byte by byte, whichever names have been written.
+//! Masks inside the names of an object equal their definition byte by byte, whichever names have been written.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use verdigris_constrain::{Escapes, Grammar, Lexicon, Machine, Style};
 use verdigris_text::Tokenizer;
 
-/// Compares the masks along a text with the definition: a token is allowed just if its bytes may come.
+/// Compares the masks along a text with the definition: a token is allowed if and only if its bytes may come next.
 fn compare(lexicon: &Lexicon, schema: &Value, style: Style, text: &str) {
     let machine = Machine::new(Grammar::json_schema(schema, style).unwrap(), lexicon.index().clone());
     for end in 0..text.len() {

@@ -1,25 +1,25 @@
-//! The table of replacements in a `Precompiled` normalizer, as SentencePiece writes it: `u32` bytes of a double-array
-//! trie over the bytes of a text, then the replacements, each ended by a zero byte.
+//! The replacement table of a `Precompiled` normalizer, in the format of SentencePiece: the size as a `u32`, that many
+//! bytes of a double-array trie over the bytes of a text, then the replacements, each terminated by a zero byte.
 //!
-//! The library panics where the table is damaged, at load or in the middle of a text, so all that a text can reach is
-//! looked at first.
+//! The library panics on a damaged table, when loading it or in the middle of a text, so everything that a text can
+//! reach is checked first.
 
 use data_encoding::BASE64;
 
-/// The longest piece of a text that is looked up, in bytes.
+/// The maximum length, in bytes, of a piece of text that is looked up.
 const LONGEST: usize = 5;
 
-/// Nodes that are looked at. Tables of SentencePiece have some 10,000.
+/// The maximum number of nodes that are checked. Tables of SentencePiece have some 10,000.
 const MOST_NODES: usize = 1 << 18;
 
-/// A table, checked.
+/// A table that has been checked.
 pub(crate) struct Charsmap {
     /// Keys and their replacements: all entries that a text can reach.
     entries: Vec<(Vec<u8>, String)>,
 }
 
 impl Charsmap {
-    /// Reads a table in base64; what is wrong with it.
+    /// Reads a table in base64; the error says what is wrong with it.
     pub(crate) fn parse(base64: &str) -> Result<Self, String> {
         let bytes = BASE64.decode(base64.as_bytes()).map_err(|error| format!("it is no base64: {error}"))?;
         let (size, rest) = bytes.split_first_chunk().ok_or("it is empty")?;
@@ -35,7 +35,7 @@ impl Charsmap {
             if seen > MOST_NODES {
                 return Err(format!("it has more than {MOST_NODES} nodes"));
             }
-            // The children of a node are looked for at its number with the next byte in its last eight bits.
+            // The children of a node are at its index, with the next byte XORed into the last eight bits.
             if node | 0xff >= trie.len() {
                 return Err("it points behind its end".into());
             }
@@ -59,7 +59,7 @@ impl Charsmap {
         Ok(Self { entries })
     }
 
-    /// How many times longer a text may become, where `length` says how long one is.
+    /// The factor by which a text may become longer, where `length` returns the length of a text.
     pub(crate) fn growth(&self, length: impl Fn(&str) -> usize) -> u64 {
         let of = |(key, text): &(Vec<u8>, String)| {
             let replaced = str::from_utf8(key).map_or(1, &length);
@@ -69,7 +69,7 @@ impl Charsmap {
     }
 }
 
-/// The number that a node's place is combined with to find its children.
+/// The offset that a node's index is XORed with to find its children.
 fn offset(unit: u32) -> usize {
     let unit = unit as usize;
     (unit >> 10) << ((unit & 1 << 9) >> 6)

@@ -1,16 +1,16 @@
-//! Cutting a long text into chunks that tokenize as the whole does.
+//! Splits a long text into chunks that tokenize like the whole.
 //!
-//! Every common tokenizer starts a new word at a space that follows a letter and precedes a letter, so a cut there
-//! changes no token. Some put a space before what they read; [`Tokenizer`](crate::Tokenizer) has them do so with the
-//! first chunk alone. A text without such a place for a whole chunk (some scripts use no spaces) is cut between two
-//! characters, which can change the few tokens around the cut.
+//! Every common tokenizer starts a new word at a space between two letters, so a cut there changes no token. Some add a
+//! space before the text; [`Tokenizer`](crate::Tokenizer) lets them do so for the first chunk only. If a whole chunk
+//! has no such position (some scripts use no spaces), the text is cut between two characters, which can change the few
+//! tokens around the cut.
 
 use std::io::{self, Read};
 
-/// How much text is looked at to place one cut.
+/// The maximum number of bytes of a chunk.
 const CHUNK: usize = 64 << 10;
 
-/// Why a text could not be read.
+/// The reason why a text could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -20,15 +20,15 @@ pub enum ReadError {
     /// The bytes are not UTF-8.
     #[error("byte {offset} is not valid UTF-8: is it a text file? Convert it first, for example with `iconv -t utf-8`")]
     NotUtf8 {
-        /// How many bytes before it are fine.
+        /// The number of valid bytes before it.
         offset: u64,
     },
-    /// The tokenizer does not take the text.
+    /// The tokenizer refuses the text.
     #[error(
         "the model's tokenizer cannot read this text: {fault}; its file must have a token for what it does not know"
     )]
     NoTokens {
-        /// What the tokenizer says.
+        /// The error of the tokenizer.
         fault: String,
     },
 }
@@ -39,18 +39,18 @@ impl From<std::str::Utf8Error> for ReadError {
     }
 }
 
-/// The chunks of a text, in order; joined they are the text. Holds one chunk at a time.
+/// An iterator over the chunks of a text, whose concatenation is the text. It holds one chunk at a time.
 pub struct Chunks<R> {
     reader: R,
-    /// Read and not yet given out.
+    /// Bytes that have been read but not returned yet.
     rest: Vec<u8>,
-    /// Where `rest` starts in the text.
+    /// The position of `rest` in the text.
     offset: u64,
     ended: bool,
 }
 
 impl<R: Read> Chunks<R> {
-    /// The chunks of what `reader` holds.
+    /// Creates an iterator over the chunks of what `reader` returns.
     pub fn new(reader: R) -> Self {
         Self { reader, rest: Vec::new(), offset: 0, ended: false }
     }
@@ -65,7 +65,7 @@ impl<R: Read> Chunks<R> {
         }
         let valid = match std::str::from_utf8(&self.rest) {
             Ok(text) => text,
-            // A character may go on in what is not yet read.
+            // A character may continue in bytes that have not been read yet.
             Err(error) if error.error_len().is_none() && !self.ended && error.valid_up_to() > 0 => {
                 std::str::from_utf8(&self.rest[..error.valid_up_to()]).expect("checked up to here")
             }
@@ -86,7 +86,7 @@ impl<R: Read> Iterator for Chunks<R> {
     }
 }
 
-/// The last place where no token can cross, or the end of the text where there is none.
+/// The last position that no token can cross, or the end of the text if there is none.
 fn cut(text: &str) -> usize {
     let bytes = text.as_bytes();
     (1..bytes.len().saturating_sub(1))
@@ -99,7 +99,7 @@ fn cut(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Gives its bytes a few at a time.
+    /// A reader that returns its bytes a few at a time.
     struct Slow<'a>(&'a [u8], usize);
     impl Read for Slow<'_> {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {

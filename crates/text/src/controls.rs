@@ -1,34 +1,35 @@
-//! Control tokens, by their names in a text.
+//! Finds control tokens by their names in a text.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, Input, MatchKind};
 use verdigris_logits::TokenId;
 
-/// A control token, which texts cannot write.
+/// A control token, which ordinary text cannot produce.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) id: TokenId,
     pub(crate) name: String,
-    /// Whether white space before it, and after it, belongs to it.
+    /// Whether the token includes the white space before it, and after it.
     pub(crate) strips_before: bool,
     pub(crate) strips_after: bool,
 }
 
-/// All control tokens of a tokenizer. A text is searched for all of them at once, and once.
+/// All control tokens of a tokenizer. A text is searched once for all of them together.
 #[derive(Debug)]
 pub(crate) struct Controls {
     all: Vec<Control>,
-    /// The first of them in a text; of several there the one with the longest name.
+    /// Finds the first name in a text; if several begin there, the longest.
     first: AhoCorasick,
-    /// Every position at which a name begins. Names that begin with another name are left out: one is enough.
+    /// Finds every position at which a name begins. Names that begin with another name are left out, since one is
+    /// enough.
     begins: AhoCorasick,
-    /// By the patterns of `begins`: the bytes of the first character, or 0 where the name has no other.
+    /// For each pattern of `begins`: the length of the first character in bytes, or 0 if the name has no other.
     breaks: Vec<usize>,
 }
 
 /// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part<'t> {
-    /// Text that is no more than that.
+    /// Plain text.
     Text(&'t str),
     /// The name of a control token.
     Control(TokenId),
@@ -38,7 +39,7 @@ impl Controls {
     pub(crate) fn new(mut all: Vec<Control>) -> Result<Self, BuildError> {
         all.retain(|control| !control.name.is_empty());
         all.sort_unstable_by_key(|control| control.id);
-        // The smallest of the automata: it is the size of the names, whatever they are.
+        // The smallest kind of automaton: its size is that of the names, whatever they are.
         let mut builder = AhoCorasick::builder();
         builder.kind(Some(AhoCorasickKind::ContiguousNFA));
         let names = || all.iter().map(|control| control.name.as_str());
@@ -52,13 +53,13 @@ impl Controls {
         Ok(Self { first, begins, breaks, all })
     }
 
-    /// Whether the name of some control token has a character.
+    /// Whether the name of any control token contains a character.
     pub(crate) fn contain(&self, c: char) -> bool {
         self.all.iter().any(|control| control.name.contains(c))
     }
 
-    /// A text in which no name of a control token is left: `guard` stands after the first character of each, or
-    /// before a name of one character.
+    /// Returns a text that contains no name of a control token: `guard` is inserted after the first character of each,
+    /// or before a name of one character.
     pub(crate) fn guarded(&self, text: &str, guard: char) -> String {
         let found = self.begins.find_overlapping_iter(text);
         let mut positions: Vec<usize> = found.map(|m| m.start() + self.breaks[m.pattern()]).collect();
@@ -73,7 +74,7 @@ impl Controls {
         out + &text[from..]
     }
 
-    /// The parts of a text in which the names of control tokens stand for them. What begins after `guard` is no name.
+    /// Splits a text at the names of control tokens. A name right after `guard` is not recognised.
     pub(crate) fn parts<'t>(&self, text: &'t str, guard: char) -> Vec<Part<'t>> {
         let (mut parts, mut from, mut searched) = (Vec::new(), 0, 0);
         let push = |parts: &mut Vec<Part<'t>>, text: &'t str| {
@@ -98,7 +99,7 @@ impl Controls {
     }
 }
 
-/// The bytes of the character at a place.
+/// The length in bytes of the character at an index.
 fn rest_of_character(text: &str, at: usize) -> usize {
     text[at..].chars().next().map_or(1, char::len_utf8)
 }
@@ -119,7 +120,7 @@ mod tests {
         Controls::new(names.iter().enumerate().map(control).collect()).unwrap()
     }
 
-    /// Searching the rest of the text for each name after each name found would read 250 times 300 GB here.
+    /// Searching the rest of the text for each name after every name found would read 250 times 300 GB here.
     #[test]
     fn a_text_is_searched_once_for_all_names() {
         let names: Vec<String> = (0..250).map(|i| format!("<|reserved_{i}|>")).collect();
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_guarded_names_nothing() {
-        // Names that overlap, that begin with one another, and of one character.
+        // Names that overlap, that are prefixes of one another, and of one character.
         let controls = controls(&["ab", "bc", "abcd", "x", "xy", "é", "aba"]);
         for text in ["abc", "abcd", "ababab", "x", "xx", "xyx", "éé", "é", "zabz", "", "abxéabc"] {
             let guarded = controls.guarded(text, GUARD);

@@ -1,8 +1,8 @@
-//! The space that some tokenizers put before a text.
+//! The space that some tokenizers add before a text.
 //!
-//! SentencePiece and its relatives begin every text with a space, so that its first word is written as it is anywhere
-//! else. A part of a text that is read by itself gets one too, where the text has none: so all parts but the first are
-//! read by the same tokenizer without its step that adds it.
+//! SentencePiece and its relatives add a space before every text, so that its first word is tokenized as it is anywhere
+//! else. A part of a text that is read separately would get one too, where the text has none. So all parts but the
+//! first are read by the same tokenizer without the step that adds it.
 
 use std::sync::OnceLock;
 
@@ -15,20 +15,20 @@ use verdigris_logits::TokenId;
 use crate::library::read;
 use crate::vocabulary::Vocabulary;
 
-/// Texts that most vocabularies have tokens for.
+/// Texts for which most vocabularies have tokens.
 const PROBES: [&str; 4] = ["a", "the", ".", "1"];
 
-/// Whether a tokenizer adds such a space, and how it reads what is not the beginning of a text: found out for the first
-/// text that asks.
+/// Whether a tokenizer adds such a space, and the tokenizer for text that is not at the beginning; both are determined
+/// on first use.
 #[derive(Debug, Default)]
 pub(crate) struct Lead {
     adds_space: OnceLock<bool>,
-    /// The tokenizer without it; none where there is no such tokenizer.
+    /// The tokenizer without the space; `None` if there is no such tokenizer.
     without: OnceLock<Option<Box<tokenizers::Tokenizer>>>,
 }
 
 impl Lead {
-    /// Whether a tokenizer, the same one in all calls, adds a space, as what it writes shows it.
+    /// Whether a tokenizer, which must be the same in all calls, adds a space, judging by its output.
     pub(crate) fn adds_space(&self, inner: &tokenizers::Tokenizer, vocabulary: &Vocabulary) -> bool {
         let begins_with_space =
             |tokens: Vec<TokenId>| tokens.first().is_some_and(|&token| vocabulary.bytes(token).starts_with(b" "));
@@ -36,7 +36,7 @@ impl Lead {
         *self.adds_space.get_or_init(adds_space)
     }
 
-    /// What reads a part of a text that begins inside it, where that tokenizer reads the beginning.
+    /// The tokenizer for parts of a text after its beginning.
     pub(crate) fn inside<'t>(
         &'t self,
         inner: &'t tokenizers::Tokenizer,
@@ -53,8 +53,8 @@ fn tokens(tokenizer: &tokenizers::Tokenizer, text: &str) -> Option<Vec<TokenId>>
     read(|| tokenizer.encode_fast(text, false)).ok().map(|encoding| encoding.get_ids().to_vec())
 }
 
-/// The same tokenizer without the step that puts a space before a text; none where that step does more, as it does
-/// where it marks every word.
+/// The same tokenizer without the step that adds a space before a text; `None` if that step does more, such as marking
+/// every word.
 fn without_space(inner: &tokenizers::Tokenizer) -> Option<tokenizers::Tokenizer> {
     let mut without = inner.clone();
     without.with_normalizer(inner.get_normalizer().cloned().and_then(normalizer)).ok()?;
@@ -96,7 +96,7 @@ mod tests {
 
     use crate::Tokenizer;
 
-    /// A tokenizer in the manner of some family: with steps before its model, and what it writes for a space.
+    /// A tokenizer with the given steps before its model, and its character for a space.
     fn tokenizer(normalizer: Value, pre_tokenizer: Value, space: char) -> Tokenizer {
         let (ship, the) = (format!("{space}ship"), format!("{space}the"));
         let letters = ('a'..='z').chain("春夏秋冬".chars()).chain([space]).map(String::from);
@@ -116,14 +116,14 @@ mod tests {
         Tokenizer::from_json(&serde_json::to_vec(&json).unwrap()).unwrap()
     }
 
-    /// As Llama 2 has it: a space before every text, even where it begins with one.
+    /// Like Llama 2: a space before every text, even one that begins with a space.
     fn prepends() -> Tokenizer {
         let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
         let prepend = json!({"type": "Prepend", "prepend": "▁"});
         tokenizer(json!({"type": "Sequence", "normalizers": [prepend, replace]}), Value::Null, '▁')
     }
 
-    /// Whether a text has the same tokens whole and in chunks, which write it.
+    /// Checks that a text has the same tokens as a whole and in chunks, and that they decode to it.
     #[track_caller]
     fn is_read_as_a_whole(tokenizer: &Tokenizer, text: &str) {
         let whole = tokenizer.encode(text).unwrap();
@@ -146,7 +146,7 @@ mod tests {
         ] {
             assert!(tokenizer.adds_space());
             is_read_as_a_whole(&tokenizer, &words);
-            // Where no space is near, the cut is between two letters.
+            // If no space is near, the cut is between two letters.
             is_read_as_a_whole(&tokenizer, &"春夏秋冬".repeat(20_000));
         }
         let bytes = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
@@ -156,7 +156,7 @@ mod tests {
         assert!(!tokenizer(Value::Null, metaspace("never"), '▁').adds_space());
     }
 
-    /// A step that marks every word is no step that marks the beginning.
+    /// A step that marks every word is not one that marks the beginning.
     #[test]
     fn words_that_are_all_marked_stay_marked() {
         let metaspace = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true});

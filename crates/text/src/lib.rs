@@ -1,19 +1,19 @@
-//! Text and tokens: from one to the other and back, in streams of any length.
+//! Converts between text and tokens, in streams of any length.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`tokenizer`] | text to tokens, whole or from a reader in bounded memory |
-//! | [`vocabulary`] | the bytes of each token, and the fingerprint of all of them |
+//! | [`tokenizer`] | text to tokens, at once or from a reader in bounded memory |
+//! | [`vocabulary`] | the bytes of each token, and a fingerprint of all of them |
 //! | [`stream`] | tokens to text, one at a time |
 //! | [`chat`] | conversations as prompts, by a model's own template |
-//! | `parts` | checks of a tokenizer's file before the library sees it |
-//! | `charsmap` | a table of replacements in such a file |
+//! | `parts` | checks of a tokenizer's file before the library reads it |
+//! | `charsmap` | the replacement table in such a file |
 //! | `controls` | control tokens by their names in a text |
-//! | `lead` | the space that some tokenizers put before a text |
-//! | `library` | what the library of tokenizers makes of a text |
-//! | [`chunks`] | cutting a long text where a tokenizer would cut it too |
-//! | [`shown`](mod@shown) | names and values of files in messages |
-//! | [`parallel`] | work on all cores, where there are some |
+//! | `lead` | the space that some tokenizers add before a text |
+//! | `library` | calls of the tokenizers library, with its errors and panics |
+//! | [`chunks`] | splitting a long text without changing its tokens |
+//! | [`shown`](mod@shown) | names and values from files in messages |
+//! | [`parallel`] | work on all cores, if available |
 #![forbid(unsafe_code)]
 
 mod charsmap;

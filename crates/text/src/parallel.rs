@@ -1,10 +1,9 @@
-//! Work on all cores where there are some, and one after the other where a browser gives one (without the feature
-//! `parallel`).
+//! Work on all cores, or on one core without the feature `parallel` (as in browsers).
 
-/// What `work` makes of each item, in their order, or one of its errors.
+/// Maps each item with `work`, in order, or returns one of its errors.
 ///
 /// # Errors
-/// As `work`.
+/// Those of `work`.
 #[cfg(feature = "parallel")]
 pub fn try_map<T: Sync, R: Send, E: Send>(
     items: &[T],
@@ -14,10 +13,10 @@ pub fn try_map<T: Sync, R: Send, E: Send>(
     items.par_iter().map(work).collect()
 }
 
-/// What `work` makes of each item, in their order, or the first of its errors.
+/// Maps each item with `work`, in order, or returns the first of its errors.
 ///
 /// # Errors
-/// As `work`.
+/// Those of `work`.
 #[cfg(not(feature = "parallel"))]
 pub fn try_map<T: Sync, R: Send, E: Send>(
     items: &[T],

@@ -1,8 +1,8 @@
-//! Checks of the small parts of a tokenizer's file, made before the library sees them: of the steps before the
-//! model, which may make a text longer, and the template around a text.
+//! Checks the small parts of a tokenizer's file before the library reads it: the steps before the model, which may make
+//! a text longer, and the template around a text.
 //!
-//! The library does what a file says. So a file of some hundred bytes could make gigabytes of a word, and some faults
-//! end in a panic in the middle of a text.
+//! The library follows the file without checks. So a file of some hundred bytes could turn a word into gigabytes, and
+//! some faults cause a panic in the middle of a text.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,14 +15,14 @@ use crate::charsmap::Charsmap;
 use crate::error::TokenizerError;
 use crate::shown::shown;
 
-/// How many times longer the steps of a file may make a text, taken together. Those of Llama 2 come to 12, those of T5
-/// to 32, those of byte-level tokenizers to 3 or 6.
+/// The maximum factor by which all steps of a file together may make a text longer. Llama 2 has 12, T5 32, byte-level
+/// tokenizers 3 or 6.
 ///
-/// Unicode's own forms (NFKD and the like) are not counted: however many of them there are, they expand a character
-/// once, by 11 at the most. Lengths are those after that.
+/// Unicode normalization (NFKD and similar) is not counted: however many such steps there are, they expand a character
+/// only once, by at most 11. Lengths are measured after it.
 const MOST_GROWTH: u64 = 64;
 
-/// The parts other than the model, each of which may be absent.
+/// The parts other than the model, all of which are optional.
 #[derive(Deserialize)]
 pub(crate) struct SmallParts {
     #[allow(dead_code, reason = "read for its errors alone")]
@@ -35,7 +35,7 @@ pub(crate) struct SmallParts {
 }
 
 impl SmallParts {
-    /// Reads them, and checks what the library does not.
+    /// Parses the parts, and checks what the library does not.
     pub(crate) fn check(json: &[u8]) -> Result<(), TokenizerError> {
         let parts: Self = serde_json::from_slice(json).map_err(TokenizerError::Json)?;
         let mut growth = 1u64;
@@ -63,7 +63,7 @@ impl SmallParts {
     }
 }
 
-/// How many times longer the tables of replacements in a normalizer make a text. Each is checked.
+/// The factor by which the replacement tables in a normalizer make a text longer. Each table is checked.
 fn tables_growth(normalizer: &Value) -> Result<u64, TokenizerError> {
     let inner = normalizer.get("normalizers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let mut growth = inner
@@ -77,29 +77,29 @@ fn tables_growth(normalizer: &Value) -> Result<u64, TokenizerError> {
     Ok(growth)
 }
 
-/// How many times longer a step makes a text, without tables of replacements.
+/// The factor by which a step makes a text longer, without replacement tables.
 fn of_normalizer(step: &NormalizerWrapper) -> u64 {
     match step {
         NormalizerWrapper::Sequence(steps) => steps.as_ref().iter().map(of_normalizer).fold(1, u64::saturating_mul),
-        // Before each part of a text between added tokens.
+        // It is added before each part of a text between added tokens.
         NormalizerWrapper::Prepend(step) => 1 + expanded(&step.prepend) as u64,
         NormalizerWrapper::Replace(step) => {
             let pattern = serde_json::to_value(step).unwrap_or_default();
             let content = expanded(&step.content);
             match pattern.pointer("/pattern/String").and_then(Value::as_str).map(str::len) {
                 Some(replaced @ 1..) => content.div_ceil(replaced).max(1) as u64,
-                // An expression may find nothing between two characters, and so may an empty text.
+                // An expression, like an empty text, may match the empty string between two characters.
                 _ => 1 + content as u64,
             }
         }
         NormalizerWrapper::ByteLevel(_) => OF_BYTE,
-        // Spaces around ideograms.
+        // It adds spaces around ideograms.
         NormalizerWrapper::BertNormalizer(_) => 2,
         _ => 1,
     }
 }
 
-/// The longest character that represents a byte, after Unicode's forms.
+/// The bytes of the longest character that represents a byte, after Unicode normalization.
 const OF_BYTE: u64 = 3;
 
 fn of_pre_tokenizer(step: &PreTokenizerWrapper) -> u64 {
@@ -119,10 +119,10 @@ fn of_pre_tokenizer(step: &PreTokenizerWrapper) -> u64 {
     }
 }
 
-/// The bytes of a text after Unicode's forms, which expand what they can.
+/// The number of bytes of a text after Unicode normalization, which expands what it can.
 fn expanded(text: &str) -> usize {
     let mut form = NormalizedString::from(text);
-    // It takes every text.
+    // It accepts every text.
     let _ = NFKD.normalize(&mut form);
     form.get().len().max(text.len())
 }
@@ -135,7 +135,7 @@ fn templates(step: &PostProcessorWrapper) -> Vec<&TemplateProcessing> {
     }
 }
 
-/// Whether what a template puts around a text is there, and the text is in it once.
+/// Checks that the tokens that a template adds to a text exist, and that the text occurs in it once.
 fn check_template(template: &TemplateProcessing) -> Result<(), TokenizerError> {
     let written = serde_json::to_value(template).map_err(TokenizerError::Json)?;
     let pieces = written["single"].as_array().map_or(&[][..], Vec::as_slice);
@@ -170,7 +170,7 @@ mod tests {
     use crate::Tokenizer;
     use crate::charsmap::tests::table;
 
-    /// `tale`'s tokenizer with a part of its own.
+    /// The tokenizer of `tale` with one part replaced.
     fn with(part: &str, value: Value) -> Result<Tokenizer, TokenizerError> {
         let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
         let mut file: Value = serde_json::from_slice(json).unwrap();
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// `tale`'s own pre-tokenizer is byte-level, which counts 3.
+    /// The pre-tokenizer of `tale` is byte-level, which counts as 3.
     #[test]
     fn a_text_grows_within_a_bound() {
         let thousand = "a".repeat(1000);
@@ -206,9 +206,9 @@ mod tests {
         assert_eq!(growth(regex), 93);
         assert_eq!(growth(replace("", &"b".repeat(30))), 93);
         assert_eq!(growth(json!({"type": "Precompiled", "precompiled_charsmap": table(b'a', &thousand, 0)})), 3000);
-        // One character that Unicode's forms make 18 of counts as these.
+        // A character that Unicode normalization expands to 18 counts as those.
         assert_eq!(growth(sequence(vec![replace("aaa", "\u{FDFA}"), replace("a", "aa")])), 66);
-        // What families of models have.
+        // Steps of families of models.
         let llama = vec![json!({"type": "Prepend", "prepend": "▁"}), replace(" ", "▁")];
         assert_eq!(growth(sequence(llama)), 1);
         let spaces = json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"});
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(tokenizer.decode(&tokenizer.encode("a ram").unwrap()), "o rom");
     }
 
-    /// A table is refused, or the library reads any text by it.
+    /// A table is either refused, or the library can read any text with it.
     #[test]
     fn no_table_makes_the_library_panic() {
         let words = |table: &[u8]| {
@@ -249,7 +249,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % limit
         };
-        // Where the first nodes are, which every text comes to: the root, its children, and what they lead to.
+        // The positions of the first nodes, which every text reaches: the root, its children, and their successors.
         let places = [4, 4 + 4 * (256 ^ usize::from(b'a')), 4 + 4 * (512 ^ 256 ^ 256), whole.len() - 4];
         for _ in 0..20_000 {
             let mut damaged = whole.clone();

@@ -1,12 +1,12 @@
-//! Names and values of files in messages.
+//! Names and values from files in messages.
 
 use std::borrow::Cow;
 
-/// Characters of a name or a value that a message shows.
+/// The maximum number of characters of a name or value in a message.
 const MOST: usize = 200;
 
-/// A name or a value from a file as a message shows it: whole, or its first 200 characters and `...`. A file decides
-/// how long its names are, and a message is one line that people read.
+/// Shortens a name or a value from a file for a message: all of it, or its first 200 characters and `...`. Names in
+/// files can be of any length, but a message is one line for people to read.
 pub fn shown(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MOST) {
         Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),

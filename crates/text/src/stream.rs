@@ -6,8 +6,8 @@ use verdigris_logits::TokenId;
 
 use crate::tokenizer::Tokenizer;
 
-/// Turns tokens into text as they come. Bytes that do not yet make a character wait for the next token. It borrows its
-/// tokenizer, or shares it: `&Tokenizer` or `Arc<Tokenizer>`.
+/// Turns tokens into text as they arrive. Bytes that do not form a character yet wait for the next token. The tokenizer
+/// is borrowed or shared: `&Tokenizer` or `Arc<Tokenizer>`.
 #[doc(alias = "TextIteratorStreamer")]
 #[doc(alias = "detokenize")]
 pub struct TextStream<T> {
@@ -17,13 +17,13 @@ pub struct TextStream<T> {
 }
 
 impl<T: Deref<Target = Tokenizer>> TextStream<T> {
-    /// A stream at the start of a text.
+    /// Creates a stream at the start of a text.
     pub fn new(tokenizer: T) -> Self {
         Self { tokenizer, bytes: Vec::new(), text: String::new() }
     }
 
-    /// Takes one token and returns the characters that it completes. Bytes that can no longer become a
-    /// character come out as U+FFFD.
+    /// Takes one token and returns the characters that it completes. Bytes that can no longer become a character are
+    /// replaced by U+FFFD.
     pub fn push(&mut self, token: TokenId) -> &str {
         self.bytes.extend_from_slice(self.tokenizer.vocabulary().bytes(token));
         self.text.clear();
@@ -49,7 +49,7 @@ impl<T: Deref<Target = Tokenizer>> TextStream<T> {
         &self.text
     }
 
-    /// Ends the text: what is left of an unfinished character.
+    /// Ends the text; returns U+FFFD for an unfinished character.
     pub fn finish(self) -> &'static str {
         if self.bytes.is_empty() { "" } else { "\u{FFFD}" }
     }

@@ -1,4 +1,4 @@
-//! Text to tokens.
+//! Converts text to tokens.
 
 use std::io::Read;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::parallel::try_map;
 use crate::parts::SmallParts;
 use crate::vocabulary::Vocabulary;
 
-/// Chunks that are tokenized side by side. Bounds the memory of reading to a few MiB.
+/// The number of chunks that are tokenized concurrently, which bounds the memory of reading to a few MiB.
 const IN_FLIGHT: usize = 16;
 
 /// A tokenizer and its vocabulary.
@@ -29,18 +29,18 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads the contents of a `tokenizer.json`.
+    /// Parses the contents of a `tokenizer.json`.
     ///
     /// # Errors
-    /// [`TokenizerError`] says which part of it cannot be read.
+    /// [`TokenizerError`] names the part that cannot be read.
     pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
-        // The library panics on faults in the small parts of the file, and some make a text grow without end. Reading
-        // them by ourselves first finds both; what still gets through is caught.
+        // The library panics on faults in the small parts of the file, and some parts make a text grow without limit.
+        // Parsing them here first finds both; any other panic is caught.
         SmallParts::check(json)?;
         let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(json))
             .map_err(|_| TokenizerError::Panic)?
             .map_err(TokenizerError::Library)?;
-        // Merges that are left out by chance are for training: a text would have other tokens whenever it is read.
+        // Dropout of merges is for training: with it, a text would have different tokens each time.
         if let ModelWrapper::BPE(model) = inner.get_model()
             && model.dropout.is_some()
         {
@@ -48,7 +48,7 @@ impl Tokenizer {
             model.dropout = None;
             inner.with_model(model);
         }
-        // Text is text: `<|endoftext|>` written by somebody must not become the control token.
+        // Text stays text: `<|endoftext|>` in user input must not become the control token.
         inner.set_encode_special_tokens(true);
         inner.with_padding(None);
         inner.with_truncation(None).map_err(TokenizerError::Library)?;
@@ -70,7 +70,7 @@ impl Tokenizer {
         &self.vocabulary
     }
 
-    /// Whether the first token of a text may begin with a space that the text has not, as those of SentencePiece do.
+    /// Whether the first token of a text may begin with a space that is not in the text, as with SentencePiece.
     #[doc(alias = "add_prefix_space")]
     #[doc(alias = "add_dummy_prefix")]
     pub fn adds_space(&self) -> bool {
@@ -82,25 +82,25 @@ impl Tokenizer {
         self.inner.token_to_id(name)
     }
 
-    /// The tokens of a text. Control tokens are neither added nor recognised.
+    /// Returns the tokens of a text. Control tokens are neither added nor recognised.
     ///
     /// # Errors
     ///
-    /// Where the tokenizer has no token for something in it, and none for what it does not know.
+    /// If the tokenizer has no token for a part of the text, and no unknown token.
     pub fn encode(&self, text: &str) -> Result<Vec<TokenId>, ReadError> {
         let encoding = read(|| self.inner.encode_fast(text, false))?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// The tokens of a text, each with the bytes of the text that it stands for. A token that holds a part of a
-    /// character has all of its bytes.
+    /// Returns the tokens of a text, each with the range of its bytes in the text. A token that holds part of a
+    /// character has the range of the whole character.
     ///
     /// # Errors
     ///
-    /// As [`Tokenizer::encode`].
+    /// Those of [`Tokenizer::encode`].
     #[doc(alias = "return_offsets_mapping")]
     pub fn encode_with_offsets(&self, text: &str) -> Result<Vec<(TokenId, Range<usize>)>, ReadError> {
-        // In chunks, as a reader is: what the library keeps of a token takes a hundred times its bytes.
+        // In chunks, like a reader, since the library's data for a token takes a hundred times its bytes.
         let (mut all, mut before) = (Vec::new(), 0);
         for chunk in Chunks::new(text.as_bytes()) {
             let chunk = chunk?;
@@ -112,30 +112,31 @@ impl Tokenizer {
         Ok(all)
     }
 
-    /// The tokens of a text of any length, on all cores: those that a reader would get.
+    /// Returns the tokens of a text of any length, computed on all cores: the same as [`Tokenizer::encode_reader`]
+    /// gives.
     ///
     /// # Errors
     ///
-    /// As [`Tokenizer::encode`].
+    /// Those of [`Tokenizer::encode`].
     pub fn encode_long(&self, text: &str) -> Result<Vec<TokenId>, ReadError> {
         let mut all = Vec::new();
         self.encode_reader(text.as_bytes(), |_, tokens| all.extend_from_slice(tokens))?;
         Ok(all)
     }
 
-    /// The tokens of a prompt: those of the text, with the control tokens around it that the tokenizer's own
-    /// template adds (a begin-of-text token, in many families).
+    /// Returns the tokens of a prompt: those of the text, with the control tokens around it that the tokenizer's own
+    /// template adds (in many families, a begin-of-text token).
     ///
     /// # Errors
     ///
-    /// As [`Tokenizer::encode`].
+    /// Those of [`Tokenizer::encode`].
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<TokenId>, ReadError> {
         let encoding = read(|| self.inner.encode_fast(text, true))?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// The tokens of a text in which the names of control tokens stand for them, as in a rendered chat template. What
-    /// must not be taken for one is broken by `guard`, which is left out.
+    /// Returns the tokens of a text in which the names of control tokens represent them, such as a rendered chat
+    /// template. Names that must stay text are broken up by `guard`, which is removed.
     pub(crate) fn encode_with_controls(&self, text: &str, guard: char) -> Result<Vec<TokenId>, ReadError> {
         let mut tokens = Vec::new();
         for part in self.controls.parts(text, guard) {
@@ -152,23 +153,23 @@ impl Tokenizer {
         &self.controls
     }
 
-    /// The text of some tokens; bytes that make no character become U+FFFD.
+    /// Decodes tokens to text; invalid bytes become U+FFFD.
     pub fn decode(&self, tokens: &[TokenId]) -> String {
         let bytes: Vec<u8> = tokens.iter().flat_map(|&token| self.vocabulary.bytes(token)).copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What reads a chunk of a text, the first one or another.
+    /// The tokenizer for a chunk of a text.
     fn of_chunk(&self, is_first: bool) -> &tokenizers::Tokenizer {
         if is_first { &self.inner } else { self.lead.inside(&self.inner, &self.vocabulary) }
     }
 
-    /// Tokenizes what a reader holds, on all cores and in bounded memory, and hands the tokens to `each` in
-    /// order, chunk by chunk.
+    /// Tokenizes the text of a reader on all cores, in bounded memory, and passes each chunk and its tokens to `each`
+    /// in order.
     ///
     /// # Errors
     ///
-    /// Where the reader fails, where it holds no UTF-8, and as [`Tokenizer::encode`].
+    /// If the reader fails or its bytes are not UTF-8, and those of [`Tokenizer::encode`].
     pub fn encode_reader(&self, reader: impl Read, mut each: impl FnMut(&str, &[TokenId])) -> Result<(), ReadError> {
         let (mut chunks, mut is_first) = (Chunks::new(reader), true);
         loop {
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(streamed + stream.finish(), text);
     }
 
-    /// Merges that are left out by chance are for training.
+    /// Dropout of merges is for training.
     #[test]
     fn a_text_has_the_same_tokens_whenever_it_is_read() {
         let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");

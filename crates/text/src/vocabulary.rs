@@ -1,4 +1,4 @@
-//! The bytes that each token writes.
+//! The bytes of each token.
 
 use std::sync::OnceLock;
 
@@ -9,29 +9,29 @@ use verdigris_logits::TokenId;
 
 use crate::error::TokenizerError;
 
-/// Ids that a tokenizer may leave out for each token that it has, beside [`HOLES`]. What is kept of an id that no token
-/// has takes a few bytes, so a file takes memory by its own size, whatever ids it names.
+/// The number of ids that a tokenizer may leave out per token, in addition to [`HOLES`]. An id without a token takes a
+/// few bytes, so the memory of a file depends on its own size, whatever ids it contains.
 const HOLES_A_TOKEN: usize = 16;
 
-/// Ids that any tokenizer may leave out.
+/// The number of ids that any tokenizer may leave out.
 const HOLES: usize = 1 << 16;
 
 /// The bytes of every token of a tokenizer, by id.
 ///
-/// Tokens are byte strings and need not be text on their own: a token may end in the middle of a character.
-/// Control tokens (end of text and the like) and ids that no token has write nothing.
+/// Tokens are byte strings and need not be text on their own: a token may end in the middle of a character. Control
+/// tokens (end of text and the like) and ids without a token have no bytes.
 #[derive(Debug)]
 pub struct Vocabulary {
-    /// The bytes of all tokens, one after the other.
+    /// The bytes of all tokens, concatenated.
     bytes: Vec<u8>,
-    /// Where each token ends in `bytes`.
+    /// The end of each token in `bytes`.
     ends: Vec<u32>,
     special: Vec<bool>,
     fingerprint: OnceLock<String>,
 }
 
 impl Vocabulary {
-    /// Reads the vocabulary of a tokenizer: byte-level BPE, or pieces with `▁` for a space and `<0x..>` bytes.
+    /// Reads the vocabulary of a tokenizer: byte-level BPE, or pieces with `▁` for a space and `<0x..>` for bytes.
     pub(crate) fn of(tokenizer: &tokenizers::Tokenizer) -> Result<Self, TokenizerError> {
         let added = tokenizer.get_added_tokens_decoder();
         let byte_level = tokenizer.get_decoder().is_some_and(is_byte_level);
@@ -51,7 +51,7 @@ impl Vocabulary {
             fingerprint: OnceLock::new(),
         };
         for (id, token) in tokens {
-            // Holes write nothing. Two names for one id cannot both be right: the first stays.
+            // Holes have no bytes. Two names for one id cannot both be right: the first one is used.
             if (id as usize) < vocabulary.ends.len() {
                 continue;
             }
@@ -72,7 +72,7 @@ impl Vocabulary {
         self.ends.len()
     }
 
-    /// What a token writes; nothing for a control token and for an id that no token has.
+    /// The bytes of a token; empty for a control token and for an id without a token.
     pub fn bytes(&self, token: TokenId) -> &[u8] {
         let token = token as usize;
         let Some(&end) = self.ends.get(token) else { return &[] };
@@ -85,8 +85,8 @@ impl Vocabulary {
         self.special.get(token as usize).copied().unwrap_or(false)
     }
 
-    /// A digest of all tokens in order: 128 bits of SHA3-256, in hexadecimal. Vocabularies with equal
-    /// fingerprints give every token the same id.
+    /// A digest of all tokens in order: 128 bits of SHA3-256, in hexadecimal. Vocabularies with equal fingerprints give
+    /// every token the same id.
     pub fn fingerprint(&self) -> &str {
         self.fingerprint.get_or_init(|| {
             let mut hash = Sha3_256::new();
@@ -110,9 +110,9 @@ fn is_byte_level(decoder: &DecoderWrapper) -> bool {
     }
 }
 
-/// The byte that a character of GPT-2's byte-level alphabet stands for. Printable characters of Latin-1 stand
-/// for themselves, the other 68 bytes for the characters from U+0100 on, in order. A character outside the
-/// alphabet stands for its own UTF-8 bytes.
+/// The byte that a character of GPT-2's byte-level alphabet represents. Printable characters of Latin-1 represent
+/// themselves, and the characters from U+0100 on represent the other 68 bytes, in order. A character outside the
+/// alphabet represents its own UTF-8 bytes.
 fn byte_of(c: char) -> impl Iterator<Item = u8> {
     let code = c as u32;
     let byte = match code {
@@ -133,7 +133,7 @@ fn byte_of(c: char) -> impl Iterator<Item = u8> {
     utf8.into_iter().take(length)
 }
 
-/// A SentencePiece piece: `▁` is a space, `<0xE2>` a byte.
+/// Appends the bytes of a SentencePiece piece: `▁` is a space, `<0xE2>` a byte.
 fn push_piece(piece: &str, bytes: &mut Vec<u8>) {
     let byte = piece.strip_prefix("<0x").and_then(|p| p.strip_suffix('>')).filter(|p| p.len() == 2);
     match byte.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {

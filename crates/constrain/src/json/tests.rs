@@ -145,7 +145,7 @@ fn branches_and_recursion() {
     );
     check(json!({"type": "array", "items": {"$ref": "#"}}), &["[]", "[[],[[]]]"], &["[1]", "[[]"]);
     check(json!({}), &["{\"a\":[1,{\"b\":null}],\"c\":\"x\"}", "[]", "\"\\n\"", "-0.5"], &["{a:1}", "[1 ]", "\"\n\""]);
-    // A branch that has no finite text is no branch.
+    // A branch without a finite text is left out.
     check(
         json!({"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/endless"}, {"type": "null"}]}}, "additionalProperties": false,
             "$defs": {"endless": {"type": "object", "properties": {"more": {"$ref": "#/$defs/endless"}}, "required": ["more"]}}}),
@@ -154,7 +154,8 @@ fn branches_and_recursion() {
     );
 }
 
-/// Masks and distances after all beginnings of every so-many-th of some texts, which are all there are: by definition.
+/// Compares masks and distances with their definition, after all prefixes of every `step`-th text; `texts` is the whole
+/// language.
 fn masks_are_of(machine: &Machine, mut texts: Vec<String>, step: usize) {
     let vocabulary = TOKENIZER.vocabulary();
     texts.sort_unstable();
@@ -178,7 +179,7 @@ fn masks_are_of(machine: &Machine, mut texts: Vec<String>, step: usize) {
     }
 }
 
-/// Masks are what the machine says byte by byte, after all beginnings of a text.
+/// Compares masks with the machine's answers byte by byte, after all prefixes of a text.
 fn masks_agree(machine: &Machine, text: &str) {
     let vocabulary = TOKENIZER.vocabulary();
     for begun in (0..=text.len()).map(|n| &text.as_bytes()[..n]) {
@@ -192,7 +193,7 @@ fn masks_agree(machine: &Machine, text: &str) {
     }
 }
 
-/// A state that is left has a way to the end: whatever is chosen at random, the text can be completed.
+/// Every state has a way to the end: whatever is chosen at random, the text can be completed.
 #[test]
 fn masks_never_lead_astray() {
     let schema = json!({"type": "object", "required": ["a"], "additionalProperties": false, "properties": {
@@ -255,7 +256,7 @@ fn one_of_is_any_of_where_branches_exclude_each_other() {
         &["{\"a\":null}", "\"c\""],
         &["{\"a\":null,\"b\":null}"],
     );
-    // What both branches allow, neither does.
+    // Values that both branches allow are excluded.
     check(json!({"oneOf": [{"type": "integer"}, {"type": "number"}]}), &["1.5"], &["1", "1.0"]);
     check(json!({"oneOf": [{"const": 1}, {"const": 1.0}, {"const": 2}]}), &["2"], &["1", "1.0"]);
     check(json!({"oneOf": [{"type": "string", "minLength": 1}, {"const": "a"}]}), &["\"b\"", "\"aa\""], &["\"a\""]);
@@ -303,7 +304,7 @@ fn what_is_not_understood_is_named() {
     is(json!({"type": "integer", "minimum": 2, "maximum": 1}), "#", "no finite text");
 }
 
-/// Schemas that are large, or deep by reference, end in a grammar or an error within a moment.
+/// Large schemas, and schemas that are deep by reference, give a grammar or an error within a moment.
 #[test]
 fn large_schemas_are_answered() {
     let chain = |n: usize| {
@@ -335,7 +336,7 @@ fn large_schemas_are_answered() {
     assert!(accepts(&machine(&json!({"anyOf": strings})), "\"a\""));
 }
 
-/// Annotations and keywords of other types say nothing.
+/// Annotations, and keywords for other types, have no effect.
 #[test]
 fn what_says_nothing_is_passed_over() {
     check(
@@ -346,7 +347,7 @@ fn what_says_nothing_is_passed_over() {
     check(json!({"minLength": 3, "minimum": 5}), &["\"abc\"", "5", "null", "[]"], &["\"ab\"", "4"]);
 }
 
-/// A name that two patterns match must have a value for both; where there is none, other names are still names.
+/// A name that matches two patterns must have a value for both; if there is none, other names remain allowed.
 #[test]
 fn names_without_a_value_cannot_come() {
     check(
@@ -356,7 +357,7 @@ fn names_without_a_value_cannot_come() {
     );
 }
 
-/// Whether a property must be there is decided among those that are there, in either order.
+/// Conditions on presence are decided by the properties that are present, in either order.
 #[test]
 fn conditions_on_presence_are_exact() {
     let names = ["a", "b", "c", "d"];
@@ -405,7 +406,7 @@ fn conditions_on_presence_are_exact() {
             for (set, text, in_order) in texts() {
                 let wanted = judge(set, &has) && (in_order || order == Order::Any || set.count_ones() < 2);
                 assert_eq!(accepts(&machine, &text), wanted, "{whole} {text}");
-                // Where a text can go on, it has an ending.
+                // If a text can continue, it has an ending.
                 for end in 0..text.len() {
                     let state = machine.next(machine.start(), &text.as_bytes()[..end]);
                     if machine.goes_on(state) {
@@ -423,7 +424,7 @@ fn conditions_on_presence_are_exact() {
     }
 }
 
-/// Nested objects with conditions on presence take as many states as without.
+/// Nested objects take as many states with conditions on presence as without.
 #[test]
 fn conditions_on_presence_do_not_multiply() {
     let of = |n: usize| {
@@ -440,7 +441,7 @@ fn conditions_on_presence_do_not_multiply() {
     assert!(many < 4 * few && many < 4 << 20, "{few} and {many} bytes");
 }
 
-/// How far the end is, is worked out without a call for each bracket.
+/// The distance to the end is computed without a recursive call for each bracket.
 #[test]
 fn texts_may_nest_deep() {
     let machine = machine(&json!({}));
@@ -449,7 +450,7 @@ fn texts_may_nest_deep() {
     assert_eq!(machine.to_end(state), depth as u64);
 }
 
-/// Each of four pairs doubles the ways to write the object; in a value they are one.
+/// Each of four pairs doubles the alternatives for the object; inside a value they are merged.
 #[test]
 fn alternatives_share_what_is_inside_of_values() {
     let pairs = [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]];
@@ -474,7 +475,7 @@ fn alternatives_share_what_is_inside_of_values() {
     }
 }
 
-/// At most one of each group: said with branches, kept as conditions.
+/// At most one of each group, expressed with branches, becomes conditions.
 #[test]
 fn alternatives_of_presence_become_conditions() {
     let groups = [&["a", "b", "c"][..], &["d", "e", "f"], &["g", "h"]];
@@ -557,7 +558,7 @@ fn properties_come_in_any_order_where_they_may() {
     }
 }
 
-/// What must not hold of all other properties does not hold of one.
+/// If a demand on all other properties must not hold, one of them breaks it.
 #[test]
 fn some_property_breaks_what_must_not_hold() {
     check(
@@ -619,7 +620,7 @@ fn several_kinds_of_items_are_counted() {
     );
 }
 
-/// All lists of up to three values, with all tokens after all their beginnings.
+/// All lists of up to three values, with all tokens after all their prefixes.
 #[test]
 fn unique_items_come_once() {
     let machine = machine(&json!({"type": "array", "uniqueItems": true, "maxItems": 3, "minItems": 2,
@@ -648,12 +649,12 @@ fn unique_items_come_once() {
     );
 }
 
-/// Items with parts differ as values: all lists of up to two of them, with all tokens after all their beginnings.
+/// Items with parts are compared as values: all lists of up to two of them, with all tokens after all their prefixes.
 #[test]
 fn unique_items_with_parts_come_once() {
     let item = json!({"type": "object", "properties": {"a": {"enum": [1, 12]}, "b": {"const": [true]}},
         "required": ["a"], "additionalProperties": false});
-    // All ways to write each of the four values.
+    // All spellings of each of the four values.
     let mut items = Vec::new();
     for (value, a) in ["1", "12"].into_iter().enumerate() {
         for colon in [":", ": "] {
@@ -680,7 +681,7 @@ fn unique_items_with_parts_come_once() {
     }
 }
 
-/// Where few values are left, a text is led to one of them.
+/// When few values are left, a text is led to one of them.
 #[test]
 fn unique_items_end_where_no_value_is_left() {
     let flag = json!({"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"],
@@ -722,7 +723,7 @@ fn unique_items_with_parts_differ_as_values() {
             "[\"a\",{},\"a\"]",
             "[true,{},true]",
             "[12,{},12]",
-            // The last of equal names counts.
+            // Of repeated names the last one counts.
             "[{\"a\":2},{\"a\":1,\"a\":2}]",
         ],
     );
@@ -731,14 +732,14 @@ fn unique_items_with_parts_differ_as_values() {
         &["[]", "[true]", "[true,false]", "[false,true,1,\"a\",{}]"],
         &["[true,true]", "[true,false,true]", "[1]", "[false,true,1,1]"],
     );
-    // Lists of lists of lists, each of which differ.
+    // Lists of lists of lists, each with items that differ.
     let lists = json!({"$defs": {"list": {"type": "array", "items": {"$ref": "#/$defs/list"}, "uniqueItems": true}},
         "$ref": "#/$defs/list"});
     check(lists, &["[]", "[[],[[]]]", "[[[]],[[],[[]]]]"], &["[[],[]]", "[[[],[]]]", "[[[[]],[]],[[[]],[]]]"]);
     let machine = machine(&json!({"type": "array", "uniqueItems": true, "items": {"type": "object"}}));
     masks_agree(&machine, "[{\"a\": [1, \"x\"]}, {\"a\":[1,\"y\"]},{}]");
     masks_agree(&machine, "[{\"a\":1},{\"a\":2,\"a\":3}]");
-    // Numbers and strings in all their forms.
+    // Numbers and strings in all their notations.
     let forms = Style::default().numbers(NumberForms::Full).escapes(Escapes::Any);
     let machine = with(&json!({"type": "array", "uniqueItems": true}), forms);
     assert!(accepts(&machine, "[[1.0],[\"\\u0061\"],[10],[\"b\"]]"));
@@ -747,7 +748,7 @@ fn unique_items_with_parts_differ_as_values() {
     }
 }
 
-/// Branches of which a value that obeys one may obey many, told apart by a tag that need not be there.
+/// Overlapping branches, distinguished by a tag that need not be present.
 #[test]
 fn many_branches_that_overlap() {
     let kinds = ["car", "bus", "tram", "ship", "ferry", "plane", "train", "bike", "cab", "sled"];
@@ -778,7 +779,7 @@ fn many_branches_that_overlap() {
         &["{\"car\":1}", "{\"sled\":[]}"],
         &["{}", "{\"boat\":1}", "{\"car\":1,\"bus\":1}"],
     );
-    // Conditions, each of which holds where the tag is not there.
+    // Conditions, each of which also holds if the tag is absent.
     let conditions = kinds.map(|kind| {
         json!({"if": {"properties": {"kind": {"const": kind}}},
             "then": {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": [kind]}]}})
@@ -847,7 +848,7 @@ fn styles_are_kept() {
         let machine = with(&schema, Style::default().whitespace(whitespace));
         for (text, expected) in texts.iter().zip(expected) {
             assert_eq!(accepts(&machine, text), expected, "{whitespace:?} {text}");
-            // What is nearest to the end is known at each beginning.
+            // A shortest ending is known at each prefix.
             for begun in (0..=text.len()).map(|n| machine.next(machine.start(), &text.as_bytes()[..n])) {
                 if machine.goes_on(begun) {
                     let end = machine.completion(begun).expect("a way to the end");
@@ -859,7 +860,7 @@ fn styles_are_kept() {
     }
 }
 
-/// Against arithmetic.
+/// Compares with arithmetic.
 #[test]
 fn steps_that_end_with_zeros() {
     for step in [10u64, 100, 250, 3000, 5000, 7500, 10_000, 86_400, 100_000, 1_000_000, 2_560_000] {
@@ -887,7 +888,7 @@ fn numbers_in_all_forms() {
         (json!({"type": "integer", "minimum": 3}), vec!["3.0", "12"], vec!["2.0", "3.5", "1e2"]),
         (json!({"enum": [1, 2.5]}), vec!["1", "1.0", "2.5"], vec!["1.5", "2.50e1", "1e0"]),
         (json!({"multipleOf": 3, "type": "number"}), vec!["6.0", "9"], vec!["7.0", "3e1"]),
-        // A reader in floating point takes a number of more than 15 digits with a fraction for another one.
+        // A floating-point parser misreads a number of more than 15 digits with a fraction.
         (
             json!({"type": "integer", "exclusiveMinimum": 900719925474099266u64, "maximum": 900719925474099300u64}),
             vec!["900719925474099267", "900719925474099300"],
@@ -934,7 +935,7 @@ fn strings_with_any_escapes() {
             vec![r#"{"\u0061b\/":1}"#, r#"{"a":null}"#, r#"{"ab\u002f":2,"\u0061":null}"#],
             vec![r#"{"\u0061b\/":null}"#, r#"{"\u0061":1}"#],
         ),
-        // One form, so that equal items are equal texts.
+        // One spelling each, so that equal items are equal texts.
         (
             json!({"items": {"type": "string"}, "uniqueItems": true, "type": "array"}),
             vec![r#"["a"]"#],
@@ -955,7 +956,7 @@ fn strings_with_any_escapes() {
     }
 }
 
-/// Schemas that go on and on: an answer, on a thread with little room.
+/// Deeply nested schemas give an answer, on a thread with a small stack.
 #[test]
 fn deep_schemas_are_answered() {
     for wrap in ["not", "allOf", "anyOf", "oneOf", "if", "items", "additionalProperties", "unevaluatedProperties"] {
@@ -977,7 +978,7 @@ fn deep_schemas_are_answered() {
         if let Err(fault) = answer {
             assert!(fault.fault.contains("deep"), "{wrap}: {fault}");
         }
-        // A value frees itself as deep as it is nested; this one is taken apart.
+        // Dropping a value recurses to its depth, so this one is taken apart.
         while let Some(inner) = far.as_object_mut().and_then(|keywords| {
             let inner = keywords.get_mut(wrap)?.take();
             Some(if let Value::Array(mut list) = inner { list.pop()? } else { inner })
