@@ -730,7 +730,7 @@ fn a_form_leaves_only_choices_to_be_scored() {
     assert_eq!(verdicts(&run)[1], "error", "{run:?}");
     assert_eq!(log10_p(&lines(&run)[0]), log10_p(&knowing));
     let error = lines(&run)[1]["error"].as_str().unwrap().to_owned();
-    assert!(error.starts_with("the text leaves the form at byte 0: "), "{error}");
+    assert!(error.starts_with("the text breaks the constraint at byte 0: "), "{error}");
     // A file of texts is one text where a form is asked for.
     folder.write("names.json", "[\"The Old Ship\", \"The Red Sea\", \"The Whale\"]\n");
     let names = r#"{"type": "array", "items": {"type": "string"}}"#;
@@ -743,7 +743,7 @@ fn a_form_leaves_only_choices_to_be_scored() {
     assert_eq!(line["verdict"], "too short", "{line}");
     assert!(line["error"].as_str().unwrap().contains("1 tokens can be scored"), "{line}");
     assert_eq!(verdicts(&regex("The mate.*")), ["error"]);
-    detect(&folder, &["line.txt", "--regex", "The mate.*"]).fails("line.txt: the text leaves the form at byte");
+    detect(&folder, &["line.txt", "--regex", "The mate.*"]).fails("line.txt: the text breaks the constraint at byte");
     detect(&folder, &["line.txt", "--regex", "a{2"]).fails("the regular expression is wrong");
     let alone = detect(&folder, &["line.txt", "--closed"]);
     assert!(alone.status == 2 && alone.err.contains("--json-schema"), "{alone:?}");

@@ -96,7 +96,7 @@ fn texts_of_the_form_are_read_and_others_are_refused() {
     for other in [format!("Here it is: {text}"), format!("{} {text}", &text[..9]), "Once there was".into()] {
         assert!(matches!(judged(&other), Err(DetectError::Form(_))), "{other}");
         let error = reader.detect(&key, other.as_bytes()).unwrap_err().to_string();
-        assert!(error.starts_with("the text leaves the form at byte"), "{error}");
+        assert!(error.starts_with("the text breaks the constraint at byte"), "{error}");
     }
     // Spaces that somebody made wide are undone in a second look, which alone is of the form.
     assert!(text.contains(": "), "{text}");

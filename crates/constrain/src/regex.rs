@@ -185,7 +185,7 @@ mod tests {
         assert!(!regex.accepts(at("abcd")) && regex.mask(at("abc")).tokens.is_empty());
     }
 
-    /// Case-insensitive lists of words have too many texts to write out, as their number tells.
+    /// Case-insensitive lists of words have too many texts to write out, which their number shows.
     #[test]
     fn lists_are_written_out_where_they_are_short() {
         let list = |pattern: &str| texts(&parse(pattern).unwrap());

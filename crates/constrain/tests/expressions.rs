@@ -91,7 +91,7 @@ fn walked(machine: &Machine, mut choose: impl FnMut(usize) -> usize) -> Result<V
         let mask = machine.mask(state);
         prop_assert_eq!(mask.accepts, machine.accepts(state));
         let tokens: Vec<TokenId> = mask.tokens.iter().collect();
-        prop_assert!(mask.accepts || !tokens.is_empty(), "nothing goes on from {:?}", text);
+        prop_assert!(mask.accepts || !tokens.is_empty(), "nothing can follow {:?}", text);
         if tokens.is_empty() || mask.accepts && choose(4) == 0 {
             break;
         }
@@ -100,7 +100,7 @@ fn walked(machine: &Machine, mut choose: impl FnMut(usize) -> usize) -> Result<V
         state = machine.next(state, bytes);
     }
     let rest = machine.completion(state);
-    prop_assert!(rest.is_some(), "there is no end from {:?}", text);
+    prop_assert!(rest.is_some(), "no end can be reached from {:?}", text);
     text.extend(rest.unwrap_or_default());
     Ok(text)
 }

@@ -140,7 +140,7 @@ fn what_is_too_much_for_one_text_is_nothing_to_another() {
         let departure = both.choices(b"", &long).unwrap_err();
         assert_eq!(departure.explanation.over_budget, Some(OverBudget::Work { path: "#/properties/code".into() }));
         let said = departure.to_string();
-        assert!(said.contains("the form cannot be followed from byte ") && said.contains("too much work"), "{said}");
+        assert!(said.contains("the constraint cannot be followed ") && said.contains("too much work"), "{said}");
         assert_eq!(both.choices(b"", &short).unwrap(), alone);
     }
     assert!(alone.contains(&1) && alone.iter().any(|&ways| ways > 1), "{alone:?}");

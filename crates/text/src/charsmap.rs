@@ -21,7 +21,7 @@ pub(crate) struct Charsmap {
 impl Charsmap {
     /// Reads a table in base64; the error says what is wrong with it.
     pub(crate) fn parse(base64: &str) -> Result<Self, String> {
-        let bytes = BASE64.decode(base64.as_bytes()).map_err(|error| format!("it is no base64: {error}"))?;
+        let bytes = BASE64.decode(base64.as_bytes()).map_err(|error| format!("it is not base64: {error}"))?;
         let (size, rest) = bytes.split_first_chunk().ok_or("it is empty")?;
         let size = u32::from_le_bytes(*size) as usize / 4 * 4;
         let (trie, texts) = rest.split_at_checked(size).ok_or("it is shorter than it says")?;
@@ -101,7 +101,7 @@ pub(crate) mod tests {
     #[test]
     fn damage_is_an_error() {
         let fault = |table: &str| Charsmap::parse(table).map(|_| ()).unwrap_err();
-        assert!(fault("!!!").starts_with("it is no base64"));
+        assert!(fault("!!!").starts_with("it is not base64"));
         assert_eq!(fault(""), "it is empty");
         assert_eq!(fault("/////wAAAAA="), "it is shorter than it says");
         assert_eq!(fault("AAAAAA=="), "it has no entries");

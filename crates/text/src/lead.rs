@@ -23,7 +23,7 @@ const PROBES: [&str; 4] = ["a", "the", ".", "1"];
 #[derive(Debug, Default)]
 pub(crate) struct Lead {
     adds_space: OnceLock<bool>,
-    /// The tokenizer without the space; `None` if there is no such tokenizer.
+    /// The tokenizer without the space; `None` if that is impossible.
     without: OnceLock<Option<Box<tokenizers::Tokenizer>>>,
 }
 

@@ -71,7 +71,7 @@ fn tables_growth(normalizer: &Value) -> Result<u64, TokenizerError> {
         .try_fold(1u64, |growth, step| Ok::<_, TokenizerError>(growth.saturating_mul(tables_growth(step)?)))?;
     let table = normalizer.get("precompiled_charsmap");
     if table.is_some() || normalizer.get("type").is_some_and(|kind| kind == "Precompiled") {
-        let table = table.and_then(Value::as_str).ok_or_else(|| "it is no text".to_owned()).and_then(Charsmap::parse);
+        let table = table.and_then(Value::as_str).ok_or_else(|| "it is not text".to_owned()).and_then(Charsmap::parse);
         growth = growth.saturating_mul(table.map_err(TokenizerError::Charsmap)?.growth(expanded));
     }
     Ok(growth)
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn damaged_tables_are_errors() {
         for (table, said) in
-            [(json!("!!!"), "no base64"), (json!("/////wAAAAA="), "shorter than"), (json!(7), "no text")]
+            [(json!("!!!"), "not base64"), (json!("/////wAAAAA="), "shorter than"), (json!(7), "not text")]
         {
             let step = json!({"type": "Precompiled", "precompiled_charsmap": table});
             for step in [step.clone(), sequence(vec![sequence(vec![step])])] {

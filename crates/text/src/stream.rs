@@ -6,7 +6,7 @@ use verdigris_logits::TokenId;
 
 use crate::tokenizer::Tokenizer;
 
-/// Turns tokens into text as they arrive. Bytes that do not form a character yet wait for the next token. The tokenizer
+/// Turns tokens into text as they arrive. Bytes that do not make a character yet wait for the next token. The tokenizer
 /// is borrowed or shared: `&Tokenizer` or `Arc<Tokenizer>`.
 #[doc(alias = "TextIteratorStreamer")]
 #[doc(alias = "detokenize")]

@@ -214,7 +214,7 @@ mod tests {
         let text = "It was a dark night -- über \u{1F600}\u{200D} naïve\n\n\"Go!\" <|endoftext|> ok";
         let tokens = tokenizer.encode(text).unwrap();
         assert_eq!(tokenizer.decode(&tokens), text);
-        assert!(!tokens.contains(&tokenizer.id("<|endoftext|>").unwrap()), "control tokens come from nobody's text");
+        assert!(!tokens.contains(&tokenizer.id("<|endoftext|>").unwrap()), "control tokens never come from text");
         let mut stream = TextStream::new(&tokenizer);
         let streamed: String = tokens.iter().map(|&token| stream.push(token).to_owned()).collect();
         assert_eq!(streamed + stream.finish(), text);

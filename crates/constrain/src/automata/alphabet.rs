@@ -154,7 +154,7 @@ impl Alphabet {
         self.ranges(letter).iter().take_while(|range| range.0 < 128).map(|&(from, to)| to.min(127) + 1 - from).sum()
     }
 
-    /// The fewest bytes that encode a character of a letter; 0 if there is no such letter.
+    /// The fewest bytes that encode a character of a letter; 0 for an unknown letter.
     pub(crate) fn bytes(&self, letter: Letter) -> u32 {
         let least = self.ranges.get(usize::from(letter)).and_then(|ranges| char::from_u32(ranges.first()?.0));
         least.map_or(0, |c| c.len_utf8() as u32)

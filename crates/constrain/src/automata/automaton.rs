@@ -47,7 +47,7 @@ enum Transitions {
     Sparse { first: Vec<u32>, classes: Vec<u8>, next: Vec<u32> },
 }
 
-/// The reason why there is no automaton.
+/// The reason why an automaton cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAutomaton {
     /// It accepts nothing.
@@ -366,7 +366,7 @@ struct Node {
 }
 
 /// Builds the smallest graph of a sorted list of texts, with shared prefixes and suffixes (Daciuk, Mihov, Watson and
-/// Watson 2000, incremental construction from sorted data). Texts begin at the last node; `None` if there are no texts.
+/// Watson 2000, incremental construction from sorted data). Texts begin at the last node; `None` for an empty list.
 fn shared_ends<T: AsRef<[u8]>>(texts: &[T]) -> Result<Option<Vec<Node>>, NoAutomaton> {
     let (mut nodes, mut numbers) = (Vec::new(), HashMap::new());
     let mut edges = 0;

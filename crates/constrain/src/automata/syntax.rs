@@ -70,7 +70,7 @@ fn character(pattern: &str, byte: usize) -> usize {
 const LOOK: &str = "only ^, $, \\A, \\z and the edges of words (\\b, \\B) look around";
 const BACKREFERENCE: &str = "no automaton can ask again for what a group has matched";
 const POSSESSIVE: &str = "without its + it matches all that it would; for one or more of a repetition write (?:a*)+";
-const RECURSION: &str = "texts that nest are no regular language";
+const RECURSION: &str = "nested texts are not a regular language";
 
 /// The construct of another library behind an error: its byte offset, its name, and why it is not supported.
 fn unsupported(pattern: &str, kind: &ErrorKind, at: usize) -> Option<(usize, &'static str, &'static str)> {

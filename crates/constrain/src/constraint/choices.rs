@@ -2,7 +2,7 @@
 //!
 //! A text is read again, with the tokens that a tokenizer splits it into. Before each token, the machine determines
 //! which tokens were allowed. Several of them may spell the same text: where `"name":` is forced, `"`, `"na` and
-//! `"name` are all allowed, and yet there is no choice about the text. So the count is not of tokens but of ways: the
+//! `"name` are all allowed, and yet leave no choice about the text. So the count is not of tokens but of ways: the
 //! allowed tokens that are not a prefix of another allowed token, and the end, if the text may end.
 
 use std::fmt;
@@ -33,8 +33,8 @@ pub struct Departure {
 impl fmt::Display for Departure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.explanation.over_budget {
-            None => write!(f, "the text leaves the form at byte {}: {}", self.at, self.explanation),
-            Some(_) => write!(f, "the form cannot be followed from byte {} on: {}", self.at, self.explanation),
+            None => write!(f, "the text breaks the constraint at byte {}: {}", self.at, self.explanation),
+            Some(_) => write!(f, "the constraint cannot be followed from byte {} on: {}", self.at, self.explanation),
         }
     }
 }
@@ -43,7 +43,7 @@ impl std::error::Error for Departure {}
 
 impl Constraint {
     /// Returns the number of ways in which the text could have continued before each of its tokens, counted up to
-    /// [`MANY`]; 1 means that there was no choice. The text may be cut short anywhere; `before` is the text before its
+    /// [`MANY`]; 1 means that the text was forced. The text may be cut short anywhere; `before` is the text before its
     /// first token.
     ///
     /// A leading space of the first token that the constraint does not allow is skipped: SentencePiece-style tokenizers
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(json.choices(&text.as_bytes()[..split], &tokens[2..]).unwrap(), whole[2..]);
     }
 
-    /// Where the bytes are forced there is no choice, however many tokens could spell them.
+    /// Forced bytes leave no choice, however many tokens could spell them.
     #[test]
     fn forced_text_leaves_no_choice() {
         let lexicon = lexicon();

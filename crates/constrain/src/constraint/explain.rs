@@ -15,7 +15,7 @@ pub struct Explanation {
     pub token: Vec<u8>,
     /// The number of its bytes that are allowed; the token is allowed if all are.
     pub fits: usize,
-    /// What may come after those bytes.
+    /// The continuations allowed after those bytes.
     pub expected: Vec<Expected>,
     /// Whether the text may end there.
     pub may_end: bool,
@@ -27,7 +27,7 @@ pub struct Explanation {
 /// One thing that may come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// The part of the schema that requires it, as a JSON pointer in a URI fragment; empty if there is no schema.
+    /// The part of the schema that requires it, as a JSON pointer in a URI fragment; empty without a schema.
     pub path: String,
     /// A description of the next byte.
     pub next: String,

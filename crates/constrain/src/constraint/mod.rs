@@ -360,7 +360,7 @@ mod tests {
             row.load(&[0.0; 4096]);
             constraint.apply(&state, &mut row);
             let u = Random::new(seed).uniform(position, Purpose::Token);
-            let token = Sampler::Categorical.sample(&row, u).expect("a text can always go on or end");
+            let token = Sampler::Categorical.sample(&row, u).expect("a text can always continue or end");
             if token == 0 {
                 break;
             }

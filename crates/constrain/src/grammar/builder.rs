@@ -18,7 +18,7 @@ const MAX_CELLS: usize = 16 << 20;
 /// The cap on distances: rules that double each other's length would reach any number.
 const FAR: u64 = 1 << 48;
 
-/// The reason why steps do not form a grammar.
+/// The reason why steps do not make a grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoGrammar {
     /// They accept no text.

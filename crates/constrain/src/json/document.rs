@@ -162,7 +162,7 @@ impl<'a> Document<'a> {
                 let one = !dynamic || self.dynamic[&fragment] == 1;
                 if one || keyword == "$ref" { Ok(located.clone()) } else { Err(depends(&shown())) }
             }
-            Some(None) => Err(format!("{} leads to several places, which is not supported", shown())),
+            Some(None) => Err(format!("{} leads to several schemas, which is not supported", shown())),
             None => Err(nowhere()),
         }
     }

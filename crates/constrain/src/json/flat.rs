@@ -172,7 +172,7 @@ impl Properties {
         index.get(name).map(|&at| &self.named[at].1)
     }
 
-    /// The property that objects must not have, if there is no other demand.
+    /// The property that objects must not have, if nothing else is demanded.
     pub(crate) fn absent(&self) -> Option<&String> {
         let [(name, key)] = &self.named[..] else { return None };
         let is_all = self.patterns.is_empty() && self.others.is_empty() && !self.evaluates_others;
@@ -367,7 +367,7 @@ impl Numbers {
             && (self.one_form || !other.one_form)
     }
 
-    /// Whether there are no demands on size.
+    /// Whether the size is unrestricted.
     pub(crate) fn is_free(&self) -> bool {
         (&self.low, &self.high) == (&None, &None)
             && self.multiples.is_empty()

@@ -10,7 +10,7 @@ use crate::automata::budget::Budget;
 use crate::automata::dfa::Dfa;
 use crate::automata::syntax::{BadRegex, parse};
 
-/// The texts in which a pattern matches somewhere; the error says why there is no automaton of them.
+/// The texts in which a pattern matches somewhere; the error says why that is not possible.
 pub(crate) fn pattern(budget: &Budget, pattern: &str) -> Result<Automaton, String> {
     let (looks, rest) = looks(pattern);
     let rest = search(budget, &rest)?;
@@ -25,7 +25,7 @@ pub(crate) fn pattern(budget: &Budget, pattern: &str) -> Result<Automaton, Strin
 }
 
 /// The lookaheads at the beginning of a pattern and lookbehinds at its end, as patterns that must match or must not;
-/// and the pattern without them. Other lookaround is left in place, and refused later.
+/// and the pattern without them. Other lookaround is left where it is, and refused later.
 ///
 /// `^(?!a)b` matches in a text in which `^b` does and `^(?:a)` does not.
 fn looks(pattern: &str) -> (Vec<(String, bool)>, String) {

@@ -281,9 +281,9 @@ fn what_is_not_understood_is_named() {
         "\"unevaluatedItems\" below \"not\"",
     );
     let two = json!({"uniqueItems": true, "minItems": 2});
-    is(json!({"type": "array", "items": two}), "#/items", "\"minItems\" above 1 beside \"uniqueItems\" of arrays");
+    is(json!({"type": "array", "items": two}), "#/items", "\"minItems\" above 1 with \"uniqueItems\" of arrays");
     let some = json!({"uniqueItems": true, "contains": true});
-    is(json!({"type": "array", "items": some}), "#/items", "\"uniqueItems\" beside \"contains\"");
+    is(json!({"type": "array", "items": some}), "#/items", "\"uniqueItems\" with \"contains\"");
     is(json!({"type": "integer", "multipleOf": 0}), "#", "\"multipleOf\"");
     is(json!({"type": "integer", "multipleOf": 65536}), "#", "the zeros at its end it may be at most 4096");
     is(json!({"not": {"uniqueItems": true}}), "#/not", "\"uniqueItems\" below \"not\"");
@@ -424,7 +424,7 @@ fn conditions_on_presence_are_exact() {
     }
 }
 
-/// Nested objects take as many states with conditions on presence as without.
+/// Conditions on presence do not increase the number of states of nested objects.
 #[test]
 fn conditions_on_presence_do_not_multiply() {
     let of = |n: usize| {
@@ -459,7 +459,7 @@ fn alternatives_share_what_is_inside_of_values() {
     let schema = json!({"type": "object", "properties": {"v": list}, "required": ["v"], "allOf": one});
     let machine = with(&schema, Style { order: Order::Any, ..Style::default() });
     let places = |text: &str| machine.reading(machine.next(machine.start(), text.as_bytes())).len();
-    assert!(places("{\"v\": [{\"w\": \"x\"}]") >= 16, "between properties they are told apart");
+    assert!(places("{\"v\": [{\"w\": \"x\"}]") >= 16, "between properties they are distinct");
     for text in ["{\"v\": [{\"w\": \"x", "{\"a\": 1, \"v\": [{\"w\": \"x", "{\"v\": [{\"w\": \"x\"}, {\"w\": \""] {
         assert_eq!(places(text), 1, "{text}");
     }

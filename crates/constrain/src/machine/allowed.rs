@@ -38,7 +38,7 @@ impl Reached {
     }
 }
 
-/// What a set of tokens is made of: large sets, by address, each without some tokens; and single tokens.
+/// The parts of a set of tokens: large sets, by address, each without some tokens; and single tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Recipe {
     many: Vec<(usize, Vec<TokenId>)>,

@@ -24,7 +24,7 @@ impl Closings {
         let step = |state, byte, node| {
             let next = text.next(state, byte)?;
             if text.accepts(next) && tree.goes_on(node) {
-                let (left, _) = text.content.free_count(text.content_state(next)).expect("anything may stand in it");
+                let (left, _) = text.content.free_count(text.content_state(next)).expect("it allows anything");
                 ends.push((most - left, node));
             }
             Some(next)

@@ -4,7 +4,7 @@
 //! number of bytes divided by the length of the longest token; an upper bound is the number of tokens that write the
 //! shortest ending. Only if the limit lies between the two, a search with a budget decides.
 //!
-//! What is known holds token by token: if a state has an ending of `n` tokens, one of them leads to a state with an
+//! Known endings hold token by token: if a state has an ending of `n` tokens, one of them leads to a state with an
 //! ending of `n - 1`. So a text that keeps to such tokens never loses its ending.
 
 use std::cmp::Reverse;

@@ -39,7 +39,7 @@ struct Kept {
     faults: HashMap<u32, OverBudget>,
     /// The state after each token that has been written.
     steps: HashMap<(u32, TokenId), u32>,
-    /// What each thread allows, with the work of all its parts.
+    /// The tokens that each thread allows, with the work of all its parts.
     allowed: HashMap<Thread, (Arc<Allowed>, Costs)>,
     /// By terminal, its state, and whether anything may follow; with the work.
     slices: HashMap<(u32, u32, bool), (Arc<TokenSlice>, u64)>,
@@ -339,7 +339,7 @@ impl Masks {
         };
         let mut allowed = Allowed::inside(&slice, false);
         let Step::Name { state, .. } = *run.grammar.step(thread.at) else {
-            unreachable!("items that are different stand at such steps")
+            unreachable!("items that must differ are read at such steps")
         };
         let next = run.grammar.after_item(state, fresh.kind, None);
         let outside = run.join(DEAD, |run, threads| run.enter(next, thread.stack, threads));
@@ -400,7 +400,7 @@ impl Masks {
             }
             (&Step::Name { terminal: number, .. }, _) => (number, false),
             (&Step::Read { terminal: number, next }, _) => (number, next == RETURN),
-            _ => unreachable!("threads stand at steps that read"),
+            _ => unreachable!("threads are at reading steps"),
         };
         self.slice_of((number, thread.inner, !is_last || thread.stack != 0), terminal)
     }

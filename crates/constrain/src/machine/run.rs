@@ -93,7 +93,7 @@ pub(super) struct Walk {
     pub(super) terminal: Arc<Terminal>,
     /// The start. There, the other threads include what follows the segment, if it may end at once.
     start: WalkState,
-    /// What follows the segment where it may also continue.
+    /// The state after the segment, for positions at which the segment may also continue.
     after: u32,
 }
 
@@ -455,7 +455,7 @@ impl Run {
             Terminal::Distinct(distinct) => Some(self.as_any_item(thread, distinct)),
             Terminal::Fresh(fresh) if !fresh.is_pending() => {
                 let Step::Name { state, .. } = *self.grammar.step(thread.at) else {
-                    unreachable!("items that are different stand at such steps")
+                    unreachable!("items that must differ are read at such steps")
                 };
                 let next = self.grammar.after_item(state, fresh.kind, None);
                 let at = self.grammar.read(fresh.base, next);
@@ -488,7 +488,7 @@ impl Run {
         text.reverse();
         let begin = known.unwrap_or_else(|| {
             let Step::Name { state, .. } = *self.grammar.step(thread.at) else {
-                unreachable!("items that are different stand at such steps")
+                unreachable!("items that must differ are read at such steps")
             };
             let next = self.grammar.after_item(state, 0, None);
             let (entry, stack) = (self.grammar.entry(distinct.rule), self.push(thread.stack, next));

@@ -72,7 +72,7 @@ impl TokenSlice {
         Self { is_shared: true, ..found.slice(exits) }
     }
 
-    /// The slice of a terminal; `follows` tells whether anything may come after the segment. It is incomplete if the
+    /// The slice of a terminal; `follows` is whether anything may come after the segment. It is incomplete if the
     /// work runs out.
     pub(super) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
         let found = Found::new(trie, None);

@@ -19,7 +19,7 @@ pub(super) enum Part {
     Slice(u32, u32, bool),
     /// The tokens of a tree of ends, by address, that continue from a state.
     Ends(usize, u32),
-    /// What a thread allows, without its slices and ends.
+    /// The tokens that a thread allows, without its slices and ends.
     Thread(Thread),
 }
 
@@ -50,7 +50,7 @@ impl Work {
         Self { left: WORK, paid: HashSet::new(), making: Making::default() }
     }
 
-    /// What is left.
+    /// The work left.
     pub(super) fn left(&self) -> u64 {
         self.left
     }

@@ -192,7 +192,7 @@ impl Distinct {
     }
 
     /// An ending that makes the text differ from all earlier values, if it has to be searched for (else `Some(None)`);
-    /// `None` if there is no such ending. `known` is an ending that is known already.
+    /// `None` if that is impossible. `known` is an ending that is known already.
     fn ending(&self, text: &dyn Fn() -> Vec<u8>, entry: &Entry, known: Option<&[u8]>) -> Option<Option<Vec<u8>>> {
         let Entry { inner, names, rivals, may_be_any, .. } = entry;
         if self.pending {

@@ -200,7 +200,7 @@ impl Names {
         some.then(|| Self { table, after, before: before.into(), other_after, distances: OnceLock::new() })
     }
 
-    /// Only the other names, without those of the schema, with the same states; `None` if there are no others.
+    /// Only the other names, without those of the schema, with the same states; `None` if others are not allowed.
     pub(crate) fn without_given(&self) -> Option<Self> {
         let names = self.after.len();
         (self.table.nodes[0].other_lives && !self.other_after.is_empty()).then(|| Self {

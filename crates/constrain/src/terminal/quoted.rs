@@ -1,7 +1,7 @@
 //! JSON strings around contents.
 //!
 //! Unless other escapes are allowed, every character has one spelling: itself, or an escape if JSON requires one (in
-//! the short form if there is one). So contents and strings correspond one to one. There are no tables: the state of a
+//! the short form if there is one). So contents and strings correspond one to one. Nothing is tabulated: the state of a
 //! string is the state of its content and a position in an escape.
 
 use super::content::{Content, has_short_escape};

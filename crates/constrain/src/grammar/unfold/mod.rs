@@ -132,7 +132,7 @@ impl Unfolding {
         (at as usize).checked_sub(self.grammar.steps.len())
     }
 
-    /// The path in the schema that a step comes from, as a JSON pointer in a URI fragment; empty if there is no schema.
+    /// The path in the schema that a step comes from, as a JSON pointer in a URI fragment; empty without a schema.
     pub(crate) fn path(&self, at: At) -> &str {
         &self.grammar.paths[self.origin_of(at) as usize]
     }

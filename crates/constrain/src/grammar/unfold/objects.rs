@@ -131,7 +131,7 @@ impl Unfolding {
     /// The step after a property's name.
     pub(super) fn after_name(&mut self, state: u32, named: Named) -> At {
         let State::Object { state: at, .. } = self.states[state as usize] else {
-            unreachable!("names stand in objects")
+            unreachable!("names occur in objects")
         };
         let next = self.written.after_property(&self.grammar.shapes, at, named);
         self.after_name_in(next, named)

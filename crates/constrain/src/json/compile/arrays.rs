@@ -68,7 +68,7 @@ impl Compiler<'_> {
             if least > MAX_LEAST {
                 return bad(
                     path,
-                    format!("\"minItems\" of more than {MAX_LEAST} beside \"contains\" is not supported"),
+                    format!("\"minItems\" of more than {MAX_LEAST} together with \"contains\" is not supported"),
                 );
             }
             counted = Some(with_bounds);
@@ -76,10 +76,10 @@ impl Compiler<'_> {
         let mut unique = None;
         if arrays.unique && most.is_none_or(|most| most > 1) {
             if counted.is_some() {
-                return bad(path, "\"uniqueItems\" beside \"contains\" is not supported");
+                return bad(path, "\"uniqueItems\" with \"contains\" is not supported");
             }
             if least > MAX_COUNTS {
-                return bad(path, "\"minItems\" beside \"uniqueItems\" is too large");
+                return bad(path, "\"minItems\" with \"uniqueItems\" is too large");
             }
             let scalars = if first == 0 { self.scalars(&item(&arrays.items, 0), path)? } else { None };
             unique = Some(match scalars {
@@ -87,7 +87,7 @@ impl Compiler<'_> {
                 None if least > 1 => {
                     return bad(
                         path,
-                        "\"minItems\" above 1 beside \"uniqueItems\" of arrays or objects, or beside \"prefixItems\", \
+                        "\"minItems\" above 1 with \"uniqueItems\" of arrays or objects, or with \"prefixItems\", \
                          is not supported",
                     );
                 }

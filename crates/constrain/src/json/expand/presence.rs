@@ -1,8 +1,8 @@
 //! Conditions on which properties must be present, or absent, if others are present.
 //!
 //! Conditions on presence alone are kept as conditions, since as alternatives each would double the number of ways.
-//! They have the form "if this is present, that is" or "not all of these are present" (Horn clauses), so an object can
-//! be completed if and only if the properties that it has, with all that they imply, satisfy them.
+//! Each says "if this is present, that is" or "not all of these are present" (Horn clauses), so an object can be
+//! completed if and only if the properties that it has, with all that they imply, satisfy them.
 
 use std::rc::Rc;
 
@@ -44,7 +44,7 @@ fn says(objects: &Objects, lists: usize) -> bool {
         && evaluated.is_empty()
 }
 
-/// The property that objects must not have, if there is no other demand on them.
+/// The property that objects must not have, if nothing else is demanded of them.
 fn missing(objects: &Objects) -> Option<String> {
     let [properties] = &objects.properties[..] else { return None };
     let name = properties.absent()?;

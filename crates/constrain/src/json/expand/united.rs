@@ -1,7 +1,7 @@
 //! Merges alternatives that differ only in which properties are present.
 //!
 //! "At most one of these" can be expressed with `oneOf` and `not` in many ways. Each becomes alternatives, and together
-//! they multiply. The allowed sets of the names in question form a table, and often one list of conditions is
+//! they multiply. The allowed sets of the names in question make up a table, and often one list of conditions is
 //! equivalent to it: these are present, those are absent, if this one then that one, not all of these
 //! ([`super::presence`]).
 

@@ -72,7 +72,7 @@ impl<'a> Schemas<'a> {
                     flat.objects.properties = vec![Rc::new(Properties { named, others, ..Properties::default() })];
                     flat
                 }
-                _ => unreachable!("scalars have been told apart"),
+                _ => unreachable!("scalars have been handled"),
             };
             flat.objects.least = flat.objects.required.len() as u64;
             flats.push(flat);
@@ -104,7 +104,7 @@ impl<'a> Schemas<'a> {
                 ways.push(some_property(names, Key::new()));
                 ways
             }
-            _ => unreachable!("scalars have been told apart"),
+            _ => unreachable!("scalars have been handled"),
         }
     }
 }
