@@ -30,7 +30,7 @@ const MAX_PATH: usize = 1000;
 /// Fails if a budget is spent or the work was cancelled.
 pub(crate) fn check(budget: &Budget, path: &str) -> Result<()> {
     match (budget.is_cancelled(), budget.is_spent()) {
-        (true, _) => bad(path, "it was cancelled: nobody waits for it"),
+        (true, _) => bad(path, "it was cancelled, since its result is not needed any more"),
         (false, true) => bad(path, TOO_MUCH),
         (false, false) => Ok(()),
     }
