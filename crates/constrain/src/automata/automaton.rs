@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::automata::budget::Budget;
 
-/// The most cells that the table of one automaton may have; each takes four bytes.
+/// The maximum number of cells of the table of one automaton; each takes four bytes.
 const MAX_CELLS: usize = 16 << 20;
 
 /// The maximum memory, in bytes, for finding the states of one automaton.

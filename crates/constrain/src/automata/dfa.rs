@@ -12,7 +12,7 @@ use super::automaton::{Automaton, NoAutomaton};
 use super::budget::Budget;
 use super::syntax::{BadRegex, parse};
 
-/// The most memory that one automaton may take, in bytes.
+/// The maximum size of one automaton, in bytes.
 const SIZE_LIMIT: usize = 16 << 20;
 
 /// The maximum size, in bytes, of an automaton that is built at once although it could be built as texts reach its
