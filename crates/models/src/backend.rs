@@ -11,45 +11,45 @@ use crate::error::ModelError;
 use crate::language_model::LanguageModel;
 use crate::source::files::{CONFIG, Files};
 
-/// A library that makes rows out of a model's weights, in the place of this crate's decoders. Its name, and where it
-/// computes, is what it displays.
+/// A library that computes rows from a model's weights, instead of this crate's decoders. `Display` gives its name and
+/// where it computes.
 ///
-/// Tokenizer, chat template, and the tokens that end a text are read as for any other model.
+/// Tokenizer, chat template and end-of-text tokens are read as for any other model.
 pub trait Backend: fmt::Debug + fmt::Display + Send + Sync {
-    /// The model of a folder, or of a GGUF file.
+    /// Loads the model of a folder or a GGUF file.
     ///
     /// # Errors
-    /// [`ModelError::Architecture`] for a model type that the library does not have, [`ModelError::Config`] for what it
-    /// would compute otherwise than the configuration says, and those of reading files.
+    /// [`ModelError::Architecture`] for a model type that the library does not have, [`ModelError::Config`] for a
+    /// configuration that it would compute differently, and the errors of reading files.
     fn model(&self, files: ModelFiles<'_>) -> Result<Arc<dyn LanguageModel>, ModelError>;
 }
 
-/// The files of a model, wherever they lie.
+/// The files of a model, wherever they are stored.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelFiles<'a>(pub(crate) &'a Files);
 
 impl ModelFiles<'_> {
-    /// The configuration of a folder, and where it lies.
+    /// The path and the contents of `config.json`.
     ///
     /// # Errors
-    /// Where it is missing or cannot be read.
+    /// If it is missing or cannot be read.
     pub fn config(&self) -> Result<(PathBuf, Cow<'static, [u8]>), ModelError> {
         Ok((self.0.path(CONFIG), self.0.read(CONFIG)?))
     }
 
-    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are
-    /// mapped, and read when they are used.
+    /// The safetensors files: one, or the shards that an index lists; empty for a GGUF file. They are memory-mapped,
+    /// and read on use.
     ///
     /// # Errors
-    /// Where one is missing or cannot be read, or the index is damaged.
+    /// If a file is missing or cannot be read, or the index is damaged.
     pub fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
         self.0.safetensors()
     }
 
-    /// All of a GGUF file; none where the model is a folder. It is mapped, and read when it is used.
+    /// The whole GGUF file, or `None` for a folder. It is memory-mapped, and read on use.
     ///
     /// # Errors
-    /// Where it is missing, cannot be read, or does not begin like one.
+    /// If it is missing, cannot be read, or does not start like a GGUF file.
     pub fn gguf(&self) -> Result<Option<Bytes>, ModelError> {
         self.0.gguf_bytes()
     }

@@ -1,4 +1,4 @@
-//! How keys and values are kept, on a CPU and on a GPU.
+//! The storage of keys and values, on a CPU and on a GPU.
 
 use verdigris_kernels::Format;
 
@@ -6,16 +6,16 @@ use crate::description::config::DecoderConfig;
 use crate::description::parts::Parts;
 use crate::error::ModelError;
 
-/// How the memory of keys and values is laid out.
+/// The memory layout of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheLayout {
-    /// In pages of so many tokens, made when they are needed. Forks share them: a common beginning is kept once.
+    /// In pages, allocated when they are needed. Forks share them: a common prefix is stored once.
     Paged {
-        /// Tokens of a page; at least one.
+        /// Tokens per page; at least one.
         tokens: usize,
     },
-    /// In one piece for as many tokens as a sequence may come to hold, made when it begins. No token takes memory after
-    /// that, and a fork copies what it has in common as soon as it goes on.
+    /// In one block for the whole capacity of a sequence, allocated when it begins. Tokens need no memory after that,
+    /// and a fork copies the common prefix as soon as it continues.
     Contiguous,
 }
 
@@ -23,8 +23,7 @@ impl CacheLayout {
     pub(crate) const DEFAULT: Self = Self::Paged { tokens: 64 };
 }
 
-/// The format of keys and values: what was `asked` for; else as exact as the weights, but in no less than half
-/// precision.
+/// The format of keys and values: `asked` if given; otherwise F32 for F32 weights, and F16 for all others.
 pub(crate) fn cache_format(config: &DecoderConfig, parts: &Parts, asked: Option<Format>) -> Result<Format, ModelError> {
     let exact = parts.layers[0].key.matrix.matrix().format() == Format::F32;
     let format = asked.unwrap_or(if exact { Format::F32 } else { Format::F16 });

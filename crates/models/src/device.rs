@@ -1,4 +1,4 @@
-//! Where a model computes.
+//! The device that a model computes on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::backend::Backend;
 use crate::error::ModelError;
 use crate::parallel::Ranks;
 
-/// Where a model computes.
+/// The device that a model computes on.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Device {
@@ -20,9 +20,9 @@ pub enum Device {
     /// On an NVIDIA GPU, or its emulation.
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     Gpu(Gpu),
-    /// On the CPUs of several processes, of which this is rank 0.
+    /// On the CPUs of several processes; this one is rank 0.
     Ranks(Arc<Ranks>),
-    /// By another library, wherever that computes.
+    /// By another library, on its own device.
     Backend(Arc<dyn Backend>),
 }
 
@@ -38,11 +38,11 @@ impl fmt::Display for Device {
     }
 }
 
-/// The device of a name: `cpu`, `cuda` (the first GPU) or `cuda:1`. With the feature `emulated-cuda` there is
+/// The device with this name: `cpu`, `cuda` (the first GPU) or `cuda:1`; with the feature `emulated-cuda` also
 /// `cuda:emulated`.
 ///
 /// # Errors
-/// [`ModelError::Device`] for a name that is none, and for a device that cannot be used.
+/// [`ModelError::Device`] for an unknown name and for a device that cannot be used.
 pub fn device(name: &str) -> Result<Device, ModelError> {
     let fault = |fault: String| ModelError::Device { name: name.to_owned(), fault };
     let number: Option<usize> = match name {

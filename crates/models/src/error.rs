@@ -1,4 +1,4 @@
-//! What can go wrong with a model.
+//! Errors of loading and running models.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use verdigris_text::shown;
 
 use crate::description::share::BadSplit;
 
-/// What another library says.
+/// An error of another library.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a model could not be loaded or run.
+/// An error of loading or running a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The path holds no model.
+    /// The path does not hold a model.
     #[error(
         "{path} is not a model: {fault}; a model is a folder with config.json, tokenizer.json and model.safetensors, a \
          GGUF file, or one on the Hugging Face hub (owner/name)"
     )]
     NotAModel {
-        /// Which path.
+        /// The path.
         path: PathBuf,
-        /// What is missing.
+        /// The part that is missing.
         fault: String,
     },
     /// A model could not be fetched.
@@ -32,92 +32,92 @@ pub enum ModelError {
     Hub {
         /// The name of its repository.
         name: String,
-        /// What is wrong, and what to do.
+        /// The problem and its cure.
         fault: String,
     },
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A model of a kind that nobody here computes.
+    /// A model of an architecture that is not supported.
     #[error("{path}: model_type {:?} is not supported; these are: {known}", shown(model_type))]
     Architecture {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What it says that the model is.
+        /// The model type that it names.
         model_type: String,
-        /// Model types that are supported, one after the other.
+        /// The supported model types, as a list.
         known: String,
     },
     /// The configuration does not describe a decoder.
     #[error("{path}: {fault}")]
     Config {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         fault: String,
     },
     /// The tokenizer is damaged or does not fit the model.
     #[error("{path}: {fault}")]
     Tokenizer {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         fault: String,
     },
     /// A weight file is damaged.
     #[error("{path} is truncated or damaged ({fault}): download or copy it again")]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the reader says.
+        /// The reader's message.
         fault: String,
     },
     /// A weight is missing or has another shape than the configuration says.
     #[error("the weights do not fit the model's description: {} {fault}", shown(name))]
     Weight {
-        /// Which weight.
+        /// The weight's name.
         name: String,
-        /// How it differs.
+        /// The mismatch.
         fault: String,
     },
     /// An adapter that cannot be used, or not with this model.
     #[error("{path}: {fault}")]
     Adapter {
-        /// Its file.
+        /// The adapter's file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem and its cure.
         fault: String,
     },
-    /// A model that gives scores in the place of logits, or one that does not where scores are asked for.
+    /// A model that returns scores instead of logits, or one that does not where scores are needed.
     #[error("{path}: {fault}")]
     Reward {
-        /// Where it lies.
+        /// The model's path.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem and its cure.
         fault: String,
     },
     /// A draft head that cannot be used, or not with this model.
     #[error("{path}: {fault}")]
     DraftHead {
-        /// Its file.
+        /// The head's file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem and its cure.
         fault: String,
     },
-    /// A GPU has keys and values in pages.
+    /// Keys and values on a GPU must be in pages.
     #[error("keys and values on a GPU are kept in pages")]
     PagesOnly,
     /// A token tree that is too large for a GPU.
     #[error("a tree of {tokens} tokens, but on a GPU it can have {most} at most")]
     Tree {
-        /// Its tokens.
+        /// The tokens of the tree.
         tokens: usize,
-        /// As many as there can be.
+        /// The most tokens that it can have.
         most: usize,
     },
     /// There is not enough memory on a GPU.
@@ -126,37 +126,37 @@ pub enum ModelError {
         gib(*bytes as u64), but_free(*free)
     )]
     DeviceMemory {
-        /// Bytes that were asked for.
+        /// The bytes needed.
         bytes: usize,
-        /// Bytes that were free, where that is known.
+        /// The bytes free, if known.
         free: Option<u64>,
     },
     /// The GPU failed.
     #[error("the GPU failed: {0}")]
     Gpu(#[source] BoxError),
-    /// Keys and values cannot be kept so.
+    /// Keys and values cannot be stored in this format.
     #[error(
         "keys and values of {head_dim} elements cannot be kept as {format:?}; F32, F16 and Bf16 can, and Q8_0 for \
          multiples of 32"
     )]
     Cache {
-        /// As what.
+        /// The format.
         format: Format,
-        /// Elements of a head.
+        /// Elements per head.
         head_dim: usize,
     },
     /// A model cannot be written as a GGUF file.
     #[error("it cannot be converted: {fault}")]
     Convert {
-        /// Why.
+        /// The reason.
         fault: String,
     },
     /// A file could not be written.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// There is not enough memory for keys and values.
@@ -166,25 +166,25 @@ pub enum ModelError {
         *bytes as f64 / (1u64 << 30) as f64
     )]
     CacheMemory {
-        /// How many bytes were asked for.
+        /// The bytes requested.
         bytes: usize,
-        /// For how many tokens.
+        /// The number of tokens that they are for.
         tokens: usize,
     },
     /// The device does not exist or cannot be used.
     #[error("cannot compute on {name:?}: {fault}")]
     Device {
-        /// What was asked for.
+        /// The requested device.
         name: String,
-        /// What is wrong.
+        /// The problem.
         fault: String,
     },
     /// More tokens than the sequence has room for.
     #[error("{tokens} tokens do not fit: the model's context is {capacity} tokens")]
     ContextFull {
-        /// Tokens that were to be held.
+        /// Tokens that the sequence would hold.
         tokens: usize,
-        /// Tokens that can be.
+        /// Tokens that it can hold.
         capacity: usize,
     },
     /// A token that the model does not have.
@@ -195,26 +195,26 @@ pub enum ModelError {
         /// One more than the highest token.
         size: usize,
     },
-    /// A model cannot be shared out to ranks so.
+    /// A model cannot be split across ranks like this.
     #[error(transparent)]
     Split(#[from] BadSplit),
-    /// The ranks that compute a model cannot go on together.
+    /// The ranks that compute a model cannot continue together.
     #[error(transparent)]
     Ranks(#[from] CollectiveError),
-    /// One of the ranks has no memory for a text.
+    /// A rank does not have enough memory for a text.
     #[error("rank {rank} has no memory for the keys and values of a text of {tokens} tokens: ask for fewer")]
     RankMemory {
-        /// Which rank.
+        /// The rank.
         rank: usize,
-        /// For how many tokens.
+        /// The tokens of the text.
         tokens: usize,
     },
     /// Another library could not load a model.
     #[error("{backend} cannot load it: {source}")]
     Backend {
-        /// Which library, and where it computes.
+        /// The library, and where it computes.
         backend: String,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
     /// A model of another library failed.

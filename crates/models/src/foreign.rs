@@ -1,9 +1,9 @@
 //! Models of other libraries, such as candle-transformers, behind the contract of [`LanguageModel`].
 //!
-//! Such a model reads one text from its beginning, and keeps its cache to itself. What the contract asks beyond that is
-//! made of copies of the model in the midst of a text, which share its weights: a text that is cut back goes on from a
-//! copy that was made there, or reads again from the last copy before. If the model gives the row of the last token
-//! alone, a row for each of several tokens is a call for each.
+//! Such a model reads one text from its beginning and manages its own cache. The rest of the contract is implemented
+//! with copies of the model at several points of a text, which share its weights: a truncated text continues from a
+//! copy made at that point, or re-reads from the last earlier copy. If the model returns only the row of the last
+//! token, each row takes a call.
 
 use std::sync::Arc;
 
@@ -13,38 +13,38 @@ use crate::error::{BoxError, ModelError};
 use crate::held::{Held, moves};
 use crate::language_model::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
 
-/// How many copies of its recent past a text keeps once it has been cut back, and at most where rows of several tokens
-/// are asked for, because some of them may be taken back.
+/// The number of recent copies that a text keeps once it has been truncated. It is also the limit where rows of several
+/// tokens are asked for, because some of those tokens may be taken back.
 const RECENT: usize = 16;
 
-/// A model in the midst of one text.
+/// A model that has read part of one text.
 ///
 /// # Contract
-/// - The row depends on the tokens alone, not on the calls that they came in (to rounding).
+/// - The row depends on the tokens alone, not on how they were split into calls (to rounding).
 /// - A copy and its origin do not influence each other.
 /// - After an error the model is not used any more.
 pub trait Forward: Send + Sized + 'static {
-    /// Reads tokens after the `held` that it has read, and gives the row of the last: as many logits as the vocabulary
-    /// has tokens. There is at least one token.
+    /// Reads tokens after the `held` tokens that it has already read, and returns the row of the last: one logit per
+    /// token of the vocabulary. There is at least one token.
     ///
     /// # Errors
-    /// Whatever the model fails with.
+    /// Any error of the model.
     fn forward(&mut self, tokens: &[TokenId], held: usize) -> Result<Vec<f32>, BoxError>;
 
-    /// As [`Forward::forward`], with the rows of all tokens, one after the other. `None`: the model gives that of the
-    /// last alone, and nothing has happened.
+    /// Like [`Forward::forward`], with the rows of all tokens, one after the other. Returns `None` if the model
+    /// computes only the last row; then nothing has happened.
     ///
     /// # Errors
-    /// Whatever the model fails with.
+    /// Any error of the model.
     fn forward_all(&mut self, _tokens: &[TokenId], _held: usize) -> Option<Result<Vec<f32>, BoxError>> {
         None
     }
 
-    /// As [`Forward::forward`], but a token is drawn where the row is, which does not come back. `None`: this model
-    /// does not do that with these steps, and nothing has happened.
+    /// Like [`Forward::forward`], but samples a token where the row is computed and does not return the row. Returns
+    /// `None` if this model does not support that with these steps; then nothing has happened.
     ///
     /// # Errors
-    /// Whatever the model fails with.
+    /// Any error of the model.
     fn draw(
         &mut self,
         _tokens: &[TokenId],
@@ -54,18 +54,19 @@ pub trait Forward: Send + Sized + 'static {
         None
     }
 
-    /// A copy that has read the same. Weights should be shared and not copied, as candle's tensors are.
+    /// A copy that has read the same tokens. It should share the weights instead of copying them, as candle's tensors
+    /// do.
     ///
     /// # Errors
-    /// Where there is no memory, or the device fails.
+    /// If there is not enough memory, or the device fails.
     fn fork(&self) -> Result<Self, BoxError>;
 
-    /// A copy that has read the same, for a text that goes on with one of the two: while the copy reads, the origin
-    /// does not, and when the origin reads again, the copy is gone. So the two may share memory that a text writes
-    /// behind what it holds.
+    /// A copy that has read the same tokens, for a text that continues with only one of the two: the origin does not
+    /// read while the copy does, and the copy is dropped before the origin reads again. So the two may share the memory
+    /// that is written after the tokens held.
     ///
     /// # Errors
-    /// As [`Forward::fork`].
+    /// Those of [`Forward::fork`].
     fn snapshot(&self) -> Result<Self, BoxError> {
         self.fork()
     }
@@ -75,12 +76,13 @@ pub trait Forward: Send + Sized + 'static {
 pub struct Foreign<M> {
     vocabulary: usize,
     context: usize,
-    /// Has read nothing.
+    /// The model before it has read anything.
     unread: M,
 }
 
 impl<M: Forward + Sync> Foreign<M> {
-    /// A model that has read nothing, with so many tokens, that can read so many. Each text begins with a copy of it.
+    /// Wraps a model that has read nothing, with the given vocabulary size and context length. Each text begins with a
+    /// copy of it.
     pub fn new(vocabulary: usize, context: usize, unread: M) -> Self {
         Self { vocabulary, context, unread }
     }
@@ -101,7 +103,7 @@ impl<M: Forward + Sync> LanguageModel for Foreign<M> {
     }
 }
 
-/// The model when it had read the first `read` tokens of a text.
+/// The model after the first `read` tokens of a text.
 struct Copy<M> {
     read: usize,
     model: M,
@@ -109,17 +111,17 @@ struct Copy<M> {
 
 struct ForeignSequence<M> {
     model: Arc<Foreign<M>>,
-    /// Of this text at several moments, the latest last. Before all of them stands the model that has read nothing.
+    /// Copies at several points of this text, the latest last. [`Foreign::unread`] comes before all of them.
     copies: Vec<Copy<M>>,
-    /// What the text is.
+    /// The tokens of the text.
     tokens: Vec<TokenId>,
     held: Held,
-    /// How many copies are kept: those that are not asked for take memory for nothing.
+    /// The number of copies to keep: copies that are never used waste memory.
     recent: usize,
 }
 
 impl<M: Forward + Sync> ForeignSequence<M> {
-    /// The latest copy, to go on with.
+    /// The latest copy, to continue from.
     fn latest(&self) -> Result<Copy<M>, BoxError> {
         match self.copies.last() {
             Some(copy) => Ok(Copy { read: copy.read, model: copy.model.snapshot()? }),
@@ -127,7 +129,7 @@ impl<M: Forward + Sync> ForeignSequence<M> {
         }
     }
 
-    /// Goes on to the end of a text that begins like this one, from the latest copy; the row of its last token.
+    /// Reads `text`, which begins like this one, from the latest copy to its end. Returns the row of its last token.
     fn read(&self, text: &[TokenId]) -> Result<(Copy<M>, Vec<f32>), BoxError> {
         let Copy { read: held, mut model } = self.latest()?;
         let row = model.forward(&text[held..], held)?;
@@ -137,7 +139,7 @@ impl<M: Forward + Sync> ForeignSequence<M> {
         Ok((Copy { read: text.len(), model }, row))
     }
 
-    /// The rows of tokens that follow each other.
+    /// The rows of a chain of tokens.
     fn chain(&mut self, batch: &Batch<'_>, rows: &mut Vec<f32>) -> Result<(), BoxError> {
         let before = self.tokens.len();
         self.tokens.extend_from_slice(batch.tokens);
@@ -163,8 +165,8 @@ impl<M: Forward + Sync> ForeignSequence<M> {
         Ok(())
     }
 
-    /// Keeps a copy, and the ones before it as far as tokens may be taken back: more of them where rows of several are
-    /// asked for.
+    /// Keeps a copy, and earlier ones as far back as tokens may be taken back: more of them if rows of several tokens
+    /// are asked for.
     fn push(&mut self, copy: Copy<M>, rows: usize) {
         self.copies.push(copy);
         let kept = self.recent.max(rows.min(RECENT));
@@ -189,7 +191,7 @@ impl<M: Forward + Sync> ForeignSequence<M> {
         Ok(())
     }
 
-    /// Forgets tokens, and the copies that have read them.
+    /// Forgets the tokens past the first `length`, and the copies that have read them.
     fn forget(&mut self, length: usize) {
         self.tokens.truncate(length);
         let left = self.copies.partition_point(|copy| copy.read <= length);
@@ -283,7 +285,7 @@ mod tests {
     use verdigris_logits::steps::Steps;
     use verdigris_logits::{Row, Sampler};
 
-    /// Each row depends on all tokens before it.
+    /// A model whose rows depend on all earlier tokens.
     #[derive(Clone, Default)]
     struct Toy {
         read: Vec<TokenId>,

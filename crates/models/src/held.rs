@@ -1,10 +1,10 @@
-//! How many tokens a sequence holds, and how many it can hold.
+//! The number of tokens that a sequence holds and can hold.
 
 use crate::error::ModelError;
 use crate::language_model::Batch;
 
-/// The length and the capacity of a sequence, in tokens: what every kind of sequence has to count, and to check before
-/// it computes.
+/// The length and the capacity of a sequence, in tokens. Every kind of sequence counts them, and checks them before it
+/// computes.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     length: usize,
@@ -12,10 +12,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// No token, with room for `capacity` of them in a model that can hold `context`.
+    /// An empty sequence with room for `capacity` tokens, in a model that can hold `context`.
     ///
     /// # Errors
-    /// [`ModelError::ContextFull`] where that is more than the context.
+    /// [`ModelError::ContextFull`] if `capacity` exceeds the context.
     pub fn none(capacity: usize, context: usize) -> Result<Self, ModelError> {
         if capacity > context {
             return Err(ModelError::ContextFull { tokens: capacity, capacity: context });
@@ -33,10 +33,10 @@ impl Held {
         self.capacity
     }
 
-    /// How many tokens are held after a batch.
+    /// The number of tokens held after `batch`.
     ///
     /// # Errors
-    /// [`ModelError::UnknownToken`] where one is outside a vocabulary of `size`, and [`ModelError::ContextFull`] where
+    /// [`ModelError::UnknownToken`] if a token is outside a vocabulary of `size`, and [`ModelError::ContextFull`] if
     /// there is no room for all.
     pub fn after(&self, batch: &Batch<'_>, size: usize) -> Result<usize, ModelError> {
         if let Some(&token) = batch.tokens.iter().find(|&&token| token as usize >= size) {
@@ -46,7 +46,7 @@ impl Held {
         if tokens > capacity { Err(ModelError::ContextFull { tokens, capacity }) } else { Ok(tokens) }
     }
 
-    /// Counts tokens that were read.
+    /// Counts `count` tokens that were read.
     pub fn extend(&mut self, count: usize) {
         self.length += count;
         debug_assert!(self.length <= self.capacity, "{} tokens in room for {}", self.length, self.capacity);
@@ -61,7 +61,7 @@ impl Held {
         self.length = length;
     }
 
-    /// How many tokens are held after [`Sequence::keep`](crate::Sequence::keep).
+    /// The number of tokens held after [`Sequence::keep`](crate::Sequence::keep).
     ///
     /// # Panics
     /// If the indices of the path are not strictly ascending, or not held.
@@ -73,7 +73,7 @@ impl Held {
     }
 }
 
-/// The tokens of a path that have to move, as pairs of the index where one is held and the lower one where it belongs.
+/// The tokens of a path that have to move, as pairs of a token's index and the lower index where it belongs.
 pub fn moves(from: usize, path: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     path.iter().enumerate().filter(|(to, at)| to != *at).map(move |(to, at)| (from + at, from + to))
 }

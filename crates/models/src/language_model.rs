@@ -1,4 +1,4 @@
-//! The contract between a model and everything above it.
+//! The contract between a model and its users.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use verdigris_logits::{Sampler, TokenId};
 
 use crate::error::ModelError;
 
-/// A model's weights: immutable, shared by all texts that it reads or writes at a time.
+/// A model's weights: immutable, and shared by all its sequences.
 pub trait LanguageModel: Send + Sync {
     /// The length of its rows: one more than the highest token.
     fn vocabulary_size(&self) -> usize;
@@ -16,12 +16,12 @@ pub trait LanguageModel: Send + Sync {
     /// The most tokens that one sequence can hold.
     fn context_length(&self) -> usize;
 
-    /// How its sequences share memory with their forks.
+    /// The unit in which its sequences share memory with their forks.
     fn pages(&self) -> PageShape {
         PageShape { tokens: self.context_length().max(1), bytes: None, depends_on_capacity: true }
     }
 
-    /// The length of its hidden states, where it keeps them for [`Rows::with_hidden`].
+    /// The length of its hidden states, if it can store them for [`Rows::with_hidden`].
     fn hidden_size(&self) -> Option<usize> {
         None
     }
@@ -29,14 +29,14 @@ pub trait LanguageModel: Send + Sync {
     /// Begins an empty sequence with room for `capacity` tokens (at most the context length).
     ///
     /// # Errors
-    /// [`ModelError::ContextFull`] for more than the context, and where there is no memory.
+    /// [`ModelError::ContextFull`] for more than the context, and an error if there is not enough memory.
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError>;
 
-    /// Goes on with several sequences of this model, each by a batch of its own, which may be as cheap as one of them.
-    /// Each has the rows that it would have alone (on a CPU: bit for bit). After an error all are as before the call.
+    /// Continues several sequences of this model, each with its own batch, possibly at the cost of one. Each gets the
+    /// rows that it would get alone (on a CPU: bit for bit). After an error all sequences are unchanged.
     ///
     /// # Errors
-    /// As [`Sequence::forward`], of any of them.
+    /// Those of [`Sequence::forward`], for any of the sequences.
     fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
         for i in 0..items.len() {
             let BatchItem { sequence, batch, rows } = &mut items[i];
@@ -50,66 +50,67 @@ pub trait LanguageModel: Send + Sync {
         Ok(())
     }
 
-    /// As [`LanguageModel::forward_each`], but tokens are drawn where the rows are, which do not come back. `false`:
-    /// this model does not do that, and nothing has happened.
+    /// Like [`LanguageModel::forward_each`], but samples tokens where the rows are computed and does not return the
+    /// rows. Returns `false` if this model does not support that; then nothing has happened.
     ///
     /// # Errors
-    /// As [`LanguageModel::forward_each`].
+    /// Those of [`LanguageModel::forward_each`].
     fn draw_each(&self, _items: &mut [BatchItem<'_>], _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
 }
 
-/// The unit in which the sequences of a model have memory: a fork shares the pages that its origin has filled, and has
-/// one of its own for what it writes.
+/// The unit of memory of a model's sequences: a fork shares the pages that its origin has filled, and gets its own for
+/// what it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageShape {
-    /// Tokens of a page; at least one. As many as a sequence can hold where it has one piece of memory.
+    /// Tokens per page, at least one; the context length if each sequence uses one block of memory.
     pub tokens: usize,
-    /// How much memory that is, where it is known.
+    /// Bytes per page, if known.
     pub bytes: Option<usize>,
-    /// Whether what is computed, or how much memory it takes, depends on the capacity that a sequence was begun with.
-    /// If not, a text can go on from a fork of any other's.
+    /// Whether the computation, or the memory that it takes, depends on the capacity that a sequence was begun with. If
+    /// not, a text can continue from a fork of any other.
     pub depends_on_capacity: bool,
 }
 
-/// A token to be drawn from a row: the law of the row after some steps, and the number that picks.
+/// A token to sample from a row: the steps that change the row's distribution, and the number that selects the token.
 #[derive(Debug)]
 pub struct SampleRequest<'a> {
-    /// Which of several items; 0 of one.
+    /// The index of the item; 0 if there is only one.
     pub item: usize,
-    /// Which of the item's rows that are wanted.
+    /// The index among the item's wanted rows.
     pub row: usize,
-    /// What is done to the row.
+    /// The steps that are applied to the row.
     pub steps: &'a Steps,
-    /// How the token is taken.
+    /// The sampler that selects the token.
     pub sampler: Sampler,
-    /// In [0, 1): which token a categorical draw takes.
+    /// A number in [0, 1) that selects the token of a categorical sample.
     pub number: f64,
-    /// The token, when it is drawn; `None` where none is allowed.
+    /// The token, once it is sampled; `None` if no token is allowed.
     pub token: Option<TokenId>,
 }
 
-/// What one of several sequences is to read: see [`LanguageModel::forward_each`].
+/// The input of one of several sequences: see [`LanguageModel::forward_each`].
 pub struct BatchItem<'a> {
     /// The sequence.
     pub sequence: &'a mut (dyn Sequence + 'static),
-    /// What it reads.
+    /// The tokens that it reads.
     pub batch: Batch<'a>,
-    /// Where its rows go.
+    /// Where its rows are written.
     pub rows: &'a mut Rows,
 }
 
 /// One text as a model sees it: the tokens so far, as a cache.
 ///
 /// # Contract
-/// - `forward` appends its tokens, and writes the rows asked for. The row of a token is the law of the token
-///   after it, given its ancestors; it does not depend on how the tokens were split into batches (on a CPU:
-///   bit for bit), nor on tokens that it does not see.
-/// - After an error the sequence is as before the call.
-/// - `truncate` takes constant time. Afterwards everything is as if the tokens past `length` had never come.
+/// - `forward` appends its tokens and writes the rows asked for. The row of a token is the distribution of the token
+///   after it, given its ancestors; it does not depend on how the tokens were split into batches (on a CPU: bit for
+///   bit), nor on tokens that it does not see.
+/// - After an error the sequence is unchanged.
+/// - `truncate` takes constant time. Afterwards the sequence behaves as if the tokens past `length` had never been
+///   read.
 /// - A fork and its origin do not influence each other.
-/// - A model knows its own sequences again, as [`Any`].
+/// - A model recognizes its own sequences, as [`Any`].
 pub trait Sequence: Any + Send {
     /// The number of tokens held.
     fn len(&self) -> usize;
@@ -122,18 +123,18 @@ pub trait Sequence: Any + Send {
     /// The number of tokens that can be held.
     fn capacity(&self) -> usize;
 
-    /// Appends tokens and writes the rows of those asked for.
+    /// Appends tokens and writes the rows asked for.
     ///
     /// # Errors
-    /// [`ModelError::UnknownToken`] and [`ModelError::ContextFull`] for tokens that cannot be held, and where there is
-    /// no memory or the device fails.
+    /// [`ModelError::UnknownToken`] and [`ModelError::ContextFull`] for tokens that cannot be held, and an error if
+    /// there is not enough memory or the device fails.
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError>;
 
-    /// As [`Sequence::forward`], but tokens are drawn where the rows are, which do not come back. `false`: this
-    /// sequence does not do that, and nothing has happened.
+    /// Like [`Sequence::forward`], but samples tokens where the rows are computed and does not return the rows. Returns
+    /// `false` if this sequence does not support that; then nothing has happened.
     ///
     /// # Errors
-    /// As [`Sequence::forward`].
+    /// Those of [`Sequence::forward`].
     fn draw(&mut self, _batch: &Batch<'_>, _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
@@ -144,11 +145,12 @@ pub trait Sequence: Any + Send {
     /// If fewer are held.
     fn truncate(&mut self, length: usize);
 
-    /// Of the tokens after the first `from` keeps those at the indices of `path`, counted from `from`, as if the others
-    /// had never come: what remains of a token tree. They are strictly ascending, and each is the parent of the next.
+    /// Keeps, of the tokens after the first `from`, those at the indices of `path` (counted from `from`), as if the
+    /// others had never been read: the accepted path of a token tree. The indices are strictly ascending, and each is
+    /// the parent of the next.
     ///
     /// # Errors
-    /// Where there is no memory, or the device fails.
+    /// If there is not enough memory, or the device fails.
     ///
     /// # Panics
     /// If the indices are not strictly ascending, or not held.
@@ -157,7 +159,7 @@ pub trait Sequence: Any + Send {
     /// A second sequence that starts from the same tokens.
     ///
     /// # Errors
-    /// Where there is no memory, or the device fails.
+    /// If there is not enough memory, or the device fails.
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError>;
 }
 
@@ -177,21 +179,21 @@ pub struct Batch<'a> {
 /// Which rows of a batch are wanted. Rows that are not wanted cost no product with the output matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// That of the last token.
+    /// The row of the last token.
     Last,
-    /// Those of all tokens.
+    /// The rows of all tokens.
     All,
-    /// Those of the token of this index and all after it.
+    /// The rows of the token at this index and of all after it.
     From(usize),
 }
 
 impl<'a> Batch<'a> {
-    /// Tokens one after the other, as in a prompt or a chain of drafts.
+    /// A chain of tokens, such as a prompt or a chain of drafts.
     pub fn chain(tokens: &'a [TokenId], wanted: Wanted) -> Self {
         Self { tokens, parents: None, wanted }
     }
 
-    /// A tree of tokens, with all rows.
+    /// A tree of tokens, with all rows wanted.
     pub fn tree(tokens: &'a [TokenId], parents: &'a [Option<usize>]) -> Self {
         Self { tokens, parents: Some(parents), wanted: Wanted::All }
     }
@@ -199,7 +201,7 @@ impl<'a> Batch<'a> {
     /// The index of the first token whose row is wanted; all after it have rows too.
     ///
     /// # Panics
-    /// If it is [`Wanted::From`] beyond the tokens.
+    /// If [`Wanted::From`] is beyond the tokens.
     pub fn first_wanted(&self) -> usize {
         match self.wanted {
             Wanted::Last => self.tokens.len().saturating_sub(1),
@@ -211,19 +213,19 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// How many rows are wanted.
+    /// The number of wanted rows.
     pub fn rows(&self) -> usize {
         self.tokens.len() - self.first_wanted()
     }
 
-    /// The positions of the tokens when `held` tokens stand before them.
+    /// The positions of the tokens after `held` other tokens.
     pub fn positions(&self, held: usize) -> Vec<u32> {
         let mut positions = Vec::with_capacity(self.tokens.len());
         self.extend_positions(held, &mut positions);
         positions
     }
 
-    /// As [`Batch::positions`], behind those that are there.
+    /// Like [`Batch::positions`], appended to `positions`.
     pub(crate) fn extend_positions(&self, held: usize, positions: &mut Vec<u32>) {
         let before = positions.len();
         for i in 0..self.tokens.len() {
@@ -238,7 +240,7 @@ impl<'a> Batch<'a> {
         self.extend_visibility(&mut visible).then_some(visible)
     }
 
-    /// As [`Batch::visibility`], behind what is there; whether it is a tree.
+    /// Like [`Batch::visibility`], appended to `visible`. Returns whether the batch is a tree.
     pub(crate) fn extend_visibility(&self, visible: &mut Vec<bool>) -> bool {
         let Some(parents) = self.parents else { return false };
         let m = self.tokens.len();
@@ -258,7 +260,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Rows of logits, one after the other; the memory is used again by the next call.
+/// Rows of logits, one after the other. The next call reuses the memory.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     pub(crate) logits: Vec<f32>,
@@ -283,7 +285,7 @@ impl Rows {
         (self.logits, self.width) = (logits, width);
     }
 
-    /// Rows beside which models that [have them](LanguageModel::hidden_size) keep hidden states.
+    /// Empty rows into which models that [have hidden states](LanguageModel::hidden_size) also write these.
     #[doc(alias = "output_hidden_states")]
     pub fn with_hidden() -> Self {
         Self { hidden: Some(Hidden::default()), ..Self::default() }
@@ -294,17 +296,17 @@ impl Rows {
         self.hidden.is_some()
     }
 
-    /// The hidden state of token `i` of the batch, whether its row was wanted or not: the residual stream after the
-    /// last norm, which the output matrix makes a row of.
+    /// The hidden state of token `i` of the batch, whether or not its row was wanted: the residual stream after the
+    /// last norm, from which the output matrix computes a row.
     ///
     /// # Panics
-    /// If none were kept, or there was no such token.
+    /// If hidden states were not kept, or there was no such token.
     pub fn hidden(&self, i: usize) -> &[f32] {
         let Hidden { states, size } = self.hidden.as_ref().expect("hidden states are kept");
         &states[i * size..(i + 1) * size]
     }
 
-    /// Makes room for the hidden states of so many tokens, to be filled, if they are to be kept.
+    /// Makes room for the hidden states of `tokens` tokens, if they are kept.
     pub(crate) fn prepare_hidden(&mut self, tokens: usize, size: usize) {
         if let Some(hidden) = &mut self.hidden {
             hidden.size = size;
@@ -312,12 +314,12 @@ impl Rows {
         }
     }
 
-    /// The hidden states of all tokens, to be filled, if they are to be kept.
+    /// The memory for the hidden states of all tokens, if they are kept.
     pub(crate) fn hidden_mut(&mut self) -> Option<&mut [f32]> {
         self.hidden.as_mut().map(|hidden| &mut hidden.states[..])
     }
 
-    /// Makes room for so many rows, to be filled.
+    /// Makes room for `count` rows, for the caller to fill.
     pub(crate) fn prepare(&mut self, count: usize, width: usize) -> &mut [f32] {
         self.width = width;
         self.logits.resize(count * width, 0.0);
@@ -329,12 +331,12 @@ impl Rows {
         self.logits.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// Row `i`: one logit a token of the vocabulary.
+    /// Row `i`: one logit per token of the vocabulary.
     pub fn row(&self, i: usize) -> &[f32] {
         &self.logits[i * self.width..(i + 1) * self.width]
     }
 
-    /// Row `i`, to be changed by a model that is made of others.
+    /// Row `i`, for a model composed of others to change.
     pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
         &mut self.logits[i * self.width..(i + 1) * self.width]
     }

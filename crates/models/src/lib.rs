@@ -1,27 +1,27 @@
-//! Language models: tokens in, rows of logits up.
+//! Language models: tokens in, rows of logits out.
 //!
-//! The models know nothing of watermarks or constraints. They give a row for *every* position asked, so a
-//! draft of several tokens is verified in one call, and their caches can be cut back and forked. No tensor library is
-//! needed: training has one, in `verdigris-train`.
+//! Models know nothing about watermarks or constraints. They return a row for *every* position asked for, so a draft of
+//! several tokens is verified in one call, and their caches can be truncated and forked. No tensor library is needed;
+//! training uses one, in `verdigris-train`.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`language_model`] | the contract between a model and everything above it |
+//! | [`language_model`] | the contract between a model and its users |
 //! | [`description`] | a decoder as data: choices, positions, weights as they are stored, families, GGUF files |
 //! | [`cpu`] | the one decoder that runs the description on a CPU |
 //! | `gpu` | the same on NVIDIA GPUs (feature `cuda`) |
 //! | [`parallel`] | a model that several ranks compute together |
-//! | [`source`] | where models come from: folders, files, the Hugging Face hub (feature `hub`) |
+//! | [`source`] | the sources of models: folders, files, the Hugging Face hub (feature `hub`) |
 //! | [`draft_head`] | small networks that guess from a model's hidden states |
-//! | [`reward`] | models that judge a text by one number |
+//! | [`reward`] | models that score a text with one number |
 //! | [`foreign`] | models of other libraries behind the same contract |
-//! | [`mod@device`] | where a model computes |
-//! | [`held`] | how many tokens a sequence holds |
-//! | `cache`, `slices` | what both decoders share: how keys and values are kept; tokens of several batches in passes |
-//! | [`whole_file`] | files that are there whole or not at all |
+//! | [`mod@device`] | the device that a model computes on |
+//! | [`held`] | the number of tokens in a sequence |
+//! | `cache`, `slices` | shared by both decoders: storage of keys and values; tokens of several batches in passes |
+//! | [`whole_file`] | files that are written completely or not at all |
 //!
-//! Arrows run down the table of what each stands on: `source` on `cpu` and `gpu`, both on `description`; the two
-//! decoders know nothing of each other.
+//! Dependencies run one way: `source` uses `cpu` and `gpu`, and both use `description`; the two decoders know nothing
+//! of each other.
 #![forbid(unsafe_code)]
 
 pub mod backend;

@@ -1,5 +1,5 @@
-//! Models that judge a text by one number: what people would like better, as they were trained to tell (Ouyang et al.,
-//! *Training language models to follow instructions with human feedback*, arXiv:2203.02155, section 3.5).
+//! Models that score a text with one number, learned from human preferences (Ouyang et al., *Training language models
+//! to follow instructions with human feedback*, arXiv:2203.02155, section 3.5).
 
 use std::sync::Arc;
 
@@ -20,37 +20,37 @@ impl RewardModel {
         Self { scorer, pad }
     }
 
-    /// The model behind it, whose rows have one number each: the score of the text up to that token.
+    /// The underlying model, whose rows have one number each: the score of the text up to that token.
     pub fn scorer(&self) -> &Arc<dyn LanguageModel> {
         &self.scorer
     }
 
-    /// The most tokens of a text.
+    /// The most tokens that a text can have.
     pub fn context_length(&self) -> usize {
         self.scorer.context_length()
     }
 
-    /// The score of a text: that of its last token which is not padding.
+    /// The score of a text: that of its last token, ignoring padding.
     ///
     /// # Errors
-    /// [`ModelError::ContextFull`] for a text that is too long, [`ModelError::UnknownToken`], and where there is no
-    /// memory.
+    /// [`ModelError::ContextFull`] for a text that is too long, [`ModelError::UnknownToken`], and an error if there is
+    /// not enough memory.
     ///
     /// # Panics
-    /// If there is no token at all.
+    /// If there are no tokens.
     pub fn score(&self, tokens: &[TokenId]) -> Result<f32, ModelError> {
         Ok(self.scores(&[], &[tokens])?[0])
     }
 
-    /// The scores of several texts that begin alike, which is read once.
+    /// The scores of several texts with a common beginning, which is read once.
     ///
     /// # Errors
-    /// As [`RewardModel::score`].
+    /// Those of [`RewardModel::score`].
     ///
     /// # Panics
-    /// If there is no token at all in one of them.
+    /// If one of them has no tokens, including the beginning.
     pub fn scores(&self, beginning: &[TokenId], texts: &[&[TokenId]]) -> Result<Vec<f32>, ModelError> {
-        // Padding at the end is no part of a text; what is nothing but padding has its first token judged.
+        // Padding at the end is ignored. A text of padding alone is scored at its first token.
         let whole = |text: &&[TokenId]| {
             let mut whole = [beginning, text].concat();
             assert!(!whole.is_empty(), "a text has a token");

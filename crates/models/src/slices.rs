@@ -1,19 +1,19 @@
-//! The tokens of several batches, in slices that go through the layers together.
+//! Tokens of several batches, in slices that go through the layers together.
 
 use std::ops::Range;
 
 use crate::language_model::Batch;
 
-/// The most tokens of chains that go through the layers together. A longer prompt goes in chunks, so that memory does
-/// not grow with it.
+/// The most tokens of chains that go through the layers together. A longer prompt is read in chunks, so that memory
+/// does not grow with it.
 pub(crate) const CHUNK: usize = 512;
 
-/// Some tokens of one of several batches.
+/// Consecutive tokens of one of several batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenSlice {
-    /// Which of the batches.
+    /// The index of the batch.
     pub(crate) item: usize,
-    /// Which pass they go through the layers in.
+    /// The pass in which they go through the layers.
     pass: usize,
     from: usize,
     to: usize,
@@ -24,32 +24,32 @@ impl TokenSlice {
         self.to - self.from
     }
 
-    /// Which of the batch's tokens they are.
+    /// The indices of the tokens in the batch.
     pub(crate) fn range(&self) -> Range<usize> {
         self.from..self.to
     }
 
     /// The tokens of this slice.
     pub(crate) fn of<'a>(&self, batch: &Batch<'a>) -> Batch<'a> {
-        // A tree is one slice.
+        // A tree is one slice, so its parents need no cutting.
         Batch { tokens: &batch.tokens[self.from..self.to], ..*batch }
     }
 
-    /// Which of the slice's tokens have rows.
+    /// The slice's tokens whose rows are wanted.
     pub(crate) fn wanted(&self, batch: &Batch<'_>) -> Range<usize> {
         let first = batch.first_wanted().clamp(self.from, self.to);
         first - self.from..self.len()
     }
 
-    /// Which of the batch's rows those are.
+    /// The indices of these rows among the batch's wanted rows.
     pub(crate) fn rows(&self, batch: &Batch<'_>) -> Range<usize> {
         let first = batch.first_wanted();
         self.from.max(first) - first..self.to.max(first) - first
     }
 }
 
-/// Shares all tokens out to passes of at most [`CHUNK`] tokens, except that a tree stays whole, for its tokens see each
-/// other. What [`passes`] tells apart goes into `slices`.
+/// Distributes all tokens over passes of at most [`CHUNK`] tokens. A tree stays whole, because its tokens see each
+/// other. The result is in `slices`, which [`passes`] groups by pass.
 pub(crate) fn share_out<'a>(batches: impl Iterator<Item = Batch<'a>>, slices: &mut Vec<TokenSlice>) {
     slices.clear();
     let (mut pass, mut room) = (0, CHUNK);
@@ -109,7 +109,7 @@ mod tests {
         };
         assert_eq!(from(500), [(500..512, 0..12), (0..188, 12..200)]);
         assert_eq!(from(600), [(512..512, 0..0), (88..188, 0..100)]);
-        // One that exceeds a pass is a pass of its own.
+        // A tree that exceeds a pass gets its own.
         let (tree, parents) = ([3; 600], [None; 600]);
         share_out([Batch::chain(&short, Wanted::All), Batch::tree(&tree, &parents)].into_iter(), &mut slices);
         assert_eq!(passes(&slices).map(<[_]>::len).collect::<Vec<_>>(), [1, 1]);

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Files that are written completely or not at all.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -8,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 
 use tempfile::NamedTempFile;
 
-/// Lets `fill` write a temporary file in the folder of `path`, which then takes the name at once, and replaces what was
-/// there if it may. Where anything fails the folder is left as it was. Whoever may read other new files may read this
-/// one: its mode is what the umask leaves. Two writers never write to one file.
+/// Lets `fill` write a temporary file in the folder of `path`, and then renames it to `path` atomically, replacing an
+/// existing file if `may_replace`. If anything fails, the folder is unchanged. The file has the mode of any new file
+/// (0666 less the umask). Two writers never write to one file.
 ///
 /// # Errors
-/// Those of the file system; [`io::ErrorKind::AlreadyExists`] where there is a file that may not be replaced, even if
-/// it came while `fill` was at work; and those of `fill`.
+/// Those of the file system; [`io::ErrorKind::AlreadyExists`] if there is a file that may not be replaced, even if it
+/// was created while `fill` ran; and those of `fill`.
 pub fn write_whole<T, E: From<io::Error>>(
     path: &Path,
     may_replace: bool,
@@ -32,7 +32,7 @@ pub fn write_whole<T, E: From<io::Error>>(
     Ok(done)
 }
 
-/// A file that is not whole yet: under a name of its own, and gone if it does not become whole.
+/// A temporary file with a unique name, which is removed unless it is persisted.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".verdigris-").suffix(".part");
@@ -41,16 +41,16 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(folder(path))
 }
 
-/// All files and folders of this process that are not whole yet.
+/// All unfinished files and folders of this process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A file or folder that is not whole yet: until this is dropped [`discard_unfinished`] removes it.
+/// A file or folder that is not complete yet: until this is dropped, [`discard_unfinished`] removes it.
 #[derive(Debug)]
 #[must_use]
 pub struct Unfinished(PathBuf);
 
 impl Unfinished {
-    /// One at this path.
+    /// Registers this path as unfinished.
     pub fn new(path: &Path) -> Self {
         UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
         Self(path.to_owned())
@@ -63,13 +63,13 @@ impl Drop for Unfinished {
     }
 }
 
-/// Removes what is not whole yet, for a program that a signal ends, and says how many files and folders that were.
+/// Removes all unfinished files and folders, for a program that a signal ends. Returns how many were removed.
 pub fn discard_unfinished() -> usize {
     let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
     unfinished.iter().filter(|path| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).is_ok()).count()
 }
 
-/// The folder that a file is in.
+/// The folder that contains a file.
 pub fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -78,7 +78,7 @@ pub fn folder(path: &Path) -> &Path {
     }
 }
 
-/// As [`write_whole`] with bytes that are there already, over what was there.
+/// Like [`write_whole`] with the given bytes; replaces an existing file.
 ///
 /// # Errors
 /// Those of the file system.

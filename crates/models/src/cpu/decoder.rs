@@ -1,4 +1,4 @@
-//! What all texts of a model share.
+//! The part of a CPU model that all its sequences share.
 
 use verdigris_kernels::{Format, layer_norm, rms_norm};
 
@@ -17,12 +17,12 @@ pub struct CpuDecoder {
     pub(super) slopes: Option<Vec<f32>>,
     pub(crate) cache_format: Format,
     pub(super) layout: CacheLayout,
-    /// How long a row is: the vocabulary, and of a reward model one number.
+    /// The length of a row: the vocabulary size, or 1 for a reward model.
     pub(super) row_width: usize,
 }
 
 impl CpuDecoder {
-    /// Keys and values are kept as is said, else as exactly as the weights are, but in no less than half precision.
+    /// Stores keys and values as `cached_as`; by default as exactly as the weights, but in at least half precision.
     pub(crate) fn new(
         config: DecoderConfig,
         parts: Parts,
@@ -34,7 +34,7 @@ impl CpuDecoder {
         Ok(Self { slopes: slopes_of(&config), config, parts, cache_format, layout, row_width })
     }
 
-    /// The part of one of several ranks. It must be [possible](check) to share the decoder out so.
+    /// The part of one of several ranks. The split must have passed [`check`].
     pub(crate) fn part(&self, split: Split, rank: usize, world: usize) -> Self {
         let (config, parts) = part(&self.config, &self.parts, split, rank, world);
         let heads = match split {
@@ -46,12 +46,12 @@ impl CpuDecoder {
         Self { config, parts, slopes, cache_format, layout, row_width }
     }
 
-    /// Whether it can be shared out so.
+    /// Checks that the decoder can be split like this.
     pub(crate) fn check_split(&self, split: Split, world: usize) -> Result<(), BadSplit> {
         check(&self.config, &self.parts, split, world)
     }
 
-    /// Its shape and choices.
+    /// The configuration.
     pub fn config(&self) -> &DecoderConfig {
         &self.config
     }

@@ -1,4 +1,4 @@
-//! The decoder on a CPU: weights as they are stored, kernels on slices, and memory that is used again.
+//! The decoder on a CPU: weights as they are stored, kernels on slices, and reused memory.
 
 mod decoder;
 mod pages;

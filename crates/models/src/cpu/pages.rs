@@ -7,24 +7,25 @@ use verdigris_kernels::{Cached, Format, zeroed};
 use crate::cache::CacheLayout;
 use crate::error::ModelError;
 
-/// Which half of a layer's cache.
+/// A half of a layer's cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Half {
     Keys,
     Values,
 }
 
-/// Keys and values of all layers. Each page has some tokens of every layer: keys, then values, then the next layer's.
+/// The keys and values of all layers. Each page holds some tokens of every layer: keys, then values, then the next
+/// layer's.
 ///
-/// A page that two sequences hold is copied before one of them writes to it. What lies past the tokens in use is left
-/// over and never read, so truncating is setting a number.
+/// A page that two sequences share is copied before either writes to it. Data past the tokens in use is stale and never
+/// read, so truncating only sets a number.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     format: Format,
-    /// Numbers of a token's keys in one layer.
+    /// Elements of a token's keys in one layer.
     width: usize,
     layers: usize,
-    /// Tokens of a page.
+    /// Tokens per page.
     tokens: usize,
     pages: Vec<Arc<Vec<u8>>>,
 }
@@ -51,7 +52,7 @@ impl Pages {
         2 * layers * format.bytes(width)
     }
 
-    /// Makes sure that there are pages for the tokens from one to before another that no other sequence holds.
+    /// Makes the pages of `from..to` exclusive to this sequence (copy on write), and allocates missing ones.
     pub(super) fn make_own(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
         let a_token = Self::bytes_a_token(self.format, self.width, self.layers);
         let a_page = self.tokens.saturating_mul(a_token);
@@ -70,13 +71,13 @@ impl Pages {
         Ok(())
     }
 
-    /// Where in each page one half of a layer begins, and how many bytes it has.
+    /// The offset in each page where one half of a layer begins, and its length in bytes.
     fn span(&self, layer: usize, half: Half) -> (usize, usize) {
         let bytes = self.tokens * self.format.bytes(self.width);
         ((2 * layer + half as usize) * bytes, bytes)
     }
 
-    /// Writes the keys or values of some tokens, whose pages are this sequence's own.
+    /// Writes the keys or values of the tokens from `at` on, whose pages are exclusive to this sequence.
     pub(super) fn write(&mut self, layer: usize, half: Half, mut at: usize, mut numbers: &[f32]) {
         let (from, _) = self.span(layer, half);
         let a_token = self.format.bytes(self.width);
@@ -90,28 +91,29 @@ impl Pages {
         }
     }
 
-    /// The keys or values of the first so many tokens.
+    /// The keys or values of the first `tokens` tokens.
     pub(super) fn first(&self, layer: usize, half: Half, tokens: usize) -> Cached<'_> {
         let (from, bytes) = self.span(layer, half);
         let pages = &self.pages[..tokens.div_ceil(self.tokens)];
         Cached::paged(self.format, tokens * self.format.bytes(self.width), pages, from, bytes)
     }
 
-    /// The same first tokens for another sequence.
+    /// The first `tokens` tokens, shared with another sequence.
     pub(super) fn share(&self, tokens: usize) -> Self {
         let mut pages = Vec::with_capacity(self.pages.capacity());
         pages.extend_from_slice(&self.pages[..tokens.div_ceil(self.tokens)]);
         Self { pages, ..*self }
     }
 
-    /// Moves the token at one index to another before it. The pages of both are this sequence's own.
+    /// Moves the token at index `from` to the lower index `to`. The pages of both are exclusive to this sequence.
     pub(super) fn move_back(&mut self, from: usize, to: usize) {
         let a_token = self.format.bytes(self.width);
         for layer in 0..self.layers {
             for half in [Half::Keys, Half::Values] {
                 let (begin, _) = self.span(layer, half);
                 let [from, to] = [from, to].map(|at| (at / self.tokens, begin + at % self.tokens * a_token));
-                // Pages of one sequence are apart, so one is written while another is read; within one, bytes move.
+                // Two pages are separate buffers, so one is written while the other is read; within one page, bytes are
+                // moved.
                 let mut target = std::mem::take(&mut self.pages[to.0]);
                 let bytes = Arc::get_mut(&mut target).expect("an own page");
                 match from.0 == to.0 {
@@ -128,7 +130,7 @@ impl Pages {
 mod tests {
     use super::*;
 
-    /// What stands at a token, as the kernels see it: its one head attends to itself alone.
+    /// The stored bytes of the first `tokens` tokens.
     fn read(pages: &Pages, layer: usize, half: Half, tokens: usize) -> Vec<u8> {
         let (from, _) = pages.span(layer, half);
         let a_token = pages.format.bytes(pages.width);
@@ -167,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Only the page that both write to is there twice.
+    /// Only the page that both write to is copied.
     #[test]
     fn forks_share_what_they_have_in_common() {
         let mut origin = Pages::new(CacheLayout::Paged { tokens: 4 }, Format::F32, 4, 1, 40).unwrap();

@@ -13,20 +13,20 @@ use crate::error::ModelError;
 use crate::language_model::{Batch, Rows};
 use crate::slices::TokenSlice;
 
-/// What one of several texts is to read, and where its rows go.
+/// The input of one of several texts, and where its rows are written.
 pub(crate) struct Item<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) batch: Batch<'a>,
-    /// What the residual stream of its tokens begins as, where that is not their embeddings.
+    /// The initial residual stream of its tokens, if that is not their embeddings.
     pub(crate) beginning: Option<&'a [f32]>,
     pub(crate) rows: &'a mut Rows,
 }
 
-/// What a pass works in, used again by the next.
+/// The buffers of a pass, reused by the next.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(super) slices: Vec<TokenSlice>,
-    /// How long each text was before.
+    /// The length of each text before the call.
     pub(super) lengths: Vec<usize>,
     positions: Vec<u32>,
     visible: Vec<bool>,
@@ -47,7 +47,7 @@ pub(crate) struct Work {
     gathered: Vec<f32>,
 }
 
-/// Reads the tokens of `slices`, whose sequences have own pages for them, and writes their rows where they belong.
+/// Reads the tokens of `slices`, whose sequences have exclusive pages for them, and writes their rows.
 pub(super) fn pass(
     decoder: &CpuDecoder,
     items: &mut [Item<'_>],
@@ -125,7 +125,7 @@ pub(super) fn pass(
     write_rows(decoder, items, slices, work, peers)
 }
 
-/// As [`rms_norm`] of rows of which each rank has a part, all of one length.
+/// Like [`rms_norm`], for rows that are split into equal parts across ranks.
 fn norm_over_ranks(
     x: &mut [f32],
     weight: &[f32],
@@ -137,7 +137,7 @@ fn norm_over_ranks(
     squares.clear();
     squares.extend(x.chunks(n).map(|row| row.iter().map(|x| x * x).sum::<f32>()));
     peers.sum(squares)?;
-    // Heads that several ranks have count as often among the elements as among the squares.
+    // Heads that several ranks hold are counted equally often in the elements and in the squares.
     let elements = (n * peers.side_by_side()) as f32;
     for (row, squares) in x.chunks_mut(n).zip(squares) {
         let scale = 1.0 / (*squares / elements + epsilon).sqrt();
@@ -146,7 +146,7 @@ fn norm_over_ranks(
     Ok(())
 }
 
-/// The residual stream begins as the embeddings, or as is given.
+/// Sets the residual stream to [`Item::beginning`], or to the embeddings.
 fn begin(decoder: &CpuDecoder, items: &[Item<'_>], slices: &[TokenSlice], work: &mut Work) {
     let width = decoder.config.width;
     if items.iter().any(|item| item.beginning.is_none()) {
@@ -162,7 +162,7 @@ fn begin(decoder: &CpuDecoder, items: &[Item<'_>], slices: &[TokenSlice], work: 
     }
 }
 
-/// The residual stream begins as the embeddings.
+/// Sets the residual stream to the embeddings.
 fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: &mut Work) {
     let CpuDecoder { config, parts, .. } = decoder;
     let width = config.width;
@@ -185,7 +185,7 @@ fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: 
     }
 }
 
-/// The cosines and sines of all positions, for one of the rotary embeddings.
+/// Computes the cosines and sines of all positions, for one of the rotary embeddings.
 fn cosines_and_sines(which: usize, items: &[Item<'_>], slices: &[TokenSlice], work: &mut Work) {
     work.cos.clear();
     work.sin.clear();
@@ -197,7 +197,7 @@ fn cosines_and_sines(which: usize, items: &[Item<'_>], slices: &[TokenSlice], wo
     }
 }
 
-/// Writes keys and values, and attends: each sequence to its own.
+/// Writes keys and values, and attends, each sequence to its own cache.
 fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
     let config = &decoder.config;
     let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
@@ -227,7 +227,7 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slice
     }
 }
 
-/// The hidden states, for those who keep them.
+/// Writes the hidden states of the items that keep them.
 fn write_hidden(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
     let width = decoder.config.width;
     let mut at = 0;
@@ -241,7 +241,7 @@ fn write_hidden(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSli
     }
 }
 
-/// The rows that are wanted: one product for all sequences.
+/// Writes the wanted rows, with one product for all sequences.
 fn write_rows(
     decoder: &CpuDecoder,
     items: &mut [Item<'_>],
@@ -317,7 +317,7 @@ fn write_rows(
     Ok(())
 }
 
-/// Into `gate`: what the last matrix of the feed-forward part reads.
+/// Writes the input of the feed-forward part's last matrix into `gate`.
 fn feed_forward(config: &DecoderConfig, layer: &Layer, x: &[f32], gate: &mut Vec<f32>, up: &mut Vec<f32>) {
     match (config.feed_forward, &layer.gate) {
         (FeedForward::Gated { activation, .. }, Some(of_gate)) => {
@@ -352,7 +352,7 @@ fn project_each<const N: usize>(x: &[f32], width: usize, parts: [(&Projection, &
     }
 }
 
-/// Adds what a part of a layer gives to the residual stream.
+/// Adds the output of a part of a layer to the residual stream, normalised if there is a norm.
 fn add(decoder: &CpuDecoder, h: &mut [f32], y: &[f32], norm: Option<&Scales>, normed: &mut Vec<f32>) {
     let y = match norm {
         Some(scales) => {

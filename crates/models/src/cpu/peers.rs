@@ -1,15 +1,15 @@
-//! What a pass has from the other ranks that compute a decoder together, and gives them.
+//! The data that a pass exchanges with the other ranks of a decoder.
 
 use verdigris_collective::Collective;
 
 use crate::description::share::Split;
 use crate::error::ModelError;
 
-/// The other ranks, as a pass of one of them sees them; or none, where the decoder is whole.
+/// The other ranks, as a pass on one of them sees them; empty if the decoder is whole.
 pub(crate) struct Peers<'a>(Option<(Split, &'a mut dyn Collective)>);
 
 impl<'a> Peers<'a> {
-    /// There is no other rank.
+    /// No other ranks.
     pub(crate) fn none() -> Self {
         Self(None)
     }
@@ -18,7 +18,7 @@ impl<'a> Peers<'a> {
         Self(Some((split, collective)))
     }
 
-    /// The others, where each rank has some of the layers.
+    /// The other ranks, if each has some of the layers.
     fn in_line(&mut self) -> Option<&mut dyn Collective> {
         match &mut self.0 {
             Some((Split::Layers, all)) => Some(&mut **all),
@@ -26,7 +26,7 @@ impl<'a> Peers<'a> {
         }
     }
 
-    /// The others, where each rank has a part of every layer.
+    /// The other ranks, if each has a part of every layer.
     fn of_each_layer(&mut self) -> Option<&mut dyn Collective> {
         match &mut self.0 {
             Some((Split::Tensor, all)) => Some(&mut **all),
@@ -34,12 +34,13 @@ impl<'a> Peers<'a> {
         }
     }
 
-    /// Whether the rows of this pass are wanted here: on rank 0.
+    /// Whether this rank needs the rows of this pass: only rank 0 does.
     pub(super) fn want_rows_here(&self) -> bool {
         self.0.as_ref().is_none_or(|(_, all)| all.rank() == 0)
     }
 
-    /// The hidden rows from the rank with the layers before. `false`: there is none, and they begin as embeddings.
+    /// Receives the hidden rows from the rank with the earlier layers. Returns `false` if there is no such rank: then
+    /// they begin as embeddings.
     pub(super) fn take_hidden(&mut self, hidden: &mut [f32]) -> Result<bool, ModelError> {
         match self.in_line() {
             Some(all) if all.rank() > 0 => {
@@ -50,7 +51,7 @@ impl<'a> Peers<'a> {
         }
     }
 
-    /// Makes of what a part of a layer gives on this rank what it gives on all.
+    /// Sums the output of a part of a layer over all ranks.
     pub(super) fn sum(&mut self, y: &mut [f32]) -> Result<(), ModelError> {
         match self.of_each_layer() {
             Some(all) => Ok(all.all_reduce_sum(y)?),
@@ -58,7 +59,7 @@ impl<'a> Peers<'a> {
         }
     }
 
-    /// Hands the hidden rows to the rank with the next layers, where there is one.
+    /// Sends the hidden rows to the rank with the next layers, if there is one.
     pub(super) fn hand_on(&mut self, hidden: &[f32]) -> Result<(), ModelError> {
         match self.in_line() {
             Some(all) if all.rank() + 1 < all.world() => Ok(all.send(all.rank() + 1, hidden)?),
@@ -66,7 +67,8 @@ impl<'a> Peers<'a> {
         }
     }
 
-    /// Brings the last hidden rows to rank 0, which makes logits of them. Whether this rank makes any.
+    /// Sends the last hidden rows to rank 0, which computes logits from them. Returns whether this rank computes
+    /// logits.
     pub(super) fn bring_back(&mut self, hidden: &mut [f32]) -> Result<bool, ModelError> {
         let Some(all) = self.in_line() else { return Ok(true) };
         let (rank, last) = (all.rank(), all.world() - 1);
@@ -78,7 +80,7 @@ impl<'a> Peers<'a> {
         Ok(rank == 0)
     }
 
-    /// How many ranks have a part of every layer, and of every token's logits.
+    /// The number of ranks that have a part of every layer and of every token's logits.
     pub(super) fn side_by_side(&self) -> usize {
         match &self.0 {
             Some((Split::Tensor, all)) => all.world(),
@@ -86,7 +88,7 @@ impl<'a> Peers<'a> {
         }
     }
 
-    /// Puts the logits of all ranks one after the other, on rank 0.
+    /// Concatenates the logits of all ranks, on rank 0.
     pub(super) fn gather(&mut self, logits: &[f32], all_logits: &mut [f32]) -> Result<(), ModelError> {
         match self.of_each_layer() {
             Some(all) => Ok(all.gather(logits, all_logits)?),

@@ -65,7 +65,7 @@ impl LanguageModel for CpuDecoder {
     }
 }
 
-/// Makes sure that several sequences have room and memory for what they are to read; otherwise none reads anything.
+/// Makes sure that several sequences have room and memory for their input. After an error none has read anything.
 pub(crate) fn reserve(decoder: &CpuDecoder, items: &mut [Item<'_>]) -> Result<(), ModelError> {
     for Item { state: State { pages, held, .. }, batch, .. } in items {
         pages.make_own(held.length(), held.after(batch, decoder.config.vocabulary)?)?;
@@ -73,8 +73,8 @@ pub(crate) fn reserve(decoder: &CpuDecoder, items: &mut [Item<'_>]) -> Result<()
     Ok(())
 }
 
-/// Goes on with several sequences that have [room](reserve) for it: see [`LanguageModel::forward_each`]. It fails only
-/// where other ranks do.
+/// Continues several sequences whose memory is [reserved](reserve): see [`LanguageModel::forward_each`]. It fails only
+/// if other ranks do.
 pub(crate) fn forward(
     decoder: &CpuDecoder,
     items: &mut [Item<'_>],

@@ -1,4 +1,4 @@
-//! What a decoder on a CPU remembers of one text.
+//! The state of one text in a decoder on a CPU.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::description::rotary::Angles;
 use crate::error::ModelError;
 use crate::held::{Held, moves};
 
-/// What a decoder remembers of one text.
+/// The state of one text in a decoder.
 pub(crate) struct State {
     pub(super) pages: Pages,
-    /// Those of each rotary embedding.
+    /// The angles of each rotary embedding.
     pub(super) angles: Arc<[Angles]>,
     pub(crate) held: Held,
 }
 
 impl State {
-    /// No token, with room for so many.
+    /// An empty state with room for `capacity` tokens.
     pub(crate) fn new(decoder: &CpuDecoder, capacity: usize) -> Result<Self, ModelError> {
         let DecoderConfig { layers, kv_heads, head_dim, context, .. } = decoder.config;
         let held = Held::none(capacity, context)?;

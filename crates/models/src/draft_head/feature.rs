@@ -1,15 +1,15 @@
-//! One decoder layer that goes on from the hidden states of a target, and then from its own: the idea of EAGLE (Li,
+//! One decoder layer that continues from the hidden states of a target, and then from its own: the idea of EAGLE (Li,
 //! Wei, Zhang and Zhang, *EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty*, ICML 2024).
 //!
-//! With `f` the hidden state after which a token `t` was written, the layer reads
+//! For a token `t` that was written after the hidden state `f`, the layer reads
 //!
 //! ```text
 //! x = W [norm(embedding(t)); norm(f)]
 //! ```
 //!
-//! and what it gives after its norm stands in for the target's next hidden state: rows of the target's output matrix
-//! make logits of it, and the next guess goes on from it. The target's own states stand in its place as soon as they
-//! are known. As in EAGLE-3 (arXiv:2503.01840) it is trained on its own states too.
+//! and its output, normalised, approximates the target's next hidden state: rows of the target's output matrix turn it
+//! into logits, and the next guess continues from it. The target's own states replace it as soon as they are known. As
+//! in EAGLE-3 (arXiv:2503.01840) it is trained on its own states too.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub struct FeatureModel {
     tokens: Arc<[TokenId]>,
 }
 
-/// What makes one row of an embedding and a hidden state.
+/// Combines an embedding and a hidden state into one row.
 #[derive(Debug)]
 struct Fusion {
     embedding_norm: Vec<f32>,
@@ -76,7 +76,7 @@ impl FeatureModel {
         Ok(Self { decoder: Arc::new(decoder), fusion: Arc::new(fusion), tokens: tokens.into() })
     }
 
-    /// The tokens that it guesses among: its rows have one logit for each, in this order.
+    /// The tokens that it can guess: its rows have one logit for each, in this order.
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens
     }
@@ -86,23 +86,23 @@ impl FeatureModel {
         self.decoder.config.width
     }
 
-    /// The most tokens that one text can have.
+    /// The most tokens that a text can have.
     pub fn context_length(&self) -> usize {
         self.decoder.config.context
     }
 
-    /// Begins a text with room for so many tokens.
+    /// Begins a text with room for `capacity` tokens.
     ///
     /// # Errors
-    /// [`ModelError::ContextFull`] for more than the context, and where there is no memory.
+    /// [`ModelError::ContextFull`] for more than the context, and an error if there is not enough memory.
     pub fn begin(&self, capacity: usize) -> Result<FeatureSequence, ModelError> {
         let state = State::new(&self.decoder, capacity)?;
         Ok(FeatureSequence { model: self.clone(), state, work: Work::default(), joined: Vec::new(), x: Vec::new() })
     }
 }
 
-/// One text as a feature drafter sees it. Its first token is the second of the text, for the first follows no hidden
-/// state.
+/// One text as a feature drafter sees it. It starts with the second token of the text, since no hidden state precedes
+/// the first.
 pub struct FeatureSequence {
     model: FeatureModel,
     state: State,
@@ -112,30 +112,30 @@ pub struct FeatureSequence {
 }
 
 impl FeatureSequence {
-    /// How many tokens it holds.
+    /// The number of tokens held.
     pub fn len(&self) -> usize {
         self.state.held.length()
     }
 
-    /// Whether it holds none.
+    /// Whether no token is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many it can hold.
+    /// The number of tokens that can be held.
     pub fn capacity(&self) -> usize {
         self.state.held.capacity()
     }
 
-    /// Reads tokens (each after its parent, as in [`Batch`]), with `features` the hidden state behind each: that of the
-    /// token before it, `tokens x hidden size`. Its rows have a logit for each of the [tokens](FeatureModel::tokens)
-    /// guessed among; [`Rows::hidden`] are the states to go on from, where they are kept.
+    /// Reads tokens (each after its parent, as in [`Batch`]). `features` has a hidden state for each of them, that of
+    /// the token before it: `tokens x hidden size`. Rows have a logit for each of the [tokens](FeatureModel::tokens)
+    /// that can be guessed; [`Rows::hidden`] are the states to continue from, if they are kept.
     ///
     /// # Errors
-    /// [`ModelError::UnknownToken`], [`ModelError::ContextFull`], and where there is no memory.
+    /// [`ModelError::UnknownToken`], [`ModelError::ContextFull`], and an error if there is not enough memory.
     ///
     /// # Panics
-    /// If there is not one feature a token.
+    /// If there is not one feature per token.
     pub fn forward(&mut self, batch: &Batch<'_>, features: &[f32], rows: &mut Rows) -> Result<(), ModelError> {
         let Self { model: FeatureModel { decoder, fusion, .. }, state, work, joined, x } = self;
         let width = decoder.config.width;
@@ -166,10 +166,10 @@ impl FeatureSequence {
         self.state.held.truncate(length);
     }
 
-    /// As [`Sequence::keep`](crate::Sequence::keep).
+    /// See [`Sequence::keep`](crate::Sequence::keep).
     ///
     /// # Errors
-    /// Where there is no memory.
+    /// If there is not enough memory.
     ///
     /// # Panics
     /// If the indices are not strictly ascending, or not held.

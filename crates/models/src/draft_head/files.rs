@@ -15,32 +15,32 @@ use crate::source::folder::ModelFolder;
 
 use super::fingerprint::fingerprint;
 
-/// The tokens that a head guesses among.
+/// The tensor with the tokens that a head can guess.
 const TOKENS: &str = "draft_tokens";
 
-/// What a folder's `config.json` calls itself.
+/// The kind of a head, from the model type in its `config.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Feature,
     Medusa,
 }
 
-/// A draft head's files, and what it takes from its target.
+/// A draft head's files, and the weights that it takes from its target.
 pub(super) struct DraftFiles {
     path: PathBuf,
     kind: Kind,
     pub(super) fields: Fields,
     pub(super) checkpoint: Checkpoint,
-    /// Of the target.
+    /// The target's configuration.
     pub(super) config: DecoderConfig,
-    /// Of the target: a row for each token.
+    /// The target's embedding: a row for each token.
     pub(super) embedding: Weight,
-    /// Of the target: rows of its output matrix for the tokens guessed among.
+    /// The rows of the target's output matrix for `tokens`.
     pub(super) output: Weight,
     pub(super) tokens: Vec<TokenId>,
 }
 
-/// Which kind of head a folder has, if it has one.
+/// The kind of head in a folder, if there is one.
 pub(super) fn kind_of(folder: &ModelFolder) -> Option<Kind> {
     kind(&Fields::parse(&folder.file(CONFIG).ok()?).ok()?)
 }

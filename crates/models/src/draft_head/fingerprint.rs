@@ -1,4 +1,4 @@
-//! By what a model is known again, in whatever format it is stored.
+//! Identifies a model, in whatever format it is stored.
 
 use sha2::{Digest, Sha256};
 use verdigris_kernels::Format;
@@ -6,13 +6,13 @@ use verdigris_kernels::Format;
 use crate::description::config::DecoderConfig;
 use crate::description::parts::{Parts, Scales};
 
-/// A hash of a decoder's size and of the weights of its norms, in hexadecimal digits: 32 of them. Quantisation leaves
-/// norms alone, so a model has one fingerprint in bf16, in f16 and in every kind of GGUF file; training, but for that
-/// of an adapter, changes it.
+/// A hash of a decoder's size and of the weights of its norms, as 32 hexadecimal digits. Quantisation does not change
+/// norms, so a model has one fingerprint in bf16, in f16 and in every kind of GGUF file. Training changes it, except
+/// for training an adapter.
 ///
-/// It is SHA-256 of `verdigris target 1`, of the hidden size and the number of layers, and of the norms (the last one,
-/// then those before attention and before the feed-forward part of each layer that has them), each as its length and
-/// its weights in bf16. Numbers are 8 bytes, the lowest first.
+/// It is the first 16 bytes of the SHA-256 of `verdigris target 1`, of the hidden size and the number of layers, and of
+/// the norms (the last one, then those before attention and before the feed-forward part of each layer that has them),
+/// each as its length and its weights in bf16. Numbers are 8 bytes, little-endian.
 pub(crate) fn fingerprint(config: &DecoderConfig, parts: &Parts) -> String {
     let mut hash = Sha256::new();
     hash.update(b"verdigris target 1");

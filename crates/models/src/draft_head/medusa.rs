@@ -1,13 +1,13 @@
-//! Heads that guess the tokens after the next one, each on its own, all from one hidden state (Cai et al., *Medusa:
-//! Simple LLM Inference Acceleration Framework with Multiple Decoding Heads*, ICML 2024, section 2.1).
+//! Heads that independently guess the tokens after the next one, all from one hidden state (Cai et al., *Medusa: Simple
+//! LLM Inference Acceleration Framework with Multiple Decoding Heads*, ICML 2024, section 2.1).
 //!
-//! Head `k` gives the law of the token `k + 1` places after the one that the model itself decides, from
+//! Head `k` gives the distribution of the token `k + 1` positions after the one that the model itself decides, from
 //!
 //! ```text
 //! W2 (h + SiLU(W1 h + b))
 //! ```
 //!
-//! with a `W1` and `b` of its own, and a `W2` of its own or rows of the model's output matrix.
+//! with its own `W1` and `b`, and with its own `W2` or rows of the model's output matrix.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::description::weight::Weight;
 use crate::error::ModelError;
 use crate::language_model::Rows;
 
-/// The most heads.
+/// The maximum number of heads.
 const MOST: usize = 16;
 
 /// The weights of some heads, shared by all texts.
 #[derive(Clone, Debug)]
 pub struct MedusaHeads {
     heads: Arc<[Head]>,
-    /// Rows of the model's output matrix, for heads that have none of their own.
+    /// Rows of the model's output matrix, for heads without their own.
     output: Weight,
     tokens: Arc<[TokenId]>,
     width: usize,
@@ -62,7 +62,7 @@ impl MedusaHeads {
         Ok(Self { heads, output, tokens: tokens.into(), width })
     }
 
-    /// How many heads there are.
+    /// The number of heads.
     pub fn count(&self) -> usize {
         self.heads.len()
     }
@@ -72,12 +72,12 @@ impl MedusaHeads {
         self.width
     }
 
-    /// The tokens that they guess among: a row has one logit for each, in this order.
+    /// The tokens that they can guess: a row has one logit for each, in this order.
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens
     }
 
-    /// A row from each of the first `count` heads, after a hidden state.
+    /// Writes a row for each of the first `count` heads, from a hidden state.
     ///
     /// # Panics
     /// If the state has another length, or there are fewer heads.

@@ -1,14 +1,14 @@
-//! Small networks that guess what a model will say from the model's own hidden states.
+//! Small networks that guess a model's next tokens from its hidden states.
 //!
-//! They are trained for one model, which stays as it is, and use its embedding and rows of its output matrix: those of
-//! some tokens alone, the ones that are written most often, so that a guess reads little memory.
+//! Each is trained for one model, which stays unchanged, and uses its embedding and rows of its output matrix. These
+//! can be limited to the most frequent tokens, so that a guess reads little memory.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`feature`] | one decoder layer that goes on from a hidden state, token by token (EAGLE's idea) |
-//! | [`medusa`] | heads that each guess a token further on, all from one hidden state |
-//! | [`fingerprint`] | by which a model is known again, in whatever format it is stored |
-//! | [`target`] | what a head in training takes from its model, as numbers |
+//! | [`feature`] | one decoder layer that continues from a hidden state, token by token (EAGLE's idea) |
+//! | [`medusa`] | heads that each guess a later token, all from one hidden state |
+//! | [`fingerprint`] | identifies a model, in whatever format it is stored |
+//! | [`target`] | the weights that a head in training takes from its model |
 //! | `files` | a folder with `config.json` and `model.safetensors` |
 
 pub mod feature;
@@ -30,9 +30,9 @@ pub use target::DraftTarget;
 /// A network that guesses from hidden states.
 #[derive(Clone, Debug)]
 pub enum DraftHead {
-    /// A layer that goes on from its own guesses.
+    /// A layer that continues from its own guesses.
     Feature(FeatureModel),
-    /// Heads that guess side by side.
+    /// Heads that guess in parallel.
     Medusa(MedusaHeads),
 }
 
@@ -40,8 +40,8 @@ impl DraftHead {
     /// Loads the network in a folder for the model that it was trained for.
     ///
     /// # Errors
-    /// [`ModelError::DraftHead`] where the folder has another model's, or none, and where a file is missing, cannot be
-    /// read or is damaged.
+    /// [`ModelError::DraftHead`] if the folder has no head or one for another model, and an error if a file is missing,
+    /// cannot be read or is damaged.
     pub fn load(folder: &ModelFolder, target: &ModelFolder) -> Result<Self, ModelError> {
         let files = files::DraftFiles::read(folder, target)?;
         Ok(match files.kind() {
@@ -50,7 +50,7 @@ impl DraftHead {
         })
     }
 
-    /// Whether a folder is that of such a network.
+    /// Whether a folder holds such a network.
     pub fn is_in(folder: &ModelFolder) -> bool {
         files::kind_of(folder).is_some()
     }
@@ -63,7 +63,7 @@ impl DraftHead {
         }
     }
 
-    /// The tokens that it guesses among: its rows have one logit for each, in this order.
+    /// The tokens that it can guess: its rows have one logit for each, in this order.
     pub fn tokens(&self) -> &[TokenId] {
         match self {
             Self::Feature(model) => model.tokens(),

@@ -1,4 +1,4 @@
-//! What a head in training takes from the model that it guesses for, as numbers.
+//! The weights that a head in training takes from the model that it guesses for.
 
 use verdigris_logits::TokenId;
 
@@ -9,7 +9,7 @@ use crate::description::weight::Weight;
 use crate::error::ModelError;
 use crate::source::folder::ModelFolder;
 
-/// The weights of a model that heads share with it, however they are stored, and by what it is known again.
+/// The weights of a model that heads share with it, in whatever format they are stored, and its fingerprint.
 #[derive(Debug)]
 pub struct DraftTarget {
     config: DecoderConfig,
@@ -17,43 +17,43 @@ pub struct DraftTarget {
 }
 
 impl DraftTarget {
-    /// Those of a model that our own decoders compute.
+    /// Reads the weights of a model that this crate's decoders compute.
     ///
     /// # Errors
-    /// As [`ModelFolder::load`].
+    /// Those of [`ModelFolder::load`].
     pub fn of(folder: &ModelFolder) -> Result<Self, ModelError> {
         let (config, parts) = folder.describe()?;
         Ok(Self { config, parts })
     }
 
-    /// Its shape and choices.
+    /// The configuration.
     pub fn config(&self) -> &DecoderConfig {
         &self.config
     }
 
-    /// By what a head's folder names it (`target_fingerprint`).
+    /// The fingerprint by which a head's folder names the model (`target_fingerprint`).
     pub fn fingerprint(&self) -> String {
         fingerprint(&self.config, &self.parts)
     }
 
-    /// The embeddings of some tokens as they are stored: `tokens x width`.
+    /// The embeddings of some tokens, as stored: `tokens x width`.
     ///
     /// # Panics
-    /// If one is no token of the model.
+    /// If one is outside the model's vocabulary.
     pub fn embeddings(&self, tokens: &[TokenId]) -> Vec<f32> {
         self.decoded(&self.parts.embedding, tokens)
     }
 
     /// The rows of the output matrix for some tokens: `tokens x width`. Their products with a hidden state are the
-    /// logits, but for [`DecoderConfig::logit_cap`].
+    /// logits before [`DecoderConfig::logit_cap`].
     ///
     /// # Panics
-    /// If one is no token of the model.
+    /// If one is outside the model's vocabulary.
     pub fn output_rows(&self, tokens: &[TokenId]) -> Vec<f32> {
         self.decoded(&self.parts.output, tokens)
     }
 
-    /// What the norm before the output matrix multiplies by: `width` numbers.
+    /// The weights of the norm before the output matrix: `width` numbers.
     pub fn norm(&self) -> &[f32] {
         &self.parts.norm.weight
     }

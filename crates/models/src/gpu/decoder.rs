@@ -1,4 +1,4 @@
-//! What all texts of a model share.
+//! The part of a GPU model that all its sequences share.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct GpuDecoder {
     shared: Mutex<Shared>,
 }
 
-/// What one pass at a time works in.
+/// The memory of passes, used by one pass at a time.
 pub(super) struct Shared {
     /// By the number of rows.
     pub(super) works: HashMap<usize, Work>,
@@ -36,7 +36,7 @@ impl fmt::Debug for Shared {
 }
 
 impl GpuDecoder {
-    /// Copies the weights to the GPU. Keys and values are kept as is said, else as on a CPU.
+    /// Copies the weights to the GPU. Keys and values are stored as `format`; by default as on a CPU.
     pub(crate) fn new(
         gpu: Gpu,
         config: DecoderConfig,
@@ -49,7 +49,7 @@ impl GpuDecoder {
         Ok(Self { resident, shared: Mutex::new(Shared { works: HashMap::new(), drawer }) })
     }
 
-    /// Its shape and choices.
+    /// The configuration.
     pub fn config(&self) -> &DecoderConfig {
         &self.resident.config
     }

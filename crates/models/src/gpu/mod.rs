@@ -1,5 +1,5 @@
-//! The decoder on an NVIDIA GPU: weights as they are stored, own kernels, steps as graphs, tokens drawn where the rows
-//! are.
+//! The decoder on an NVIDIA GPU: weights as they are stored, own kernels, passes recorded as graphs, and tokens sampled
+//! on the GPU.
 //!
 //! It runs the same description as [`CpuDecoder`](crate::CpuDecoder), with the same weights, of every family and
 //! format.

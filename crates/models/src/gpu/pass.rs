@@ -1,5 +1,5 @@
-//! One pass through the layers, as launches of kernels: the rows are set, and whatever they are the launches are the
-//! same.
+//! One pass through the layers, as kernel launches. The rows are set beforehand, and the launches are the same for any
+//! rows.
 
 use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
 use verdigris_kernels::cuda::elements::{
@@ -13,7 +13,7 @@ use super::resident::{GpuLayer, GpuProjection, GpuScales, Resident};
 use super::work::Buffers;
 use crate::description::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions};
 
-/// The logits of the first `wanted` rows that are wanted.
+/// Computes the logits of the first `wanted` of the wanted rows.
 pub(super) fn pass(
     resident: &Resident,
     rows: &Inputs,
@@ -54,7 +54,7 @@ pub(super) fn pass(
                 let read = normed(resident, h, &layer.feed_forward_norm, x, m)?;
                 feed_forward(gpu, config, layer, read, [gate, up], m)?;
             }
-            // Both read what was there before either.
+            // Both read the residual stream before either adds to it.
             Some(Parallel::OneNorm) => {
                 feed_forward(gpu, config, layer, read, [gate, up], m)?;
                 add_projected(resident, mixed, &layer.output, &None, buffers, m)?;
@@ -79,7 +79,7 @@ pub(super) fn pass(
     .inspect(|()| debug_assert_eq!(width, parts.output.columns()))
 }
 
-/// The residual stream begins as the embeddings.
+/// Sets the residual stream to the embeddings.
 fn embed_rows(resident: &Resident, rows: &Inputs, buffers: &Buffers) -> Result<(), CudaError> {
     let Resident { gpu, config, parts, .. } = resident;
     embed(gpu, rows, &parts.embedding, config.embedding_scale.unwrap_or(1.0) as f32, &buffers.h)?;
@@ -92,7 +92,7 @@ fn embed_rows(resident: &Resident, rows: &Inputs, buffers: &Buffers) -> Result<(
     }
 }
 
-/// A norm of as many numbers as it has weights.
+/// A norm whose width is the number of its weights.
 fn norm<'a>(config: &DecoderConfig, weight: &'a Buffer, bias: Option<&'a Buffer>) -> elements::Norm<'a> {
     let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
     elements::Norm { weight, bias, width: weight.len() / size_of::<f32>(), epsilon: epsilon as f32 }
@@ -106,7 +106,7 @@ fn part<'a>(projection: &'a GpuProjection, out: &'a Buffer) -> Part<'a> {
     Part { matrix: &projection.matrix, bias: projection.bias.as_ref(), out }
 }
 
-/// What a part of a layer reads: the residual stream, normalised into `x` where there is a norm.
+/// The input of a part of a layer: the residual stream, normalised into `x` if there is a norm.
 fn normed<'a>(
     resident: &Resident,
     h: &'a Buffer,
@@ -119,7 +119,7 @@ fn normed<'a>(
     Ok(x)
 }
 
-/// Into `gate`: what the last matrix of the feed-forward part reads.
+/// Writes the input of the feed-forward part's last matrix into `gate`.
 fn feed_forward(
     gpu: &Gpu,
     config: &DecoderConfig,
@@ -141,7 +141,7 @@ fn feed_forward(
     }
 }
 
-/// Adds what a part of a layer gives to the residual stream, normalised where it is.
+/// Adds the projection of `from` to the residual stream, normalised if there is a norm after it.
 fn add_projected(
     resident: &Resident,
     from: &Buffer,

@@ -1,4 +1,4 @@
-//! A decoder in the memory of a GPU: what never changes, whatever is read.
+//! A decoder in the memory of a GPU: the data that no input changes.
 
 use std::collections::HashMap;
 
@@ -22,9 +22,9 @@ pub(super) struct Resident {
     pub(super) config: DecoderConfig,
     pub(super) parts: GpuParts,
     pub(super) slopes: Option<Buffer>,
-    /// Each rotary embedding.
+    /// The rotary embeddings.
     pub(super) rotary: Vec<elements::Rotation>,
-    /// How keys and values lie.
+    /// The layout of keys and values.
     pub(super) layout: Pages,
 }
 
@@ -34,7 +34,7 @@ pub(super) type GpuLayer = Layer<cuda::Matrix, Buffer>;
 pub(super) type GpuProjection = Projection<cuda::Matrix, Buffer>;
 pub(super) type GpuScales = Scales<Buffer>;
 
-/// Copies weights to a GPU, a matrix that two share once.
+/// Copies weights to a GPU. A shared matrix is copied once.
 struct ToGpu<'a> {
     gpu: &'a Gpu,
     done: HashMap<(*const u8, usize), Buffer>,
@@ -73,7 +73,7 @@ fn bytes_of(parts: &Parts) -> usize {
 }
 
 impl Resident {
-    /// Copies the weights to the GPU. Keys and values are kept as is said, else as on a CPU.
+    /// Copies the weights to the GPU. Keys and values are stored as `format`; by default as on a CPU.
     pub(super) fn new(
         gpu: Gpu,
         config: DecoderConfig,

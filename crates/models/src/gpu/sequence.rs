@@ -24,15 +24,15 @@ struct GpuSequence {
     state: State,
 }
 
-/// What a model remembers of one text.
+/// The state of one text.
 struct State {
-    /// Those that other sequences have too are copied before this one writes to them.
+    /// Pages shared with other sequences are copied before this one writes to them.
     pages: Vec<Arc<Buffer>>,
     angles: Buffer,
     held: Held,
 }
 
-/// What one of several texts is to read, and where its rows go.
+/// The input of one of several texts, and where its rows are written.
 struct Item<'a> {
     state: &'a mut State,
     batch: Batch<'a>,
@@ -40,7 +40,7 @@ struct Item<'a> {
 }
 
 impl State {
-    /// Makes sure that there are pages for the tokens from one to before another that no other sequence holds.
+    /// Makes the pages of `from..to` exclusive to this sequence (copy on write), and allocates missing ones.
     fn make_own(&mut self, resident: &Resident, from: usize, to: usize) -> Result<(), CudaError> {
         let Resident { gpu, layout, .. } = resident;
         for at in from / layout.tokens..to.div_ceil(layout.tokens) {
@@ -89,10 +89,10 @@ impl LanguageModel for GpuDecoder {
     }
 }
 
-/// The same with the sequences as what they are.
+/// The items, with their sequences downcast.
 ///
 /// # Panics
-/// If one is none of this decoder's.
+/// If a sequence belongs to another decoder.
 fn own<'a>(decoder: &GpuDecoder, items: &'a mut [BatchItem<'_>]) -> Vec<Item<'a>> {
     let own = |item: &'a mut BatchItem<'_>| {
         let sequence: &mut dyn Any = item.sequence;
@@ -103,7 +103,7 @@ fn own<'a>(decoder: &GpuDecoder, items: &'a mut [BatchItem<'_>]) -> Vec<Item<'a>
     items.iter_mut().map(own).collect()
 }
 
-/// Goes on with several sequences, and draws tokens from their rows, or, without draws, writes their rows.
+/// Continues several sequences, and samples tokens from their rows or, without `draws`, writes their rows.
 fn forward(decoder: &GpuDecoder, items: &mut [Item<'_>], draws: &mut [SampleRequest<'_>]) -> Result<(), ModelError> {
     let (resident, size) = (&decoder.resident, decoder.config().vocabulary);
     let mut lengths = Vec::with_capacity(items.len());
@@ -183,7 +183,7 @@ fn one_pass(
     Ok(())
 }
 
-/// Sets the rows of a pass; how many are wanted.
+/// Sets the rows of a pass. Returns the number of wanted rows.
 fn set_rows(rows: &mut inputs::Inputs, items: &[Item<'_>], slices: &[TokenSlice]) -> Result<usize, CudaError> {
     let (mut positions, mut visible, mut wanted) = (Vec::new(), Vec::new(), 0);
     rows.clear();

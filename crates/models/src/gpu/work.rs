@@ -1,4 +1,4 @@
-//! The memory of passes of so many rows, and what was recorded of them.
+//! The memory of passes of a given size, and their recorded graphs.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,25 +11,25 @@ use super::resident::Resident;
 use crate::description::config::DecoderConfig;
 use crate::slices::CHUNK;
 
-/// Passes of up to so many rows are recorded as graphs; each has the rows of the next of these.
+/// The sizes of recorded passes, in rows. A pass is padded to the next size.
 const BUCKETS: [usize; 6] = [1, 2, 4, 8, 16, 64];
 
-/// As many rows as a pass has that is asked for so many.
+/// The size of a pass for `rows` rows.
 pub(super) fn bucket(rows: usize) -> usize {
     BUCKETS.into_iter().find(|&bucket| rows <= bucket).unwrap_or(CHUNK)
 }
 
-/// As many rows as the output matrix is multiplied with where so many are wanted of a pass that is recorded.
+/// The number of rows that the output matrix is multiplied with if a recorded pass has `wanted` wanted rows.
 pub(super) fn outputs(wanted: usize) -> usize {
     if wanted == 0 { 0 } else { bucket(wanted) }
 }
 
-/// Whether passes of so many rows are recorded.
+/// Whether passes of this size are recorded as graphs.
 pub(super) fn is_recorded(bucket: usize) -> bool {
     bucket < CHUNK
 }
 
-/// What passes of so many rows work in.
+/// The memory of passes of one size.
 pub(super) struct Work {
     pub(super) rows: Inputs,
     pub(super) buffers: Buffers,
@@ -37,7 +37,7 @@ pub(super) struct Work {
     spans: HashMap<usize, Span>,
 }
 
-/// Numbers of each row.
+/// The values of each row.
 pub(super) struct Buffers {
     /// The residual stream.
     pub(super) h: Buffer,
@@ -49,15 +49,15 @@ pub(super) struct Buffers {
     pub(super) gate: Buffer,
     pub(super) up: Buffer,
     pub(super) y: Buffer,
-    /// Of the rows that are wanted.
+    /// The logits of the wanted rows.
     pub(super) logits: Buffer,
 }
 
-/// What depends on how long sequences are.
+/// The memory that depends on the length of sequences.
 pub(super) struct Span {
     pub(super) splits: Splits,
-    /// Passes that were done, by how many rows are wanted of them. They are done once before one is recorded: a kernel
-    /// may have to be loaded, which cannot be.
+    /// Passes that were run, by their number of output rows. Each runs once before it is recorded, because it may load
+    /// a kernel, which cannot happen while recording.
     pub(super) done: HashMap<usize, Option<Graph>>,
 }
 
@@ -88,7 +88,7 @@ impl Work {
         Ok(Self { rows: Inputs::new(gpu, *layout, bounds)?, buffers, spans: HashMap::new() })
     }
 
-    /// What a pass of the rows that are set works in. Spans are powers of two, which the pages of no sequence exceed.
+    /// The memory for a pass of the rows that are set. Spans are powers of two, which the pages of no sequence exceed.
     pub(super) fn for_these_rows(&mut self, resident: &Resident) -> Result<(&Inputs, &Buffers, &mut Span), CudaError> {
         let pages = self.rows.longest().next_power_of_two().max(4);
         let span = match self.spans.entry(pages) {

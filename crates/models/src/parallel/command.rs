@@ -1,7 +1,7 @@
-//! What rank 0 tells the others to do.
+//! The commands of rank 0 to the other ranks.
 //!
-//! A command is a list of 32-bit words, little-endian, of which the first says what is to be done. Texts have numbers.
-//! Cutting back is no command: each that is about a text says how long it is.
+//! A command is a list of little-endian 32-bit words, of which the first is its kind. Texts have numbers. Truncation
+//! has no command: each command about a text gives its length.
 
 use verdigris_logits::TokenId;
 
@@ -14,38 +14,38 @@ const FORK: u32 = 4;
 const DROP: u32 = 5;
 const END: u32 = 6;
 
-/// In the place of a token's parent: it follows what was held before.
+/// The parent of a token that follows what was held before.
 const NO_PARENT: u32 = u32::MAX;
 
-/// In the place of the first token whose row is wanted: the last.
+/// The first wanted row of [`Wanted::Last`].
 const LAST: u32 = u32::MAX;
 
-/// What a text is called by all ranks.
+/// The number of a text, the same on all ranks.
 pub(super) type TextId = u32;
 
-/// What is to be done.
+/// A command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Begin a text with room for so many tokens.
+    /// Begin a text with room for `capacity` tokens.
     Begin { text: TextId, capacity: usize },
-    /// Read what [`Command::parse`] has put into the [`Reading`]s.
+    /// Read the batches that [`Command::parse`] has put into the [`Readings`].
     Forward,
-    /// Keep a path of a tree: what it has put there.
+    /// Keep a path of a tree, which is in the [`Readings`].
     Keep { text: TextId, length: usize, from: usize },
-    /// Begin a text with what another holds.
+    /// Begin a text as a fork of another.
     Fork { text: TextId, length: usize, fork: TextId },
     /// Forget a text.
     Drop { text: TextId },
-    /// Nothing more will come.
+    /// End: no more commands follow.
     End,
 }
 
-/// What does not say what is to be done.
+/// A message that is not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what it wants to be done is not understood")]
 pub(super) struct BadCommand;
 
-/// What one text is to read.
+/// The input of one text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) text: TextId,
@@ -56,19 +56,19 @@ pub(super) struct Reading {
     to: usize,
 }
 
-/// Memory for what is read, used again by the next command.
+/// Memory for parsed input, reused by the next command.
 #[derive(Debug, Default)]
 pub(super) struct Readings {
     pub(super) all: Vec<Reading>,
     tokens: Vec<TokenId>,
-    /// As many as tokens; those of a chain are not looked at.
+    /// One per token; ignored for a chain.
     parents: Vec<Option<usize>>,
-    /// What is kept of a tree.
+    /// The path of a tree that is kept.
     pub(super) path: Vec<usize>,
 }
 
 impl Readings {
-    /// What one of the texts reads.
+    /// The batch of one of the texts.
     pub(super) fn batch(&self, reading: &Reading) -> Batch<'_> {
         let range = reading.from..reading.to;
         let parents = reading.is_tree.then(|| &self.parents[range.clone()]);
@@ -123,8 +123,8 @@ pub(super) fn end(message: &mut Vec<u8>) {
 }
 
 impl Command {
-    /// What a message says is to be done; what is to be read goes into `readings`. Parents come before their children,
-    /// and paths rise: nothing else is understood.
+    /// Parses a message; the input goes into `readings`. Parents must come before their children, and paths must
+    /// ascend.
     pub(super) fn parse(message: &[u8], readings: &mut Readings) -> Result<Self, BadCommand> {
         let mut words = Words(message);
         let command = match words.next()? {
@@ -209,7 +209,7 @@ impl Words<'_> {
         }
     }
 
-    /// Whether there are so many more.
+    /// Checks that at least `count` words are left.
     fn has(&self, count: usize) -> Result<(), BadCommand> {
         if self.0.len() / 4 >= count { Ok(()) } else { Err(BadCommand) }
     }
@@ -270,7 +270,7 @@ mod tests {
         for wrong in [
             &[0][..],
             &[7],
-            // A parent that comes after its child, a flag that is none, more tokens than there are.
+            // A parent that comes after its child, a flag that is neither 0 nor 1, more tokens than there are.
             &[FORWARD, 1, 0, 0, 1, 1, 2, 5, 5, 1, NO_PARENT],
             &[FORWARD, 1, 0, 0, 2, 0, 1, 5],
             &[FORWARD, 1, 0, 0, 1, 0, u32::MAX, 5],

@@ -12,22 +12,22 @@ use crate::description::share::Split;
 use crate::error::ModelError;
 use crate::language_model::{Batch, BatchItem, LanguageModel, Rows, Sequence};
 
-/// A model of which this process has the part of rank 0, and others have the rest. It is a [`LanguageModel`] like any
-/// other; its sequences tell the other ranks what they are asked. After an error of a rank all calls fail. When it is
-/// dropped, the other ranks end.
+/// Rank 0's part of a model; other processes have the rest. It is a [`LanguageModel`] like any other; its sequences
+/// pass each call on to the other ranks. After an error of a rank all calls fail. When it is dropped, the other ranks
+/// end.
 pub struct Leader {
     part: CpuDecoder,
     split: Split,
     group: Mutex<Group>,
 }
 
-/// What one sequence has at a time.
+/// The state that sequences use one at a time.
 struct Group {
     collective: Box<dyn Collective>,
     work: Work,
     message: Vec<u8>,
     able: Vec<f32>,
-    /// Numbers of texts that there are no more.
+    /// The numbers of ended texts, for reuse.
     free: Vec<TextId>,
     next: TextId,
 }
@@ -38,12 +38,12 @@ impl Leader {
         Self { part, split, group: Mutex::new(Group { collective, work, message, able, free, next: 0 }) }
     }
 
-    /// A panic of one text leaves the others what they were.
+    /// Ignores poisoning: a panic in one text does not affect the others.
     fn group(&self) -> MutexGuard<'_, Group> {
         self.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads on every rank what was checked on this one.
+    /// Checks the items on this rank, then reads them on every rank.
     fn forward(&self, items: &mut [Item<'_>], texts: &[TextId]) -> Result<(), ModelError> {
         reserve(&self.part, items)?;
         let mut group = self.group();
@@ -60,7 +60,8 @@ impl Group {
         self.collective.broadcast(&mut self.message)
     }
 
-    /// Gives a text a number, by which `say` tells the other ranks to begin it too: all do, or none.
+    /// Gives a text a number, for which `say` writes the command to the other ranks. Either all ranks begin the text or
+    /// none.
     fn begin(&mut self, own: State, say: impl FnOnce(&mut Vec<u8>, TextId)) -> Result<(TextId, State), ModelError> {
         let text = self.free.pop().unwrap_or_else(|| {
             self.next += 1;
@@ -88,7 +89,7 @@ impl LanguageModel for Leader {
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
-        // What no rank could begin is not asked of them.
+        // If this fails, the other ranks are not asked.
         let own = State::new(&self.part, capacity)?;
         let say = |message: &mut Vec<u8>, text| command::begin(message, text, capacity);
         let (text, state) = self.group().begin(own, say)?;
@@ -113,7 +114,7 @@ impl Drop for Leader {
     fn drop(&mut self) {
         let mut group = self.group();
         command::end(&mut group.message);
-        // Ranks that do not hear it find the connection closed.
+        // Ranks that do not receive it find the connection closed.
         let _ = group.tell();
     }
 }
@@ -122,7 +123,7 @@ impl Drop for Leader {
 struct LeaderSequence {
     leader: Arc<Leader>,
     text: TextId,
-    /// Of the part of rank 0.
+    /// The state in rank 0's part.
     state: State,
 }
 
@@ -146,7 +147,7 @@ impl Sequence for LeaderSequence {
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
         let length = self.len();
-        // Panics where it must before anything is said.
+        // Panics on a bad path before anything is sent.
         self.state.held.after_keep(from, path);
         let mut group = self.leader.group();
         command::keep(&mut group.message, self.text, length, from, path);
@@ -170,7 +171,7 @@ impl Drop for LeaderSequence {
     fn drop(&mut self) {
         let mut group = self.leader.group();
         command::drop(&mut group.message, self.text);
-        // Where that fails the next call says so.
+        // If this fails, the next call reports it.
         if group.tell().is_ok() {
             group.free.push(self.text);
         }

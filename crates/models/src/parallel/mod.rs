@@ -2,13 +2,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`shared`] | a model that is about to be shared out, and what its ranks must agree about |
-//! | [`leader`] | rank 0: a [`LanguageModel`](crate::LanguageModel), whose sequences tell the other ranks what to do |
-//! | [`worker`] | the other ranks, which do it |
-//! | `command` | what rank 0 tells them |
+//! | [`shared`] | a model before it is split, and what its ranks must agree on |
+//! | [`leader`] | rank 0: a [`LanguageModel`](crate::LanguageModel), whose sequences send commands to the other ranks |
+//! | [`worker`] | the other ranks, which execute the commands |
+//! | `command` | the commands |
 //!
-//! Rank 0 alone has rows, and does everything that is done with them: watermark, constraint, mixture, draw. The other
-//! ranks hear which tokens were read and which were taken back.
+//! Only rank 0 has rows, and it does everything with them: watermark, constraint, mixture, sampling. The other ranks
+//! learn which tokens were read and which were taken back.
 
 mod command;
 pub mod leader;
@@ -21,8 +21,8 @@ pub use leader::Leader;
 pub use shared::{Ranks, SharedModel};
 pub use worker::Worker;
 
-/// Lets every rank know which of them are not able to do what all were told; gives the first of them. `able` has memory
-/// for that.
+/// Shares among all ranks which of them cannot execute the last command, and returns the first of these. `able` is a
+/// buffer.
 fn first_unable(
     collective: &mut dyn Collective,
     is_able: bool,

@@ -1,4 +1,4 @@
-//! A model that is about to be shared out to ranks.
+//! A model before it is split across ranks.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::description::share::{BadSplit, Split};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 
-/// Bytes of each matrix that tell models apart.
+/// The bytes of each matrix that go into the fingerprint.
 const SAMPLE: usize = 64;
 
 /// Other processes that compute a model together with this one, which is rank 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranks {
-    /// Where the ranks from 1 on [listen](Listener): `host:port`.
+    /// The addresses that ranks 1 and above [listen](Listener) on: `host:port`.
     pub addresses: Vec<String>,
-    /// How the model is shared out.
+    /// The way the model is split.
     pub split: Split,
-    /// How long they wait for each other.
+    /// The time limits for waiting on each other.
     pub deadlines: Deadlines,
 }
 
-/// A whole model, of which each rank takes its part. It is not in memory yet: a rank reads the bytes of its part.
+/// A whole model before each rank takes its part. It is not in memory yet: a rank reads only the bytes of its part.
 #[derive(Debug)]
 pub struct SharedModel {
     whole: CpuDecoder,
@@ -40,25 +40,25 @@ impl SharedModel {
         Self { whole }
     }
 
-    /// Whether it can be shared out so.
+    /// Checks that the model can be split like this.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why it cannot.
     pub fn check(&self, split: Split, world: usize) -> Result<(), BadSplit> {
         self.whole.check_split(split, world)
     }
 
-    /// What all ranks must agree about, by name.
+    /// The values that all ranks must agree on, by name.
     pub fn terms(&self, split: Split) -> [(&'static str, String); 2] {
         [("split", split.to_string()), ("model", self.fingerprint())]
     }
 
-    /// A digest of what the model is: its configuration, how keys and values are kept, and of each matrix, and what an
-    /// adapter has learned, the shape, the format and the first bytes. Models that were trained differently differ
-    /// there, and nothing more is read.
+    /// A digest of the model: its configuration, the format of keys and values and, for each matrix (including an
+    /// adapter's), the shape, the format and the first bytes. Models that were trained differently differ there, and
+    /// nothing more is read.
     fn fingerprint(&self) -> String {
         let CpuDecoder { config, parts, cache_format, .. } = &self.whole;
-        // Another version of the program may compute other rows out of the same weights.
+        // Another version of the program may compute different rows from the same weights.
         let said = format!("{} {config:?} {cache_format:?}", env!("CARGO_PKG_VERSION"));
         let mut digest = Sha256::new_with_prefix(said);
         let layers = parts.layers.iter().flat_map(|layer| layer.matrices());
@@ -75,11 +75,11 @@ impl SharedModel {
         hex
     }
 
-    /// Connects to the other ranks, and becomes rank 0.
+    /// Connects to the other ranks as rank 0.
     ///
     /// # Errors
-    /// [`ModelError::Split`] where the model cannot be shared out so, and [`ModelError::Ranks`] where one of the ranks
-    /// cannot be reached or does not fit.
+    /// [`ModelError::Split`] if the model cannot be split like this, and [`ModelError::Ranks`] if a rank cannot be
+    /// reached or does not fit.
     pub fn connect(self, ranks: &Ranks) -> Result<Arc<Leader>, ModelError> {
         let Ranks { addresses, split, deadlines } = ranks;
         self.check(*split, addresses.len() + 1)?;
@@ -87,11 +87,11 @@ impl SharedModel {
         self.lead(*split, Box::new(tcp))
     }
 
-    /// Waits for rank 0, and becomes the rank that it says. It must want this split, and as many ranks as `world`, if
-    /// that is said: `refused` hears of each that does not.
+    /// Waits for rank 0, and takes the rank that it assigns. Rank 0 must want this split and, if given, `world` ranks;
+    /// `refused` is called with the error of each connection that does not.
     ///
     /// # Errors
-    /// As [`SharedModel::connect`].
+    /// Those of [`SharedModel::connect`].
     pub fn wait(
         self,
         listener: Listener,
@@ -104,26 +104,26 @@ impl SharedModel {
         self.follow(split, Box::new(tcp))
     }
 
-    /// Becomes rank 0 of ranks that have met.
+    /// Becomes rank 0 of ranks that are already connected.
     ///
     /// # Errors
-    /// [`ModelError::Split`] where the model cannot be shared out so.
+    /// [`ModelError::Split`] if the model cannot be split like this.
     ///
     /// # Panics
-    /// If this is another rank.
+    /// If `collective` has another rank.
     pub fn lead(self, split: Split, collective: Box<dyn Collective>) -> Result<Arc<Leader>, ModelError> {
         assert_eq!(collective.rank(), 0, "rank 0 leads");
         self.check(split, collective.world())?;
         Ok(Arc::new(Leader::new(self.whole.part(split, 0, collective.world()), split, collective)))
     }
 
-    /// Becomes another rank than 0 of ranks that have met.
+    /// Becomes a worker among ranks that are already connected.
     ///
     /// # Errors
-    /// [`ModelError::Split`] where the model cannot be shared out so.
+    /// [`ModelError::Split`] if the model cannot be split like this.
     ///
     /// # Panics
-    /// If this is rank 0.
+    /// If `collective` has rank 0.
     pub fn follow(self, split: Split, collective: Box<dyn Collective>) -> Result<Worker, ModelError> {
         assert_ne!(collective.rank(), 0, "rank 0 leads");
         self.check(split, collective.world())?;
@@ -132,7 +132,7 @@ impl SharedModel {
     }
 }
 
-/// A matrix, and what an adapter has learned of it.
+/// A matrix, and the matrices of its adapter.
 fn matrices(weight: &Weight) -> impl Iterator<Item = &Matrix> {
     let learned = weight.update().map(Update::matrices).into_iter().flatten();
     learned.chain([weight.matrix()])

@@ -1,4 +1,4 @@
-//! The ranks of a model beside rank 0.
+//! The ranks of a model other than rank 0.
 
 use verdigris_collective::{Collective, CollectiveError};
 
@@ -9,17 +9,17 @@ use crate::description::share::Split;
 use crate::error::ModelError;
 use crate::language_model::Rows;
 
-/// A rank that does what rank 0 says, with its part of a model.
+/// A rank that executes rank 0's commands with its part of a model.
 pub struct Worker {
     part: CpuDecoder,
     split: Split,
     collective: Box<dyn Collective>,
-    /// By their numbers.
+    /// The texts by their numbers.
     texts: Vec<Option<State>>,
     readings: Readings,
-    /// Those of the texts that are read at the moment.
+    /// The states of the texts that are being read.
     taken: Vec<State>,
-    /// Where theirs would go: this rank writes none.
+    /// Unused rows of these texts: only rank 0 writes rows.
     rows: Vec<Rows>,
     work: Work,
     able: Vec<f32>,
@@ -32,21 +32,21 @@ impl Worker {
         Self { part, split, collective, texts, readings, taken, rows, work, able }
     }
 
-    /// Which rank it is.
+    /// The number of this rank.
     pub fn rank(&self) -> usize {
         self.collective.rank()
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn world(&self) -> usize {
         self.collective.world()
     }
 
-    /// Does what rank 0 says, until that has nothing more to say.
+    /// Executes rank 0's commands until it sends no more.
     ///
     /// # Errors
-    /// [`ModelError::Ranks`] where a rank is gone, late, or says what cannot be done; and where this one has no memory,
-    /// which it tells the others.
+    /// [`ModelError::Ranks`] if a rank is gone, is late, or sends a command that cannot be executed; and an error if
+    /// this rank does not have enough memory, which it reports to the others.
     pub fn serve(mut self) -> Result<(), ModelError> {
         let mut message = Vec::new();
         loop {
@@ -61,7 +61,7 @@ impl Worker {
         }
     }
 
-    /// Does what rank 0 says next; whether there is more to come.
+    /// Executes rank 0's next command. Returns whether more follow.
     fn obey(&mut self, message: &mut Vec<u8>) -> Result<bool, ModelError> {
         self.collective.broadcast(message)?;
         let command = Command::parse(message, &mut self.readings);
@@ -89,10 +89,10 @@ impl Worker {
         Ok(true)
     }
 
-    /// Begins a text, if all ranks can.
+    /// Begins a text if all ranks can.
     fn begin(&mut self, text: TextId, state: Result<State, ModelError>) -> Result<(), ModelError> {
         let at = text as usize;
-        // Rank 0 gives the lowest numbers that are free.
+        // Rank 0 uses a freed number or the next new one.
         if at > self.texts.len() || self.texts.get(at).is_some_and(Option::is_some) {
             return Err(out_of_step(format!("text {text} cannot begin")));
         }
@@ -105,7 +105,7 @@ impl Worker {
         Ok(())
     }
 
-    /// A text, of which so many tokens are still held.
+    /// A text, truncated to `length` tokens.
     fn text(&mut self, text: TextId, length: usize) -> Result<&mut State, ModelError> {
         let state = self.texts.get_mut(text as usize).and_then(Option::as_mut);
         let state = state.ok_or_else(|| out_of_step(format!("there is no text {text}")))?;
@@ -140,7 +140,7 @@ impl Worker {
             forward(part, items, work, &mut Peers::new(*split, &mut **collective))
         };
         match (items.next(), items.len()) {
-            // That of most calls, for which no list is made.
+            // The usual case, which needs no list.
             (Some(one), 0) => read(&mut [one])?,
             (first, _) => read(&mut first.into_iter().chain(items).collect::<Vec<_>>())?,
         }
@@ -151,7 +151,7 @@ impl Worker {
     }
 }
 
-/// What rank 0 wants cannot be.
+/// The error of a command that cannot be executed.
 fn out_of_step(fault: String) -> ModelError {
     CollectiveError::OutOfStep { peer: "rank 0".into(), fault }.into()
 }
