@@ -1,8 +1,8 @@
-//! ALiBi: scores fall with the distance (Press, Smith and Lewis 2022).
+//! ALiBi: attention scores fall with the distance (Press, Smith and Lewis 2022).
 
 use super::config::{DecoderConfig, Positions};
 
-/// What is taken from a score for each position back, a number for each query head, where positions are ALiBi's.
+/// The penalty on a score for each position of distance, one per query head; `None` without ALiBi.
 pub(crate) fn slopes_of(config: &DecoderConfig) -> Option<Vec<f32>> {
     let Positions::Alibi { max_bias, by_scale } = config.positions else { return None };
     let mut slopes = slopes(config.heads, max_bias);
@@ -12,7 +12,7 @@ pub(crate) fn slopes_of(config: &DecoderConfig) -> Option<Vec<f32>> {
     Some(slopes)
 }
 
-/// A geometric series from the number of heads, if that is a power of two. Else that of the power below, and every
+/// A geometric series if the number of heads is a power of two; otherwise that of the next lower power, and then every
 /// other one of twice that.
 fn slopes(heads: usize, max_bias: f64) -> Vec<f32> {
     let series = |of: usize| (1..=of).map(move |i| 2f64.powf(-max_bias * i as f64 / of as f64) as f32);
@@ -32,8 +32,8 @@ mod tests {
         assert_eq!(slopes(3, 8.0), of(&[4.0, 8.0, 2.0]));
     }
 
-    /// MPT's code takes every second one of the power above first, and then the others: in another way, the same
-    /// slopes.
+    /// MPT's code takes every second slope of the next higher power first, and then the others: the same slopes in
+    /// another way.
     #[test]
     fn slopes_are_those_of_mpt() {
         for heads in 1usize..200 {

@@ -1,32 +1,32 @@
-//! Whether numbers describe a decoder.
+//! Checks that a configuration describes a decoder.
 
 use super::config::{DecoderConfig, Norm, Positions, Scaling};
 
-/// No dimension of a model is larger than this; a larger number in a file is damage.
+/// The largest dimension of any model; a larger number in a file means that it is damaged.
 const MAX_DIMENSION: usize = 1 << 24;
 
-/// No base of rotary wavelengths is larger than this.
+/// The largest base of rotary wavelengths.
 const MAX_THETA: f64 = 1e15;
 
-/// Why a [`DecoderConfig`] describes no decoder.
+/// The reason why a [`DecoderConfig`] does not describe a decoder.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadConfig {
     /// A dimension is 0, or larger than any model's.
     #[error("the {name} is {value}, but must be 1 to {MAX_DIMENSION}")]
     Dimension {
-        /// Which one.
+        /// Its name.
         name: &'static str,
         /// Its value.
         value: usize,
     },
-    /// What norms add is no small positive number.
+    /// The epsilon of norms is not a small positive number.
     #[error("the epsilon of norms is {0}, but must be above 0 and at most 1")]
     Epsilon(f64),
     /// A scale or a cap is not positive.
     #[error("the {name} is {value}, but must be above 0")]
     NotPositive {
-        /// Which one.
+        /// Its name.
         name: &'static str,
         /// Its value.
         value: f64,
@@ -34,7 +34,7 @@ pub enum BadConfig {
     /// A window in which a token would not see itself.
     #[error("sliding_window is 0, but a token sees itself at least")]
     NoWindow,
-    /// Query heads that cannot be shared out evenly.
+    /// Query heads that cannot be distributed evenly over key-value heads.
     #[error("{heads} attention heads cannot share {kv_heads} key-value heads")]
     Heads {
         /// Query heads.
@@ -42,21 +42,21 @@ pub enum BadConfig {
         /// Key and value heads.
         kv_heads: usize,
     },
-    /// A layer names a rotary embedding that is not there.
+    /// A layer refers to a rotary embedding that is not described.
     #[error("a layer has rotary positions that are not described")]
     UnknownRotary,
-    /// Elements of a head that make no pairs.
+    /// Elements of a head that cannot be paired.
     #[error("rotary positions need an even number of elements of a head of {head_dim}, not {elements}")]
     RotaryElements {
         /// Elements of a head.
         head_dim: usize,
-        /// Those that would be rotated.
+        /// Elements that would be rotated.
         elements: usize,
     },
-    /// A base that gives no wavelengths.
+    /// A base out of range.
     #[error("the base of rotary positions (rope_theta) is {0}, but must be above 1 and at most {MAX_THETA:e}")]
     Theta(f64),
-    /// Not one factor for each wavelength.
+    /// The number of factors is not the number of wavelengths.
     #[error("{factors} factors for {pairs} rotary wavelengths")]
     Factors {
         /// Factors that are given.
@@ -67,9 +67,9 @@ pub enum BadConfig {
     /// Bounds of wavelengths in the wrong order.
     #[error("low_freq_factor is {low}, but must be below high_freq_factor, which is {high}")]
     Frequencies {
-        /// That of long wavelengths.
+        /// The factor for long wavelengths.
         low: f64,
-        /// That of short ones.
+        /// The factor for short wavelengths.
         high: f64,
     },
     /// A factor that is not a positive number.
@@ -81,7 +81,7 @@ impl DecoderConfig {
     /// Checks that the numbers describe a decoder.
     ///
     /// # Errors
-    /// The first of them that does not.
+    /// The first number that does not.
     pub fn check(&self) -> Result<(), BadConfig> {
         for (name, value) in [
             ("vocabulary size", self.vocabulary),
@@ -125,7 +125,7 @@ impl DecoderConfig {
                 if !elements.is_multiple_of(2) || elements > self.head_dim {
                     return Err(BadConfig::RotaryElements { head_dim: self.head_dim, elements });
                 }
-                // Where it is 1 all wavelengths are one.
+                // With a base of 1 all wavelengths are the same.
                 if !(rotary.theta > 1.0 && rotary.theta <= MAX_THETA) {
                     return Err(BadConfig::Theta(rotary.theta));
                 }

@@ -1,4 +1,4 @@
-//! Named weights in files, as they are stored, and what an adapter makes of them.
+//! Named weights in files, as they are stored, with an adapter's changes.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::description::stored::{Stored, parse_safetensors};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 
-/// The head of a model that gives scores.
+/// The output head of a reward model.
 const SCORES: &str = "score.weight";
 
 /// A model's weights by their names.
@@ -33,10 +33,10 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// The same weights as an adapter changes them.
+    /// The same weights, changed by an adapter.
     pub(crate) fn adapted(mut self, adapter: Adapter) -> Result<Self, ModelError> {
-        // A model whose output matrix is its embedding has none of that name, and one that writes has no head of
-        // scores.
+        // The model may have no output matrix of its own (it can be the embedding), and a language model has no head
+        // for scores.
         const OUTPUTS: [&str; 3] = ["lm_head.weight", "embed_out.weight", SCORES];
         let names: HashSet<&str> = self.tensors.keys().map(|name| plain_name(name)).chain(OUTPUTS).collect();
         adapter.check(&names)?;
@@ -44,25 +44,25 @@ impl Checkpoint {
         Ok(self)
     }
 
-    /// The same weights for a model that gives one score in the place of logits; `None` where there is no head for
-    /// that, and else how many scores it gives.
+    /// The same weights for a reward model, which returns one score instead of logits. Also returns the number of
+    /// scores of its head, or `None` if it has no head.
     pub(crate) fn with_scores(mut self) -> (Self, Option<usize>) {
         self.has_scores = true;
         let scores = self.stored(SCORES).and_then(Stored::rows);
         (self, scores)
     }
 
-    /// The matrix that makes a score of what a model ends with, if that is what it is for.
+    /// The matrix that computes a score from the last hidden state, for a reward model.
     pub(crate) fn scores(&self, width: usize) -> Option<Result<Weight, ModelError>> {
         self.has_scores.then(|| self.matrix(SCORES, [1, width]))
     }
 
-    /// Whether there is a weight of a name.
+    /// Whether there is a weight of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
 
-    /// Whether both weights are stored, and are not the same.
+    /// Whether both weights are stored, and differ.
     pub(crate) fn differ(&self, one: &str, other: &str) -> bool {
         let stored = |name| self.tensors.get(name).and_then(|stored| stored.checked().ok());
         match (stored(one), stored(other)) {
@@ -71,18 +71,17 @@ impl Checkpoint {
         }
     }
 
-    /// The matrix (`out x in`) of a name.
+    /// The matrix (`out x in`) of this name.
     pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Weight, ModelError> {
         self.changed(name, self.matrix_of(name, self.stored(name), shape)?)
     }
 
-    /// The matrix (`out x in`) of a name that is stored the other way round.
+    /// The matrix (`out x in`) of this name, which is stored transposed.
     pub(crate) fn transposed(&self, name: &str, [out, input]: [usize; 2]) -> Result<Weight, ModelError> {
         self.changed(name, self.matrix_of(name, self.stored(name), [input, out])?.transposed())
     }
 
-    /// The output matrix of a model that has no other than its embedding: what has learned as the one has not as the
-    /// other.
+    /// The output matrix of a model that uses its embedding for it. An adapter may change the two differently.
     pub(crate) fn tied(&self, name: &str, embedding: &str, shape: [usize; 2]) -> Result<Weight, ModelError> {
         let adapter = self.adapter.as_ref();
         let own = adapter.and_then(|adapter| adapter.whole(name).or_else(|| adapter.of_base(embedding)));
@@ -90,7 +89,7 @@ impl Checkpoint {
         self.changed(name, self.matrix_of(embedding, stored, shape)?)
     }
 
-    /// The numbers of a name.
+    /// The vector of this name.
     pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, ModelError> {
         let (format, bytes) = self.checked(name, self.stored(name), &[length])?;
         let matrix = Matrix::new(format, bytes, length);
@@ -100,7 +99,7 @@ impl Checkpoint {
         })
     }
 
-    /// The whole numbers of a name, if it is there.
+    /// The integers of this name, if it is there.
     pub(crate) fn integers(&self, name: &str) -> Result<Option<Vec<u32>>, ModelError> {
         let wrong = |fault: String| ModelError::Weight { name: name.into(), fault };
         self.stored(name).map(|stored| stored.as_integers().map_err(wrong)).transpose()

@@ -1,4 +1,4 @@
-//! Weights as they are stored: a part of a file in memory.
+//! Weights as they are stored: part of a file in memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// `None` where the bytes are no whole rows.
+    /// `None` if the bytes are not whole rows.
     pub(crate) fn new(format: Format, bytes: Bytes, columns: usize) -> Option<Self> {
         let is_whole = columns > 0
             && columns.is_multiple_of(format.block())
@@ -22,7 +22,7 @@ impl Matrix {
         is_whole.then_some(Self { format, bytes, columns })
     }
 
-    /// Numbers, row by row.
+    /// A matrix of these numbers, row by row.
     pub(crate) fn of_numbers(numbers: &[f32], columns: usize) -> Self {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         Self::new(Format::F32, Bytes::new(Arc::new(bytes)), columns).expect("whole rows")
@@ -36,7 +36,7 @@ impl Matrix {
         self.format
     }
 
-    /// All of it, as it is stored.
+    /// All bytes, as they are stored.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get()
     }
@@ -49,14 +49,14 @@ impl Matrix {
         self.weights().rows()
     }
 
-    /// Some of its rows, which are not copied.
+    /// Some of its rows, without copying.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
         let row = self.format.bytes(self.columns);
         let bytes = self.bytes.part(rows.start * row..rows.end * row).expect("rows of the matrix");
         Self { bytes, ..*self }
     }
 
-    /// Some of its columns, copied: in place they would lie in every page of the file. `None` where a row of them is no
+    /// Some of its columns, copied, since columns in place would touch every page of the file. `None` if they are not
     /// whole blocks.
     pub(crate) fn columns_part(&self, columns: Range<usize>) -> Option<Self> {
         let block = self.format.block();
@@ -70,7 +70,7 @@ impl Matrix {
         Some(Self { format: self.format, bytes: Bytes::new(Arc::new(bytes)), columns: columns.len() })
     }
 
-    /// Some of its rows in another order, copied.
+    /// Some of its rows in the given order, copied.
     pub(crate) fn gather(&self, rows: impl Iterator<Item = usize>) -> Self {
         let row = self.format.bytes(self.columns);
         let all = self.bytes.get();
@@ -79,7 +79,7 @@ impl Matrix {
         Self { bytes: Bytes::new(Arc::new(bytes)), ..*self }
     }
 
-    /// Rows as columns, copied. Formats without blocks alone can be transposed.
+    /// The transposed matrix, copied. Only formats without blocks can be transposed.
     pub(crate) fn transposed(&self) -> Self {
         let size = self.format.block_bytes();
         assert_eq!(self.format.block(), 1, "blocks lie in rows");

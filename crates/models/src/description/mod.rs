@@ -1,17 +1,17 @@
-//! A decoder as data: what it is, and its weights as they are stored. Both engines, `cpu` and `gpu`, run this.
+//! A decoder as data: its description, and its weights as they are stored. Both engines, `cpu` and `gpu`, run this.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`config`] | the shape and the choices of a decoder |
-//! | `check` | whether its numbers describe one |
+//! | `check` | whether a configuration describes a decoder |
 //! | [`rotary`], `alibi` | positions as angles, and as slopes |
-//! | `matrix`, `stored` | weights as they are stored: a part of a file in memory |
-//! | `adapter` | what an adapter makes of some weights |
-//! | `weight` | a matrix as a decoder uses it: as it is stored, and what an adapter makes of it |
-//! | `parts` | the weights of a decoder, each at its place |
-//! | `checkpoint` | named weights in files, and an adapter of them |
-//! | [`share`] | which part of it each of several ranks has |
-//! | `families` | how each architecture names its choices and its weights |
+//! | `matrix`, `stored` | weights as they are stored: part of a file in memory |
+//! | `adapter` | an adapter's changes of weights |
+//! | `weight` | a matrix as a decoder uses it: as it is stored, with an adapter's change |
+//! | `parts` | the weights of a decoder, by their roles |
+//! | `checkpoint` | named weights in files, with an adapter |
+//! | [`share`] | the part of a decoder that each of several ranks has |
+//! | `families` | the names that each architecture uses for its choices and its weights |
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
 
 pub(crate) mod adapter;

@@ -1,7 +1,7 @@
-//! The weights of a decoder, each at its place.
+//! The weights of a decoder, by their roles.
 //!
-//! `M` is a matrix and `V` a vector of numbers, as an engine holds them: in files and on a CPU [`Weight`] and
-//! `Vec<f32>`, on a GPU what was made of those by [`Parts::map`].
+//! `M` is a matrix and `V` a vector of numbers, as an engine holds them: [`Weight`] and `Vec<f32>` in files and on a
+//! CPU; on a GPU, what `Parts::upload` makes of those.
 
 use super::config::NormPlacement;
 use super::weight::Weight;
@@ -20,7 +20,7 @@ pub(crate) struct Parts<M = Weight, V = Vec<f32>> {
     pub(crate) output: M,
 }
 
-/// What a norm multiplies by, and what a layer norm adds.
+/// The factors of a norm and, for a layer norm, its biases.
 #[derive(Clone, Debug)]
 pub(crate) struct Scales<V = Vec<f32>> {
     pub(crate) weight: V,
@@ -59,7 +59,7 @@ impl Projection {
         Self { matrix: self.matrix.part(rows), bias }
     }
 
-    /// Some of its rows, which do not follow each other.
+    /// Some of its rows in the given order.
     pub(crate) fn gather(&self, rows: impl Iterator<Item = usize> + Clone) -> Self {
         let bias = self.bias.as_ref().map(|bias| rows.clone().map(|row| bias[row]).collect());
         Self { matrix: self.matrix.gather(rows), bias }
@@ -74,7 +74,7 @@ impl<M, V> Layer<M, V> {
     }
 }
 
-/// Whether a layer has a norm before its parts, and after them.
+/// Whether a layer has norms before its parts, and after them.
 pub(crate) fn norms(placement: NormPlacement) -> (bool, bool) {
     match placement {
         NormPlacement::Before => (true, false),
@@ -83,14 +83,14 @@ pub(crate) fn norms(placement: NormPlacement) -> (bool, bool) {
     }
 }
 
-/// The same weights elsewhere.
+/// The same weights on another engine.
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 mod elsewhere {
     use super::{Layer, Parts, Projection, Scales};
 
-    /// What makes a matrix and a vector of another engine.
+    /// Creates the matrices and vectors of another engine.
     pub(crate) trait Upload<M, V> {
-        /// The matrix and the vector there.
+        /// Its matrix and its vector.
         type Matrix;
         type Vector;
         type Error;
@@ -103,7 +103,7 @@ mod elsewhere {
     type On<T, U> = Result<T, U>;
 
     impl<M, V> Parts<M, V> {
-        /// The same weights, where `to` puts them.
+        /// The same weights, as created by `to`.
         pub(crate) fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<Parts<U::Matrix, U::Vector>, U::Error> {
             Ok(Parts {
                 embedding: to.matrix(&self.embedding)?,

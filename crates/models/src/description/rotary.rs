@@ -1,31 +1,32 @@
-//! Rotary positions, computed in f32 whatever the model's type.
+//! Rotary positions, computed in f32 for models of every type.
 //!
-//! In bf16 the integers past 256 collide, so tables made in the model's own type give neighbouring tokens one
-//! position. Tables here are f32 (from f64 angles), as in `transformers`.
+//! In bf16 the integers past 256 collide, so tables in the model's own type would give neighbouring tokens the same
+//! position. These tables are f32 (from f64 angles), as in `transformers`.
 
 use crate::description::config::{Rotary, Scaling};
 
-/// The angles of a rotary embedding: how far it rotates each pair of elements from one position to the next.
+/// The angles of a rotary embedding: the rotation of each pair of elements per position.
 #[derive(Clone, Debug)]
 pub struct Angles {
-    /// For each pair, how far it rotates from one position to the next.
+    /// For each pair, the rotation per position.
     inverse: Vec<f32>,
     magnitude: f64,
 }
 
 impl Angles {
-    /// Those of texts that may become `length` tokens long. It is that and not the length at the moment that counts,
-    /// where one does: all positions of a text are rotated alike, however it is split into batches.
+    /// The angles of texts that may become `length` tokens long. Where angles depend on the length, they depend on this
+    /// maximum and not on the current length: all positions of a text are rotated alike, however it is split into
+    /// batches.
     pub fn new(rotary: &Rotary, head_dim: usize, length: usize) -> Self {
         let elements = rotary.elements.unwrap_or(head_dim);
         let theta = base(rotary, elements, length);
-        // transformers takes inverse frequencies and angles in f32; the same roundings give the same angles.
+        // transformers computes inverse frequencies and angles in f32; the same roundings give the same angles.
         let inverse = |i: usize| (1.0 / theta.powf(2.0 * i as f64 / elements as f64)) as f32;
         let inverse = (0..elements / 2).map(|i| match &rotary.scaling {
             Scaling::LongRope { short, long, context, .. } => {
                 let factors = if length > *context { long } else { short };
-                // Both factors of the wavelength and their product are rounded there, and far out in a text that can be
-                // seen.
+                // transformers rounds both factors of the wavelength and their product, which is visible far into a
+                // text.
                 let longer = theta.powf(f64::from((2 * i) as f32 / elements as f32)) as f32;
                 1.0 / (factors[i] as f32 * longer)
             }
@@ -39,24 +40,24 @@ impl Angles {
         Self { inverse, magnitude }
     }
 
-    /// For each pair, how far it rotates from one position to the next.
+    /// For each pair, the rotation per position.
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     pub(crate) fn inverse(&self) -> &[f32] {
         &self.inverse
     }
 
-    /// What cosines and sines are multiplied by.
+    /// The factor of cosines and sines.
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     pub(crate) fn magnitude(&self) -> f64 {
         self.magnitude
     }
 
-    /// By how much the wavelengths of others are longer.
+    /// The factors by which the wavelengths of `longer` are longer.
     pub(crate) fn ratios(&self, longer: &Self) -> Vec<f32> {
         self.inverse.iter().zip(&longer.inverse).map(|(ours, theirs)| ours / theirs).collect()
     }
 
-    /// Adds the cosines and sines of a position, one for each pair, behind those that are there.
+    /// Appends the cosines and sines of a position, one per pair.
     pub fn extend(&self, position: u32, cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
         for inverse in &self.inverse {
             let (of_sin, of_cos) = f64::from(position as f32 * inverse).sin_cos();
@@ -80,7 +81,7 @@ fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary) -> f32 {
         Scaling::Linear(factor) => inverse / *factor as f32,
         Scaling::Each(factors) => (f64::from(inverse) / factors[pair]) as f32,
         &Scaling::Yarn { factor, beta_fast, beta_slow, context, truncate, .. } => {
-            // The pair that comes around so often in a text of the first training.
+            // The pair that makes this number of rotations in a text of the original context length.
             let pair_of = |rotations: f64| {
                 elements as f64 * (context / (rotations * 2.0 * std::f64::consts::PI)).ln() / (2.0 * rotary.theta.ln())
             };
@@ -113,7 +114,7 @@ fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary) -> f32 {
 mod tests {
     use super::*;
 
-    /// Not two of 131,072 neighbours have one row.
+    /// All of 131,072 positions have other rows than their neighbours.
     #[test]
     fn no_two_neighbours_are_alike() {
         let angles = Angles::new(&Rotary::new(500_000.0), 128, 131_072);

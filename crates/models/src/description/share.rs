@@ -1,4 +1,4 @@
-//! Which part of a decoder each of several ranks has.
+//! The part of a decoder that each of several ranks has.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,17 +9,17 @@ use super::config::{DecoderConfig, FeedForward, QueryKeyNorm};
 use super::parts::{Layer, Parts, Projection};
 use super::weight::Weight;
 
-/// How a model is shared out to several ranks.
+/// The way that a model is split across ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Split {
     /// Each rank has a part of every layer: some heads, some elements of the feed-forward part, some tokens of the
-    /// output matrix (Shoeybi et al., *Megatron-LM*, 2019, section 3). Ranks compute at the same time, and add up what
-    /// they have twice a layer.
+    /// output matrix (Shoeybi et al., *Megatron-LM*, 2019, section 3). Ranks compute at the same time, and add up their
+    /// results twice per layer.
     #[default]
     #[doc(alias = "tensor_parallel")]
     Tensor,
-    /// Each rank has some layers, one after the other, and hands the hidden rows on to the next (Huang et al., *GPipe*,
-    /// 2018, section 2). One rank computes at a time, but for the parts of a long prompt.
+    /// Each rank has some consecutive layers, and sends the hidden rows to the next (Huang et al., *GPipe*, 2018,
+    /// section 2). One rank computes at a time, except for the chunks of a long prompt.
     #[doc(alias = "pipeline_parallel")]
     Layers,
 }
@@ -33,11 +33,11 @@ impl fmt::Display for Split {
     }
 }
 
-/// Why a decoder cannot be shared out so.
+/// The reason why a decoder cannot be split like this.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSplit {
-    /// Heads that do not come out even.
+    /// Heads that cannot be divided evenly.
     #[error(
         "{heads} attention heads with {kv_heads} key-value heads cannot be shared out evenly to {world} ranks: choose \
          a number that divides the heads, and divides the key-value heads or is a multiple of them; or --split layers"
@@ -50,18 +50,18 @@ pub enum BadSplit {
         /// Ranks.
         world: usize,
     },
-    /// A rank's part of a row would begin in the midst of a block.
+    /// A rank's part of a row would begin inside a block.
     #[error(
         "the {name} matrix of layer {layer} is stored as {format:?}, in blocks of {}, and a row of {columns} cannot be \
          shared out to {world} ranks in whole ones: take fewer ranks, --split layers, or a file of other blocks",
         format.block()
     )]
     Blocks {
-        /// Which matrix.
+        /// The matrix.
         name: &'static str,
-        /// Of which layer.
+        /// Its layer.
         layer: usize,
-        /// How it is stored.
+        /// Its format.
         format: Format,
         /// Its columns.
         columns: usize,
@@ -78,12 +78,12 @@ pub enum BadSplit {
     },
 }
 
-/// One of several even parts of a range: as even as whole numbers are.
+/// One of `world` parts of `0..total`, as even as whole numbers allow.
 pub(crate) fn part_of(total: usize, rank: usize, world: usize) -> Range<usize> {
     rank * total / world..(rank + 1) * total / world
 }
 
-/// Whether a decoder can be shared out so.
+/// Checks that a decoder can be split like this.
 pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: usize) -> Result<(), BadSplit> {
     let &DecoderConfig { heads, kv_heads, layers, .. } = config;
     if split == Split::Layers {
@@ -108,8 +108,8 @@ pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: 
     Ok(())
 }
 
-/// The part of one rank: a decoder with fewer heads and a narrower feed-forward part, or with fewer layers. Which
-/// [can](check) be shared out so has been checked.
+/// The part of one rank: a decoder with fewer heads and a narrower feed-forward part, or with fewer layers. The split
+/// must have passed [`check`].
 pub(crate) fn part(
     config: &DecoderConfig,
     parts: &Parts,
@@ -134,12 +134,12 @@ pub(crate) fn part(
         return (config, all);
     }
     let (heads, head_dim) = (part_of(config.heads, rank, world), config.head_dim);
-    // Where there are more ranks than these, several have the same one.
+    // If there are more ranks than key-value heads, several ranks have the same one.
     let group = config.heads / config.kv_heads;
     let kv_heads = heads.start / group..(heads.end - 1) / group + 1;
     let of_layer = |layer: &Layer| {
         let rows = |heads: &Range<usize>| heads.start * head_dim..heads.end * head_dim;
-        // One for each head, or one for all of them.
+        // A norm over all heads is cut; a norm that each head uses is not.
         let norm_of = |norm: &Vec<f32>, rows: Range<usize>| match config.query_key_norm {
             Some(QueryKeyNorm::Tokens) => norm[rows].to_vec(),
             _ => norm.clone(),
@@ -168,14 +168,14 @@ pub(crate) fn part(
     (config, all)
 }
 
-/// Some columns of a projection, whose products with all of them are added up; what is added once, rank 0 adds.
+/// Some columns of a projection, whose products are added up over all ranks. Only rank 0 adds the bias.
 fn summand(whole: &Projection, columns: Range<usize>, rank: usize) -> Projection {
     let matrix = whole.matrix.columns_part(columns).expect("whole blocks, as was checked");
     Projection { matrix, bias: whole.bias.clone().filter(|_| rank == 0) }
 }
 
 /// The layers of a rank: borders are where the bytes before them are nearest to an even share. The output matrix counts
-/// as bytes before the first layer, for rank 0 has it.
+/// as bytes before the first layer, since rank 0 has it.
 fn layers_of(parts: &Parts, rank: usize, world: usize) -> Range<usize> {
     let size = |weight: &Weight| weight.matrix().bytes().len();
     let mut before = vec![size(&parts.output)];
@@ -185,7 +185,7 @@ fn layers_of(parts: &Parts, rank: usize, world: usize) -> Range<usize> {
     let (layers, total) = (parts.layers.len(), before[before.len() - 1]);
     let mut borders = vec![0];
     for border in 1..world {
-        // Each rank has a layer at least.
+        // Each rank has at least one layer.
         let possible = borders[border - 1] + 1..=layers - (world - border);
         let nearest = possible.min_by_key(|&at| before[at].abs_diff(total * border / world));
         borders.push(nearest.expect("as many layers as ranks"));
@@ -201,7 +201,7 @@ mod tests {
     use crate::description::matrix::Matrix;
     use crate::description::parts::Scales;
 
-    /// Weights that say where they stand: `1000 * row + column`.
+    /// Weights that encode their own position: `1000 * row + column`.
     fn matrix(rows: usize, columns: usize) -> Weight {
         let number = |i: usize| (1000 * (i / columns) + i % columns) as f32;
         let numbers: Vec<f32> = (0..rows * columns).map(number).collect();
@@ -212,7 +212,7 @@ mod tests {
         Projection { matrix: matrix(rows, columns), bias: Some((0..rows).map(|row| row as f32).collect()) }
     }
 
-    /// Six heads of two elements with three key-value heads, and a feed-forward part of seven.
+    /// A decoder with six heads of two elements, three key-value heads, and a feed-forward part of width seven.
     fn decoder(layers: usize) -> (DecoderConfig, Parts) {
         let (vocabulary, width, heads, kv_heads, head_dim) = (10, 5, 6, 3, 2);
         let feed_forward = FeedForward::Gated { width: 7, activation: Activation::Silu, bias: true };
@@ -254,7 +254,7 @@ mod tests {
         (DecoderConfig { feed_forward, ..shape }, parts)
     }
 
-    /// The parts of all ranks are the whole, each once; and what is added is added once.
+    /// The parts of all ranks make up the whole, without overlap, and biases are added once.
     #[test]
     fn parts_of_layers_are_the_whole() {
         let (config, whole) = decoder(2);
@@ -313,7 +313,7 @@ mod tests {
             assert_eq!((ranges[0].start, ranges[world - 1].end), (0, 7));
         }
         assert_eq!(layers_of(&whole, 1, 2), 3..7);
-        // Rank 0 has the output matrix as well, here as large as ten layers.
+        // Rank 0 also has the output matrix, here as large as ten layers.
         let (_, mut whole) = decoder(7);
         whole.output = matrix(2000, 5);
         assert_eq!(layers_of(&whole, 0, 2), 0..1);

@@ -13,24 +13,24 @@ use crate::error::ModelError;
 /// A tensor as it is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
-    /// What it is; where that is none of ours, its name.
+    /// The format, or the name of one that is not supported.
     pub(crate) format: Result<Format, String>,
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: Bytes,
 }
 
 impl Stored {
-    /// The rows of a matrix.
+    /// The number of rows, if this is a matrix.
     pub(crate) fn rows(&self) -> Option<usize> {
         self.shape.first().copied().filter(|_| self.shape.len() == 2)
     }
 
-    /// Its shape as messages show it.
+    /// Its shape, as messages show it.
     pub(crate) fn shape(&self) -> String {
         shown(&format!("{:?}", self.shape)).into_owned()
     }
 
-    /// Its format, and its bytes, if there are as many as it has by its shape; else what is wrong with it.
+    /// Its format and its bytes, if their number fits its shape; otherwise the problem.
     pub(crate) fn checked(&self) -> Result<(Format, Bytes), String> {
         let format = self
             .format
@@ -43,7 +43,7 @@ impl Stored {
         Ok((format, self.bytes.clone()))
     }
 
-    /// It as a matrix, whatever its shape.
+    /// The tensor as a matrix of any shape.
     pub(crate) fn as_matrix(&self) -> Result<Matrix, String> {
         let &[_, columns] = &self.shape[..] else { return Err(format!("has shape {}, no matrix's", self.shape())) };
         let (format, bytes) = self.checked()?;
@@ -52,7 +52,7 @@ impl Stored {
             .ok_or_else(|| format!("has shape {}, which leaves nothing of it, or no whole blocks", self.shape()))
     }
 
-    /// It as numbers without signs, however many: of 32 or 64 bits as they are stored.
+    /// The tensor as a list of unsigned integers, stored in 32 or 64 bits.
     pub(crate) fn as_integers(&self) -> Result<Vec<u32>, String> {
         let all = self.bytes.get();
         let fits =
@@ -68,7 +68,7 @@ impl Stored {
         }
     }
 
-    /// It as numbers, however many.
+    /// The tensor as a vector of any length.
     pub(crate) fn as_vector(&self) -> Result<Vec<f32>, String> {
         let &[length] = &self.shape[..] else { return Err(format!("has shape {}, no vector's", self.shape())) };
         let (format, bytes) = self.checked()?;
@@ -77,7 +77,7 @@ impl Stored {
             .ok_or_else(|| format!("has {length} numbers, which are not whole blocks of {format:?}"))
     }
 
-    /// Its rows, or its numbers, in another order; `None` where those are others.
+    /// The tensor with its rows, or its numbers, in another order; `None` if `order` has another length.
     pub(crate) fn gather(&self, order: &[usize]) -> Option<Self> {
         let all = self.bytes.get();
         let row = all.len() / order.len().max(1);

@@ -1,4 +1,4 @@
-//! A matrix as a decoder uses it: as it is stored, and what an adapter makes of it.
+//! A matrix as a decoder uses it: as it is stored, with an adapter's change.
 
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use verdigris_kernels::{Format, linear};
 use super::adapter::update::Update;
 use super::matrix::Matrix;
 
-/// A matrix, and what an adapter makes of it.
+/// A matrix, and an adapter's change of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Weight {
     matrix: Matrix,
@@ -26,7 +26,7 @@ impl From<Matrix> for Weight {
 }
 
 impl Weight {
-    /// A matrix that is changed.
+    /// A matrix with a change.
     pub(crate) fn updated(matrix: Matrix, update: Update) -> Self {
         Self { matrix, update: Some(Arc::new(update)) }
     }
@@ -36,7 +36,7 @@ impl Weight {
         &self.matrix
     }
 
-    /// What is made of it.
+    /// Its change.
     pub(crate) fn update(&self) -> Option<&Update> {
         self.update.as_deref()
     }
@@ -45,7 +45,7 @@ impl Weight {
         self.matrix.rows()
     }
 
-    /// How the matrix is stored.
+    /// The format that the matrix is stored in.
     pub(crate) fn format(&self) -> Format {
         self.matrix.format()
     }
@@ -54,7 +54,7 @@ impl Weight {
         self.matrix.columns()
     }
 
-    /// `out = x * self^T`, as [`linear`].
+    /// `out = x * self^T`, like [`linear`].
     pub(crate) fn product(&self, x: &[f32], out: &mut [f32]) {
         linear(x, self.matrix.weights(), out);
         if let Some(update) = &self.update {
@@ -76,14 +76,14 @@ impl Weight {
         std::ptr::eq(self.matrix.bytes(), other.matrix.bytes()) && updates[0] == updates[1]
     }
 
-    /// Some of its rows, which are not copied.
+    /// Some of its rows, without copying.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
         let update = self.update.as_ref().map(|update| Arc::new(update.part(rows.clone())));
         Self { matrix: self.matrix.part(rows), update }
     }
 
-    /// Some of its columns, copied: the products with all of them add up to that with the whole. `None` where a row of
-    /// them is no whole blocks.
+    /// Some of its columns, copied: the products with all parts add up to that with the whole. `None` if they are not
+    /// whole blocks.
     pub(crate) fn columns_part(&self, columns: Range<usize>) -> Option<Self> {
         let matrix = self.matrix.columns_part(columns.clone())?;
         let update = match &self.update {
@@ -93,14 +93,14 @@ impl Weight {
         Some(Self { matrix, update })
     }
 
-    /// Some of its rows in another order, copied.
+    /// Some of its rows in the given order, copied.
     pub(crate) fn gather(&self, rows: impl Iterator<Item = usize> + Clone) -> Self {
         let update = self.update.as_ref().map(|update| Arc::new(update.gather(rows.clone())));
         Self { matrix: self.matrix.gather(rows), update }
     }
 
-    /// The changed matrix with nothing beside it: in single precision where the weights are, else in half precision,
-    /// which has as many bits as theirs or more.
+    /// The changed matrix as a plain matrix: in single precision if the weights are, or if half precision would
+    /// overflow; otherwise in half precision, which has at least the bits of the weights.
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     pub(crate) fn merged(&self) -> Cow<'_, Matrix> {
         const LARGEST_HALF: f32 = 65504.0;
@@ -150,7 +150,7 @@ mod tests {
         let mut alone = vec![0.0; 3];
         weight.product(&x[2..], &mut alone);
         assert_eq!(alone, out[3..], "a row beside others has the bits that it has alone");
-        // Its rows follow, in order and out of it.
+        // Parts and gathered rows are changed too.
         assert_eq!(numbers(&weight.part(1..3)), whole[2..]);
         let columns = [0..1, 1..2].map(|columns| weight.columns_part(columns).unwrap());
         let mut sums = vec![0.0; 3];

@@ -1,4 +1,4 @@
-//! What `adapter_config.json` says.
+//! The contents of `adapter_config.json`.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
@@ -7,13 +7,13 @@ use verdigris_text::shown;
 use super::targets::{Targets, names};
 use crate::description::families::Fields;
 
-/// No file has more patterns of one kind.
+/// The most patterns of one kind in a file.
 const MOST_PATTERNS: usize = 4096;
 
-/// No pattern takes more memory, in bytes.
+/// The most memory of a pattern, in bytes.
 const PATTERN_MEMORY: usize = 1 << 20;
 
-/// Fields that say how an adapter was trained, or what its weights say themselves.
+/// Known fields. Those that are not read describe the training, or repeat what the weights say.
 const HARMLESS: [&str; 28] = [
     "alpha_pattern",
     "auto_mapping",
@@ -45,7 +45,7 @@ const HARMLESS: [&str; 28] = [
     "use_rslora",
 ];
 
-/// How strongly the changes of an adapter count, and which model they are of.
+/// The strength of an adapter's changes, and the model that they belong to.
 #[derive(Debug)]
 pub(crate) struct AdapterConfig {
     base: Option<String>,
@@ -54,17 +54,17 @@ pub(crate) struct AdapterConfig {
     ranks: Vec<(Regex, f64)>,
     alpha: f64,
     alphas: Vec<(Regex, f64)>,
-    /// Whether the scale is `alpha / sqrt(rank)` (rsLoRA, arXiv:2312.03732), and not `alpha / rank`.
+    /// Whether the scale is `alpha / sqrt(rank)` (rsLoRA, arXiv:2312.03732) instead of `alpha / rank`.
     is_rank_stabilized: bool,
     pub(crate) has_lengths: bool,
     pub(super) targets: Targets,
-    /// `modules_to_save`: the modules that were trained whole.
+    /// `modules_to_save`: the modules that were trained in full.
     pub(super) saved: Vec<String>,
     gives_scores: bool,
 }
 
 impl AdapterConfig {
-    /// Reads the file; what is wrong with it, or is not supported.
+    /// Reads the file. The error says what is wrong with it, or is not supported.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
         let fields: Map<String, Value> = serde_json::from_slice(json)
             .map_err(|error| format!("not an adapter's configuration: {}", shown(&error.to_string())))?;
@@ -115,12 +115,12 @@ impl AdapterConfig {
         self.revision.as_deref()
     }
 
-    /// Whether it makes a reward model of its base.
+    /// Whether it turns its base into a reward model.
     pub(crate) fn gives_scores(&self) -> bool {
         self.gives_scores
     }
 
-    /// By how much the change of a module counts, whose matrices have this rank; what is wrong with the rank.
+    /// The scale of the change of a module whose matrices have this rank. The error says what is wrong with the rank.
     pub(crate) fn scale(&self, module: &str, rank: usize) -> Result<f32, String> {
         let of = |patterns: &[(Regex, f64)], otherwise: f64| {
             patterns.iter().find(|(pattern, _)| pattern.is_match(module)).map_or(otherwise, |(_, number)| *number)
@@ -135,7 +135,7 @@ impl AdapterConfig {
     }
 }
 
-/// Numbers for the modules whose names end as patterns say, of which the first counts.
+/// Numbers for the modules whose names end as a pattern says; the first match counts.
 fn patterns(fields: &Fields, name: &str) -> Result<Vec<(Regex, f64)>, String> {
     let Some(all) = fields.inner(name)? else { return Ok(Vec::new()) };
     if all.names().count() > MOST_PATTERNS {
@@ -151,7 +151,7 @@ fn patterns(fields: &Fields, name: &str) -> Result<Vec<(Regex, f64)>, String> {
     all.names().map(of).collect()
 }
 
-/// An expression, if it is understood and small.
+/// The regular expression, if it is understood and small.
 pub(super) fn pattern(text: &str) -> Option<Regex> {
     RegexBuilder::new(text).size_limit(PATTERN_MEMORY).build().ok()
 }

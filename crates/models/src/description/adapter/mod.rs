@@ -1,12 +1,12 @@
-//! Adapters: what training has changed in a model, kept apart from it, as the library `peft` saves them.
+//! Adapters: the changes that training made to a model, stored separately, as the library `peft` saves them.
 //!
-//! A change of a matrix is a low-rank product beside it ([`update`]), so the model's own weights stay as they are
-//! stored, and are shared by all its adapters. Weights that were trained whole stand in the place of the model's.
+//! The change of a matrix is a separate low-rank product ([`update`]), so the model's own weights stay as they are
+//! stored, and are shared by all its adapters. Weights that were trained in full replace the model's.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `config` | what `adapter_config.json` says |
-//! | `targets` | which modules an adapter says that it changes |
+//! | `config` | the contents of `adapter_config.json` |
+//! | `targets` | the modules that an adapter says that it changes |
 //! | [`update`] | a low-rank change of a matrix |
 
 mod config;
@@ -28,10 +28,10 @@ use targets::is_inside;
 use update::Update;
 use verdigris_text::shown;
 
-/// What all names begin with.
+/// The prefix of all names.
 const PREFIX: &str = "base_model.model.";
 
-/// What the names of weights may begin with, as a model is alone or part of another: no matter of which weight it is.
+/// Prefixes of weight names, which depend only on whether the model is alone or part of another.
 const PREFIXES: [&str; 9] = [
     "model.language_model.",
     "model.text_model.",
@@ -44,12 +44,12 @@ const PREFIXES: [&str; 9] = [
     "gpt_neox.",
 ];
 
-/// The name of a weight without what depends on what the model is part of.
+/// The name of a weight without these prefixes.
 pub(crate) fn plain_name(name: &str) -> &str {
     PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
-/// An adapter, and the weights that it changes by their plain names.
+/// An adapter: the weights that it changes, by their plain names.
 #[derive(Debug)]
 pub(crate) struct Adapter {
     path: PathBuf,
@@ -57,31 +57,32 @@ pub(crate) struct Adapter {
     changes: HashMap<String, Change>,
 }
 
-/// What becomes of one weight.
+/// The change of one weight.
 #[derive(Debug, Default)]
 struct Change {
-    /// What stands in its place.
+    /// The weight that replaces it.
     whole: Option<Whole>,
     /// LoRA's `A` and `B`, as they are stored.
     down: Option<Stored>,
     up: Option<Stored>,
     /// DoRA's lengths.
     lengths: Option<Stored>,
-    /// Whether it is of an embedding: then `A` and `B` are the other way round.
+    /// Whether it is the change of an embedding: then `A` and `B` are the other way round.
     is_embedding: bool,
-    /// The module's name, which patterns are for.
+    /// The module's name, which patterns are matched with.
     module: String,
 }
 
 #[derive(Debug)]
 struct Whole {
     stored: Stored,
-    /// Whether it is the base's, which came with the adapter; an output matrix that is the embedding then is this one.
+    /// Whether it is the base's weight, saved with the adapter; an output matrix tied to the embedding then uses it
+    /// too.
     is_of_base: bool,
 }
 
 impl Adapter {
-    /// An adapter in a safetensors file in memory.
+    /// Reads an adapter from a safetensors file in memory.
     pub(crate) fn new(config: AdapterConfig, path: PathBuf, bytes: &Bytes) -> Result<Self, ModelError> {
         let mut adapter = Self { path, config, changes: HashMap::new() };
         for (name, stored) in parse_safetensors(&adapter.path, bytes)? {
@@ -119,7 +120,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// Whether each change is one that its configuration says that it has.
+    /// Checks that the configuration allows each change.
     fn check_config(&self) -> Result<(), ModelError> {
         let mut changes: Vec<(&String, &Change)> =
             self.changes.iter().filter(|(_, change)| !change.module.is_empty()).collect();
@@ -136,8 +137,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// Whether each change is of a weight that the base has, and whether all of its weights that the adapter says it
-    /// has whole are there; `base` are their plain names.
+    /// Checks that the base has every weight that is changed, and that all modules that should be replaced in full have
+    /// weights. `base` has the plain names of the base's weights.
     pub(crate) fn check(&self, base: &HashSet<&str>) -> Result<(), ModelError> {
         let mut foreign: Vec<&String> = self.changes.keys().filter(|name| !base.contains(name.as_str())).collect();
         foreign.sort_unstable();
@@ -155,32 +156,32 @@ impl Adapter {
         Ok(())
     }
 
-    /// An adapter whose two files do not belong together.
+    /// The error of an adapter whose two files do not belong together.
     fn damaged(&self, fault: String) -> ModelError {
         let fault = format!("{fault}: adapter_config.json and this file do not belong together, or one is incomplete");
         ModelError::Adapter { path: self.path.clone(), fault }
     }
 
-    /// What stands in the place of a weight.
+    /// The weight that replaces this one.
     pub(crate) fn whole(&self, name: &str) -> Option<&Stored> {
         self.changes.get(plain_name(name))?.whole.as_ref().map(|whole| &whole.stored)
     }
 
-    /// What stands in the place of a weight, and of all others that are the same one in the base.
+    /// The weight that replaces this one and all others tied to it in the base.
     pub(crate) fn of_base(&self, name: &str) -> Option<&Stored> {
         let whole = self.changes.get(plain_name(name))?.whole.as_ref()?;
         whole.is_of_base.then_some(&whole.stored)
     }
 
-    /// The weight of a name, whose matrix (`out x in`) is this one without the adapter.
+    /// The weight of this name; `matrix` (`out x in`) is the weight without the adapter.
     pub(crate) fn change(&self, name: &str, matrix: Matrix) -> Result<Weight, ModelError> {
         let change = self.changes.get(plain_name(name));
         let Some(change) = change.filter(|change| !change.module.is_empty()) else { return Ok(matrix.into()) };
         change.of(&self.config, matrix).map_err(|fault| self.wrong(name, fault))
     }
 
-    /// The same for a GGUF file, in which the rows of queries and keys stand in another order, that of `order` for as
-    /// many heads, and in which norms may be stored otherwise.
+    /// Converts the changes for a GGUF file, where the rows of queries and keys are in another order (`order` of the
+    /// number of heads), and where norms may be stored differently.
     pub(crate) fn for_gguf(
         &mut self,
         [heads, kv_heads]: [usize; 2],
@@ -203,7 +204,7 @@ impl Adapter {
             };
             let Change { whole, up, lengths, .. } = change;
             for stored in whole.iter_mut().map(|whole| &mut whole.stored).chain(up).chain(lengths) {
-                // What has another shape is refused for it later.
+                // A wrong shape is reported later.
                 if let Some(ordered) = stored.gather(&order) {
                     *stored = ordered;
                 }
@@ -212,7 +213,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// What is wrong with the change of a weight.
+    /// The error of a weight's change.
     pub(crate) fn wrong(&self, name: &str, fault: impl Into<String>) -> ModelError {
         let base = self.config.base().map(|base| format!(" ({})", shown(base))).unwrap_or_default();
         let fault = format!(
@@ -229,7 +230,7 @@ impl Change {
         let (Some(down), Some(up)) = (&self.down, &self.up) else { return Err("has one of two matrices only".into()) };
         let (down, up) = (down.as_matrix()?, up.as_matrix()?);
         let scale = config.scale(&self.module, down.rows())?;
-        // Of an embedding, rows are tokens.
+        // The rows of an embedding are tokens.
         let (up, down) = if self.is_embedding { (down.transposed(), up.transposed()) } else { (up, down) };
         let update = Update::new(up, down, scale).ok_or("has two matrices that do not fit together")?;
         let (shape, expected) = (update.shape(), [matrix.rows(), matrix.columns()]);
@@ -250,8 +251,7 @@ impl Change {
     }
 }
 
-/// The changed matrix, whose columns have other lengths: what DoRA makes of an embedding. `None` where that is not
-/// possible.
+/// The changed matrix with new lengths for its columns: DoRA's change of an embedding. `None` if that is not possible.
 fn columns_of_lengths(matrix: &Matrix, update: &Update, lengths: &[f32]) -> Option<Matrix> {
     let columns = matrix.columns();
     let mut numbers = matrix.numbers();

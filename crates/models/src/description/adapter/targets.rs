@@ -1,4 +1,4 @@
-//! Which modules an adapter says that it changes, and which it says that it has whole.
+//! The modules that an adapter says that it changes, and the weights that belong to a module.
 
 use regex::Regex;
 use serde_json::Value;
@@ -6,32 +6,32 @@ use serde_json::Value;
 use super::config::pattern;
 use crate::description::families::Fields;
 
-/// No file names more modules.
+/// The most modules in a file.
 const MOST_MODULES: usize = 1 << 16;
 
-/// `target_modules`: the modules whose matrices have changes. `peft` passes over changes of others.
+/// `target_modules`: the modules whose matrices have changes. `peft` ignores changes of others.
 #[derive(Debug)]
 pub(super) enum Targets {
-    /// Whatever the weights say.
+    /// All modules for which there are weights.
     All,
-    /// Those of these names, or whose names end with one after a dot.
+    /// Modules with these names, or whose names end with one after a dot.
     Named(Vec<String>),
-    /// Those whose whole name fits.
+    /// Modules whose whole name matches.
     Fitting(Regex),
 }
 
 impl Targets {
-    /// Reads the field; what is wrong with it.
+    /// Reads the field. The error says what is wrong with it.
     pub(super) fn read(fields: &Fields) -> Result<Self, String> {
         match fields.get("target_modules") {
             Some(Value::String(all)) if all == "all-linear" => Ok(Self::All),
-            // Python has expressions that are not understood here; then the weights say it alone.
+            // Some Python expressions are not understood here; then the weights alone decide.
             Some(Value::String(text)) => Ok(pattern(&format!("^(?:{text})$")).map_or(Self::All, Self::Fitting)),
             _ => Ok(names(fields, "target_modules")?.map_or(Self::All, Self::Named)),
         }
     }
 
-    /// Whether a module, by its name in the model that was trained, is one of them.
+    /// Whether a module, by its name in the model that was trained, is a target.
     pub(super) fn has(&self, module: &str) -> bool {
         match self {
             Self::All => true,
@@ -41,12 +41,12 @@ impl Targets {
     }
 }
 
-/// Whether a name is another, or ends with it after a dot.
+/// Whether `name` is `end`, or ends with it after a dot.
 fn ends_with(name: &str, end: &str) -> bool {
     name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// The list of names in a field, if it is there.
+/// The list of names in a field, if the field is there.
 pub(super) fn names(fields: &Fields, field: &str) -> Result<Option<Vec<String>>, String> {
     let Some(all) = fields.list(field)? else { return Ok(None) };
     let names: Option<Vec<String>> = all.iter().map(|name| name.as_str().map(str::to_owned)).collect();
@@ -54,7 +54,7 @@ pub(super) fn names(fields: &Fields, field: &str) -> Result<Option<Vec<String>>,
     names.map(Some).ok_or_else(|| format!("{field} is no list of names of modules"))
 }
 
-/// Whether a weight belongs to a module of a name: the module, or one inside of it.
+/// Whether a weight belongs to the named module, or to one inside it.
 pub(super) fn is_inside(weight: &str, module: &str) -> bool {
     let dots = weight.match_indices('.').map(|(at, _)| &weight[..at]);
     dots.into_iter().any(|parent| ends_with(parent, module))

@@ -1,4 +1,4 @@
-//! A low-rank change of a matrix, which is kept beside it: LoRA (arXiv:2106.09685) and DoRA (arXiv:2402.09353).
+//! A low-rank change of a matrix, stored separately: LoRA (arXiv:2106.09685) and DoRA (arXiv:2402.09353).
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -9,22 +9,22 @@ use verdigris_kernels::linear;
 
 use crate::description::matrix::Matrix;
 
-/// What turns `W` (`out x in`) into `diag(factors) (W + scale * up * down)`.
+/// Changes `W` (`out x in`) into `diag(factors) (W + scale * up * down)`.
 ///
 /// `W` stays as it is stored, so all adapters of a model share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Update {
-    /// `out x rank`: LoRA's `B`, or of an embedding its `A` with rows as columns.
+    /// `out x rank`: LoRA's `B`, or the transposed `A` of an embedding.
     up: Matrix,
-    /// `rank x in`: LoRA's `A`, or of an embedding its `B` with rows as columns.
+    /// `rank x in`: LoRA's `A`, or the transposed `B` of an embedding.
     down: Matrix,
     scale: f32,
-    /// DoRA's: by how much each row is longer in the end.
+    /// DoRA's factors: how much longer each row becomes.
     factors: Option<Arc<[f32]>>,
 }
 
 impl Update {
-    /// `None` where the two have no rank in common.
+    /// `None` if the ranks of the two differ.
     pub(crate) fn new(up: Matrix, down: Matrix, scale: f32) -> Option<Self> {
         (up.columns() == down.rows()).then_some(Self { up, down, scale, factors: None })
     }
@@ -34,30 +34,30 @@ impl Update {
         [self.up.rows(), self.down.columns()]
     }
 
-    /// Some of its rows.
+    /// The change of some of its rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
         let factors = self.factors.as_ref().map(|factors| factors[rows.clone()].into());
         Self { up: self.up.part(rows), down: self.down.clone(), scale: self.scale, factors }
     }
 
-    /// What it changes in some columns; `None` where a row of them is no whole blocks.
+    /// The change of some of its columns; `None` if they are not whole blocks.
     pub(crate) fn columns_part(&self, columns: Range<usize>) -> Option<Self> {
         Some(Self { down: self.down.columns_part(columns)?, ..self.clone() })
     }
 
-    /// What is learned.
+    /// The learned matrices.
     pub(crate) fn matrices(&self) -> [&Matrix; 2] {
         [&self.up, &self.down]
     }
 
-    /// Some of its rows in another order.
+    /// The change of some of its rows in the given order.
     pub(crate) fn gather(&self, rows: impl Iterator<Item = usize> + Clone) -> Self {
         let factors = self.factors.as_ref().map(|factors| rows.clone().map(|row| factors[row]).collect());
         Self { up: self.up.gather(rows), down: self.down.clone(), scale: self.scale, factors }
     }
 
-    /// The same with the length of each row of the changed matrix, as DoRA learns it. `None` where a row of `matrix`
-    /// and its change have no length that could be another, or one that is no number.
+    /// The same change, with the length that each row of the changed matrix must have, as DoRA learns it. `None` if a
+    /// changed row is zero, a length is not a finite number, or there is not one length per row.
     pub(crate) fn with_lengths(mut self, matrix: &Matrix, lengths: &[f32]) -> Option<Self> {
         let norms = self.norms_of_rows(matrix);
         let factors: Arc<[f32]> = lengths.iter().zip(norms).map(|(length, norm)| length / norm).collect();
@@ -80,7 +80,7 @@ impl Update {
         starts.par_iter().flat_map_iter(of).collect()
     }
 
-    /// Makes of some rows of the matrix, as numbers, those of the changed one.
+    /// Changes some rows of the matrix, given as numbers.
     pub(crate) fn change(&self, rows: Range<usize>, numbers: &mut [f32]) {
         thread_local!(static WORK: Cell<[Vec<f32>; 2]> = const { Cell::new([const { Vec::new() }; 2]) });
         let [mut down, mut up] = WORK.take();
@@ -101,8 +101,8 @@ impl Update {
         WORK.set([down, up]);
     }
 
-    /// Makes of the products of some rows with the matrix those with the changed one. A row has the same bits whatever
-    /// is computed beside it, as of [`linear`].
+    /// Changes the products of some rows with the matrix into those with the changed matrix. A row has the same bits
+    /// whatever other rows are computed with it, like [`linear`].
     pub(crate) fn add_product(&self, x: &[f32], out: &mut [f32]) {
         thread_local!(static WORK: Cell<[Vec<f32>; 2]> = const { Cell::new([const { Vec::new() }; 2]) });
         let [mut low, mut high] = WORK.take();
