@@ -1,4 +1,4 @@
-//! Where a model's chat template lies, and what ends its messages.
+//! A model's chat template, and the tokens that end its messages.
 
 use serde_json::Value;
 use verdigris_logits::TokenId;
@@ -8,7 +8,7 @@ use super::files::{CHAT_TEMPLATE, Files, GENERATION, TOKENIZER_CONFIG};
 use crate::description::gguf::{self, Gguf};
 use crate::error::ModelError;
 
-/// A chat template as a model has it: see [`verdigris_text::ChatTemplate`].
+/// A chat template from a model's files: see [`verdigris_text::ChatTemplate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatSource {
     /// The template.
@@ -36,7 +36,7 @@ impl Files {
         let token = |name: &str| config[name].as_str().or(config[name]["content"].as_str()).map(str::to_owned);
         let inside = || match &config["chat_template"] {
             Value::String(template) => Some(template.clone()),
-            // Several for several ends.
+            // Several templates for several purposes.
             Value::Array(named) => {
                 let usual = named.iter().find(|named| named["name"] == "default").or(named.first())?;
                 usual["template"].as_str().map(str::to_owned)
@@ -49,14 +49,14 @@ impl Files {
         Ok(template.map(|template| ChatSource { template, begin, end }))
     }
 
-    /// The tokens that end what the model writes, beside those that its configuration names.
+    /// The tokens that end generation, in addition to those in the model's configuration.
     pub(super) fn more_ends(&self, rows: usize) -> Result<Vec<TokenId>, ModelError> {
         let config = self.optional(GENERATION)?.unwrap_or_default();
         let ends = ids("eos_token_id", Some(&config["eos_token_id"]), rows);
         ends.map_err(|fault| ModelError::Config { path: self.path(GENERATION), fault })
     }
 
-    /// A JSON file that need not be there.
+    /// A JSON file that may be missing.
     fn optional(&self, name: &str) -> Result<Option<Value>, ModelError> {
         if !self.has(name) {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Files {
     }
 }
 
-/// One token or several of a model with so many rows, in a field of a name; what it is instead.
+/// One or several tokens in the field `name`, for a model with `rows` rows. The error says what the field has instead.
 pub(super) fn ids(name: &str, value: Option<&Value>, rows: usize) -> Result<Vec<TokenId>, String> {
     let id = |value: &Value| {
         let id = value.as_u64().and_then(|id| TokenId::try_from(id).ok()).filter(|&id| (id as usize) < rows);

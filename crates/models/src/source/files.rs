@@ -1,4 +1,4 @@
-//! The files of a model, wherever they lie.
+//! The files of a model, wherever they are stored.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -24,13 +24,13 @@ pub(crate) const CHAT_TEMPLATE: &str = "chat_template.jinja";
 pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(crate) const GENERATION: &str = "generation_config.json";
 
-/// Where a model's files lie.
+/// The location of a model's files.
 #[derive(Clone, Debug)]
 pub(crate) enum Files {
     Disk(PathBuf),
-    /// One file with everything.
+    /// One GGUF file with everything.
     Gguf(PathBuf),
-    /// Such a file in memory.
+    /// A GGUF file in memory.
     Memory(Arc<Vec<u8>>),
     Embedded {
         name: &'static str,
@@ -41,15 +41,15 @@ pub(crate) enum Files {
 }
 
 impl Files {
-    /// The folder at a path, or the GGUF file, which is known by how it begins or by its name.
+    /// The folder at a path, or the GGUF file, which is recognized by its first bytes or by its name.
     pub(crate) fn at(path: PathBuf) -> Self {
         let is_called_so = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
-        // A folder may have any name, and so may such a file.
+        // A folder may have any name, and so may a GGUF file.
         let is_gguf = is_called_so && !path.is_dir() || open::is_gguf(&path);
         if is_gguf { Self::Gguf(path) } else { Self::Disk(path) }
     }
 
-    /// The file of one with everything, mapped.
+    /// The GGUF file, memory-mapped.
     pub(crate) fn gguf_bytes(&self) -> Result<Option<Bytes>, ModelError> {
         let path = match self {
             Self::Gguf(path) => path,
@@ -63,7 +63,7 @@ impl Files {
         Ok(Some(Bytes::new(open::map(path).map_err(read)?)))
     }
 
-    /// What that file says, and those that belong to it.
+    /// The contents of the GGUF file, including the other files of the model.
     pub(crate) fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
         let damaged = |fault: String| ModelError::Damaged { path: self.path(""), fault };
         let Some(bytes) = self.gguf_bytes()? else { return Ok(None) };
@@ -74,7 +74,7 @@ impl Files {
         Ok(Some(gguf))
     }
 
-    /// Adds the tensors in the other files of a model, which lie beside its first.
+    /// Adds the tensors in the other files of a model, which are in the folder of its first.
     fn add_shards(&self, first: &mut Gguf, Shard { number, count }: Shard) -> Result<(), ModelError> {
         let path = self.path("");
         let named = path.file_name().and_then(|name| shards::names(name.to_str()?));
@@ -101,11 +101,11 @@ impl Files {
         first.check_whole().map_err(|fault| ModelError::Damaged { path, fault })
     }
 
-    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are
-    /// mapped, and read when they are used.
+    /// The safetensors files: one, or the shards that an index lists; empty for a GGUF file. They are memory-mapped,
+    /// and read on use.
     ///
     /// # Errors
-    /// Where one is missing or cannot be read, or the index is damaged.
+    /// If a file is missing or cannot be read, or the index is damaged.
     pub(crate) fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
         match self {
             Self::Embedded { weights, .. } => Ok(vec![(self.path(WEIGHTS), Bytes::new(Arc::new(*weights)))]),
@@ -141,14 +141,14 @@ impl Files {
         let index: Index = serde_json::from_slice(&self.read(INDEX)?)
             .map_err(|error| config(shown(&error.to_string()).into_owned()))?;
         let names: BTreeSet<String> = index.weight_map.into_values().collect();
-        // A shard is a file of this folder and of no other.
+        // A shard must be a file in this folder.
         if let Some(name) = names.iter().find(|name| Path::new(name).file_name() != Some(name.as_ref())) {
             return Err(config(format!("the shard {:?} is not a file name", shown(name))));
         }
         Ok(names.into_iter().map(|name| self.path(&name)).collect())
     }
 
-    /// An adapter's weights, mapped.
+    /// An adapter's weights, memory-mapped.
     pub(crate) fn adapter_weights(&self) -> Result<(PathBuf, Bytes), ModelError> {
         let path = self.path(ADAPTER_WEIGHTS);
         if !self.has(ADAPTER_WEIGHTS) && self.has("adapter_model.bin") {
@@ -162,7 +162,7 @@ impl Files {
         }
     }
 
-    /// What says of an adapter how strongly it counts and which model it is of.
+    /// An adapter's configuration: the strength of its changes, and its base.
     pub(crate) fn adapter_config(&self) -> Result<Cow<'static, [u8]>, ModelError> {
         if !self.has(ADAPTER) {
             return Err(self.not_an_adapter(ADAPTER));
@@ -185,7 +185,7 @@ impl Files {
         }
     }
 
-    /// Whether there is a file of that name beside the others: in a folder on disk alone, for a GGUF file is one file.
+    /// Whether the folder has a file of this name; only folders on disk have other files.
     pub(crate) fn has(&self, file: &str) -> bool {
         matches!(self, Self::Disk(folder) if folder.join(file).is_file())
     }
@@ -201,7 +201,7 @@ impl Files {
         files.filter(|path| path.extension().is_some_and(|extension| extension == "gguf")).min()
     }
 
-    /// That it has no file of a name, and what it has instead.
+    /// The error of a missing file, with what there is instead.
     fn without(&self, file: &str) -> ModelError {
         let place = self.path("").components().collect::<PathBuf>().display().to_string();
         let fault = other_formats::missing(file, |file| self.has(file), &place, &place);
@@ -234,7 +234,7 @@ impl Files {
             }
         }
     }
-    /// The tokenizer's file, and its path: it may be what the model's path leads to.
+    /// The tokenizer's file and its path, which may be the model's path itself.
     pub(crate) fn tokenizer(&self) -> Result<(PathBuf, Cow<'static, [u8]>), ModelError> {
         let path = match self {
             Self::Disk(path) if path.is_file() => path.clone(),
@@ -244,7 +244,7 @@ impl Files {
         Ok((path, json))
     }
 
-    /// A file of a name.
+    /// Reads the file of this name.
     pub(crate) fn read(&self, name: &str) -> Result<Cow<'static, [u8]>, ModelError> {
         self.read_at(name, &self.path(name))
     }

@@ -1,4 +1,4 @@
-//! A model by whatever a user calls it: a path, or a name on the hub.
+//! Finds a model by a path, or by its name on the hub.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use super::name::{Fetched, HubName};
 use crate::error::ModelError;
 
 impl ModelFolder {
-    /// The folder or file at a path; where there is nothing, the model of that name on the Hugging Face hub, which is
-    /// fetched (feature `hub`). Of an adapter it is the adapter's base, which is found likewise, with the adapter.
-    /// `each` hears of progress.
+    /// The folder or file at a path; if nothing is there, the model of that name on the Hugging Face hub, which is
+    /// fetched (feature `hub`). For an adapter it is the adapter's base, found in the same way, with the adapter.
+    /// `each` is called with the progress.
     ///
     /// # Errors
-    /// [`ModelError::Hub`] where a model cannot be fetched, and [`ModelError::Adapter`] where an adapter's base cannot
-    /// be found. That there is no model at a path shows when it is loaded.
+    /// [`ModelError::Hub`] if a model cannot be fetched, and [`ModelError::Adapter`] if an adapter's base cannot be
+    /// found. A path without a model is only reported on loading.
     pub fn find(path: impl AsRef<Path>, mut each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
         with_base(path.as_ref(), &mut |path| match hub_name(path) {
             Some(name) => name.fetch(&mut each),
@@ -23,10 +23,10 @@ impl ModelFolder {
         })
     }
 
-    /// As [`ModelFolder::with_adapter`]; where there is nothing at that path, with the adapter of that name on the hub.
+    /// Like [`ModelFolder::with_adapter`]; if nothing is at that path, with the adapter of that name on the hub.
     ///
     /// # Errors
-    /// [`ModelError::Hub`] where it cannot be fetched. That there is no adapter at a path shows when it is loaded.
+    /// [`ModelError::Hub`] if it cannot be fetched. A path without an adapter is only reported on loading.
     pub fn with_found_adapter(self, path: impl AsRef<Path>, each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
         let path = path.as_ref();
         match hub_name(path) {
@@ -35,10 +35,10 @@ impl ModelFolder {
         }
     }
 
-    /// As [`ModelFolder::find`], but of a model on the hub its tokenizer alone.
+    /// Like [`ModelFolder::find`], but fetches only the tokenizer of a model on the hub.
     ///
     /// # Errors
-    /// As [`ModelFolder::find`].
+    /// Those of [`ModelFolder::find`].
     pub fn find_tokenizer(path: impl AsRef<Path>, mut each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
         with_base(path.as_ref(), &mut |path| match hub_name(path) {
             Some(name) => name.fetch_tokenizer(&mut each),
@@ -47,7 +47,7 @@ impl ModelFolder {
     }
 }
 
-/// What `find` finds; of an adapter its base, with the adapter.
+/// The model found by `find`; for an adapter, its base with the adapter.
 fn with_base(
     path: &Path,
     find: &mut dyn FnMut(&Path) -> Result<ModelFolder, ModelError>,
@@ -61,7 +61,7 @@ fn with_base(
             "it does not say which model it is an adapter of (base_model_name_or_path): {cure}"
         )));
     };
-    // A path means what it means where the program runs, as peft has it, or else where the adapter lies.
+    // A path is relative to the working directory, as in peft, or else to the adapter's folder.
     let beside = found.folder().unwrap_or(path).join(base);
     let (here, there) = (Path::new(base), beside.as_path());
     let base_folder = match (here.exists(), there.exists(), hub_name(here).is_some()) {
@@ -83,7 +83,7 @@ fn with_base(
 }
 
 fn hub_name(path: &Path) -> Option<HubName> {
-    // What begins with a folder that is there is a path, perhaps with a slip.
+    // If its parent folder exists, it is a path, perhaps with a typing error.
     let is_path = path.exists() || path.parent().is_some_and(Path::exists);
     if is_path {
         return None;

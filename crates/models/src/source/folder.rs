@@ -29,7 +29,7 @@ use crate::language_model::LanguageModel;
 use crate::parallel::SharedModel;
 use crate::reward::RewardModel;
 
-/// A model folder, on disk or inside a program.
+/// A model folder, on disk or embedded in a program.
 #[derive(Clone, Debug)]
 pub struct ModelFolder {
     files: Files,
@@ -38,7 +38,7 @@ pub struct ModelFolder {
     adapter: Option<Files>,
 }
 
-/// A model with what belongs to it.
+/// A model with its tokenizer and its chat template.
 pub struct LoadedModel {
     /// The model.
     pub model: Arc<dyn LanguageModel>,
@@ -48,7 +48,7 @@ pub struct LoadedModel {
     pub end: Vec<TokenId>,
     /// The token that begins a text without a prompt.
     pub begin: Option<TokenId>,
-    /// How it wants conversations.
+    /// The chat template.
     pub chat: Option<ChatSource>,
 }
 
@@ -57,17 +57,17 @@ impl ModelFolder {
         Self { files, cached_as: None, layout: CacheLayout::DEFAULT, adapter: None }
     }
 
-    /// The folder at a path, or the GGUF file, which is known by how it begins or by its name.
+    /// The folder at a path, or the GGUF file, which is recognized by its first bytes or by its name.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self::new(Files::at(path.into()))
     }
 
-    /// A GGUF file that is in memory.
+    /// A GGUF file in memory.
     pub fn gguf_in_memory(bytes: Vec<u8>) -> Self {
         Self::new(Files::Memory(Arc::new(bytes)))
     }
 
-    /// A folder whose files are part of the program.
+    /// A folder whose files are embedded in the program.
     pub const fn embedded(
         name: &'static str,
         config: &'static [u8],
@@ -77,24 +77,24 @@ impl ModelFolder {
         Self::new(Files::Embedded { name, config, tokenizer, weights })
     }
 
-    /// The same model, whose keys and values are kept in a format, on a CPU: F32, F16, Bf16, or Q8_0 where heads are
-    /// whole blocks. Without this they are F16, or F32 where the weights are.
+    /// Sets the format of keys and values: F32, F16, Bf16, or Q8_0 if heads are whole blocks. The default is F32 for
+    /// F32 weights, and F16 for all others.
     #[must_use]
     pub fn cached_as(mut self, format: Format) -> Self {
         self.cached_as = Some(format);
         self
     }
 
-    /// How the memory of keys and values is laid out on a CPU; in pages unless told otherwise.
+    /// Sets the memory layout of keys and values on a CPU; in pages by default.
     pub fn cache_layout(mut self, layout: CacheLayout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// The same model with an adapter of it, in the place of one that it has: a folder with `adapter_config.json` and
-    /// `adapter_model.safetensors`, as the library `peft` saves LoRA, rsLoRA and DoRA. It is kept beside the weights,
-    /// so several adapters share those of their base; on a GPU, and by [`ModelFolder::convert`], it is merged. A
-    /// tokenizer and a chat template in its folder stand in the place of the model's.
+    /// The same model with an adapter, which replaces an earlier one: a folder with `adapter_config.json` and
+    /// `adapter_model.safetensors`, as the library `peft` saves LoRA, rsLoRA and DoRA. It is kept separate from the
+    /// weights, so several adapters share those of their base; on a GPU, and by [`ModelFolder::convert`], it is merged.
+    /// A tokenizer and a chat template in its folder replace the model's.
     #[must_use]
     #[doc(alias = "lora")]
     #[doc(alias = "peft")]
@@ -103,12 +103,12 @@ impl ModelFolder {
         self
     }
 
-    /// Where a file of it lies, for messages.
+    /// The path of one of its files, for messages.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.files.path(name)
     }
 
-    /// Where it lies, if it is a folder on disk.
+    /// Its path, if it is a folder on disk.
     pub(super) fn folder(&self) -> Option<&Path> {
         match &self.files {
             Files::Disk(folder) => Some(folder),
@@ -116,12 +116,12 @@ impl ModelFolder {
         }
     }
 
-    /// Whether it is a model with an adapter.
+    /// Whether the model has an adapter.
     pub fn has_adapter(&self) -> bool {
         self.adapter.is_some()
     }
 
-    /// Where, if this is an adapter's folder alone, its base lies, as the adapter has it.
+    /// The configuration of an adapter, which names its base, if this is only an adapter's folder.
     pub(super) fn base_of_adapter(&self) -> Result<Option<AdapterConfig>, ModelError> {
         if self.files.has(CONFIG) || !self.files.has(ADAPTER) {
             return Ok(None);
@@ -129,17 +129,17 @@ impl ModelFolder {
         adapter_config(&self.files).map(Some)
     }
 
-    /// Loads everything.
+    /// Loads the model, its tokenizer and its chat template.
     ///
     /// # Errors
-    /// Where a file is missing, cannot be read, is damaged, or does not fit the others; where there is no memory on the
-    /// device; and [`ModelError::Config`] for what is not supported, by its name.
+    /// If a file is missing, cannot be read, is damaged, or does not fit the others; if there is not enough memory on
+    /// the device; and [`ModelError::Config`] for something that is not supported, by its name.
     pub fn load(&self, device: &Device) -> Result<LoadedModel, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
         let tokenizer = self.tokenizer_of(gguf.as_ref())?;
         if !matches!(device, Device::Backend(_)) {
-            // Weights of another model do not fit either, but say less of why.
+            // Weights of another model do not fit either, but that error explains less.
             self.fits(&tokenizer, self.config_of(&fields)?.vocabulary)?;
         }
         let model = self.model_of(gguf.as_ref(), &fields, device)?;
@@ -150,7 +150,7 @@ impl ModelFolder {
         Ok(LoadedModel { model, tokenizer: Arc::new(tokenizer), end, begin, chat })
     }
 
-    /// Whether a tokenizer has no more tokens than the model has rows.
+    /// Checks that a tokenizer has no more tokens than the model has rows.
     fn fits(&self, tokenizer: &Tokenizer, rows: usize) -> Result<(), ModelError> {
         let tokens = tokenizer.vocabulary().size();
         if tokens <= rows {
@@ -164,7 +164,7 @@ impl ModelFolder {
     /// The model's chat template, if it has one.
     ///
     /// # Errors
-    /// Where the file that has it cannot be read, or is damaged.
+    /// If its file cannot be read, or is damaged.
     pub fn chat(&self) -> Result<Option<ChatSource>, ModelError> {
         self.chat_of(self.files.gguf()?.as_ref())
     }
@@ -174,7 +174,7 @@ impl ModelFolder {
         own.map_or_else(|| self.files.chat(gguf), |own| Ok(Some(own)))
     }
 
-    /// The tokens that end a text, each once, and the one that begins it, of a model with rows so long.
+    /// The tokens that end a text, without duplicates, and the token that begins it, for a model with `rows` rows.
     fn ends(&self, fields: &Fields, rows: usize) -> Result<(Vec<TokenId>, Option<TokenId>), ModelError> {
         let of = |name: &str| {
             let wrong = |fault: String| ModelError::Config { path: self.files.path(CONFIG), fault };
@@ -191,21 +191,21 @@ impl ModelFolder {
         Ok((ends, begin.first().copied()))
     }
 
-    /// The model alone, for those who have the tokens.
+    /// Loads the model without its tokenizer.
     ///
     /// # Errors
-    /// As [`ModelFolder::load`].
+    /// Those of [`ModelFolder::load`].
     pub fn model(&self, device: &Device) -> Result<Arc<dyn LanguageModel>, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
         self.model_of(gguf.as_ref(), &fields, device)
     }
 
-    /// A reward model: a folder of `transformers`' `*ForSequenceClassification` with one label, or an adapter that
-    /// makes one of a model (`SEQ_CLS`). It computes on the CPU.
+    /// Loads a reward model: a folder of `transformers`' `*ForSequenceClassification` with one label, or an adapter
+    /// that turns a model into one (`SEQ_CLS`). It computes on the CPU.
     ///
     /// # Errors
-    /// [`ModelError::Reward`] for a model that gives no score or several, and as [`ModelFolder::load`].
+    /// [`ModelError::Reward`] for a model that does not return exactly one score, and those of [`ModelFolder::load`].
     pub fn reward(&self) -> Result<RewardModel, ModelError> {
         let fields = self.fields(None)?;
         let wrong = |fault: String| ModelError::Reward { path: self.files.path(""), fault };
@@ -218,7 +218,7 @@ impl ModelFolder {
                 return Err(wrong(format!("its head has {count} labels; a reward model has one, which is the score")));
             }
         }
-        // What bounds logits bounds no score.
+        // The cap of logits does not apply to scores.
         config.logit_cap = None;
         let parts = (self.family(&fields)?.parts)(&checkpoint, &config, &fields)?;
         let pad = ids("pad_token_id", fields.get("pad_token_id"), config.vocabulary)
@@ -227,14 +227,14 @@ impl ModelFolder {
         Ok(RewardModel::new(Arc::new(decoder), pad.first().copied()))
     }
 
-    /// Writes the model as a GGUF file, whose matrices are stored in a format as far as their rows are whole blocks of
-    /// it, in Q8_0 or F16 where not; with 4 bits, the embedding and the output matrix have 6. `each` hears how many of
-    /// how many weights are written. The file is there when it is whole and not before; one that is there already is an
-    /// error, unless it may be replaced. Of a GGUF file only the format of its matrices changes.
+    /// Writes the model as a GGUF file. Matrices are stored in `format` if their rows are whole blocks of it, otherwise
+    /// in a format with smaller blocks or in F16; with 4 bits or fewer, the embedding and the output matrix have 6.
+    /// `each` is called with the number of weights written and their total. The file appears only when it is complete;
+    /// an existing file is an error unless `may_replace`. For a GGUF file only the format of its matrices changes.
     ///
     /// # Errors
-    /// [`ModelError::Convert`] where a GGUF file cannot say what the model is, [`ModelError::Write`] where the file
-    /// cannot be written, and those of [`ModelFolder::load`].
+    /// [`ModelError::Convert`] if a GGUF file cannot describe the model, [`ModelError::Write`] if the file cannot be
+    /// written, and those of [`ModelFolder::load`].
     pub fn convert(
         &self,
         to: &Path,
@@ -247,7 +247,7 @@ impl ModelFolder {
                 let fault = "an adapter is merged with a model folder, not with a GGUF file".into();
                 return Err(ModelError::Convert { fault });
             }
-            // What cannot be read must not be written.
+            // A file that cannot be read must not be written.
             self.described(Some(&gguf), &self.fields(Some(&gguf))?)?;
             return convert_again(&gguf, to, format, may_replace, &mut each);
         }
@@ -311,10 +311,10 @@ impl ModelFolder {
         CpuDecoder::new(config, parts, self.cached_as, self.layout)
     }
 
-    /// The model for ranks that are to compute it together, each a part: on CPUs.
+    /// The model, for ranks that compute it together on CPUs, each a part.
     ///
     /// # Errors
-    /// As [`ModelFolder::load`].
+    /// Those of [`ModelFolder::load`].
     pub fn shared(&self) -> Result<SharedModel, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
@@ -338,18 +338,18 @@ impl ModelFolder {
             all[0].scaling = Scaling::Each(factors);
         }
         let parts = (family.parts)(&checkpoint, &config, fields)?;
-        // An adapter may have changed the one and not the other.
+        // An adapter may have changed only one of the two.
         config.tied &= parts.output.is_same(&parts.embedding);
         Ok((config, parts))
     }
 
-    /// Its decoder as data.
+    /// The decoder as data.
     pub(crate) fn describe(&self) -> Result<(DecoderConfig, Parts), ModelError> {
         let gguf = self.files.gguf()?;
         self.described(gguf.as_ref(), &self.fields(gguf.as_ref())?)
     }
 
-    /// Whether the files are a reward model's.
+    /// Whether the files are those of a reward model.
     fn gives_scores(&self, fields: &Fields) -> Result<bool, ModelError> {
         if let Some(adapter) = &self.adapter {
             return Ok(adapter_config(adapter)?.gives_scores());
@@ -358,7 +358,7 @@ impl ModelFolder {
         Ok(fields.list("architectures").ok().flatten().is_some_and(|names| names.iter().any(is_one)))
     }
 
-    /// The weights, as an adapter changes them.
+    /// The weights, with an adapter's changes.
     fn checkpoint_of(
         &self,
         gguf: Option<&Gguf>,
@@ -384,15 +384,15 @@ impl ModelFolder {
         Ok(checkpoint)
     }
 
-    /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.
+    /// Loads only the tokenizer, which is all that a detector needs. The path may also be that of `tokenizer.json`.
     ///
     /// # Errors
-    /// Where its file is missing, cannot be read, or is damaged.
+    /// If its file is missing, cannot be read, or is damaged.
     pub fn tokenizer(&self) -> Result<Tokenizer, ModelError> {
         self.tokenizer_of(self.files.gguf()?.as_ref())
     }
 
-    /// Whose tokenizer it is: an adapter may have one of its own.
+    /// The files with the tokenizer: an adapter may have its own.
     fn tokenizer_files(&self) -> &Files {
         self.adapter.as_ref().filter(|adapter| adapter.has(TOKENIZER)).unwrap_or(&self.files)
     }
@@ -411,10 +411,11 @@ impl ModelFolder {
         Tokenizer::from_json(&json).map_err(|error| ModelError::Tokenizer { path, fault: error.to_string() })
     }
 
-    /// The shape of the model.
+    /// The model's configuration.
     ///
     /// # Errors
-    /// Where the file is missing or cannot be read, and [`ModelError::Config`] for what is not supported, by its name.
+    /// If the file is missing or cannot be read, and [`ModelError::Config`] for something that is not supported, by its
+    /// name.
     pub fn config(&self) -> Result<DecoderConfig, ModelError> {
         self.config_of(&self.fields(self.files.gguf()?.as_ref())?)
     }
@@ -446,20 +447,20 @@ impl ModelFolder {
         Fields::parse(&self.files.read(CONFIG)?).map_err(|fault| ModelError::Config { path, fault })
     }
 
-    /// A file of the folder as it is, such as `config.json`.
+    /// A file of the folder, unchanged, such as `config.json`.
     ///
     /// # Errors
-    /// Where it is missing or cannot be read.
+    /// If it is missing or cannot be read.
     pub fn file(&self, name: &str) -> Result<Cow<'static, [u8]>, ModelError> {
         self.files.read(name)
     }
 
-    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are
-    /// mapped, and read when they are used.
+    /// The safetensors files: one, or the shards that an index lists; empty for a GGUF file. They are memory-mapped,
+    /// and read on use.
     ///
     /// # Errors
-    /// Where one is missing or cannot be read, or the index is damaged; [`ModelError::Adapter`] for a model with an
-    /// adapter, whose weights are in no file.
+    /// If a file is missing or cannot be read, or the index is damaged; [`ModelError::Adapter`] for a model with an
+    /// adapter, because no file has its weights.
     pub fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
         if let Some(adapter) = &self.adapter {
             let fault = "a model with an adapter cannot be trained or read as files; merge the two first".into();
@@ -510,7 +511,7 @@ mod tests {
         let shared = |other: &[Weight]| base.iter().zip(other).filter(|(a, b)| bytes(a) == bytes(b)).count();
         let changed = |all: &[Weight]| all.iter().filter(|weight| weight.update().is_some()).count();
         assert_eq!((base.len(), shared(&first), changed(&first)), (15, 15, 14));
-        // The embedding, and so what was the output matrix, came with the adapter.
+        // The embedding, and so the tied output matrix, came with the adapter.
         assert_eq!((shared(&second), changed(&second)), (14, 2));
     }
 }

@@ -1,14 +1,14 @@
-//! Where models come from.
+//! The sources of models.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`folder`] | a model that is loaded: from a folder, a GGUF file, or out of the program |
-//! | `find` | a model by whatever a user calls it |
-//! | `name`, `hub` | names on the Hugging Face hub, and how such models are fetched (feature `hub`) |
-//! | `files` | where a model's files lie |
+//! | [`folder`] | loads a model from a folder, a GGUF file, or files embedded in the program |
+//! | `find` | finds a model by a path or a name |
+//! | `name`, `hub` | names on the Hugging Face hub, and fetching these models (feature `hub`) |
+//! | `files` | the location of a model's files |
 //! | `other_formats` | folders in other formats, and what to do with them |
-//! | `open` | files of strangers, opened and read with care |
-//! | `chat` | a model's chat template, and what ends its messages |
+//! | `open` | opens and reads untrusted files |
+//! | `chat` | a model's chat template, and the tokens that end its messages |
 
 pub(crate) mod chat;
 pub(crate) mod files;

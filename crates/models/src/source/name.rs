@@ -8,19 +8,19 @@ pub struct HubName {
     pub(super) file: Option<String>,
 }
 
-/// How much of a file is there.
+/// The progress of fetching a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched<'a> {
     /// The name of the file.
     pub file: &'a str,
-    /// Bytes that are there.
+    /// Bytes fetched so far.
     pub bytes: u64,
-    /// Bytes of the whole.
+    /// Bytes of the whole file.
     pub of: u64,
 }
 
 impl HubName {
-    /// Reads such a name; `None` where the text is none, but perhaps a path.
+    /// Parses a name; `None` for other texts, such as paths.
     pub fn parse(text: &str) -> Option<Self> {
         let (text, file) = match text.split_once(':') {
             Some((text, file)) => (text, Some(file)),

@@ -1,4 +1,4 @@
-//! A model's files, whoever made them: opened only where they are files, and read only as far as such files go.
+//! Opens and reads untrusted files of models: regular files only, and only up to a maximum size.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use verdigris_kernels::Mapped;
 
-/// No JSON file or template of a model is longer than this.
+/// The maximum size of a JSON file or template of a model.
 const MOST: u64 = 256 << 20;
 
-/// Opens a file. What is none is not opened: a pipe would be waited for, and a device may have no end.
+/// Opens regular files only, since a pipe would block, and a device may have no end.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
@@ -20,10 +20,10 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// All of a file that is read into memory.
+/// Reads a whole file into memory.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Some files grow while they are read, and some say nothing of their length.
+    // Some files grow while they are read, and some do not report their length.
     open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MOST} bytes")));
@@ -31,7 +31,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file of weights as memory, the same memory for all who have it mapped: adapters of one base are several models on
+/// A file of weights as mapped memory, which all users of the file share: adapters of one base are several models on
 /// one file.
 pub(crate) fn map(path: &Path) -> io::Result<Arc<Mapped>> {
     static MAPPED: Mutex<Vec<(FileId, Weak<Mapped>)>> = Mutex::new(Vec::new());
@@ -47,7 +47,7 @@ pub(crate) fn map(path: &Path) -> io::Result<Arc<Mapped>> {
     Ok(mapped)
 }
 
-/// What tells a file from all others, as long as it is mapped: its device, its number there, and its length.
+/// The identity of a file as long as it is mapped: its device, its inode and its length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileId(u64, u64, u64);
 
@@ -64,7 +64,7 @@ impl FileId {
     }
 }
 
-/// Whether a file begins as GGUF files do.
+/// Whether a file begins like a GGUF file.
 pub(crate) fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
     open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"GGUF"
@@ -82,7 +82,7 @@ mod tests {
         fs::hard_link(&path, folder.path().join("link")).unwrap();
         let first = map(&path).unwrap();
         assert!(Arc::ptr_eq(&first, &map(&folder.path().join("link")).unwrap()));
-        // Another file in its place is another file, whoever still has the first.
+        // A new file at the same path is another file, even while the first is still mapped.
         fs::remove_file(&path).unwrap();
         fs::write(&path, b"two").unwrap();
         let second = map(&path).unwrap();

@@ -1,12 +1,12 @@
-//! Folders that hold a model in another format than ours: which one it is, and how to get to ours.
+//! Folders that hold a model in another format: which format it is, and how to convert it.
 
 use super::files::{CONFIG, INDEX, TOKENIZER, WEIGHTS};
 
-/// The files of a format, and the file of ours that is missing where it is the only one.
+/// Another format: its files, and the files of ours that it can replace.
 struct Other {
     missing: &'static [&'static str],
     files: &'static [&'static str],
-    /// The cure, with `{}` for the model, and for the folder to write to.
+    /// The cure, with one `{}` for the model and one for the folder to write to.
     cure: &'static str,
 }
 
@@ -31,8 +31,8 @@ const OTHERS: [Other; 3] = [
     },
 ];
 
-/// That a file is missing; and, where there is one of another format instead, what to do. `has` says which files there
-/// are, `model` is the folder or the name on the hub, and `to` the folder to write to.
+/// The message that a file is missing and, if there is one of another format instead, what to do. `has` returns whether
+/// a file is there, `model` is the folder or the name on the hub, and `to` the folder to write to.
 pub(super) fn missing(file: &str, has: impl Fn(&str) -> bool, model: &str, to: &str) -> String {
     let of = |other: &Other| {
         let found = other.files.iter().find(|file| has(file)).filter(|_| other.missing.contains(&file))?;

@@ -1,9 +1,8 @@
-//! What a `config.json` need not say: the values that `transformers` takes where a field is missing and Llama's would
-//! be others.
+//! The values of fields that are missing in `config.json`: those of `transformers`, where they differ from Llama's.
 
 use serde_json::{Map, Value, json};
 
-/// The fields of a model type that are not as Llama has them.
+/// The fields of a model type whose defaults differ from Llama's.
 pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
     let fields = match model_type {
         "mistral" => json!({"num_key_value_heads": 8, "sliding_window": 4096}),
@@ -16,7 +15,7 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
             "head_dim": 256, "num_key_value_heads": 4, "sliding_window": 4096, "query_pre_attn_scalar": 256,
             "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
         }),
-        // Files of the models that also see pictures leave out whatever is so.
+        // Files of multimodal models omit every field that has its default value.
         "gemma3" | "gemma3_text" => json!({
             "vocab_size": 262_208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
             "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131_072,
@@ -27,7 +26,7 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
     object(fields)
 }
 
-/// The fields of a text part that files of the whole leave out where they are as usual.
+/// The fields of a text part that the files of a multimodal model omit if they have their default values.
 pub(super) fn text_defaults(model_type: &str) -> Map<String, Value> {
     let of = |vocabulary: usize, inner: usize, context: usize| {
         json!({

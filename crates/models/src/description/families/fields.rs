@@ -1,5 +1,4 @@
-//! A `config.json`, field by field. A field that is there and is something else than it should be is an error that
-//! names it.
+//! A `config.json`, field by field. A field of the wrong type is an error that names it.
 
 use serde_json::{Map, Value};
 use verdigris_text::shown;
@@ -8,15 +7,15 @@ use super::defaults::defaults;
 use super::wrapper::fields_of_text;
 use crate::description::config::Activation;
 
-/// The fields of a configuration; those of its language model, where it has other parts.
+/// The fields of a configuration; those of its language model if it has other parts.
 pub(crate) struct Fields {
     all: Map<String, Value>,
-    /// The model type of what the language model is a part of.
+    /// The model type of the multimodal model that contains the language model.
     wrapper: Option<String>,
 }
 
 impl Fields {
-    /// Those of a JSON text, and what a file may leave out; what is wrong with it.
+    /// Reads the fields of a JSON text, and adds default values. The error says what is wrong with it.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
         let value: Value =
             serde_json::from_slice(json).map_err(|error| format!("not a model's configuration: {error}"))?;
@@ -41,7 +40,7 @@ impl Fields {
         Self { all, wrapper: None }
     }
 
-    /// The model type of what the language model is a part of, if it is one.
+    /// The model type of the multimodal model that contains the language model, if there is one.
     pub(crate) fn wrapper(&self) -> Option<&str> {
         self.wrapper.as_deref()
     }
@@ -54,7 +53,7 @@ impl Fields {
         self.all.get(name).filter(|value| !value.is_null())
     }
 
-    /// Which architecture it is.
+    /// The architecture.
     pub(crate) fn model_type(&self) -> Result<&str, String> {
         self.text("model_type")?.ok_or_else(|| "model_type is missing".into())
     }
@@ -63,20 +62,20 @@ impl Fields {
         self.some(name, "text", Value::as_str)
     }
 
-    /// A number of things, under the first of some names that is there.
+    /// A count, under the first of several names that is there.
     pub(crate) fn size_or(&self, names: &[&str]) -> Result<Option<usize>, String> {
         let name = names.iter().find(|name| self.get(name).is_some());
         let size = |value: &Value| value.as_u64().and_then(|size| usize::try_from(size).ok());
         name.map_or(Ok(None), |name| self.some(name, "number of things", size))
     }
 
-    /// As [`Fields::size_or`], and it must be there.
+    /// Like [`Fields::size_or`], but it must be there.
     pub(crate) fn size(&self, names: &[&str]) -> Result<usize, String> {
         self.size_or(names)?.ok_or_else(|| format!("{} is missing", names[0]))
     }
 
-    /// The elements of a head, where nothing but the width of the model says how many they are. 0 where a number is 0,
-    /// which is refused for that.
+    /// The number of elements of a head, if only the width of the model determines it. 0 if a number is 0, which is
+    /// refused later.
     pub(crate) fn head_dim(width: usize, heads: usize) -> Result<usize, String> {
         match width.checked_rem(heads) {
             Some(0) | None => Ok(width.checked_div(heads).unwrap_or(0)),
@@ -98,7 +97,7 @@ impl Fields {
         self.some(name, "list", |value| value.as_array().map(Vec::as_slice))
     }
 
-    /// The fields of a field.
+    /// The fields of an object.
     pub(crate) fn inner(&self, name: &str) -> Result<Option<Self>, String> {
         Ok(self.some(name, "object", Value::as_object)?.cloned().map(Self::of))
     }
@@ -130,7 +129,7 @@ impl Fields {
         })
     }
 
-    /// Refuses a field that is set to something.
+    /// Refuses a field that is set, unless it is harmless.
     pub(crate) fn refuse(&self, name: &str, harmless: impl Fn(&Value) -> bool) -> Result<(), String> {
         match self.get(name) {
             Some(value) if !harmless(value) => {

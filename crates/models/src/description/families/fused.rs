@@ -1,4 +1,4 @@
-//! GPT-NeoX, BLOOM, MPT and Falcon: queries, keys and values in one matrix, each packed in its own way.
+//! GPT-NeoX, BLOOM, MPT and Falcon: queries, keys and values in one matrix, each packed differently.
 
 use serde_json::Map;
 
@@ -11,15 +11,15 @@ use crate::description::config::{Activation, DecoderConfig, FeedForward, LayerKi
 use crate::description::parts::{Layer, Parts, Projection, Scales};
 use crate::error::ModelError;
 
-/// Slopes of ALiBi are powers of `2^(-8 / heads)`.
+/// The slopes of ALiBi are powers of `2^(-8 / heads)`.
 const ALIBI_MAX_BIAS: f64 = 8.0;
 
-/// How the rows of the one matrix are ordered.
+/// The order of the rows in the fused matrix.
 #[derive(Clone, Copy)]
 enum Packing {
     /// All queries, then all keys, then all values.
     Apart,
-    /// For each head of keys: the queries that share it, the key, the value.
+    /// For each key head: the queries that share it, the key, the value.
     Groups,
 }
 
@@ -150,7 +150,7 @@ pub(super) fn bloom_config(fields: &Fields) -> Result<DecoderConfig, String> {
         heads,
         kv_heads: heads,
         head_dim,
-        // It has no end of its own; this is what it was trained with.
+        // It has no maximum of its own; this is the length that it was trained with.
         context: fields.size_or(&["seq_length"])?.unwrap_or(2048),
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: false },
@@ -198,7 +198,7 @@ pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let attention = fields.inner("attn_config")?.unwrap_or_else(|| Fields::of(Map::new()));
     attention.refuse("attn_type", |value| value == "multihead_attention")?;
     attention.refuse("attn_uses_sequence_id", |value| value == false)?;
-    // transformers has these fields and takes what is usual, whatever they say.
+    // transformers has these fields, but uses their default values whatever they say.
     attention.refuse("alibi_bias_max", |value| value.as_f64() == Some(ALIBI_MAX_BIAS))?;
     fields.refuse("expansion_ratio", |value| value.as_u64() == Some(4))?;
     fields.refuse("norm_type", |value| value == "low_precision_layernorm" || value == "layernorm")?;
@@ -249,7 +249,7 @@ pub(super) fn mpt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fie
     Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
 }
 
-/// Whether a Falcon has heads in groups and two norms (40B and later).
+/// Whether a Falcon model has grouped heads and two norms (40B and later).
 fn is_new_falcon(fields: &Fields) -> Result<bool, String> {
     fields.flag("new_decoder_architecture", false)
 }

@@ -40,7 +40,7 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     let names = Prefixed::new(checkpoint, &["transformer.", ""], "wte.weight");
     let &DecoderConfig { vocabulary, width, context, norm, .. } = config;
     let inner = config.feed_forward.width();
-    // Its matrices are stored the other way round.
+    // Its matrices are stored transposed.
     let transposed = |name: &str, out: usize, input: usize| -> Result<Projection, ModelError> {
         let name = names.name(name);
         let matrix = checkpoint.transposed(&format!("{name}.weight"), [out, input])?;
@@ -73,7 +73,7 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     Ok(Parts { embedding, positions, embedding_norm: None, layers, norm, output })
 }
 
-/// The first position's row in OPT.
+/// The row of the first position in OPT.
 const OPT_OFFSET: usize = 2;
 
 pub(super) fn opt_config(fields: &Fields) -> Result<DecoderConfig, String> {

@@ -1,4 +1,4 @@
-//! Llama and its kin: separate matrices, a gated feed-forward part, root-mean-square norms, rotary positions.
+//! Llama and related models: separate matrices, a gated feed-forward part, root-mean-square norms, rotary positions.
 
 use serde_json::Value;
 use verdigris_text::shown;
@@ -26,7 +26,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         fields.activation(&["hidden_act"], "silu")?
     };
     fields.refuse("use_bidirectional_attention", |value| value == false)?;
-    // transformers has the field of Gemma 3 and leaves it alone; no other model has it.
+    // transformers ignores `attn_logit_softcapping` for Gemma 3; of the others only Gemma 2 has it.
     let none = |_: &Value| false;
     if model != "gemma2" {
         fields.refuse("attn_logit_softcapping", none)?;
@@ -39,7 +39,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     let rotary = rotary_of(model, fields, head_dim, trained)?;
     let kinds = kinds(model, fields, layers)?;
     let scalar = fields.number("query_pre_attn_scalar")?.filter(|_| model == "gemma2" || is_gemma3);
-    // Gemma says `gelu` where it means the other.
+    // Gemma says `gelu` but means the tanh approximation.
     let activation = if model == "gemma" && activation == Activation::Gelu { Activation::GeluTanh } else { activation };
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
@@ -78,7 +78,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     })
 }
 
-/// The rotary embeddings of a model: of Gemma 3 that of all tokens, and that of a window.
+/// The rotary embeddings of a model. Gemma 3 has one for full attention and one for windows.
 fn rotary_of(model: &str, fields: &Fields, head_dim: usize, context: usize) -> Result<Vec<Rotary>, String> {
     let is_gemma3 = model.starts_with("gemma3");
     let theta = fields.number("rope_theta")?.unwrap_or(if is_gemma3 { 1_000_000.0 } else { 10_000.0 });
@@ -95,7 +95,7 @@ fn rotary_of(model: &str, fields: &Fields, head_dim: usize, context: usize) -> R
     }
     let local_theta = fields.number("rope_local_base_freq")?.unwrap_or(10_000.0);
     let (mut global, mut local) = (parameters, None);
-    // transformers 5 keeps everything about both in one place.
+    // transformers 5 keeps the parameters of both in one object.
     if let Some(both) = &global
         && (both.get("full_attention").is_some() || both.get("sliding_attention").is_some())
     {
@@ -105,7 +105,7 @@ fn rotary_of(model: &str, fields: &Fields, head_dim: usize, context: usize) -> R
     Ok(vec![rotary(fields, global.as_ref(), &of(theta))?, rotary(fields, local.as_ref(), &of(local_theta))?])
 }
 
-/// What is particular to each layer.
+/// The particulars of each layer.
 fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, String> {
     let (is_gemma3, is_optional) = (model.starts_with("gemma3"), ["qwen2", "qwen3", "smollm3"].contains(&model));
     let slides = !is_optional || fields.flag("use_sliding_window", false)?;
@@ -141,7 +141,7 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
                 ));
             }
         };
-        // These models have no layers of different types, whatever is said.
+        // The other models have no layers of different types, whatever the file says.
         let has_types = is_optional || is_gemma3 || model == "gemma2";
         if slides && window.is_none() {
             return Err("layer_types has layers with a window, but there is no sliding_window".into());
@@ -156,7 +156,7 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
     Ok(if kinds.iter().all(|kind| *kind == LayerKind::default()) { Vec::new() } else { kinds })
 }
 
-/// Which layers have rotary positions, where not all have: those of SmolLM3.
+/// The layers that have rotary positions, if not all have them (SmolLM3).
 fn rotating(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
     if model != "smollm3" {
         fields.refuse("no_rope_layers", |value| value.as_array().is_some_and(|all| all.iter().all(|one| *one != 0)))?;
@@ -175,7 +175,7 @@ fn rotating(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, St
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
     let embedding_name = names(checkpoint).name("embed_tokens.weight");
     let embedding = checkpoint.matrix(&embedding_name, [config.vocabulary, config.width])?;
-    // Some wrappers have it inside of their text part.
+    // Some wrappers have it inside their text part.
     let outputs = ["lm_head.weight", "language_model.lm_head.weight"];
     let output_name = outputs.into_iter().find(|name| checkpoint.has(name)).unwrap_or(outputs[0]);
     let output = output(checkpoint, config, &embedding_name, output_name)?;
@@ -201,7 +201,7 @@ pub(crate) fn layers(
     let scales = |name: &str, length: usize| -> Result<Scales, ModelError> {
         let mut scales = names.scales(name, length, norm, false)?;
         if model.starts_with("gemma") && !norms_are_whole {
-            // Gemma stores what differs from one.
+            // Gemma stores the difference from one.
             scales.weight.iter_mut().for_each(|weight| *weight += 1.0);
         }
         Ok(scales)

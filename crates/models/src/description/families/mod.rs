@@ -1,4 +1,4 @@
-//! The architectures that people use: how each names its choices in `config.json`, and its weights.
+//! The supported architectures: the names that each uses for its choices in `config.json`, and for its weights.
 //!
 //! | module | model types |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
-//! `fields` reads a configuration, `defaults` has what it need not say, `wrapper` finds the text part of models that
-//! also see pictures. Several of them share `rotary` (positions), `prefixed` (weights whose names begin alike) and
+//! `fields` reads a configuration, `defaults` has the values of missing fields, `wrapper` finds the text part of
+//! multimodal models. Several families share `rotary` (positions), `prefixed` (weights with a common prefix) and
 //! `output` (the output matrix).
 
 mod defaults;
@@ -30,19 +30,19 @@ use crate::error::ModelError;
 pub(crate) use fields::Fields;
 pub(crate) use llama::layers as llama_layers;
 
-/// One architecture, or several that differ in choices alone.
+/// One architecture, or several that differ only in choices.
 #[derive(Clone, Copy)]
 pub(crate) struct Family {
-    /// The description of a decoder; why there is none.
+    /// The description of a decoder. The error says why there is none.
     pub(crate) config: fn(&Fields) -> Result<DecoderConfig, String>,
     /// Its weights.
     pub(crate) parts: fn(&Checkpoint, &DecoderConfig, &Fields) -> Result<Parts, ModelError>,
 }
 
-/// Llama and its kin.
+/// Llama and related models.
 pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama::parts };
 
-/// All model types that are understood, and the family of each.
+/// All supported model types, with their families.
 const FAMILIES: [(&str, Family); 17] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
@@ -71,7 +71,7 @@ const FAMILIES: [(&str, Family); 17] = {
     ]
 };
 
-/// The family of a model; what is wrong with its model type.
+/// The family of a model. The error says what is wrong with its model type.
 pub(crate) fn family(fields: &Fields) -> Result<Family, BadModelType> {
     let model_type = fields.model_type().map_err(BadModelType::Fault)?;
     let found = FAMILIES.iter().find(|(name, _)| *name == model_type).map(|&(_, family)| family);
@@ -88,15 +88,15 @@ pub(crate) fn family(fields: &Fields) -> Result<Family, BadModelType> {
     }
 }
 
-/// Why a model type has no family.
+/// The reason why a model type has no family.
 pub(crate) enum BadModelType {
-    /// There is none of that name.
+    /// It is not known.
     Unknown(String),
-    /// It is missing, or of a text part.
+    /// It is missing, or it is the unsupported type of a text part.
     Fault(String),
 }
 
-/// All model types that are understood.
+/// All supported model types, as a list.
 pub(crate) fn model_types() -> String {
     format!("{}; and the text part of {}", names(), wrapper::wrappers())
 }

@@ -1,11 +1,11 @@
-//! The matrix that makes logits.
+//! The output matrix.
 
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::DecoderConfig;
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 
-/// The output matrix: the embedding, or one of its own; that of the scores, where those are asked for.
+/// The output matrix: the embedding, a separate matrix, or the head of a reward model.
 pub(super) fn output(
     checkpoint: &Checkpoint,
     config: &DecoderConfig,
@@ -16,8 +16,8 @@ pub(super) fn output(
         return scores;
     }
     let shape = [config.vocabulary, config.width];
-    // A file that has one which differs, though its configuration says that they are one, means that one, as
-    // `transformers` does.
+    // If a file has an output matrix that differs from the embedding although its configuration ties them, that matrix
+    // is used, as in `transformers`.
     if config.tied && !checkpoint.differ(name, embedding) {
         checkpoint.tied(name, embedding, shape)
     } else {

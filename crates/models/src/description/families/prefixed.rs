@@ -1,18 +1,18 @@
-//! Weights whose names begin alike: `transformer.`, or nothing.
+//! Weights whose names have a common prefix: `transformer.`, or none.
 
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::Norm;
 use crate::description::parts::{Projection, Scales};
 use crate::error::ModelError;
 
-/// Weights under a prefix that some files have and some have not.
+/// Weights under a prefix that only some files have.
 pub(super) struct Prefixed<'a> {
     checkpoint: &'a Checkpoint,
     prefix: &'static str,
 }
 
 impl<'a> Prefixed<'a> {
-    /// Those of a checkpoint in which one of the prefixes leads to `probe`.
+    /// Chooses the prefix under which a checkpoint has `probe`.
     pub(super) fn new(checkpoint: &'a Checkpoint, prefixes: &[&'static str], probe: &str) -> Self {
         let found = prefixes.iter().find(|prefix| checkpoint.has(&format!("{prefix}{probe}")));
         Self { checkpoint, prefix: found.unwrap_or(&prefixes[0]) }
@@ -35,7 +35,7 @@ impl<'a> Prefixed<'a> {
         Ok(Projection { matrix, bias })
     }
 
-    /// What a norm has; `has_bias` for layer norms that have one.
+    /// The scales of a norm; `has_bias` for layer norms that have a bias.
     pub(super) fn scales(&self, name: &str, length: usize, norm: Norm, has_bias: bool) -> Result<Scales, ModelError> {
         let name = self.name(name);
         let weight = self.checkpoint.vector(&format!("{name}.weight"), length)?;

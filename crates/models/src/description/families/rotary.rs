@@ -1,4 +1,4 @@
-//! Rotary positions as configurations describe them: those of every family are read here.
+//! Rotary positions in the configurations of all families.
 
 use serde_json::Value;
 use verdigris_text::shown;
@@ -6,18 +6,19 @@ use verdigris_text::shown;
 use super::Fields;
 use crate::description::config::{Pairs, Rotary, Scaling};
 
-/// What a family says of them elsewhere.
+/// Values that a family has elsewhere.
 pub(super) struct Elsewhere {
     /// The base of the wavelengths.
     pub(super) theta: f64,
     pub(super) head_dim: usize,
-    /// Which part of a head is rotated, where a family can rotate less than all.
+    /// The default fraction of a head that is rotated, for a family that can rotate less than all of it.
     pub(super) share: Option<f64>,
     /// The most tokens in one text.
     pub(super) context: usize,
 }
 
-/// Where a configuration describes them: `rope_scaling` in older files, `rope_parameters` in those of transformers 5.
+/// The object that describes rotary positions: `rope_scaling` in older files, `rope_parameters` in those of
+/// transformers 5.
 pub(super) fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {
     Ok(fields.inner("rope_scaling")?.or(fields.inner("rope_parameters")?))
 }
@@ -68,7 +69,7 @@ pub(super) fn rotary(fields: &Fields, parameters: Option<&Fields>, of: &Elsewher
     Ok(Rotary { theta, elements, pairs, scaling })
 }
 
-/// The longest texts: with a base that grows, longer ones than the model was trained on.
+/// The longest texts: with a dynamic base, longer ones than the model was trained on.
 pub(super) fn longest(trained: usize, rotary: &[Rotary]) -> usize {
     match rotary {
         [Rotary { scaling: Scaling::Dynamic { factor, .. }, .. }, ..] => (trained as f64 * factor) as usize,
@@ -76,7 +77,7 @@ pub(super) fn longest(trained: usize, rotary: &[Rotary]) -> usize {
     }
 }
 
-/// The context of the first training, and how much longer texts may be now.
+/// The original context length, and how much longer texts may be now.
 fn first_context(fields: &Fields, parameters: Option<&Fields>, now: usize) -> Result<(usize, f64), String> {
     let name = ["original_max_position_embeddings"];
     let of = parameters.map_or(Ok(None), |parameters| parameters.size_or(&name))?;

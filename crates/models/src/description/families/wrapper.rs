@@ -1,21 +1,20 @@
-//! Models around a language model, which see pictures as well: where their files have the text part, of which they are
-//! loaded here.
+//! Multimodal models around a language model: the location of their text part, which is all that is loaded here.
 //!
-//! The fields of the text part are in `text_config`, those of the whole next to it. The defaults of the outer
-//! model type count where those say nothing.
+//! The fields of the text part are in `text_config`, next to those of the whole. Where neither has a field, the default
+//! of the outer model type applies.
 
 use serde_json::{Map, Value};
 
 use super::defaults::text_defaults;
 
-/// A model type around a text part of its own.
+/// A model type that contains a text part.
 struct Wrapper {
     model_type: &'static str,
-    /// The text part's, where it names none.
+    /// The model type of the text part, if it has none itself.
     text: &'static str,
-    /// Whether the output matrix is the embedding, where the outer fields do not say so.
+    /// Whether the output matrix is the embedding, if the outer fields do not say so.
     tied: bool,
-    /// Whether it is if the text part says so, too.
+    /// Whether the text part can say so, too.
     ties_by_text: bool,
 }
 
@@ -38,12 +37,12 @@ pub(super) fn wrappers() -> String {
     WRAPPERS.map(|wrapper| wrapper.model_type).join(", ")
 }
 
-/// Whether a model type is one of them.
+/// Whether a model type is one of these.
 pub(super) fn is_known(model_type: &str) -> bool {
     WRAPPERS.iter().any(|wrapper| wrapper.model_type == model_type)
 }
 
-/// The fields of a text part, completed from those around it.
+/// The fields of a text part, completed from the outer fields.
 pub(super) fn fields_of_text(mut text: Map<String, Value>, outside: Map<String, Value>) -> Map<String, Value> {
     const TIED: &str = "tie_word_embeddings";
     let outer = outside.get("model_type").and_then(Value::as_str);
@@ -57,7 +56,7 @@ pub(super) fn fields_of_text(mut text: Map<String, Value>, outside: Map<String, 
         text.insert(TIED.into(), if by_text { true.into() } else { tied });
     }
     for (name, value) in outside {
-        // Tokens around a text belong to the whole.
+        // The begin, end and padding tokens are those of the whole model.
         if ["bos_token_id", "eos_token_id", "pad_token_id"].contains(&&*name) && !value.is_null() {
             text.insert(name, value);
         } else {

@@ -1,4 +1,4 @@
-//! A model as a GGUF file, in fewer bits.
+//! Writes a model as a GGUF file, in fewer bits.
 
 use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::Path;
@@ -19,12 +19,12 @@ use crate::description::weight::Weight;
 use crate::error::ModelError;
 use crate::whole_file::write_whole;
 
-/// What [`convert`](crate::ModelFolder::convert) has written.
+/// The result of [`convert`](crate::ModelFolder::convert).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Converted {
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// How many weights are stored in which format.
+    /// The number of weights stored in each format.
     pub weights: Vec<(Format, u64)>,
 }
 
@@ -35,21 +35,21 @@ enum Source<'a> {
     Numbers(Vec<f32>),
 }
 
-/// What is converted.
+/// The model to convert.
 pub(crate) struct Model<'a> {
     pub(crate) config: &'a DecoderConfig,
     pub(crate) fields: &'a Fields,
     pub(crate) parts: &'a Parts,
     /// Its `tokenizer.json`.
     pub(crate) tokenizer: &'a [u8],
-    /// The tokens that end a text, and the one that begins it.
+    /// The tokens that end a text, and the token that begins it.
     pub(crate) ends: &'a [TokenId],
     pub(crate) begin: Option<TokenId>,
     pub(crate) chat_template: Option<String>,
 }
 
-/// Writes the file: matrices in a format as far as their rows are whole blocks of it, all else as it is. `each` hears
-/// how many of how many weights are written.
+/// Writes the file. Matrices are stored in `format` if their rows are whole blocks of it; everything else is unchanged.
+/// `each` is called with the number of weights written and their total.
 pub(crate) fn convert(
     model: &Model<'_>,
     to: &Path,
@@ -65,8 +65,8 @@ pub(crate) fn convert(
     write_file(&values, &tensors(model, architecture), to, format, may_replace, each)
 }
 
-/// Writes a GGUF file again with its matrices in another format: they are decoded, and so is what they had lost before
-/// not found again. All else stays as it is.
+/// Writes a GGUF file again with its matrices in another format. They are decoded first, so their earlier loss of
+/// precision remains. Everything else is unchanged.
 pub(crate) fn convert_again(
     gguf: &Gguf,
     to: &Path,
@@ -74,7 +74,7 @@ pub(crate) fn convert_again(
     may_replace: bool,
     each: &mut dyn FnMut(u64, u64),
 ) -> Result<Converted, ModelError> {
-    // How it was stored, and in how many files.
+    // These say how the file was stored, and in how many files.
     let is_kept =
         |name: &str| !["general.file_type", "general.alignment"].contains(&name) && !name.starts_with("split.");
     let kept = gguf.stored_values().iter().filter(|(name, _)| is_kept(name));
@@ -126,10 +126,10 @@ fn write_file(
     Ok(Converted { bytes: written.map_err(failed)?, weights })
 }
 
-/// What the file calls the architecture.
+/// The name of the architecture in the file.
 fn architecture(model: &Model<'_>) -> Result<&'static str, String> {
     Ok(match model.fields.model_type().unwrap_or_default() {
-        // A matter of where the matrices lie.
+        // They differ only in the layout of their matrices.
         "llama" | "mistral" | "phi3" => "llama",
         "qwen2" => "qwen2",
         "qwen3" => "qwen3",
@@ -146,7 +146,7 @@ fn architecture(model: &Model<'_>) -> Result<&'static str, String> {
     })
 }
 
-/// The description.
+/// The values that describe the model.
 fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>, String> {
     let config = model.config;
     let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
@@ -192,7 +192,7 @@ fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>
             _ => {}
         }
     }
-    // What ends a text, a turn or a message; all of them end what is written.
+    // The tokens that end a text, a turn or a message; each of them ends generation.
     const ENDS: [&str; 3] = ["eos_token_id", "eot_token_id", "eom_token_id"];
     if model.ends.len() > ENDS.len() {
         return Err(format!("it has {} end tokens, and a GGUF file can say {}", model.ends.len(), ENDS.len()));
@@ -205,14 +205,14 @@ fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>
     Ok(values)
 }
 
-/// Whether a file with this description is read as the model that it is of.
+/// Checks that a file with this description is read as the same model.
 fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
     let gguf = Gguf::parse(&Bytes::new(std::sync::Arc::new(head(values, &[]))))?;
     let fields = model::fields(&gguf)?;
     let read = (family(&fields).map_err(|_| "a model type of no family")?.config)(&fields)?;
     let plain = |config: &DecoderConfig| {
         let mut config = config.clone();
-        // The file has it by its tensors.
+        // The file shows this by its tensors.
         config.tied = true;
         if config.kinds.iter().all(|kind| *kind == LayerKind::default()) {
             config.kinds.clear();
@@ -221,7 +221,7 @@ fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
         [&mut config.attention_cap, &mut config.logit_cap].into_iter().flatten().for_each(number);
         let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = &mut config.norm;
         number(epsilon);
-        // Biases are there where the file has them.
+        // Biases are used if the file has their tensors.
         (config.attention_bias, config.output_bias) = (false, false);
         let (FeedForward::Gated { bias, .. } | FeedForward::Plain { bias, .. }) = &mut config.feed_forward;
         *bias = false;
@@ -257,13 +257,13 @@ fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
     Ok(())
 }
 
-/// All tensors under their names.
+/// All tensors with their names.
 fn tensors<'a>(model: &Model<'a>, architecture: &str) -> Vec<(String, Source<'a>)> {
     let Model { config, parts, .. } = *model;
     let mut all = vec![("token_embd.weight".to_owned(), Source::Matrix(parts.embedding.clone()))];
     let Positions::Rotary(rotary) = &config.positions else { unreachable!("these models have rotary positions") };
     all.extend(factors(&rotary[0], config).map(|factors| ("rope_freqs.weight".to_owned(), Source::Numbers(factors))));
-    // In files of these kinds neighbours are rotated together.
+    // In files of these architectures neighbours are rotated together.
     let moves = ["llama", "smollm3"].contains(&architecture) && rotary[0].pairs == Pairs::Halves;
     for (i, layer) in parts.layers.iter().enumerate() {
         let mut norm = |name: &str, scales: &'a Option<Scales>| {
@@ -306,7 +306,7 @@ fn tensors<'a>(model: &Model<'a>, architecture: &str) -> Vec<(String, Source<'a>
     all
 }
 
-/// By how much wavelengths are longer, where that is no matter of numbers in the description.
+/// The factors by which wavelengths are longer, if numbers in the description cannot express them.
 fn factors(rotary: &Rotary, config: &DecoderConfig) -> Option<Vec<f32>> {
     match &rotary.scaling {
         Scaling::Each(factors) => Some(factors.iter().map(|&factor| factor as f32).collect()),
@@ -330,7 +330,7 @@ fn plan(name: &str, source: &Source<'_>, format: Format) -> Planned {
         Source::Vector(numbers) => (vec![numbers.len()], Format::F32),
         Source::Numbers(numbers) => (vec![numbers.len()], Format::F32),
         Source::Matrix(matrix) => {
-            // What is drawn from, and read from, counts most.
+            // The embedding and the output matrix matter most.
             let is_outside = name == "token_embd.weight" || name == "output.weight";
             let wanted = if is_outside && is_small(format) { Format::Q6K } else { format };
             let columns = matrix.columns();
@@ -342,7 +342,7 @@ fn plan(name: &str, source: &Source<'_>, format: Format) -> Planned {
     Planned { name: name.to_owned(), shape, format }
 }
 
-/// Whether weights that count most are better stored in more bits.
+/// Whether the weights that matter most should be stored in more bits.
 fn is_small(format: Format) -> bool {
     matches!(
         format,
@@ -357,8 +357,7 @@ fn is_small(format: Format) -> bool {
     )
 }
 
-/// For rows that are no whole blocks of 256: the next larger way to store blocks of 32 (as llama.cpp's own program has
-/// it).
+/// For rows that are not whole blocks of 256: the next larger format with blocks of 32 (as in llama.cpp's own program).
 fn in_32(format: Format) -> Format {
     match format {
         Format::Q2K | Format::Q3K => Format::Q4_0,
@@ -369,14 +368,14 @@ fn in_32(format: Format) -> Format {
     }
 }
 
-/// Writes a tensor; `each` hears how many weights more.
+/// Writes a tensor. `each` is called with the number of weights written since the last call.
 fn write(
     out: &mut impl Write,
     source: &Source<'_>,
     planned: &Planned,
     each: &mut dyn FnMut(usize),
 ) -> std::io::Result<()> {
-    /// Weights that are in memory as numbers at a time, for each thread.
+    /// Weights that are decoded at a time, per thread.
     const CHUNK: usize = 1 << 18;
     let matrix = match source {
         Source::Matrix(matrix) => matrix,

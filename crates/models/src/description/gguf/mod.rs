@@ -1,7 +1,7 @@
 //! GGUF files (version 2 and 3): a model, its description and its tokenizer in one file.
 //!
-//! The format is that of `docs/gguf.md` in the ggml repository: named values, then the names, shapes and places of
-//! tensors, then their bytes, aligned.
+//! The format is described in `docs/gguf.md` of the ggml repository: named values, then the names, shapes and offsets
+//! of tensors, then their aligned bytes.
 
 pub(crate) mod convert;
 pub(crate) mod model;
@@ -18,24 +18,24 @@ use verdigris_text::shown;
 use crate::description::checkpoint::Checkpoint;
 use crate::description::stored::Stored;
 
-/// No file has more values, or more tensors.
+/// The most values, or tensors, in a file.
 const MAX_ENTRIES: u64 = 1 << 20;
 
-/// Lists of lists are not deeper.
+/// The deepest nesting of lists.
 const MAX_DEPTH: usize = 4;
 
-/// No list of texts, or of lists, is longer.
+/// The longest list of texts, or of lists.
 const MAX_TEXTS: usize = 1 << 24;
 
-/// A tensor's dimensions are not more.
+/// The most dimensions of a tensor.
 const MAX_DIMENSIONS: u32 = 4;
 
-/// A file as it is.
+/// A parsed file.
 #[derive(Debug)]
 pub(crate) struct Gguf {
     values: HashMap<String, Value>,
     tensors: HashMap<String, Stored>,
-    /// The values as they are in the file, in its order: each with its type.
+    /// The values as they are stored, each with its type, in the order of the file.
     stored_values: Vec<(String, Bytes)>,
     /// The names of the tensors in the order of the file.
     order: Vec<String>,
@@ -50,7 +50,7 @@ pub(crate) enum Value {
     Text(String),
     Texts(Vec<String>),
     Numbers(Numbers),
-    /// Lists of lists, of which nothing here is made.
+    /// Lists of lists, which are not used.
     Lists,
 }
 
@@ -71,8 +71,7 @@ impl Value {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// One of a type whose values have all the same length; `None` for other types, and numbers past what is counted
-    /// here.
+    /// A value of a type of fixed size; `None` for other types, and for numbers out of range.
     fn scalar(kind: u32, bytes: &[u8]) -> Option<Self> {
         fn of<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
             bytes.try_into().ok()
@@ -94,7 +93,7 @@ impl Value {
     }
 }
 
-/// The bytes of a value, where all values of its type have as many.
+/// The bytes of a value, for types of fixed size.
 fn length(kind: u32) -> Option<usize> {
     match kind {
         0 | 1 | 7 => Some(1),
@@ -105,7 +104,7 @@ fn length(kind: u32) -> Option<usize> {
     }
 }
 
-/// A list of numbers or truth values, where it lies in the file.
+/// A list of numbers or truth values, as it is stored in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers {
     kind: u32,
@@ -119,12 +118,12 @@ impl Numbers {
         Value::scalar(self.kind, self.bytes.get().get(from..from.checked_add(length)?)?)
     }
 
-    /// How many they are.
+    /// The number of elements.
     pub(crate) fn count(&self) -> usize {
         length(self.kind).map_or(0, |length| self.bytes.get().len() / length)
     }
 
-    /// The one number that all of them are.
+    /// The value of all elements, if they are equal.
     fn all(&self) -> Option<Value> {
         let length = length(self.kind)?;
         let all = self.bytes.get();
@@ -134,7 +133,7 @@ impl Numbers {
 }
 
 impl Gguf {
-    /// Reads the head of a file in memory; what is wrong with it.
+    /// Reads the head of a file in memory. The error says what is wrong with it.
     pub(crate) fn parse(bytes: &Bytes) -> Result<Self, String> {
         let mut reader = Reader { all: bytes, at: 0 };
         if reader.take(4)? != b"GGUF" {
@@ -191,22 +190,23 @@ impl Gguf {
         self.values.get(name)
     }
 
-    /// A text of a name, if there is a value of that name.
+    /// The text with this name, if there is such a value.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, String> {
         self.some(name, "text", Value::text)
     }
 
-    /// A finite number, likewise.
+    /// The finite number with this name, if there is such a value.
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, String> {
         self.some(name, "number", |value| value.number().filter(|number| number.is_finite()))
     }
 
-    /// A truth value, likewise.
+    /// The truth value with this name, if there is such a value.
     pub(crate) fn truth(&self, name: &str) -> Result<Option<bool>, String> {
         self.some(name, "truth value", |value| if let Value::Truth(truth) = value { Some(*truth) } else { None })
     }
 
-    /// A number of things, likewise. Some files say it for each layer; here all have as many.
+    /// The count with this name, if there is such a value. Some files list it per layer; then all layers must have the
+    /// same.
     pub(crate) fn size(&self, name: &str) -> Result<Option<usize>, String> {
         self.some(name, "number of things, and the same for all layers", |value| {
             let all = if let Value::Numbers(numbers) = value { numbers.all()? } else { value.clone() };
@@ -224,17 +224,17 @@ impl Gguf {
         read(value).map(Some).ok_or_else(|| format!("{name} is no {what}"))
     }
 
-    /// The list of texts of a name.
+    /// The list of texts with this name.
     pub(crate) fn texts(&self, name: &str) -> Option<&[String]> {
         if let Value::Texts(texts) = self.get(name)? { Some(texts) } else { None }
     }
 
-    /// The list of numbers of a name.
+    /// The list of numbers with this name.
     pub(crate) fn numbers(&self, name: &str) -> Option<&Numbers> {
         if let Value::Numbers(numbers) = self.get(name)? { Some(numbers) } else { None }
     }
 
-    /// Whether all tensors are stored in ways that are known; which are not, and what to do.
+    /// Checks that all tensors have supported formats. The error says which ones do not, and what to do.
     pub(crate) fn check_kinds(&self) -> Result<(), String> {
         let mut unknown: Vec<(&String, &String)> =
             self.tensors.iter().filter_map(|(name, stored)| Some((name, stored.format.as_ref().err()?))).collect();
@@ -251,7 +251,7 @@ impl Gguf {
         ))
     }
 
-    /// The values as they are in the file, in its order: each with its type.
+    /// The values as they are stored, each with its type, in the order of the file.
     pub(crate) fn stored_values(&self) -> &[(String, Bytes)] {
         &self.stored_values
     }
@@ -265,7 +265,7 @@ impl Gguf {
         self.tensors.contains_key(name)
     }
 
-    /// The tensors under other names.
+    /// The tensors, renamed.
     pub(crate) fn checkpoint(&self, rename: impl Fn(&str) -> Option<String>) -> Checkpoint {
         let tensors = self.tensors.iter().filter_map(|(name, stored)| Some((rename(name)?, stored.clone())));
         Checkpoint::of(tensors.collect())
@@ -280,7 +280,7 @@ struct Info {
     offset: u64,
 }
 
-/// A file that has been read as far as to some place.
+/// A file that has been read up to an offset.
 struct Reader<'a> {
     all: &'a Bytes,
     at: usize,
@@ -355,7 +355,7 @@ impl<'a> Reader<'a> {
         let shape =
             (0..dimensions).map(|_| usize::try_from(self.u64()?).map_err(|_| "a tensor is too large".to_owned()));
         let mut shape = shape.collect::<Result<Vec<usize>, String>>()?;
-        // Here the length of a row comes first.
+        // The file has the length of a row first.
         shape.reverse();
         let format = match self.u32()? {
             0 => Ok(Format::F32),
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(checkpoint.matrix("w.weight", [3, 2]).unwrap().matrix().numbers(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     }
 
-    /// Cut short anywhere, and with any byte changed: an answer, and no panic.
+    /// If it is truncated anywhere, or any byte is changed, it is refused or read, without a panic.
     #[test]
     fn damage_is_an_error() {
         let whole = file();

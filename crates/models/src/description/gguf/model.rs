@@ -6,10 +6,10 @@ use crate::description::families::Fields;
 use serde_json::{Map, Value as Json, json};
 use verdigris_text::shown;
 
-/// The architectures of which a file can be read.
+/// The supported architectures.
 const ARCHITECTURES: [&str; 6] = ["gemma2", "gemma3", "llama", "qwen2", "qwen3", "smollm3"];
 
-/// The fields that a `config.json` would have; what is missing, and what is there that is not supported.
+/// The fields that a `config.json` would have. The error says what is missing or not supported.
 pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     let architecture = gguf.text("general.architecture")?.ok_or("general.architecture is missing")?;
     if !ARCHITECTURES.contains(&architecture) {
@@ -84,7 +84,7 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         }
     }
     if architecture.starts_with("gemma") {
-        // A file says nothing of it; but for the largest models it is the head's size.
+        // The file does not say; except for the largest models it is the size of a head.
         put("query_pre_attn_scalar", head_dim.into());
         put("norms_are_whole", true.into());
     }
@@ -92,8 +92,7 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         // These files have the elements of heads in another order.
         put("rope_neighbours", true.into());
     }
-    // Of SmolLM3 a file says nothing of the layers that know no positions: it is every fourth, as where nothing is said
-    // of them.
+    // SmolLM3's files do not list the layers without positions; the default applies: every fourth.
     let ids = |names: &[&str]| {
         let id = |name: &&str| gguf.size(&format!("tokenizer.ggml.{name}"));
         let ids: Vec<Option<usize>> = names.iter().map(id).collect::<Result<_, String>>()?;
@@ -106,8 +105,8 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     Ok(Fields::of(fields))
 }
 
-/// Control tokens that end a turn, a message or a text by what they are called: files name one or two of them, and
-/// llama.cpp takes all.
+/// Control tokens whose names say that they end a turn, a message or a text: files list one or two of them, and
+/// llama.cpp uses all.
 fn ends_by_name(gguf: &Gguf) -> impl Iterator<Item = usize> {
     const NAMES: [&str; 10] = [
         "<|eot_id|>",
@@ -130,7 +129,7 @@ fn ends_by_name(gguf: &Gguf) -> impl Iterator<Item = usize> {
         .map(|(id, _)| id)
 }
 
-/// Refuses what would change a model's logits and is not understood.
+/// Refuses values that would change a model's logits and are not supported.
 fn refuse(gguf: &Gguf, of: impl Fn(&str) -> String) -> Result<(), String> {
     let unusual = [
         ("expert_count", 0.0),
@@ -154,7 +153,7 @@ fn refuse(gguf: &Gguf, of: impl Fn(&str) -> String) -> Result<(), String> {
         return Err(format!("{} = false is not supported", of("attention.causal")));
     }
     let architecture = gguf.text("general.architecture")?.unwrap_or_default();
-    // Qwen2's first projections alone have biases.
+    // Only Qwen2's first projections have biases.
     let is_known = |name: &str| {
         let has_bias = |part: &str| part == "attn_q" || part == "attn_k" || part == "attn_v";
         match name.strip_prefix("blk.").and_then(|name| name.split_once('.')?.1.rsplit_once('.')) {
@@ -168,18 +167,18 @@ fn refuse(gguf: &Gguf, of: impl Fn(&str) -> String) -> Result<(), String> {
     unknown.first().map_or(Ok(()), |name| Err(fault(name)))
 }
 
-/// Whether a file says by how much each wavelength of rotary positions is longer.
+/// Whether a file has a factor for each wavelength of rotary positions.
 pub(crate) fn has_factors(gguf: &Gguf) -> bool {
     gguf.has_tensor("rope_freqs.weight")
 }
 
-/// The weights under the names that Hugging Face has for them.
+/// The weights under their Hugging Face names.
 pub(crate) fn checkpoint(gguf: &Gguf) -> Checkpoint {
     let architecture = gguf.text("general.architecture").ok().flatten().unwrap_or_default();
     gguf.checkpoint(|name| renamed(name, architecture))
 }
 
-/// What Hugging Face calls a tensor of a file of llama.cpp.
+/// The Hugging Face name of a tensor in a file of llama.cpp.
 fn renamed(name: &str, architecture: &str) -> Option<String> {
     let around = architecture.starts_with("gemma");
     Some(match name {
@@ -220,7 +219,7 @@ mod tests {
     use verdigris_kernels::Bytes;
     use verdigris_kernels::Format;
 
-    /// The description in a file with some values more, or others, and a tensor; what is wrong with it.
+    /// The description in a file with additional or replaced values and a tensor. The error says what is wrong with it.
     fn read(more: Vec<(&str, Put)>, tensor: &str) -> Result<crate::DecoderConfig, String> {
         let mut values = vec![("general.architecture", Put::Text("llama".into()))];
         let sizes = [("context_length", 64), ("embedding_length", 32), ("block_count", 2), ("feed_forward_length", 48)];
@@ -254,7 +253,7 @@ mod tests {
         values.extend([
             ("general.architecture".into(), Put::Text("llama".into())),
             ("tokenizer.ggml.tokens".into(), Put::Texts(tokens.into())),
-            // The second last is text that is written so.
+            // The second to last is text that only looks like an end token.
             ("tokenizer.ggml.token_type".into(), Put::Integers(vec![3, 1, 3, 1, 3])),
             ("tokenizer.ggml.eos_token_id".into(), Put::U32(4)),
         ]);

@@ -5,23 +5,23 @@ use verdigris_text::shown;
 
 use super::Gguf;
 
-/// The ending of the names of such files.
+/// The extension of such files.
 const ENDING: &str = ".gguf";
 
-/// No model has more files: their names have five digits.
+/// The most files of a model: their names have five digits.
 const MAX_SHARDS: usize = 99_999;
 
-/// Which of how many files one is.
+/// The number of a file, and the count of all files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
-    /// From 0 on.
+    /// Counted from 0.
     pub(crate) number: usize,
     /// More than one.
     pub(crate) count: usize,
 }
 
 impl Gguf {
-    /// Which of how many files this is; `None` for a whole model.
+    /// The shard that this file is; `None` for a whole model.
     pub(crate) fn shard(&self) -> Result<Option<Shard>, String> {
         let count = self.size("split.count")?.unwrap_or(0);
         if count < 2 {
@@ -34,7 +34,7 @@ impl Gguf {
         Ok(Some(Shard { number, count }))
     }
 
-    /// Adds the tensors of another file of the same model, which must be a certain one.
+    /// Adds the tensors of another file of the same model, which must be the expected shard.
     pub(crate) fn add(&mut self, other: Self, expected: Shard) -> Result<(), String> {
         let Shard { number, count } = expected;
         if other.shard()? != Some(expected) {
@@ -49,7 +49,7 @@ impl Gguf {
         Ok(())
     }
 
-    /// Whether all files together have as many tensors as the first says.
+    /// Checks that all files together have the number of tensors that the first one states.
     pub(crate) fn check_whole(&self) -> Result<(), String> {
         match self.size("split.tensors.count")? {
             Some(count) if count != self.tensors.len() => {
@@ -60,7 +60,7 @@ impl Gguf {
     }
 }
 
-/// The names of all files of a model, by the name of any of them; `None` for a name that no such file has.
+/// The names of all files of a model, from the name of any of them; `None` for other names.
 pub(crate) fn names(any: &str) -> Option<Vec<String>> {
     let (name, count) = any.strip_suffix(ENDING)?.rsplit_once("-of-")?;
     let (base, number) = name.rsplit_once('-')?;

@@ -1,4 +1,4 @@
-//! How texts are split before tokens are looked for, by the names that files of llama.cpp have for it.
+//! The splitting of texts before tokens are looked up, by its names in files of llama.cpp.
 
 use serde_json::{Value, json};
 
@@ -10,15 +10,15 @@ const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\
 
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// A way to split.
+/// A way to split texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split {
     pattern: &'static str,
-    /// Digits stand alone, whatever the pattern says.
+    /// Whether digits are split off one by one, whatever the pattern says.
     digits: bool,
 }
 
-/// Names that files have, the first for each way being the one that is written.
+/// Names in files. The first name of each way is the one that is written.
 const NAMES: [(&str, Split); 26] = [
     ("gpt-2", Split { pattern: GPT2, digits: false }),
     ("default", Split { pattern: GPT2, digits: false }),
@@ -48,19 +48,19 @@ const NAMES: [(&str, Split); 26] = [
     ("tekken", Split { pattern: TEKKEN, digits: false }),
 ];
 
-/// Names with which a part of a text that is a token becomes that token, whatever the merges say; with which a token
-/// also begins a text, where the file does not say that none does.
+/// Names for which a part of a text that is a token becomes that token, whatever the merges say; and for which a token
+/// begins a text, unless the file says otherwise.
 pub(super) fn is_of_llama3(name: &str) -> bool {
     matches!(name, "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "tekken")
 }
 
-/// The way of a name.
+/// The way to split with this name.
 pub(super) fn named(name: &str) -> Option<Split> {
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, split)| *split)
 }
 
 impl Split {
-    /// As a part of a `tokenizer.json`.
+    /// As part of a `tokenizer.json`.
     pub(super) fn json(self) -> Value {
         let digits = json!({"type": "Digits", "individual_digits": true});
         let pattern =
@@ -71,7 +71,7 @@ impl Split {
     }
 }
 
-/// The name of the way that a `tokenizer.json` has; `None` where there is none.
+/// The name of the way to split in a `tokenizer.json`; `None` if it has no name.
 pub(super) fn name_of(pre_tokenizer: &Value) -> Option<&'static str> {
     let one = std::slice::from_ref(pre_tokenizer);
     let steps = pre_tokenizer["pretokenizers"].as_array().map_or(one, |steps| steps);

@@ -14,18 +14,18 @@ const USER_DEFINED: i64 = 4;
 const UNUSED: i64 = 5;
 const BYTE: i64 = 6;
 
-/// Whether a token steers a model and is no text.
+/// Whether a token is a control token and not text.
 pub(crate) fn is_control(gguf: &Gguf, id: usize) -> bool {
     let kind = gguf.numbers("tokenizer.ggml.token_type").and_then(|kinds| kinds.at(id)?.integer());
     kind == Some(CONTROL)
 }
 
-/// The `tokenizer.json`; what cannot be understood.
+/// The `tokenizer.json`. The error says what is not supported.
 pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     let named = |name: &str| format!("tokenizer.ggml.{name}");
     let tokens = gguf.texts(&named("tokens")).ok_or("it has no tokens")?;
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    // One for each token, or none at all.
+    // One number per token, or none at all.
     let list = |name: &str| {
         let list = gguf.numbers(&named(name));
         match list.map(Numbers::count).filter(|&count| count != tokens.len()) {
@@ -38,7 +38,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
         return Err("its token_type are no whole numbers".into());
     }
     let kind = |id: usize| types.and_then(|types| types.at(id)?.integer()).unwrap_or(NORMAL);
-    // Rows of the model without a token are no tokens.
+    // Rows of the model without a token are left out.
     let used = tokens.iter().enumerate().filter(|(id, _)| kind(*id) != UNUSED);
     let vocabulary: Map<String, Json> = used.map(|(id, token)| ((*token).to_owned(), id.into())).collect();
     let added: Vec<Json> = (0..tokens.len())
@@ -87,7 +87,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
                 json!({"type": "ByteFallback"}),
                 json!({"type": "Fuse"}),
             ];
-            // Whether a text begins with a space that nobody wrote (of Gemma's not).
+            // Whether a space is added at the beginning of a text (not for Gemma).
             let normalizers = if gguf.truth(&named("add_space_prefix"))?.unwrap_or(true) {
                 decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
                 vec![json!({"type": "Prepend", "prepend": "\u{2581}"}), spaces]
@@ -111,7 +111,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&Json::Object(whole)).map_err(|error| error.to_string())
 }
 
-/// What two tokens join to which, best first: by the scores of what they join to, then by the order of the two.
+/// The pairs of tokens that are merged, best first: by the score of the merged token, then by the ids of the pair.
 fn merges(tokens: &[&str], score: impl Fn(usize) -> f64, is_text: impl Fn(usize) -> bool) -> Vec<[String; 2]> {
     let ids: std::collections::HashMap<&str, usize> =
         tokens.iter().enumerate().filter(|(id, _)| is_text(*id)).map(|(id, token)| (*token, id)).collect();
@@ -128,7 +128,8 @@ fn merges(tokens: &[&str], score: impl Fn(usize) -> f64, is_text: impl Fn(usize)
     merges.into_iter().map(|(_, a, b)| [tokens[a].to_owned(), tokens[b].to_owned()]).collect()
 }
 
-/// What a file says of the tokenizer of a `tokenizer.json`, whose model has so many rows; why it cannot.
+/// The values that describe a `tokenizer.json` in a file, for a model with `rows` rows. The error says why it cannot be
+/// written.
 pub(crate) fn values(json: &[u8], rows: usize) -> Result<Vec<(String, Put)>, String> {
     let json: Json = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     let model = &json["model"];
@@ -200,7 +201,7 @@ mod tests {
         Tokenizer::from_json(&json(&file).unwrap()).unwrap()
     }
 
-    /// A space before a text, where the file does not say that there is none. (Tokens alone cannot tell whether one was
+    /// A text begins with an added space, unless the file says otherwise. (The tokens alone do not show whether it was
     /// written.)
     #[test]
     fn a_space_comes_before_a_text_where_the_file_says_so() {
@@ -226,7 +227,7 @@ mod tests {
             json(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap())
         };
         let (three, four) = (Put::Integers(vec![1; 3]), Put::Integers(vec![1; 4]));
-        // A list (9) of four numbers in f32 (6).
+        // A list (type 9) of four f32 numbers (type 6).
         let floats = |last: f32| {
             let numbers = [1.0, 1.0, 1.0, last].map(f32::to_le_bytes).concat();
             let head = [&9u32.to_le_bytes()[..], &6u32.to_le_bytes(), &4u64.to_le_bytes()].concat();

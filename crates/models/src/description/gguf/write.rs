@@ -1,13 +1,13 @@
-//! GGUF files being written: named values, names and places of tensors, their bytes.
+//! Writes GGUF files: named values, names and offsets of tensors, their bytes.
 
 use std::io::{self, Write};
 
 use verdigris_kernels::{Bytes, Format};
 
-/// Tensors begin at multiples of so many bytes.
+/// The alignment of tensors, in bytes.
 const ALIGNMENT: u64 = 32;
 
-/// A named value, as large as the format wants it.
+/// A named value, in the size that the format requires.
 #[derive(Clone, Debug)]
 pub(crate) enum Put {
     U32(u32),
@@ -16,11 +16,11 @@ pub(crate) enum Put {
     Text(String),
     Texts(Vec<String>),
     Integers(Vec<i32>),
-    /// Type and value as another file has them.
+    /// The type and the value as another file stores them.
     Stored(Bytes),
 }
 
-/// A tensor that will be written.
+/// A tensor to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     pub(crate) name: String,
@@ -51,7 +51,7 @@ pub(crate) fn head(values: &[(String, Put)], tensors: &[Planned]) -> Vec<u8> {
     for tensor in tensors {
         text(&mut out, &tensor.name);
         out.extend((tensor.shape.len() as u32).to_le_bytes());
-        // Here the length of a row comes first.
+        // The file has the length of a row first.
         tensor.shape.iter().rev().for_each(|&n| out.extend((n as u64).to_le_bytes()));
         out.extend(number(tensor.format).to_le_bytes());
         out.extend(offset.to_le_bytes());
@@ -61,7 +61,7 @@ pub(crate) fn head(values: &[(String, Put)], tensors: &[Planned]) -> Vec<u8> {
     out
 }
 
-/// What fills up a tensor of so many bytes.
+/// Writes the padding after a tensor of this many bytes.
 pub(crate) fn pad(out: &mut impl Write, bytes: u64) -> io::Result<()> {
     let missing = bytes.next_multiple_of(ALIGNMENT) - bytes;
     out.write_all(&[0; ALIGNMENT as usize][..missing as usize])
@@ -107,7 +107,7 @@ fn put(out: &mut Vec<u8>, value: &Put) {
     }
 }
 
-/// As ggml numbers them.
+/// The number of a format in ggml.
 fn number(format: Format) -> u32 {
     match format {
         Format::F32 => 0,

@@ -1,4 +1,4 @@
-//! Which hub is asked, with whose token, where what it gives is kept; and whether it answers.
+//! The hub's address, its token and its cache, and whether it answers.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -8,24 +8,24 @@ use std::time::Duration;
 use hf_hub::Cache;
 use hf_hub::api::sync::{ApiBuilder, ApiError};
 
-/// What the hub is asked for, which it need not have.
+/// The model that the hub is asked for; it need not have it.
 const ASKED_FOR: &str = "HuggingFaceTB/SmolLM2-135M-Instruct";
 
-/// How the hub is reached, as the environment says.
+/// The access to the hub, as the environment sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access {
     /// The hub's address: `HF_ENDPOINT`, or that of Hugging Face.
     pub endpoint: String,
-    /// Where models lie that were fetched: `hub` in `HF_HOME`, or in `~/.cache/huggingface`.
+    /// The folder of fetched models: `hub` in `HF_HOME`, or in `~/.cache/huggingface`.
     pub cache: PathBuf,
-    /// Where the token comes from, if there is one.
+    /// The source of the token, if there is one.
     pub token: Option<TokenSource>,
-    /// Whether `HF_HUB_OFFLINE` forbids to ask.
+    /// Whether `HF_HUB_OFFLINE` forbids requests.
     pub is_offline: bool,
 }
 
-/// Where the token for a hub comes from.
+/// The source of the token for a hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenSource {
     /// The variable `HF_TOKEN`.
@@ -35,7 +35,7 @@ pub enum TokenSource {
 }
 
 impl Access {
-    /// What the environment says.
+    /// Reads the environment.
     pub fn from_env() -> Self {
         let cache = Cache::from_env();
         let variable = std::env::var("HF_TOKEN").is_ok_and(|token| !token.is_empty());
@@ -51,13 +51,13 @@ impl Access {
         }
     }
 
-    /// Asks the hub for a model, which it need not have, and waits for so long at most.
+    /// Asks the hub for a model, which it need not have, and waits for at most `patience`.
     ///
     /// # Errors
-    /// Why there was no answer, in words.
+    /// The reason why there was no answer.
     pub fn ask(&self, patience: Duration) -> Result<(), String> {
         let (sender, answer) = mpsc::channel();
-        // Looking up a name has no limit of its own, so it is left behind where it takes too long.
+        // Looking up a name has no time limit, so the thread is abandoned if it takes too long.
         let asked = thread::Builder::new().spawn(move || {
             let _ = sender.send(ask());
         });
@@ -71,13 +71,13 @@ fn ask() -> Result<(), String> {
     let api = builder().with_retries(0).build().map_err(|error| error.to_string())?;
     match api.model(ASKED_FOR.into()).info() {
         Ok(_) => Ok(()),
-        // To be told that there is no such model, or that the token opens none, is an answer.
+        // An error for a missing model, or for a token without access, is an answer.
         Err(ApiError::RequestError(error)) if error.to_string().contains("status: 4") => Ok(()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// What asks the hub, with the token if there is one.
+/// A client for the hub, with the token if there is one.
 pub(super) fn builder() -> ApiBuilder {
     let builder = ApiBuilder::from_env().with_progress(false);
     match std::env::var("HF_TOKEN") {

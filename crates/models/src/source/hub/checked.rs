@@ -1,7 +1,7 @@
-//! Whether a file is what the hub says it is.
+//! Compares files with the hub's hashes.
 //!
-//! The tag of a file is its hash: SHA-256 where it is kept apart from the repository (large files), and the SHA-1 that
-//! git gives it where not.
+//! The tag of a file is its hash: SHA-256 for large files, which are stored apart from the repository, and git's SHA-1
+//! for all others.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use std::path::Path;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-/// Compares a file with its tag; the fault, where it is another. A tag that is no hash says nothing.
+/// Compares a file with its tag. The inner error is a mismatch. A tag that is not a hash is ignored.
 pub(super) fn check(path: &Path, tag: &str) -> io::Result<Result<(), String>> {
     let mut file = File::open(path)?;
     let is_hash = tag.chars().all(|c| c.is_ascii_hexdigit());

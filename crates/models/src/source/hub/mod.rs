@@ -1,14 +1,14 @@
-//! Models by their names on the Hugging Face hub, which are fetched once and kept.
+//! Models by their names on the Hugging Face hub, fetched once and cached.
 //!
-//! They lie where other programs keep them (`~/.cache/huggingface/hub`, or below `HF_HOME`), so what one of them has
-//! fetched needs no network here. `HF_TOKEN`, or the token that `hf auth login` has left there, opens models that ask
-//! for one; `HF_ENDPOINT` is another hub; with `HF_HUB_OFFLINE=1` nothing is asked of any.
+//! The cache is that of other programs (`~/.cache/huggingface/hub`, or below `HF_HOME`), so models that they have
+//! fetched need no network. `HF_TOKEN`, or the token that `hf auth login` has stored there, gives access to gated
+//! models; `HF_ENDPOINT` sets another hub; `HF_HUB_OFFLINE=1` disables all requests.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `access` | which hub is asked, with which token, and whether it answers |
-//! | `cached` | where the files lie, and which are known not to be |
-//! | `checked` | whether a file is what the hub says it is |
+//! | `access` | the hub's address and token, and whether it answers |
+//! | `cached` | the cached files, and the files that are known to be missing |
+//! | `checked` | compares a file with the hub's hash |
 
 mod access;
 mod cached;
@@ -33,10 +33,10 @@ use super::other_formats;
 use crate::description::gguf::shards::names as gguf_shards;
 use crate::error::ModelError;
 
-/// Files that a model may have beside those that it must have.
+/// Optional files of a model.
 const OPTIONAL: [&str; 3] = [GENERATION, TOKENIZER_CONFIG, CHAT_TEMPLATE];
 
-/// What of a model is needed.
+/// The parts of a model that are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Parts {
     All,
@@ -44,18 +44,18 @@ enum Parts {
 }
 
 impl HubName {
-    /// The model's files, fetched where they are not there yet. `each` hears of progress.
+    /// Fetches the model's files, unless they are cached. `each` is called with the progress.
     ///
     /// # Errors
-    /// [`ModelError::Hub`] where the hub does not answer, has no such model, or gives other bytes than it says.
+    /// [`ModelError::Hub`] if the hub does not answer, has no such model, or sends bytes that do not match its hash.
     pub fn fetch(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
         self.fetch_parts(Parts::All, each)
     }
 
-    /// As [`HubName::fetch`], but of a folder the tokenizer alone, which is all that a detector needs.
+    /// Like [`HubName::fetch`], but fetches only the tokenizer of a folder, which is all that a detector needs.
     ///
     /// # Errors
-    /// As [`HubName::fetch`].
+    /// Those of [`HubName::fetch`].
     pub fn fetch_tokenizer(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
         self.fetch_parts(Parts::Tokenizer, each)
     }
@@ -88,7 +88,7 @@ impl HubName {
             Some(_) => fault(format!("{error}; set HF_HUB_OFFLINE=1 to do with the files that are here")),
             None => fault(cause_and_cure(&error)),
         };
-        // What is fetched is no model's before it is checked, and all of it is of one commit.
+        // Files are only added to a model once they are checked, and all of them are of one commit.
         let api = builder.with_cache_dir(cached.waiting()).build().map_err(cure)?;
         let named = |revision: &str| Repo::with_revision(self.repository.clone(), RepoType::Model, revision.to_owned());
         let info = api.repo(named(&self.revision)).info().map_err(cure)?;
@@ -98,7 +98,7 @@ impl HubName {
         for file in self.wanted(parts, &there).map_err(fault)? {
             source.fetch(&file, &mut each).map_err(fault)?;
         }
-        // Which shards there are stands in a file that is there now.
+        // The list of shards is in a file that is cached now.
         for shard in shards(&snapshot) {
             source.fetch(&shard, &mut each).map_err(fault)?;
         }
@@ -109,7 +109,7 @@ impl HubName {
         Ok(ModelFolder::at(path))
     }
 
-    /// Which of the files that are there are fetched, the shards excepted.
+    /// The files to fetch, without the shards.
     fn wanted(&self, parts: Parts, there: &[String]) -> Result<Vec<String>, String> {
         let has = |name: &str| there.iter().any(|file| file == name);
         let ggufs = || there.iter().filter(|file| file.ends_with(".gguf")).cloned().collect::<Vec<_>>();
@@ -121,7 +121,7 @@ impl HubName {
             };
         }
         let weights = if has(INDEX) { INDEX } else { WEIGHTS };
-        // An adapter has no configuration of a model, and perhaps no tokenizer: those of its base are its own.
+        // An adapter has no model configuration and may have no tokenizer: it uses those of its base.
         let is_adapter = has(ADAPTER) && !has(CONFIG);
         let needed = match parts {
             Parts::All if is_adapter => &[ADAPTER, ADAPTER_WEIGHTS][..],
@@ -149,7 +149,7 @@ impl HubName {
         Ok(needed.iter().chain(optional).map(|file| (*file).to_owned()).collect())
     }
 
-    /// The path of the model, where all that it needs is there.
+    /// The path of the model, if everything that it needs is cached.
     fn cached_model(&self, parts: Parts, snapshot: &Snapshot) -> Option<PathBuf> {
         if let Some(file) = &self.file {
             let are_there = files_of(file).iter().all(|file| snapshot.get(file).is_some());
@@ -181,15 +181,15 @@ impl HubName {
         Some(snapshot.folder().to_owned())
     }
 
-    /// Whether of all files that a model may have it is known whether it has them: one of them may have failed while
-    /// the others came, and other programs fetch what they need.
+    /// Whether it is known of every optional file if the model has it: an earlier fetch may have failed halfway, and
+    /// other programs only fetch what they need.
     fn is_settled(&self, parts: Parts, snapshot: &Snapshot) -> bool {
         let knows = || OPTIONAL.iter().chain([&TOKENIZER]).all(|name| snapshot.knows(name));
         self.file.is_some() || parts == Parts::Tokenizer || knows()
     }
 }
 
-/// The files of a model that is called by one: itself, or all of several.
+/// The files of a model that is named by one file: that file, or all shards.
 fn files_of(file: &str) -> Vec<String> {
     gguf_shards(file).unwrap_or_else(|| vec![file.to_owned()])
 }
@@ -203,7 +203,7 @@ fn shards(snapshot: &Snapshot) -> Vec<String> {
     paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
 }
 
-/// One commit of a model on the hub, and where its files go.
+/// One commit of a model on the hub, and the snapshot for its files.
 struct Source<'a> {
     api: &'a Api,
     repo: ApiRepo,
@@ -212,7 +212,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Fetches a file that is not there, checks it, and keeps it.
+    /// Fetches a file that is not cached, checks it, and adds it to the snapshot.
     fn fetch(&self, name: &str, each: &mut impl FnMut(Fetched<'_>)) -> Result<(), String> {
         if self.snapshot.get(name).is_some() {
             return Ok(());
@@ -241,7 +241,7 @@ fn list(names: Vec<String>) -> String {
     if names.is_empty() { "nothing of the kind".into() } else { names.join(", ") }
 }
 
-/// What went wrong, and what to do about it.
+/// The cause of an error, and its cure.
 fn cause_and_cure(error: &ApiError) -> String {
     let text = error.to_string();
     let cure = if text.contains("status: 404") {
@@ -254,7 +254,7 @@ fn cause_and_cure(error: &ApiError) -> String {
     format!("{text}; {cure}")
 }
 
-/// Hands on what the library tells.
+/// Passes on the progress that the library reports.
 struct Heard<'a, F> {
     each: &'a mut F,
     file: String,
@@ -289,7 +289,7 @@ mod tests {
     use sha1::Sha1;
     use sha2::{Digest, Sha256};
 
-    /// A hub on this machine, which counts what it is asked for.
+    /// A hub on this machine, which records its requests.
     struct Server {
         address: String,
         state: Arc<Mutex<State>>,
@@ -299,7 +299,7 @@ mod tests {
         files: HashMap<&'static str, Vec<u8>>,
         commit: &'static str,
         asked: Vec<String>,
-        /// A file that it fails to give, and one of which it gives other bytes.
+        /// A file that it fails to send, and one that it sends with wrong bytes.
         failing: Option<&'static str>,
         broken: Option<&'static str>,
     }
@@ -341,7 +341,7 @@ mod tests {
         } else if let (Some((name, file)), Some((from, to))) = (name.and_then(|n| state.files.get_key_value(n)), range)
         {
             let to = to.unwrap_or(file.len() - 1);
-            // As the hub does: large files have a tag of their own.
+            // As on the hub, large files have a separate tag.
             let tag = match *name {
                 WEIGHTS => format!("etag: \"x\"\r\nx-linked-etag: \"{}\"", hash(Sha256::new_with_prefix(file))),
                 _ => format!(
@@ -418,7 +418,7 @@ mod tests {
             fetch(&server, folder.path(), is_offline, "o/n").unwrap();
         }
         assert_eq!(server.state().asked.len(), asked, "nothing more is asked for");
-        // Where other programs look for them.
+        // Other programs look for files there.
         let snapshot = folder.path().join("models--o--n/snapshots/c0ffee");
         let link = std::fs::read_link(snapshot.join(WEIGHTS)).unwrap();
         assert!(link.starts_with("../../blobs") && snapshot.join(link).is_file());
@@ -445,7 +445,7 @@ mod tests {
         let root = folder.path().join("models--o--n");
         std::fs::remove_file(root.join("snapshots/c0ffee").join(TEMPLATE)).unwrap();
         std::fs::remove_dir_all(root.join(".no_exist")).unwrap();
-        // Without a hub it does, if it is told to; with one that does not answer it says how.
+        // Offline mode uses the files that are there; a hub that does not answer is an error that says so.
         fetch(&server, folder.path(), true, "o/n").unwrap();
         let error = fetch_part(Parts::All, "http://127.0.0.1:9", folder.path(), false, "o/n").unwrap_err();
         assert!(error.contains("HF_HUB_OFFLINE=1"), "{error}");
@@ -478,7 +478,7 @@ mod tests {
         let (server, folder) = (Server::of(of_a_model()), tempfile::tempdir().unwrap());
         server.state().failing = Some(TEMPLATE);
         fetch(&server, folder.path(), false, "o/n").unwrap_err();
-        // It goes on while a part of the last commit lies here.
+        // The hub has a new commit while a part of the last one is cached.
         *server.state() =
             State { files: of_a_model(), commit: "beef", asked: Vec::new(), failing: Some(WEIGHTS), broken: None };
         fetch(&server, folder.path(), false, "o/n").unwrap_err();
@@ -495,7 +495,7 @@ mod tests {
         let (model, _) = fetch_part(Parts::Tokenizer, &server.address, folder.path(), false, "o/n").unwrap();
         assert_eq!(model.tokenizer().unwrap().vocabulary().size(), 4096);
         assert!(!server.state().asked.iter().any(|path| path.ends_with(WEIGHTS)));
-        // The rest comes when it is wanted.
+        // The rest is fetched when it is needed.
         fetch(&server, folder.path(), false, "o/n").unwrap();
     }
 
@@ -508,7 +508,7 @@ mod tests {
         for name in ["n-00001-of-00002.gguf", "n-00002-of-00002.gguf"] {
             assert!(folder.path().join("models--o--n/snapshots/c0ffee").join(name).is_file(), "{name}");
         }
-        // Without one of them the model is not there.
+        // Without one of them the model cannot be fetched.
         server.state().files.remove("n-00002-of-00002.gguf");
         let other = tempfile::tempdir().unwrap();
         let fault = fetch(&server, other.path(), false, "o/n:n-00001-of-00002.gguf").unwrap_err();
