@@ -1,5 +1,5 @@
-//! Adapters against `peft`: random ones of tiny checkpoints that it saved, and the logits that it computed in f32
-//! (`fixtures/golden/adapters.py`).
+//! Adapters compared with `peft`: random adapters of tiny checkpoints that it saved, and the logits that it computed in
+//! f32 (`fixtures/golden/adapters.py`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn worst(got: &[Vec<f32>], expected: &[Vec<f32>]) -> f32 {
     pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max)
 }
 
-/// What is wrong with a model and an adapter.
+/// The error of loading a model with an adapter.
 fn fault(folder: ModelFolder) -> String {
     match folder.model(&Device::Cpu) {
         Err(error @ (ModelError::Adapter { .. } | ModelError::Damaged { .. })) => {
@@ -80,7 +80,7 @@ fn rows_are_the_same_whatever_is_beside_them() {
     }
 }
 
-/// An adapter of a GGUF file, whose rows of queries and keys stand in another order, and of weights in blocks.
+/// An adapter of a GGUF file, which has the rows of queries and keys in another order, and weights in blocks.
 #[test]
 fn files_of_llama_cpp_can_have_adapters() {
     let folder = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn a_damaged_adapter_is_an_error() {
     };
     let remove = |file: &'static str| move |folder: &Path| std::fs::remove_file(folder.join(file)).unwrap();
     let rename = |from: &'static str, to: &'static str| {
-        // Names of the same length leave the rest of the file as it is.
+        // Names of the same length leave the rest of the file unchanged.
         move |folder: &Path| {
             let path = folder.join("adapter_model.safetensors");
             let mut bytes = std::fs::read(&path).unwrap();

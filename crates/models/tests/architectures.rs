@@ -1,5 +1,5 @@
-//! Every architecture against `transformers`: tiny random checkpoints that it saved, and the logits that it computed in
-//! f32 (`fixtures/golden/architectures.py`).
+//! Every architecture compared with `transformers`: tiny random checkpoints that it saved, and the logits that it
+//! computed in f32 (`fixtures/golden/architectures.py`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn logits_are_those_of_transformers() {
     assert!(worst_of_all > 0.0);
 }
 
-/// One at a time, in chunks, after cutting the cache back, and as a branch of a tree: the same bits.
+/// One token at a time, in chunks, after truncating the cache, and as a branch of a tree: the same bits.
 #[test]
 fn however_a_text_is_read_its_rows_are_the_same() {
     for case in Case::all() {

@@ -1,4 +1,4 @@
-//! Configurations as others write them: what files leave out, what is applied, and what is refused by its name.
+//! Configurations of other programs: which fields they omit, which are applied, and which are refused by name.
 
 use serde_json::{Value, json};
 use verdigris_models::config::{FeedForward, Positions, Rotary, Scaling};
@@ -19,7 +19,7 @@ fn rotary(config: &DecoderConfig) -> &[Rotary] {
     if let Positions::Rotary(all) = &config.positions { all } else { &[] }
 }
 
-/// A Gemma 3 that also sees pictures says of its language model what is unusual alone.
+/// The file of a multimodal Gemma 3 only has the unusual fields of its language model.
 #[test]
 fn what_gemma_3_leaves_out_is_as_transformers_has_it() {
     let config = read(&json!({
@@ -42,7 +42,7 @@ fn what_gemma_3_leaves_out_is_as_transformers_has_it() {
     assert_eq!(windows, usual);
 }
 
-/// LLaVA 1.5 says of its language model how it differs from Llama 7B; the outer model type says what is tied.
+/// LLaVA 1.5 only lists how its language model differs from Llama 7B; the outer model type decides what is tied.
 #[test]
 fn what_wrappers_leave_out_is_as_transformers_has_it() {
     let of = |outer: &str, text: Value, tied: Option<bool>| {
@@ -59,7 +59,7 @@ fn what_wrappers_leave_out_is_as_transformers_has_it() {
         text["tie_word_embeddings"] = inner;
         of(outer, text, tied).tied
     };
-    // The text part's own word counts with LLaVA alone.
+    // The text part's own field only counts for LLaVA.
     assert!(tied("llava", json!(true), Some(false)) && tied("llava_next", json!(true), None));
     assert!(!tied("llava", json!(false), None) && !tied("smolvlm", json!(true), None));
     assert!(tied("mistral3", json!(false), None) && tied("internvl", json!(false), Some(true)));
@@ -69,7 +69,7 @@ fn what_wrappers_leave_out_is_as_transformers_has_it() {
     assert_eq!(of("internvl", json!({}), None).vocabulary, 151_936);
 }
 
-/// Where a field is missing, the model type's own usual value counts.
+/// If a field is missing, the default of the model type applies.
 #[test]
 fn what_a_file_may_leave_out() {
     let without = |name: &str, fields: &[&str]| {
@@ -91,7 +91,7 @@ fn what_a_file_may_leave_out() {
     assert_eq!((null("attn_logit_softcapping").attention_cap, null("final_logit_softcapping").logit_cap), (None, None));
 }
 
-/// Of every family that has rotary positions, in the words of transformers 5 and in the older ones.
+/// For every family with rotary positions, with the field names of transformers 5 and with the older ones.
 #[test]
 fn rotary_positions_are_scaled_in_every_family() {
     let yarn = json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16});
@@ -119,7 +119,7 @@ fn rotary_positions_are_scaled_in_every_family() {
     assert!(read(&config).unwrap_err().contains("\"proportional\" are not supported"));
 }
 
-/// What transformers has and leaves alone, or has otherwise, and what it does not have.
+/// Fields that transformers ignores or treats differently, and fields that it does not have.
 #[test]
 fn what_is_not_applied_is_refused() {
     for (name, path, value, said) in [
@@ -160,7 +160,7 @@ fn what_is_not_applied_is_refused() {
     }
 }
 
-/// In every family: a model whose width is no multiple of its heads has other numbers than it was trained with.
+/// In every family: if the width is not a multiple of the number of heads, a number is wrong.
 #[test]
 fn heads_that_do_not_divide_the_width_are_refused() {
     let all = [
@@ -182,7 +182,7 @@ fn heads_that_do_not_divide_the_width_are_refused() {
     }
 }
 
-/// Numbers that overflow what they are multiplied with are too large, and no panic.
+/// Numbers that overflow in a product are refused as too large, without a panic.
 #[test]
 fn numbers_that_no_model_has() {
     for name in ["bloom", "falcon", "gpt2", "llama", "mpt", "phi3"] {

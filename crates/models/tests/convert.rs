@@ -1,4 +1,4 @@
-//! Folders as GGUF files, read again.
+//! Folders converted to GGUF files and read again.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +16,13 @@ fn rows(model: &ModelFolder, ids: &[u32]) -> Vec<f32> {
     (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect()
 }
 
-/// One of the random checkpoints, with a tokenizer of as many tokens as there are bytes up to Z.
+/// One of the random checkpoints, with a tokenizer of one token per byte up to Z.
 fn with_tokenizer(name: &str, folder: &Path) -> ModelFolder {
     let from = fixtures().join("golden/architectures").join(name);
     std::fs::copy(from.join("model.safetensors"), folder.join("model.safetensors")).unwrap();
     let config = std::fs::read(from.join("config.json")).unwrap();
     let mut config: serde_json::Value = serde_json::from_slice(&config).unwrap();
-    // Those of models with more tokens.
+    // The checkpoint's own are outside this vocabulary.
     (config["eos_token_id"], config["bos_token_id"]) = (58.into(), 58.into());
     std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     let vocabulary: serde_json::Map<String, serde_json::Value> =
@@ -45,8 +45,8 @@ fn what_is_written_is_what_is_read() {
     for name in ["llama", "qwen2", "qwen2-yarn", "qwen3", "smollm3", "gemma2", "gemma3", "llama-3-scaled"] {
         let folder = tempfile::tempdir().unwrap();
         let model = match name {
-            // Llama 3's wavelengths without biases, of which a file knows nothing; nor does it know of other slopes
-            // than the usual. And Gemma's scores are scaled by the size of heads.
+            // Llama 3's wavelengths without biases, which a file cannot express; nor can it express unusual slopes of
+            // YaRN. Gemma's scores must be scaled by the size of heads.
             "llama-3-scaled" | "qwen2-yarn" | "gemma3" => {
                 let model = with_tokenizer(if name == "llama-3-scaled" { "llama" } else { name }, folder.path());
                 let path = folder.path().join("config.json");
@@ -83,7 +83,7 @@ fn what_is_written_is_what_is_read() {
     }
 }
 
-/// A model that has learned something loses little of it.
+/// A trained model loses little of its quality.
 #[test]
 fn fewer_bits_are_nearly_as_good() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn what_cannot_be_converted_says_why() {
     );
 }
 
-/// Of a GGUF file only the format of its matrices changes: a wider one keeps its numbers, and all that it says is
+/// Only the format of a GGUF file's matrices changes: a wider format keeps its numbers, and all its values are still
 /// there.
 #[test]
 fn a_file_is_written_again_in_another_format() {
@@ -160,7 +160,7 @@ fn a_file_is_written_again_in_another_format() {
     let small = written(&tale, "q4_0.gguf", Format::Q4_0);
     let wide = written(&small, "f16.gguf", Format::F16);
     let again = written(&wide, "again.gguf", Format::Q4_0);
-    // Rows are rounded to 8 bits beside blocks, and are not beside halves.
+    // With weights in blocks, rows are rounded to 8 bits; with F16 weights they are not.
     let spread = |rows: &[f32]| rows.iter().map(|x| x * x).sum::<f32>().sqrt();
     let difference = |a: &ModelFolder, b: &ModelFolder| {
         let (a, b) = (rows(a, &ids), rows(b, &ids));

@@ -1,4 +1,4 @@
-//! The decoder on the fixture models: right numbers, and the laws of a sequence.
+//! The decoder on the fixture models: correct numbers, and the contract of a sequence.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn rows(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<Vec<f32>> {
 
 const TEXT: [u32; 12] = [412, 7, 1999, 88, 1024, 300, 12, 12, 4095, 2, 777, 51];
 
-/// `fixtures/golden/tale_logits.safetensors` holds what `transformers` computes, in f32.
+/// `fixtures/golden/tale_logits.safetensors` holds the logits of `transformers`, in f32.
 #[test]
 fn logits_equal_transformers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/tale_logits.safetensors");
@@ -47,7 +47,7 @@ fn logits_equal_transformers() {
     assert!(worst <= 1e-4, "{worst}");
 }
 
-/// A cache of fewer bits is near the one that keeps all, and each format keeps the laws of a sequence.
+/// A cache in fewer bits is close to an exact one, and each format keeps the contract of a sequence.
 #[test]
 fn caches_of_fewer_bits() {
     let exact = rows(&mut *sequence(&decoder("tale-small")), Batch::chain(&TEXT, Wanted::All));
@@ -108,7 +108,7 @@ fn a_fork_and_its_origin_are_apart() {
     assert!(rows(&mut *fork, Batch::chain(&TEXT[6..], Wanted::All)) == after);
 }
 
-/// Each node of a token tree has, bit for bit, the row that its path alone would have.
+/// Each node of a token tree has, bit for bit, the row that it has at the end of its path alone.
 #[test]
 fn a_tree_is_its_paths() {
     let decoder = decoder("tale-small");

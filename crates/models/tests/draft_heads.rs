@@ -1,4 +1,5 @@
-//! Draft heads against torch: random ones for `tale-small`, and what they guess (`fixtures/golden/draft_heads.py`).
+//! Draft heads compared with torch: random heads for `tale-small`, and their guesses
+//! (`fixtures/golden/draft_heads.py`).
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ fn head(name: &str) -> DraftHead {
     DraftHead::load(&ModelFolder::at(fixtures().join("golden/draft_heads").join(name)), &target()).unwrap()
 }
 
-/// What was expected: ids, and rows of a width.
+/// The expected values: ids and rows.
 struct Expected {
     ids: Vec<u32>,
     hidden: Vec<f32>,
@@ -46,7 +47,7 @@ fn states(rows: &Rows, count: usize) -> Vec<f32> {
     (0..count).flat_map(|i| rows.hidden(i)).copied().collect()
 }
 
-/// However a text is split into batches, and whichever rows are wanted.
+/// For any split of a text into batches, and for any wanted rows.
 #[test]
 fn a_model_keeps_its_hidden_states() {
     let model = target().cached_as(Format::F32).model(&Device::Cpu).unwrap();
@@ -65,7 +66,7 @@ fn a_model_keeps_its_hidden_states() {
         }
         assert_eq!(parts, whole);
     }
-    // More than go through the layers at a time.
+    // More tokens than go through the layers at a time.
     let long: Vec<u32> = ids.iter().cycle().take(700).copied().collect();
     let (mut sequence, mut rows) = (model.begin(700).unwrap(), Rows::with_hidden());
     sequence.forward(&Batch::chain(&long, Wanted::Last), &mut rows).unwrap();
@@ -82,7 +83,7 @@ fn a_feature_drafter_guesses_what_torch_does() {
     };
     let (width, size) = (model.hidden_size(), model.tokens().len());
     let rows_of = |rows: &Rows| -> Vec<f32> { (0..rows.count()).flat_map(|i| rows.row(i)).copied().collect() };
-    // With the target's states up to there, then with its own.
+    // With the target's states for the first tokens, then with its own.
     let known = ids.len() - 1 - 4;
     let (mut sequence, mut rows) = (model.begin(64).unwrap(), Rows::with_hidden());
     sequence.forward(&Batch::chain(&ids[1..=known], Wanted::All), &hidden[..known * width], &mut rows).unwrap();
@@ -94,7 +95,7 @@ fn a_feature_drafter_guesses_what_torch_does() {
         state.copy_from_slice(rows.hidden(0));
     }
     close(&got, &feature);
-    // What was guessed is forgotten when the target's states are known, and a tree's path is kept.
+    // Guesses are forgotten when the target's states are known, and the path of a tree is kept.
     sequence.truncate(known - 2);
     let parents = [None, None, Some(1)];
     let tokens = [9, ids[known - 1], ids[known]];
@@ -120,7 +121,7 @@ fn medusa_heads_guess_what_torch_does() {
     close(rows.row(0), &medusa[..heads.tokens().len()]);
 }
 
-/// A model has one head in whatever format it is stored, and no other has it.
+/// A head fits its model in whatever format that is stored, and no other model.
 #[test]
 fn a_head_belongs_to_one_model() {
     let folder = tempfile::tempdir().unwrap();

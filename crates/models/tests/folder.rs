@@ -1,4 +1,4 @@
-//! Model folders: whole, sharded, and broken in every way that people meet.
+//! Model folders: whole, sharded, and damaged in many ways.
 
 use std::collections::HashMap;
 use std::fs;
@@ -130,7 +130,7 @@ fn a_tokenizer_loads_from_its_folder_and_its_file() {
     }
 }
 
-/// From a file of its own, or out of the tokenizer's configuration; and what ends a turn beside the end of a text.
+/// From a separate file, or from the tokenizer's configuration; and the end tokens of a turn as well as that of a text.
 #[test]
 fn chat_templates_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,8 +167,8 @@ fn chat_templates_are_found() {
     assert!(error.contains("generation_config.json"), "{error}");
 }
 
-/// A file whose output matrix differs from the embedding has one of its own, whatever its configuration says; one that
-/// has the same twice has not.
+/// An output matrix that differs from the embedding is used, whatever the configuration says; a copy of the embedding
+/// is not.
 #[test]
 fn an_output_matrix_that_differs_is_used() {
     let bytes = fs::read(fixture("model.safetensors")).unwrap();
@@ -176,7 +176,7 @@ fn an_output_matrix_that_differs_is_used() {
     let embedding = stored.tensor("model.embed_tokens.weight").unwrap();
     let mut turned = embedding.data().to_vec();
     turned.reverse();
-    // Each number keeps its bytes in order.
+    // Each number keeps the order of its bytes.
     turned.chunks_exact_mut(2).for_each(|number| number.reverse());
     let rows = |head: Option<&[u8]>, is_tied: bool| {
         let folder = copy();

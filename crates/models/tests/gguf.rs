@@ -34,7 +34,7 @@ fn blocks_are_decoded_as_ggml_does() {
         let mut got = vec![0.0; numbers.len()];
         Weights::new(format, bytes, numbers.len()).decode(0, &mut got);
         let worst = got.iter().zip(&numbers).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-        // Some of these are far smaller, and nothing of them is rounded.
+        // Some of these are far smaller, and decoding them is exact.
         let bound = if format == Format::Mxfp4 { 0.0 } else { 1e-6 };
         assert!(worst <= bound, "{name}: {worst}");
     }
@@ -47,7 +47,7 @@ fn rows(model: &ModelFolder, ids: &[u32]) -> Vec<f32> {
     (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect()
 }
 
-/// The same weights as in the folders, but for what rounding has taken.
+/// The same weights as in the folders, except for rounding.
 #[test]
 fn models_are_those_of_their_folders() {
     for (name, bound) in [("llama", 1e-5), ("qwen2", 0.02), ("gemma2", 0.08), ("qwen3", 0.4)] {
@@ -60,7 +60,7 @@ fn models_are_those_of_their_folders() {
     }
 }
 
-/// A model in several files: the first leads to the others, and what is missing or in a wrong place is named.
+/// A model in several files: the first leads to the others, and a missing or misplaced file is named.
 #[test]
 fn several_files_are_one_model() {
     let ids: Vec<u32> = (1..25).map(|i| i * 7 % 61).collect();
@@ -83,7 +83,7 @@ fn several_files_are_one_model() {
     assert!(fault(&name(1)).contains("it does not say that it is file 2 of 3"), "{}", fault(&name(1)));
     let in_memory = ModelFolder::gguf_in_memory(std::fs::read(&first).unwrap());
     assert!(in_memory.model(&Device::Cpu).err().unwrap().to_string().contains("one of the 3 files"));
-    // A whole number more in the count of tensors.
+    // The count of tensors is increased by one.
     let mut bytes = std::fs::read(&first).unwrap();
     let key = b"split.tensors.count";
     let at = bytes.windows(key.len()).position(|window| window == key).unwrap() + key.len() + 4;

@@ -1,5 +1,5 @@
-//! Every architecture and format on a GPU, or its emulation, against `transformers` and the CPU: `VERDIGRIS_GPU=0`
-//! names a real one.
+//! Every architecture and format on a GPU, or its emulation, compared with `transformers` and the CPU:
+//! `VERDIGRIS_GPU=0` selects a real one.
 #![cfg(feature = "emulated-cuda")]
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn gpu() -> Device {
 }
 
 fn fixtures() -> PathBuf {
-    // Carried to another machine, it runs in the root of the repository there.
+    // When the test is copied to another machine, it runs in the root of the repository there.
     let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     if there.exists() { there } else { "fixtures".into() }
 }
@@ -34,9 +34,9 @@ fn architectures() -> Vec<PathBuf> {
     all
 }
 
-/// The same model on both.
+/// The same model on the CPU and on the GPU.
 fn both(folder: &ModelFolder) -> [Arc<dyn LanguageModel>; 2] {
-    // Pages so small that texts have several.
+    // Small pages, so that texts have several.
     let folder = folder.clone().cache_layout(CacheLayout::Paged { tokens: 8 });
     [Device::Cpu, gpu()].map(|device| folder.model(&device).unwrap_or_else(|error| panic!("{error}")))
 }
@@ -56,7 +56,7 @@ fn text(length: usize, seed: u32, size: usize) -> Vec<u32> {
     (0..length as u32).map(|i| (i * i * 31 + i * 7 + seed * 113) % size as u32).collect()
 }
 
-/// At once, one at a time, in chunks, after cutting back, and as a branch of a tree, also of one of which a path is
+/// All at once, one token at a time, in chunks, after truncating, and as a branch of a tree, also after a path of it is
 /// kept.
 #[test]
 fn logits_are_those_of_transformers() {
@@ -74,7 +74,7 @@ fn logits_are_those_of_transformers() {
         };
         let mut exactly = model.clone().begin(ids.len()).unwrap();
         close(&read(&mut *exactly, Batch::chain(&ids, Wanted::All)), 0, "at once");
-        // Angles of some depend on how long a text may become; these are the same ones for all below.
+        // The angles of some depend on how long a text may become; all texts below have the same capacity.
         if name.contains("dynamic") || name.contains("long") || name.contains("short") {
             continue;
         }
@@ -102,12 +102,12 @@ fn logits_are_those_of_transformers() {
     }
 }
 
-/// Adapters, which are merged there.
+/// Adapters, which are merged on a GPU.
 #[test]
 fn logits_of_adapters_are_those_of_peft() {
     for entry in std::fs::read_dir(fixtures().join("golden/adapters")).unwrap() {
         let folder = entry.unwrap().path();
-        // The one for whole programs has no logits beside it.
+        // The adapter that tests of whole programs use has no logits.
         let Some(logits) = Some(folder.join("logits.safetensors")).filter(|path| path.exists()) else { continue };
         let golden = golden::load(logits);
         let ids = golden["ids"].integers();
@@ -118,7 +118,7 @@ fn logits_of_adapters_are_those_of_peft() {
     }
 }
 
-/// Files of llama.cpp, in every format that they have there.
+/// Files of llama.cpp, in all the formats that they have.
 #[test]
 fn stored_weights_are_those_of_the_cpu() {
     for name in ["gemma2", "llama", "qwen2", "qwen3"] {
@@ -130,7 +130,7 @@ fn stored_weights_are_those_of_the_cpu() {
         let scale = expected.iter().fold(0f32, |most, x| most.max(x.abs()));
         let worst = distance(&got, &expected);
         println!("{name}: {worst} of {scale}");
-        // A CPU rounds rows to 8 bits where weights are in blocks, a GPU does not.
+        // A CPU rounds rows to 8 bits if weights are in blocks; a GPU does not.
         assert!(worst <= 0.05 * scale, "{name}: {worst} of {scale}");
     }
 }
@@ -158,8 +158,8 @@ fn memory_that_is_not_there_is_an_error_that_says_how_much() {
     assert!(error.contains("1048576.0 GiB are needed"), "{error}");
 }
 
-/// Sequences of different lengths, with a chunk of a prompt, a tree, one token, and nothing at all; again and again, so
-/// that what was recorded is used for other texts.
+/// Sequences of different lengths, with a chunk of a prompt, a tree, one token, and nothing at all; repeated, so that
+/// recorded graphs are replayed for other texts.
 #[test]
 fn several_sequences_have_the_rows_that_each_has_alone() {
     for name in ["bloom", "gemma2", "mistral"] {
@@ -200,7 +200,7 @@ fn several_sequences_have_the_rows_that_each_has_alone() {
                 sequence.truncate(held + 1);
             }
         }
-        // All or none.
+        // Either all sequences continue or none.
         let bad = [size as u32];
         let mut rows: [Rows; 2] = Default::default();
         let [rows, other] = &mut rows;
@@ -215,7 +215,7 @@ fn several_sequences_have_the_rows_that_each_has_alone() {
     }
 }
 
-/// Longer than what goes through the layers at once, and then token by token.
+/// A prompt that is longer than one pass through the layers, and then token by token.
 #[test]
 fn a_long_prompt_is_read_in_chunks() {
     let [cpu, gpu] = both(&ModelFolder::at(fixtures().join("models/tale-small")).cached_as(Format::F32));
@@ -234,7 +234,7 @@ fn a_long_prompt_is_read_in_chunks() {
 }
 
 /// A row has the same bits alone, with guesses after it, with other texts, and at the end of a prompt, where sums over
-/// the keys of a long text are cut in pieces. Passes of as many rows differ in how many are wanted, so that graphs
+/// the keys of a long text are split. Passes of the same size differ in the number of wanted rows, so that graphs
 /// differ too.
 #[test]
 fn company_changes_no_bit() {
@@ -271,7 +271,7 @@ fn company_changes_no_bit() {
     assert!(alone == at_once, "at the end of a prompt");
 }
 
-/// Tokens are drawn on the GPU: those that its rows give when they come back.
+/// Tokens sampled on the GPU are those sampled from the rows that it returns.
 #[test]
 fn tokens_are_drawn_where_the_rows_are() {
     let [_, model] = both(&ModelFolder::at(fixtures().join("golden/architectures/qwen3")));

@@ -1,4 +1,4 @@
-//! Models that several ranks compute: the rows of one process, and the laws of a sequence.
+//! Models that several ranks compute: the rows of one process, and the contract of a sequence.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 
-/// Keys and values are exact: rounded to half precision, what differs in the last bit may differ in the tenth.
+/// Keys and values are exact: with half precision, a difference in the last bit may become one in the tenth.
 fn tale_small() -> ModelFolder {
     ModelFolder::at(fixtures().join("models/tale-small")).cached_as(Format::F32)
 }
@@ -40,7 +40,7 @@ fn on_threads(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn Lang
     (folder.shared().unwrap().lead(split, Box::new(first)).unwrap(), others)
 }
 
-/// A model on ranks that loopback connects.
+/// A model on ranks that are connected by loopback.
 fn on_loopback(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn LanguageModel>, Vec<Served>) {
     let mut addresses = Vec::new();
     let others = (1..world).map(|_| {
@@ -54,14 +54,14 @@ fn on_loopback(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn Lan
     (folder.model(&Device::Ranks(Arc::new(ranks))).unwrap(), others)
 }
 
-/// The other ranks end when nobody has the model any more.
+/// The other ranks end when the model is dropped.
 fn end(model: Arc<dyn LanguageModel>, others: Vec<Served>) {
     assert_eq!(Arc::strong_count(&model), 1);
     drop(model);
     others.into_iter().for_each(|other| other.join().unwrap().unwrap());
 }
 
-/// The rows of a text that is read in several ways: a prompt, a tree, tokens taken back, one token.
+/// The rows of a text that is read in several ways: a prompt, a tree, truncated tokens, one token.
 fn rows_of(model: &Arc<dyn LanguageModel>) -> Vec<f32> {
     let size = model.vocabulary_size();
     let tokens = text(24, 6, size);
@@ -81,7 +81,8 @@ fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// Every architecture: by layers bit for bit, in parts of layers within rounding; or it is refused by name.
+/// Every architecture: split by layers bit for bit, split within layers up to rounding; otherwise the split is refused
+/// by name.
 #[test]
 fn every_architecture_has_the_rows_of_one_process() {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(fixtures().join("golden/architectures"))
@@ -114,7 +115,7 @@ fn every_architecture_has_the_rows_of_one_process() {
     assert!(refused.iter().all(|line| line.contains("tensor 4: ") && line.contains("attention heads")), "{refused:#?}");
 }
 
-/// Threads and processes, and as many ranks as there are heads or layers.
+/// Threads and processes, with up to one rank per head or layer.
 #[test]
 fn however_ranks_are_connected_their_bits_are_the_same() {
     let alone = rows_of(&tale_small().model(&Device::Cpu).unwrap());
@@ -144,7 +145,7 @@ fn one_rank_is_the_model() {
     }
 }
 
-/// Weights in blocks: a rank has whole ones, or the split is refused by name.
+/// Weights in blocks: a rank has whole blocks, or the split is refused by name.
 #[test]
 fn blocks_are_shared_out_whole_or_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -161,7 +162,8 @@ fn blocks_are_shared_out_whole_or_refused_by_name() {
             let difference = largest_difference(&rows_of(&model), &alone);
             end(model, others);
             println!("{format:?}, {split} on {world}: {difference:e}");
-            // Activations are rounded to 8 bits before each product, and a last bit may tip one over.
+            // Activations are rounded to 8 bits before each product, so a difference in the last bit may change the
+            // rounding.
             assert!(difference <= if split == Split::Layers { 0.0 } else { 0.2 }, "{format:?} {split}: {difference}");
         }
     }
@@ -170,7 +172,7 @@ fn blocks_are_shared_out_whole_or_refused_by_name() {
     assert!(fault.to_string().contains("in blocks of 256"), "{fault}");
 }
 
-/// What an adapter has learned is shared out with the weights that it changes.
+/// The matrices of an adapter are split with the weights that it changes.
 #[test]
 fn adapters_are_shared_out_too() {
     let all = fixtures().join("golden/adapters");
@@ -198,7 +200,7 @@ fn adapters_are_shared_out_too() {
     assert!(count > 3 && models.len() == count, "ranks tell models with different adapters apart: {models:?}");
 }
 
-/// Models of one shape that have learned different things.
+/// Models of the same shape that were trained differently.
 #[test]
 fn models_of_one_shape_are_told_apart() {
     let terms =
@@ -208,7 +210,7 @@ fn models_of_one_shape_are_told_apart() {
     assert_ne!(small[1], expert[1]);
 }
 
-/// What every sequence promises.
+/// The contract of a sequence.
 #[test]
 fn ranks_keep_the_laws_of_sequences() {
     for (name, split, world) in [("tensor", Split::Tensor, 2), ("layers", Split::Layers, 2)] {
@@ -216,7 +218,7 @@ fn ranks_keep_the_laws_of_sequences() {
         laws::together_as_alone(name, &model);
         laws::a_path_of_a_tree_is_kept(name, &model, None);
         laws::forks_go_their_own_ways(name, &model);
-        // In chunks, of which the ranks work at several at a time.
+        // In chunks, several of which the ranks process at a time.
         let prompt = text(700.min(model.context_length()), 3, model.vocabulary_size());
         let mut sequence = model.clone().begin(prompt.len()).unwrap();
         let mut alone = tale_small().model(&Device::Cpu).unwrap().begin(prompt.len()).unwrap();
@@ -228,7 +230,7 @@ fn ranks_keep_the_laws_of_sequences() {
     }
 }
 
-/// What cannot be is refused before anybody is asked, and changes nothing.
+/// An invalid request is refused before the other ranks are asked, and changes nothing.
 #[test]
 fn faults_of_a_request_are_not_faults_of_the_ranks() {
     let (model, others) = on_threads(&tale_small(), Split::Tensor, 2);
@@ -245,11 +247,10 @@ fn faults_of_a_request_are_not_faults_of_the_ranks() {
     end(model, others);
 }
 
-/// A rank that ends in the midst of a text, whatever it is at, is an error; the text stays what it was, and nothing
-/// hangs.
+/// A rank that ends in the middle of a text, at any call, causes an error; the text is unchanged, and nothing hangs.
 #[test]
 fn a_rank_that_is_gone_is_an_error_and_the_text_is_as_before() {
-    // A text begins with two calls, and takes three or more for each token.
+    // Beginning a text takes two calls, and each token three or more.
     for (split, calls) in [Split::Tensor, Split::Layers].into_iter().flat_map(|split| (3..24).map(move |i| (split, i)))
     {
         let [first, second] = Threads::world(2, DEADLINES).try_into().expect("two ranks");
@@ -275,7 +276,7 @@ fn a_rank_that_is_gone_is_an_error_and_the_text_is_as_before() {
     }
 }
 
-/// A rank that is another, but fails after some calls, or tells at its end what it has sent.
+/// A wrapper of a rank that fails after some calls, or reports at its end how much it has sent.
 struct Watched {
     own: Box<dyn Collective>,
     calls: usize,
@@ -344,7 +345,7 @@ impl Collective for Watched {
     }
 }
 
-/// How many bytes two ranks send, each, for a text of so many tokens that are read one by one.
+/// The bytes that each of two ranks sends for a text of `tokens` tokens, read one by one.
 fn sent(split: Split, tokens: usize) -> [u64; 2] {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let (address, sent) = (listener.address().to_string(), [0; 2].map(|_| Arc::new(AtomicU64::new(0))));
@@ -363,7 +364,7 @@ fn sent(split: Split, tokens: usize) -> [u64; 2] {
     sent.map(|sent| sent.load(Ordering::Relaxed))
 }
 
-/// What `docs/parallel.md` says of a token: the formula, and the count.
+/// The figures per token in `docs/parallel.md`: the formula, and the count.
 #[test]
 fn what_is_sent_for_a_token_is_what_the_page_says() {
     let config = tale_small().config().unwrap();

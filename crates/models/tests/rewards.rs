@@ -1,4 +1,4 @@
-//! Reward models against `transformers`: tiny random ones that it saved, and the scores that it computed in f32
+//! Reward models compared with `transformers`: tiny random models that it saved, and the scores that it computed in f32
 //! (`fixtures/golden/rewards.py`).
 
 use std::path::{Path, PathBuf};
@@ -21,19 +21,19 @@ fn scores_are_those_of_transformers() {
         let golden = golden::load(folder(name).join("scores.safetensors"));
         let (ids, lengths, expected) =
             (golden["ids"].integers(), golden["lengths"].integers(), golden["scores"].numbers());
-        // The base of the adapter is in half precision, and so would its keys and values be.
+        // The base of the adapter is in half precision, and so its keys and values would be by default.
         let model = found(name).cached_as(Format::F32).reward().unwrap();
         let mut worst = 0f32;
         let texts: Vec<&[u32]> = ids.chunks(12).collect();
         assert_eq!((texts.len(), expected.len()), (40, 40));
         for ((text, &length), expected) in texts.iter().zip(&lengths).zip(&expected) {
-            // An adapter's base knows no padding.
+            // The base of the adapter has no padding token.
             let padded = if name == "tale-small" { &text[..length as usize] } else { text };
             worst = worst.max((model.score(padded).unwrap() - expected).abs());
         }
         println!("{name}: largest difference {worst:e}");
         assert!(worst <= 1e-3, "{name}: {worst}");
-        // After a beginning of their own, all in one call, to the last bit.
+        // After a common beginning, all in one call, bit for bit.
         let beginning = [9, 3, 30];
         let alone = texts.iter().map(|text| model.score(&[&beginning[..], text].concat()).unwrap());
         assert_eq!(model.scores(&beginning, &texts).unwrap(), alone.collect::<Vec<f32>>(), "{name}");

@@ -1,4 +1,4 @@
-//! Several sequences in one call, long prompts in chunks, what is kept of a tree, and layouts of caches: the same bits
+//! Several sequences in one call, long prompts in chunks, paths kept of a tree, and layouts of caches: the same bits
 //! each time.
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn folder() -> ModelFolder {
     ModelFolder::at(fixtures().join("models/tale-small"))
 }
 
-/// The same model as another library would have it: it cannot go back, and tells of the last token alone.
+/// The same model as another library would have it: it cannot go back, and returns only the row of the last token.
 struct Stubborn(Mutex<Box<dyn Sequence>>);
 
 impl Forward for Stubborn {
@@ -51,14 +51,14 @@ fn models() -> Vec<(&'static str, Arc<dyn LanguageModel>)> {
     ]
 }
 
-/// Models with windows, slopes and learned positions among them.
+/// Models with windows, slopes or learned positions.
 fn architectures() -> Vec<(String, Arc<dyn LanguageModel>)> {
     let names = ["bloom", "gemma2", "gpt2", "mistral"];
     let all = fixtures().join("golden/architectures");
     names.map(|name| (name.to_owned(), ModelFolder::at(all.join(name)).model(&Device::Cpu).unwrap())).into()
 }
 
-/// Longer than what goes through the layers at once.
+/// A prompt that is longer than one pass through the layers.
 #[test]
 fn a_long_prompt_is_read_in_chunks() {
     let model = folder().cached_as(Format::F32).model(&Device::Cpu).unwrap();

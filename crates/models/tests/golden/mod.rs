@@ -5,7 +5,7 @@ use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors};
 
-/// A tensor as its file has it.
+/// A tensor as it is stored in its file.
 pub(crate) struct Golden {
     kind: Dtype,
     shape: Vec<usize>,
@@ -43,7 +43,7 @@ impl Golden {
         self.numbers().chunks(columns).map(<[f32]>::to_vec).collect()
     }
 
-    /// Its whole numbers, which are not negative.
+    /// Its integers, which are not negative.
     pub(crate) fn integers(&self) -> Vec<u32> {
         assert_eq!(self.kind, Dtype::I64);
         let integers = self.bytes.as_chunks().0.iter().map(|&bytes| i64::from_le_bytes(bytes));

@@ -1,10 +1,10 @@
-//! What every sequence promises, whatever computes it: see the contract of [`Sequence`].
+//! Tests of the contract of [`Sequence`], for any model.
 
 use std::sync::Arc;
 
 use verdigris_models::{Batch, BatchItem, LanguageModel, Rows, Sequence, Wanted};
 
-/// A text of so many tokens.
+/// A text of `length` tokens.
 pub(crate) fn text(length: usize, seed: u32, size: usize) -> Vec<u32> {
     (0..length as u32).map(|i| (i * i * 31 + i * 7 + seed * 113) % size as u32).collect()
 }
@@ -50,7 +50,7 @@ pub(crate) fn together_as_alone(name: &str, model: &Arc<dyn LanguageModel>) {
         }
         let lengths = |all: &[Box<dyn Sequence>]| all.iter().map(|sequence| sequence.len()).collect::<Vec<_>>();
         assert_eq!(lengths(&together), lengths(&alone));
-        // What remains of the tree is a path.
+        // Only a path of the tree remains.
         for sequence in [&mut together[3], &mut alone[3]] {
             let held = sequence.len() - 6;
             sequence.truncate(held + 1);
@@ -69,7 +69,7 @@ pub(crate) fn together_as_alone(name: &str, model: &Arc<dyn LanguageModel>) {
     assert_eq!([first.len(), second.len()], lengths, "{name}: all or none");
 }
 
-/// After a tree, the path that is kept stands as if it had come alone: bit for bit, or within a bound.
+/// After a tree, the kept path is as if it had been read alone: bit for bit, or within a bound.
 pub(crate) fn a_path_of_a_tree_is_kept(name: &str, model: &Arc<dyn LanguageModel>, bound: Option<f32>) {
     let size = model.vocabulary_size();
     let mut trunk = model.clone().begin(60).unwrap();
@@ -96,7 +96,7 @@ pub(crate) fn a_path_of_a_tree_is_kept(name: &str, model: &Arc<dyn LanguageModel
     }
 }
 
-/// Several texts go on from one beginning, and the beginning as well.
+/// Several texts continue from one beginning, and so does the beginning itself.
 #[allow(dead_code, reason = "not every suite has models with room for that")]
 pub(crate) fn forks_go_their_own_ways(name: &str, model: &Arc<dyn LanguageModel>) {
     let size = model.vocabulary_size();
