@@ -1,9 +1,9 @@
-//! What the usual warpers cost a token at 128,256 tokens, beside candle's `LogitsProcessor`: `cargo bench -p
-//! verdigris-candle --bench warpers`. `tests/scripts/warpers-peers.py` runs it and measures transformers' processors
-//! after it, on the same rows.
+//! The time of the usual warpers per token with 128,256 tokens, compared with candle's `LogitsProcessor`: `cargo bench
+//! -p verdigris-candle --bench warpers`. `tests/scripts/warpers-peers.py` runs it, and then measures transformers'
+//! processors on the same rows.
 //!
-//! Rows are like those of a model: most logits lie around a mean, some stand out. Each time is that of one row on one
-//! thread, the draw with it and a copy of the row as the model gives it; the median of many rows.
+//! Rows are like those of a model: most logits are around a mean, some are higher. Each time is for one row on one
+//! thread, including sampling and a copy of the row as the model returns it; it is the median of many rows.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use verdigris_watermark::{Context, ContextFunction, Embed, Gamma, Native, Streng
 const VOCABULARY: usize = 128_256;
 const ROWS: usize = 16;
 
-/// A row of number `i`: normal noise of deviation 2.2, and 200 tokens above it. `warpers-peers.py` makes rows of the
-/// same kind.
+/// Row number `i`: normal noise with deviation 2.2, and 200 tokens above it. `warpers-peers.py` makes rows of the same
+/// kind.
 fn row(i: u64) -> Vec<f32> {
     let random = Random::new(i);
     let uniform = |token: usize, purpose| random.uniform(token as u64, purpose);
@@ -36,7 +36,7 @@ fn row(i: u64) -> Vec<f32> {
     row
 }
 
-/// Milliseconds a row.
+/// Milliseconds per row.
 fn time(rows: &[Vec<f32>], mut work: impl FnMut(&[f32])) -> f64 {
     let mut times: Vec<f64> = (0..40)
         .flat_map(|_| rows)
@@ -93,7 +93,7 @@ fn main() -> candle_core::Result<()> {
             (Gamma::new(0.25).expect("a share"), Context::new(ContextFunction::Min, 4).expect("four"));
         Embed::new(Arc::new(Native::new(&[7; 32], "bench", "", gamma, context, VOCABULARY)), Strength::default())
     };
-    // As a mask inside a string of JSON has it.
+    // Like the mask inside a JSON string.
     let mut mask = TokenSet::full(VOCABULARY);
     (0..VOCABULARY as TokenId)
         .filter(|&token| u64::from(token) * 2_654_435_761 % 1_000 < 100)

@@ -1,8 +1,8 @@
-//! How fast candle-transformers' own models read and write on this CPU: `candle-decode FILE...` (GGUF files of Llamas
-//! and of Qwen2), and `bf16` for Qwen2.5-0.5B in bf16 with weights of zero.
+//! The speed at which candle-transformers' own models read and write on this CPU: `candle-decode FILE...` (GGUF files
+//! of Llamas and of Qwen2), and `bf16` for Qwen2.5-0.5B in bf16 with weights of zero.
 //!
-//! The same measures as the project's program `decode` takes: 512 tokens read at once, and 32 written one by one after
-//! 128 and after 2,048; the best of three each.
+//! The measurements are those of the project's program `decode`: 512 tokens read at once, and 32 written one by one
+//! after 128 and after 2,048; the best of three each.
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
@@ -55,7 +55,7 @@ impl Model {
         }
     }
 
-    /// Reads tokens after so many; from the beginning, what was read before is forgotten.
+    /// Reads `count` tokens after `held` others. From the beginning, earlier tokens are forgotten.
     fn read(&mut self, count: usize, held: usize) -> Result<()> {
         let ids: Vec<u32> = (0..count as u32).map(|i| i * 37 % 40_000 + 1).collect();
         let ids = Tensor::new(&ids[..], &Device::Cpu)?.unsqueeze(0)?;
@@ -71,7 +71,7 @@ impl Model {
     }
 }
 
-/// Seconds a token, of so many; the best of three tries, or of as many as twenty seconds allow.
+/// Seconds per token; the best of three tries, or of those that fit into twenty seconds.
 fn seconds(mut each: impl FnMut() -> Result<usize>) -> Result<f64> {
     let (begun, mut best) = (Instant::now(), f64::INFINITY);
     for _ in 0..3 {
@@ -92,7 +92,7 @@ fn main() -> Result<()> {
         let mut figures = vec![seconds(|| model.read(512, 0).map(|()| 512))?];
         for depth in [128, 2048] {
             model.read(depth, 0)?;
-            // There is no way back, so each time is a little deeper.
+            // The cache cannot be truncated, so each try is a little deeper.
             let mut held = depth;
             figures.push(seconds(|| {
                 let start = Instant::now();

@@ -21,10 +21,10 @@ pub struct Candle {
 }
 
 impl Candle {
-    /// The device of a name: `cpu`, `cuda` (the first GPU), `cuda:1`, `metal` or `metal:1`.
+    /// The device with this name: `cpu`, `cuda` (the first GPU), `cuda:1`, `metal` or `metal:1`.
     ///
     /// # Errors
-    /// [`ModelError::Device`] for a name that is none, and for a device that cannot be used.
+    /// [`ModelError::Device`] for an unknown name, and for a device that cannot be used.
     pub fn new(name: &str) -> Result<Self, ModelError> {
         let fault = |fault: String| ModelError::Device { name: format!("candle's {name}"), fault };
         let (kind, number) = name.split_once(':').unwrap_or((name, "0"));
@@ -39,8 +39,8 @@ impl Candle {
         Ok(Self { device, name: name.to_owned() })
     }
 
-    /// Weights are computed with as they are stored on a GPU, where that does not blur positions. On a CPU that would
-    /// be slower than f32, and coarser.
+    /// On a GPU, models compute in the type of their weights unless that blurs positions. On a CPU that would be slower
+    /// than f32, and less exact.
     fn kind(&self, stored: DType, precision: Precision) -> DType {
         if self.device.is_cpu() || precision == Precision::F32 { DType::F32 } else { stored }
     }
@@ -91,14 +91,14 @@ impl fmt::Display for Candle {
     }
 }
 
-/// Why there is no such device.
+/// The reason why there is no such device.
 fn without(kind: &str, error: &candle_core::Error) -> String {
     let missing = match kind {
         "cuda" if !candle_core::utils::cuda_is_available() => Some("CUDA (feature `candle-cuda`)"),
         "metal" if !candle_core::utils::metal_is_available() => Some("Metal (feature `candle-metal`)"),
         _ => None,
     };
-    // candle may put a list of calls behind what it says.
+    // candle may append a backtrace to its message.
     let error = error.to_string();
     let error = match error.lines().next().unwrap_or_default() {
         error if error.contains("CUDA_ERROR_STUB_LIBRARY") => "there is no NVIDIA driver",

@@ -1,4 +1,4 @@
-//! What `config.json` says, in the words that candle's models know, and what they would not heed.
+//! The fields of `config.json` under the names that candle's models know, and checks of those that they would ignore.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -9,11 +9,11 @@ pub(crate) struct Config(Map<String, Value>);
 
 impl Config {
     /// # Errors
-    /// Where it is no JSON object.
+    /// If it is not a JSON object.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
         let mut fields: Map<String, Value> =
             serde_json::from_slice(json).map_err(|error| shown(&error.to_string()).into_owned())?;
-        // As transformers writes it since its fifth version.
+        // transformers writes them there since its version 5.
         if let Some(Value::Object(rotary)) = fields.get("rope_parameters").cloned() {
             for (name, value) in rotary {
                 if matches!(&*name, "rope_theta" | "partial_rotary_factor") {
@@ -32,7 +32,7 @@ impl Config {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// Gives a field that is not there a value.
+    /// Sets a field that is missing.
     pub(crate) fn or(mut self, name: &str, value: impl Into<Value>) -> Self {
         if self.get(name).is_none() {
             self.0.insert(name.to_owned(), value.into());
@@ -40,13 +40,13 @@ impl Config {
         self
     }
 
-    /// Gives a field a value.
+    /// Sets a field.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.0.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same fields, to be completed.
+    /// The same fields, for changes.
     pub(crate) fn copy(&self) -> Self {
         Self(self.0.clone())
     }
@@ -65,7 +65,7 @@ impl Config {
         serde_json::from_value(Value::Object(self.0.clone())).map_err(|error| shown(&error.to_string()).into_owned())
     }
 
-    /// A field that candle's model does not read, and takes for one of these values: another is an error.
+    /// Checks a field that candle's model ignores: any value but these is an error.
     pub(crate) fn is(&self, name: &str, values: &[Value]) -> Result<(), String> {
         match self.get(name) {
             Some(value) if !values.contains(value) => {
@@ -75,14 +75,14 @@ impl Config {
         }
     }
 
-    /// Heads are as wide as the model is when it is shared out among them: what most of candle's models take for
-    /// granted.
+    /// Checks that the width of a head is the width of the model divided by the number of heads, which most of candle's
+    /// models assume.
     pub(crate) fn has_usual_heads(&self) -> Result<(), String> {
         let size = self.number("hidden_size")? / self.number("num_attention_heads")?.max(1);
         self.is("head_dim", &[size.into()])
     }
 
-    /// What none of candle's models heeds.
+    /// Refuses fields that all of candle's models ignore.
     pub(crate) fn heeded(&self) -> Result<(), String> {
         if self.get("quantization_config").is_some() {
             return Err(
@@ -103,8 +103,8 @@ impl Config {
         Ok(())
     }
 
-    /// The most tokens: as many as there are positions, and no more than a sliding window is long, because candle's
-    /// models do not slide it over what was read before.
+    /// The most tokens: the number of positions, but at most the length of a sliding window, because candle's models do
+    /// not slide it over tokens read earlier.
     pub(crate) fn context(&self) -> Result<usize, String> {
         let positions = self.number("max_position_embeddings")?;
         let slides = self.get("use_sliding_window").is_none_or(|used| used == true);
@@ -114,7 +114,7 @@ impl Config {
         })
     }
 
-    /// What the output matrix is where the files have none of its own.
+    /// The weight that serves as the output matrix if the files have no other.
     pub(crate) fn output_is_embedding(&self) -> Option<&'static str> {
         match self.get("model_type").and_then(Value::as_str) {
             Some("falcon") => Some("transformer.word_embeddings.weight"),

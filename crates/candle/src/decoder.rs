@@ -1,4 +1,4 @@
-//! What a model of candle-transformers does, and one of them behind the contract.
+//! The interface of candle-transformers' models, and an adapter to [`LanguageModel`].
 
 use std::sync::Arc;
 
@@ -8,30 +8,30 @@ use verdigris_models::{BoxError, Foreign, Forward, LanguageModel, SampleRequest}
 
 use crate::draw;
 
-/// A model in the midst of a text. A clone shares the weights. Its cache is of tensors that neither changes, or
-/// [`Decoder::SHARES_CACHE`].
+/// A model that has read part of a text. A clone shares the weights. Its cache consists of tensors that neither of the
+/// two changes, unless [`Decoder::SHARES_CACHE`].
 pub(crate) trait Decoder: Clone + Send + Sync + 'static {
-    /// Reads tokens (`[1, count]`) after the `held` that it has read; the logits after the last, in any shape.
+    /// Reads tokens (`[1, count]`) after the `held` already read. Returns the logits after the last, in any shape.
     fn read(&mut self, tokens: &Tensor, held: usize) -> Result<Tensor>;
 
-    /// As [`Decoder::read`], with the logits after each token; `None` where the model does not give those.
+    /// Like [`Decoder::read`], with the logits after each token; `None` if the model does not return those.
     fn read_all(&mut self, _tokens: &Tensor, _held: usize) -> Option<Result<Tensor>> {
         None
     }
 
-    /// Whether several tokens may be read at a time where some were read before.
+    /// Whether several tokens can be read at a time after others were read.
     const READS_ON: bool = true;
 
-    /// Whether clones write behind what they hold into the same memory.
+    /// Whether clones write new tokens into the same memory.
     const SHARES_CACHE: bool = false;
 }
 
-/// A decoder, and where it computes.
+/// A decoder, and its device.
 #[derive(Clone)]
 struct Text<D> {
     decoder: D,
     device: Device,
-    /// Where clones share a cache: one that has read nothing, and what a copy must read again.
+    /// If clones share a cache: a decoder that has read nothing, and the tokens that a copy must read again.
     unread: Option<Arc<D>>,
     read: Vec<TokenId>,
 }
@@ -41,7 +41,7 @@ impl<D: Decoder> Text<D> {
         self.row(tokens, held)?.flatten_all()?.to_dtype(DType::F32)?.to_vec1()
     }
 
-    /// The logits after the last of some tokens, where they are.
+    /// The logits after the last of some tokens, on the device.
     fn row(&mut self, tokens: &[TokenId], held: usize) -> Result<Tensor> {
         let at_once = if D::READS_ON || held == 0 { tokens.len() } else { 1 };
         let mut row = None;
@@ -63,7 +63,7 @@ impl<D: Decoder> Text<D> {
         all.flatten_all()?.to_dtype(DType::F32)?.to_vec1().map(Some)
     }
 
-    /// Draws a token after the last of those that are read.
+    /// Samples a token after the last token read.
     fn draw(&mut self, tokens: &[TokenId], held: usize, draw: &mut SampleRequest<'_>) -> Result<()> {
         let row = self.row(tokens, held)?.flatten_all()?.to_dtype(DType::F32)?;
         draw.token = draw::draw(&row, draw.steps, draw.sampler, draw.number)?;
@@ -93,7 +93,7 @@ impl<D: Decoder> Forward for Text<D> {
         held: usize,
         draw: &mut SampleRequest<'_>,
     ) -> Option<std::result::Result<(), BoxError>> {
-        // On a CPU a row is where it is needed, and Metal has no numbers of 64 bits.
+        // On a CPU the row is not copied anyway, and Metal has no 64-bit numbers.
         let can = self.device.is_cuda() && draw::can(draw.steps);
         can.then(|| Ok(Text::draw(self, tokens, held, draw)?))
     }
@@ -114,10 +114,10 @@ impl<D: Decoder> Forward for Text<D> {
     }
 }
 
-/// A model; why there is none: candle's errors, and what is wrong with the configuration.
+/// A model, or candle's error, or what is wrong with the configuration.
 pub(crate) type Loaded = std::result::Result<Arc<dyn LanguageModel>, BoxError>;
 
-/// A model that has read nothing, with rows of `vocabulary` logits and room for `context` tokens.
+/// Wraps a decoder that has read nothing, with rows of `vocabulary` logits and room for `context` tokens.
 pub(crate) fn model<D: Decoder>(
     decoder: D,
     device: &Device,

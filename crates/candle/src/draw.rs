@@ -1,21 +1,22 @@
-//! A token drawn from a row where the row is: steps as candle's operations, so that of a row a few kilobytes come back.
+//! Samples a token on the device of its row, with steps as candle's operations, so that only a few kilobytes of a row
+//! are copied back.
 //!
-//! What needs an order of all tokens (top-k, top-p) is not done here, for candle sorts no row of that length on a GPU.
+//! Steps that sort all tokens (top-k, top-p) are not supported, since candle cannot sort rows of that length on a GPU.
 
 use candle_core::{DType, Device, Result, Tensor};
 use verdigris_logits::steps::{Step, Steps, Words};
 use verdigris_logits::{Sampler, TokenId};
 
-/// Tokens whose weights are added together before they come back.
+/// The number of tokens whose weights are summed before they are copied back.
 const BLOCK: usize = 512;
 
-/// Whether all steps can be done here.
+/// Whether all steps are supported.
 pub(crate) fn can(steps: &Steps) -> bool {
     !steps.steps().iter().any(|step| matches!(step, Step::TopK(_) | Step::TopP(_)))
 }
 
-/// The token that `number` picks from a row (`[vocabulary]`, f32) after steps that [`can`] be done; `None` where no
-/// token is allowed, or the row is broken.
+/// The token that `number` selects from a row (`[vocabulary]`, f32) after steps that are supported ([`can`]); `None` if
+/// no token is allowed, or the row is broken.
 pub(crate) fn draw(row: &Tensor, steps: &Steps, sampler: Sampler, number: f64) -> Result<Option<TokenId>> {
     let mut row = row.clone();
     for step in steps.steps() {
@@ -58,7 +59,7 @@ fn apply(row: &Tensor, steps: &Steps, step: Step) -> Result<Tensor> {
     }
 }
 
-/// One where a bit is set, else zero: eight to a byte, which is all that goes to the device.
+/// Which bits are set. Only the bits, eight to a byte, are copied to the device.
 fn is_in(words: &[u64], size: usize, device: &Device) -> Result<Tensor> {
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.resize(size.div_ceil(8), 0);
@@ -69,7 +70,7 @@ fn is_in(words: &[u64], size: usize, device: &Device) -> Result<Tensor> {
     bits.flatten_all()?.narrow(0, 0, size)?.gt(0.5)
 }
 
-/// Numbers at some places, zeros elsewhere. Places past the end are none.
+/// A row with numbers at the given tokens, and zeros elsewhere. Tokens past the end are ignored.
 fn at(ids: &[TokenId], numbers: Vec<f32>, size: usize, device: &Device) -> Result<Tensor> {
     let known = ids.partition_point(|&id| (id as usize) < size);
     let zeros = Tensor::zeros(size, DType::F32, device)?;
@@ -79,7 +80,7 @@ fn at(ids: &[TokenId], numbers: Vec<f32>, size: usize, device: &Device) -> Resul
     zeros.index_add(&Tensor::new(&ids[..known], device)?, &Tensor::new(&numbers[..known], device)?, 0)
 }
 
-/// Zero where all logits are numbers or forbidden, else no number.
+/// Zero if all logits are finite or forbidden, otherwise NaN.
 fn harm(row: &Tensor) -> Result<Tensor> {
     let zeros = row.zeros_like()?;
     (row.eq(f32::NEG_INFINITY)?.where_cond(&zeros, row)? * 0.0)?.sum(0)
@@ -87,7 +88,7 @@ fn harm(row: &Tensor) -> Result<Tensor> {
 
 fn greedy(row: &Tensor) -> Result<Option<TokenId>> {
     let (size, max) = (row.dim(0)?, row.max(0)?);
-    // Counted in f32, which is exact up to 2^24: past all tokens where a logit is not the largest.
+    // Indices in f32, which are exact up to 2^24; `size` where a logit is not the largest.
     let places = Tensor::arange(0u32, size as u32, row.device())?.to_dtype(DType::F32)?;
     let first = row.broadcast_eq(&max)?.where_cond(&places, &Tensor::full(size as f32, size, row.device())?)?.min(0)?;
     let [harm, max, first]: [f32; 3] =
@@ -95,7 +96,7 @@ fn greedy(row: &Tensor) -> Result<Option<TokenId>> {
     Ok((harm == 0.0 && max > f32::NEG_INFINITY).then_some(first as TokenId))
 }
 
-/// Two steps of the inverse of the distribution function: which block, then which token of it.
+/// Inverts the distribution function in two steps: first the block, then the token in it.
 fn categorical(row: &Tensor, number: f64) -> Result<Option<TokenId>> {
     let (size, max) = (row.dim(0)?, row.max(0)?);
     let weights = row.broadcast_sub(&max)?.to_dtype(DType::F64)?.exp()?;
@@ -112,8 +113,8 @@ fn categorical(row: &Tensor, number: f64) -> Result<Option<TokenId>> {
     Ok(Some((block * BLOCK + token) as TokenId))
 }
 
-/// The first of some weights at which their sum passes a number, or the last that is not zero; and what was left of the
-/// number before it.
+/// The index of the first weight at which the sum exceeds `left`, or of the last weight that is not zero; and what was
+/// left of the number before it.
 fn pick(weights: &[f64], mut left: f64) -> (usize, f64) {
     let mut chosen = (0, left);
     for (i, &weight) in weights.iter().enumerate().filter(|&(_, &weight)| weight > 0.0) {
@@ -132,7 +133,7 @@ mod tests {
     use verdigris_logits::warp::{MinP, Temperature, TopK};
     use verdigris_logits::{Chain, CountPenalty, Forbid, Purpose, Random, RepetitionPenalty, Row, TokenSet, Transform};
 
-    /// Every step, one after the other and alone, on rows of odd sizes: the tokens of a row that is drawn from here.
+    /// Every step, alone and with others, on rows of odd sizes: the same tokens as sampled from a row on the CPU.
     #[test]
     fn tokens_are_those_of_a_row_that_came_back() {
         let random = Random::new(5);

@@ -11,18 +11,18 @@
 //! # Ok::<(), verdigris_models::ModelError>(())
 //! ```
 //!
-//! A model of candle-transformers reads one text from its beginning, and gives the row of its last token. Its cache is
-//! made of tensors that are never changed, so a copy of the model is the text as it stood: forks and cutting back are
-//! copies ([`Forward`](verdigris_models::Forward)). Rows of several tokens take a call for each.
+//! A model of candle-transformers reads one text from its beginning, and returns the row of its last token. Its cache
+//! consists of tensors that are never changed, so a copy of the model keeps the text at that point: forks and
+//! truncation are copies ([`Forward`](verdigris_models::Forward)). Rows of several tokens take a call each.
 //!
-//! | module | what it is about |
+//! | module | holds |
 //! |---|---|
 //! | `backend` | [`Candle`], which loads a folder or a GGUF file on one of candle's devices |
-//! | `architectures` | the models, by their `model_type`: a line, or a file, each |
-//! | `decoder` | what such a model does, and one of them behind the contract |
-//! | `draw` | a token drawn where its row is |
-//! | `config` | what a configuration says, and what candle would not heed |
-//! | `weights` | safetensors files as candle's models ask for them |
+//! | `architectures` | the models, by their `model_type`: a line or a file each |
+//! | `decoder` | the interface of these models, and an adapter to the contract |
+//! | `draw` | sampling on the device of the row |
+//! | `config` | the fields of a configuration, and checks of those that candle would ignore |
+//! | `weights` | safetensors files in the way that candle's models read them |
 //!
 //! [`LanguageModel`]: verdigris_models::LanguageModel
 #![forbid(unsafe_code)]
@@ -37,7 +37,7 @@ mod weights;
 pub use architectures::{has, model_types};
 pub use backend::Candle;
 
-// So that its program stays one that compiles.
+// Compiles the program in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Safetensors files as candle's models ask for them: mapped, and a weight read when it is asked for.
+//! Safetensors files in the way that candle's models read them: memory-mapped, with each weight read on request.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use safetensors::SafeTensors;
 use safetensors::tensor::TensorInfo;
 use verdigris_models::{Bytes, ModelError};
 
-/// Weights of one name are in one file.
+/// Weights in several files, with unique names.
 pub(crate) struct Stored {
     files: Vec<Bytes>,
-    /// Which file, where its data begin, and what is known of the weight.
+    /// The file, the offset of its data, and the description of the weight.
     weights: HashMap<String, (usize, usize, TensorInfo)>,
-    /// What the output matrix is where there is none of its own: the embedding.
+    /// The embedding, if it serves as the output matrix.
     output_is: Option<&'static str>,
 }
 
@@ -24,7 +24,7 @@ const OUTPUT: &str = "lm_head.weight";
 
 impl Stored {
     /// # Errors
-    /// [`ModelError::Damaged`] for a file that is none.
+    /// [`ModelError::Damaged`] for a file that is not in this format.
     pub(crate) fn new(
         files: Vec<(PathBuf, Bytes)>,
         output_is: Option<&'static str>,
@@ -35,7 +35,7 @@ impl Stored {
                 path: path.clone(),
                 fault: fault.to_string(),
             };
-            // All of it is checked here, ranges and lengths too.
+            // This checks everything, including ranges and lengths.
             SafeTensors::deserialize(bytes.as_ref()).map_err(damaged)?;
             let (header, metadata) = SafeTensors::read_metadata(bytes.as_ref()).map_err(damaged)?;
             for (name, info) in metadata.tensors() {
@@ -46,7 +46,7 @@ impl Stored {
         Ok(Self { files, weights, output_is })
     }
 
-    /// The type of most weights' numbers, or f32.
+    /// The type of most of the weights, or f32.
     pub(crate) fn kind(&self) -> DType {
         let mut counts = HashMap::<DType, usize>::new();
         for (.., info) in self.weights.values() {

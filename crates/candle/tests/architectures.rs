@@ -1,5 +1,5 @@
-//! Every architecture against `transformers`: tiny random checkpoints that it saved, and the logits that it computed in
-//! f32 (`fixtures/golden/architectures.py`), however a text is read, cut back and forked.
+//! Every architecture compared with `transformers`: tiny random checkpoints that it saved, and the logits that it
+//! computed in f32 (`fixtures/golden/architectures.py`), for texts that are read in several ways, truncated and forked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn candle() -> Device {
     Device::Backend(Arc::new(Candle::new("cpu").unwrap()))
 }
 
-/// Checkpoints that candle has alone, and some that the decoders of `models` run too.
+/// Checkpoints that only candle supports, and some that the decoders of `models` run too.
 const CHECKPOINTS: [&str; 15] = [
     "foreign/falcon-7b",
     "foreign/glm4",
@@ -44,7 +44,7 @@ struct Case {
     name: &'static str,
     model: Arc<dyn LanguageModel>,
     ids: Vec<u32>,
-    /// Of an encoder-decoder, the rows from the end of its source on.
+    /// For an encoder-decoder, the rows from the end of its source on.
     logits: Vec<Vec<f32>>,
 }
 
@@ -54,7 +54,7 @@ impl Case {
             let folder = fixtures().join(name);
             let golden = golden::load(folder.join("logits.safetensors"));
             let model = ModelFolder::at(&folder).model(&candle()).unwrap_or_else(|error| panic!("{name}: {error}"));
-            // One window is shorter than the text: candle does not slide it.
+            // One window is shorter than the text, and candle does not slide it.
             let length = golden["ids"].integers().len().min(model.context_length());
             let ids = golden["ids"].integers()[..length].to_vec();
             let mut logits = golden["logits"].rows();
@@ -67,14 +67,14 @@ impl Case {
         self.model.clone().begin(self.model.context_length().min(self.ids.len() + 36)).unwrap()
     }
 
-    /// That some rows are those of the text from a token on.
+    /// Checks that `got` has the rows of the text from a token on.
     fn near(&self, got: &[Vec<f32>], from: usize, what: &str) {
         assert_eq!(got.len(), self.ids.len() - from, "{} {what}", self.name);
         let both = got.len().min(self.logits.len());
         let (got, expected) = (&got[got.len() - both..], &self.logits[self.logits.len() - both..]);
         let pairs = got.iter().flatten().zip(expected.iter().flatten());
         let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-        // candle's Falcon has the approximation of GELU by tanh where transformers has GELU.
+        // candle's Falcon uses the tanh approximation of GELU; transformers uses GELU.
         let bound = if self.name == "foreign/falcon-7b" { 2e-3 } else { 1e-4 };
         assert!(worst <= bound, "{} {what}: {worst}", self.name);
     }
@@ -118,7 +118,7 @@ fn logits_are_those_of_transformers_however_a_text_is_read() {
     }
 }
 
-/// As drafts are: read together, taken back in part, and once more as a draft model does, one by one.
+/// Like drafts: read together, partly taken back, and then read one by one, as a draft model does.
 #[test]
 fn a_text_goes_on_from_where_it_was_cut_back() {
     for case in Case::all() {
@@ -148,7 +148,7 @@ fn forks_and_their_origin_go_their_own_ways() {
         let mut origin = case.begin();
         rows(&mut *origin, Batch::chain(&ids[..from], Wanted::Last));
         let mut forks = [origin.fork().unwrap(), origin.fork().unwrap()];
-        // In turns, each with its own tokens, where memory that they shared would be overwritten.
+        // In turns, each with its own tokens, which would overwrite any shared memory.
         let mut got = Vec::new();
         for (i, &id) in ids[from..].iter().enumerate() {
             rows(&mut *forks[0], Batch::chain(&[(7 * i as u32 + 1) % 61], Wanted::Last));
@@ -179,11 +179,11 @@ fn a_gguf_file_of_llama_is_read() {
         [own, candles].map(|model| rows(&mut *model.begin(32).unwrap(), Batch::chain(&ids, Wanted::All)));
     let pairs = own.iter().flatten().zip(candles.iter().flatten());
     let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-    // Both round activations to 8 bits, each in blocks of its own.
+    // Both round activations to 8 bits, but in different blocks.
     assert!(worst <= 0.05, "{worst}");
 }
 
-/// A copy of a checkpoint with other fields in its configuration; why it is refused.
+/// The error of loading a copy of a checkpoint with a changed configuration.
 fn refused(name: &str, change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>)) -> ModelError {
     let folder = tempfile::tempdir().unwrap();
     let mut config =

@@ -1,4 +1,4 @@
-//! Models that are called with tokens and how many they have read: `forward(tokens, held)`.
+//! Models that are called with tokens and the number of tokens already read: `forward(tokens, held)`.
 
 use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
@@ -26,7 +26,7 @@ forward_with_offset!(
 );
 
 impl Decoder for models::phi::Model {
-    // Its mask is that of a text's beginning.
+    // Its mask only fits the beginning of a text.
     const READS_ON: bool = false;
 
     fn read(&mut self, tokens: &Tensor, _: usize) -> Result<Tensor> {
@@ -34,7 +34,7 @@ impl Decoder for models::phi::Model {
     }
 }
 
-/// A decoder with what the configuration says of its size.
+/// A decoder with the sizes from its configuration.
 fn sized(decoder: impl Decoder, config: &Config, weights: &VarBuilder<'_>) -> Loaded {
     Ok(model(decoder, weights.device(), config.number("vocab_size")?, config.context()?))
 }
@@ -43,7 +43,7 @@ pub(super) fn gemma(config: &Config, weights: VarBuilder<'_>) -> Loaded {
     let described = config.copy().or("attention_bias", false);
     let described = described.or("hidden_activation", "gelu_pytorch_tanh");
     let mut candle: models::gemma::Config = described.of()?;
-    // Its files say both, and mean the second.
+    // Its files have both fields; the second is the right one.
     candle.hidden_act = None;
     sized(models::gemma::Model::new(false, &candle, weights.clone())?, config, &weights)
 }
@@ -73,7 +73,7 @@ pub(super) fn qwen2_moe(config: &Config, weights: VarBuilder<'_>) -> Loaded {
     config.is("mlp_only_layers", &[serde_json::json!([])])?;
     config.is("qkv_bias", &[true.into()])?;
     let context = config.context()?;
-    // One that is not used is heeded all the same.
+    // candle applies the window even if the file says that it is not used.
     let described = config.copy().with("sliding_window", context).or("use_sliding_window", false);
     let candle: models::qwen2_moe::Config = described.or("max_window_layers", 0).of()?;
     sized(models::qwen2_moe::Model::new(&candle, weights.clone())?, config, &weights)

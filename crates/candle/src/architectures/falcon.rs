@@ -1,7 +1,8 @@
-//! Falcon, of the kind of its first 7B: rotary positions, one head of keys and values, parts beside each other.
+//! Falcon like its first 7B: rotary positions, one head of keys and values, attention and the feed-forward part in
+//! parallel.
 //!
-//! candle takes GELU's approximation by tanh where the model was trained with GELU: logits of a random model differ by
-//! 1e-3. The decoder of `verdigris-models` has the right one.
+//! candle uses the tanh approximation of GELU although the model was trained with GELU: logits of a random model differ
+//! by 1e-3. The decoder of `verdigris-models` uses GELU.
 
 use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
@@ -12,7 +13,7 @@ use crate::config::Config;
 use crate::decoder::{Decoder, Loaded, model};
 
 impl Decoder for falcon::Falcon {
-    // Its mask is that of a text's beginning.
+    // Its mask only fits the beginning of a text.
     const READS_ON: bool = false;
 
     fn read(&mut self, tokens: &Tensor, _: usize) -> Result<Tensor> {
@@ -20,7 +21,7 @@ impl Decoder for falcon::Falcon {
     }
 }
 
-/// Positions of its tables.
+/// The number of positions in its tables.
 const CONTEXT: usize = 2048;
 
 pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {

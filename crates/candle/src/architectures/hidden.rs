@@ -1,5 +1,5 @@
-//! Models that can be had without their output matrix. They give what goes into it for every token, so with a matrix of
-//! one's own there are rows of all tokens in one call.
+//! Models that candle also has without their output matrix. They return its input for every token, so a separate output
+//! matrix gives the rows of all tokens in one call.
 
 use candle_core::{Module, Tensor};
 use candle_nn::{Linear, VarBuilder, linear_no_bias};
@@ -12,7 +12,7 @@ use crate::decoder::{Decoder, Loaded, model};
 trait Hidden: Clone + Send + Sync + 'static {
     const SHARES_CACHE: bool = false;
 
-    /// What goes into the output matrix, `[1, count, width]`.
+    /// The input of the output matrix, `[1, count, width]`.
     fn hidden(&mut self, tokens: &Tensor, held: usize) -> candle_core::Result<Tensor>;
 }
 
@@ -61,17 +61,17 @@ impl<H: Hidden> Decoder for WithOutput<H> {
     }
 }
 
-/// A model with its output matrix: the embedding where the files have none of its own.
+/// A model with its output matrix, which is the embedding if the files have no other.
 fn with_output(hidden: impl Hidden, config: &Config, weights: &VarBuilder<'_>) -> Loaded {
     let (width, vocabulary) = (config.number("hidden_size")?, config.number("vocab_size")?);
     let output = linear_no_bias(width, vocabulary, weights.pp("lm_head"))?;
     Ok(model(WithOutput { hidden, output }, weights.device(), vocabulary, config.context()?))
 }
 
-/// What the configurations of Qwen's models may leave out.
+/// Adds the fields that the configurations of Qwen's models may omit.
 fn qwen(config: &Config) -> Result<Config, String> {
     let described = config.copy().or("use_sliding_window", false).or("max_window_layers", 0);
-    // No text is longer than a window that is used, and one that is not used is heeded all the same.
+    // Texts are limited to the length of a window that is used; candle also applies a window that is not used.
     Ok(described.with("sliding_window", config.context()?).or("attention_bias", false).or("tie_word_embeddings", false))
 }
 

@@ -1,4 +1,4 @@
-//! Llama, whose cache stands beside the weights.
+//! Llama, whose cache is separate from the weights.
 
 use std::sync::Arc;
 

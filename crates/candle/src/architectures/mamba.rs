@@ -1,4 +1,5 @@
-//! Mamba, which has a state instead of a cache: of one size however long the text is, so its context has no end.
+//! Mamba, which has a state instead of a cache. Its size does not depend on the length of the text, so the context is
+//! not limited.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use candle_transformers::models::mamba::{Config as Described, Model, State};
 use crate::config::Config;
 use crate::decoder::{Decoder, Loaded, model};
 
-/// A text is never as long.
+/// More than the length of any text.
 const CONTEXT: usize = 1 << 20;
 
 struct Text {
@@ -49,7 +50,7 @@ pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
     config.is("intermediate_size", &[(2 * width).into()])?;
     let vocabulary = config.number("vocab_size")?;
     let described = Described { d_model: width, n_layer: layers, vocab_size: vocabulary, pad_vocab_size_multiple: 1 };
-    // The names are those of transformers.
+    // The names in the file are those of transformers.
     let named = |name: &str| match name {
         "embedding.weight" => "backbone.embeddings.weight".to_owned(),
         _ => format!("backbone.{name}"),

@@ -1,10 +1,10 @@
-//! The models of candle-transformers that are here, by their `model_type`.
+//! The supported models of candle-transformers, by their `model_type`.
 //!
 //! | module | model types |
 //! |---|---|
 //! | `attention` | gemma, mixtral, phi, phi3, qwen2_moe, starcoder2 |
 //! | `falcon` | falcon |
-//! | `hidden` | glm4, qwen2, qwen3, qwen3_moe: with the rows of all tokens |
+//! | `hidden` | glm4, qwen2, qwen3, qwen3_moe: these return the rows of all tokens |
 //! | `llama` | llama |
 //! | `mamba` | mamba, which has a state instead of a cache |
 //! | `quantized` | GGUF files of llama |
@@ -29,16 +29,16 @@ pub(crate) use quantized::gguf;
 pub(crate) struct Architecture {
     model_type: &'static str,
     pub(crate) precision: Precision,
-    /// Makes the model; candle's errors, and what is wrong with the configuration.
+    /// Creates the model. The error is candle's, or says what is wrong with the configuration.
     pub(crate) load: fn(&Config, VarBuilder<'_>) -> Loaded,
 }
 
-/// In which types a model can be computed.
+/// The types that a model can be computed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// In that of its weights: angles of rotary positions are computed in f32 all the same, or there are none.
+    /// In the type of its weights: it computes the angles of rotary positions in f32 anyway, or has none.
     AsStored,
-    /// In f32 alone. In bf16 candle fails, or computes angles in bf16 too, where positions past 256 fall together.
+    /// In f32 only. In bf16 candle fails, or computes angles in bf16 too, where positions past 256 collide.
     F32,
 }
 
@@ -64,12 +64,12 @@ pub(crate) fn of(model_type: &str) -> Option<&'static Architecture> {
     ARCHITECTURES.iter().find(|architecture| architecture.model_type == model_type)
 }
 
-/// Whether candle can compute models of a type here.
+/// Whether models of this type are supported.
 pub fn has(model_type: &str) -> bool {
     of(model_type).is_some()
 }
 
-/// All model types that candle can compute here, one after the other.
+/// All supported model types, as a list.
 pub fn model_types() -> String {
     ARCHITECTURES.each_ref().map(|architecture| architecture.model_type).join(", ")
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::weights::Stored;
 
-    /// The last row of a text, by a checkpoint in some type.
+    /// The last row of a text, computed from a checkpoint in the given type.
     fn last_row(architecture: &Architecture, length: usize, kind: DType) -> Result<Vec<f32>, ModelError> {
         let foreign = ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "qwen3_moe", "starcoder2"];
         let model_type = architecture.model_type;
@@ -106,11 +106,11 @@ mod tests {
 
     #[test]
     fn what_is_computed_in_bf16_has_positions_as_good_as_in_f32() {
-        // One has no positions, and one has distances, which choose from a table of 32.
+        // One has no positions, and one has distances, which are looked up in a table of 32.
         let has_positions = |architecture: &&Architecture| !["mamba", "t5"].contains(&architecture.model_type);
         for architecture in ARCHITECTURES.iter().filter(has_positions) {
             let is_exact = architecture.precision == Precision::AsStored;
-            // Where positions fall together, that shows early.
+            // Colliding positions show early.
             let lengths: &[usize] = if is_exact { &[64, 258, 1026, 4098] } else { &[64, 258, 1026] };
             let errors = lengths.iter().map(|&length| {
                 let whole = last_row(architecture, length, DType::F32).unwrap();

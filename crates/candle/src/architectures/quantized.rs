@@ -1,4 +1,4 @@
-//! GGUF files, whose matrices stay in the blocks that they are stored in.
+//! GGUF files, whose matrices stay in their stored blocks.
 
 use std::io::{Read, Seek};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) fn gguf(
     if architecture != "llama" {
         return Err(format!("GGUF files of {architecture} are not supported on candle, those of llama are").into());
     }
-    // Files need not say it of heads that are turned whole, but candle asks.
+    // Files may omit it if whole heads are rotated, but candle requires it.
     let number = |name: &str| content.metadata.get(name).and_then(|value| value.to_u32().ok());
     let width = number("llama.embedding_length").zip(number("llama.attention.head_count"));
     if let Some((width, heads)) = width {

@@ -1,12 +1,12 @@
 //! T5: an encoder reads a source, and a decoder writes a text that attends to it.
 //!
 //! As a language model its tokens are the source, the end token, and the text: T5's tokenizer ends each prompt with
-//! that token, so a prompt is a source. Rows before its end are those with which a text would begin if the source ended
-//! there, and cost a pass through the encoder each.
+//! that token, so a prompt is a source. The row of a token before the end of the source is the one with which a text
+//! would begin if the source ended there; each costs a pass through the encoder.
 //!
-//! Two things in candle's model are mended here. It puts the distances of its decoder, which all lie behind, into half
-//! of the buckets, as if there were others ahead. And it multiplies by the root of the width where `transformers`
-//! divides.
+//! Two errors in candle's model are corrected here. It puts the distances of its decoder, which are all backward, into
+//! half of the buckets, as if there were forward ones too. And it multiplies by the root of the width where
+//! `transformers` divides.
 
 use candle_core::{DType, Device, Result, Shape, Tensor};
 use candle_nn::var_builder::SimpleBackend;
@@ -20,19 +20,19 @@ use crate::decoder::{Decoder, Loaded, model};
 struct EncoderDecoder {
     encoder: t5::T5EncoderModel,
     decoder: t5::T5ForConditionalGeneration,
-    /// What logits are multiplied by.
+    /// The factor of the logits.
     scale: f64,
-    /// The token that a text begins with, before its first.
+    /// The token before the first token of a text.
     start: u32,
     /// The token that ends a source.
     end: u32,
     source: Vec<u32>,
-    /// What the encoder has made of the source as far as it was read.
+    /// The encoder's output for the source read so far.
     encoded: Option<Tensor>,
 }
 
 impl EncoderDecoder {
-    /// Reads tokens of the source; the logits of a text's first token.
+    /// Reads tokens of the source. Returns the logits of a text's first token.
     fn read_source(&mut self, tokens: &[u32], device: &Device) -> Result<Tensor> {
         self.source.extend_from_slice(tokens);
         let encoded = self.encoder.forward(&Tensor::new(&self.source[..], device)?.unsqueeze(0)?)?;
@@ -61,7 +61,7 @@ impl Decoder for EncoderDecoder {
             _ => Some(self.read_source(source, device)?),
         };
         for &id in text {
-            // Its mask is that of a text's beginning, so tokens go one by one.
+            // Its mask only fits the beginning of a text, so tokens are read one by one.
             let Some(encoded) = &self.encoded else { candle_core::bail!("a text without a source") };
             logits = Some(self.decoder.decode(&Tensor::new(&[[id]], device)?, encoded)?);
         }
@@ -74,7 +74,7 @@ impl Decoder for EncoderDecoder {
 
 pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
     config.is("feed_forward_proj", &["relu".into(), "gated-gelu".into(), "gated-silu".into()])?;
-    // Files that say nothing else have one matrix for both ends, whose products are divided.
+    // By default one matrix is used at both ends, and its logits are divided.
     let is_tied = config.get("tie_word_embeddings").is_none_or(|tied| tied == true);
     let is_scaled = config.get("scale_decoder_outputs").map_or(is_tied, |scaled| scaled == true);
     let width = config.number("d_model")?;
@@ -84,7 +84,7 @@ pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
     let mut candle: t5::Config = described.of()?;
     let encoder = t5::T5EncoderModel::load(weights.clone(), &candle)?;
     let layers = candle.num_decoder_layers.unwrap_or(candle.num_layers);
-    // Of its own encoder nothing is needed; and with twice the buckets those behind are all that the file has.
+    // The decoder's own encoder is not needed; with twice the buckets, the backward ones are all that the file has.
     candle.relative_attention_num_buckets *= 2;
     (candle.num_layers, candle.num_decoder_layers) = (0, Some(layers));
     let twice =
@@ -99,12 +99,12 @@ pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
         source: Vec::new(),
         encoded: None,
     };
-    // Positions are distances, so there is no end; it was trained with so many of a source and of a text.
+    // Positions are distances, so there is no limit; it was trained with this many for a source and for a text.
     let context = 2 * config.number("n_positions").unwrap_or(512);
     Ok(model(both, weights.device(), candle.vocab_size, context))
 }
 
-/// Weights, of which the decoder's buckets are there twice.
+/// Weights with the decoder's buckets duplicated.
 struct TwiceTheBuckets<'a>(VarBuilder<'a>);
 
 impl SimpleBackend for TwiceTheBuckets<'_> {
