@@ -1,9 +1,9 @@
-//! What a product with few rows costs: the share of the memory's bandwidth at one row, what more rows cost beside one,
-//! the same without tiles where the CPU has some (AMX), and candle's products in the same run. `cargo bench -p
-//! verdigris-train --bench linear -- [MEGABYTES] [FORMAT]`; a format alone has no peers.
+//! The cost of a product with few rows: the share of the memory's bandwidth with one row, the cost of more rows
+//! relative to one, the same without tiles on CPUs that have them (AMX), and candle's products in the same run. `cargo
+//! bench -p verdigris-train --bench linear -- [MEGABYTES] [FORMAT]`; with a format, candle is not measured.
 //!
-//! One matrix of 4,096 columns is as large as said (128 MB), so that no second-level cache holds it; each time is the
-//! best of seven.
+//! A matrix has 4,096 columns and the given size (128 MB by default), so that no second-level cache holds it; each time
+//! is the best of seven.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -26,7 +26,7 @@ fn best(mut f: impl FnMut()) -> f64 {
     (0..7).map(time).fold(f64::INFINITY, f64::min)
 }
 
-/// Bytes that are weights of any format, of which no number is denormal or infinite.
+/// Bytes that are valid weights in every format, without denormal or infinite numbers.
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|i| 0x20 + (i % 29) as u8).collect()
 }

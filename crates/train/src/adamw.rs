@@ -11,7 +11,7 @@ const EPSILON: f64 = 1e-8;
 
 /// The optimizer (Loshchilov and Hutter, *Decoupled weight decay regularization*, 2019, algorithm 2).
 ///
-/// Weight decay acts on matrices alone, as is usual: norms and biases are free.
+/// Weight decay is applied to matrices only, as is usual: not to norms and biases.
 #[derive(Debug)]
 pub struct AdamW {
     weight_decay: f64,
@@ -23,7 +23,7 @@ impl AdamW {
     /// An optimizer at its first step.
     ///
     /// # Errors
-    /// Where candle fails.
+    /// If candle fails.
     pub fn new(variables: &BTreeMap<String, Var>, weight_decay: f64) -> Result<Self> {
         let moments = variables
             .iter()
@@ -32,12 +32,12 @@ impl AdamW {
         Ok(Self { weight_decay, step: 0, moments })
     }
 
-    /// Changes every variable by one step, after scaling all gradients together to a norm of at most
-    /// `max_norm`. Returns the norm before. A variable without a gradient is an error: nothing may be left
-    /// untrained without a word.
+    /// Updates every variable by one step, after scaling all gradients together to a norm of at most `max_norm`.
+    /// Returns the norm before scaling. A variable without a gradient is an error, so that no weight silently stays
+    /// untrained.
     ///
     /// # Errors
-    /// Where a variable has no gradient, or candle fails.
+    /// If a variable has no gradient, or candle fails.
     pub fn step(
         &mut self,
         variables: &BTreeMap<String, Var>,
@@ -82,7 +82,7 @@ impl AdamW {
         }
     }
 
-    /// Takes the state of a checkpoint; the error is the name of what is missing.
+    /// Restores the state from a checkpoint. The error is the name of a missing tensor.
     pub(crate) fn restore(&mut self, step: u64, from: &HashMap<String, Tensor>) -> std::result::Result<(), String> {
         for (name, (mean, variance)) in &mut self.moments {
             for (kind, moment) in [("mean", mean), ("variance", variance)] {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use candle_core::{DType, Device};
 
-    /// Two steps by hand on one number, in f64.
+    /// Two steps on one number, computed by hand in f64.
     #[test]
     fn steps_are_those_of_the_algorithm() {
         let var = Var::from_tensor(&Tensor::new(&[[2.0f64]], &Device::Cpu).unwrap()).unwrap();

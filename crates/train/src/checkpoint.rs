@@ -1,9 +1,8 @@
-//! Going on after a kill.
+//! Resuming after a kill.
 //!
-//! A checkpoint is one safetensors file with the weights and the optimizer's moments in f32, and one JSON file
-//! that says how far the run was and with what settings. Each is written
-//! under another name and then takes its own, the JSON last, so a kill at any moment leaves a whole checkpoint: the old
-//! one or the new one.
+//! A checkpoint is a safetensors file with the weights and the optimizer's moments in f32, and a JSON file with the
+//! progress and the settings of the run. Each is written under another name and then renamed, the JSON last, so a kill
+//! at any moment leaves a complete checkpoint: the old one or the new one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -17,14 +16,14 @@ use crate::adamw::AdamW;
 use crate::error::TrainError;
 use crate::weights::save;
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// What must be the same for a run to go on.
+    /// The settings that must be the same to resume a run.
     pub(crate) settings: String,
     pub(crate) step: u64,
     pub(crate) tokens: u64,
-    /// Seconds of training before this one.
+    /// Seconds of training so far.
     pub(crate) elapsed: f64,
     /// The name of the file with weights and moments.
     pub(crate) tensors: String,
@@ -44,8 +43,8 @@ impl Checkpoint {
         self.folder.join("checkpoint.json")
     }
 
-    /// An error for a folder with a model that may not be lost. Only a run that was interrupted has a checkpoint; then
-    /// what else is there was to be replaced before.
+    /// Fails if the folder holds a model that must not be lost. Only an interrupted run has a checkpoint; then the
+    /// other files were to be replaced already.
     pub(crate) fn refuse_a_finished_model(&self, replace: bool) -> Result<(), TrainError> {
         // What a model folder has, such as the one that a run goes on from.
         let files = ["config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json"];
@@ -87,7 +86,7 @@ impl Checkpoint {
             .map_err(|error| TrainError::DamagedCheckpoint { path, fault: error.to_string() })
     }
 
-    /// Puts weights and optimizer where the run was, if there is a checkpoint of a run with these settings.
+    /// Restores weights and optimizer, if there is a checkpoint of a run with these settings.
     pub(crate) fn restore(
         &self,
         settings: &str,

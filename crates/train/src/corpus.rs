@@ -7,19 +7,19 @@ use verdigris_text::{ReadError, Tokenizer};
 
 use crate::error::TrainError;
 
-/// What separates documents in a corpus file.
+/// The separator of documents in a corpus file.
 pub const END_OF_DOCUMENT: &str = "<|endoftext|>";
 
-/// The magic number that begins a zstd file.
+/// The magic number at the start of a zstd file.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// A tokenized text: all documents one after the other, the end token after each.
+/// A tokenized text: all documents in sequence, each followed by the end token.
 #[derive(Clone, Debug)]
 pub struct Corpus {
     tokens: Vec<TokenId>,
 }
 
-/// A text file, plain or compressed with zstd.
+/// Reads a text file, plain or compressed with zstd.
 pub(crate) fn read_text(path: &Path) -> Result<String, TrainError> {
     let bytes = std::fs::read(path).map_err(TrainError::file("read", path))?;
     let bytes = match bytes.starts_with(&ZSTD) {
@@ -30,11 +30,11 @@ pub(crate) fn read_text(path: &Path) -> Result<String, TrainError> {
 }
 
 impl Corpus {
-    /// Reads a text file, plain or compressed with zstd. `end` is put after each document.
+    /// Reads a text file, plain or compressed with zstd. `end` is added after each document.
     ///
     /// # Errors
-    /// [`TrainError::File`] where it cannot be read, [`TrainError::NotText`] where it is no text, and
-    /// [`TrainError::Tokens`] where it cannot be tokenized.
+    /// [`TrainError::File`] if it cannot be read, [`TrainError::NotText`] if it is not text, and [`TrainError::Tokens`]
+    /// if it cannot be tokenized.
     pub fn read(path: &Path, tokenizer: &Tokenizer, end: TokenId) -> Result<Self, TrainError> {
         Self::from_text(&read_text(path)?, tokenizer, end)
             .map_err(|source| TrainError::Tokens { path: path.into(), source })
@@ -44,7 +44,7 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// As [`Tokenizer::encode`].
+    /// Those of [`Tokenizer::encode`].
     pub fn from_text(text: &str, tokenizer: &Tokenizer, end: TokenId) -> Result<Self, ReadError> {
         let mut tokens = Vec::new();
         for document in text.split(END_OF_DOCUMENT).map(str::trim).filter(|document| !document.is_empty()) {
@@ -72,13 +72,13 @@ impl Corpus {
     /// Checks that the corpus holds a window and its last target.
     ///
     /// # Errors
-    /// [`TrainError::TooShort`] where it does not.
+    /// [`TrainError::TooShort`] if it does not.
     pub fn check(&self, window: usize, path: &Path) -> Result<(), TrainError> {
         let (tokens, needed) = (self.len(), window + 1);
         if tokens < needed { Err(TrainError::TooShort { path: path.into(), tokens, needed }) } else { Ok(()) }
     }
 
-    /// A random window of `window + 1` tokens: the `draw`-th of a run.
+    /// A random window of `window + 1` tokens: number `draw` of a run.
     pub(crate) fn sample(&self, window: usize, random: &Random, draw: u64) -> &[TokenId] {
         let starts = self.len() - window;
         let start = (random.uniform(draw, Purpose::Data) * starts as f64) as usize;

@@ -1,4 +1,4 @@
-//! What can go wrong in training.
+//! Errors of training.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,52 +7,52 @@ use verdigris_decoding::DecodeError;
 use verdigris_models::ModelError;
 use verdigris_text::{ChatError, ReadError};
 
-/// Why a model could not be trained.
+/// The reason why a model could not be trained.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
     /// A file could not be read or written.
     #[error("cannot {action} {path}: {source}")]
     File {
-        /// What was tried: `read`, `write`.
+        /// The action that failed: `read`, `write`.
         action: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The corpus is not text.
     #[error("{path} is not UTF-8 text, plain or compressed with zstd")]
     NotText {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// The tokenizer has no tokens for the corpus.
+    /// The corpus cannot be tokenized.
     #[error("{path}: {source}")]
     Tokens {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the tokenizer says.
+        /// The tokenizer's error.
         source: ReadError,
     },
-    /// The corpus is too short to take one window from.
+    /// The corpus is shorter than one window.
     #[error("{path} has {tokens} tokens, but one training window takes {needed}: use more text or a shorter --window")]
     TooShort {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its length.
         tokens: usize,
         /// The length of a window with its last target.
         needed: usize,
     },
-    /// A prompt that no text can follow.
+    /// A line that is not a prompt, or a prompt that no text can follow.
     #[error("{path}, line {line}: {fault}")]
     Prompts {
         /// The file of prompts.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         fault: String,
     },
     /// A file without prompts.
@@ -61,20 +61,20 @@ pub enum TrainError {
         /// The file.
         path: PathBuf,
     },
-    /// Prompts are messages to a model that knows no conversations.
+    /// Prompts should be messages, but the target has no chat template.
     #[error("the target has no chat template: leave out --chat, and it goes on from the prompts as they are")]
     NoChatTemplate,
-    /// The target's chat template does not take a prompt.
+    /// The target's chat template rejects a prompt.
     #[error(transparent)]
     Chat(#[from] ChatError),
-    /// A line that is no text, or none of this model.
+    /// A line that is not a text of this target.
     #[error("{path}, line {line}: {fault}; texts are those that a run has written beside its head for this target")]
     Texts {
         /// The file of texts.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         fault: String,
     },
     /// A text that this run would not have written.
@@ -85,18 +85,18 @@ pub enum TrainError {
     ForeignTexts {
         /// The file of texts.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line, from 1.
         line: usize,
     },
-    /// There is nothing to train on, or nothing to hold out.
+    /// There are too few texts to train on some and to hold out others.
     #[error(
         "{texts} texts have two tokens or more after their prompts within --window, but {needed} are needed: give more \
          prompts"
     )]
     TooFewTexts {
-        /// How many there are.
+        /// The number of texts.
         texts: usize,
-        /// How many there must be.
+        /// The number of texts needed.
         needed: usize,
     },
     /// The target could not write a text.
@@ -112,7 +112,7 @@ pub enum TrainError {
         /// What it may be.
         range: &'static str,
     },
-    /// The output folder holds a model, and no checkpoint of a run that made it.
+    /// The output folder holds a model, but no checkpoint of the run that made it.
     #[error("{path} holds a model already: choose another --out, or train over it with --force")]
     Finished {
         /// The folder.
@@ -125,7 +125,7 @@ pub enum TrainError {
     ForeignCheckpoint {
         /// The checkpoint.
         path: PathBuf,
-        /// How the settings differ.
+        /// The difference of the settings.
         difference: String,
     },
     /// The checkpoint is damaged.
@@ -133,7 +133,7 @@ pub enum TrainError {
     DamagedCheckpoint {
         /// The checkpoint.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         fault: String,
     },
     /// The loss is no longer a number.
@@ -142,7 +142,7 @@ pub enum TrainError {
         /// Steps done.
         step: u64,
     },
-    /// A decoder that is not made of candle's operations here.
+    /// A decoder that cannot be built from candle's operations here.
     #[error("for training, decoders like Llama's in Hugging Face folders are supported, and this one is another")]
     Architecture,
     /// The model could not be loaded or run.

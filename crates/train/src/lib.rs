@@ -3,15 +3,15 @@
 //! | module | holds |
 //! |---|---|
 //! | [`lm`] | language models from text files |
-//! | [`draft`] | networks that guess what a model will say, from texts that it writes itself |
-//! | [`trainer`] | the loop that both share |
+//! | [`draft`] | networks that guess a model's next tokens, trained on texts that it writes itself |
+//! | [`trainer`] | the training loop of both |
 //! | [`corpus`] | text files as training data |
-//! | [`decoder`] | a decoder out of candle's operations, with gradients |
+//! | [`decoder`] | a decoder built from candle's operations, with gradients |
 //! | [`weights`] | safetensors files as tensors |
 //! | [`model`] | a decoder whose weights are variables |
 //! | [`adamw`] | the optimizer, with gradient clipping |
 //! | [`schedule`] | warm-up and cosine decay |
-//! | [`checkpoint`] | going on after a kill |
+//! | [`checkpoint`] | resuming after a kill |
 #![forbid(unsafe_code)]
 
 pub mod adamw;

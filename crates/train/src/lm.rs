@@ -1,4 +1,4 @@
-//! Language models from text files.
+//! Training language models on text files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,33 +16,33 @@ use crate::model::TrainedModel;
 use crate::trainer::{Objective, Outcome, Progress, Steps, check, run};
 use crate::weights::Weights;
 
-/// Held-out windows that one measurement takes at most.
+/// The most held-out windows in one measurement.
 const HELDOUT_WINDOWS: usize = 128;
 
-/// What to train, on what, and for how long.
+/// The model to train, its data, and the length of the run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The text to train on.
     pub corpus: PathBuf,
-    /// Text that is never trained on, to measure with.
+    /// Text for measurements, which is never trained on.
     pub heldout: Option<PathBuf>,
     /// The folder to write.
     pub out: PathBuf,
-    /// Whether a finished model in that folder may be lost.
+    /// Whether a finished model in that folder may be overwritten.
     pub replace: bool,
-    /// The model to go on from. Without it, weights are fresh.
+    /// The model to continue from. Without it, weights are fresh.
     pub init: Option<ModelFolder>,
-    /// Whose shape and tokenizer fresh weights take.
+    /// The model whose shape and tokenizer fresh weights use.
     pub shape: ModelFolder,
-    /// Windows a step.
+    /// Windows per step.
     pub batch: usize,
-    /// Tokens a window.
+    /// Tokens per window.
     pub window: usize,
-    /// How many steps, and how large.
+    /// The number and the size of the steps.
     pub steps: Steps,
 }
 
-/// What a run came to; also written as `training.json` beside the model.
+/// The result of a run; also written as `training.json` next to the model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// Weights.
@@ -53,11 +53,11 @@ pub struct Summary {
     pub tokens: u64,
     /// Minutes of training.
     pub minutes: f64,
-    /// The held-out loss before the first step, in nats a token.
+    /// The held-out loss before the first step, in nats per token.
     pub heldout_loss_before: Option<f64>,
     /// The held-out loss at the end.
     pub heldout_loss: Option<f64>,
-    /// The step at which an interrupted run was taken up.
+    /// The step at which an interrupted run was resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<u64>,
 }
@@ -69,7 +69,7 @@ impl Options {
         self.steps.check()
     }
 
-    /// What must be the same for an interrupted run to go on.
+    /// The settings that must be the same to resume an interrupted run.
     fn settings(&self, parameters: usize, tokens: usize) -> String {
         format!(
             "{parameters} parameters, {tokens} tokens of text, seed {}, batch {}, window {}, learning rate {}",
@@ -78,14 +78,14 @@ impl Options {
     }
 }
 
-/// Trains a model and writes it to the output folder. `watch` is told of every step, with the loss on held-out text;
-/// when it returns `false` the run stops early, with a checkpoint from which the same call goes on.
+/// Trains a model and writes it to the output folder. `watch` is called after every step, with the loss on held-out
+/// text; if it returns `false`, the run stops early, with a checkpoint from which the same call continues.
 ///
-/// An interrupted run is taken up where its last checkpoint was.
+/// An interrupted run is resumed from its last checkpoint.
 ///
 /// # Errors
-/// [`TrainError::Option`] for values that cannot be, [`TrainError::Finished`] and [`TrainError::ForeignCheckpoint`] for
-/// an output folder that is another run's, [`TrainError::Diverged`], and where files cannot be read or written.
+/// [`TrainError::Option`] for impossible values, [`TrainError::Finished`] and [`TrainError::ForeignCheckpoint`] for the
+/// output folder of another run, [`TrainError::Diverged`], and an error if files cannot be read or written.
 pub fn train(options: &Options, watch: impl FnMut(&Progress<f64>) -> bool) -> Result<Option<Summary>, TrainError> {
     options.check()?;
     let checkpoint = Checkpoint::in_folder(&options.out);
@@ -127,7 +127,7 @@ pub fn train(options: &Options, watch: impl FnMut(&Progress<f64>) -> bool) -> Re
     Ok(Some(summary))
 }
 
-/// The next token of windows of a text.
+/// Predicting the next token in windows of a text.
 struct Windows<'a> {
     options: &'a Options,
     model: TrainedModel,
@@ -136,7 +136,7 @@ struct Windows<'a> {
 }
 
 impl Objective for Windows<'_> {
-    /// The loss on held-out text, in nats a token.
+    /// The loss on held-out text, in nats per token.
     type Measure = f64;
 
     fn variables(&self) -> &BTreeMap<String, Var> {

@@ -11,7 +11,7 @@ use crate::decoder::Decoder;
 use crate::error::TrainError;
 use crate::weights::{Weights, save};
 
-/// The spread of fresh weights.
+/// The standard deviation of fresh weights.
 pub(crate) const DEVIATION: f64 = 0.02;
 
 /// A decoder in training: its weights can be changed in place.
@@ -21,10 +21,10 @@ pub struct TrainedModel {
 }
 
 impl TrainedModel {
-    /// A model that goes on from given weights.
+    /// A model that continues from the given weights.
     ///
     /// # Errors
-    /// As [`Decoder::new`].
+    /// Those of [`Decoder::new`].
     pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, TrainError> {
         // Built once to check that all weights are there and have the right shapes.
         Decoder::new(config.clone(), weights)?;
@@ -39,12 +39,12 @@ impl TrainedModel {
         Ok(Self { decoder, variables })
     }
 
-    /// A model with fresh weights: normal with deviation 0.02, norms at one, and the matrices that write into
-    /// the residual stream smaller by `sqrt(2 * layers)` (Radford et al. 2019, section 2.3). The shapes are
-    /// those of `like`.
+    /// A model with fresh weights: normal with deviation 0.02, norms at one, and the matrices that write into the
+    /// residual stream smaller by `sqrt(2 * layers)` (Radford et al. 2019, section 2.3). The shapes are those of
+    /// `like`.
     ///
     /// # Errors
-    /// As [`Decoder::new`].
+    /// Those of [`Decoder::new`].
     pub fn fresh(config: DecoderConfig, like: &Weights, seed: u64) -> Result<Self, TrainError> {
         let random = Random::new(seed);
         let mut draw = 0;
@@ -82,11 +82,11 @@ impl TrainedModel {
         &self.variables
     }
 
-    /// The mean cross-entropy, in nats a token, of windows of equal length: each token but the first is
-    /// predicted from those before it.
+    /// The mean cross-entropy, in nats per token, of windows of equal length: each token but the first is predicted
+    /// from those before it.
     ///
     /// # Errors
-    /// [`TrainError::Compute`] where candle fails.
+    /// [`TrainError::Compute`] if candle fails.
     pub fn loss(&self, windows: &[&[TokenId]]) -> Result<Tensor, TrainError> {
         let length = windows[0].len() - 1;
         let flat = |from: usize| -> Vec<TokenId> {
@@ -98,23 +98,23 @@ impl TrainedModel {
         Ok(candle_nn::loss::cross_entropy(&logits, &targets)?)
     }
 
-    /// Writes the weights as f16 safetensors, whole or not at all.
+    /// Writes the weights as f16 safetensors, completely or not at all.
     ///
     /// # Errors
-    /// [`TrainError::File`] where it cannot be written.
+    /// [`TrainError::File`] if it cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
         let tensors = self
             .variables
             .iter()
             .map(|(name, var)| Ok((name.clone(), var.as_tensor().to_dtype(DType::F16)?)))
             .collect::<Result<HashMap<_, _>, TrainError>>()?;
-        // Older versions of transformers refuse a file that does not say so.
+        // Older versions of transformers refuse a file without this field.
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         save(path, &tensors, Some(metadata))
     }
 }
 
-/// A standard normal number by Box and Muller's transform.
+/// A standard normal number by the Box-Muller transform.
 pub(crate) fn normal(random: &Random, draw: u64) -> f64 {
     let (u, v) = (random.uniform(draw, Purpose::Weight), random.uniform(draw + 1, Purpose::Weight));
     (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()

@@ -1,12 +1,12 @@
-//! The learning rate over a run: linear warm-up, then a cosine down to a twentieth.
+//! The learning rate during a run: linear warm-up, then a cosine down to a twentieth.
 
 use std::f64::consts::PI;
 
 /// The share of the peak that remains at the end.
 const FLOOR: f64 = 0.05;
 
-/// The learning rate at step `step`, when `done` (0 to 1) of the run is over. Warm-up is counted in steps; the
-/// cosine (Loshchilov and Hutter 2017) follows whichever limit of the run, steps or minutes, comes first.
+/// The learning rate at step `step`, when the share `done` (0 to 1) of the run is over. Warm-up is counted in steps;
+/// the cosine (Loshchilov and Hutter 2017) follows the limit of the run, steps or minutes, that comes first.
 pub fn learning_rate(peak: f64, step: u64, warm_up: u64, done: f64) -> f64 {
     let warm = ((step + 1) as f64 / warm_up.max(1) as f64).min(1.0);
     let cosine = 0.5 * (1.0 + (PI * done.clamp(0.0, 1.0)).cos());

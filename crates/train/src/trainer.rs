@@ -1,4 +1,4 @@
-//! The training loop, whatever is trained.
+//! The training loop, for any objective.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,15 +10,15 @@ use crate::checkpoint::{Checkpoint, State};
 use crate::error::TrainError;
 use crate::schedule::learning_rate;
 
-/// How much the shown loss remembers.
+/// The weight of earlier losses in the smoothed loss.
 const SMOOTHING: f64 = 0.95;
 
-/// How many steps a run takes, and how large they are.
+/// The number and the size of the steps of a run.
 #[derive(Clone, Debug)]
 pub struct Steps {
-    /// Steps at most.
+    /// The maximum number of steps.
     pub count: u64,
-    /// Minutes at most, earlier parts of an interrupted run counted in.
+    /// The maximum number of minutes, including earlier parts of an interrupted run.
     pub max_minutes: Option<f64>,
     /// The highest learning rate.
     pub learning_rate: f64,
@@ -26,13 +26,13 @@ pub struct Steps {
     pub warm_up: u64,
     /// Weight decay of matrices.
     pub weight_decay: f64,
-    /// The norm to which gradients are clipped.
+    /// The norm that gradients are clipped to.
     pub max_norm: f64,
-    /// What is drawn: what a step trains on, and fresh weights.
+    /// The seed for the data of each step, and for fresh weights.
     pub seed: u64,
     /// Minutes between checkpoints.
     pub checkpoint_minutes: f64,
-    /// Steps between measurements on what is held out.
+    /// Steps between measurements on held-out data.
     pub heldout_every: u64,
 }
 
@@ -52,59 +52,59 @@ impl Steps {
     }
 }
 
-/// An error for an option whose value cannot be.
+/// An error for an option with an impossible value.
 pub(crate) fn check(name: &'static str, value: f64, ok: bool, range: &'static str) -> Result<(), TrainError> {
     if ok { Ok(()) } else { Err(TrainError::Option { name, value, range }) }
 }
 
-/// How a run is going, after each step; `M` is what is measured on what is held out.
+/// The progress of a run after each step; `M` is the measurement on held-out data.
 #[derive(Clone, Debug)]
 pub struct Progress<M> {
     /// Steps done.
     pub step: u64,
     /// Tokens trained on.
     pub tokens: u64,
-    /// The share of the run that is over, 0 to 1.
+    /// The completed share of the run, 0 to 1.
     pub done: f64,
     /// The smoothed training loss, in nats.
     pub loss: f64,
     /// The learning rate of the step.
     pub learning_rate: f64,
-    /// Tokens a second since the program was started.
+    /// Tokens per second since the program was started.
     pub tokens_per_second: f64,
     /// The last measurement.
     pub heldout: Option<M>,
 }
 
-/// What a loop trains.
+/// An objective to train for.
 pub(crate) trait Objective {
-    /// What is measured on what is held out.
+    /// The measurement on held-out data.
     type Measure: Clone;
 
-    /// The weights that are changed.
+    /// The weights that are trained.
     fn variables(&self) -> &BTreeMap<String, Var>;
 
-    /// The loss of a step, and how many tokens it is of. It depends on the weights and on the number of the step alone,
-    /// so that a run can be taken up.
+    /// The loss of a step, and the number of its tokens. It depends only on the weights and on the number of the step,
+    /// so that a run can be resumed.
     fn loss(&mut self, step: u64) -> Result<(Tensor, u64), TrainError>;
 
-    /// How good the weights are; `None` where nothing is held out.
+    /// Measures the weights; `None` if nothing is held out.
     fn measure(&mut self) -> Result<Option<Self::Measure>, TrainError>;
 }
 
-/// What a finished run came to.
+/// The result of a finished run.
 pub(crate) struct Outcome<M> {
     pub(crate) steps: u64,
     pub(crate) tokens: u64,
     pub(crate) minutes: f64,
     pub(crate) before: Option<M>,
     pub(crate) after: Option<M>,
-    /// The step at which an interrupted run was taken up.
+    /// The step at which an interrupted run was resumed.
     pub(crate) resumed_at: Option<u64>,
 }
 
-/// Takes all steps, from the last checkpoint on if there is one of a run with these settings. When `watch` returns
-/// `false` it stops early, with a checkpoint, and without an outcome.
+/// Runs all steps, from the last checkpoint on if there is one of a run with these settings. If `watch` returns
+/// `false`, it stops early, with a checkpoint and without an outcome.
 pub(crate) fn run<O: Objective>(
     objective: &mut O,
     steps: &Steps,

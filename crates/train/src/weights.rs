@@ -19,7 +19,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Weights that are there already, such as those of a trainer.
+    /// Wraps existing weights, such as those of a trainer.
     pub fn from_tensors(tensors: HashMap<String, Tensor>) -> Self {
         Self { tensors }
     }
@@ -27,7 +27,7 @@ impl Weights {
     /// Reads the weights of a model folder.
     ///
     /// # Errors
-    /// [`TrainError::Architecture`] for a GGUF file, and [`TrainError::Model`] where a file is missing or damaged.
+    /// [`TrainError::Architecture`] for a GGUF file, and [`TrainError::Model`] if a file is missing or damaged.
     pub fn of(folder: &ModelFolder) -> Result<Self, TrainError> {
         let files = folder.safetensors()?;
         if files.is_empty() {
@@ -50,16 +50,16 @@ impl Weights {
     /// The same weights in another type.
     ///
     /// # Errors
-    /// Where candle cannot convert them.
+    /// If candle cannot convert them.
     pub fn to_dtype(&self, kind: DType) -> Result<Self, TrainError> {
         let convert = |(name, tensor): (&String, &Tensor)| Ok((name.clone(), tensor.to_dtype(kind)?));
         Ok(Self { tensors: self.tensors.iter().map(convert).collect::<Result<_, TrainError>>()? })
     }
 
-    /// The weight of a name, checked for its shape.
+    /// The weight of this name, checked for its shape.
     ///
     /// # Errors
-    /// [`ModelError::Weight`] where it is missing or has another shape.
+    /// [`ModelError::Weight`] if it is missing or has another shape.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Tensor, ModelError> {
         let weight = |fault| ModelError::Weight { name: name.to_owned(), fault };
         let tensor = self.tensors.get(name).ok_or_else(|| weight("is missing".to_owned()))?;
@@ -75,14 +75,14 @@ impl Weights {
     }
 }
 
-/// Writes tensors as a safetensors file, whole or not at all.
+/// Writes tensors as a safetensors file, completely or not at all.
 pub(crate) fn save(
     path: &Path,
     tensors: &HashMap<String, Tensor>,
     metadata: Option<HashMap<String, String>>,
 ) -> Result<(), TrainError> {
     let written = write_whole(path, true, |file| {
-        // The library's own way to a file makes one that only its owner can read.
+        // The library's own function creates a file that only its owner can read.
         let bytes = safetensors::serialize(tensors, metadata).map_err(std::io::Error::other)?;
         file.write_all(&bytes)
     });

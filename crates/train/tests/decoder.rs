@@ -1,5 +1,5 @@
-//! The decoder out of candle's operations, beside the one that runs on kernels: the same numbers, and the laws of a
-//! sequence.
+//! The decoder built from candle's operations, compared with the one that runs on kernels: the same numbers, and the
+//! contract of a sequence.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn the_differentiable_path_computes_the_same() {
     assert!(worst < 1e-4, "{worst}");
 }
 
-/// Half precision goes the way that a GPU goes: candle's own operations, positions and softmax in f32.
+/// Half precision takes the path of a GPU: candle's own operations, with positions and softmax in f32.
 #[test]
 fn half_precision_is_near_full_precision() {
     let (config, weights) = (folder().config().unwrap(), Weights::of(&folder()).unwrap());
@@ -65,7 +65,7 @@ fn its_sequences_obey_the_laws() {
     let model: Arc<dyn LanguageModel> = Arc::new(tensors());
     laws::together_as_alone("of tensors", &model);
     laws::forks_go_their_own_ways("of tensors", &model);
-    // candle takes the sums of a tree in another order than those of a chain.
+    // candle computes the sums of a tree in another order than those of a chain.
     laws::a_path_of_a_tree_is_kept("of tensors", &model, Some(1e-4));
 }
 

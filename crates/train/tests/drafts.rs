@@ -59,7 +59,7 @@ fn files(out: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// What stands of drafts on held-out prompts grows, and what is written is a head for this model and no other.
+/// The share of accepted drafts on held-out prompts grows, and the output is a head for this model and no other.
 #[test]
 fn training_makes_heads_that_agree_more_and_load_for_their_target() {
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn training_makes_heads_that_agree_more_and_load_for_their_target() {
     }
 }
 
-/// The same texts and the same head as without interruptions, bit for bit, and nothing left over.
+/// The same texts and the same head as without interruptions, bit for bit, and no other files.
 #[test]
 fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,14 +119,14 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
         assert!(read(&cut.out, file) == read(&whole.out, file), "{file}");
     }
     assert_eq!(files(&cut.out), files(&whole.out));
-    // The texts of one run serve another.
+    // The texts of one run can be used by another.
     let texts = whole.out.join("texts.jsonl");
     let other = Options { out: folder.path().join("other"), source: TextSource::Texts(texts), ..whole.clone() };
     run(&other);
     assert!(read(&other.out, "model.safetensors") == read(&whole.out, "model.safetensors"));
 }
 
-/// Those of the fixtures are heads of `tale`, and of no other model.
+/// The heads of the fixtures are for `tale`, and for no other model.
 #[test]
 fn heads_of_the_fixtures_load() {
     for (name, guesses_among) in [("tale-draft", 2048), ("tale-medusa", 2048)] {
@@ -136,7 +136,7 @@ fn heads_of_the_fixtures_load() {
     }
 }
 
-/// Texts of no meaning, by their tokens.
+/// Arbitrary texts, as tokens.
 fn noise(folder: &Path, vocabulary: usize) -> TextSource {
     let path = folder.join(format!("noise-{vocabulary}.jsonl"));
     let token = |i: usize| i * i % vocabulary;
@@ -148,7 +148,7 @@ fn noise(folder: &Path, vocabulary: usize) -> TextSource {
     TextSource::Texts(path)
 }
 
-/// Whatever norms and positions a target has, however its logits are bounded, and however many heads it has.
+/// For targets with all norms, positions, caps of logits and numbers of heads.
 #[test]
 fn every_architecture_can_be_drafted_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -170,7 +170,7 @@ fn every_architecture_can_be_drafted_for() {
     assert!(trained > 40, "{trained}");
 }
 
-/// Quantisation leaves a model what it is: what is trained for the one drafts for the other.
+/// Quantisation does not change a model's identity: a head trained for one format drafts for the other.
 #[test]
 fn a_gguf_file_is_a_target() {
     let folder = tempfile::tempdir().unwrap();
@@ -228,7 +228,7 @@ fn what_cannot_be_trained_is_said() {
     assert!(!good.out.exists(), "nothing is written before everything is read");
 
     says(&from("one.txt", "The captain\n", false), "1 texts have two tokens or more");
-    // Texts after other prompts are no texts of this run.
+    // Texts after other prompts do not belong to this run.
     let error = train_draft(&good, |_| true).unwrap_err();
     assert!(matches!(error, TrainError::ForeignTexts { line: 1, .. }), "{error}");
     fs::remove_dir_all(&good.out).unwrap();

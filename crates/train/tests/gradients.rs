@@ -1,7 +1,7 @@
-//! Every gradient against finite differences, in f64.
+//! Compares every gradient with finite differences, in f64.
 //!
-//! candle's fused operations drop gradients without a word; a decoder that used one of them would train its
-//! last layer only and still look as if it learned. This test fails for each of them.
+//! candle's fused operations silently drop gradients; a decoder that used one of them would train only its last layer
+//! and still appear to learn. This test fails for each of them.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Far out a model of bf16 knows where it is as well as one of f32 (docs/positions.md).
+//! Far into a text, a bf16 model is as exact about positions as an f32 model (docs/positions.md).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn model(folder: &Path, kind: DType) -> ModelFolder {
     ModelFolder::at(folder)
 }
 
-/// Rows far out.
+/// Rows far into a text.
 fn rows(model: Arc<dyn LanguageModel>) -> Vec<Vec<f32>> {
     let text: Vec<u32> = (0..4100u32).map(|i| (i * i * 7 + i * 13) % 50).collect();
     let mut sequence: Box<dyn Sequence> = model.begin(text.len()).unwrap();
@@ -58,7 +58,7 @@ fn rows(model: Arc<dyn LanguageModel>) -> Vec<Vec<f32>> {
     let mut at = 0;
     let row_at = |&position: &usize| {
         for (some, wanted) in [(&text[at..position], Wanted::Last), (&text[position..=position], Wanted::Last)] {
-            // On the way by as many tokens as tensors have memory for.
+            // In chunks of a size that tensors have memory for.
             some.chunks(256).for_each(|some| sequence.forward(&Batch::chain(some, wanted), &mut rows).unwrap());
         }
         at = position + 1;
@@ -67,7 +67,7 @@ fn rows(model: Arc<dyn LanguageModel>) -> Vec<Vec<f32>> {
     FAR.iter().map(row_at).collect()
 }
 
-/// The largest difference beside the size of the logits, for each row.
+/// The largest difference relative to the size of the logits, for each row.
 fn differences(ours: &[Vec<f32>], theirs: &[Vec<f32>]) -> Vec<f32> {
     let of_row = |(a, b): (&Vec<f32>, &Vec<f32>)| {
         let size = (b.iter().map(|x| x * x).sum::<f32>() / b.len() as f32).sqrt();
@@ -81,11 +81,11 @@ fn bf16_is_as_good_far_out_as_at_the_beginning() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [whole, half] = [(0, DType::F32), (1, DType::BF16)].map(|(i, kind)| model(folders[i].path(), kind));
     let expected = rows(whole.model(&Device::Cpu).unwrap());
-    // The kernels here compute in f32 with the weights as they are: nothing is lost but in the cache.
+    // The kernels compute in f32 with the stored weights: only the cache loses precision.
     let own = || rows(half.clone().cached_as(Format::F32).model(&Device::Cpu).unwrap());
     let are_tiles_allowed = verdigris_kernels::allow_tiles(false);
     assert_eq!(own(), expected);
-    // Where the CPU multiplies tiles of bf16, rows go there in two pieces.
+    // If the CPU multiplies tiles of bf16, rows are split into two parts.
     verdigris_kernels::allow_tiles(are_tiles_allowed);
     let in_tiles = differences(&own(), &expected);
     println!("bf16, keys and values in f32: {in_tiles:?}");

@@ -68,7 +68,7 @@ fn training_lowers_the_loss_and_writes_a_model_that_loads() {
     assert!(header.contains(r#""__metadata__":{"format":"pt"}"#), "transformers looks for this: {header}");
 }
 
-/// The same model as without the interruption, bit for bit, and nothing left over.
+/// The same model as without the interruption, bit for bit, and no other files.
 #[test]
 fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,9 +2,9 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-/// Room for `capacity` tokens, made once; a token's keys lie together as `kv_heads x head_dim`.
+/// Room for `capacity` tokens, allocated once; the keys of a token are stored together as `kv_heads x head_dim`.
 ///
-/// What lies past the length in use is left over and never read, so truncating is setting a number.
+/// Data past the length in use is stale and never read, so truncating only sets a number.
 #[derive(Debug)]
 pub(crate) struct KvCache {
     keys: Tensor,
@@ -17,8 +17,8 @@ impl KvCache {
         Ok(Self { keys: room()?, values: room()? })
     }
 
-    /// Writes the keys and values (`m x kv_heads x head_dim`) of the tokens from `at` on, in place, and returns
-    /// views of all `at + m`.
+    /// Writes the keys and values (`m x kv_heads x head_dim`) of the tokens from `at` on, and returns views of all `at
+    /// + m`.
     pub(crate) fn append(&mut self, at: usize, keys: &Tensor, values: &Tensor) -> Result<(Tensor, Tensor)> {
         self.keys.slice_set(keys, 0, at)?;
         self.values.slice_set(values, 0, at)?;
@@ -26,7 +26,7 @@ impl KvCache {
         Ok((self.keys.narrow(0, 0, length)?, self.values.narrow(0, 0, length)?))
     }
 
-    /// Moves the tokens at the indices of `path`, counted from `from`, to where they follow each other from `from` on.
+    /// Moves the tokens at the indices of `path`, counted from `from`, to consecutive indices from `from` on.
     pub(crate) fn keep(&mut self, from: usize, path: &[usize]) -> Result<()> {
         let positions: Vec<u32> = path.iter().map(|index| (from + index) as u32).collect();
         let positions = Tensor::new(positions, self.keys.device())?;

@@ -1,9 +1,8 @@
 //! The decoder for training: whole sequences at once, and gradients to every weight.
 //!
-//! candle's fused operations (`rms_norm`, `rope`, `softmax_last_dim`) have no backward pass and cut gradients
-//! without a word, so this path is composed of operations that have one. It computes what
-//! [`Decoder`] computes, up to rounding; a test compares the two, and another compares every
-//! gradient with finite differences.
+//! candle's fused operations (`rms_norm`, `rope`, `softmax_last_dim`) have no backward pass and silently cut gradients,
+//! so this path consists of operations that have one. It computes the same as [`Decoder`], up to rounding; a test
+//! compares the two, and another compares every gradient with finite differences.
 
 use candle_core::{D, DType, Result, Tensor};
 use candle_nn::ops::{rms_norm_slow, silu, softmax};
@@ -17,7 +16,7 @@ impl Decoder {
     /// The logits of every position: token ids `b x t` (u32) give `b x t x vocabulary`.
     ///
     /// # Errors
-    /// Where candle fails, as it does for ids that are none of the vocabulary.
+    /// If candle fails, as it does for ids outside the vocabulary.
     pub fn forward_differentiable(&self, ids: &Tensor) -> Result<Tensor> {
         let (b, t) = ids.dims2()?;
         let DecoderConfig { heads, kv_heads, head_dim, width, .. } = self.config;
@@ -35,7 +34,7 @@ impl Decoder {
             let query = rope_slow(&split(project(&layer.query, &x)?, heads)?, &cos, &sin)?;
             let key = rope_slow(&split(project(&layer.key, &x)?, kv_heads)?, &cos, &sin)?;
             let value = split(project(&layer.value, &x)?, kv_heads)?;
-            // Query heads that share keys stand together, so no key is copied.
+            // Query heads that share keys are grouped, so no key is copied.
             let group = heads / kv_heads;
             let query = query.contiguous()?.reshape((b, kv_heads, group * t, head_dim))?;
             let scores = (query.matmul(&key.transpose(2, 3)?.contiguous()?)? / (head_dim as f64).sqrt())?;

@@ -1,11 +1,11 @@
-//! A decoder out of candle's operations: Llama, and what differs from it in shape and biases alone.
+//! A decoder built from candle's operations: Llama, and architectures that differ from it only in shape and biases.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `differentiable` | whole sequences at once, with gradients to every weight: what training runs |
+//! | `differentiable` | whole sequences at once, with gradients to every weight: used in training |
 //! | `cache`, `ops`, `tables` | keys and values, kernels as tensor operations, rotary positions: for one sequence, token by token |
 //!
-//! As a [`LanguageModel`] it is a second opinion, in any type of candle's, on what `verdigris-models` computes.
+//! As a [`LanguageModel`] it checks, in any of candle's types, what `verdigris-models` computes.
 
 mod cache;
 mod differentiable;
@@ -79,8 +79,8 @@ impl Decoder {
     /// Builds a decoder from weights named as in a Hugging Face Llama checkpoint.
     ///
     /// # Errors
-    /// [`TrainError::Architecture`] where the decoder is unlike Llama's, and [`TrainError::Model`] where a weight is
-    /// missing or has another shape.
+    /// [`TrainError::Architecture`] if the decoder is unlike Llama's, and [`TrainError::Model`] if a weight is missing
+    /// or has another shape.
     pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, TrainError> {
         let DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, .. } = config;
         let (FeedForward::Gated { bias: feed_forward_bias, .. } | FeedForward::Plain { bias: feed_forward_bias, .. }) =
@@ -122,7 +122,7 @@ impl Decoder {
         Ok(Self { config, embedding, layers, norm, output, rotary })
     }
 
-    /// The description it was built from.
+    /// The configuration.
     pub fn config(&self) -> &DecoderConfig {
         &self.config
     }
@@ -133,14 +133,14 @@ impl Decoder {
         }
     }
 
-    /// The rows of a batch after `held` tokens, whose keys and values go into `caches`.
+    /// The rows of a batch after `held` tokens. Its keys and values go into `caches`.
     fn forward(&self, held: usize, caches: &mut [KvCache], batch: &Batch<'_>) -> candle_core::Result<Vec<f32>> {
         let DecoderConfig { heads, kv_heads, head_dim, .. } = self.config;
         let m = batch.tokens.len();
         let visible = batch.visibility();
         let (cos, sin) = self.rotary.at(&batch.positions(held))?;
         let split = |x: Tensor, heads: usize| x.reshape((1, m, heads, head_dim));
-        // Positions are rotated in f32 whatever the weights are.
+        // Positions are rotated in f32 for weights of any type.
         let kind = self.embedding.dtype();
         let rotate = |x: Tensor, heads: usize| {
             rope_thd(&split(x, heads)?.to_dtype(DType::F32)?, &cos, &sin)?.squeeze(0)?.to_dtype(kind)
@@ -164,7 +164,7 @@ impl Decoder {
     }
 }
 
-/// Whether only the shape tells it from Llama, up to biases.
+/// Whether it differs from Llama only in shape and biases.
 fn is_like_llama(config: &DecoderConfig) -> bool {
     let DecoderConfig { positions: Positions::Rotary(rotary), norm: Norm::Rms { .. }, .. } = config else {
         return false;
@@ -189,7 +189,7 @@ fn is_like_llama(config: &DecoderConfig) -> bool {
     *rotary == [Rotary::new(rotary[0].theta)] && *config == plain
 }
 
-/// A failure of candle's as one of a model.
+/// An error of candle as one of a model.
 fn failed(error: candle_core::Error) -> ModelError {
     ModelError::Compute(error.into())
 }

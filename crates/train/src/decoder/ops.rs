@@ -1,11 +1,11 @@
-//! The kernels as tensor operations; on other devices, and for other types, the same in candle's own.
+//! The kernels as tensor operations; for other devices and other types, candle's own operations.
 
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, DType, Device, Layout, Result, Shape, Tensor, bail};
 use verdigris_kernels::{
     AttentionMask, Cached, Heads, Weights as StoredWeights, attend as attend_kernel, linear as linear_kernel,
 };
 
-/// `x * w^T`: `m x k` by `n x k` gives `m x n`.
+/// `x * w^T`: `m x k` and `n x k` give `m x n`.
 pub(crate) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     match (x.device(), x.dtype()) {
         (Device::Cpu, DType::F32) => x.contiguous()?.apply_op2_no_bwd(w, &Linear),
@@ -31,12 +31,12 @@ fn scale(head_dim: usize) -> f64 {
     1.0 / (head_dim as f64).sqrt()
 }
 
-/// Attention out of candle's operations, for devices without a kernel.
+/// Attention built from candle's operations, for devices without a kernel.
 fn attend_composed(q: &Tensor, k: &Tensor, v: &Tensor, shape: Heads, visible: Option<&[bool]>) -> Result<Tensor> {
     let Heads { heads, kv_heads, head_dim } = shape;
     let (m, t) = (q.dim(0)?, k.dim(0)?);
     let group = heads / kv_heads;
-    // Query heads that share keys stand together: (kv_heads, group * m, head_dim).
+    // Query heads that share keys are grouped: (kv_heads, group * m, head_dim).
     let q = q.reshape((m, kv_heads, group, head_dim))?.permute((1, 2, 0, 3))?;
     let q = q.contiguous()?.reshape((kv_heads, group * m, head_dim))?;
     let (k, v) = (k.permute((1, 2, 0))?.contiguous()?, v.transpose(0, 1)?.contiguous()?);

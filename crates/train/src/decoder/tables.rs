@@ -23,7 +23,7 @@ impl Tables {
         Ok(Self { cos: table(cos)?, sin: table(sin)? })
     }
 
-    /// The tables' rows of some positions.
+    /// The rows of the tables for some positions.
     pub(crate) fn at(&self, positions: &[u32]) -> Result<(Tensor, Tensor)> {
         let consecutive = positions.windows(2).all(|pair| pair[1] == pair[0] + 1);
         if consecutive && !positions.is_empty() {

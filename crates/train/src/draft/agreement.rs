@@ -1,9 +1,9 @@
-//! How near guesses are to the target's law, and what makes them nearer.
+//! The agreement of guesses with the target's distribution, and the loss that increases it.
 //!
-//! Both are laws of the next token among those of the draft vocabulary. The loss is the cross-entropy `-sum p ln q`,
-//! where `p` is the target's. Its gradient with respect to the logits of a guess is `q - p`, so nothing as large as
-//! places times vocabulary has to be kept for the way back: what is needed is worked out for some places at a time, and
-//! candle only sees a sum that has the same slope.
+//! Both are distributions of the next token over the draft vocabulary. The loss is the cross-entropy `-sum p ln q`,
+//! where `p` is the target's. Its gradient with respect to the logits of a guess is `q - p`, so nothing of the size of
+//! positions times vocabulary has to be kept for the backward pass: it is computed for some positions at a time, and
+//! candle only sees a sum with the same gradient.
 
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::ops::{log_softmax, softmax_last_dim};
@@ -12,18 +12,18 @@ use serde::Serialize;
 
 use super::head::{Guess, Guesses};
 
-/// Places whose laws are worked out at a time.
+/// The number of positions whose distributions are computed at a time.
 const PLACES: usize = 128;
 
-/// How near guesses are to the target's law: for each step of a draft, or each head, from the nearest on.
+/// The agreement of guesses with the target's distribution: for each step of a draft, or each head, the nearest first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
-    /// The cross-entropy with the target's law, in nats a token.
+    /// The cross-entropy with the target's distribution, in nats per token.
     pub loss: Vec<f64>,
-    /// How often the likeliest token is the target's: the share of drafts that stand at temperature 0.
+    /// The share of positions where the likeliest token is the target's: that of drafts accepted at temperature 0.
     pub same: Vec<f64>,
-    /// The mean of `sum min(p, q)`: the share of drafts that stand at temperature 1 (Leviathan, Kalman and Matias,
-    /// *Fast Inference from Transformers via Speculative Decoding*, 2023, corollary 3.6).
+    /// The mean of `sum min(p, q)`: the share of drafts accepted at temperature 1 (Leviathan, Kalman and Matias, *Fast
+    /// Inference from Transformers via Speculative Decoding*, 2023, corollary 3.6).
     pub overlap: Vec<f64>,
 }
 
@@ -34,7 +34,7 @@ impl Agreement {
     }
 }
 
-/// Sums over the places of one guess.
+/// Sums over the positions of one guess.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     places: f64,
@@ -54,22 +54,22 @@ impl Sums {
 
 /// Gradients of a sum of losses.
 struct Slopes {
-    /// `places x width`.
+    /// `positions x width`.
     states: Tensor,
-    /// Of an output matrix of one's own: `draft vocabulary x width`.
+    /// Of a separate output matrix: `draft vocabulary x width`.
     output: Option<Tensor>,
 }
 
-/// What the target says about guesses.
+/// Compares guesses with the target's distribution.
 pub(super) struct Judge {
-    /// Rows of its output matrix, for the tokens that are guessed among: `draft vocabulary x width`.
+    /// Rows of the target's output matrix for the draft vocabulary: `draft vocabulary x width`.
     pub(super) output: Tensor,
-    /// The bound of its logits, [`DecoderConfig::logit_cap`](verdigris_models::DecoderConfig::logit_cap).
+    /// The cap of the target's logits, [`DecoderConfig::logit_cap`](verdigris_models::DecoderConfig::logit_cap).
     pub(super) cap: Option<f64>,
 }
 
 impl Judge {
-    /// The mean losses of all guesses, each times its weight by how far away it is: a number, with gradients.
+    /// The sum of the mean losses of all guesses, each weighted by its distance: a scalar with gradients.
     pub(super) fn loss(&self, guesses: &Guesses, weight: impl Fn(usize) -> f64) -> Result<Tensor> {
         let (sums, slopes) = self.judged(guesses, true)?;
         let mut total = Tensor::zeros((), guesses.target.dtype(), &Device::Cpu)?;
@@ -79,13 +79,13 @@ impl Judge {
                 slope = (slope + (output * of_output)?.sum_all()?)?;
             }
             let weight = weight(further) / sums.places.max(1.0);
-            // The slope of the one, the value of the other.
+            // The gradient of the former, the value of the latter.
             total = (total + (&slope - slope.detach())?.affine(weight, weight * sums.loss)?)?;
         }
         Ok(total)
     }
 
-    /// How near each guess is, summed over its places.
+    /// The agreement of each guess, summed over its positions.
     pub(super) fn sums(&self, guesses: &Guesses) -> Result<Vec<Sums>> {
         Ok(self.judged(guesses, false)?.0)
     }
@@ -117,7 +117,7 @@ impl Judge {
         Ok((sums, slopes))
     }
 
-    /// Each guess at some of the places.
+    /// Compares each guess at some of the positions.
     fn part(
         &self,
         guesses: &Guesses,

@@ -1,4 +1,4 @@
-//! Texts that are trained on and those that are held out, and batches of them with the target's hidden states.
+//! Texts for training and held-out texts, and batches of them with the target's hidden states.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::options::Options;
 use super::texts::Texts;
 use crate::error::TrainError;
 
-/// One text in so many is held out.
+/// One in this number of texts is held out.
 const HELD_OUT: usize = 16;
 
-/// Texts that are held out at most.
+/// The most texts that are held out.
 const MOST_HELD_OUT: usize = 64;
 
-/// Batches whose texts are put in the order of their lengths, so that those of a batch are about as long as each other.
+/// The number of batches whose texts are sorted by length together, so that the texts of a batch have similar lengths.
 const SORTED_TOGETHER: usize = 32;
 
-/// A text, and how many tokens of it are its prompt.
+/// A text, and the number of tokens in its prompt.
 #[derive(Debug)]
 struct Example {
     prompt: usize,
@@ -31,15 +31,15 @@ pub(super) struct Examples {
     model: Arc<dyn LanguageModel>,
     trained: Vec<Example>,
     held_out: Vec<Example>,
-    /// Texts of a batch.
+    /// Texts per batch.
     batch: usize,
     seed: u64,
-    /// The batches of a pass over all texts, and which pass it is.
+    /// The number of a pass over all texts, and its batches.
     pass: Option<(u64, Vec<Vec<usize>>)>,
 }
 
 impl Examples {
-    /// Shares texts out, as far as the window holds two tokens or more of what follows the prompt.
+    /// Splits the texts that have at least two tokens after the prompt within the window.
     pub(super) fn new(model: Arc<dyn LanguageModel>, texts: Texts, options: &Options) -> Result<Self, TrainError> {
         let examples = texts.0.into_iter().map(|text| {
             let prompt = text.prompt.len();
@@ -58,22 +58,22 @@ impl Examples {
         Ok(Self { model, trained, held_out, batch: options.batch, seed: options.steps.seed, pass: None })
     }
 
-    /// How many texts are trained on.
+    /// The number of texts for training.
     pub(super) fn trained(&self) -> usize {
         self.trained.len()
     }
 
-    /// How many are held out.
+    /// The number of held-out texts.
     pub(super) fn held_out(&self) -> usize {
         self.held_out.len()
     }
 
-    /// How many tokens all have.
+    /// The number of tokens of all texts.
     pub(super) fn tokens(&self) -> usize {
         self.trained.iter().chain(&self.held_out).map(|one| one.tokens.len()).sum()
     }
 
-    /// The batch of a step. Each pass over the texts has an order of its own.
+    /// The batch of a step. Each pass over the texts has its own order.
     pub(super) fn batch(&mut self, step: u64) -> Result<Batch, TrainError> {
         let batches = self.trained.len().div_ceil(self.batch) as u64;
         let number = step / batches;
@@ -85,7 +85,7 @@ impl Examples {
         self.read(&which)
     }
 
-    /// What is held out, in batches.
+    /// The held-out texts, in batches.
     pub(super) fn held_out_batches(&self) -> impl Iterator<Item = Result<Batch, TrainError>> {
         self.held_out.chunks(self.batch).map(|part| self.read(&part.iter().collect::<Vec<_>>()))
     }
@@ -103,7 +103,7 @@ impl Examples {
         batches
     }
 
-    /// Has the target read some texts, in one pass.
+    /// Lets the target read some texts, in one pass.
     fn read(&self, texts: &[&Example]) -> Result<Batch, TrainError> {
         let mut sequences = texts
             .iter()
@@ -134,27 +134,27 @@ impl Examples {
     }
 }
 
-/// Fisher and Yates' shuffle; `uniform` gives the draw of a number.
+/// The Fisher-Yates shuffle; `uniform` returns the random number of an index.
 fn shuffle<T>(all: &mut [T], uniform: impl Fn(u64) -> f64) {
     for i in (1..all.len()).rev() {
         all.swap(i, (uniform(i as u64) * (i + 1) as f64) as usize);
     }
 }
 
-/// Some texts, filled up to the length of the longest with tokens 0, and the target's hidden states.
+/// Some texts, padded with token 0 to the length of the longest, and the target's hidden states.
 pub(super) struct Batch {
     /// `texts x length`.
     pub(super) tokens: Vec<TokenId>,
     /// `texts x length x width`.
     pub(super) hidden: Tensor,
-    /// Which tokens the target goes on from with one of its own: `texts x length`.
+    /// The tokens after which the target wrote the next one itself: `texts x length`.
     pub(super) decides: Vec<bool>,
     pub(super) texts: usize,
     pub(super) length: usize,
 }
 
 impl Batch {
-    /// Texts, each with the length of its prompt, and their states.
+    /// Takes texts, each with the length of its prompt, and their states.
     pub(super) fn new(texts: &[(usize, &[TokenId])], hidden: Tensor) -> Self {
         let length = texts.iter().map(|(_, tokens)| tokens.len()).max().unwrap_or(0);
         let (mut all, mut decides) = (vec![0; texts.len() * length], vec![false; texts.len() * length]);
@@ -165,18 +165,18 @@ impl Batch {
         Self { tokens: all, hidden, decides, texts: texts.len(), length }
     }
 
-    /// How many tokens of texts it has, without those of prompts.
+    /// The number of tokens in texts, without those of prompts.
     pub(super) fn answers(&self) -> usize {
         self.decides.iter().filter(|&&decides| decides).count()
     }
 
-    /// The target's states at some places of `texts x length`: `places x width`.
+    /// The target's states at some positions of `texts x length`: `positions x width`.
     pub(super) fn states(&self, places: &[u32]) -> candle_core::Result<Tensor> {
         self.hidden.flatten(0, 1)?.index_select(&Tensor::new(places, &Device::Cpu)?, 0)
     }
 
-    /// The places of each text, from its `first` token on, from which the target goes on with one of its own, as the
-    /// number of the text and of the token.
+    /// The positions of each text, from its `first` token on, after which the target wrote the next token itself, as
+    /// the indices of the text and of the token.
     pub(super) fn places(&self, first: usize) -> impl Iterator<Item = (usize, usize)> {
         let all = (0..self.texts).flat_map(move |text| (first..self.length).map(move |at| (text, at)));
         all.filter(|&(text, at)| self.decides[text * self.length + at])

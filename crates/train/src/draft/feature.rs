@@ -1,10 +1,10 @@
 //! A feature drafter with gradients: [`verdigris_models::draft_head::feature`].
 //!
-//! It learns each place of a text as it will meet it: after the target's own state, and as the second to the fourth
-//! token of a draft, after states of its own (Li et al., *EAGLE-3: Scaling up Inference Acceleration of Large Language
-//! Models via Training-Time Test*, arXiv:2503.01840, section 3). In step `s` all places of all texts are read at once:
-//! place `i` as token `s` of a draft that begins at `i - s`. It sees what lies before that draft as the first step has
-//! read it, and the tokens of the draft as later steps have.
+//! It is trained for what it will meet at each position of a text: the target's own state and, as the second to the
+//! fourth token of a draft, its own states (Li et al., *EAGLE-3: Scaling up Inference Acceleration of Large Language
+//! Models via Training-Time Test*, arXiv:2503.01840, section 3). In step `s` all positions of all texts are read at
+//! once: position `i` as token `s` of a draft that begins at `i - s`. It sees the text before that draft as the first
+//! step has read it, and the tokens of the draft as later steps have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::head::{Guess, Guesses, Head};
 use crate::error::TrainError;
 use crate::model::{DEVIATION, normal};
 
-/// Tokens of a draft that are trained.
+/// The number of draft tokens in training.
 const STEPS: usize = 4;
 
 /// Embeddings of tokens: `tokens x width`.
@@ -35,7 +35,7 @@ pub(super) struct Feature {
     variables: BTreeMap<String, Var>,
 }
 
-/// Its size. Heads are as many and as large as the target's.
+/// Its size. The number and the size of heads are the target's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) width: usize,
@@ -94,18 +94,18 @@ const NORM: &str = "model.norm.weight";
 /// All norms, of the model's width.
 pub(super) const NORMS: [&str; 5] = [EMBEDDING_NORM, HIDDEN_NORM, ATTENTION_NORM, FEED_FORWARD_NORM, NORM];
 
-/// Keys and values of all places as a step has read them: `texts x heads x places x head_dim`.
+/// The keys and values of all positions as a step has read them: `texts x heads x positions x head_dim`.
 type Cached = (Tensor, Tensor);
 
 impl Feature {
-    /// A layer that begins near the target's last state: fresh weights beside an identity, and the target's last norm.
+    /// A layer that begins near the target's last state: fresh weights plus an identity, and the target's last norm.
     pub(super) fn fresh(target: &Arc<DraftTarget>, inner: Option<usize>, seed: u64) -> Result<Self> {
         let shape = Shape::of(target.config(), inner);
         let width = shape.width;
         let (random, mut draw) = (Random::new(seed), 0);
         let mut weights = BTreeMap::new();
         for (name, [out, into]) in shape.matrices() {
-            // What is added to the residual stream is smaller, as in a decoder of one layer: see `TrainedModel::fresh`.
+            // Additions to the residual stream are smaller, as in a decoder of one layer: see `TrainedModel::fresh`.
             let deviation = if matches!(name, OUTPUT | DOWN) { DEVIATION / 2f64.sqrt() } else { DEVIATION };
             let mut values: Vec<f32> = (0..out * into)
                 .map(|_| {
@@ -141,8 +141,8 @@ impl Feature {
         x.matmul(&self.variables[name].t()?)
     }
 
-    /// Reads all places of all texts, `texts x places x width`, as tokens of drafts of which `before` steps have read
-    /// the tokens before: their states.
+    /// Reads all positions of all texts, `texts x positions x width`, as tokens of drafts whose earlier tokens were
+    /// read by the steps in `before`. Returns their states.
     fn step(&self, embedded: &Tensor, features: &Tensor, before: &mut Vec<Cached>, angles: &Cached) -> Result<Tensor> {
         let &Shape { width, heads, kv_heads, head_dim, .. } = &self.shape;
         let (b, t, _) = features.dims3()?;
@@ -155,7 +155,7 @@ impl Feature {
         let query = rotated(split(self.project(&y, QUERY)?, heads)?)?;
         let key = rotated(split(self.project(&y, KEY)?, kv_heads)?)?;
         before.push((key, split(self.project(&y, VALUE)?, kv_heads)?));
-        // Query heads that share keys stand together, so no key is copied.
+        // Query heads that share keys are grouped, so no key is copied.
         let query = (query / (head_dim as f64).sqrt())?;
         let together = query.reshape((b, kv_heads, group * t, head_dim))?;
         let apart = query.reshape((b, kv_heads, group, t, head_dim))?;
@@ -164,7 +164,7 @@ impl Feature {
         let unseen = |i: usize| if i % t + shift <= i / t { 0.0 } else { f32::NEG_INFINITY };
         let unseen = Tensor::from_vec((0..t * t).map(unseen).collect(), (t, t), &Device::Cpu)?;
         let scores = scores.reshape((b, kv_heads, group, t, t))?.broadcast_add(&unseen.to_dtype(scores.dtype())?)?;
-        // What step `j` has read for a place as a token of its draft stands `shift - j` places before it.
+        // What step `j` has read for a position as a token of its draft is `shift - j` positions earlier.
         let of_draft =
             |all: &Tensor, j: usize| all.pad_with_zeros(2, shift - j, 0)?.narrow(2, 0, t)?.unsqueeze(2)?.contiguous();
         let mut all_scores = vec![scores];
@@ -215,7 +215,7 @@ impl Head for Feature {
     }
 
     fn guesses(&self, batch: &Batch) -> std::result::Result<Guesses, TrainError> {
-        // A place is a token behind the first, with the state before it.
+        // A position is a token after the first, with the state before it.
         let (b, t, width) = (batch.texts, batch.length - 1, self.shape.width);
         let tokens: Vec<TokenId> =
             batch.tokens.chunks_exact(batch.length).flat_map(|text| &text[1..]).copied().collect();
@@ -237,7 +237,7 @@ impl Head for Feature {
         let mut each = Vec::new();
         for shift in 0..STEPS {
             let states = self.step(&embedded, &features, &mut before, &angles)?;
-            // Drafts begin at the first place or later.
+            // Drafts begin at the first position or later.
             let counts = places.iter().map(|&(_, at)| at > shift).collect();
             each.push(Guess { states: states.flatten(0, 1)?.index_select(&of_places, 0)?, output: None, counts });
             features = states.pad_with_zeros(1, 1, 0)?.narrow(1, 0, t)?.contiguous()?;

@@ -15,7 +15,7 @@ use super::head::Head;
 use crate::error::TrainError;
 use crate::weights::save;
 
-/// Writes a head that guesses among some tokens, `config.json` last: a folder that has one is whole.
+/// Writes a head and its draft vocabulary, `config.json` last: a folder with this file is complete.
 pub(super) fn write(
     out: &Path,
     head: &dyn Head,

@@ -1,4 +1,4 @@
-//! Every gradient against finite differences, in f64, and what is trained against what is run.
+//! Compares every gradient with finite differences, in f64, and networks in training with networks in use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::medusa::Medusa;
 
 const WIDTH: usize = 8;
 
-/// Numbers of no meaning.
+/// Arbitrary numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -98,13 +98,13 @@ fn every_weight_has_the_gradient_of_finite_differences() {
     }
 }
 
-/// Places of all texts at which a guess counts.
+/// The number of positions of all texts at which each guess counts.
 fn counted(guesses: &Guesses) -> Vec<usize> {
     guesses.each.iter().map(|guess| guess.counts.iter().filter(|&&counts| counts).count()).collect()
 }
 
-/// The first text has five tokens after its prompt; the second has four, of which the first follows one token alone,
-/// and so no state and token that a drafter could go on from.
+/// The first text has five tokens after its prompt. The second has four, of which the first follows only one token, so
+/// a drafter has no state and token to continue from.
 #[test]
 fn guesses_count_where_they_can_be_made() {
     let noise = &mut Noise(0);
@@ -117,11 +117,11 @@ fn guesses_count_where_they_can_be_made() {
 fn close(got: &[f32], expected: &[f32], what: &str) {
     assert_eq!(got.len(), expected.len());
     let worst = got.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-    // What runs keeps keys and values in f16.
+    // Networks in use keep keys and values in f16.
     assert!(worst < 1e-3, "{what}: {worst}");
 }
 
-/// The heads that torch is compared with, and a text with the target's states.
+/// The heads that are compared with torch, and a text with the target's states.
 fn golden(name: &str) -> (DraftHead, DraftTarget, BTreeMap<String, Tensor>, Batch) {
     let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     let folder = fixtures.join("golden/draft_heads").join(name);
@@ -141,7 +141,7 @@ fn numbers(states: &Tensor) -> Vec<Vec<f32>> {
     states.to_vec2().unwrap()
 }
 
-/// A draft, token by token, has the states that are trained at all places at once.
+/// A draft, token by token, has the states that training computes for all positions at once.
 #[test]
 fn a_drafter_is_trained_as_it_is_run() {
     let (head, target, weights, batch) = golden("feature");
@@ -159,7 +159,7 @@ fn a_drafter_is_trained_as_it_is_run() {
         sequence.forward(&read, &hidden[..at * width], &mut rows).unwrap();
         let mut own = rows.hidden(at - 1).to_vec();
         for (shift, states) in states.iter().enumerate() {
-            // Places are counted from the second token on.
+            // Positions are counted from the second token on.
             close(&states[at + shift - 1], &own, &format!("token {shift} of a draft from {at}"));
             let next = [batch.tokens[at + shift + 1]];
             sequence.forward(&models::Batch::chain(&next, Wanted::Last), &own, &mut rows).unwrap();
@@ -180,7 +180,7 @@ fn heads_are_trained_as_they_are_run() {
     for (k, guess) in guesses.each.iter().enumerate() {
         let output = guess.output.as_ref().unwrap_or(&shared);
         let logits = numbers(&guess.states.matmul(&output.t().unwrap()).unwrap());
-        // The law behind token `at` is guessed from the state `k + 1` tokens before it.
+        // The distribution after token `at` is guessed from the state `k + 1` tokens before it.
         for at in [k + 1, 7, 20] {
             heads.guess(&hidden[at - k - 1], 2, &mut rows);
             close(&logits[at - 1], rows.row(k), &format!("head {k} at {at}"));

@@ -1,4 +1,4 @@
-//! The contract of the networks: guesses at places of texts.
+//! The contract of the networks: guesses at positions of texts.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,35 @@ use crate::error::TrainError;
 
 /// A network in training.
 pub(super) trait Head {
-    /// What it is called in `training.json`.
+    /// Its name in `training.json`.
     fn name(&self) -> &'static str;
 
     /// Its weights, by their names in a file.
     fn variables(&self) -> &BTreeMap<String, Var>;
 
-    /// What `config.json` says of it, beside what all draft heads have.
+    /// Its fields in `config.json`, in addition to those of all draft heads.
     fn description(&self, target: &DecoderConfig) -> Map<String, Value>;
 
-    /// What it guesses at the places of a batch.
+    /// Its guesses at the positions of a batch.
     fn guesses(&self, batch: &Batch) -> Result<Guesses, TrainError>;
 }
 
-/// Guesses at the same places of some texts, each from further away.
+/// Guesses at the same positions of some texts, each from further away.
 pub(super) struct Guesses {
-    /// The target's hidden states there, whose laws are guessed: `places x width`.
+    /// The target's hidden states there, whose distributions are guessed: `positions x width`.
     pub(super) target: Tensor,
-    /// Those from the nearest state first.
+    /// The guesses, the one from the nearest state first.
     pub(super) each: Vec<Guess>,
-    /// Whether the target's bound on logits bounds theirs.
+    /// Whether the cap of the target's logits also applies to them.
     pub(super) capped: bool,
 }
 
-/// What stands in for the target's states.
+/// A guess at the target's states.
 pub(super) struct Guess {
-    /// A state for each place: `places x width`.
+    /// A state for each position: `positions x width`.
     pub(super) states: Tensor,
-    /// What makes logits of them, where it is not rows of the target's output matrix: `draft vocabulary x width`.
+    /// The output matrix, if it is not rows of the target's: `draft vocabulary x width`.
     pub(super) output: Option<Tensor>,
-    /// Which places can be guessed from so far away.
+    /// The positions that can be guessed from this distance.
     pub(super) counts: Vec<bool>,
 }

@@ -12,7 +12,7 @@ use super::examples::Batch;
 use super::head::{Guess, Guesses, Head};
 use crate::error::TrainError;
 
-/// Heads, each of which guesses a token further on.
+/// Heads, each of which guesses a later token.
 pub(super) struct Medusa {
     count: usize,
     variables: BTreeMap<String, Var>,
@@ -27,8 +27,8 @@ const BIAS: &str = "0.linear.bias";
 const OUTPUT: &str = "1.weight";
 
 impl Medusa {
-    /// Heads that give the target's own state, and so its guess at the next token: where the paper begins too. With
-    /// `output`, rows of the target's output matrix, each begins with a copy of them.
+    /// Heads that return the target's own state, and so its guess at the next token, which is the paper's initial state
+    /// too. With `output`, rows of the target's output matrix, each begins with a copy of them.
     pub(super) fn fresh(width: usize, count: usize, output: Option<&Tensor>) -> Result<Self> {
         let mut weights = BTreeMap::new();
         for head in 0..count {
@@ -69,7 +69,7 @@ impl Head for Medusa {
     }
 
     fn guesses(&self, batch: &Batch) -> std::result::Result<Guesses, TrainError> {
-        // Where there is nothing before it, nobody guesses.
+        // Nothing is guessed without an earlier state.
         let places: Vec<(usize, usize)> = batch.places(1).collect();
         let flat = |text: usize, at: usize| (text * batch.length + at) as u32;
         let target = batch.states(&places.iter().map(|&(text, at)| flat(text, at)).collect::<Vec<_>>())?;

@@ -1,19 +1,19 @@
-//! Networks that guess what a model will say from its hidden states: those of [`verdigris_models::draft_head`], trained
-//! for a model that stays as it is.
+//! Networks that guess a model's next tokens from its hidden states: those of [`verdigris_models::draft_head`], trained
+//! for a model that stays unchanged.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`options`] | everything that is asked of a run |
-//! | `prompts` | beginnings of texts out of a file |
+//! | [`options`] | the options of a run |
+//! | `prompts` | prompts from a file |
 //! | `texts` | texts that the target writes itself, kept in a file |
-//! | `examples` | those that are trained on and those that are held out; batches of them with the target's hidden states |
-//! | [`agreement`] | how near guesses are to the target's law, and their gradients |
+//! | `examples` | texts for training and held-out texts; batches of them with the target's hidden states |
+//! | [`agreement`] | the agreement of guesses with the target's distribution, and their gradients |
 //! | `head` | the contract of both networks |
 //! | `medusa`, `feature` | the networks with gradients |
-//! | `folder` | how a head is written |
+//! | `folder` | writes a head |
 //!
-//! Texts that the target writes have its law at every place, not only its favourite words: what a head sees in training
-//! is what it will see at work (self-distillation; Cai et al., *Medusa*, 2024, section 2.3.2).
+//! Texts that the target writes have its distribution at every position, not only its favourite words: a head sees in
+//! training what it will see in use (self-distillation; Cai et al., *Medusa*, 2024, section 2.3.2).
 
 pub mod agreement;
 mod examples;
@@ -46,18 +46,18 @@ use medusa::Medusa;
 use options::{HeadShape, Options, TextSource};
 use texts::Texts;
 
-/// How much less each guess further on counts: few drafts come so far.
+/// The weight of each guess relative to the one before it: few drafts get that far.
 const FURTHER: f64 = 0.8;
 
-/// The most tokens that are guessed among, where it is not said.
+/// The default for the largest draft vocabulary.
 const DRAFT_VOCABULARY: usize = 8192;
 
-/// How a run is going.
+/// An event during a run.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The target is writing texts.
     Writing {
-        /// Texts that are written.
+        /// Texts written so far.
         texts: usize,
         /// All texts.
         of: usize,
@@ -66,16 +66,16 @@ pub enum Event {
     Step(Progress<Agreement>),
 }
 
-/// What a run came to; also written as `training.json` beside the head.
+/// The result of a run; also written as `training.json` next to the head.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// `feature` or `medusa`.
     pub head: &'static str,
     /// The model that it was trained for.
     pub target: String,
-    /// Weights.
+    /// The number of weights.
     pub parameters: usize,
-    /// How many tokens it guesses among.
+    /// The number of tokens that it can guess.
     pub draft_vocabulary: usize,
     /// Texts trained on.
     pub texts: usize,
@@ -83,30 +83,30 @@ pub struct Summary {
     pub heldout_texts: usize,
     /// Steps done.
     pub steps: u64,
-    /// Tokens of the target's texts that were trained on, each as often as it was.
+    /// Tokens of the target's texts that were trained on, with repetitions.
     pub tokens: u64,
-    /// Minutes of training, without those of writing texts.
+    /// Minutes of training, without writing texts.
     pub minutes: f64,
-    /// What held-out texts said before the first step.
+    /// The agreement on held-out texts before the first step.
     pub heldout_before: Option<Agreement>,
-    /// What they say at the end.
+    /// The agreement on held-out texts at the end.
     pub heldout: Option<Agreement>,
-    /// The step at which an interrupted run was taken up.
+    /// The step at which an interrupted run was resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<u64>,
 }
 
-/// Trains a draft head and writes it to the output folder, beside the texts that the target has written for it. `watch`
-/// is told of texts that are written and of every step; when it returns `false` the run stops early, and the same call
-/// goes on from there.
+/// Trains a draft head and writes it to the output folder, next to the texts that the target has written for it.
+/// `watch` is called for texts that are written and for every step; if it returns `false`, the run stops early, and the
+/// same call continues from there.
 ///
 /// Hidden states are computed for one batch at a time.
 ///
 /// # Errors
-/// [`TrainError::Option`] for values that cannot be; [`TrainError::Prompts`], [`TrainError::Texts`] and
+/// [`TrainError::Option`] for impossible values; [`TrainError::Prompts`], [`TrainError::Texts`] and
 /// [`TrainError::TooFewTexts`] for files with nothing to train on; [`TrainError::Finished`],
-/// [`TrainError::ForeignTexts`] and [`TrainError::ForeignCheckpoint`] for an output folder that is another run's;
-/// [`TrainError::Diverged`], and where files cannot be read or written.
+/// [`TrainError::ForeignTexts`] and [`TrainError::ForeignCheckpoint`] for the output folder of another run;
+/// [`TrainError::Diverged`], and an error if files cannot be read or written.
 pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> Result<Option<Summary>, TrainError> {
     options.check()?;
     let checkpoint = Checkpoint::in_folder(&options.out);
@@ -160,13 +160,13 @@ pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> 
     Ok(Some(summary))
 }
 
-/// Who teaches, and from what.
+/// The target, and the texts to train on.
 struct Lessons {
     model: Arc<dyn LanguageModel>,
     texts: Texts,
 }
 
-/// The target, and what is trained on; `None` when `watch` has stopped the target's writing.
+/// The target, and the texts to train on; `None` if `watch` has stopped the target's writing.
 fn model_and_texts(
     options: &Options,
     vocabulary: usize,
@@ -188,7 +188,7 @@ fn model_and_texts(
     Ok(texts.map(|texts| Lessons { model: target.model, texts }))
 }
 
-/// A head that learns the target's law at the places of its texts.
+/// A head that learns the target's distribution at the positions of its texts.
 struct Drafting {
     head: Box<dyn Head>,
     judge: Judge,

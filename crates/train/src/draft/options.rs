@@ -1,4 +1,4 @@
-//! Everything that is asked of a run.
+//! The options of a run.
 
 use std::path::PathBuf;
 
@@ -11,61 +11,62 @@ use crate::trainer::{Steps, check};
 /// The most heads that [`verdigris_models::draft_head::medusa`] reads.
 const MOST_HEADS: usize = 16;
 
-/// What to train, for which model, on what, and for how long.
+/// The head to train, its target and its data, and the length of the run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The model to guess for: any that our own decoders compute. It stays as it is.
+    /// The model to guess for: any that our own decoders compute. It is not changed.
     pub target: ModelFolder,
-    /// What people call it.
+    /// The target's name.
     pub target_name: String,
-    /// What is trained on.
+    /// The texts to train on.
     pub source: TextSource,
-    /// What is trained.
+    /// The head to train.
     pub head: HeadShape,
     /// The folder to write.
     pub out: PathBuf,
-    /// Whether a finished head in that folder may be lost.
+    /// Whether a finished head in that folder may be overwritten.
     pub replace: bool,
-    /// How many tokens are guessed among, those that are written most often; all that are written, up to 8,192, where
-    /// it is not said.
+    /// The size of the draft vocabulary, which has the most frequent tokens; by default all tokens that are written, up
+    /// to 8,192.
     pub draft_vocabulary: Option<usize>,
-    /// Texts a step.
+    /// Texts per step.
     pub batch: usize,
-    /// Tokens that are read of a text, its prompt among them.
+    /// Tokens that are read of a text, including its prompt.
     pub window: usize,
-    /// How many steps, and how large.
+    /// The number and the size of the steps.
     pub steps: Steps,
 }
 
-/// Where texts come from.
+/// The source of texts.
 #[derive(Clone, Debug)]
 pub enum TextSource {
-    /// The target writes one after each prompt of a file, which are one a line, or JSON Lines with a field `prompt`.
+    /// The target writes a text after each prompt of a file, which has a prompt per line, or JSON Lines with a field
+    /// `prompt`.
     Prompts {
         /// The file, plain or compressed with zstd.
         path: PathBuf,
-        /// Whether prompts are messages, and texts the answers, as the target's chat template has them.
+        /// Whether prompts are messages, and texts the answers, in the format of the target's chat template.
         chat: bool,
-        /// Tokens that are written after a prompt at most.
+        /// The most tokens that are written after a prompt.
         max_tokens: usize,
     },
-    /// Those that another run has written (`texts.jsonl`).
+    /// Texts that another run has written (`texts.jsonl`).
     Texts(PathBuf),
 }
 
-/// What is trained.
+/// The network to train.
 #[derive(Clone, Copy, Debug)]
 pub enum HeadShape {
-    /// One decoder layer that goes on from the target's hidden states and then from its own.
+    /// One decoder layer that continues from the target's hidden states and then from its own.
     Feature {
-        /// The width of its feed-forward part; that of the target where it is not said.
+        /// The width of its feed-forward part; by default that of the target.
         inner: Option<usize>,
     },
-    /// Heads that each guess a token further on.
+    /// Heads that each guess a later token.
     Medusa {
-        /// How many, 1 to 16.
+        /// The number of heads, 1 to 16.
         heads: usize,
-        /// Whether each has an output matrix of its own, and not rows of the target's.
+        /// Whether each has its own output matrix instead of rows of the target's.
         own_outputs: bool,
     },
 }
@@ -90,7 +91,7 @@ impl Options {
         self.steps.check()
     }
 
-    /// What must be the same for an interrupted run to go on.
+    /// The settings that must be the same to resume an interrupted run.
     pub(super) fn settings(&self, head: &str, parameters: usize, examples: &Examples, vocabulary: usize) -> String {
         format!(
             "{head} of {parameters} parameters, {} texts of {} tokens, draft vocabulary {vocabulary}, seed {}, batch \

@@ -1,4 +1,4 @@
-//! Beginnings of texts out of a file.
+//! Prompts from a file.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use verdigris_text::{ChatTemplate, Message};
 use crate::corpus::read_text;
 use crate::error::TrainError;
 
-/// The tokens of all prompts in a file: one a line, or JSON Lines with a field `prompt`. With `chat` they are messages
-/// to the model. Empty lines are none.
+/// The tokens of all prompts in a file: one per line, or JSON Lines with a field `prompt`. With `chat` they are
+/// messages to the model. Empty lines are ignored.
 pub(super) fn read(path: &Path, model: &LoadedModel, chat: bool) -> Result<Vec<Vec<TokenId>>, TrainError> {
     let text = read_text(path)?;
     let template = match (chat, &model.chat) {

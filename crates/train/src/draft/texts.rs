@@ -1,7 +1,7 @@
 //! Texts that the target writes itself, kept in a file.
 //!
-//! A line is one text: the tokens of its prompt and those that were written after it, an end token among them, and how
-//! they were drawn. Lines are added as texts are done, so an interrupted run goes on with the first that is missing.
+//! A line is one text: the tokens of its prompt, the tokens written after it, including an end token, and how they were
+//! sampled. Lines are added as texts are finished, so an interrupted run continues with the first that is missing.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,16 +18,16 @@ use verdigris_schedule::{Ask, Capacity, Refused, Schedule, Told};
 
 use crate::error::TrainError;
 
-/// What the file is called in an output folder.
+/// The name of the file in an output folder.
 pub(super) const FILE: &str = "texts.jsonl";
 
-/// At what texts are drawn, one of these each: a head is asked for guesses at all of them.
+/// The temperatures of texts, one of these each: a head has to guess at all of them.
 const TEMPERATURES: [f64; 3] = [0.0, 0.7, 1.0];
 
 /// Texts that are written at a time.
 const SIDE_BY_SIDE: usize = 32;
 
-/// How much more a token of a text counts than one of a prompt, for the tokens that are guessed among.
+/// The weight of a token of a text relative to one of a prompt, in the choice of the draft vocabulary.
 const OF_TEXTS: u64 = 4;
 
 /// A text by its tokens.
@@ -45,7 +45,7 @@ pub(super) struct Text {
 pub(super) struct Texts(pub(super) Vec<Text>);
 
 impl Texts {
-    /// Reads texts that are there.
+    /// Reads existing texts.
     pub(super) fn read(path: &Path, vocabulary: usize) -> Result<Self, TrainError> {
         let lines = fs::read_to_string(path).map_err(TrainError::file("read", path))?;
         let texts = lines.lines().enumerate().map(|(number, line)| {
@@ -59,8 +59,8 @@ impl Texts {
         Ok(Self(texts.collect::<Result<_, _>>()?))
     }
 
-    /// Writes a text after each prompt, as far as the file does not have it. `each` is told how many there are of how
-    /// many; `None` when it returns `false`.
+    /// Writes a text after each prompt, unless the file has it. `each` is called with the number of texts so far and of
+    /// all texts; if it returns `false`, the result is `None`.
     pub(super) fn write(
         path: &Path,
         model: &LoadedModel,
@@ -101,8 +101,8 @@ impl Texts {
         Ok(Some(texts))
     }
 
-    /// The tokens that are written most often, at most so many, in the order of their ids. Those of prompts count less,
-    /// but they count: texts take words up.
+    /// The most frequent tokens, at most `count`, in the order of their ids. Those of prompts count less, but they
+    /// count, because texts repeat words of prompts.
     pub(super) fn most_frequent(&self, count: usize) -> Vec<TokenId> {
         let mut counts: HashMap<TokenId, u64> = HashMap::new();
         for Text { prompt, text, .. } in &self.0 {
@@ -117,7 +117,7 @@ impl Texts {
     }
 }
 
-/// What a run that was killed in the middle of a line has left.
+/// Removes the incomplete line that a killed run has left.
 fn drop_half_a_line(path: &Path) -> Result<(), TrainError> {
     let Ok(bytes) = fs::read(path) else { return Ok(()) };
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
@@ -136,7 +136,8 @@ fn add(file: &mut BufWriter<File>, texts: &[Text]) -> std::io::Result<()> {
     file.flush()
 }
 
-/// Writes texts in one pass of the model a token. The token that ends one is part of it, for it is guessed too.
+/// Writes texts together, with one pass of the model per token. The end token is part of a text, since it is guessed
+/// too.
 fn side_by_side(model: &LoadedModel, mut texts: Vec<Text>, max_tokens: usize) -> Result<Vec<Text>, DecodeError> {
     let (model, end) = (&model.model, &model.end);
     let capacity = Capacity::of_texts(&**model, texts.len().max(1), model.context_length());
@@ -173,7 +174,7 @@ fn target(text: &Text) -> Target {
     let random = Random::new(text.seed);
     match Temperature::new(text.temperature) {
         Ok(temperature) => Target { transforms: Chain::new().then(temperature), sampler: Sampler::Categorical, random },
-        // At 0 there is nothing to divide by.
+        // A temperature of 0 cannot be divided by.
         Err(_) => Target { transforms: Chain::new(), sampler: Sampler::Greedy, random },
     }
 }
