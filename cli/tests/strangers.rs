@@ -73,10 +73,10 @@ fn names_of_files_are_cut_in_messages() {
     for (field, value, said) in [
         ("model_type", json!(long), format!("model_type {shown} is not supported")),
         ("hidden_act", json!(long), format!("the activation {shown} is not supported")),
-        ("hidden_size", json!(long), format!("hidden_size is \"{}..., which is no number", "x".repeat(199))),
+        ("hidden_size", json!(long), format!("hidden_size is \"{}..., which is not a number", "x".repeat(199))),
         ("quantization_config", json!({"quant_method": long}), format!("fewer bits by {}...", "x".repeat(200))),
         ("rope_parameters", json!({"rope_type": long}), format!("rotary positions of type {shown}")),
-        ("eos_token_id", json!(long), "which is no token of 4096".to_owned()),
+        ("eos_token_id", json!(long), "which is not one of 4096 tokens".to_owned()),
         ("text_config", json!({"model_type": long}), "is not supported".to_owned()),
     ] {
         let mut config = whole.clone();

@@ -128,13 +128,13 @@ fn what_is_not_applied_is_refused() {
         ("mistral", "/layer_types", json!(["full_attention", "sliding_attention"]), "layer_types is not supported"),
         ("qwen2", "/layer_types", json!(["full_attention", "chunked_attention"]), "chunked_attention"),
         ("qwen2", "/layer_types", json!(["full_attention"]), "layer_types has 1 of 2 layers"),
-        ("smollm3", "/no_rope_layers", json!([1, 0]), "no_rope_layers is no list of 5 numbers"),
+        ("smollm3", "/no_rope_layers", json!([1, 0]), "no_rope_layers is not a list of 5 numbers"),
         ("mpt", "/attn_config/alibi_bias_max", json!(16), "alibi_bias_max = 16"),
         ("mpt", "/attn_config/attn_type", json!("multiquery_attention"), "attn_type"),
-        ("mpt", "/attn_config/alibi", json!("no"), "alibi is \"no\", which is no truth value"),
+        ("mpt", "/attn_config/alibi", json!("no"), "alibi is \"no\", which is not a truth value"),
         ("mpt", "/expansion_ratio", json!(3), "expansion_ratio = 3"),
         ("mpt", "/norm_type", json!("rmsnorm"), "norm_type = \"rmsnorm\""),
-        ("falcon", "/alibi", json!(1), "alibi is 1, which is no truth value"),
+        ("falcon", "/alibi", json!(1), "alibi is 1, which is not a truth value"),
         ("gpt_neox", "/rope_parameters/partial_rotary_factor", json!(0.3125), "an even number of elements"),
         ("gpt_neox", "/rope_parameters/partial_rotary_factor", json!(1.5), "partial_rotary_factor is 1.5"),
         (
@@ -147,8 +147,8 @@ fn what_is_not_applied_is_refused() {
         ("falcon-new", "/num_ln_in_parallel_attn", json!(7), "num_ln_in_parallel_attn = 7"),
         ("llama-long", "/rope_parameters/low_freq_factor", json!(4.0), "low_freq_factor is 4, but must be below"),
         ("olmo2", "/partial_rotary_factor", json!(0.5), "partial_rotary_factor = 0.5"),
-        ("opt", "/enable_bias", json!(0), "enable_bias is 0, which is no truth value"),
-        ("gpt2", "/activation_function", json!({}), "activation_function is {}, which is no text"),
+        ("opt", "/enable_bias", json!(0), "enable_bias is 0, which is not a truth value"),
+        ("gpt2", "/activation_function", json!({}), "activation_function is {}, which is not a text"),
     ] {
         let mut config = golden(name);
         match path.rsplit_once('/').unwrap() {

@@ -46,7 +46,7 @@ impl Checkpoint {
     /// Fails if the folder holds a model that must not be lost. Only an interrupted run has a checkpoint; then the
     /// other files were to be replaced already.
     pub(crate) fn refuse_a_finished_model(&self, replace: bool) -> Result<(), TrainError> {
-        // What a model folder has, such as the one that a run goes on from.
+        // The files of a model folder, such as the one that a run continues from.
         let files = ["config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json"];
         let holds_a_model = || files.iter().any(|file| self.folder.join(file).exists());
         if !replace && !self.state_path().exists() && holds_a_model() {

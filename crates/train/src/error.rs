@@ -62,13 +62,13 @@ pub enum TrainError {
         path: PathBuf,
     },
     /// Prompts should be messages, but the target has no chat template.
-    #[error("the target has no chat template: leave out --chat, and it goes on from the prompts as they are")]
+    #[error("the target has no chat template: leave out --chat, and it continues the prompts unchanged")]
     NoChatTemplate,
     /// The target's chat template rejects a prompt.
     #[error(transparent)]
     Chat(#[from] ChatError),
     /// A line that is not a text of this target.
-    #[error("{path}, line {line}: {fault}; texts are those that a run has written beside its head for this target")]
+    #[error("{path}, line {line}: {fault}; texts are those that a run has written next to its head for this target")]
     Texts {
         /// The file of texts.
         path: PathBuf,
@@ -80,7 +80,7 @@ pub enum TrainError {
     /// A text that this run would not have written.
     #[error(
         "{path}, line {line} was written after another prompt or with another --seed: choose another --out, or remove \
-         the file to write all texts anew"
+         the file to write all texts again"
     )]
     ForeignTexts {
         /// The file of texts.
@@ -105,11 +105,11 @@ pub enum TrainError {
     /// An option has an impossible value.
     #[error("{name} is {value}, but must be {range}")]
     Option {
-        /// Which option.
+        /// The option.
         name: &'static str,
         /// Its value.
         value: f64,
-        /// What it may be.
+        /// The allowed values.
         range: &'static str,
     },
     /// The output folder holds a model, but no checkpoint of the run that made it.
@@ -120,7 +120,7 @@ pub enum TrainError {
     },
     /// The output folder holds the checkpoint of another run.
     #[error(
-        "{path} belongs to a run with other settings ({difference}): choose another --out, or remove it to begin anew"
+        "{path} belongs to a run with other settings ({difference}): choose another --out, or remove it to begin again"
     )]
     ForeignCheckpoint {
         /// The checkpoint.
@@ -129,7 +129,7 @@ pub enum TrainError {
         difference: String,
     },
     /// The checkpoint is damaged.
-    #[error("the checkpoint {path} is damaged ({fault}): remove it to begin anew")]
+    #[error("the checkpoint {path} is damaged ({fault}): remove it to begin again")]
     DamagedCheckpoint {
         /// The checkpoint.
         path: PathBuf,

@@ -45,7 +45,7 @@ pub struct Options {
 /// The result of a run; also written as `training.json` next to the model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Weights.
+    /// The number of weights.
     pub parameters: usize,
     /// Steps done.
     pub steps: u64,

@@ -218,7 +218,7 @@ fn what_cannot_be_trained_is_said() {
     says(&from("empty.txt", "\n\n", false), "empty.txt has no prompts: write one a line");
     says(
         &from("mixed.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n", false),
-        "mixed.jsonl, line 2: it is no JSON object",
+        "mixed.jsonl, line 2: it is not a JSON object",
     );
     says(&from("long.txt", &"word ".repeat(3000), false), "leave no room in the target's context of 2048");
     says(&from("chat.txt", "Hello\n", true), "no chat template: leave out --chat");
@@ -242,5 +242,5 @@ fn what_cannot_be_trained_is_said() {
     let foreign = folder.path().join("foreign.jsonl");
     fs::write(&foreign, "{\"prompt\": [1], \"text\": [5000, 2]}\n").unwrap();
     let out = folder.path().join("foreign");
-    says(&Options { source: TextSource::Texts(foreign), out, ..good }, "line 1: 5000 is no token of the target");
+    says(&Options { source: TextSource::Texts(foreign), out, ..good }, "line 1: 5000 is not a token of the target");
 }

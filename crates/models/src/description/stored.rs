@@ -56,7 +56,7 @@ impl Stored {
     pub(crate) fn as_integers(&self) -> Result<Vec<u32>, String> {
         let all = self.bytes.get();
         let fits =
-            |number: i64| u32::try_from(number).map_err(|_| format!("has {number}, which is no number of a token"));
+            |number: i64| u32::try_from(number).map_err(|_| format!("has {number}, which is not a token"));
         match (&self.format, &self.shape[..]) {
             (Err(kind), &[length]) if kind == "I32" && all.len() == 4 * length => {
                 all.as_chunks().0.iter().map(|&bytes| fits(i32::from_le_bytes(bytes).into())).collect()
@@ -64,7 +64,7 @@ impl Stored {
             (Err(kind), &[length]) if kind == "I64" && all.len() == 8 * length => {
                 all.as_chunks().0.iter().map(|&bytes| fits(i64::from_le_bytes(bytes))).collect()
             }
-            _ => Err("is no list of whole numbers (I32, I64)".into()),
+            _ => Err("is not a list of whole numbers (I32, I64)".into()),
         }
     }
 

@@ -70,7 +70,7 @@ impl Files {
 pub(super) fn ids(name: &str, value: Option<&Value>, rows: usize) -> Result<Vec<TokenId>, String> {
     let id = |value: &Value| {
         let id = value.as_u64().and_then(|id| TokenId::try_from(id).ok()).filter(|&id| (id as usize) < rows);
-        id.ok_or_else(|| format!("{name} is {}, which is no token of {rows}", shown(&value.to_string())))
+        id.ok_or_else(|| format!("{name} is {}, which is not one of {rows} tokens", shown(&value.to_string())))
     };
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),

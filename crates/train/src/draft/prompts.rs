@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path, model: &LoadedModel, chat: bool) -> Result<Vec<V
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |fault: String| TrainError::Prompts { path: path.into(), line: number + 1, fault };
         let prompt = match is_json {
-            true => prompt_of(line).ok_or_else(|| wrong("it is no JSON object with a text as its `prompt`".into()))?,
+            true => prompt_of(line).ok_or_else(|| wrong("it is not a JSON object with a text as `prompt`".into()))?,
             false => line.to_owned(),
         };
         let tokens = match &template {

@@ -52,7 +52,7 @@ impl Texts {
             let wrong = |fault: String| TrainError::Texts { path: path.into(), line: number + 1, fault };
             let text: Text = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
             match text.prompt.iter().chain(&text.text).find(|&&token| token as usize >= vocabulary) {
-                Some(token) => Err(wrong(format!("{token} is no token of the target"))),
+                Some(token) => Err(wrong(format!("{token} is not a token of the target"))),
                 None => Ok(text),
             }
         });

@@ -195,7 +195,7 @@ mod tests {
             (r#", "init_lora_weights": "pissa""#, "init_lora_weights = \"pissa\""),
             (r#", "rank_pattern": {"(": 4}"#, "rank_pattern has \"(\""),
             (r#", "rank_pattern": {"a{1000}{1000}{1000}": 4}"#, "which is not understood"),
-            (r#", "rank_pattern": {"a": "b"}"#, "a is \"b\", which is no number"),
+            (r#", "rank_pattern": {"a": "b"}"#, "a is \"b\", which is not a number"),
             (r#", "lora_alpha": "1""#, "lora_alpha is \"1\""),
             (r#", "use_dora": 1"#, "use_dora is 1"),
             (r#", "bias": "everything""#, "bias = \"everything\" is not supported"),

@@ -51,7 +51,7 @@ pub(super) fn names(fields: &Fields, field: &str) -> Result<Option<Vec<String>>,
     let Some(all) = fields.list(field)? else { return Ok(None) };
     let names: Option<Vec<String>> = all.iter().map(|name| name.as_str().map(str::to_owned)).collect();
     let names = names.filter(|names| names.len() <= MOST_MODULES);
-    names.map(Some).ok_or_else(|| format!("{field} is no list of names of modules"))
+    names.map(Some).ok_or_else(|| format!("{field} is not a list of names of modules"))
 }
 
 /// Whether a weight belongs to the named module, or to one inside it.

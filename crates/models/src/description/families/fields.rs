@@ -27,7 +27,7 @@ impl Fields {
                 wrapper = fields.get("model_type").and_then(Value::as_str).map(str::to_owned);
                 fields = fields_of_text(text, fields);
             }
-            Some(other) => return Err(wrong("text_config", &other, "object")),
+            Some(other) => return Err(wrong("text_config", &other, "JSON object")),
         }
         let model = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();
         for (name, value) in defaults(model) {
@@ -99,7 +99,7 @@ impl Fields {
 
     /// The fields of an object.
     pub(crate) fn inner(&self, name: &str) -> Result<Option<Self>, String> {
-        Ok(self.some(name, "object", Value::as_object)?.cloned().map(Self::of))
+        Ok(self.some(name, "JSON object", Value::as_object)?.cloned().map(Self::of))
     }
 
     fn some<'a, T>(
@@ -141,5 +141,5 @@ impl Fields {
 }
 
 fn wrong(name: &str, value: &Value, what: &str) -> String {
-    format!("{} is {}, which is no {what}", shown(name), shown(&value.to_string()))
+    format!("{} is {}, which is not a {what}", shown(name), shown(&value.to_string()))
 }

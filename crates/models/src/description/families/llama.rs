@@ -165,7 +165,7 @@ fn rotating(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, St
     if let Some(listed) = fields.list("no_rope_layers")? {
         let numbers: Option<Vec<u64>> = listed.iter().map(Value::as_u64).collect();
         let numbers = numbers.filter(|numbers| numbers.len() >= layers);
-        let numbers = numbers.ok_or_else(|| format!("no_rope_layers is no list of {layers} numbers"))?;
+        let numbers = numbers.ok_or_else(|| format!("no_rope_layers is not a list of {layers} numbers"))?;
         return Ok(numbers.iter().map(|&number| number != 0).collect());
     }
     let period = fields.size_or(&["no_rope_layer_interval"])?.unwrap_or(4).max(1);

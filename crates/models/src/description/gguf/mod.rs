@@ -160,7 +160,7 @@ impl Gguf {
         let infos = (0..tensors).map(|_| reader.tensor()).collect::<Result<Vec<_>, String>>()?;
         let alignment = values.get("general.alignment").and_then(Value::integer).unwrap_or(32);
         let alignment = usize::try_from(alignment).ok().filter(|alignment| alignment.is_power_of_two());
-        let alignment = alignment.ok_or("its alignment is no power of two")?;
+        let alignment = alignment.ok_or("its alignment is not a power of two")?;
         let data = reader.at.checked_next_multiple_of(alignment).ok_or("it is too large")?;
         let order = infos.iter().map(|info| info.name.clone()).collect();
         let mut tensors = HashMap::new();
@@ -221,7 +221,7 @@ impl Gguf {
         read: impl Fn(&'a Value) -> Option<T>,
     ) -> Result<Option<T>, String> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        read(value).map(Some).ok_or_else(|| format!("{name} is no {what}"))
+        read(value).map(Some).ok_or_else(|| format!("{name} is not a {what}"))
     }
 
     /// The list of texts with this name.

@@ -267,17 +267,17 @@ mod tests {
         let config = read(vec![usual()], "output.weight").unwrap();
         assert_eq!((config.vocabulary, config.head_dim, config.tied), (61, 8, false));
         for (name, value, said) in [
-            ("llama.rope.freq_base", Put::F32(f32::NAN), "llama.rope.freq_base is no number"),
+            ("llama.rope.freq_base", Put::F32(f32::NAN), "llama.rope.freq_base is not a number"),
             ("llama.rope.freq_base", Put::F32(-1.0), "rotary positions (rope_theta) is -1"),
-            ("llama.rope.freq_base", Put::Text("10000".into()), "llama.rope.freq_base is no number"),
-            ("llama.attention.layer_norm_rms_epsilon", Put::F32(f32::NAN), "layer_norm_rms_epsilon is no number"),
+            ("llama.rope.freq_base", Put::Text("10000".into()), "llama.rope.freq_base is not a number"),
+            ("llama.attention.layer_norm_rms_epsilon", Put::F32(f32::NAN), "layer_norm_rms_epsilon is not a number"),
             ("llama.attention.layer_norm_rms_epsilon", Put::F32(0.0), "the epsilon of norms is 0"),
             ("llama.rope.dimension_count", Put::U32(4), "llama.rope.dimension_count is 4 where heads have 8"),
             ("llama.attention.value_length", Put::U32(16), "llama.attention.value_length is 16"),
             ("llama.attention.head_count_kv", Put::Integers(vec![4, 2]), "and the same for all layers"),
-            ("llama.block_count", Put::F32(2.0), "llama.block_count is no number of things"),
+            ("llama.block_count", Put::F32(2.0), "llama.block_count is not a number of things"),
             ("llama.expert_count", Put::U32(8), "llama.expert_count = 8 is not supported"),
-            ("llama.rope.scaling.type", Put::Truth(true), "llama.rope.scaling.type is no text"),
+            ("llama.rope.scaling.type", Put::Truth(true), "llama.rope.scaling.type is not a text"),
             ("llama.rope.scaling.type", Put::Text("longrope".into()), "\"longrope\" are not supported"),
             ("llama.attention.causal", Put::Truth(false), "llama.attention.causal = false"),
             ("general.architecture", Put::Text("mamba".into()), "\"mamba\" is not supported in GGUF files"),

@@ -35,7 +35,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     };
     let types = list("token_type")?;
     if types.is_some_and(|types| types.at(0).is_some_and(|first| first.integer().is_none())) {
-        return Err("its token_type are no whole numbers".into());
+        return Err("its token_type are not whole numbers".into());
     }
     let kind = |id: usize| types.and_then(|types| types.at(id)?.integer()).unwrap_or(NORMAL);
     // Rows of the model without a token are left out.
@@ -76,7 +76,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
             if let Some(scores) = scores
                 && let Some(id) = (0..tokens.len()).find(|&id| number(scores, id).is_none())
             {
-                return Err(format!("the score of its token {id} is no number"));
+                return Err(format!("the score of its token {id} is not a number"));
             }
             let score = |id: usize| scores.and_then(|scores| scores.at(id)?.number()).unwrap_or(0.0);
             let merges = merges(&tokens, score, |id| !matches!(kind(id), CONTROL | UNKNOWN | BYTE));
@@ -236,9 +236,9 @@ mod tests {
         assert!(read(&[]).is_ok() && read(&[("token_type", four), ("scores", floats(f32::NEG_INFINITY))]).is_ok());
         for (name, list, said) in [
             ("token_type", three.clone(), "its token_type are 3 numbers for 4 tokens"),
-            ("token_type", floats(1.0), "its token_type are no whole numbers"),
+            ("token_type", floats(1.0), "its token_type are not whole numbers"),
             ("scores", three, "its scores are 3 numbers for 4 tokens"),
-            ("scores", floats(f32::NAN), "the score of its token 3 is no number"),
+            ("scores", floats(f32::NAN), "the score of its token 3 is not a number"),
         ] {
             assert_eq!(read(&[(name, list)]).unwrap_err(), said);
         }

@@ -220,7 +220,7 @@ impl Source<'_> {
         let metadata = self.api.metadata(&self.repo.url(name)).map_err(|error| cause_and_cure(&error))?;
         let tag = metadata.etag();
         if !is_word(tag) {
-            return Err(format!("the hub gives {name} the tag {tag:?}, which is none"));
+            return Err(format!("the hub gives {name} the tag {tag:?}, which is not valid"));
         }
         let progress = Heard { each, file: String::new(), bytes: 0, of: 0 };
         let link = self.repo.download_with_progress(name, progress).map_err(|error| cause_and_cure(&error))?;
