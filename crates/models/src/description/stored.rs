@@ -56,7 +56,7 @@ impl Stored {
     pub(crate) fn as_integers(&self) -> Result<Vec<u32>, String> {
         let all = self.bytes.get();
         let fits =
-            |number: i64| u32::try_from(number).map_err(|_| format!("has {number}, which is not a token"));
+            |number: i64| u32::try_from(number).map_err(|_| format!("has {number}, which is not the id of a token"));
         match (&self.format, &self.shape[..]) {
             (Err(kind), &[length]) if kind == "I32" && all.len() == 4 * length => {
                 all.as_chunks().0.iter().map(|&bytes| fits(i32::from_le_bytes(bytes).into())).collect()
