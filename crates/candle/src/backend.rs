@@ -91,7 +91,7 @@ impl fmt::Display for Candle {
     }
 }
 
-/// The reason why there is no such device.
+/// The reason why the device is missing.
 fn without(kind: &str, error: &candle_core::Error) -> String {
     let missing = match kind {
         "cuda" if !candle_core::utils::cuda_is_available() => Some("CUDA (feature `candle-cuda`)"),

@@ -59,7 +59,7 @@ fn apply(row: &Tensor, steps: &Steps, step: Step) -> Result<Tensor> {
     }
 }
 
-/// Which bits are set. Only the bits, eight to a byte, are copied to the device.
+/// A mask of the set bits. Only the bits, eight to a byte, are copied to the device.
 fn is_in(words: &[u64], size: usize, device: &Device) -> Result<Tensor> {
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.resize(size.div_ceil(8), 0);

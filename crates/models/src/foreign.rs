@@ -66,7 +66,7 @@ pub trait Forward: Send + Sized + 'static {
     /// that is written after the tokens held.
     ///
     /// # Errors
-    /// Those of [`Forward::fork`].
+    /// The same as [`Forward::fork`].
     fn snapshot(&self) -> Result<Self, BoxError> {
         self.fork()
     }

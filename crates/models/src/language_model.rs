@@ -36,7 +36,7 @@ pub trait LanguageModel: Send + Sync {
     /// rows that it would get alone (on a CPU: bit for bit). After an error all sequences are unchanged.
     ///
     /// # Errors
-    /// Those of [`Sequence::forward`], for any of the sequences.
+    /// The same as [`Sequence::forward`], for any of the sequences.
     fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
         for i in 0..items.len() {
             let BatchItem { sequence, batch, rows } = &mut items[i];
@@ -54,7 +54,7 @@ pub trait LanguageModel: Send + Sync {
     /// rows. Returns `false` if this model does not support that; then nothing has happened.
     ///
     /// # Errors
-    /// Those of [`LanguageModel::forward_each`].
+    /// The same as [`LanguageModel::forward_each`].
     fn draw_each(&self, _items: &mut [BatchItem<'_>], _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
@@ -96,7 +96,7 @@ pub struct BatchItem<'a> {
     pub sequence: &'a mut (dyn Sequence + 'static),
     /// The tokens that it reads.
     pub batch: Batch<'a>,
-    /// Where its rows are written.
+    /// The memory for its rows.
     pub rows: &'a mut Rows,
 }
 
@@ -110,7 +110,7 @@ pub struct BatchItem<'a> {
 /// - `truncate` takes constant time. Afterwards the sequence behaves as if the tokens past `length` had never been
 ///   read.
 /// - A fork and its origin do not influence each other.
-/// - A model recognizes its own sequences, as [`Any`].
+/// - A model recognises its own sequences, as [`Any`].
 pub trait Sequence: Any + Send {
     /// The number of tokens held.
     fn len(&self) -> usize;
@@ -134,7 +134,7 @@ pub trait Sequence: Any + Send {
     /// `false` if this sequence does not support that; then nothing has happened.
     ///
     /// # Errors
-    /// Those of [`Sequence::forward`].
+    /// The same as [`Sequence::forward`].
     fn draw(&mut self, _batch: &Batch<'_>, _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
@@ -176,7 +176,7 @@ pub struct Batch<'a> {
     pub wanted: Wanted,
 }
 
-/// Which rows of a batch are wanted. Rows that are not wanted cost no product with the output matrix.
+/// The wanted rows of a batch. Rows that are not wanted cost no product with the output matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The row of the last token.
@@ -300,7 +300,7 @@ impl Rows {
     /// last norm, from which the output matrix computes a row.
     ///
     /// # Panics
-    /// If hidden states were not kept, or there was no such token.
+    /// If hidden states were not kept, or the token does not exist.
     pub fn hidden(&self, i: usize) -> &[f32] {
         let Hidden { states, size } = self.hidden.as_ref().expect("hidden states are kept");
         &states[i * size..(i + 1) * size]

@@ -37,7 +37,7 @@ impl RewardModel {
     /// not enough memory.
     ///
     /// # Panics
-    /// If there are no tokens.
+    /// If `tokens` is empty.
     pub fn score(&self, tokens: &[TokenId]) -> Result<f32, ModelError> {
         Ok(self.scores(&[], &[tokens])?[0])
     }
@@ -45,7 +45,7 @@ impl RewardModel {
     /// The scores of several texts with a common beginning, which is read once.
     ///
     /// # Errors
-    /// Those of [`RewardModel::score`].
+    /// The same as [`RewardModel::score`].
     ///
     /// # Panics
     /// If one of them has no tokens, including the beginning.

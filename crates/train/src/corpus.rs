@@ -44,7 +44,7 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// Those of [`Tokenizer::encode`].
+    /// The same as [`Tokenizer::encode`].
     pub fn from_text(text: &str, tokenizer: &Tokenizer, end: TokenId) -> Result<Self, ReadError> {
         let mut tokens = Vec::new();
         for document in text.split(END_OF_DOCUMENT).map(str::trim).filter(|document| !document.is_empty()) {

@@ -24,7 +24,7 @@ impl TrainedModel {
     /// A model that continues from the given weights.
     ///
     /// # Errors
-    /// Those of [`Decoder::new`].
+    /// The same as [`Decoder::new`].
     pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, TrainError> {
         // Built once to check that all weights are there and have the right shapes.
         Decoder::new(config.clone(), weights)?;
@@ -44,7 +44,7 @@ impl TrainedModel {
     /// `like`.
     ///
     /// # Errors
-    /// Those of [`Decoder::new`].
+    /// The same as [`Decoder::new`].
     pub fn fresh(config: DecoderConfig, like: &Weights, seed: u64) -> Result<Self, TrainError> {
         let random = Random::new(seed);
         let mut draw = 0;

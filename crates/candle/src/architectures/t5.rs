@@ -99,7 +99,7 @@ pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
         source: Vec::new(),
         encoded: None,
     };
-    // Positions are distances, so there is no limit; it was trained with this many for a source and for a text.
+    // Positions are distances, so the length is not limited; it was trained with this many for a source and for a text.
     let context = 2 * config.number("n_positions").unwrap_or(512);
     Ok(model(both, weights.device(), candle.vocab_size, context))
 }

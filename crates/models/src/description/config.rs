@@ -31,7 +31,7 @@ pub struct DecoderConfig {
     /// The normalisation of activations.
     #[doc(alias = "rms_norm_eps", alias = "layer_norm_eps")]
     pub norm: Norm,
-    /// Where in a layer they are normalised.
+    /// The position of norms in a layer.
     pub norm_placement: NormPlacement,
     /// The position encoding.
     pub positions: Positions,
@@ -84,7 +84,7 @@ pub enum Norm {
     },
 }
 
-/// Where in a layer activations are normalised.
+/// The position of norms in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormPlacement {
     /// Before attention and before the feed-forward part.

@@ -20,7 +20,7 @@ impl DraftTarget {
     /// Reads the weights of a model that this crate's decoders compute.
     ///
     /// # Errors
-    /// Those of [`ModelFolder::load`].
+    /// The same as [`ModelFolder::load`].
     pub fn of(folder: &ModelFolder) -> Result<Self, ModelError> {
         let (config, parts) = folder.describe()?;
         Ok(Self { config, parts })

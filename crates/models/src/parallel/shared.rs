@@ -91,7 +91,7 @@ impl SharedModel {
     /// `refused` is called with the error of each connection that does not.
     ///
     /// # Errors
-    /// Those of [`SharedModel::connect`].
+    /// The same as [`SharedModel::connect`].
     pub fn wait(
         self,
         listener: Listener,

@@ -41,7 +41,7 @@ pub(crate) enum Files {
 }
 
 impl Files {
-    /// The folder at a path, or the GGUF file, which is recognized by its first bytes or by its name.
+    /// The folder at a path, or the GGUF file, which is recognised by its first bytes or by its name.
     pub(crate) fn at(path: PathBuf) -> Self {
         let is_called_so = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
         // A folder may have any name, and so may a GGUF file.

@@ -38,7 +38,7 @@ impl ModelFolder {
     /// Like [`ModelFolder::find`], but fetches only the tokenizer of a model on the hub.
     ///
     /// # Errors
-    /// Those of [`ModelFolder::find`].
+    /// The same as [`ModelFolder::find`].
     pub fn find_tokenizer(path: impl AsRef<Path>, mut each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
         with_base(path.as_ref(), &mut |path| match hub_name(path) {
             Some(name) => name.fetch_tokenizer(&mut each),

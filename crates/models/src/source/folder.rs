@@ -57,7 +57,7 @@ impl ModelFolder {
         Self { files, cached_as: None, layout: CacheLayout::DEFAULT, adapter: None }
     }
 
-    /// The folder at a path, or the GGUF file, which is recognized by its first bytes or by its name.
+    /// The folder at a path, or the GGUF file, which is recognised by its first bytes or by its name.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self::new(Files::at(path.into()))
     }
@@ -194,7 +194,7 @@ impl ModelFolder {
     /// Loads the model without its tokenizer.
     ///
     /// # Errors
-    /// Those of [`ModelFolder::load`].
+    /// The same as [`ModelFolder::load`].
     pub fn model(&self, device: &Device) -> Result<Arc<dyn LanguageModel>, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
@@ -314,7 +314,7 @@ impl ModelFolder {
     /// The model, for ranks that compute it together on CPUs, each a part.
     ///
     /// # Errors
-    /// Those of [`ModelFolder::load`].
+    /// The same as [`ModelFolder::load`].
     pub fn shared(&self) -> Result<SharedModel, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;

@@ -17,8 +17,8 @@ impl KvCache {
         Ok(Self { keys: room()?, values: room()? })
     }
 
-    /// Writes the keys and values (`m x kv_heads x head_dim`) of the tokens from `at` on, and returns views of all `at
-    /// + m`.
+    /// Writes the keys and values (`m x kv_heads x head_dim`) of the tokens from `at` on. Returns views of all `at + m`
+    /// tokens.
     pub(crate) fn append(&mut self, at: usize, keys: &Tensor, values: &Tensor) -> Result<(Tensor, Tensor)> {
         self.keys.slice_set(keys, 0, at)?;
         self.values.slice_set(values, 0, at)?;

@@ -56,7 +56,7 @@ impl Sums {
 struct Slopes {
     /// `positions x width`.
     states: Tensor,
-    /// Of a separate output matrix: `draft vocabulary x width`.
+    /// For a separate output matrix: `draft vocabulary x width`.
     output: Option<Tensor>,
 }
 

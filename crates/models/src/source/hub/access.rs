@@ -54,7 +54,7 @@ impl Access {
     /// Asks the hub for a model, which it need not have, and waits for at most `patience`.
     ///
     /// # Errors
-    /// The reason why there was no answer.
+    /// The reason for the missing answer.
     pub fn ask(&self, patience: Duration) -> Result<(), String> {
         let (sender, answer) = mpsc::channel();
         // Looking up a name has no time limit, so the thread is abandoned if it takes too long.

@@ -55,7 +55,7 @@ impl HubName {
     /// Like [`HubName::fetch`], but fetches only the tokenizer of a folder, which is all that a detector needs.
     ///
     /// # Errors
-    /// Those of [`HubName::fetch`].
+    /// The same as [`HubName::fetch`].
     pub fn fetch_tokenizer(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
         self.fetch_parts(Parts::Tokenizer, each)
     }
