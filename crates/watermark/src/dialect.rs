@@ -1,5 +1,4 @@
-//! The registry: every dialect by name. One line names a dialect; its file in [`dialects`](crate::dialects) says the
-//! rest.
+//! The registry: every dialect by name. A line names a dialect; its file in [`dialects`](crate::dialects) has the rest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +15,8 @@ use crate::scheme::Scheme;
 
 macro_rules! registry {
     ($($(#[$about:meta])* $dialect:ident($parameters:path),)*) => {
-        /// What a key marks with: a scheme without its secret. [`dialects`](crate::dialects) says whose each is.
+        /// The kind of mark that a key makes: a scheme without its secret. [`dialects`](crate::dialects) says which
+        /// system each belongs to.
         ///
         /// In key files it is an object with the dialect's name, such as `native-gumbel`, and its parameters.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,9 +43,9 @@ macro_rules! registry {
 }
 
 registry! {
-    /// Verdigris: green lists out of AES.
+    /// Verdigris: green lists made by AES.
     Native(native::Parameters),
-    /// Verdigris: Gumbel noise out of AES.
+    /// Verdigris: Gumbel noise made by AES.
     NativeGumbel(native_gumbel::Parameters),
     /// The KGW reference.
     #[serde(alias = "kgw-simple-1")]
@@ -62,7 +62,7 @@ registry! {
     Synthid(synthid::Parameters),
     /// vLLM with one key.
     Vllm(vllm::Parameters),
-    /// vLLM with two keys out of one.
+    /// vLLM with two keys derived from one.
     VllmDual(vllm::DualParameters),
     /// SGLang with one key.
     Sglang(sglang::Parameters),
@@ -80,12 +80,13 @@ impl Dialect {
         self.spec().name()
     }
 
-    /// Whether it is one of our own, whose secrets have 32 bytes and whose sub-keys depend on the key's id and tenant.
+    /// Whether it is one of Verdigris' own dialects, whose secrets have 32 bytes and whose sub-keys depend on the key's
+    /// id and tenant.
     pub fn is_native(&self) -> bool {
         self.spec().is_native()
     }
 
-    /// Whether it prefers green tokens, by a strength; the others act on noise and have none.
+    /// Whether it prefers green tokens, by a strength; the other dialects act on noise and have none.
     pub fn has_strength(&self) -> bool {
         self.gamma().is_some()
     }
@@ -98,18 +99,19 @@ impl Dialect {
     /// The same dialect with another green share.
     ///
     /// # Errors
-    /// [`BadDialect::NoColours`] if the dialect has no green share, [`BadDialect::GreenShare`] if the number is none,
-    /// and [`BadDialect::Gamma`] if the dialect is native and the share no multiple of 1/256 above 0 and below 1.
+    /// [`BadDialect::NoColours`] if the dialect has no green share, [`BadDialect::GreenShare`] if the number is not a
+    /// share, and [`BadDialect::Gamma`] if the dialect is native and the share is not a multiple of 1/256 above 0 and
+    /// below 1.
     pub fn with_gamma(&self, share: f64) -> Result<Self, BadDialect> {
         let mut other = self.clone();
         other.spec_mut().set_gamma(share)?;
         Ok(other)
     }
 
-    /// The scheme under a secret. `id` and `tenant` take part in our own dialects only.
+    /// The scheme under a secret. Only Verdigris' own dialects use `id` and `tenant`.
     ///
     /// # Errors
-    /// [`BadDialect`] if secret, parameters and vocabulary do not make a scheme.
+    /// [`BadDialect`] if secret, parameters and vocabulary do not fit together.
     pub fn scheme(
         &self,
         secret: &[u8],
@@ -125,7 +127,7 @@ impl Dialect {
     }
 }
 
-/// In words, such as `native, gamma 0.25, minimum over 4 tokens`.
+/// A description in words, such as `native, gamma 0.25, minimum over 4 tokens`.
 impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
@@ -140,7 +142,7 @@ impl fmt::Display for Dialect {
 mod tests {
     use super::*;
 
-    /// A name in a key file is the name that is shown, and a parameter that nobody knows is no key file.
+    /// The name in a key file is the displayed name, and a key file with an unknown parameter is refused.
     #[test]
     fn names_are_those_of_key_files() {
         let width = serde_json::json!({"width": 4, "alpha": 0.1, "mixing": 0.5, "gamma": 0.5, "seeding": "simple_1",

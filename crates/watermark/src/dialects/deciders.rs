@@ -1,16 +1,16 @@
-//! Which of the tokens that a function is given decide what it gives.
+//! The tokens of a function's input that decide its output.
 //!
-//! Repeats are told by these: where the others change, the list stays the same, and to count it again would be to claim
-//! evidence that is not there.
+//! Repeats are recognized by these: where only the other tokens change, the list stays the same, and counting it again
+//! would claim evidence that does not exist.
 
 use verdigris_logits::TokenId;
 
 use crate::scheme::{MAX_CONTEXT, name};
 
-/// Which of some tokens in a row have a say.
+/// The tokens of a sequence that decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deciders {
-    /// Each of them.
+    /// All of them.
     All,
     /// The first one.
     First,
@@ -18,12 +18,12 @@ pub(crate) enum Deciders {
     Last,
     /// The first and the last one.
     Ends,
-    /// The first one and every second after it.
+    /// The first one and every second one after it.
     EverySecond,
 }
 
 impl Deciders {
-    /// A name for those of `tokens` that have a say, at most [`MAX_CONTEXT`] and one.
+    /// A name for the deciding ones of `tokens`, of which there are at most [`MAX_CONTEXT`] plus one.
     pub(crate) fn name(self, tokens: &[TokenId]) -> u64 {
         let last = tokens.len() - 1;
         match self {

@@ -1,4 +1,4 @@
-//! Why parameters make no scheme.
+//! Errors of parameters that do not make a scheme.
 
 use super::permutation::BadSplit;
 use crate::context::BadContext;
@@ -7,7 +7,7 @@ use crate::green_share::BadGreenShare;
 use crate::scheme::MAX_CONTEXT;
 use crate::vocabulary_id::BadVocabulary;
 
-/// The most keys: one bit of a token each.
+/// The most keys: each gives one bit of a token.
 pub const MAX_DEPTH: usize = 64;
 
 /// The fewest and the most bits of a payload.
@@ -17,44 +17,44 @@ pub const BITS: std::ops::RangeInclusive<u8> = 8..=32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPayload {
-    /// Too few bits for the code, or too many.
+    /// Too few or too many bits for the code.
     #[error("a payload has {least} to {most} bits, not {0}", least = BITS.start(), most = BITS.end())]
     Bits(u8),
-    /// Another green share than a quarter.
+    /// A green share other than a quarter.
     #[error("a key that carries a payload has gamma 0.25")]
     Gamma,
     /// A context without a seed.
     #[error("a self-salted context has no position for a payload: choose all or min")]
     SelfSalted,
-    /// A number with more bits than the key carries.
+    /// A payload with more bits than the key carries.
     #[error("the payload {payload:#x} has more than {bits} bits")]
     TooLarge {
-        /// The number.
+        /// The payload.
         payload: u32,
-        /// What the key carries.
+        /// The number of bits that the key carries.
         bits: u8,
     },
 }
 
-/// Parameters of SynthID that make no scheme.
+/// Parameters that do not make a SynthID scheme.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSynthId {
-    /// No key, or too many.
+    /// No keys, or too many.
     #[error("SynthID needs 1 to {MAX_DEPTH} keys, not {0}")]
     Depth(usize),
-    /// A strange length of the n-grams.
+    /// An n-gram length out of range.
     #[error("ngram_len is {0}, but must be 2 to {most}", most = MAX_CONTEXT + 1)]
     Ngram(usize),
-    /// Equal keys, whose layers are one layer counted twice.
+    /// Equal keys, which would count one layer twice.
     #[error(
         "keys {first} and {second} are the same number, and with the hash equal keys give equal bits, so that no \
          p-value would hold: give keys that are all different"
     )]
     Repeated {
-        /// The place of the first, from 1.
+        /// The position of the first of the equal keys, from 1.
         first: usize,
-        /// That of its repeat.
+        /// The position of its repeat.
         second: usize,
     },
     /// The parameters do not fit the keys.
@@ -65,14 +65,14 @@ pub enum BadSynthId {
     Bayesian(usize),
 }
 
-/// Parameters that make no scheme.
+/// Parameters that do not make a scheme.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadDialect {
     /// A context that cannot be used.
     #[error(transparent)]
     Context(#[from] BadContext),
-    /// A vocabulary that no key can be for.
+    /// A vocabulary that no key can be made for.
     #[error(transparent)]
     Vocabulary(#[from] BadVocabulary),
     /// A share or a vocabulary that cannot be split.
@@ -90,13 +90,13 @@ pub enum BadDialect {
     /// A green share that no scheme can have.
     #[error(transparent)]
     GreenShare(#[from] BadGreenShare),
-    /// Another green share was asked of a dialect without colours.
+    /// A green share was requested of a dialect without colours.
     #[error("{0} has no green share")]
     NoColours(&'static str),
     /// A width out of range.
     #[error("context width is {0}, but must be 1 to {MAX_CONTEXT}")]
     Width(usize),
-    /// A share of one of two keys.
+    /// A share of one of two keys that is out of range.
     #[error("the share of a key is {0}, but must be above 0 and below 1")]
     Share(f64),
     /// A secret of the wrong length.
@@ -104,9 +104,9 @@ pub enum BadDialect {
     Secret {
         /// The dialect.
         name: &'static str,
-        /// Bytes there.
+        /// The number of bytes found.
         found: usize,
-        /// What it takes.
+        /// The number of bytes that the dialect takes.
         wanted: &'static str,
     },
 }

@@ -1,5 +1,5 @@
-//! Every dialect against the package or the repository that it is the dialect of: `fixtures/golden/dialects.json` and
-//! `repositories.json`, made by the scripts beside them.
+//! Compares every dialect with the package or repository that defines it: `fixtures/golden/dialects.json` and
+//! `repositories.json`, made by the scripts next to them.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Case {
         self.secret().chunks(8).map(|number| u64::from_be_bytes(number.try_into().unwrap())).collect()
     }
 
-    /// The answers as the script writes them.
+    /// The answers in the script's format.
     fn answers(&self) -> Vec<u8> {
         let all = || 0..self.vocabulary as TokenId;
         let words = |answer: &dyn Fn(&[TokenId]) -> Vec<u32>| {
@@ -69,7 +69,7 @@ impl Case {
                 let noise = Uniforms::new([numbers[0], numbers[1]], width, vocabulary);
                 words(&|context| {
                     let context = noise.context(context);
-                    // A zero is a half here, which only the noise of a token in 2^24 notices.
+                    // Zero is replaced by a half here, which changes the noise of one token in 2^24 only.
                     all().map(|token| (noise.uniform(&context, token) * f64::from(1 << 24)) as u32).collect()
                 })
             }
@@ -84,7 +84,7 @@ impl Case {
         }
     }
 
-    /// Colours both ways: whole lists as a writer makes them, single tokens as a reader asks for them.
+    /// Colours both ways: whole lists as a writer makes them, and single tokens as a reader judges them.
     fn colours(&self) -> Vec<u8> {
         let scheme = self.scheme.scheme(&self.secret(), "", "", self.vocabulary).unwrap();
         let mut bytes = Vec::new();
@@ -141,7 +141,7 @@ fn every_dialect_equals_its_package_in_a_million_answers() {
     assert!(answers.values().all(|&n| n >= 1_000_000), "{answers:?}");
 }
 
-/// What a writer makes of a row of logits.
+/// The writer's result for a row of logits.
 #[derive(Deserialize)]
 struct Marking {
     scheme: Dialect,

@@ -1,9 +1,9 @@
-//! Keyed Gumbel-max: noise that a key makes, added to the law that the warpers leave.
+//! Keyed Gumbel-max: noise that a key makes, added to the distribution that the warpers leave.
 //!
 //! Aaronson 2022; Kuditipudi et al., *Robust distortion-free watermarks for language models*, TMLR 2024, section 2.
-//! With `u` uniform, `argmax(logits - ln(-ln u))` is a draw from `softmax(logits)` (Gumbel 1954): a reader without
-//! the key sees the model's own law. With the key `-ln(1 - u)` of the chosen tokens is large, where without a
-//! mark it is Exp(1).
+//! With `u` uniform, `argmax(logits - ln(-ln u))` is a sample from `softmax(logits)` (Gumbel 1954): a reader without
+//! the key sees the model's own distribution. With the key, `-ln(1 - u)` of the chosen tokens is large, whereas without
+//! a mark it is Exp(1).
 
 use std::fmt::Debug;
 
@@ -14,47 +14,47 @@ use crate::scheme::{EmbedRules, Observation, Scheme, Stage, mix, name};
 use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
 
-/// Where the noise comes from.
+/// A source of noise.
 pub(crate) trait Noise: Send + Sync + Debug {
-    /// What is known once the context is.
+    /// The state that a context determines.
     type Context;
 
-    /// How many tokens before the judged one take part.
+    /// The number of tokens before the judged one that take part.
     fn context_width(&self) -> usize;
 
     /// The size of the vocabulary.
     fn vocabulary(&self) -> usize;
 
-    /// Takes in a context.
+    /// Computes the state of a context.
     fn context(&self, tokens: &[TokenId]) -> Self::Context;
 
-    /// Names a context. Contexts with the same noise have the same name.
+    /// The name of a context. Contexts with the same noise have the same name.
     fn name(&self, tokens: &[TokenId], _: &Self::Context) -> u64 {
         name(tokens)
     }
 
-    /// The uniform number in (0, 1) that decides a token in writing.
+    /// The uniform number in (0, 1) that decides about a token while writing.
     fn uniform(&self, context: &Self::Context, token: TokenId) -> f64;
 
-    /// What a token says for the mark.
+    /// The score of a token for the mark.
     fn score(&self, context: &Self::Context, token: TokenId) -> f64 {
         -ln_1p(-self.uniform(context, token))
     }
 
-    /// The law of a score without a mark.
+    /// The distribution of a score without a mark.
     fn law(&self) -> ScoreLaw {
         ScoreLaw::Exponential
     }
 
-    /// How it takes part in writing.
+    /// The rules for writing.
     fn embed_rules(&self) -> EmbedRules;
 }
 
-/// What the Gumbel dialects share: they act on warped rows and mark no context twice.
+/// The rules that Gumbel dialects share: they act on warped rows and mark no context twice.
 pub(crate) const RULES: EmbedRules =
     EmbedRules { stage: Stage::Warped, padding: None, judges_beginning: false, sees_prompt: true, memory: 4096 };
 
-/// A watermark of such noise.
+/// A watermark made of noise.
 #[derive(Debug)]
 pub(crate) struct Gumbel<N>(pub(crate) N);
 
@@ -90,7 +90,7 @@ impl<N: Noise> Scheme for Gumbel<N> {
         self.0.name(context, &self.0.context(context))
     }
 
-    /// Leaves one token.
+    /// Leaves one token allowed.
     #[expect(clippy::disallowed_methods, reason = "it writes, and is on the way to no p-value")]
     fn mark(&self, context: &[TokenId], _: Strength, row: &mut Row) {
         let context = self.0.context(context);

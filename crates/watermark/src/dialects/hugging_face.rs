@@ -1,8 +1,8 @@
 //! The dialect of Hugging Face transformers (`WatermarkingConfig`, `WatermarkLogitsProcessor`).
 //!
-//! Left-hash gives the lists of KGW's `simple_1`. Self-hash looks like KGW's of that name and is not: its table
-//! is seeded with the key itself, and 40 candidates are judged instead of 41. With the default context width of
-//! 1 self-hash sees the candidate alone, so that one list serves all texts.
+//! Left-hash gives the lists of KGW's `simple_1`. Self-hash differs from KGW's scheme of that name: its table is seeded
+//! with the key itself, and 40 candidates are judged instead of 41. With the default context width of 1 self-hash sees
+//! the candidate alone, so that one list serves all texts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::spec::{Secret, Spec, tokens, width};
 use crate::green_share::GreenShare;
 use crate::scheme::Scheme;
 
-/// The candidates that a self-hash writer judges.
+/// The number of candidates that a self-hash writer judges.
 const CANDIDATES: usize = 40;
 
-/// What transformers calls `seeding_scheme`.
+/// The `seeding_scheme` of transformers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Seeding {
@@ -33,7 +33,7 @@ pub enum Seeding {
     SelfHash,
 }
 
-/// A `WatermarkingConfig`, as key files have it.
+/// A `WatermarkingConfig` as represented in key files.
 #[doc(alias = "WatermarkingConfig")]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -80,9 +80,9 @@ impl Spec for Parameters {
 struct Seeds {
     key: Zeroizing<u64>,
     seeding: Seeding,
-    /// `context_width` in transformers: for self-hash the candidate is one of them.
+    /// `context_width` in transformers. For self-hash it includes the candidate.
     width: usize,
-    /// The table of self-hash; made from the key, so as secret as it.
+    /// The table of self-hash; made from the key, so equally secret.
     table: Zeroizing<Vec<u32>>,
 }
 
@@ -132,7 +132,7 @@ impl Seed for Seeds {
 
 /// The scheme of a `WatermarkingConfig`. `vocabulary` is the model config's `vocab_size`.
 ///
-/// `width` is `context_width`: with left-hash it only says how many tokens must be there before one is marked.
+/// `width` is `context_width`: with left-hash it only sets how many tokens must come before one is marked.
 ///
 /// # Errors
 /// [`BadSplit`] if the share does not split the vocabulary.

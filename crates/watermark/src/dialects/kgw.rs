@@ -1,12 +1,12 @@
 //! The dialect of the KGW reference implementation: all its seeding schemes.
 //!
-//! Kirchenbauer, Geiping, Wen, Katz, Miers and Goldstein, *A Watermark for Large Language Models*, ICML 2023, and
-//! *On the Reliability of Watermarks for Large Language Models*, ICLR 2024, in the form of the authors' code
-//! (`lm-watermarking`): a pseudo-random function turns the context into a seed, and the green list is the first
-//! `int(V * gamma)` entries of torch's CPU `randperm(V)` under that seed. On a CUDA device the same code makes
-//! unrelated lists. Text Generation Inference embeds `simple_1` with other defaults.
+//! Kirchenbauer, Geiping, Wen, Katz, Miers and Goldstein, *A Watermark for Large Language Models*, ICML 2023, and *On
+//! the Reliability of Watermarks for Large Language Models*, ICLR 2024, as in the authors' code (`lm-watermarking`): a
+//! pseudo-random function turns the context into a seed, and the green list is the first `int(V * gamma)` entries of
+//! torch's CPU `randperm(V)` under that seed. On a CUDA device the same code makes unrelated lists. Text Generation
+//! Inference embeds `simple_1` with other defaults.
 //!
-//! It reads and writes what that code writes. As a secret it is weak: 32 bits of the seed take part, and the
+//! The dialect reads and writes the marks of that code. As a secret it is weak: 32 bits of the seed take part, and the
 //! default key is public.
 
 use std::fmt;
@@ -28,13 +28,13 @@ use crate::green_share::GreenShare;
 use crate::random::mt19937::randperm;
 use crate::scheme::{MAX_CONTEXT, Scheme};
 
-/// The key that the reference implementation, Hugging Face and SBW use unless told otherwise. Public.
+/// The default key of the reference implementation, Hugging Face and SBW. Public.
 pub const DEFAULT_HASH_KEY: u64 = 15_485_863;
 
-/// The tokens that a self-salted writer judges: the reference tests the indices 0 to 40 and then stops.
+/// The number of tokens that a self-salted writer judges: the reference tests the indices 0 to 40 and then stops.
 const CANDIDATES: usize = 41;
 
-/// How a context becomes a seed, in the reference's own names.
+/// The function that turns a context into a seed, by its name in the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the documentation: they are those of the reference")]
 pub enum Prf {
@@ -51,7 +51,7 @@ pub enum Prf {
     Position,
 }
 
-/// All of them with their names.
+/// All functions with their names.
 pub(crate) const PRFS: [(&str, Prf); 11] = [
     ("multiplicative_prf", Prf::Multiplicative),
     ("additive_prf", Prf::Additive),
@@ -68,20 +68,20 @@ pub(crate) const PRFS: [(&str, Prf); 11] = [
 
 /// A seeding scheme: a function, the number of tokens it sees, and whether the judged token is one of them.
 ///
-/// Its text form is the reference's: `simple_1` (also `lefthash`), `minhash`, `skipgram`, `selfhash` (also
-/// `algorithm-3`), or `ff-FUNCTION-WIDTH-SELFSALT` such as `ff-anchored_minhash_prf-4-True`. There a fifth part may say
-/// the hash key: see [`SeedingScheme::with_key`].
+/// Its name is the reference's: `simple_1` (also `lefthash`), `minhash`, `skipgram`, `selfhash` (also `algorithm-3`),
+/// or `ff-FUNCTION-WIDTH-SELFSALT` such as `ff-anchored_minhash_prf-4-True`. The latter may have a fifth part, the hash
+/// key: see [`SeedingScheme::with_key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeedingScheme {
-    /// How tokens become a seed.
+    /// The function that turns tokens into a seed.
     pub prf: Prf,
-    /// How many tokens it sees, the judged one included where `self_salt` is set.
+    /// The number of tokens it sees, including the judged one where `self_salt` is set.
     pub width: usize,
     /// Whether the judged token is the last of them.
     pub self_salt: bool,
 }
 
-/// A name that is no seeding scheme.
+/// A name that is not a seeding scheme.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a seeding scheme: try simple_1, minhash, skipgram, selfhash or ff-FUNCTION-WIDTH-True|False with a \
@@ -90,7 +90,7 @@ pub struct SeedingScheme {
 pub struct BadSeedingScheme(String);
 
 impl SeedingScheme {
-    /// Reads a name that may say the hash key too, such as `ff-anchored_minhash_prf-4-True-15485863`.
+    /// Parses a name that may include the hash key, such as `ff-anchored_minhash_prf-4-True-15485863`.
     ///
     /// # Errors
     /// [`BadSeedingScheme`] if the reference has no such name.
@@ -147,7 +147,7 @@ impl fmt::Display for SeedingScheme {
     }
 }
 
-/// The reference's schemes, as key files have them.
+/// The reference's schemes as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
@@ -198,7 +198,7 @@ impl Spec for Parameters {
     }
 }
 
-/// How a function hashes one number.
+/// A hash of one number.
 pub(crate) type HashInt = fn(i64) -> i64;
 
 /// Seeds of the reference under one key.
@@ -231,7 +231,7 @@ impl Seed for Seeds {
     }
 }
 
-/// Whether products of whole contexts are Python's numbers, which grow, or torch's, which wrap.
+/// The integers for products over whole contexts: Python's, which grow, or torch's, which wrap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Python,
@@ -239,13 +239,13 @@ pub(crate) enum Width {
 }
 
 impl SeedingScheme {
-    /// Which of the tokens that the function sees decide what it gives.
+    /// The tokens of the function's input that decide its output.
     pub(crate) fn deciders(self) -> Deciders {
         match self.prf {
             Prf::Skipgram => Deciders::First,
             Prf::AnchoredSkipgram => Deciders::Ends,
             Prf::SimpleSkip => Deciders::EverySecond,
-            // Where the least of several hashes decides, any of them can be it.
+            // Where the smallest of several hashes decides, it can be any of them.
             Prf::Multiplicative
             | Prf::Additive
             | Prf::Minfunc
@@ -257,7 +257,7 @@ impl SeedingScheme {
         }
     }
 
-    /// What the function gives for a context and, if it is self-salted, the judged token.
+    /// The function's value for a context and, if self-salted, the judged token.
     pub(crate) fn value(self, key: u64, context: &[TokenId], token: TokenId, hash: HashInt, width: Width) -> i128 {
         let mut tokens = [0i64; MAX_CONTEXT];
         for (to, &from) in tokens.iter_mut().zip(context) {
@@ -308,12 +308,12 @@ fn least(values: impl Iterator<Item = i64>) -> i64 {
     values.min().expect("a context has at least one token")
 }
 
-/// `value % (2**64 - 1)` as Python has it, which is never negative.
+/// `value % (2**64 - 1)` with Python's semantics, never negative.
 pub(crate) fn modulo(value: i128) -> u64 {
     value.rem_euclid(i128::from(u64::MAX)) as u64
 }
 
-/// `fixed_table[x % 1_000_003] + 1`: the reference's hash of whole numbers.
+/// `fixed_table[x % 1_000_003] + 1`: the reference's hash of integers.
 pub(crate) fn table_hash(x: i64) -> i64 {
     static TABLE: OnceLock<Vec<u32>> = OnceLock::new();
     let table = TABLE.get_or_init(|| fixed_table(2_971_215_073));
@@ -329,7 +329,7 @@ pub(crate) fn fixed_table(seed: u32) -> Vec<u32> {
     table
 }
 
-/// The reference's scheme under a key, over a vocabulary. `vocabulary` must be what the writer used: the
+/// The reference's scheme under a key, over a vocabulary. `vocabulary` must be the size that the writer used: the
 /// reference takes `len(tokenizer.get_vocab())`, TGI the width of the logits.
 ///
 /// # Errors
@@ -368,7 +368,7 @@ mod tests {
         }
     }
 
-    /// `fixtures/golden/kgw_simple_1.json`, made with torch by the script beside it.
+    /// `fixtures/golden/kgw_simple_1.json`, made with torch by the script next to it.
     #[test]
     fn lists_equal_torch_in_a_million_memberships() {
         let cases: Vec<Case> =
@@ -399,7 +399,7 @@ mod tests {
         assert!(memberships >= 1_000_000, "{memberships}");
     }
 
-    /// By trying: a token whose change never changes the seed has no say, and one whose change does has one.
+    /// Determined by trial: a token decides exactly if changing it changes the seed.
     #[test]
     fn contexts_are_named_by_the_tokens_that_decide() {
         for (name, prf) in PRFS {

@@ -1,12 +1,12 @@
 //! The native scheme: a green list that is a bit-sliced AES-CTR keystream.
 //!
-//! Two AES-128 keys come from the secret: one makes a 128-bit *seed* out of a context, the other expands the
-//! seed. For `gamma = m / 2^k` there are `k` keystream planes; bit `t` of plane `p` is bit `t mod 128` of
-//! `AES_list(seed ^ (p, t div 128))`. The `k` bits of a token, read as a number with plane 0 as the least
-//! significant bit, are compared with `m`: below is green. So a whole list is `k * V / 128` blocks that fall
-//! straight into the words of a bitset, and one token's membership is `k` blocks.
+//! Two AES-128 keys are derived from the secret: one turns a context into a 128-bit *seed*, the other expands the seed.
+//! For `gamma = m / 2^k` there are `k` keystream planes; bit `t` of plane `p` is bit `t mod 128` of
+//! `AES_list(seed ^ (p, t div 128))`. The `k` bits of a token, read as a number with plane 0 as the least significant
+//! bit, are compared with `m`: the token is green if the number is below. So a whole list is `k * V / 128` blocks that
+//! go straight into the words of a bitset, and one token's membership is `k` blocks.
 //!
-//! The ways to make a seed out of a context are described at [`ContextFunction`].
+//! [`ContextFunction`] describes how a context gives a seed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,16 +32,16 @@ use crate::strength::Strength;
 
 type Block = Array<u8, U16>;
 
-/// Blocks encrypted together: what the widest AES unit takes at once.
+/// The number of blocks encrypted together: what the widest AES unit takes at once.
 const BATCH: usize = 64;
 
-/// Judged tokens below which a batch costs more than it saves.
+/// The number of judged tokens below which a batch costs more than it saves.
 const FEW: usize = 8;
 
-/// The most bits that one membership takes.
+/// The most bits that decide one membership.
 const MAX_PLANES: usize = 8;
 
-/// Two keyed functions: one makes seeds of contexts, the other expands seeds.
+/// Two keyed functions: one turns contexts into seeds, the other expands seeds.
 pub(crate) struct Prf {
     context_key: Aes128,
     list_key: Aes128,
@@ -53,7 +53,7 @@ impl Prf {
         Self { context_key: key(context), list_key: key(list) }
     }
 
-    /// The seed of one context, for the functions that have one.
+    /// The seed of a context, for the functions that have one.
     pub(crate) fn seed(&self, function: ContextFunction, context: &[TokenId]) -> u128 {
         match function {
             ContextFunction::All => {
@@ -77,7 +77,7 @@ impl Prf {
         }
     }
 
-    /// One block out of a seed.
+    /// Expands a seed into one block.
     pub(crate) fn expand(&self, seed: u128) -> u128 {
         let mut block = to_block(seed);
         self.list_key.encrypt_block(&mut block);
@@ -85,26 +85,26 @@ impl Prf {
     }
 }
 
-/// The keys of both functions, as [`Prf`] has them for lists.
+/// The keys of both functions of a [`Prf`] for lists.
 pub(crate) fn sub_keys(secret: &[u8], id: &str, tenant: &str) -> [Zeroizing<[u8; 16]>; 2] {
     [Purpose::Context, Purpose::List].map(|purpose| kdf::derive(secret, purpose, id, tenant))
 }
 
-/// Green lists out of AES, as key files have them.
+/// Green lists made by AES, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// The green share.
     pub gamma: Gamma,
-    /// How contexts choose lists.
+    /// The context that chooses the list.
     pub context: Context,
-    /// How many bits of a payload the mark carries; none unless there.
+    /// The number of payload bits that the mark carries; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_bits: Option<u8>,
 }
 
 impl Parameters {
-    /// Whether the scheme can carry so many bits.
+    /// Checks that the scheme can carry `bits` bits.
     fn check_payload(&self, bits: u8) -> Result<(), BadPayload> {
         if !BITS.contains(&bits) {
             return Err(BadPayload::Bits(bits));
@@ -197,18 +197,18 @@ impl Native {
         self.prf.list_key.encrypt_with_backend(Expand { seed, flip, gamma: self.gamma, words });
     }
 
-    /// The 32 bits of a context that [`Native::coloured`] hands over.
+    /// The 32 bits of a context that [`Native::coloured`] passes on.
     pub(crate) fn position(&self, context: &[TokenId]) -> u32 {
         self.seed(context) as u32
     }
 
-    /// The tokens whose number, with some of its bits flipped, makes them green.
+    /// The tokens that are green by their number with the bits `flip` flipped.
     pub(crate) fn colour_list(&self, context: &[TokenId], flip: u16, green: &mut TokenSet) {
         let seed = self.seed(context);
         green.fill_words(|words| self.expand(seed, flip, words));
     }
 
-    /// The observation of one token in its context: the definition that the batched paths agree with.
+    /// The observation of one token in its context. This is the definition that the batched paths agree with.
     fn observation(&self, context: &[TokenId], token: TokenId) -> Observation {
         let seed = self.seed(context);
         let mut planes = [Block::default(); MAX_PLANES];
@@ -221,7 +221,7 @@ impl Native {
         self.scored(observation, number)
     }
 
-    /// Reads a token's bit out of the keystream block of each plane.
+    /// Reads a token's bit from the keystream block of each plane.
     #[inline(always)]
     fn judge<'a>(
         &self,
@@ -241,7 +241,7 @@ impl Native {
         Observation { score: score(number < self.gamma.numerator()), ..observation }
     }
 
-    /// The values that decide a batch of self-salted candidates: the smallest of `AES(c_i, v)`.
+    /// The values that decide a batch of self-salted candidates: the caller takes the smallest of `AES(c_i, v)`.
     fn salted(&self, pairs: impl Iterator<Item = (TokenId, TokenId)>, blocks: &mut [Block]) {
         for (block, (c, v)) in blocks.iter_mut().zip(pairs) {
             *block = to_block(pack(&[c, v, u32::MAX]));
@@ -250,11 +250,11 @@ impl Native {
     }
 
     fn salted_green(&self, smallest: u128) -> bool {
-        // The low bits: being the smallest says nothing about them.
+        // The low bits, which are independent of being the smallest.
         ((smallest as u16) & ((1 << self.gamma.bits()) - 1)) < self.gamma.numerator()
     }
 
-    /// Hands over, for each judged token, its observation without a score, 32 uniform bits of its context, and the
+    /// Calls `each` for each judged token with its observation without a score, 32 uniform bits of its context, and the
     /// number of the token there. For contexts that have a seed.
     #[inline]
     pub(crate) fn coloured(&self, tokens: &[TokenId], mut each: impl FnMut(Observation, u32, u16)) {
@@ -263,7 +263,7 @@ impl Native {
         let mut seeds = [Block::default(); BATCH];
         let mut planes = [Block::default(); BATCH * MAX_PLANES];
         let judged = tokens.len().saturating_sub(width);
-        // A short last batch is encrypted whole: fewer blocks would leave the wide AES unit.
+        // A short last batch is encrypted whole, since fewer blocks would not use the wide AES unit.
         for start in (0..judged).step_by(BATCH) {
             let count = BATCH.min(judged - start);
             match self.context.function() {
@@ -390,8 +390,8 @@ fn score(green: bool) -> f32 {
     f32::from(u8::from(green))
 }
 
-/// Makes keystream and folds it into a green list, batch by batch, inside the code that the AES unit of this
-/// CPU was chosen for: so the folding runs in registers as wide.
+/// Makes keystream and folds it into a green list, batch by batch, inside the code for this CPU's AES unit, so that the
+/// folding uses registers as wide.
 struct Expand<'a> {
     seed: u128,
     /// The planes whose bits are flipped.
@@ -411,8 +411,8 @@ impl BlockCipherEncClosure for Expand<'_> {
         let (m, k) = (self.gamma.numerator(), self.gamma.bits());
         let mut random = ParBlocks::<B>::default();
         for (part, words) in self.words.chunks_mut(2 * batch).enumerate() {
-            // Compares k-bit numbers with m, from the lowest plane up: a plane where m has a one decides for
-            // every zero, one where m has a zero decides against every one. Plane 0 is of the first kind: m is odd.
+            // Compares k-bit numbers with m, from the lowest plane up: a plane where m has a one makes every zero below
+            // m, one where m has a zero makes every one not below m. Plane 0 is of the first kind, since m is odd.
             for plane in 0..k {
                 let (low, high) = (self.seed as u64 ^ (plane as u64) << 32, (self.seed >> 64) as u64);
                 for (i, block) in random.iter_mut().enumerate() {
@@ -444,12 +444,12 @@ fn fold(words: &mut [u64], random: &[Block], f: impl Fn(u64, u64) -> u64) {
     }
 }
 
-/// Up to four tokens side by side in one block.
+/// Packs up to four tokens into one block.
 fn pack(tokens: &[TokenId]) -> u128 {
     tokens.iter().rev().fold(0, |block, &token| block << 32 | u128::from(token))
 }
 
-/// The counter of a keystream block; it is added to the seed bit by bit.
+/// The counter of a keystream block, to be XORed with the seed.
 fn counter(plane: usize, block: usize) -> u128 {
     (plane as u128) << 32 | block as u128
 }
@@ -481,7 +481,7 @@ mod tests {
         (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 7) % vocabulary).collect()
     }
 
-    /// The two paths are written separately: whole lists for writing, single tokens for reading.
+    /// Two separate implementations: whole lists for writing, single tokens for reading.
     #[test]
     fn lists_and_draws_agree() {
         for function in CONTEXTS {
@@ -517,8 +517,8 @@ mod tests {
         sha3_256: String,
     }
 
-    /// `fixtures/golden/native.json`, made by a second implementation from the scheme's description. These
-    /// lists are what marked texts out there rest on: they never change.
+    /// `fixtures/golden/native.json`, made by a second implementation from the scheme's description. Existing marked
+    /// texts depend on these lists, so they never change.
     #[test]
     fn lists_equal_a_second_implementation() {
         use data_encoding::HEXLOWER;
@@ -540,7 +540,7 @@ mod tests {
         }
     }
 
-    /// Over many seeds the size of a list is binomial(V, gamma): mean and variance both.
+    /// Over many seeds the size of a list is binomial(V, gamma), in mean and variance.
     #[test]
     fn green_lists_have_the_binomial_size() {
         for function in CONTEXTS {
@@ -558,7 +558,7 @@ mod tests {
                 let mean = sizes.iter().sum::<f64>() / n;
                 let variance = sizes.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
                 let expected = vocabulary as f64 * gamma * (1.0 - gamma);
-                // Self-salted lists share the observations of a candidate with itself, so their sizes move together:
+                // Self-salted lists share the observations of a candidate with itself, so their sizes are correlated:
                 // many lists say no more about the mean than one does, and nothing about the variance.
                 let independent = if function == ContextFunction::SelfSalted { 1.0 } else { n };
                 let mean_error = (mean - vocabulary as f64 * gamma) / (expected / independent).sqrt();
@@ -607,7 +607,7 @@ mod tests {
             f64::from(total as u32) / 400.0
         };
         assert_eq!(changed(ContextFunction::All), 4.0);
-        // Old or new token holds the minimum of 5 tokens with probability 2/5, at each of 4 positions.
+        // The old or the new token is the minimum of 5 tokens with probability 2/5, at each of 4 positions.
         let min = changed(ContextFunction::Min);
         assert!((min - 1.6).abs() < 0.2, "{min}");
     }

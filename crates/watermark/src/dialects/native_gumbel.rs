@@ -1,7 +1,7 @@
-//! Our own Gumbel-max: the distortion-free sibling of the native scheme, on the same AES function.
+//! The native Gumbel-max scheme: the distortion-free sibling of the native scheme, on the same AES function.
 //!
-//! A context gives a 128-bit seed as in [`native`](super::native), under a sub-key of its own; token `v` has
-//! `AES_noise(seed xor v)`, whose lower 52 bits, with a half added, are its uniform number.
+//! A context gives a 128-bit seed as in [`native`](super::native), under a separate sub-key; the uniform number of
+//! token `v` is the lower 52 bits of `AES_noise(seed xor v)`, plus a half, over `2^52`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::context::{BadContext, Context, ContextFunction};
 use crate::kdf::Purpose;
 use crate::scheme::{EmbedRules, Scheme};
 
-/// Gumbel noise out of AES, as key files have it.
+/// Gumbel noise made by AES, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// How contexts choose noise.
+    /// The context that chooses the noise.
     pub context: Context,
 }
 
@@ -87,7 +87,7 @@ impl Noise for NativeGumbel {
 /// The scheme of a secret, a key id and a tenant.
 ///
 /// # Errors
-/// [`BadContext`] for a self-salted context: there the candidate would choose its own noise.
+/// [`BadContext`] for a self-salted context, where the candidate would choose its own noise.
 pub fn native_gumbel(
     secret: &[u8; 32],
     id: &str,

@@ -1,4 +1,4 @@
-//! Lists as torch's CPU generator permutes them: the first `int(V * gamma)` entries of `randperm(V)`.
+//! Lists permuted as by torch's CPU generator: the first `int(V * gamma)` entries of `randperm(V)`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use super::seeded::List;
 use crate::random::mt19937::randperm;
 use crate::score_law::ScoreLaw;
 
-/// The largest vocabulary for which torch draws 32-bit numbers.
+/// The largest vocabulary for which torch generates 32-bit numbers.
 const MAX_VOCABULARY: usize = 214_748_363;
 
-/// A share or a vocabulary that cannot be split so.
+/// A share or a vocabulary that cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSplit {
@@ -43,7 +43,7 @@ struct Space {
 
 thread_local!(static SPACE: RefCell<Space> = RefCell::default());
 
-/// The green start of a permutation.
+/// The green entries at the start of a permutation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permutation {
     vocabulary: usize,
@@ -69,7 +69,7 @@ impl Permutation {
 
 impl List for Permutation {
     fn law(&self) -> ScoreLaw {
-        // The exact share, which rounding makes slightly smaller than asked.
+        // The exact share, which rounding makes slightly smaller than `gamma`.
         ScoreLaw::Green { gamma: self.green as f64 / self.vocabulary as f64 }
     }
 
@@ -89,7 +89,7 @@ impl List for Permutation {
         });
     }
 
-    /// Equal questions are answered once, and the others sixteen at a time.
+    /// Answers equal questions once, and the others sixteen at a time.
     fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>) {
         SPACE.with_borrow_mut(|Space { indices, different, answers }| {
             indices.clear();

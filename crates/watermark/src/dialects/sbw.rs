@@ -1,12 +1,12 @@
-//! The dialect of SBW: colours as independent Bernoulli draws out of Philox.
+//! The dialect of SBW: colours as independent Bernoulli draws from Philox.
 //!
-//! Ceppi and Sanchez, *Flip, Don't Shuffle*, EMNLP 2026, in the form of the package `sbw` 1.0: a function of KGW's
-//! turns the context into a 64-bit seed, with an integer mix in place of KGW's table, and token `v` is green when
-//! the low 31 bits of word `v mod 4` of Philox4x32-10 at counter `v / 4` are below `int(gamma * (2^31 - 1))`.
-//! Integers only, so every device makes the same lists.
+//! Ceppi and Sanchez, *Flip, Don't Shuffle*, EMNLP 2026, as in the package `sbw` 1.0: a function of KGW's turns the
+//! context into a 64-bit seed, with an integer mix instead of KGW's table, and token `v` is green when the low 31 bits
+//! of word `v mod 4` of Philox4x32-10 at counter `v / 4` are below `int(gamma * (2^31 - 1))`. It uses integers only, so
+//! every device makes the same lists.
 //!
-//! That is what the package's schemes do whose names begin with `gpu-`, of which four are read ([`Seeding`]). Those
-//! without (`simple_1`, its default, `selfhash` and so on) are KGW's torch permutations there: the dialect
+//! The package's schemes whose names begin with `gpu-` work like this; four of them are supported ([`Seeding`]). Those
+//! without (`simple_1`, its default, `selfhash` and so on) are KGW's torch permutations: the dialect
 //! [`kgw`](super::kgw) reads them.
 
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::random::jenkins;
 use crate::scheme::Scheme;
 use crate::score_law::ScoreLaw;
 
-/// SBW's schemes, by the package's names. Key files of before have them without what stands before the last word.
+/// SBW's schemes, by the package's names. Older key files omit the prefix (`gpu-` or `gpu-fused-`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seeding {
     /// `gpu-simple_1`: the previous token.
@@ -40,15 +40,15 @@ pub enum Seeding {
     /// `gpu-fused-selfhash`: the smallest over three tokens and the candidate, for the 40 best candidates.
     #[serde(rename = "gpu-fused-selfhash", alias = "selfhash")]
     SelfHash,
-    /// `gpu-fused-selfhash-fullvocab`: for all tokens.
+    /// `gpu-fused-selfhash-fullvocab`: the same for all tokens.
     #[serde(rename = "gpu-fused-selfhash-fullvocab", alias = "selfhash-fullvocab")]
     SelfHashFullVocab,
 }
 
-/// All of them.
+/// All schemes.
 const SEEDINGS: [Seeding; 4] = [Seeding::Simple1, Seeding::Simple4, Seeding::SelfHash, Seeding::SelfHashFullVocab];
 
-/// A name that is none of SBW's own schemes.
+/// A name that is not one of SBW's own schemes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is none of SBW's schemes: gpu-simple_1, gpu-fused-simple_4, gpu-fused-selfhash or \
@@ -71,14 +71,14 @@ impl Seeding {
 impl FromStr for Seeding {
     type Err = BadSeeding;
 
-    /// Reads the package's name.
+    /// Parses the package's name.
     fn from_str(name: &str) -> Result<Self, BadSeeding> {
         let found = SEEDINGS.into_iter().find(|seeding| seeding.name() == name);
         found.ok_or_else(|| BadSeeding(name.chars().take(60).collect()))
     }
 }
 
-/// SBW's own schemes, as key files have them.
+/// SBW's own schemes as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
@@ -149,7 +149,7 @@ impl Seed for Seeds {
     }
 }
 
-/// Colours out of Philox.
+/// Colours made by Philox.
 #[derive(Debug)]
 struct Flips {
     threshold: u32,

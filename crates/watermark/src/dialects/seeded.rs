@@ -1,4 +1,4 @@
-//! Red and green by seed: a context becomes a number, and the number a list.
+//! Red and green by seed: a context gives a number, and the number gives a list.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -10,9 +10,9 @@ use crate::scheme::{Observation, Scheme, mark_list, mix, name};
 use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
 
-/// How a context becomes a seed.
+/// A function that turns a context into a seed.
 pub(crate) trait Seed: Send + Sync + Debug {
-    /// How many tokens before the judged one take part.
+    /// The number of tokens before the judged one that take part.
     fn context_width(&self) -> usize;
 
     /// Whether the judged token takes part too.
@@ -20,7 +20,7 @@ pub(crate) trait Seed: Send + Sync + Debug {
         SelfSalt::No
     }
 
-    /// Which tokens decide the seed: of the context and, where the scheme is self-salted, the judged token after it.
+    /// The tokens that decide the seed: of the context and, where the scheme is self-salted, the judged token after it.
     fn deciders(&self) -> Deciders {
         Deciders::All
     }
@@ -30,20 +30,20 @@ pub(crate) trait Seed: Send + Sync + Debug {
     fn seed(&self, context: &[TokenId], token: TokenId) -> u64;
 }
 
-/// Whether the judged token takes part in its own seed, so that every candidate has a list of its own.
+/// Whether the judged token takes part in its own seed, so that every candidate has a separate list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SelfSalt {
-    /// It does not: a context has one list.
+    /// It does not: a context has a single list.
     No,
-    /// It does, and a writer judges so many of the most probable tokens.
+    /// It does, and a writer judges the given number of most probable tokens.
     Best(usize),
     /// It does, and a writer judges all tokens.
     All,
 }
 
-/// How a seed becomes a list.
+/// A function that turns a seed into a list.
 pub(crate) trait List: Send + Sync + Debug {
-    /// The law of a colour.
+    /// The distribution of a colour.
     fn law(&self) -> ScoreLaw;
 
     /// The size of the vocabulary.
@@ -52,11 +52,11 @@ pub(crate) trait List: Send + Sync + Debug {
     /// Writes the green tokens into the words of an empty set.
     fn fill(&self, seed: u64, green: &mut TokenSet);
 
-    /// Whether each token is green under the seed beside it.
+    /// Whether each token is green under the seed paired with it.
     fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>);
 }
 
-/// A rule for seeds with a rule for lists.
+/// A function for seeds together with one for lists.
 #[derive(Debug)]
 pub(crate) struct Seeded<S, L> {
     pub(crate) seed: S,
@@ -74,7 +74,7 @@ struct Space {
 thread_local!(static SPACE: RefCell<Space> = RefCell::default());
 
 impl<S: Seed, L: List> Seeded<S, L> {
-    /// Judges the most probable tokens of a row, each with a list of its own, and marks the green ones.
+    /// Judges the most probable tokens of a row, each under its own list, and marks the green ones.
     fn mark_candidates(&self, context: &[TokenId], count: usize, strength: Strength, row: &mut Row) {
         let vocabulary = self.list.vocabulary() as TokenId;
         row.with_best(count, |best, logits| {
@@ -87,7 +87,7 @@ impl<S: Seed, L: List> Seeded<S, L> {
                 match strength {
                     Strength::Soft(delta) => marked().for_each(|t| logits[t as usize] += delta.value() as f32),
                     Strength::Hard if marked().next().is_some() => {
-                        // What is not judged cannot be known to be green.
+                        // Tokens that are not judged are not known to be green.
                         kept.clear();
                         kept.extend(marked().map(|t| (t, logits[t as usize])));
                         logits.fill(f32::NEG_INFINITY);
@@ -129,8 +129,8 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
             out.extend(tokens.windows(width + 1).zip(&*questions).zip(&*green).map(
                 |((window, &(seed, token)), &green)| {
                     let identity = mix(mix(seed) ^ u64::from(token));
-                    // A self-salted position whose candidate is another one is another observation, if the candidate
-                    // has a say.
+                    // A self-salted position with another candidate is another observation, if the candidate is one of
+                    // the deciders.
                     let context = deciders.name(if salted { window } else { &window[..width] });
                     Observation { context, identity, score: f32::from(u8::from(green)) }
                 },

@@ -1,8 +1,8 @@
 //! The dialect of SGLang 0.5.23 (`sglang/srt/sampling/watermarking`): Gumbel-max on MurmurHash3, with one key and
 //! with two.
 //!
-//! The context is the last tokens, the prompt's included. With two keys a keyed coin, a function of both keys and
-//! the context, says which of them writes; the detector throws the same coin, so every score is Exp(1).
+//! The context is the last tokens, including those of the prompt. With two keys a keyed coin, a function of both keys
+//! and the context, selects the one that writes; the detector computes the same coin, so every score is Exp(1).
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::spec::{Secret, Spec, share, tokens, width};
 use crate::random::murmur3;
 use crate::scheme::{EmbedRules, Scheme};
 
-/// SGLang with one key, as key files have it.
+/// SGLang with one key, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// Tokens of a context.
+    /// The number of tokens in a context.
     pub width: usize,
 }
 
-/// SGLang with two keys, as key files have it.
+/// SGLang with two keys, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DualParameters {
-    /// Tokens of a context.
+    /// The number of tokens in a context.
     pub width: usize,
     /// The share of the first key.
     pub mixing: f64,
@@ -66,7 +66,7 @@ impl Spec for DualParameters {
 /// The Murmur noise of one key or two.
 pub(super) struct Sglang {
     key: Zeroizing<u64>,
-    /// With the bound below which the coin says the first.
+    /// The second key, with the bound below which the coin selects the first.
     second: Option<(Zeroizing<u64>, u32)>,
     width: usize,
     vocabulary: usize,
@@ -83,7 +83,7 @@ fn halves(key: u64) -> [u32; 2] {
     [key as u32, (key >> 32) as u32]
 }
 
-/// What the noise of a token is made of.
+/// The hash that gives the noise of a token.
 pub(super) fn hash((key, context): ([u32; 2], u32), token: TokenId) -> u32 {
     murmur3::hash([key[0], key[1], context, token])
 }

@@ -1,4 +1,4 @@
-//! What the file of a dialect says of it, once for everything that asks: key files, the registry, and people.
+//! The definition of a dialect, once for all users: key files, the registry, and descriptions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,13 @@ use zeroize::Zeroizing;
 use super::error::BadDialect;
 use crate::scheme::{MAX_CONTEXT, Scheme};
 
-/// The parameters of a dialect, as key files have them.
+/// The parameters of a dialect as represented in key files.
 pub(crate) trait Spec {
     /// The name of the dialect, as in key files.
     fn name(&self) -> &'static str;
 
-    /// Whether it is one of our own, whose secrets have 32 bytes and whose sub-keys depend on the key's id and tenant.
+    /// Whether it is one of Verdigris' own dialects, whose secrets have 32 bytes and whose sub-keys depend on the key's
+    /// id and tenant.
     fn is_native(&self) -> bool {
         false
     }
@@ -23,10 +24,11 @@ pub(crate) trait Spec {
         None
     }
 
-    /// Takes another green share.
+    /// Sets another green share.
     ///
     /// # Errors
-    /// [`BadDialect::NoColours`] where there is none, [`BadDialect::Gamma`] if the dialect knows no such share.
+    /// [`BadDialect::NoColours`] if the dialect has no green share, [`BadDialect::Gamma`] if it does not support this
+    /// one.
     fn set_gamma(&mut self, _share: f64) -> Result<(), BadDialect> {
         Err(BadDialect::NoColours(self.name()))
     }
@@ -34,23 +36,23 @@ pub(crate) trait Spec {
     /// The scheme under a secret.
     ///
     /// # Errors
-    /// If secret, parameters and vocabulary do not make one.
+    /// If secret, parameters and vocabulary do not fit together.
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect>;
 
-    /// Goes on from name and green share, in words, each after a comma.
+    /// Writes the other parameters after name and green share, in words, each after a comma.
     fn describe(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
     }
 
-    /// Whether the whole numbers of a secret are a default or an example that everybody has.
+    /// Whether the integers of a secret are a public default or example.
     fn is_public(&self, _numbers: &[u64]) -> bool {
         false
     }
 }
 
-/// A secret, and whose it is.
+/// A secret, with the key id and the tenant.
 pub(crate) struct Secret<'a> {
-    /// The dialect, for errors.
+    /// The name of the dialect, for errors.
     pub(crate) dialect: &'static str,
     pub(crate) bytes: &'a [u8],
     pub(crate) id: &'a str,
@@ -67,7 +69,7 @@ impl Secret<'_> {
         self.bytes.try_into().map_err(|_| self.size("32"))
     }
 
-    /// One whole number of 64 bits.
+    /// One 64-bit integer.
     pub(crate) fn number(&self) -> Result<u64, BadDialect> {
         match whole_numbers(self.bytes)[..] {
             [number] => Ok(number),
@@ -75,12 +77,12 @@ impl Secret<'_> {
         }
     }
 
-    /// Two of them.
+    /// Two 64-bit integers.
     pub(crate) fn pair(&self) -> Result<[u64; 2], BadDialect> {
         whole_numbers(self.bytes)[..].try_into().map_err(|_| self.size("16"))
     }
 
-    /// Any number of them.
+    /// Any number of 64-bit integers.
     pub(crate) fn numbers(&self) -> Result<Zeroizing<Vec<u64>>, BadDialect> {
         match self.bytes.len().is_multiple_of(8) {
             true => Ok(whole_numbers(self.bytes)),
@@ -89,23 +91,23 @@ impl Secret<'_> {
     }
 }
 
-/// Whole numbers of 64 bits, big-endian; none where bytes are left over.
+/// 64-bit integers, big-endian; empty if bytes are left over.
 fn whole_numbers(secret: &[u8]) -> Zeroizing<Vec<u64>> {
     let (numbers, rest) = secret.as_chunks::<8>();
     Zeroizing::new(if rest.is_empty() { numbers.iter().map(|&n| u64::from_be_bytes(n)).collect() } else { Vec::new() })
 }
 
-/// The width of a context of another system.
+/// Checks the context width of another system's dialect.
 pub(crate) fn width(width: usize) -> Result<usize, BadDialect> {
     (1..=MAX_CONTEXT).contains(&width).then_some(width).ok_or(BadDialect::Width(width))
 }
 
-/// The share of one of two keys.
+/// Checks the share of one of two keys.
 pub(crate) fn share(share: f64) -> Result<f64, BadDialect> {
     (share > 0.0 && share < 1.0).then_some(share).ok_or(BadDialect::Share(share))
 }
 
-/// `4 tokens`.
+/// A number of tokens in words, such as `4 tokens`.
 pub(crate) fn tokens(count: usize) -> String {
     format!("{count} token{}", if count == 1 { "" } else { "s" })
 }

@@ -1,13 +1,14 @@
-//! The dialects of SynthID-Text: tournament sampling over the bits that some keys give to each n-gram.
+//! The dialects of SynthID-Text: tournament sampling over the bits that keys assign to each n-gram.
 //!
-//! Dathathri et al., *Scalable watermarking for identifying large language model outputs*, Nature 634, 2024. There
-//! are two, and they do not read each other: with a *table* of 65,536 bits (transformers, the package
+//! Dathathri et al., *Scalable watermarking for identifying large language model outputs*, Nature 634, 2024. There are
+//! two dialects, which cannot read each other: with a *table* of 65,536 bits (transformers, the package
 //! `synthid-text`), and with a *hash* (the repository since June 2025). Tokens are absorbed by
 //! `acc(h, d) = (h + d) * 6364136223846793005 + 1`.
 //!
-//! In the table dialect all bits of an n-gram follow from the low 16 bits of its hash. So there are 65,536 observations
-//! and no more: each is counted once, and the law of its score is known by looking at all of them. With the hash, bits
-//! of different keys are independent, and those of equal keys are equal: so its keys must all be different.
+//! In the table dialect all bits of an n-gram follow from the low 16 bits of its hash. There are thus at most 65,536
+//! different observations: each is counted once, and the distribution of its score is computed from all of them. With
+//! the hash, the bits of different keys are independent and those of equal keys are equal, so all keys must be
+//! different.
 
 use super::error::BadDialect;
 pub use super::error::{BadSynthId, MAX_DEPTH};
@@ -27,7 +28,7 @@ use crate::scheme::{EmbedRules, MAX_CONTEXT, Observation, Scheme, Stage, mix, na
 use crate::score_law::{Integer, ScoreLaw};
 use crate::strength::Strength;
 
-/// The keys that transformers, DeepMind and MarkLLM show as an example, or the first of them. Public.
+/// The example keys of transformers, DeepMind and MarkLLM, which use all of them or the first few. Public.
 pub const EXAMPLE_KEYS: [u64; 30] = [
     654, 400, 836, 123, 340, 443, 597, 160, 57, 29, 590, 639, 13, 715, 468, 990, 966, 226, 324, 585, 118, 504, 421,
     521, 129, 669, 732, 225, 90, 960,
@@ -35,7 +36,7 @@ pub const EXAMPLE_KEYS: [u64; 30] = [
 
 const TABLE: usize = 1 << 16;
 
-/// Where the bits come from.
+/// The source of the bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bits {
@@ -45,42 +46,42 @@ pub enum Bits {
     Hash,
 }
 
-/// How the bits of a token become its score.
+/// The function that turns the bits of a token into its score.
 #[doc(alias = "SynthIDTextWatermarkDetector")]
 #[doc(alias = "BayesianDetectorModel")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Score {
-    /// Their mean.
+    /// The mean of the bits.
     Mean,
-    /// Their mean with weights that fall linearly from 10 to 1: the first layers say most.
+    /// The mean of the bits with weights that fall linearly from 10 to 1, since the first layers carry most evidence.
     WeightedMean,
     /// The log-likelihood ratio of a trained model of the tournament.
     Bayesian(Bayesian),
 }
 
-/// Parameters of the Bayesian score, trained for some keys: layer `l` had two tokens to choose from with
+/// Parameters of the Bayesian score, trained for a set of keys: layer `l` had two tokens to choose from with
 /// probability `sigmoid(beta_l + sum over j < l of delta_lj g_j)`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bayesian {
-    /// The share of texts that are marked, before one is seen.
+    /// The prior share of marked texts.
     pub prior: f64,
-    /// One number a layer.
+    /// One number per layer.
     pub beta: Vec<f64>,
-    /// A row a layer, of which the entries before the diagonal count.
+    /// One row per layer, of which the entries before the diagonal count.
     pub delta: Vec<Vec<f64>>,
 }
 
-/// SynthID-Text, as key files have it.
+/// SynthID-Text as represented in key files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// Where bits come from: which of the two dialects it is.
+    /// The source of the bits, which selects one of the two dialects.
     pub bits: Bits,
-    /// Tokens of an n-gram.
+    /// The number of tokens in an n-gram.
     pub ngram_len: usize,
-    /// How bits become a score.
+    /// The function that turns bits into a score.
     pub score: Score,
 }
 
@@ -106,24 +107,24 @@ impl Spec for Parameters {
     }
 
     fn is_public(&self, numbers: &[u64]) -> bool {
-        // Examples take as many of them as they have layers.
+        // Examples take the first of them, one for each layer.
         EXAMPLE_KEYS.starts_with(numbers)
     }
 }
 
-/// SynthID-Text under some keys.
+/// SynthID-Text under a set of keys.
 #[doc(alias = "SynthIDTextWatermarkLogitsProcessor")]
 #[doc(alias = "SynthIDTextWatermarkingConfig")]
 #[derive(Clone)]
 pub struct SynthId {
     keys: Zeroizing<Vec<u64>>,
     bits: Bits,
-    /// One bit an entry of the table; empty for the hash.
+    /// One bit per entry of the table; empty for the hash.
     table: Arc<[u64]>,
     start: u64,
     width: usize,
     score: Score,
-    /// The logarithm of the mean that ratios of the Bayesian score have before it is taken off; 0 for other scores.
+    /// The logarithm of the mean of the Bayesian score's ratios, which is subtracted from scores; 0 for other scores.
     ln_mean: f64,
     law: ScoreLaw,
     vocabulary: usize,
@@ -137,11 +138,10 @@ impl fmt::Debug for SynthId {
 }
 
 impl SynthId {
-    /// The scheme of some keys over n-grams of `ngram_len` tokens, the last of which is the judged one.
+    /// The scheme of a set of keys over n-grams of `ngram_len` tokens, the last of which is the judged one.
     ///
     /// # Errors
-    /// [`BadSynthId`] says which parameter is out of range or does not fit the keys, and which keys are equal where
-    /// none may be.
+    /// [`BadSynthId`] if a parameter is out of range or does not fit the keys, or if keys of the hash are equal.
     pub fn new(
         keys: &[i64],
         bits: Bits,
@@ -224,9 +224,9 @@ impl SynthId {
         }
     }
 
-    /// The logarithm of the mean that ratios have in unmarked text, and the law of a score without it: then its
-    /// exponential has mean one, on which p-values rest. The bits of the table are no tosses of a coin, so that there
-    /// the mean of the ratios is another.
+    /// The logarithm of the mean ratio in unmarked text, and the distribution of a score from which it is subtracted:
+    /// the exponential of that score has mean one, on which p-values depend. The bits of the table are not fair coins,
+    /// so there the mean ratio differs from one.
     fn law_of_a_ratio(&self, model: &Bayesian) -> (f64, ScoreLaw) {
         let (mean, largest) = match self.bits {
             Bits::Table => {
@@ -236,7 +236,7 @@ impl SynthId {
             }
             Bits::Hash => (1.0, model.bound()),
         };
-        // Rounded as scores are.
+        // Rounded like scores.
         (ln(mean), ScoreLaw::LikelihoodRatio { largest: f64::from((ln(largest) - ln(mean)) as f32) })
     }
 
@@ -258,7 +258,7 @@ impl SynthId {
                 }
             }
         }
-        // A mean of g-values is shown as one, whatever their weights.
+        // The score is displayed as a mean of g-values, whatever their weights.
         ScoreLaw::Integer(Arc::new(Integer::new(law, 1.0 / f64::from(total))))
     }
 }
@@ -312,7 +312,7 @@ impl Scheme for SynthId {
                     law.iter_mut().for_each(|(p, g)| *p *= 1.0 + bit(*g) - mass);
                 }
                 for (&token, &(p, _)) in allowed.iter().zip(&*law) {
-                    // A token that has lost everything is never drawn: but the last one stays.
+                    // A token of probability zero is never sampled, but the last token must stay possible.
                     logits[token as usize] = p.max(1e-300).ln() as f32;
                 }
             });
@@ -340,7 +340,7 @@ impl Bayesian {
             .product()
     }
 
-    /// No ratio is larger: that of a token whose every bit is one, under the most favourable of bits before each.
+    /// An upper bound of the ratios: that of a token whose bits are all one, with the most favourable bits before each.
     fn bound(&self) -> f64 {
         (0..self.beta.len())
             .map(|layer| {
@@ -369,7 +369,7 @@ fn sampling_table() -> Arc<[u64]> {
     (0..TABLE / 64).map(|_| (0..64).fold(0, |word, bit| word | u64::from(random.next() % 2) << bit)).collect()
 }
 
-/// The SHA-256 of the keys, read as one large number, modulo `2^63 - 1`.
+/// The SHA-256 of the keys, read as a large number, modulo `2^63 - 1`.
 fn initial_value(keys: &[i64]) -> u64 {
     let mut digest = Sha256::new();
     keys.iter().for_each(|key| digest.update(key.to_le_bytes()));
@@ -392,7 +392,7 @@ mod tests {
         (0..30).map(|l| if g >> l & 1 == 1 { '1' } else { '0' }).collect()
     }
 
-    /// Both upstream packages on `[10, 20, 30, 40, 50]`.
+    /// The output of both upstream packages for `[10, 20, 30, 40, 50]`.
     #[test]
     fn g_values_equal_both_packages() {
         assert_eq!(shown(Bits::Table), "000101000010010000101000000110");
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(initial_value(&examples()), 1_614_033_703_599_872_695);
     }
 
-    /// The tournament keeps the law: over many keys the marked law averages to the unmarked one.
+    /// The tournament keeps the distribution: averaged over many keys, the marked distribution is the unmarked one.
     #[test]
     fn the_tournament_distorts_nothing_on_average() {
         let logits: Vec<f32> = (0..8).map(|t| (t * t % 7) as f32 / 2.0).collect();
@@ -433,7 +433,7 @@ mod tests {
         Score::Bayesian(Bayesian { prior: 0.5, beta, delta })
     }
 
-    /// Over all that the table can give, equal keys included: what e-values and Markov's inequality rest on.
+    /// Over all entries of the table, equal keys included. E-values and Markov's inequality depend on it.
     #[test]
     fn scores_over_the_table_have_mean_one_and_the_largest_that_is_said() {
         for keys in [&examples()[..], &examples()[..6], &[7, 7, 7], &[1, 2, 3, 4, 5]] {
@@ -449,7 +449,7 @@ mod tests {
         }
     }
 
-    /// Equal keys give equal layers, and a sum of those has another law than that of independent ones.
+    /// Equal keys give equal layers, whose sum is distributed differently from that of independent ones.
     #[test]
     fn keys_of_the_hash_are_all_different() {
         let new = |keys: &[i64], bits, score| SynthId::new(keys, bits, 5, score, 1000).map(|_| ());
@@ -463,7 +463,7 @@ mod tests {
         assert!(said.contains("keys 1 and 2 are the same") && said.contains("all different"), "{said}");
     }
 
-    /// A text that could not be proved with the largest scores is no text without a mark.
+    /// A text too short to reach the level even with the largest scores is undecided, not unmarked.
     #[test]
     fn short_texts_are_undecided() {
         let three = &examples()[..3];
@@ -480,7 +480,7 @@ mod tests {
             let tokens: Vec<TokenId> = (0..4 + n).collect();
             let short = Evidence::of(scheme.clone(), &tokens).is_marked(Level::DEFAULT).unwrap_err();
             assert_eq!(short.scored, u64::from(n), "{scheme:?}");
-            // So many of the largest scores are enough, and one less is not.
+            // `needed` of the largest scores are enough, and one less is not.
             let (law, needed) = (scheme.law(), short.needed);
             assert!(law.ln_least(needed) <= 1e-5f64.ln() && law.ln_least(needed - 1) > 1e-5f64.ln(), "{needed}");
             let long: Vec<TokenId> = (0..1000).collect();

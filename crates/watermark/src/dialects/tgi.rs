@@ -10,7 +10,7 @@ use super::spec::{Secret, Spec};
 use crate::green_share::GreenShare;
 use crate::scheme::Scheme;
 
-/// The lists of Text Generation Inference, as key files have them.
+/// The lists of Text Generation Inference, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {

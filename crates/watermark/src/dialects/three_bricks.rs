@@ -1,9 +1,9 @@
-//! The dialect of Three Bricks: colours ("maryland") and Gumbel scores ("openai") out of one rolling seed.
+//! The dialect of Three Bricks: colours ("maryland") and Gumbel scores ("openai") from one rolling seed.
 //!
-//! Fernandez, Chaffin, Tit, Chappelier and Furon, *Three Bricks to Consolidate Watermarks for Large Language
-//! Models*, WIFS 2023, in the form of the authors' code: `seed = (seed * salt + token) mod (2^64 - 1)` over the
-//! context, from a start seed; under it torch's CPU generator makes a permutation, whose first `int(V * gamma)`
-//! entries are green, or one uniform number for each token of the vocabulary.
+//! Fernandez, Chaffin, Tit, Chappelier and Furon, *Three Bricks to Consolidate Watermarks for Large Language Models*,
+//! WIFS 2023, as in the authors' code: `seed = (seed * salt + token) mod (2^64 - 1)` over the context, from a start
+//! seed; under it torch's CPU generator makes a permutation, whose first `int(V * gamma)` entries are green, or one
+//! uniform number for each token of the vocabulary.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::green_share::GreenShare;
 use crate::random::mt19937::Mt19937;
 use crate::scheme::{EmbedRules, Scheme};
 
-/// The salt of the authors' code. Public.
+/// The default salt of the authors' code. Public.
 pub const DEFAULT_SALT: u64 = 35_317;
 
-/// Colours, as key files have them.
+/// Colours, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarylandParameters {
-    /// Tokens of a context.
+    /// The number of tokens in a context.
     pub width: usize,
     /// The green share.
     pub gamma: GreenShare,
 }
 
-/// Gumbel scores, as key files have them.
+/// Gumbel scores, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenaiParameters {
-    /// Tokens of a context.
+    /// The number of tokens in a context.
     pub width: usize,
 }
 
@@ -127,7 +127,7 @@ impl Uniforms {
 }
 
 impl Noise for Uniforms {
-    /// As many numbers as have been asked for, in the order in which they are made.
+    /// The generator, and the numbers made so far, in order.
     type Context = std::cell::RefCell<(Mt19937, Vec<u32>)>;
 
     fn context_width(&self) -> usize {
@@ -144,12 +144,12 @@ impl Noise for Uniforms {
 
     fn uniform(&self, context: &Self::Context, token: TokenId) -> f64 {
         let (random, made) = &mut *context.borrow_mut();
-        // No more than a vocabulary, whatever is asked for.
+        // At most one per token of the vocabulary, whatever token the caller passes.
         let token = (token as usize).min(self.vocabulary - 1);
         while made.len() <= token {
             made.push(random.next() & 0xff_ffff);
         }
-        // Zero would be a noise of minus infinity; torch gives it once in 2^24.
+        // Zero would give a noise of minus infinity; torch returns it once in 2^24.
         f64::from(made[token]).max(0.5) / f64::from(1u32 << 24)
     }
 
@@ -161,7 +161,7 @@ impl Noise for Uniforms {
 /// The scheme "maryland": colours.
 ///
 /// # Errors
-/// [`BadSplit`] for a share, or a vocabulary, that gives no two colours.
+/// [`BadSplit`] if the share does not split the vocabulary into two colours.
 pub fn maryland([start, salt]: [u64; 2], width: usize, gamma: f64, vocabulary: usize) -> Result<impl Scheme, BadSplit> {
     let seed = Seeds { salt: Zeroizing::new(salt), start: Zeroizing::new(start), width };
     Ok(Seeded { seed, list: Permutation::new(gamma, vocabulary)? })

@@ -1,11 +1,11 @@
 //! The dialect of Unigram: one green list for all texts.
 //!
-//! Zhao, Ananth, Li and Wang, *Provable Robust Watermarking for AI-Generated Text*, ICLR 2024, in the form of the
-//! authors' code: `int(gamma * V)` entries are true, shuffled by numpy's `default_rng` under the first four
-//! bytes of the SHA-256 of the key. An edit moves no other colour, and whoever sees enough text knows the list.
+//! Zhao, Ananth, Li and Wang, *Provable Robust Watermarking for AI-Generated Text*, ICLR 2024, as in the authors' code:
+//! `int(gamma * V)` entries are true, shuffled by numpy's `default_rng` under the first four bytes of the SHA-256 of
+//! the key. An edit changes no other token's colour, and anyone with enough text learns the list.
 //!
 //! A repeated token repeats its colour, so each is counted once, and since no token is drawn twice the count is
-//! hypergeometric: the authors' unique-token detector with the exact law in place of its bound.
+//! hypergeometric: the authors' unique-token detector with the exact distribution instead of its bound.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::scheme::{Observation, Scheme, mark_list, mix};
 use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
 
-/// One list for all texts, as key files have it.
+/// One list for all texts, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {

@@ -1,8 +1,8 @@
 //! The dialect of vLLM 0.33 (`vllm/v1/watermarking`): Gumbel-max on Philox, with one key and with two.
 //!
-//! The context is the last tokens *written*: the prompt does not count, and what is missing is padded with -1. Two
-//! keys come from one by SHA-256; one token in `1 / alpha` takes its noise from the second (vLLM draws that coin
-//! without a key; here it is drawn with one, from the context), and the detector adds both scores, weighted.
+//! The context is the last *generated* tokens: the prompt does not count, and missing tokens are padded with -1. Two
+//! keys are derived from one by SHA-256; a share `alpha` of the tokens takes its noise from the second (vLLM flips that
+//! coin without a key; here it is keyed and depends on the context), and the detector adds both scores, weighted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use crate::real::ln_1p;
 use crate::scheme::{EmbedRules, Scheme};
 use crate::score_law::ScoreLaw;
 
-/// vLLM with one key, as key files have it.
+/// vLLM with one key, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// Tokens of a context.
+    /// The number of tokens in a context.
     pub width: usize,
 }
 
-/// vLLM with two keys, as key files have it.
+/// vLLM with two keys, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DualParameters {
-    /// Tokens of a context.
+    /// The number of tokens in a context.
     pub width: usize,
     /// The share of the second key.
     pub alpha: f64,
@@ -96,7 +96,7 @@ impl Key {
         philox4x32(counter, [low ^ state[3], high ^ TOKEN_DOMAIN])[token as usize & 3] >> 8
     }
 
-    /// The number of a mantissa, rounded to `f32` as there.
+    /// The uniform number of a mantissa, rounded to `f32` as in vLLM.
     fn uniform(&self, state: &[u32; 4], token: TokenId) -> f64 {
         let mantissa = f64::from(self.mantissa(state, token) + 1);
         f64::from((mantissa / f64::from((1u32 << 24) + 1)) as f32)
@@ -131,7 +131,7 @@ impl Vllm {
         Self { keys: vec![derive(b"key_a"), derive(b"key_b")], alpha, width, vocabulary }
     }
 
-    /// The mantissas of a token, one a key: what its noise is made of.
+    /// The mantissas that give a token's noise, one per key.
     #[cfg(test)]
     pub(super) fn mantissas(&self, (states, _): &<Self as Noise>::Context, token: TokenId) -> Vec<u32> {
         self.keys.iter().zip(states).map(|(key, state)| key.mantissa(state, token)).collect()
@@ -139,7 +139,7 @@ impl Vllm {
 }
 
 impl Noise for Vllm {
-    /// The state of each key, and which key writes.
+    /// The state of each key, and the index of the key that writes.
     type Context = ([[u32; 4]; 2], usize);
 
     fn context_width(&self) -> usize {
@@ -156,7 +156,7 @@ impl Noise for Vllm {
         if self.keys.len() == 1 {
             return (states, 0);
         }
-        // What the states have not been asked for yet: a coin that depends on both keys and the context.
+        // A coin that depends on both keys and the context, from an input that is not used elsewhere.
         let coin = philox4x32([states[0][0], states[1][1], states[0][2], states[1][3]], [CONTEXT_DOMAIN, 1])[0];
         (states, usize::from(f64::from(coin) < self.alpha * f64::from(u32::MAX)))
     }
@@ -187,8 +187,8 @@ pub fn vllm(key: u64, width: usize, vocabulary: usize) -> impl Scheme {
     Gumbel(Vllm::single(key, width, vocabulary))
 }
 
-/// The scheme of two keys that come from one. `alpha`, the share of the second, is strictly between 0 and 1; .1 by
-/// default.
+/// The scheme of two keys that are derived from one. `alpha`, the share of the second, is strictly between 0 and 1;
+/// vLLM's default is .1.
 pub fn vllm_dual(key: u64, alpha: f64, width: usize, vocabulary: usize) -> impl Scheme {
     Gumbel(Vllm::dual(key, alpha, width, vocabulary))
 }
