@@ -1,16 +1,16 @@
 //! Multi-bit marks: a number of up to 32 bits in the text, read back with the key.
 //!
 //! Position allocation after Yoo, Ahn and Kwak, *Advancing beyond identification: multi-bit watermark for large
-//! language models*, NAACL 2024: the context's seed chooses one of some positions, and the symbol there chooses which
-//! quarter of the vocabulary is green (radix 4, so `gamma` is 1/4). Bit `i` of the payload enters a tail-biting
+//! language models*, NAACL 2024: the context's seed chooses one of several positions, and the symbol there chooses
+//! which quarter of the vocabulary is green (radix 4, so `gamma` is 1/4). Bit `i` of the payload enters a tail-biting
 //! convolutional code of rate 1/2 and constraint length 7 (generators 171 and 133 octal, the classical pair of
-//! Odenwalder 1970), whose two output bits are symbol `i`: so there are as many positions as bits, and a symbol lost to
-//! noise is made good by its neighbours.
+//! Odenwalder 1970), whose two output bits are symbol `i`. There are thus as many positions as bits, and a symbol lost
+//! to noise is recovered from its neighbours.
 //!
-//! The reader adds up, for each position and symbol, the tokens that were green under it, and finds the payload with
-//! the most green tokens of *all* payloads (Viterbi's algorithm from every starting state). That many payloads were
-//! looked at, so its binomial p-value is multiplied by their number. How likely another payload is, given that there
-//! is one, follows from the sum over all payloads of their likelihoods.
+//! The reader counts, for each position and symbol, the tokens that were green under it, and finds the payload with the
+//! most green tokens of *all* payloads (Viterbi's algorithm from every starting state). Since all payloads were tried,
+//! its binomial p-value is multiplied by their number. The probability of another payload, given that there is one,
+//! follows from the sum of the likelihoods of all payloads.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ use crate::score_law::ScoreLaw;
 use crate::statistics::{binomial, ln_corrected};
 use crate::strength::Strength;
 
-/// Bits of the code's memory.
+/// The number of bits in the code's memory.
 const MEMORY: usize = 6;
 const STATES: usize = 1 << MEMORY;
 const GENERATORS: [u32; 2] = [0o171, 0o133];
 
-/// The native scheme with a payload: a scheme as any other for whoever knows it.
+/// The native scheme with a payload. For those who know the payload it is a scheme like any other.
 #[derive(Debug)]
 pub struct Carrier {
     native: Native,
@@ -42,7 +42,7 @@ impl Carrier {
     /// A scheme that writes `payload`, the lowest `bits` of a number.
     ///
     /// # Errors
-    /// [`BadPayload::TooLarge`] if the number has more bits.
+    /// [`BadPayload::TooLarge`] if `payload` has more bits.
     pub fn new(native: Native, bits: u8, payload: u32) -> Result<Self, BadPayload> {
         if bits < 32 && payload >> bits != 0 {
             return Err(BadPayload::TooLarge { payload, bits });
@@ -87,7 +87,7 @@ impl Scheme for Carrier {
     }
 }
 
-/// Reads the payload of one text, in as many parts as it comes.
+/// Reads the payload of one text, in any number of pieces.
 pub struct PayloadReader {
     native: Arc<Native>,
     bits: u8,
@@ -105,14 +105,14 @@ pub struct PayloadReading {
     pub payload: u32,
     /// The number of counted tokens.
     pub scored: u64,
-    /// Those that are green under it.
+    /// The number of them that are green under the payload.
     pub green: u64,
-    /// How many would be green under any one payload by chance.
+    /// The expected number of green tokens under any one payload by chance.
     pub expected: f64,
-    /// The logarithm of the p-value that the text carries a payload at all: it pays for all of them.
+    /// The logarithm of the p-value for the text carrying any payload, corrected for the number of payloads.
     pub ln_p: f64,
-    /// The chance that another payload was written, if one was: from the likelihoods of all payloads at the
-    /// strength that this one has.
+    /// The probability that another payload was written, if one was: from the likelihoods of all payloads at the
+    /// strength of this one.
     pub doubt: f64,
 }
 
@@ -128,21 +128,21 @@ impl PayloadReader {
         self.push_if(tokens, |_| true);
     }
 
-    /// As [`PayloadReader::push`], and counts only tokens with a choice, as
-    /// [`Detector::push_choices`](crate::Detector::push_choices) does.
+    /// Like [`PayloadReader::push`], but counts only tokens with a choice, like
+    /// [`Detector::push_choices`](crate::Detector::push_choices).
     ///
     /// # Panics
-    /// If there are not as many choices as tokens.
+    /// If `tokens` and `choices` have different lengths.
     pub fn push_choices(&mut self, tokens: &[TokenId], choices: &[u32]) {
         assert_eq!(tokens.len(), choices.len(), "one number a token");
         self.push_if(tokens, |i| choices[i] > 1);
     }
 
-    /// Counts the tokens at some places of the piece.
+    /// Counts the tokens of the piece for whose index `is_free` returns true.
     fn push_if(&mut self, tokens: &[TokenId], is_free: impl Fn(usize) -> bool) {
         self.tail.extend_from_slice(tokens);
         let Self { native, tail, contexts, observations, counts, .. } = self;
-        // The first token that is judged has a whole context before it.
+        // The first judged token has a complete context before it.
         let mut place = tokens.len() - tail.len().saturating_sub(native.context_width());
         native.coloured(tail, |observation, position, colour| {
             place += 1;
@@ -158,12 +158,12 @@ impl PayloadReader {
         tail.drain(..tail.len().saturating_sub(width));
     }
 
-    /// How many payloads there are, all of which are tried.
+    /// The number of possible payloads, all of which are tried.
     pub fn payloads(&self) -> f64 {
         2f64.powi(i32::from(self.bits))
     }
 
-    /// The evidence that a text of so many tokens carries any payload: it pays for all of them.
+    /// The evidence that a text of `tokens` tokens carries any payload, corrected for the number of payloads.
     pub fn evidence(&self, tokens: u64) -> Evidence {
         let read = self.read();
         Evidence::from_sum(&self.native.law(), read.scored, read.green as f64)
@@ -171,12 +171,12 @@ impl PayloadReader {
             .best_of(self.payloads())
     }
 
-    /// What the text carries, if it carries anything.
+    /// The most likely payload, if the text carries any.
     pub fn read(&self) -> PayloadReading {
         let scored = self.counts.iter().flatten().sum();
         let (payload, green) = decode(&self.counts, self.bits);
         let ln_p = ln_corrected(binomial::ln_tail(scored, green, self.native.gamma()), self.payloads());
-        // Green tokens are more probable by this factor, each, than the others together.
+        // The factor by which a green token is more probable than another one.
         let share = ((green as f64 + 0.25) / (scored as f64 + 1.0)).clamp(0.25, 0.99);
         let odds = ln(share / (1.0 - share) * 3.0);
         let doubt = 1.0 - exp(odds * green as f64 - ln_likelihoods(&self.counts, odds)).min(1.0);
@@ -184,12 +184,12 @@ impl PayloadReader {
     }
 }
 
-/// A position out of 32 uniform bits.
+/// A position from 32 uniform bits.
 fn position_of(bits: u32, positions: usize) -> usize {
     ((u64::from(bits) * positions as u64) >> 32) as usize
 }
 
-/// The symbol that a state, the last seven bits with the newest lowest, gives.
+/// The symbol of a state, which is the last seven bits with the newest lowest.
 fn symbol(window: u32) -> u8 {
     let [a, b] = GENERATORS.map(|generator| (window & generator).count_ones() as u8 & 1);
     a << 1 | b
@@ -199,7 +199,7 @@ fn bit(payload: u32, i: usize) -> u32 {
     payload >> i & 1
 }
 
-/// One symbol a bit: the bits before the first one are the last ones (tail-biting).
+/// Encodes a payload, one symbol per bit. The bits before the first one are the last ones (tail-biting).
 fn encode(payload: u32, bits: u8) -> Vec<u8> {
     let n = usize::from(bits);
     let mut window = (n - MEMORY..n).fold(0, |window, i| window << 1 | bit(payload, i));
@@ -211,8 +211,8 @@ fn encode(payload: u32, bits: u8) -> Vec<u8> {
         .collect()
 }
 
-/// Walks the code's trellis from every starting state back to itself. `step(into, from, newest bit, symbol's count)`
-/// combines; returns what each start gives.
+/// Walks the code's trellis from every starting state back to itself.
+/// `step(into, from, index, newest bit, symbol's count)` combines values; returns the value of each start.
 fn trellis<T: Copy>(
     counts: &[[u64; 4]],
     none: T,
@@ -281,7 +281,7 @@ mod tests {
         encode(payload, bits).iter().zip(counts).map(|(&symbol, counts)| counts[usize::from(symbol)]).sum()
     }
 
-    /// Against all 1024 payloads of ten bits.
+    /// Compared with all 1024 payloads of ten bits.
     #[test]
     fn decoding_equals_looking_at_every_payload() {
         for seed in 0..50 {
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// The code is worth its name: payloads differ in many symbols.
+    /// Codewords of different payloads differ in many symbols.
     #[test]
     fn codewords_are_far_apart() {
         let least = |bits: u8| {
@@ -339,15 +339,15 @@ mod tests {
                 let reading = reader.read();
                 assert_eq!(reading.payload, payload, "{reading:x?}");
                 assert!(reading.ln_p < -20.0 && reading.doubt < 1e-3, "{reading:?}");
-                // Who knows the payload sees the same tokens green.
+                // With a known payload the same tokens are green.
                 let evidence = Evidence::of(carrier, &text);
                 assert_eq!((evidence.scored, evidence.score), (reading.scored, reading.green as f64));
             }
         }
     }
 
-    /// The doubt is the share of all other payloads by Bayes, each as likely as its green tokens make it, where green
-    /// ones are as frequent as those found are.
+    /// The doubt is the posterior share of all other payloads by Bayes, with the likelihood of a green token estimated
+    /// from the green ones found.
     #[test]
     fn doubt_is_what_bayes_says_of_all_payloads() {
         for (n, seed) in [(40, 5), (60, 6), (120, 7)] {
@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Counting some tokens is counting all, less the others.
+    /// The counts of free and of forced tokens add up to the counts of all.
     #[test]
     fn forced_tokens_carry_nothing() {
         let text: Vec<TokenId> = (0..400).map(|i| philox4x32([i, 0, 0, 0], [1, 4])[0] % 500).collect();

@@ -1,9 +1,8 @@
 //! Logarithms and exponentials whose bits are the same on every machine.
 //!
-//! Those of the standard library are the platform's own: glibc's, musl's, Apple's and a browser's differ in last
-//! digits, and so would p-values. These are in Rust, the same code everywhere, of sums and products alone, which every
-//! processor rounds alike. Whatever is on the way to a p-value takes them; `clippy.toml` in this crate refuses the
-//! others.
+//! Those of the standard library are the platform's own: glibc, musl, Apple and browsers differ in the last digits, and
+//! so would p-values. These are Rust code that uses sums and products only, which every processor rounds alike. All
+//! code that computes p-values uses them; `clippy.toml` in this crate refuses the others.
 
 /// The natural logarithm.
 #[inline]
@@ -55,7 +54,7 @@ mod tests {
         })
     }
 
-    /// How far apart two numbers are, in units of the last place of the second.
+    /// The distance between two numbers, in units in the last place of the second.
     fn apart(a: f64, b: f64) -> u64 {
         if a == b { 0 } else { a.to_bits().abs_diff(b.to_bits()) }
     }
@@ -84,12 +83,12 @@ mod tests {
     fn the_error_function_is_another_librarys() {
         for x in arguments().filter(|x| x.abs() < 26.0) {
             let (got, expected) = (erfc(x), statrs::function::erf::erfc(x));
-            // That one's polynomials are good to nine digits in places.
+            // The polynomials of statrs are sometimes good to nine digits only.
             assert!((got - expected).abs() <= 1e-9 * expected, "{x}: {got} {expected}");
         }
     }
 
-    /// By Python's `math.erfc`, which is glibc's.
+    /// Expected values from Python's `math.erfc`, which is glibc's.
     #[test]
     fn the_error_function_is_precise() {
         for (x, expected) in [(2.494130023404523, 0.00041992783486923424), (0.5, 0.4795001221869535)] {
@@ -97,7 +96,7 @@ mod tests {
         }
     }
 
-    /// As bits: any machine whose bits are others fails here. The sum takes in every argument.
+    /// Compares bits, so that a machine with other results fails here. The sum depends on every argument.
     #[test]
     fn bits_are_known() {
         let mut sums = [0u64; 6];

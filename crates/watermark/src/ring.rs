@@ -1,4 +1,4 @@
-//! A folder of keys: the one that writes today, and all that have ever written.
+//! A folder of keys: the one that writes today, and all earlier ones.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,7 +10,7 @@ use jiff::civil::Date;
 use crate::key::{Key, KeyError};
 use crate::vocabulary_id::VocabularyId;
 
-/// The most keys of a ring: every one costs some of a p-value.
+/// The most keys of a ring, since every key makes p-values larger.
 pub const MAX_KEYS: usize = 10_000;
 
 /// The keys of a folder, by file name.
@@ -21,16 +21,16 @@ pub struct KeyRing {
     skipped: Vec<Skipped>,
 }
 
-/// A file of a ring that is not used, and why.
+/// An unused file of a ring, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// The file.
     pub file: PathBuf,
-    /// Why it is no key that the ring can use.
+    /// The reason why the ring cannot use it.
     pub why: String,
 }
 
-/// Such as `keys/a.key is skipped: it is empty`.
+/// Displays as in `keys/a.key is skipped: it is empty`.
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is skipped: {}", self.file.display(), self.why)
@@ -38,9 +38,9 @@ impl fmt::Display for Skipped {
 }
 
 impl KeyRing {
-    /// Reads all files of a folder that end in `.key` or `.json`. One that is no key file at all is skipped, and
-    /// [`KeyRing::skipped`] tells of it. A key that cannot be read is an error: a ring that lost a key would call
-    /// marked texts unmarked.
+    /// Reads all files of a folder that end in `.key` or `.json`. A file that is not a key file is skipped and listed
+    /// in [`KeyRing::skipped`]. A damaged key file is an error, since a ring that lost a key would call marked texts
+    /// unmarked.
     ///
     /// # Errors
     /// [`KeyError::Ring`] if the folder cannot be read, and the error of a key that is damaged.
@@ -88,7 +88,7 @@ impl KeyRing {
         }
     }
 
-    /// The keys for a tokenizer; those for others are skipped. One that is left without keys is an error.
+    /// Keeps the keys for a tokenizer and skips the others.
     ///
     /// # Errors
     /// [`KeyError::EmptyRing`] if no key is left.
@@ -96,7 +96,7 @@ impl KeyRing {
         self.for_vocabularies(std::slice::from_ref(vocabulary))
     }
 
-    /// As [`KeyRing::for_vocabulary`], with the keys for any of several tokenizers.
+    /// Like [`KeyRing::for_vocabulary`], for the keys of any of several tokenizers.
     ///
     /// # Errors
     /// [`KeyError::EmptyRing`] if no key is left.
@@ -119,7 +119,7 @@ impl KeyRing {
         &self.path
     }
 
-    /// All keys, past and future ones too.
+    /// All keys, including past and future ones.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
         self.keys.iter().map(|(_, key)| key)
     }
@@ -134,19 +134,19 @@ impl KeyRing {
         &self.skipped
     }
 
-    /// The key to write with on a day, for a tenant (empty for none in particular): of those whose period holds the
-    /// day, the one that began last.
+    /// The key to write with on a day, for a tenant (empty for none): of those whose period contains the day, the one
+    /// with the latest first day.
     ///
     /// # Errors
-    /// [`KeyError::EmptyRing`] if no key's period holds the day.
+    /// [`KeyError::EmptyRing`] if no key's period contains the day.
     pub fn writer(&self, day: Date, tenant: &str) -> Result<&Key, KeyError> {
         Ok(&self.keys[self.writer_index(day, tenant)?].1)
     }
 
-    /// As [`KeyRing::writer`], and gives the key away.
+    /// Like [`KeyRing::writer`], but consumes the ring and returns the key.
     ///
     /// # Errors
-    /// [`KeyError::EmptyRing`] if no key's period holds the day.
+    /// [`KeyError::EmptyRing`] if no key's period contains the day.
     pub fn into_writer(mut self, day: Date, tenant: &str) -> Result<Key, KeyError> {
         let index = self.writer_index(day, tenant)?;
         Ok(self.keys.swap_remove(index).1)
@@ -166,13 +166,13 @@ impl KeyRing {
     }
 }
 
-/// Which of some keys writes on a day, for a tenant: as [`KeyRing::writer`].
+/// The index of the key that writes on a day, for a tenant, like [`KeyRing::writer`].
 pub fn writer_among<'a>(keys: impl Iterator<Item = &'a Key>, day: Date, tenant: &str) -> Option<usize> {
     let usable = keys.enumerate().filter(|(_, key)| key.tenant() == tenant && key.period().contains(day));
     usable.max_by_key(|(_, key)| key.period().from()).map(|(index, _)| index)
 }
 
-/// The keys that mark differently: of those that mark alike the first.
+/// Removes keys that mark like an earlier one.
 pub fn distinct<K: Borrow<Key>>(keys: impl IntoIterator<Item = K>) -> Vec<K> {
     let mut kept: Vec<K> = Vec::new();
     for key in keys {

@@ -1,4 +1,4 @@
-//! What a score looks like in text that knows nothing of the key.
+//! The distribution of a score in text that is independent of the key.
 
 use std::sync::Arc;
 
@@ -6,19 +6,20 @@ use crate::real::{exp, ln, ln_1p};
 use crate::statistics::saddlepoint::{self, Cumulants, Support};
 use crate::statistics::{bernoulli, binomial, convolution, gamma, hypergeometric};
 
-/// The law of one observation's score under the null hypothesis. Scores of different observations are independent.
+/// The distribution of one observation's score under the null hypothesis. Scores of different observations are
+/// independent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScoreLaw {
-    /// 1 for a green token, which one in `1 / gamma` is; else 0.
+    /// 1 for a green token, which has probability `gamma`; else 0.
     Green {
         /// The green share.
         gamma: f64,
     },
-    /// As `Green`, out of one list for the whole text: no token is drawn twice.
+    /// Like `Green`, with one list for the whole text: no token is drawn twice.
     OneList {
         /// The size of the vocabulary.
         population: u64,
-        /// How many of its tokens are green.
+        /// The number of green tokens.
         green: u64,
     },
     /// `-ln(1 - u)` for a uniform `u`: Exp(1).
@@ -28,28 +29,28 @@ pub enum ScoreLaw {
         /// The weight of the second key, between 0 and 1/2.
         share: f64,
     },
-    /// Whole numbers with known probabilities.
+    /// Integers with known probabilities.
     Integer(Arc<Integer>),
-    /// The logarithm of a likelihood ratio against a law of marked text: its exponential has mean one.
+    /// The logarithm of a likelihood ratio against a distribution of marked text: its exponential has mean one.
     LikelihoodRatio {
-        /// No score is larger.
+        /// The largest possible score.
         largest: f64,
     },
 }
 
-/// A law on the numbers `0, 1, .., n`.
+/// A distribution on the integers `0, 1, .., n`.
 #[derive(Debug, PartialEq)]
 pub struct Integer {
     /// The probability of each number.
     probabilities: Vec<f64>,
-    /// What one stands for, when a score is shown.
+    /// The displayed value of a score of 1.
     pub(crate) unit: f64,
 }
 
 impl Integer {
-    /// The law with these probabilities, which sum to one. A score of 1 is shown as `unit`.
+    /// The distribution with these probabilities, which sum to one. A score of 1 is displayed as `unit`.
     pub fn new(mut probabilities: Vec<f64>, unit: f64) -> Self {
-        // The last one is that of the largest score that there is: what no text can reach is told by it.
+        // The last probability must be that of the largest possible score, from which the least p-value follows.
         let end = probabilities.iter().rposition(|&p| p > 0.0).map_or(1, |last| last + 1);
         probabilities.truncate(end);
         Self { probabilities, unit }
@@ -62,7 +63,8 @@ impl ScoreLaw {
         self.cumulants(0.0)[1]
     }
 
-    /// The law of an observation where the same one may be drawn twice: where every position of a text counts.
+    /// The distribution of an observation where the same one may be drawn twice, for when every position of a text
+    /// counts.
     #[must_use]
     pub fn with_replacement(self) -> Self {
         match self {
@@ -76,8 +78,8 @@ impl ScoreLaw {
         matches!(self, Self::Green { .. } | Self::OneList { .. })
     }
 
-    /// The score of `n` observations in standard deviations from its mean; 0 for no observations, and not a number
-    /// where the law has no known deviation.
+    /// The score of `n` observations in standard deviations from its mean; 0 for no observations, and NaN where the
+    /// distribution has no known deviation.
     pub fn z_score(&self, n: u64, sum: f64) -> f64 {
         if n == 0 {
             return 0.0;
@@ -104,10 +106,11 @@ impl ScoreLaw {
                 let (first, second) = (powers(1.0 - share), powers(share));
                 [0, 1, 2].map(|i| a[i] * first[i] + b[i] * second[i])
             }
-            // Not known, but for what makes it a ratio: `K(1) = 0`, and `K <= 0` before it, which is convex.
+            // Unknown, except that for a ratio `K(1) = 0`, and `K <= 0` before since it is convex.
             Self::LikelihoodRatio { .. } => [0.0, f64::NAN, f64::NAN],
             Self::Integer(ref law) => {
-                // Relative to the end that the tilt favours, so that nothing overflows; one factor a step.
+                // Relative to the end that the tilt favours, so that nothing overflows, with one multiplication per
+                // step.
                 let last = law.probabilities.len() - 1;
                 let largest = if t > 0.0 { last as f64 } else { 0.0 };
                 let (factor, mut power) = (exp(-t.abs()), 1.0);
@@ -128,7 +131,7 @@ impl ScoreLaw {
     }
 
     /// The `t` with `K'(t) = mean`: how much a mark under which scores have that mean favours them, in the exponential
-    /// family of the law. Colours stop short of a mean of 1, where it is infinite.
+    /// family of the distribution. For colours the mean is capped below 1, where `t` is infinite.
     pub fn tilt(&self, mean: f64) -> f64 {
         match *self {
             Self::LikelihoodRatio { .. } => 1.0,
@@ -151,8 +154,8 @@ impl ScoreLaw {
         }
     }
 
-    /// `ln P(sum >= s)` over `n` observations. Exact for colours, exponential scores and short sums of whole numbers;
-    /// for two keys and long sums by the saddle point, whose relative error is below 2 % (see the tests).
+    /// `ln P(sum >= s)` over `n` observations. Exact for colours, exponential scores and short sums of integers; two
+    /// keys and long sums use the saddle point, whose relative error is below 2 % (see the tests).
     pub fn ln_tail(&self, n: u64, s: f64) -> f64 {
         if n == 0 {
             return 0.0;
@@ -160,7 +163,7 @@ impl ScoreLaw {
         let sum = |t: f64| self.cumulants(t).map(|c| c * n as f64);
         match *self {
             Self::Green { gamma } => binomial::ln_tail(n, s.max(0.0).ceil() as u64, gamma),
-            // Tokens from outside the vocabulary are observations too.
+            // Tokens outside the vocabulary are observations too.
             Self::OneList { population, green } if n > population => {
                 binomial::ln_tail(n, s.max(0.0).ceil() as u64, green as f64 / population as f64)
             }
@@ -210,7 +213,7 @@ impl ScoreLaw {
 mod tests {
     use super::*;
 
-    /// `n`-fold convolution of a law on whole numbers.
+    /// The `n`-fold convolution of a distribution on integers.
     fn convolved(law: &[f64], n: usize) -> Vec<f64> {
         (0..n).fold(vec![1.0], |sum, _| {
             let mut out = vec![0.0; sum.len() + law.len() - 1];
@@ -249,7 +252,7 @@ mod tests {
         }
     }
 
-    /// The sum over two keys by numerical convolution of two gamma laws.
+    /// The sum over two keys by numerical convolution of two gamma distributions.
     #[test]
     fn two_keys_equal_a_numerical_convolution() {
         for share in [0.1, 0.2, 0.5] {
@@ -280,7 +283,7 @@ mod tests {
         }
     }
 
-    /// No text can have less than the least, and one with the largest scores alone has it.
+    /// No text can have less than the least `ln p`, and one with the largest scores only has it.
     #[test]
     fn the_least_is_that_of_the_largest_scores() {
         let laws = [

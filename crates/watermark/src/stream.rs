@@ -1,10 +1,10 @@
-//! A detector for text that is still being written: its p-value holds at every moment.
+//! A detector for text that is still being generated: its p-value holds at every moment.
 //!
-//! An ordinary p-value looked at after each token will one day be small by chance. Here the evidence is wealth: a bet
-//! on each observation, fair in unmarked text, so that wealth is a martingale which reaches `1 / p` with probability at
-//! most `p`, whenever one looks (Ville 1939; Ramdas et al., *Game-theoretic statistics and safe anytime-valid
-//! inference*, 2023, section 3). The bets are likelihood ratios against several strengths of a mark, an equal share of
-//! the first stake on each.
+//! An ordinary p-value that is examined after each token will eventually be small by chance. Here the evidence is
+//! wealth: a bet on each observation, fair in unmarked text, so that wealth is a martingale which reaches `1 / p` with
+//! probability at most `p`, whenever one looks (Ville 1939; Ramdas et al., *Game-theoretic statistics and safe
+//! anytime-valid inference*, 2023, section 3). The bets are likelihood ratios against several strengths of a mark, with
+//! an equal share of the initial stake on each.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::real::{exp, ln};
 use crate::scheme::Scheme;
 use crate::score_law::ScoreLaw;
 
-/// Strengths that are betted on: standard deviations by which a mark shifts the mean of an observation.
+/// The strengths that are bet on: standard deviations by which a mark shifts the mean of an observation.
 const STRENGTHS: [f64; 6] = [0.1, 0.2, 0.35, 0.6, 0.9, 1.3];
 
-/// A detector that can be asked at every moment.
+/// A detector whose p-value can be read at every moment.
 pub struct Watcher {
     detector: Detector,
     wealth: Wealth,
 }
 
 impl Watcher {
-    /// A watcher for what `scheme` marks.
+    /// A watcher for `scheme`'s mark.
     pub fn new(scheme: Arc<dyn Scheme>) -> Self {
         let wealth = Wealth::new(&scheme.law());
         Self { detector: Detector::new(scheme), wealth }
@@ -45,7 +45,7 @@ impl Watcher {
         self.wealth.ln_p()
     }
 
-    /// The evidence so far as of a text that ends here: its p-value holds for one look only.
+    /// The evidence of the text so far, if it ended here: its p-value holds for one look only.
     pub fn evidence(&self) -> Evidence {
         self.detector.evidence()
     }
@@ -54,14 +54,14 @@ impl Watcher {
 /// The wealth of a bettor against 'this text is not marked'.
 #[derive(Clone, Debug)]
 pub struct Wealth {
-    /// A tilt for each strength, the cumulant there, and the logarithm of what was won with it.
+    /// For each strength: the tilt, the cumulant there, and the logarithm of the winnings.
     bets: Vec<[f64; 3]>,
     observations: u64,
     most: f64,
 }
 
 impl Wealth {
-    /// The stake before the first observation, on scores of a law.
+    /// The initial stake, for scores of a distribution.
     pub fn new(law: &ScoreLaw) -> Self {
         let [_, mean, variance] = law.cumulants(0.0);
         let bet = |tilt: f64| [tilt, law.cumulants(tilt)[0], 0.0];
@@ -72,7 +72,7 @@ impl Wealth {
         Self { bets, observations: 0, most: 0.0 }
     }
 
-    /// Takes in a counted observation.
+    /// Adds a counted observation.
     pub fn push(&mut self, score: f32) {
         for [tilt, cumulant, won] in &mut self.bets {
             *won += *tilt * f64::from(score) - *cumulant;
@@ -81,7 +81,7 @@ impl Wealth {
         self.most = self.most.max(self.ln_wealth());
     }
 
-    /// The logarithm of what the first stake of 1 has become.
+    /// The logarithm of the wealth, which starts at 1.
     pub fn ln_wealth(&self) -> f64 {
         let best = self.bets.iter().map(|bet| bet[2]).fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = self.bets.iter().map(|bet| exp(bet[2] - best)).sum();
@@ -110,7 +110,7 @@ mod tests {
         (f64::from(philox4x32([i, 0, 0, 0], [seed, 2])[0]) + 0.5) / 4_294_967_296.0
     }
 
-    /// Wealth is fair: its expectation after some observations is the stake, by taking every way.
+    /// Bets are fair: the expected wealth after some observations is the stake, by enumeration.
     #[test]
     fn bets_are_fair() {
         for gamma in [0.25, 0.5] {
@@ -136,7 +136,7 @@ mod tests {
         assert!((mean - 1.0).abs() < 1e-9, "{mean}");
     }
 
-    /// Looking after each of 500 observations, no more than one text in twenty ever has p <= .05.
+    /// Looking after each of 500 observations, at most one text in twenty ever has p <= .05.
     #[test]
     fn it_may_be_looked_at_always() {
         for (law, score) in [

@@ -1,13 +1,13 @@
-//! Detection by those who have the model: tokens that could hardly have been others count less.
+//! Detection with the help of the model: tokens that had few alternatives count less.
 //!
-//! A mark can only sway a choice. Where the model left none, a token's colour is chance and adds noise, so
-//! each colour gets a weight from the model's law at its position. Weights know nothing of the key, and so the
-//! p-value of the weighted sum is exact ([`statistics::weighted`](crate::statistics::weighted)).
+//! A mark can only influence a choice. Where the model left none, a token's colour is chance and adds noise, so each
+//! colour gets a weight from the model's distribution at its position. Weights do not depend on the key, so the p-value
+//! of the weighted sum is exact ([`statistics::weighted`](crate::statistics::weighted)).
 //!
 //! | weight | of a token | source |
 //! |---|---|---|
 //! | [`Weighting::Sweet`] | 1 where the entropy is above a bound, else 0 | Lee et al., *Who wrote this code?*, ACL 2024 |
-//! | [`Weighting::Ewd`] | the spike entropy, above the least one there is | Lu et al., *An entropy-based text watermarking detection method*, ACL 2024 |
+//! | [`Weighting::Ewd`] | the spike entropy, less the least in the text | Lu et al., *An entropy-based text watermarking detection method*, ACL 2024 |
 //! | [`Weighting::LikelihoodRatio`] | how much the mark makes this very token likelier when it is green | Neyman and Pearson 1933, with the green share of all other tokens at its mean |
 
 mod green_chance;
@@ -18,37 +18,37 @@ use crate::real::{exp, exp_m1, ln};
 use crate::score_law::ScoreLaw;
 use crate::statistics::weighted;
 
-/// Weights are whole numbers up to this.
+/// The largest weight; weights are integers.
 pub const SCALE: u16 = 64;
 
-/// What a mark of colours does to a distribution.
+/// The effect of a mark of colours on a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bias {
-    /// The probability of a token to be green.
+    /// The probability that a token is green.
     pub gamma: f64,
-    /// What is added to the logits of green tokens, over the temperature.
+    /// The bias added to the logits of green tokens, divided by the temperature.
     pub delta: f64,
 }
 
-/// What the model says at one position, before the mark.
+/// Properties of the model's distribution at one position, before the mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surprise {
-    /// The probability of the token that stands there.
+    /// The probability of the token at this position.
     pub probability: f64,
-    /// The entropy of the law, in nats; of the one before the temperature where there is one, for that is what
-    /// [`Embed::above_entropy`](crate::Embed::above_entropy) goes by.
+    /// The entropy of the distribution, in nats: of the one before the temperature where there is one, as in
+    /// [`Embed::above_entropy`](crate::Embed::above_entropy).
     pub entropy: f64,
-    /// The spike entropy of the law, `sum of p / (1 + z p)` with the `z` of [`spike_modulus`].
+    /// The spike entropy of the distribution, `sum of p / (1 + z p)` with the `z` of [`spike_modulus`].
     pub spike_entropy: f64,
-    /// The probability of a green token once it is marked, on average over colourings. Exact where 64 tokens or fewer
-    /// are possible; otherwise at least this, with the colours of the 64 likeliest taken exactly.
+    /// The probability of a green token once the distribution is marked, on average over colourings. Exact where 64
+    /// tokens or fewer are possible; otherwise a lower bound, with the colours of the 64 most likely taken exactly.
     pub green_chance: f64,
 }
 
-/// How tokens are weighed.
+/// The method of weighting tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weighting {
-    /// Only tokens with more entropy than this, in nats.
+    /// Counts only tokens with more entropy than this, in nats.
     Sweet(f64),
     /// By spike entropy.
     Ewd,
@@ -64,14 +64,15 @@ pub fn spike_modulus(gamma: f64, delta: f64) -> f64 {
     (1.0 - gamma) * -exp_m1(-delta) / mean_gain(gamma, delta)
 }
 
-/// `(1 + (a - 1) gamma) / a` with `a = e^delta`: how a mark scales a law that is green at its mean, over how it scales
-/// a green token. By `e^-delta`, which never overflows: a bias over a low temperature is as large as one likes.
+/// `(1 + (a - 1) gamma) / a` with `a = e^delta`: how a mark scales a distribution whose green share is the mean,
+/// divided by how it scales a green token. Computed from `e^-delta`, which never overflows, since a bias over a low
+/// temperature may be arbitrarily large.
 fn mean_gain(gamma: f64, delta: f64) -> f64 {
     exp(-delta) - gamma * exp_m1(-delta)
 }
 
 impl Surprise {
-    /// Of the token `token` under a law that a mark with this bias would be put on.
+    /// The values for `token` under the distribution `law`, which a mark with this bias would change.
     pub fn new(law: &[f64], token: usize, bias: Bias) -> Self {
         let spike_modulus = spike_modulus(bias.gamma, bias.delta);
         let entropy = -law.iter().filter(|&&p| p > 0.0).map(|&p| p * ln(p)).sum::<f64>();
@@ -80,7 +81,7 @@ impl Surprise {
         Self { probability: law.get(token).copied().unwrap_or(0.0), entropy, spike_entropy, green_chance }
     }
 
-    /// Where nothing is known of the law: no mark can be expected.
+    /// The values where the distribution is unknown: no mark can be expected.
     pub fn unknown(bias: Bias) -> Self {
         Self { probability: 0.0, entropy: 0.0, spike_entropy: 1.0, green_chance: bias.gamma }
     }
@@ -93,7 +94,7 @@ impl Weighting {
             Self::Sweet(bound) => f64::from(u8::from(at.entropy > bound)),
             Self::Ewd => ((at.spike_entropy - least_spike) / (1.0 - least_spike)).clamp(0.0, 1.0),
             Self::LikelihoodRatio { delta } => {
-                // ln P(token | green) - ln P(token | red), the rest of the law being green at its mean.
+                // ln P(token | green) - ln P(token | red), with the green share of the other tokens at its mean.
                 let p = at.probability.clamp(0.0, 1.0);
                 let rest = (1.0 - p) * mean_gain(gamma, delta);
                 let ratio = delta + ln((p * exp(-delta) + rest) / (p + rest));
@@ -103,12 +104,12 @@ impl Weighting {
     }
 }
 
-/// The weight of a token that was one of `ways`, where no more is known: the logarithm of the likelihood ratio of a
-/// green one under a bias `delta`, if the ways are equally probable and each is green with probability `gamma`. 1 where
-/// there are very many, and 0 for one.
+/// The weight of a token that was one of `ways`, where nothing else is known: the logarithm of the likelihood ratio of
+/// a green one under a bias `delta`, if the ways are equally probable and each is green with probability `gamma`. Near
+/// 1 for very many ways, and 0 for one.
 pub fn weight_of_ways(gamma: f64, delta: f64, ways: u32) -> f64 {
     let (n, loss) = (f64::from(ways), exp(-delta));
-    // The probability of a green token, over the number of ways that are green.
+    // The sum over the number of green ways of the probability of a green token.
     let mut share = 0.0;
     let mut greens = exp(n * ln(1.0 - gamma));
     for green in 0..ways {
@@ -120,8 +121,8 @@ pub fn weight_of_ways(gamma: f64, delta: f64, ways: u32) -> f64 {
     (ratio / delta).clamp(0.0, 1.0)
 }
 
-/// The evidence of counted colours where it is known in how many ways the text could have gone on before each token,
-/// and no model is at hand: tokens count by [`weight_of_ways`]. None where the scheme has no colours.
+/// The evidence of counted colours where the number of possible tokens at each position is known but not the model:
+/// tokens count by [`weight_of_ways`]. `None` if the scheme has no colours.
 pub fn evidence_of_ways(law: &ScoreLaw, marks: &[Mark], ways: &[u32], delta: f64) -> Option<Evidence> {
     let &ScoreLaw::Green { gamma } = law else { return None };
     let most = ways.iter().copied().max().unwrap_or(1);
@@ -129,17 +130,17 @@ pub fn evidence_of_ways(law: &ScoreLaw, marks: &[Mark], ways: &[u32], delta: f64
     Some(weighed(law, gamma, marks, ways.iter().map(|&ways| (known[ways as usize], None))))
 }
 
-/// The evidence of counted colours with the model's surprise at each: `marks` and `surprises` go along the tokens of
-/// one text. None where the scheme has no colours.
+/// The evidence of counted colours with the model's surprise at each position: `marks` and `surprises` are parallel to
+/// the tokens of one text. `None` if the scheme has no colours.
 pub fn evidence(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
     let &ScoreLaw::Green { gamma } = law else { return None };
     let least_spike = least_spike(surprises);
     Some(weighed(law, gamma, marks, surprises.iter().map(|at| (weighting.weight(gamma, least_spike, at), None))))
 }
 
-/// What [`evidence`] would be on average over keys if the writer had marked each token, as far as the law at each place
-/// allows ([`Surprise::green_chance`]). Where this is no proof, no text with these choices could be expected to prove
-/// its mark. None where the scheme has no colours.
+/// The mean over keys of [`evidence`] if the writer had marked each token, as far as the distribution at each position
+/// allows ([`Surprise::green_chance`]). If this does not prove a mark, no text with these choices could be expected to.
+/// `None` if the scheme has no colours.
 pub fn expected(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
     let &ScoreLaw::Green { gamma } = law else { return None };
     let least_spike = least_spike(surprises);
@@ -151,8 +152,8 @@ fn least_spike(surprises: &[Surprise]) -> f64 {
     surprises.iter().map(|at| at.spike_entropy).fold(1.0, f64::min)
 }
 
-/// The evidence of counted colours, each with a weight between 0 and 1 that knows nothing of the key, and with the
-/// probability of green where the colour itself is not to count.
+/// The evidence of counted colours, each with a weight between 0 and 1 that does not depend on the key, and with the
+/// probability of green to be used instead of the colour itself, if any.
 fn weighed(law: &ScoreLaw, gamma: f64, marks: &[Mark], places: impl Iterator<Item = (f64, Option<f64>)>) -> Evidence {
     let (mut weights, mut sum) = (Vec::new(), 0.0);
     for (mark, (weight, green)) in marks.iter().zip(places) {
@@ -186,7 +187,7 @@ mod tests {
         (f64::from(philox4x32([i, 0, 0, 0], [seed, 3])[0]) + 0.5) / 4_294_967_296.0
     }
 
-    /// Half of the tokens are certain: their colours are chance, the others are 60 % green.
+    /// Half of the tokens are certain and have random colours; of the others 60 % are green.
     fn text(n: u32, seed: u32, marked: bool) -> (Vec<Mark>, Vec<Surprise>) {
         let [sure, open] = [&[0.999, 0.001][..], &[0.1; 10]].map(|law| Surprise::new(law, 0, BIAS));
         (0..n)
@@ -228,7 +229,7 @@ mod tests {
         }
     }
 
-    /// A green token among many ways is more evidence than one among two, and red likewise less.
+    /// A green token among many ways is more evidence than one among two, and a red one is less.
     #[test]
     fn few_ways_weigh_less() {
         let law = ScoreLaw::Green { gamma: 0.25 };
@@ -239,7 +240,7 @@ mod tests {
         assert!(of([false, true]) < of([true, false]), "{} {}", of([false, true]), of([true, false]));
     }
 
-    /// By every colouring of the ways.
+    /// Compared with the enumeration of all colourings.
     #[test]
     fn weights_of_ways_are_likelihood_ratios() {
         for (gamma, delta) in [(0.25f64, 2.0f64), (0.5, 1.0), (0.25, 10.0)] {
@@ -263,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Of tokens that count the same it is the sum of their chances.
+    /// For tokens of equal weight it is the sum of their chances.
     #[test]
     fn what_is_expected_is_the_mean_over_colours() {
         let law = ScoreLaw::Green { gamma: 0.25 };
@@ -274,8 +275,8 @@ mod tests {
         assert!(expected(&ScoreLaw::Exponential, &[], &[], Weighting::Ewd).is_none());
     }
 
-    /// With the bias over a low temperature the open places count in full, and those that are certain not at all: at
-    /// every such temperature, and for hard lists too.
+    /// With the bias over a low temperature, open positions count in full and certain ones not at all: at every low
+    /// temperature, and for hard lists too.
     #[test]
     fn low_temperatures_overflow_nothing() {
         let law = ScoreLaw::Green { gamma: 0.25 };
@@ -314,7 +315,7 @@ mod tests {
         }
     }
 
-    /// The bias by its exponential, as it is defined, where that is a number.
+    /// Compared with the definition by the exponential of the bias, where that is finite.
     #[test]
     fn usual_weights_are_their_definition() {
         for delta in [0.1, 1.0, 2.0, 10.0, 100.0] {

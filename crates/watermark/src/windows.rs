@@ -1,12 +1,12 @@
 //! Marked passages inside a longer text.
 //!
-//! Windows of rising length, each length `sqrt 2` times the one before, slide over the counted observations in steps of
-//! an eighth of themselves. A window's p-value is that of its sum; it pays for all windows of its length and for all
-//! lengths, so that the chance of *any* passage being found in unmarked text is at most the level (Bonferroni, with an
-//! equal share for each length). All windows together are fewer than three times the observations.
+//! Windows of increasing length, each `sqrt 2` times the previous one, slide over the counted observations in steps of
+//! an eighth of their length. A window's p-value is that of its sum, corrected for all windows of its length and for
+//! all lengths, so that the probability of finding *any* passage in unmarked text is at most the level (Bonferroni,
+//! with an equal share for each length). There are fewer windows in total than three times the observations.
 //!
-//! What a window says is that there is a mark; where it begins and ends is then estimated: the stretch with the
-//! largest likelihood ratio between the law of the window's own strength and the law of unmarked text.
+//! A window proves that there is a mark; its bounds are then estimated as the stretch with the largest likelihood ratio
+//! between the distribution of the window's own strength and that of unmarked text.
 
 use crate::detect::Scored;
 use crate::real::{exp2, ln};
@@ -26,7 +26,7 @@ pub struct Passage {
     pub scored: u64,
     /// Standard deviations of their sum above that of unmarked text.
     pub z: f64,
-    /// The logarithm of the p-value of the window that found it, which pays for all windows.
+    /// The logarithm of the p-value of the window that found it, corrected for all windows.
     pub ln_p: f64,
 }
 
@@ -55,7 +55,7 @@ pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
     for (ln_p, start, end) in found {
         if taken.iter().all(|&(from, to, _)| end <= from || to <= start) {
             let (start, end) = refine(law, &sums, start, end, &taken);
-            // What is next to a passage, or a part of it, is not another one.
+            // A window that touches a passage extends it.
             match taken.iter_mut().find(|(from, to, _)| end == *from || start == *to) {
                 Some(neighbour) => {
                     (neighbour.0, neighbour.1) = (neighbour.0.min(start), neighbour.1.max(end));
@@ -76,14 +76,14 @@ pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
         .collect()
 }
 
-/// The p-value, in logs, of the most striking window: that there is a mark anywhere.
+/// The logarithm of the p-value that there is a mark anywhere: that of the most significant window, corrected.
 pub fn ln_p_anywhere(law: &ScoreLaw, record: &[Scored]) -> f64 {
     let sums = prefix_sums(record);
     let lengths = lengths(record.len());
     let best = lengths.iter().map(|&length| {
         let step = step(length);
         let windows = (record.len() - length) / step + 1;
-        // The largest sum of a length has its least p-value.
+        // The largest sum of a length has the smallest p-value.
         let sums = (0..windows).map(|i| sums[i * step + length] - sums[i * step]);
         let largest = sums.fold(f64::NEG_INFINITY, f64::max);
         law.ln_tail(length as u64, largest) + ln(windows as f64) + ln(lengths.len() as f64)
@@ -110,7 +110,8 @@ fn step(length: usize) -> usize {
     (length / 8).max(1)
 }
 
-/// The least sum of a window of `length` whose `ln p` is at or under `bound`, to a thousandth of a deviation below.
+/// The least sum of a window of `length` whose `ln p` is at or under `bound`, up to a thousandth of a deviation too
+/// low.
 fn critical(law: &ScoreLaw, length: usize, bound: f64) -> f64 {
     let n = length as f64;
     let [_, mean, variance] = law.cumulants(0.0);
@@ -134,18 +135,18 @@ fn critical(law: &ScoreLaw, length: usize, bound: f64) -> f64 {
     low
 }
 
-/// Moves both ends of a window to where the likelihood ratio between its own strength and no mark is largest,
-/// without running into what is taken.
+/// Moves both ends of a window to where the likelihood ratio between its own strength and no mark is largest, without
+/// overlapping passages that were found.
 fn refine(law: &ScoreLaw, sums: &[f64], start: usize, end: usize, taken: &[(usize, usize, f64)]) -> (usize, usize) {
     let mean = (sums[end] - sums[start]) / (end - start) as f64;
     let tilt = law.tilt(mean);
     let value = law.cumulants(tilt)[0];
-    // The ratio of a stretch is the difference of this at its ends.
+    // The ratio of a stretch is the difference of this value at its ends.
     let ratio = |at: usize| tilt * sums[at] - value * at as f64;
     let middle = (start + end) / 2;
     let floor = taken.iter().map(|taken| taken.1).filter(|&to| to <= start).max().unwrap_or(0);
     let ceiling = taken.iter().map(|taken| taken.0).filter(|&from| from >= end).min().unwrap_or(sums.len() - 1);
-    // As far as twice the window to each side: what is farther has windows of its own.
+    // Extends by at most twice the window to each side; farther parts have their own windows.
     let floor = floor.max(start.saturating_sub(2 * (end - start)));
     let ceiling = ceiling.min(end + 2 * (end - start));
     let start = (floor..middle).min_by(|&a, &b| ratio(a).total_cmp(&ratio(b))).unwrap_or(start);
@@ -162,7 +163,7 @@ mod tests {
         f64::from(philox4x32([i, 0, 0, 0], [seed, 1])[0]) / 4_294_967_296.0
     }
 
-    /// Colours of an unmarked text with a marked passage from 5000 to 5400, in which 60 % are green.
+    /// Colours of an unmarked text with a marked passage in which 60 % are green.
     fn colours(n: u32, seed: u32, marked: std::ops::Range<u32>) -> Vec<Scored> {
         let green = |i| uniform(i, seed) < if marked.contains(&i) { 0.6 } else { 0.25 };
         (0..n).map(|i| Scored { token: i, score: f32::from(u8::from(green(i))) }).collect()
@@ -191,7 +192,7 @@ mod tests {
         assert!(found[1].start.abs_diff(20_000) < 20 && found[1].end.abs_diff(20_300) < 20, "{found:?}");
     }
 
-    /// Of many unmarked texts, no more than the level says have any window under it.
+    /// Of many unmarked texts, at most a share of `level` have any window under it.
     #[test]
     fn unmarked_texts_rarely_have_a_passage() {
         for (law, scores) in [

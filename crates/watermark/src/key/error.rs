@@ -1,4 +1,4 @@
-//! Why a key could not be had.
+//! Errors of keys and key files.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,25 +8,25 @@ use super::format::{FORMAT, MAX_FILE};
 use super::period::BadPeriod;
 use crate::dialect::BadDialect;
 
-/// Why a key could not be read, made or written.
+/// A key that could not be read, made or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The file could not be opened or read.
     #[error("cannot read the key file {path}: {source}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Other people can read the file.
+    /// Other users can read the file.
     #[error(
         "the key file {path} can be read by others (mode {mode:04o}): run `chmod 600 {path}`, and make a new key if it \
          was copied"
     )]
     Exposed {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -34,41 +34,41 @@ pub enum KeyError {
     /// The file could not be created or written.
     #[error("cannot write the key file {path}: {source}{hint}")]
     Write {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
-        /// What to do about it.
+        /// A hint for the user.
         hint: &'static str,
     },
-    /// The file is no key file.
+    /// The file is not a key file.
     #[error("{path} is not a key file: {fault}")]
     NotAKey {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong, without any part of the file.
+        /// The fault, without quoting the file.
         fault: BadKeyFile,
     },
-    /// The file says that it is a key file and cannot be read as one.
+    /// The file claims to be a key file but cannot be read as one.
     #[error("the key file {path} cannot be used: {fault}")]
     Malformed {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong, without any part of the file.
+        /// The fault, without quoting the file.
         fault: BadKeyFile,
     },
-    /// The parameters make no scheme.
+    /// The parameters do not make a scheme.
     #[error(transparent)]
     Dialect(#[from] BadDialect),
-    /// A name that does not fit into a key file.
+    /// A name that is too long for a key file.
     #[error("the {what} is {bytes} bytes long, but may have {MAX_NAME}")]
     Name {
-        /// Whose name it is: the id or the tenant.
+        /// The name that is too long: `id` or `tenant`.
         what: &'static str,
-        /// Its length.
+        /// Its length in bytes.
         bytes: usize,
     },
-    /// The key writes payloads, and none is given; or the other way round.
+    /// The key carries payloads and none is given, or the other way round.
     #[error(
         "the key {id} {}",
         if *.carries { "carries a payload: say which one to write (--payload)" }
@@ -80,44 +80,44 @@ pub enum KeyError {
         /// Whether it carries payloads.
         carries: bool,
     },
-    /// A period that is none.
+    /// An invalid period.
     #[error(transparent)]
     Period(#[from] BadPeriod),
     /// The folder of a ring could not be read.
     #[error("cannot read the key ring {path}: {source}")]
     Ring {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The ring has no key that may be used.
+    /// The ring has no usable key.
     #[error("the key ring {path} has no key {wanted}")]
     EmptyRing {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
-        /// What was looked for.
+        /// The kind of key that was looked for.
         wanted: String,
     },
 }
 
-/// What is wrong with the contents of a key file. Nothing of it is quoted: it may hold a secret.
+/// A fault in the contents of a key file. Never quotes them, since they may hold a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadKeyFile {
     /// It has no content.
     #[error("it is empty")]
     Empty,
-    /// It does not say that it is a key file.
+    /// It does not name the format of key files.
     #[error("it does not name the format {FORMAT}")]
     NoFormat,
-    /// It is longer than key files are.
+    /// It is longer than [`MAX_FILE`].
     #[error("it is longer than {MAX_FILE} bytes")]
     Long,
     /// It is a key file of another version.
     #[error("its format is not {FORMAT}; a newer version of the program may have made it")]
     Version,
-    /// It has a field that no key file has.
+    /// It has an unknown field.
     #[error("unknown field at line {line}, column {column}")]
     UnknownField {
         /// The line, from 1.
@@ -133,16 +133,16 @@ pub enum BadKeyFile {
         /// The column, from 1.
         column: usize,
     },
-    /// A field is missing, or has a value out of its range: in the words of the check that found it.
+    /// A field is missing or out of range, in the words of the check that found it.
     #[error("{0}")]
     Value(String),
     /// The secret is not written in hexadecimal digits.
     #[error("the secret is not hexadecimal")]
     Secret,
-    /// What it says makes no key.
+    /// Its fields do not make a key.
     #[error("{0}")]
     Key(#[source] Box<KeyError>),
-    /// Its check value is not that of its contents.
+    /// Its check value does not match its contents.
     #[error(
         "it was changed after it was made (its check value does not fit): take a copy of it, or, if you changed it on \
          purpose, take the line \"check\" out"

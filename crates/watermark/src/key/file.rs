@@ -1,4 +1,4 @@
-//! Key files: JSON, for its owner's eyes alone.
+//! Key files: JSON that only the owner can read.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,10 +15,10 @@ use crate::dialect::Dialect;
 use crate::strength::Strength;
 use crate::vocabulary_id::VocabularyId;
 
-/// Digits of a check value.
+/// The number of digits of a check value.
 const CHECK: usize = 16;
 
-/// The file, with the secret borrowed from a buffer that is wiped. Numbers and names are checked afterwards.
+/// The file, with the secret borrowed from a buffer that is wiped. Values are checked afterwards.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeyFile<'a> {
@@ -34,14 +34,14 @@ struct KeyFile<'a> {
     #[serde(default, skip_serializing_if = "Period::is_open")]
     period: Period,
     secret: &'a str,
-    /// Tells damage, not forgery: [`check`] of the file. Files without it are read unchecked.
+    /// Reveals damage, not forgery: [`check`] of the file. Files without it are read unchecked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<&'a str>,
 }
 
 impl Key {
-    /// Reads a key file. On Unix one that others can read is refused, but for a file of root's of mode 0440, which is
-    /// how secrets are mounted into containers whose processes are not root's. A pipe is read where it is one of this
+    /// Reads a key file. On Unix a file that others can read is refused, except for root's files of mode 0440, which is
+    /// how secrets are mounted into containers with processes of other users. A pipe is read only if it belongs to this
     /// process, such as a shell's `<(command)`.
     ///
     /// # Errors
@@ -49,12 +49,12 @@ impl Key {
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let read = |source| KeyError::Read { path: path.into(), source };
         let refuse = |fault: &str| read(io::Error::new(io::ErrorKind::InvalidInput, fault));
-        // Before it is opened: a named pipe would wait for a writer.
+        // Checked before opening, since a named pipe would wait for a writer.
         check_kind(path, &path.metadata().map_err(read)?).map_err(refuse)?;
         let file = File::open(path).map_err(read)?;
         let metadata = file.metadata().map_err(read)?;
         check_kind(path, &metadata).map_err(refuse)?;
-        // All the room at once: a buffer that grew would leave copies of the secret behind.
+        // The full capacity at once, since a growing buffer would leave copies of the secret behind.
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
         file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(read)?;
         if !text.windows(ANY_FORMAT.len()).any(|part| part == ANY_FORMAT) {
@@ -71,16 +71,16 @@ impl Key {
         Self::parse(&text).map_err(|fault| KeyError::Malformed { path: path.into(), fault })
     }
 
-    /// Reads the contents of a key file.
+    /// Parses the contents of a key file.
     ///
     /// # Errors
-    /// [`BadKeyFile`] says what is wrong with them, and never quotes them.
+    /// [`BadKeyFile`], which never quotes the contents.
     pub fn parse(text: &[u8]) -> Result<Self, BadKeyFile> {
         if text.len() as u64 > MAX_FILE {
             return Err(BadKeyFile::Long);
         }
         let file: KeyFile<'_> = serde_json::from_slice(text).map_err(|error| {
-            // Only errors of gamma, delta and the like, which our own checks word, may be shown.
+            // Only errors whose text comes from the checks of this crate (gamma, delta and the like) may be shown.
             const OURS: [&str; 6] =
                 ["gamma is", "delta is", "context width is", "a vocabulary has", "the key would end", "missing field"];
             let (line, column, worded) = (error.line(), error.column(), error.to_string());
@@ -101,14 +101,14 @@ impl Key {
         {
             return Err(BadKeyFile::Changed);
         }
-        // The secret in the file is the tenant's already.
+        // The secret in the file is already the tenant's.
         Self { tenant, ..key }.with_period(period).checked().map_err(BadKeyFile::key)
     }
 
     /// Writes a new key file of mode 0600.
     ///
     /// # Errors
-    /// [`KeyError::Write`]: a file that is there already is left as it is.
+    /// [`KeyError::Write`]. An existing file is not changed.
     pub fn save(&self, path: &Path) -> Result<(), KeyError> {
         let write = |source: io::Error| {
             let hint = match source.kind() {
@@ -125,7 +125,7 @@ impl Key {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(path).map_err(write)?;
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(|source| {
-            // Half a key is no key.
+            // Do not leave an incomplete file behind.
             let _ = std::fs::remove_file(path);
             write(source)
         })
@@ -148,7 +148,7 @@ impl Key {
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize));
         serde_json::to_writer_pretty(&mut *text, &file).expect("a key serialises");
         text.push(b'\n');
-        // The last field, before a quotation mark, a line's end, a brace and another line's end.
+        // The last field, before a quotation mark, a newline, a brace and another newline.
         let end = text.len() - 4;
         let value = check(&text, std::str::from_utf8(&text[end - CHECK..end]).expect("digits"));
         text[end - CHECK..end].copy_from_slice(value.as_bytes());
@@ -157,7 +157,7 @@ impl Key {
 }
 
 /// The first half of the SHA-256 of a key file without white space and without the check value itself, `written`, which
-/// lies in it: so another layout of the same JSON has the same.
+/// must be a slice of `text`. Another layout of the same JSON has the same value.
 fn check(text: &[u8], written: &str) -> String {
     let start = (written.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len());
     let end = (start + written.len()).min(text.len());
@@ -168,7 +168,7 @@ fn check(text: &[u8], written: &str) -> String {
     HEXLOWER.encode(&hash.finalize()[..CHECK / 2])
 }
 
-/// What is wrong with reading a key from such a file, if anything is.
+/// Refuses files that a key cannot be read from.
 fn check_kind(path: &Path, metadata: &Metadata) -> Result<(), &'static str> {
     if metadata.is_file() {
         return Ok(());
@@ -186,12 +186,12 @@ fn check_kind(path: &Path, metadata: &Metadata) -> Result<(), &'static str> {
     Err("it is not a file")
 }
 
-/// The permission bits of a file that too many can read.
+/// The permission bits of a file that other users can read.
 #[cfg(unix)]
 fn exposed(metadata: &Metadata) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     let mode = metadata.mode() & 0o777;
-    // Root alone can have given it to this group, which cannot write it.
+    // Only root can have given it to this group, which cannot write it.
     let is_mounted = metadata.uid() == 0 && mode == 0o440;
     (metadata.is_file() && mode & 0o077 != 0 && !is_mounted).then_some(mode)
 }
@@ -239,7 +239,7 @@ mod tests {
         file.split("\"secret\": \"").nth(1).unwrap().split('"').next().unwrap()
     }
 
-    /// Numbers as people write them: what is printed reads back as the same number.
+    /// Numbers as people write them, which print and parse without loss.
     fn share() -> impl Strategy<Value = f64> {
         (1u32..1_000_000).prop_map(|millionths| f64::from(millionths) / 1e6)
     }
@@ -307,7 +307,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a key is made of: either it is refused, or its file gives it back.
+        /// A key made of any parts is either refused, or its file gives it back.
         #[test]
         fn a_key_that_can_be_made_and_saved_can_be_loaded(
             dialect in dialect(),
@@ -319,13 +319,13 @@ mod tests {
         ) {
             let Ok(vocabulary) = VocabularyId::new(size, names.0.clone()) else { return Ok(()) };
             let vocabulary = vocabulary.with_model(&names.2);
-            // No two of its numbers are the same.
+            // All its numbers are different.
             let secret: Vec<u8> = (0..bytes).map(|i| (i + i / 256) as u8 ^ 0x5a).collect();
             let first = jiff::civil::date(2026, 1, 1);
             let after = |n: i16| first.checked_add(jiff::Span::new().days(n)).unwrap().to_string();
             let day = |n: Option<i16>| n.map(after);
             let Ok(period) = Period::new(day(days.0).as_deref(), day(days.1).as_deref()) else { return Ok(()) };
-            // Lists of a huge vocabulary are not what this is about.
+            // Lists of a huge vocabulary would be slow and are not tested here.
             prop_assume!(size <= 500 || !matches!(dialect, Dialect::Unigram(_)));
             let Ok(key) = Key::new(secret, names.0.clone(), dialect, strength, vocabulary) else { return Ok(()) };
             let key = match names.1.is_empty() {
@@ -421,7 +421,7 @@ mod tests {
         assert!(shown.contains("redacted") && !shown.contains(&secret[..8]), "{shown}");
     }
 
-    /// A file of numbers that no p-value could count, which nobody but a person or another program can have written.
+    /// A file with equal keys, for which no p-value would hold. Only a person or another program can have written it.
     #[test]
     fn a_file_whose_keys_repeat_is_refused() {
         let table = synthid::Parameters { bits: Bits::Table, ngram_len: 5, score: Score::Mean };
@@ -437,7 +437,7 @@ mod tests {
         assert!(said.contains("give keys that are all different") && !said.contains("abab"), "{said}");
     }
 
-    /// A key that was damaged finds nothing, which looks like a text without a mark.
+    /// A damaged key would find nothing, as if the text had no mark.
     #[test]
     fn a_changed_file_is_told() {
         let good = text(&Key::generate(Marking::default(), vocabulary()));
@@ -483,7 +483,7 @@ mod tests {
         assert!(kgw.is_public() && kgw.describe().contains("kgw, gamma 0.5, simple_1"), "{}", kgw.describe());
         let flips = old("k", "", r#"{"name":"sbw","seeding":"simple_1","gamma":0.5}"#, &secret);
         assert!(flips.describe().contains("gpu-simple_1"), "{}", flips.describe());
-        // Its lists are those that it had when it was made: the file of a tenant held the secret itself.
+        // Its lists are unchanged: older key files of tenants hold the secret itself.
         let native = r#"{"name":"native","gamma":0.25,"context":{"function":"min","width":4}}"#;
         let tenant = old("k", "acme", native, &"ab".repeat(32));
         let gamma = Gamma::new(0.25).unwrap();

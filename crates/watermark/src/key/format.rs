@@ -1,10 +1,10 @@
-//! The format of key files: its name, and how long a file may be.
+//! The format of key files: its name, and the size limit.
 
-/// What a file says that it is.
+/// The name of the current format.
 pub(super) const FORMAT: &str = "verdigris-key-1";
 
-/// What the formats of all versions begin with.
+/// The common prefix of the formats of all versions.
 pub(super) const ANY_FORMAT: &[u8] = b"\"verdigris-key-";
 
-/// No key file is longer than this, in bytes.
+/// The maximum size of a key file, in bytes.
 pub const MAX_FILE: u64 = 256 << 10;

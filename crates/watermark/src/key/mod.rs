@@ -1,8 +1,8 @@
-//! Keys: a secret, what is marked with it, and the file that holds both.
+//! Keys: a secret, the dialect it marks with, and the file that holds both.
 //!
-//! A key file is JSON, readable by its owner alone (mode 0600). It names the dialect with its parameters and
-//! the vocabulary it was made for, so that writer and reader cannot disagree about them. The secret is wiped
-//! from memory when the key is dropped, and neither `Debug` nor any error shows it.
+//! A key file is JSON, readable by its owner alone (mode 0600). It names the dialect with its parameters and the
+//! vocabulary it was made for, so that writer and reader cannot disagree about them. The secret is wiped from memory
+//! when the key is dropped, and neither `Debug` nor any error shows it.
 
 mod error;
 mod file;
@@ -33,7 +33,7 @@ use crate::vocabulary_id::VocabularyId;
 /// The most bytes of an id, or of a tenant's name.
 pub const MAX_NAME: usize = 1000;
 
-/// A key: who can read what it marks is who has it.
+/// A key, needed to write marks and to read them.
 ///
 /// ```no_run
 /// use verdigris_watermark::{Key, Marking, VocabularyId};
@@ -57,14 +57,14 @@ pub struct Key {
     period: Period,
 }
 
-/// What a new key of the native scheme marks with.
+/// The parameters of a new key of the native scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Marking {
     /// The green share; 1/4 by default.
     pub gamma: Gamma,
-    /// How contexts choose lists; the minimum over 4 tokens by default.
+    /// The context that chooses a list; the minimum over 4 tokens by default.
     pub context: Context,
-    /// How strongly green is preferred; `delta` 2 by default.
+    /// The strength of the preference for green; `delta` 2 by default.
     pub strength: Strength,
 }
 
@@ -72,7 +72,7 @@ impl Key {
     /// A new key of the native scheme with a secret from the operating system.
     ///
     /// # Panics
-    /// If the operating system gives no random bytes.
+    /// If the operating system provides no random bytes.
     pub fn generate(marking: Marking, vocabulary: VocabularyId) -> Self {
         let Marking { gamma, context, strength } = marking;
         let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: None });
@@ -80,7 +80,7 @@ impl Key {
         key.expect("32 bytes are a secret of the native scheme, whose parameters have been checked")
     }
 
-    /// A key of the native scheme with a secret of the caller's, who vouches for its being one.
+    /// A key of the native scheme with a secret from the caller, who must ensure that it is secret.
     ///
     /// # Errors
     /// [`KeyError::Name`] if the id is too long.
@@ -95,11 +95,12 @@ impl Key {
         Self::new(secret.into().to_vec(), id, dialect, Some(strength), vocabulary)
     }
 
-    /// A key of any dialect. `secret` has what the dialect takes: 32 bytes for our own, 8 (big-endian) for each whole
-    /// number of another system. Dialects of colours have a strength, delta 2 where none is given.
+    /// A key of any dialect. `secret` has the bytes that the dialect takes: 32 for Verdigris' own, 8 (big-endian) for
+    /// each integer of another system. Dialects with colours have a strength, delta 2 by default.
     ///
     /// # Errors
-    /// [`KeyError::Dialect`] if secret and parameters make no scheme, and [`KeyError::Name`] if the id is too long.
+    /// [`KeyError::Dialect`] if secret and parameters do not make a scheme, and [`KeyError::Name`] if the id is too
+    /// long.
     pub fn new(
         secret: impl Into<Zeroizing<Vec<u8>>>,
         id: impl Into<String>,
@@ -112,7 +113,7 @@ impl Key {
         Self { id, tenant, secret, dialect, strength, vocabulary, period }.checked()
     }
 
-    /// What holds of every key: it makes a scheme, and its file can be read again.
+    /// Checks what holds for every key: it makes a scheme, and its file can be read back.
     fn checked(self) -> Result<Self, KeyError> {
         for (what, name) in [("id", &self.id), ("tenant", &self.tenant)] {
             if name.len() > MAX_NAME {
@@ -132,9 +133,9 @@ impl Key {
         self.checked()
     }
 
-    /// A key for one tenant. In our own dialects its secret is derived from this one's, and there is no way back: who
-    /// has the tenant's key knows neither this one nor those of other tenants. Other systems' secrets stay what they
-    /// are, and the tenant is a note.
+    /// A key for one tenant. In Verdigris' own dialects its secret is derived from this one's, irreversibly: the holder
+    /// of the tenant's key knows neither this key nor those of other tenants. Other systems' secrets are unchanged, and
+    /// the tenant is only a note.
     ///
     /// # Errors
     /// [`KeyError::Name`] if the name is longer than [`MAX_NAME`].
@@ -150,17 +151,17 @@ impl Key {
         self.checked()
     }
 
-    /// The same key for a period.
+    /// The same key with a period.
     #[must_use]
     pub fn with_period(mut self, period: Period) -> Self {
         self.period = period;
         self
     }
 
-    /// The same key for another vocabulary: to look for marks of a writer whose idea of its size is not known.
+    /// The same key with another vocabulary size, to look for marks of a writer whose vocabulary size is not known.
     ///
     /// # Errors
-    /// [`KeyError::Dialect`] if no key can be for so many tokens.
+    /// [`KeyError::Dialect`] if the size is out of range.
     pub fn with_vocabulary_size(&self, size: usize) -> Result<Self, KeyError> {
         self.like(self.dialect.clone(), self.vocabulary.clone().with_size(size).map_err(BadDialect::from)?)
     }
@@ -168,8 +169,8 @@ impl Key {
     /// The same key with another green share.
     ///
     /// # Errors
-    /// [`KeyError::Dialect`] with [`BadDialect::NoColours`] where the dialect has no green share, or with what is wrong
-    /// with the share.
+    /// [`KeyError::Dialect`] with [`BadDialect::NoColours`] if the dialect has no green share, or with another error if
+    /// the share is invalid.
     pub fn with_gamma(&self, gamma: f64) -> Result<Self, KeyError> {
         self.like(self.dialect.with_gamma(gamma)?, self.vocabulary.clone())
     }
@@ -184,7 +185,7 @@ impl Key {
         &self.id
     }
 
-    /// Whose key it is; empty for none in particular.
+    /// The tenant whose key it is; empty for none.
     pub fn tenant(&self) -> &str {
         &self.tenant
     }
@@ -199,23 +200,23 @@ impl Key {
         &self.dialect
     }
 
-    /// How strongly it marks, where that can be chosen.
+    /// The strength of the mark, where it can be chosen.
     pub fn strength(&self) -> Option<Strength> {
         self.strength
     }
 
-    /// What it adds to the logits of green tokens. Hard lists, which leave nothing else, count as 10: more than
-    /// separates the tokens that a model takes into account.
+    /// The bias that it adds to the logits of green tokens. Hard lists, which allow green tokens only, count as 10:
+    /// more than the distance between the tokens that a model considers.
     pub fn delta(&self) -> f64 {
         if let Some(Strength::Soft(delta)) = self.strength { delta.value() } else { 10.0 }
     }
 
-    /// When it is used for writing.
+    /// The days on which it is used for writing.
     pub fn period(&self) -> Period {
         self.period
     }
 
-    /// How many bits of a payload its mark carries.
+    /// The number of payload bits that its mark carries.
     pub fn payload_bits(&self) -> Option<u8> {
         if let Dialect::Native(native::Parameters { payload_bits, .. }) = self.dialect { payload_bits } else { None }
     }
@@ -226,7 +227,8 @@ impl Key {
         format!("{}{public}", self.dialect)
     }
 
-    /// Whether another key marks with the same lists or the same noise, so that to look for both is to look twice.
+    /// Whether another key marks with the same lists or the same noise, so that looking for both would be looking
+    /// twice.
     pub fn marks_as(&self, other: &Self) -> bool {
         let names = |key: &Self| key.dialect.is_native().then(|| (key.id.clone(), key.tenant.clone()));
         self.secret == other.secret
@@ -235,12 +237,12 @@ impl Key {
             && names(self) == names(other)
     }
 
-    /// The scheme under this key: what a detector needs.
+    /// The scheme under this key, for a detector.
     ///
-    /// A key that carries payloads has one for each of them: [`Key::carrier`] and [`Key::payload_reader`].
+    /// A key that carries payloads has one scheme for each of them: see [`Key::carrier`] and [`Key::payload_reader`].
     ///
     /// # Errors
-    /// [`KeyError::Payload`] if it carries payloads.
+    /// [`KeyError::Payload`] if the key carries payloads.
     pub fn scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
         match self.payload_bits() {
             None => self.any_scheme(),
@@ -260,9 +262,9 @@ impl Key {
         Ok((Native::new(secret, &self.id, &self.tenant, gamma, context, self.vocabulary.size()), bits))
     }
 
-    /// The two AES-128 keys of the native scheme, of contexts and of lists: for an implementation on another device,
-    /// where a green list is made of them. They are as secret as the key: whoever has them can write its mark and read
-    /// it. `None` for other dialects.
+    /// The two AES-128 keys of the native scheme, for contexts and for lists, so that an implementation on another
+    /// device can make green lists. They are as secret as the key, since they suffice to write and read its mark.
+    /// `None` for other dialects.
     pub fn sub_keys(&self) -> Option<[Zeroizing<[u8; 16]>; 2]> {
         let native = matches!(self.dialect, Dialect::Native(_));
         native.then(|| native::sub_keys(&self.secret, &self.id, &self.tenant))
@@ -271,7 +273,7 @@ impl Key {
     /// The scheme that writes a payload.
     ///
     /// # Errors
-    /// [`KeyError::Payload`] if it carries no payloads, and [`KeyError::Dialect`] if this one has too many bits.
+    /// [`KeyError::Payload`] if the key carries no payloads, and [`KeyError::Dialect`] if `payload` has too many bits.
     pub fn carrier(&self, payload: u32) -> Result<Arc<dyn Scheme>, KeyError> {
         let (native, bits) = self.native()?;
         Ok(Arc::new(Carrier::new(native, bits, payload).map_err(BadDialect::from)?))
@@ -280,7 +282,7 @@ impl Key {
     /// A reader of payloads.
     ///
     /// # Errors
-    /// [`KeyError::Payload`] if it carries none.
+    /// [`KeyError::Payload`] if the key carries no payloads.
     pub fn payload_reader(&self) -> Result<crate::payload::PayloadReader, KeyError> {
         let (native, bits) = self.native()?;
         Ok(crate::payload::PayloadReader::new(Arc::new(native), bits))
@@ -289,7 +291,7 @@ impl Key {
     /// The step that embeds this key's mark.
     ///
     /// # Errors
-    /// [`KeyError::Payload`] if it carries payloads: use [`Key::embed_payload`].
+    /// [`KeyError::Payload`] if the key carries payloads: use [`Key::embed_payload`].
     pub fn embed(&self) -> Result<Embed, KeyError> {
         Ok(self.embedding(self.scheme()?))
     }
@@ -297,7 +299,7 @@ impl Key {
     /// The step that embeds this key's mark with a payload.
     ///
     /// # Errors
-    /// [`KeyError::Payload`] if it carries no payloads, and [`KeyError::Dialect`] if this one has too many bits.
+    /// [`KeyError::Payload`] if the key carries no payloads, and [`KeyError::Dialect`] if `payload` has too many bits.
     pub fn embed_payload(&self, payload: u32) -> Result<Embed, KeyError> {
         Ok(self.embedding(self.carrier(payload)?))
     }
@@ -316,7 +318,7 @@ impl fmt::Debug for Key {
 /// 32 bytes from the operating system.
 ///
 /// # Panics
-/// If it gives none.
+/// If the operating system provides no random bytes.
 pub fn random_secret() -> Zeroizing<Vec<u8>> {
     let mut secret = Zeroizing::new(vec![0; 32]);
     getrandom::fill(&mut secret).expect("the operating system gives random bytes");
@@ -326,7 +328,7 @@ pub fn random_secret() -> Zeroizing<Vec<u8>> {
 /// A name for a new key: eight random digits after a prefix.
 ///
 /// # Panics
-/// If the operating system gives no random bytes.
+/// If the operating system provides no random bytes.
 pub fn random_id(prefix: &str) -> String {
     let mut id = [0; 4];
     getrandom::fill(&mut id).expect("the operating system gives random bytes");
@@ -353,7 +355,7 @@ mod tests {
         Key::from_secret([0xab; 32], id, Marking::default(), vocabulary()).unwrap()
     }
 
-    /// What another device makes lists of is what the scheme here has: of each key its own, and of a tenant's too.
+    /// Another device gets the keys that the scheme here uses, different for each key and tenant.
     #[test]
     fn sub_keys_are_those_of_the_lists() {
         let key = |id: &str| Key::from_secret([7; 32], id, Marking::default(), vocabulary()).unwrap();
@@ -378,7 +380,7 @@ mod tests {
         assert_eq!(judge(&renamed), lists("b", "t"), "in whatever order");
     }
 
-    /// Who has a tenant's key has neither the secret it came from nor another tenant's key.
+    /// A tenant's key reveals neither the secret it was derived from nor another tenant's key.
     #[test]
     fn a_tenants_key_does_not_hold_the_secret_it_came_from() {
         let [one, two] = ["one", "two"].map(|tenant| key("a").with_tenant(tenant).unwrap());

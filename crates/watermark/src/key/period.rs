@@ -1,10 +1,10 @@
-//! When a key writes.
+//! The days on which a key writes.
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// The days on which a key is used for writing, the first and the last included; open ends mean for ever. Reading
-/// takes no notice: what was marked stays marked.
+/// The days on which a key is used for writing, including the first and the last; an open end has no limit. Reading
+/// ignores it, so older marks are still found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub struct Period {
@@ -12,11 +12,11 @@ pub struct Period {
     until: Option<Date>,
 }
 
-/// Days that are no period.
+/// Days that do not make a period.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPeriod {
-    /// A text that is no day.
+    /// A text that is not a date.
     #[error("{0:?} is no date such as 2026-08-02")]
     NoDay(String),
     /// The last day is before the first.
@@ -30,10 +30,10 @@ pub enum BadPeriod {
 }
 
 impl Period {
-    /// A period from and until days such as `2026-08-02`.
+    /// A period between two days such as `2026-08-02`.
     ///
     /// # Errors
-    /// [`BadPeriod`] if one of them is no day, or the last is before the first.
+    /// [`BadPeriod`] if one of them is not a date, or the last is before the first.
     pub fn new(from: Option<&str>, until: Option<&str>) -> Result<Self, BadPeriod> {
         let day = |text: &str| text.parse().map_err(|_| BadPeriod::NoDay(text.into()));
         let (from, until) = (from.map(day).transpose()?, until.map(day).transpose()?);
@@ -50,7 +50,7 @@ impl Period {
         self.until
     }
 
-    /// Whether a day lies in it.
+    /// Whether the period contains a day.
     pub fn contains(&self, day: Date) -> bool {
         self.from.is_none_or(|from| from <= day) && self.until.is_none_or(|until| day <= until)
     }
@@ -61,7 +61,7 @@ impl Period {
     }
 }
 
-/// As it stands in key files.
+/// The representation in key files.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Form {

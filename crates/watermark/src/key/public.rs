@@ -1,10 +1,9 @@
-//! Secrets that are none: those that other systems ship.
+//! Secrets that are public because other systems ship them.
 
 use super::Key;
 
 impl Key {
-    /// Whether the secret is one that anybody can look up: a default or an example of another system, or nothing but
-    /// zeros.
+    /// Whether the secret is public: a default or an example of another system, or all zeros.
     pub fn is_public(&self) -> bool {
         let numbers: Vec<u64> = self.secret.as_chunks().0.iter().map(|&number| u64::from_be_bytes(number)).collect();
         if self.secret.iter().all(|&byte| byte == 0) {

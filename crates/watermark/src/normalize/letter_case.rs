@@ -1,8 +1,8 @@
-//! Sentence case for texts that are written in capitals alone, or with a capital in every word.
+//! Sentence case for texts in capitals only, or with a capital in every word.
 
 use super::{Change, Normalized, Repair};
 
-/// The letter case of a text that is not that of sentences.
+/// A letter case other than that of sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LetterCase {
     /// All letters are capitals.
@@ -11,7 +11,7 @@ pub enum LetterCase {
     Title,
 }
 
-/// How the letters of a text differ from those of sentences; nothing where they do not, or where there are too few.
+/// The letter case of a text if it is not that of sentences; `None` otherwise, or if there are too few letters.
 pub fn changed(text: &str) -> Option<LetterCase> {
     let (mut upper, mut lower) = (0u64, 0u64);
     for c in text.chars() {
@@ -24,7 +24,7 @@ pub fn changed(text: &str) -> Option<LetterCase> {
     if upper > 9 * lower {
         return Some(LetterCase::Capitals);
     }
-    // Short words stay small in titles.
+    // Short words are not capitalized in titles.
     let firsts = text
         .split(|c: char| !c.is_alphanumeric() && c != '\'')
         .filter(|word| word.chars().count() > 3)
@@ -37,8 +37,8 @@ pub fn changed(text: &str) -> Option<LetterCase> {
     (words >= 20 && 10 * capitals >= 9 * words).then_some(LetterCase::Title)
 }
 
-/// Writes such a text in sentence case: a capital where a sentence or a line begins and in the English "I". Of words
-/// with capitals inside, a text with a capital in every word keeps all.
+/// Writes such a text in sentence case: a capital at the beginning of a sentence or line and in the English "I". In a
+/// text with a capital in every word, words with capitals inside are unchanged.
 pub(super) fn restore(text: &str) -> Normalized {
     let Some(case) = changed(text) else { return Normalized::default() };
     let mut out = Normalized { text: String::with_capacity(text.len()), ..Normalized::default() };
@@ -135,7 +135,7 @@ mod tests {
         assert!(restore(&TEXT.repeat(3)).changes.is_empty());
         let names = format!("{} NASA", title(TEXT).repeat(3));
         assert!(restore(&names).text.ends_with(" NASA"));
-        // A letter may be two when it is small, of other lengths.
+        // A letter may have two characters in lower case, with other lengths.
         let turkish = "\u{130}STANBUL VE \u{130}ZM\u{130}R. ".repeat(9);
         let restored = restore(&turkish);
         assert!(

@@ -1,12 +1,12 @@
-//! Repairing what was done to the characters of a text, so that it tokenizes as when it was written.
+//! Repairs changes to the characters of a text, so that it tokenizes as when it was written.
 //!
 //! Look-alike letters, invisible characters, odd spaces, decomposed accents and the line ends of another system change
-//! every token that they touch, and nothing that a person sees. Repairs keep newlines and everything that a script
-//! needs (joiners in Indic and Persian words, in emoji), say what was changed and where, and map every position back to
-//! the text as it came.
+//! every token that they touch, but nothing visible. Repairs keep newlines and everything that a script needs (joiners
+//! in Indic and Persian words, in emoji), record what was changed and where, and map every position back to the
+//! original text.
 //!
-//! White space and letter case change tokens too, and a person sees that. [`stages`] repairs them after the characters,
-//! where a text has runs of blanks, wrapped lines, or nothing but capitals.
+//! Changes of white space and letter case affect tokens too, and are visible. [`stages`] repairs them after the
+//! characters, if a text has runs of spaces or tabs, wrapped lines, or capitals only (or in every word).
 
 pub mod letter_case;
 mod white_space;
@@ -19,28 +19,28 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repair {
-    /// An invisible character was taken out.
+    /// An invisible character was removed.
     Invisible,
-    /// A letter of another script that looks like the one that belongs there.
+    /// A letter of another script was replaced by its look-alike.
     Homoglyph,
-    /// A letter of a decorative alphabet (full width, mathematical).
+    /// A letter of a decorative alphabet (full width, mathematical) was replaced by the plain one.
     Decorative,
-    /// A space that is not the ordinary one.
+    /// An unusual space was replaced by the ordinary one.
     Space,
-    /// A letter and its accents as one character (Unicode's form C).
+    /// A letter and its accents were composed into one character (Unicode's form C).
     Composition,
-    /// A carriage return.
+    /// A carriage return was removed or replaced by a newline.
     LineEnd,
-    /// A run of spaces, or a tab, between words as one space.
+    /// A run of spaces, or a tab, between words was replaced by one space.
     WhiteSpace,
-    /// The end of a wrapped line as a space.
+    /// The end of a wrapped line was replaced by a space.
     WrappedLine,
-    /// A word in sentence case.
+    /// A word was put into sentence case.
     LetterCase,
 }
 
 impl Repair {
-    /// Its name in data.
+    /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Invisible => "invisible",
@@ -61,23 +61,23 @@ impl Repair {
 pub struct Change {
     /// The kind of repair.
     pub repair: Repair,
-    /// The byte of the text as it came at which it was made.
+    /// The byte position in the original text.
     pub at: usize,
 }
 
-/// A repaired text, which knows where each of its bytes comes from.
+/// A repaired text, with the origin of each of its bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Normalized {
     /// The text after all repairs.
     pub text: String,
-    /// What was changed, in order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
-    /// Places after which the distance between the two texts changes: (here, in the text as it came).
+    /// Positions from which on the distance between the two texts changes: (in this text, in the original text).
     anchors: Vec<(usize, usize)>,
 }
 
 impl Normalized {
-    /// The byte of the text as it came at which the character that begins at byte `at` here began; the end for the
+    /// The byte position in the original text of the character that begins at byte `at` of this text; the end for the
     /// end.
     pub fn origin(&self, at: usize) -> usize {
         let next = self.anchors.partition_point(|&(here, _)| here <= at);
@@ -85,14 +85,14 @@ impl Normalized {
         there + (at - here)
     }
 
-    /// How many repairs of each kind were made.
+    /// The number of repairs of each kind.
     pub fn summary(&self) -> Vec<(Repair, usize)> {
         let mut counts = std::collections::BTreeMap::new();
         self.changes.iter().for_each(|change| *counts.entry(change.repair).or_default() += 1);
         counts.into_iter().collect()
     }
 
-    /// Adds a character that comes from byte `at`.
+    /// Appends a character that comes from byte `at`.
     fn push(&mut self, c: char, at: usize) {
         if self.origin(self.text.len()) != at {
             self.anchors.push((self.text.len(), at));
@@ -100,14 +100,14 @@ impl Normalized {
         self.text.push(c);
     }
 
-    /// Ends a text that was repaired, which had so many bytes.
+    /// Ends the repair of a text of `bytes` bytes.
     fn end(&mut self, bytes: usize) {
         if self.origin(self.text.len()) != bytes {
             self.anchors.push((self.text.len(), bytes));
         }
     }
 
-    /// A repair of what `base` left, as one of the text that `base` was made of.
+    /// Turns a repair of `base`'s text into a repair of the text that `base` was made from.
     fn after(self, base: &Self) -> Self {
         let (mut anchors, end) = (Vec::new(), self.text.len());
         let first = self.anchors.first().is_none_or(|&(here, _)| here > 0).then_some((0, 0));
@@ -129,8 +129,8 @@ impl Normalized {
     }
 }
 
-/// A text after more and more repair: of its characters, of its white space, and of its letter case, each where there
-/// is something to repair. The text itself is not among them.
+/// The text after successive repairs: of its characters, of its white space, and of its letter case. A stage without
+/// changes is left out, as is the text itself.
 pub fn stages(text: &str) -> Vec<Normalized> {
     let mut stages: Vec<Normalized> = Vec::new();
     for repair in [normalize, white_space::collapse, letter_case::restore] {
@@ -166,13 +166,13 @@ fn in_sections(text: &str, size: usize) -> Normalized {
     out
 }
 
-/// Text that is looked at at once, which takes some sixty times as much memory as it has characters; and what stays
-/// together where no position is fit for a cut.
+/// The sizes of a section, in bytes. A section takes some sixty times its size in memory; the second is the limit where
+/// no position is fit for a cut.
 const SECTION: usize = 64 << 10;
 const LONGEST_SECTION: usize = 1 << 20;
 
-/// Where the section of about `size` bytes ends that begins at `start`: before a character that nothing before it has a
-/// part in, and which has none in what is before.
+/// The end of the section of about `size` bytes that begins at `start`: before a character that repairs treat
+/// independently of everything before it.
 fn section(text: &str, start: usize, size: usize) -> usize {
     let mut before = '\r';
     for (at, c) in text[start..].char_indices() {
@@ -190,12 +190,12 @@ fn in_word(c: char) -> bool {
     c.is_alphabetic() || canonical_combining_class(c) != 0
 }
 
-/// Whether a character never goes together with one before it in form C.
+/// Whether form C never combines a character with one before it.
 fn starts(c: char) -> bool {
     c.is_ascii() || canonical_combining_class(c) == 0 && is_nfc_quick(std::iter::once(c)) == IsNormalized::Yes
 }
 
-/// How many letters of a text are Latin, and how many are Cyrillic or Greek ones that look like no Latin one.
+/// The number of Latin letters in a text, and of Cyrillic or Greek ones without a Latin look-alike.
 #[derive(Clone, Copy)]
 struct Scripts {
     latin: usize,
@@ -213,7 +213,7 @@ impl Scripts {
     }
 }
 
-/// A character with the bytes that it stands for, and what was done to it.
+/// A character with the byte position that it comes from, and its repair.
 #[derive(Clone, Copy)]
 struct Repaired {
     character: Option<char>,
@@ -247,9 +247,9 @@ fn letters(section: &str, start: usize, scripts: Scripts) -> Vec<Repaired> {
     repaired
 }
 
-/// Takes out joiners between characters of scripts that have no use for them.
+/// Removes joiners between characters of scripts that do not use them.
 fn repair_joiners(repaired: &mut [Repaired]) {
-    // Whether what stands on a side of each, other joiners aside, is plain or nothing.
+    // Whether the next character on a side of each, ignoring joiners, is plain or missing.
     let mut plain_before = true;
     let mut plain_after = vec![true; repaired.len() + 1];
     let plain = |c: char| c.is_ascii() || is_latin(c);
@@ -267,7 +267,7 @@ fn repair_joiners(repaired: &mut [Repaired]) {
     }
 }
 
-/// In words of several scripts, puts letters that only look right back into the script of the others.
+/// In words of several scripts, replaces look-alikes by letters of the script of the others.
 fn repair_words(repaired: &mut [Repaired], scripts: Scripts) {
     let is_letter = |letter: &Repaired| letter.character.is_none_or(in_word);
     let Scripts { latin: latin_letters, own: own_letters } = scripts;
@@ -276,7 +276,7 @@ fn repair_words(repaired: &mut [Repaired], scripts: Scripts) {
         let latin = characters().filter(char::is_ascii_alphabetic).count();
         let other = characters().filter(|c| is_cyrillic_or_greek(*c)).count();
         let own = characters().filter(|&c| is_cyrillic_or_greek(c) && to_latin(c).is_none()).count();
-        // Letters that have no look-alike say which script a word is; else the rest of the text does.
+        // Letters without a look-alike decide the script of a word; otherwise the rest of the text does.
         let tells = characters().any(|c| c.is_ascii_alphabetic() && to_cyrillic(c).is_none());
         let greek = characters().any(|c| matches!(c, '\u{370}'..='\u{3FF}'));
         let repair: Option<fn(char) -> Option<char>> = if other == 0 {
@@ -298,7 +298,7 @@ fn repair_words(repaired: &mut [Repaired], scripts: Scripts) {
     }
 }
 
-/// Brings letters and their accents into form C.
+/// Composes letters and their accents (form C).
 fn compose(repaired: &[Repaired]) -> Vec<Repaired> {
     let mut out: Vec<Repaired> = Vec::with_capacity(repaired.len());
     let mut i = 0;
@@ -322,12 +322,12 @@ fn compose(repaired: &[Repaired]) -> Vec<Repaired> {
     out
 }
 
-/// Adds a section to what came before it.
+/// Appends a section to the previous ones.
 fn assemble(out: &mut Normalized, repaired: &[Repaired]) {
     let mut last = None;
     for letter in repaired {
         if let Some(repair) = letter.repair {
-            // A group that was composed is one change, however many characters came of it.
+            // A composed group is one change, however many characters it gives.
             if last != Some((repair, letter.at)) {
                 out.changes.push(Change { repair, at: letter.at });
             }
@@ -351,7 +351,7 @@ fn is_always_invisible(c: char) -> bool {
     matches!(c, '\u{AD}' | '\u{180E}' | '\u{200B}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}')
 }
 
-/// Characters that some scripts need, and Latin text does not: joiners, directions, selectors, tags.
+/// Characters that some scripts need, but not Latin text: joiners, directions, selectors, tags.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200C}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
         || matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{E0000}'..='\u{E01EF}')
@@ -361,7 +361,7 @@ fn is_odd_space(c: char) -> bool {
     matches!(c, '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}')
 }
 
-/// The ASCII letter or digit behind a decorative one.
+/// The ASCII character of a decorative one.
 fn decorative(c: char) -> Option<char> {
     if !matches!(c, '\u{FF01}'..='\u{FF5E}' | '\u{1D400}'..='\u{1D7FF}') {
         return None;
@@ -370,7 +370,7 @@ fn decorative(c: char) -> Option<char> {
     plain.next().filter(|letter| letter.is_ascii() && plain.next().is_none())
 }
 
-/// Letters of Cyrillic and Greek that look like Latin ones, the Cyrillic ones first.
+/// Cyrillic and Greek letters that look like Latin ones, the Cyrillic ones first.
 pub(crate) const LOOK_ALIKES: [(char, char); 55] = [
     ('а', 'a'),
     ('е', 'e'),
@@ -480,7 +480,7 @@ mod tests {
         }
     }
 
-    /// A Latin letter in a Russian word goes back too.
+    /// A Latin letter in a Russian word is replaced too.
     #[test]
     fn the_word_says_which_script_it_is() {
         becomes("мoлoкo", "молоко", &[Repair::Homoglyph; 3]);
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!(normalized.origin(normalized.text.len()), text.len());
     }
 
-    /// Stages add up, and positions are those of the text before the first.
+    /// Stages add up, and positions refer to the original text.
     #[test]
     fn stages_map_back_to_the_text() {
         let text = "THE CAPTAIN\u{A0} CAME\r\nON\u{200B} DECK.\tE\u{301}TE\u{301}, AND I SAW  HIM. ".repeat(3);
@@ -533,7 +533,7 @@ mod tests {
         assert!(super::stages("A plain text,\nof two lines.\n").is_empty());
     }
 
-    /// Where a text is cut changes nothing, on texts made of all that is repaired.
+    /// The position of cuts changes nothing, on texts made of everything that is repaired.
     #[test]
     fn sections_are_repaired_as_the_whole_is() {
         use verdigris_logits::random::philox4x32;
@@ -553,7 +553,7 @@ mod tests {
         assert!(cut > 2000, "{cut}");
     }
 
-    /// Repairing twice changes nothing more, on texts made of all that is repaired.
+    /// Repairing a third time changes nothing more, on texts made of everything that is repaired.
     #[test]
     fn it_is_done_at_once() {
         use verdigris_logits::random::philox4x32;
@@ -567,7 +567,8 @@ mod tests {
             once.text.char_indices().for_each(|(at, _)| assert!(text.is_char_boundary(once.origin(at))));
             let twice = normalize(&once.text);
             let thrice = normalize(&twice.text);
-            // Taking out an invisible character can bring an accent to its letter: after a second time all is done.
+            // Removing an invisible character can bring an accent to its letter, so all is done after the second time
+            // only.
             assert_eq!(twice.text, thrice.text, "{text:?}");
         }
     }

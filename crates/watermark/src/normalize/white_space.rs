@@ -1,12 +1,12 @@
-//! White space between words as it is written by hand: one space, and no line end before the paragraph ends.
+//! White space between words as written by hand: one space, and no newline before the paragraph ends.
 
 use super::{Change, Normalized, Repair, letter_case};
 
 /// The widest lines, in characters, of texts whose lines are wrapped.
 const WIDTHS: std::ops::RangeInclusive<usize> = 20..=200;
 
-/// Collapses runs of spaces and tabs between words, and joins wrapped lines. Indentation stays. There are no changes
-/// where a text has neither.
+/// Collapses runs of spaces and tabs between words, and joins wrapped lines. Indentation is kept. There are no changes
+/// if a text has neither.
 pub(super) fn collapse(text: &str) -> Normalized {
     let wrapping = Wrapping::of(text);
     let has_runs = text.contains("  ") || text.contains('\t');
@@ -50,14 +50,15 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t')
 }
 
-/// How the lines of a text are wrapped.
+/// The wrapping of a text's lines.
 struct Wrapping {
-    /// Characters of the widest line of several words.
+    /// The width in characters of the widest line of several words.
     width: usize,
 }
 
 impl Wrapping {
-    /// Nothing where lines are not wrapped: most of those after a full line would begin in the middle of a sentence.
+    /// `None` if lines are not wrapped, that is, if most lines after a full line do not begin in the middle of a
+    /// sentence.
     fn of(text: &str) -> Option<Self> {
         let lines = || text.lines().map(str::trim_end);
         let width = lines().filter(|line| line.contains(is_blank)).map(|line| line.chars().count()).max()?;
@@ -74,8 +75,8 @@ impl Wrapping {
         (joined > 0 && 2 * begun <= joined).then_some(wrapping)
     }
 
-    /// Whether a line was ended because the first word of the next one found no room in it. Lines of text with letters
-    /// of different widths differ by some characters.
+    /// Whether a line was ended because the first word of the next one did not fit. Allows for some characters of
+    /// difference, since proportional letters have different widths.
     fn joins(&self, line: &str, next: &str) -> bool {
         let line = line.trim_end();
         if line.is_empty() || !is_running_text(next) {
@@ -86,7 +87,7 @@ impl Wrapping {
     }
 }
 
-/// Whether a line may be in the middle of a paragraph: it is not blank, not indented, and not that of a list, a
+/// Whether a line may be in the middle of a paragraph: it is not blank, not indented, and not part of a list, a
 /// heading, a quotation, a table or code.
 fn is_running_text(line: &str) -> bool {
     let Some(first) = line.chars().next() else { return false };

@@ -1,6 +1,6 @@
 //! Jenkins' 32-bit integer mix, as SBW uses it.
 
-/// Of `x + 1`, as a signed number of 32 bits: shifts to the right keep the sign.
+/// The hash of `x + 1` as a signed 32-bit integer: right shifts keep the sign.
 pub(crate) fn hash(x: i64) -> i64 {
     let mut i = x.wrapping_add(1) as i32;
     i = i.wrapping_sub(i << 6);

@@ -1,4 +1,4 @@
-//! The generators of other systems, bit for bit, as far as their watermarks need them.
+//! The generators and hashes of other systems, bit for bit, as far as their watermarks need them.
 
 pub(crate) mod jenkins;
 pub(crate) mod mt19937;

@@ -1,4 +1,4 @@
-//! The Mersenne Twister as torch's CPU generator runs it, and the start of its `randperm`.
+//! The Mersenne Twister as in torch's CPU generator, and the beginning of its `randperm`.
 //!
 //! Matsumoto and Nishimura 1998; torch: `ATen/core/MT19937RNGEngine.h`, `randperm` in
 //! `ATen/native/TensorFactories.cpp`. Only the low 32 bits of a seed matter there.
@@ -6,7 +6,7 @@
 const N: usize = 624;
 const M: usize = 397;
 
-/// A stream of 32-bit words, made a block of 624 at a time.
+/// A stream of 32-bit words, generated in blocks of 624.
 #[derive(Clone)]
 pub(crate) struct Mt19937 {
     state: [u32; N],
@@ -33,7 +33,7 @@ impl Mt19937 {
         self.block[self.used - 1]
     }
 
-    /// The next state and its output. Three loops without overlap, so that each can run in SIMD lanes.
+    /// Computes the next state and its output, in three loops without overlap so that each can run in SIMD lanes.
     #[cold]
     fn refill(&mut self) {
         let old = &self.state;
@@ -76,13 +76,13 @@ fn temper(mut x: u32) -> u32 {
 
 /// Calls `first` with each of the first `count` entries of `torch.randperm(n)` under `seed`.
 ///
-/// `array` is working space: its contents do not matter, and it is not shrunk.
+/// `array` is working space: its contents do not matter, and it never shrinks.
 pub(crate) fn randperm(n: usize, count: usize, seed: u32, array: &mut Vec<u32>, mut first: impl FnMut(u32)) {
     array.clear();
     array.extend(0..n as u32);
     let mut random = Mt19937::new(seed);
     for i in 0..count {
-        // The last entry of a whole permutation is drawn from one: it takes no number.
+        // The last entry of a whole permutation has one choice and takes no number.
         if i + 1 < n {
             let j = i + (random.next() % (n - i) as u32) as usize;
             array.swap(i, j);
@@ -95,14 +95,14 @@ pub(crate) fn randperm(n: usize, count: usize, seed: u32, array: &mut Vec<u32>, 
 mod tests {
     use super::*;
 
-    /// The C++ standard (26.5.5) fixes this: the 10,000th output of `mt19937` under seed 5489.
+    /// The C++ standard (26.5.5) specifies the 10,000th output of `mt19937` under seed 5489.
     #[test]
     fn ten_thousandth_output() {
         let mut random = Mt19937::new(5489);
         assert_eq!((0..10_000).map(|_| random.next()).last(), Some(4_123_659_995));
     }
 
-    /// reference: `torch.randperm(1_000_003, generator=torch.Generator().manual_seed(2971215073))`.
+    /// Expected values: `torch.randperm(1_000_003, generator=torch.Generator().manual_seed(2971215073))`.
     #[test]
     fn randperm_starts_as_torch_does() {
         let mut start = Vec::new();

@@ -1,6 +1,6 @@
-//! MurmurHash3 (Appleby, x86, 32 bits, seed 0) of whole words.
+//! MurmurHash3 (Appleby, x86, 32 bits, seed 0) of 32-bit words.
 
-/// The hash of some words.
+/// The hash of a sequence of words.
 #[inline]
 pub(crate) fn hash(words: impl IntoIterator<Item = u32>) -> u32 {
     let (mut state, mut length) = (0u32, 0u32);

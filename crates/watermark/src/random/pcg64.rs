@@ -1,8 +1,7 @@
 //! numpy's `default_rng(seed).shuffle`: PCG64 seeded through `SeedSequence`.
 //!
-//! O'Neill, *PCG: a family of simple fast space-efficient statistically good algorithms for random number
-//! generation*, 2014 (PCG XSL RR 128/64); the seeding is that of numpy's `bit_generator.pyx`, bounded numbers are
-//! those of `distributions.c`.
+//! O'Neill, *PCG: a family of simple fast space-efficient statistically good algorithms for random number generation*,
+//! 2014 (PCG XSL RR 128/64); seeding as in numpy's `bit_generator.pyx`, bounded numbers as in `distributions.c`.
 
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 
@@ -10,12 +9,12 @@ const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 pub(crate) struct Pcg64 {
     state: u128,
     increment: u128,
-    /// The upper half of an output of which the lower was used.
+    /// The upper half of an output whose lower half was used.
     half: Option<u32>,
 }
 
 impl Pcg64 {
-    /// `default_rng(seed)` for a seed of 32 bits.
+    /// `default_rng(seed)` for a 32-bit seed.
     pub(crate) fn new(seed: u32) -> Self {
         let words = seed_sequence(seed);
         let wide = |i: usize| u128::from(words[i]) << 64 | u128::from(words[i + 1]);
@@ -46,7 +45,7 @@ impl Pcg64 {
         next as u32
     }
 
-    /// A number from 0 to `largest`: masked, and drawn again where it is too large.
+    /// A number from 0 to `largest`: masked, and rejected while it is too large.
     fn up_to(&mut self, largest: u32) -> u32 {
         if largest == 0 {
             return 0;

@@ -21,7 +21,7 @@ pub fn ln_tail(n: u64, green: u64, gamma: f64) -> f64 {
     if green as f64 > mean {
         ln_upper(n, green, gamma)
     } else {
-        // The tail is the larger part: take the other side from one. P(X <= green-1) = P(Y >= n-green+1).
+        // The tail is the larger part, so subtract the other side from one. P(X <= green-1) = P(Y >= n-green+1).
         ln_one_minus_exp(ln_upper(n, n - green + 1, 1.0 - gamma))
     }
 }
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Computed with 60 significant digits by `fixtures/golden/tails.py`.
+    /// Expected values computed with 60 significant digits by `fixtures/golden/tails.py`.
     #[test]
     fn far_and_large_tails_are_precise() {
         for (n, green, gamma, expected) in [

@@ -1,7 +1,7 @@
-//! The sum of independent whole numbers with one law, by convolution.
+//! The sum of independent, identically distributed integers, by convolution.
 //!
-//! It runs under the tilted law that has its mean near the value asked for (Esscher 1932), so nothing underflows,
-//! however far out the tail.
+//! It uses the tilted distribution whose mean is near the given value (Esscher 1932), so nothing underflows, however
+//! far out the tail.
 
 use super::ln_one_minus_exp;
 use crate::real::{exp, ln};
@@ -9,14 +9,14 @@ use crate::real::{exp, ln};
 /// The most additions that a convolution may take.
 const EXACT: u64 = 1 << 22;
 
-/// Whether the convolution of `n` laws on `values` numbers is worth its time.
+/// Whether the convolution of `n` distributions on `values` numbers is fast enough.
 pub(crate) fn is_short(values: usize, n: u64) -> bool {
     let length = (values as u64).saturating_mul(n);
     length.saturating_mul(length) < EXACT
 }
 
-/// `ln P(S >= s)` for the sum of `n` numbers whose probabilities are `law`, computed under the tilt `e^(tilt x)`.
-/// Any tilt gives the tail; one whose mean is near `s` keeps its precision.
+/// `ln P(S >= s)` for the sum of `n` numbers whose probabilities are `law`, computed under the tilt `e^(tilt x)`. Any
+/// tilt gives the tail; one whose mean is near `s` keeps its precision.
 pub(crate) fn ln_tail(law: &[f64], n: usize, tilt: f64, s: usize) -> f64 {
     let largest = law.len() - 1;
     if s == 0 {

@@ -3,15 +3,15 @@
 use super::{deviance, ln_one_minus_exp, stirling_error};
 use crate::real::ln;
 
-/// `ln P(S >= s)` for the sum `S` of `n` independent scores with the law Exp(1).
+/// `ln P(S >= s)` for the sum `S` of `n` independent scores that are Exp(1).
 ///
-/// For whole `n` that is the chance that a Poisson variable with mean `s` stays below `n`, a sum of `n` terms.
+/// For integer `n` this is the probability that a Poisson variable with mean `s` stays below `n`, a sum of `n` terms.
 pub fn ln_tail(n: u64, s: f64) -> f64 {
     if n == 0 || s <= 0.0 {
         return 0.0;
     }
     if s > n as f64 - 1.0 {
-        // Below the mean: from the largest term, that of n - 1, downwards.
+        // Below the mean: starts from the largest term, that of n - 1, and goes down.
         let (mut term, mut sum) = (1.0, 1.0);
         for k in (1..n).rev() {
             term *= k as f64 / s;
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!((ln_tail(0, 1.0), ln_tail(5, 0.0), ln_tail(1, 700.0)), (0.0, 0.0, -700.0));
     }
 
-    /// Computed with 60 significant digits by `fixtures/golden/tails.py`.
+    /// Expected values computed with 60 significant digits by `fixtures/golden/tails.py`.
     #[test]
     fn large_sums_are_precise() {
         for (n, s, expected) in GOLDEN {

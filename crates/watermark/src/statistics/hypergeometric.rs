@@ -1,13 +1,14 @@
 //! Green tokens among distinct ones, where one fixed list splits the vocabulary: hypergeometric.
 //!
-//! A text with `n` distinct tokens of a vocabulary of `population`, `green` of which are in the list, draws
-//! without replacement. This is the exact law behind the unique-token detector of *Provable Robust
-//! Watermarking* (Zhao, Ananth, Li and Wang, ICLR 2024, section 4).
+//! A text with `n` distinct tokens of a vocabulary of `population`, `green` of which are in the list, draws without
+//! replacement. This is the exact distribution behind the unique-token detector of *Provable Robust Watermarking*
+//! (Zhao, Ananth, Li and Wang, ICLR 2024, section 4).
 
 use super::{binomial, ln_one_minus_exp};
 use crate::real::ln;
 
-/// `ln P(X >= k)` for `k` green ones of `n` drawn without replacement out of `population`, of which `green` are.
+/// `ln P(X >= k)` for the number `X` of green tokens among `n` that are drawn without replacement from `population`, of
+/// which `green` are green.
 ///
 /// # Panics
 /// If `n` or `green` is above `population`, or `k` above `n`.
@@ -24,7 +25,7 @@ pub fn ln_tail(population: u64, green: u64, n: u64, k: u64) -> f64 {
     if k as f64 > mean {
         ln_upper(population, green, n, k)
     } else {
-        // The tail is the larger part: take the red side from one.
+        // The tail is the larger part, so subtract the red side from one.
         ln_one_minus_exp(ln_upper(population, population - green, n, n - k + 1))
     }
 }
@@ -82,7 +83,7 @@ mod tests {
         }
     }
 
-    /// Computed with 60 significant digits by `fixtures/golden/tails.py`.
+    /// Expected values computed with 60 significant digits by `fixtures/golden/tails.py`.
     #[test]
     fn large_populations_are_precise() {
         for (population, green, n, k, expected) in GOLDEN {

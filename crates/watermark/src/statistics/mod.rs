@@ -1,16 +1,16 @@
-//! Exact laws of sums of scores, in log space.
+//! Exact distributions of sums of scores, in log space.
 //!
-//! Under the null hypothesis (the text knows nothing of the key) every counted observation has a known law, and
-//! observations are independent. So the law of their sum is known, and a p-value is a tail of it. Tails are computed as
-//! logarithms: they keep their relative precision down to `e^-10^8` and never become zero.
+//! Under the null hypothesis (the text is independent of the key) every counted observation has a known distribution,
+//! and observations are independent. So the distribution of their sum is known, and a p-value is a tail of it. Tails
+//! are computed as logarithms: they keep their relative precision down to `e^-10^8` and never become zero.
 //!
 //! | module | the sum of |
 //! |---|---|
 //! | [`binomial`] | green tokens |
-//! | [`hypergeometric`] | green tokens out of one fixed list, each token once |
+//! | [`hypergeometric`] | green tokens of one fixed list, each token once |
 //! | [`gamma`] | exponential scores |
-//! | [`convolution`] | whole numbers with known probabilities |
-//! | [`saddlepoint`] | anything whose cumulants are known |
+//! | [`convolution`] | integers with known probabilities |
+//! | [`saddlepoint`] | anything with known cumulants |
 //! | [`weighted`] | weighted colours |
 
 pub(crate) mod bernoulli;
@@ -32,8 +32,8 @@ pub(crate) fn ln_one_minus_exp(x: f64) -> f64 {
     if x > -std::f64::consts::LN_2 { ln(-exp_m1(x)) } else { ln_1p(-exp(x)) }
 }
 
-/// The p-value of the best of `tried` looks from that of the best one, in logs: `min(1, tried * p)`, the bound of
-/// Bonferroni, which holds whatever the looks have to do with each other.
+/// The p-value of the best of `tried` looks from that of the single look, in logs: `min(1, tried * p)`, Bonferroni's
+/// bound, which holds however the looks depend on each other.
 pub fn ln_corrected(ln_p: f64, tried: f64) -> f64 {
     (ln_p + ln(tried)).min(0.0)
 }

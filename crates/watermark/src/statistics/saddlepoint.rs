@@ -13,12 +13,12 @@ use crate::real::{erfc, exp, exp_m1, ln};
 /// The cumulant generating function `K(t) = ln E[e^(t S)]` with its first two derivatives, all at one `t`.
 pub type Cumulants = [f64; 3];
 
-/// Where the values of a sum lie.
+/// The possible values of a sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Support {
-    /// Anywhere.
+    /// Real numbers.
     Real,
-    /// At whole numbers.
+    /// Integers.
     Integer,
 }
 
@@ -27,7 +27,7 @@ pub enum Support {
 pub fn ln_tail(k: impl Fn(f64) -> Cumulants, end: f64, support: Support, s: f64) -> f64 {
     let [_, mean, variance] = k(0.0);
     let sd = variance.sqrt();
-    // At the mean the formula is a difference of two poles: go around it, half a hundredth to each side.
+    // At the mean the formula is a difference of two poles, so interpolate between .005 deviations to each side.
     let near = 5e-3 * sd;
     if (s - mean).abs() < near {
         let [low, high] = [mean - near, mean + near].map(|s| exp(away_from_mean(&k, end, support, s)));
@@ -47,7 +47,7 @@ fn away_from_mean(k: &impl Fn(f64) -> Cumulants, end: f64, support: Support, s: 
         Support::Integer => -exp_m1(-t),
     };
     let u = (slope * curvature.sqrt()).abs();
-    // The side of `s` that lies away from the mean.
+    // The side of `s` away from the mean.
     let tail = ln((mills(w) + 1.0 / u - 1.0 / w).max(f64::MIN_POSITIVE)) - exponent - 0.5 * ln(2.0 * PI);
     if t > 0.0 { tail.min(0.0) } else { ln_one_minus_exp(tail.min(-f64::EPSILON)) }
 }
@@ -59,7 +59,7 @@ pub(crate) fn solve(k: &impl Fn(f64) -> Cumulants, end: f64, s: f64) -> f64 {
         return 0.0;
     }
     let sign = (s - mean).signum();
-    // The first step may be too long where the law has an end.
+    // The first step may be too long where `k` has an end.
     let (mut near, mut far) = (0.0, sign / variance.sqrt());
     while far >= end {
         far = (near + end) / 2.0;

@@ -1,15 +1,15 @@
-//! The sum of weighted colours: exact by convolution, and by its saddle point where that would take too long.
+//! The sum of weighted colours: exact by convolution, or by the saddle point where that would take too long.
 //!
-//! Each token counts with a weight of its own if it is green, `S = sum of w_i g_i`, and the weights know nothing
-//! of the key. They are whole numbers, so that `S` is one too and its law a finite convolution. The convolution
-//! runs under the tilted law that has its mean at the value asked for (Esscher 1932): so nothing underflows,
-//! however far out the tail.
+//! Each token has its own weight, which counts if it is green, `S = sum of w_i g_i`, and the weights do not depend on
+//! the key. They are integers, so that `S` is one too and its distribution a finite convolution. The convolution uses
+//! the tilted distribution whose mean is the given value (Esscher 1932), so nothing underflows, however far out the
+//! tail.
 
 use super::saddlepoint::{self, Cumulants, Support};
 use super::{bernoulli, ln_one_minus_exp};
 use crate::real::{exp, ln};
 
-/// The most additions that an exact convolution may take: some hundredths of a second.
+/// The most additions that an exact convolution may take: a few hundredths of a second.
 const EXACT: u64 = 1 << 25;
 
 /// `ln P(S >= s)` for weights whose tokens are green with probability `gamma`, independently.
@@ -21,7 +21,7 @@ pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
     if s > total {
         return f64::NEG_INFINITY;
     }
-    // Equal weights are a count.
+    // Equal weights reduce to a count.
     let unit = weights.iter().fold(0, |unit, &w| gcd(unit, w));
     if unit > 1 {
         let weights: Vec<u16> = weights.iter().map(|w| w / unit).collect();
@@ -63,7 +63,7 @@ fn gcd(a: u16, b: u16) -> u16 {
 }
 
 fn cumulants(weights: &[u16], gamma: f64) -> impl Fn(f64) -> Cumulants {
-    // Many weights are equal: one term each.
+    // Many weights are equal, so there is one term per different weight.
     let mut counts = std::collections::BTreeMap::<u16, f64>::new();
     weights.iter().filter(|&&w| w > 0).for_each(|&w| *counts.entry(w).or_default() += 1.0);
     move |t| {
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Past the limit of the convolution the saddle point goes on where it ended.
+    /// Past the limit of the convolution the saddle point gives nearly the same values.
     #[test]
     fn the_saddle_point_goes_on_where_the_convolution_ends() {
         let weights: Vec<u16> = (0..600u32).map(|i| (i * i % 61 + 1) as u16).collect();

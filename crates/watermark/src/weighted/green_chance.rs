@@ -1,19 +1,19 @@
-//! How probable a green token is in a marked distribution, on average over colourings.
+//! The mean probability, over colourings, of a green token in a marked distribution.
 
 use super::Bias;
 use crate::real::{exp, ln};
 
-/// So many of the likeliest tokens have their colours taken exactly.
+/// The number of most likely tokens whose colours are taken exactly.
 pub(super) const EXACT: usize = 64;
 
-/// Steps of the integral in `ln t`, and where it begins and ends. It converges exponentially: the integrand is analytic
-/// and bounded where `ln t` has an imaginary part below pi / 2.
+/// The step of the integral in `ln t`, and its bounds. It converges exponentially: the integrand is analytic and
+/// bounded where `ln t` has an imaginary part below pi / 2.
 const STEP: f64 = 1.0 / 3.0;
 const FIRST: f64 = -14.0;
 const LAST: f64 = 3.5;
 
-/// The probability that a token drawn from a marked distribution is green, on average over colourings in which each
-/// token is green with probability `gamma`; at least, where more than `exact` tokens are possible.
+/// The probability that a token sampled from a marked distribution is green, on average over colourings in which each
+/// token is green with probability `gamma`. A lower bound where more than `exact` tokens are possible.
 ///
 /// With `a = e^delta`, a colouring scales the token `j` by a factor `c_j`, which is `a` for a green one and 1 for a red
 /// one, and the sum `X` of all `c_j p_j` becomes the new norm. The red share is `(a / X - 1) / (a - 1)`, and the mean
@@ -23,16 +23,16 @@ const LAST: f64 = 3.5;
 /// E[1 / X] = integral over t > 0 of the product over j of f(t p_j),   f(s) = gamma e^(-a s) + (1 - gamma) e^(-s)
 /// ```
 ///
-/// `ln f` is convex with `f(0) = 1`, so `f(t p) <= f(t q)^(p / q)` for any `p <= q`: the tokens behind the `exact`
-/// likeliest are bounded by as many as have the probability of the first of them. That makes `1 / X` larger, and so the
-/// green share smaller.
+/// `ln f` is convex with `f(0) = 1`, so `f(t p) <= f(t q)^(p / q)` for any `p <= q`: the tokens after the `exact` most
+/// likely are bounded by replacing them with tokens that all have the probability of the first of them. That makes
+/// `1 / X` larger, and so the green share smaller.
 pub(super) fn green_chance(distribution: &[f64], bias: Bias, exact: usize) -> f64 {
     let Bias { gamma, delta } = bias;
-    // Colours that sway nothing have no quotient below.
+    // A mark without effect would divide by zero below.
     if delta < 1e-3 {
         return gamma;
     }
-    // Beyond this it sways every choice that numbers can hold.
+    // A larger bias makes no difference to floating-point numbers.
     let gain = exp(delta.min(700.0));
     let mut likeliest: Vec<f64> = distribution.iter().copied().filter(|&p| p > 0.0).collect();
     let mut rest = (0.0, 0.0);
@@ -56,7 +56,7 @@ pub(super) fn green_chance(distribution: &[f64], bias: Bias, exact: usize) -> f6
             STEP * t * integrand(t)
         })
         .sum();
-    // The nodes before the first, where the integrand is 1 at most.
+    // The nodes before the first one, where the integrand is at most 1.
     let before = STEP * exp(FIRST) / (exp(STEP) - 1.0);
     let mean_inverse = inner + before;
     ((1.0 - mean_inverse) / (1.0 - 1.0 / gain)).clamp(gamma, 1.0)
@@ -66,7 +66,7 @@ pub(super) fn green_chance(distribution: &[f64], bias: Bias, exact: usize) -> f6
 mod tests {
     use super::*;
 
-    /// By every colouring.
+    /// The same by enumeration of all colourings.
     fn enumerated(distribution: &[f64], Bias { gamma, delta }: Bias) -> f64 {
         let (mut mean, n) = (0.0, distribution.len() as i32);
         for colouring in 0..1u32 << n {
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// What is not exact is a bound from below, and a close one where the likeliest tokens are.
+    /// Inexact values are lower bounds, and close ones if the most likely tokens are exact.
     #[test]
     fn tokens_behind_the_likeliest_are_bounded_from_below() {
         let sum: f64 = (1..=600).map(|i| f64::from(i).powf(-1.5)).sum();
@@ -118,7 +118,7 @@ mod tests {
     fn colours_that_sway_nothing_or_all_are_numbers() {
         let of = |delta| green_chance(&[0.7, 0.2, 0.1, 0.0], Bias { gamma: 0.25, delta }, EXACT);
         assert!((of(0.0) - 0.25).abs() < 1e-12 && (of(1e-3) - 0.25).abs() < 1e-3, "{}", of(1e-3));
-        // Only where all are red is none green.
+        // A green token is impossible only if all are red.
         for delta in [100.0, 1000.0, f64::MAX] {
             assert!((of(delta) - (1.0 - 0.75f64.powi(3))).abs() < 2e-6, "{delta}: {}", of(delta));
         }
