@@ -1,6 +1,6 @@
 //! Speed of lists, memberships and detection: `cargo bench -p verdigris-watermark`.
 //!
-//! Figures, and those of other systems beside them, are in `docs/watermark.md`.
+//! Results, and those of other systems, are in `docs/watermark.md`.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
@@ -56,7 +56,7 @@ fn masks(c: &mut Criterion) {
     group.finish();
 }
 
-/// A whole step on a row of logits: what a writer pays a token. `support` of the tokens are allowed.
+/// A whole step on a row of logits: the cost per token for a writer. `support` of the tokens are allowed.
 fn marks(c: &mut Criterion) {
     let mut group = c.benchmark_group("mark");
     let context = [17, 18, 19, 20];
@@ -116,7 +116,7 @@ fn marks(c: &mut Criterion) {
     group.finish();
 }
 
-/// The step of a scheme on noise, without the row around it: so many candidates are the whole vocabulary.
+/// The step of a Gumbel scheme without the cost of a large row: the candidates are the whole vocabulary.
 fn candidates(c: &mut Criterion) {
     let mut group = c.benchmark_group("candidates");
     let mut bench = |name: &str, scheme: &dyn Scheme| {
@@ -140,7 +140,7 @@ fn candidates(c: &mut Criterion) {
     group.finish();
 }
 
-/// One token at a time, as a server would ask.
+/// One token at a time, as in a server.
 fn memberships(c: &mut Criterion) {
     let mut group = c.benchmark_group("membership");
     let vocabulary = 128_256;
@@ -162,7 +162,7 @@ fn memberships(c: &mut Criterion) {
     group.finish();
 }
 
-/// Tokens to evidence on one core.
+/// Computing the evidence of tokens on one core.
 fn detection(c: &mut Criterion) {
     let mut group = c.benchmark_group("detect");
     group.sample_size(10);
@@ -208,7 +208,7 @@ fn detection(c: &mut Criterion) {
     group.finish();
 }
 
-/// Passages in a document of a million tokens, after the observations are there.
+/// Finding passages in a document of a million tokens whose observations are known.
 fn windows(c: &mut Criterion) {
     let scheme: Arc<dyn Scheme> = Arc::new(native(ContextFunction::All, 1, 128_256));
     let mut detector = Detector::new(scheme).recording();

@@ -1,8 +1,8 @@
-//! The standard attacks on a mark, so that anyone can repeat how well it stands them.
+//! The standard attacks on a mark, so that anyone can measure how well it withstands them.
 //!
-//! Every attack takes a strength from 0 to 1 and a seed, and gives the same text each time. What the strength counts is
-//! said at each. They are the attacks of Kirchenbauer et al. 2023, section 7, and of Piet et al., *Mark my words*,
-//! 2023, as far as they need no model; paraphrase does.
+//! Every attack takes a strength from 0 to 1 and a seed, and gives the same text each time. Each variant of [`Attack`]
+//! says what its strength means. These are the attacks of Kirchenbauer et al. 2023, section 7, and of Piet et al.,
+//! *Mark my words*, 2023, that need no model; paraphrase does.
 
 use std::collections::HashMap;
 
@@ -10,37 +10,37 @@ use verdigris_logits::random::philox4x32;
 
 use crate::normalize::LOOK_ALIKES;
 
-/// What an attack does to a text; its strength is a share from 0 to 1.
+/// An attack on a text. Its strength is a share from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// Takes out that share of the words.
+    /// Removes that share of the words.
     Deletion,
-    /// Exchanges neighbours until that share of the words stands elsewhere.
+    /// Swaps neighbouring words until that share of the words has moved.
     Swap,
-    /// Replaces that share of the words by others, as frequent as they are in the text or a given vocabulary. Signs
-    /// that stand alone, such as dashes, are no words.
+    /// Replaces that share of the words by others, sampled from the text or a given vocabulary by frequency.
+    /// Punctuation that stands alone, such as a dash, is not a word.
     Substitution,
-    /// Mistypes that share of the words: a letter doubled, lost, or exchanged with the next.
+    /// Mistypes that share of the words: doubles a letter, drops one, or swaps it with the next.
     Typos,
-    /// Replaces that share of the letters that have a look-alike by it.
+    /// Replaces that share of the letters that have a look-alike in another script.
     Homoglyphs,
-    /// Puts an invisible character into that share of the gaps between letters.
+    /// Inserts an invisible character into that share of the gaps between letters.
     ZeroWidth,
     /// Cuts off that share at the end.
     Truncation,
-    /// Makes that share of the whole human text, in which the marked text stands in three pieces.
+    /// Embeds the marked text, in three pieces, in human text that makes up that share of the result.
     CopyPaste,
-    /// Changes the first letter of that share of the words from small to capital, or back.
+    /// Toggles the case of the first letter of that share of the words.
     Case,
     /// Doubles that share of the spaces.
     Spaces,
-    /// Puts a tab in place of that share of the spaces.
+    /// Replaces that share of the spaces by tabs.
     Tabs,
-    /// Breaks that share of the lines at [`COLUMNS`], as mail and terminals do.
+    /// Breaks that share of the lines at [`COLUMNS`], as mail programs and terminals do.
     Wrap,
     /// Writes that share of the words in capitals.
     Capitals,
-    /// Begins that share of the words with a capital, as titles do.
+    /// Capitalizes the first letter of that share of the words, as titles do.
     Title,
 }
 
@@ -48,7 +48,7 @@ pub enum Attack {
 pub const COLUMNS: usize = 40;
 
 impl Attack {
-    /// All of them, each with its name and what it does to a text.
+    /// All attacks, each with its name and description.
     pub const ALL: [(Self, &'static str, &'static str); 14] = [
         (Self::Deletion, "deletion", "Take words out"),
         (Self::Swap, "swap", "Exchange neighbouring words"),
@@ -66,13 +66,13 @@ impl Attack {
         (Self::Title, "title", "Begin words with a capital"),
     ];
 
-    /// Whether it changes how a text is set and none of its words. Programs do that to whole texts.
+    /// Whether it changes the layout or letter case of a text but none of its words. Programs do that to whole texts.
     pub fn is_layout(self) -> bool {
         matches!(self, Self::Spaces | Self::Tabs | Self::Wrap | Self::Capitals | Self::Title)
     }
 
-    /// Attacks a text. `human` is what `CopyPaste` puts around it, and where `Substitution` takes its words from (from
-    /// the text itself where it is empty).
+    /// Attacks a text. `human` is the text that `CopyPaste` adds around it and that `Substitution` takes its words
+    /// from; where it is empty, `Substitution` takes them from the text itself.
     pub fn apply(self, text: &str, strength: f64, seed: u64, human: &str) -> String {
         let random = Dice { seed };
         match self {
@@ -81,10 +81,10 @@ impl Attack {
                 kept.map(|(_, word)| word).collect()
             }
             Self::Swap => {
-                // Blanks stay where they are: the first word has none before it.
+                // White space stays where it is: the first word has none before it.
                 let pieces: Vec<&str> = words(text).collect();
                 let mut words: Vec<&str> = pieces.iter().map(|piece| piece.trim()).collect();
-                // A swap with probability q moves two words and goes on after both, so of 1 + q words 2 q are moved.
+                // A swap with probability q moves two words and skips both, so of 1 + q words 2 q are moved.
                 let q = strength / (2.0 - strength);
                 let mut i = 0;
                 while i + 1 < words.len() {
@@ -154,7 +154,7 @@ impl Attack {
             Self::CopyPaste => {
                 let marked: Vec<&str> = words(text).collect();
                 let wanted = (marked.len() as f64 * strength / (1.0 - strength).max(0.01)).round() as usize;
-                // Where the text begins again, it does so after a blank.
+                // A leading space separates the repetitions of the human text.
                 let human = format!(" {}", human.trim());
                 let human: Vec<&str> = words(&human).cycle().take(if human == " " { 0 } else { wanted }).collect();
                 let (third, quarter) = (marked.len().div_ceil(3).max(1), human.len() / 4);
@@ -195,7 +195,7 @@ impl Attack {
     }
 }
 
-/// Words, each with the blanks before it; the last one with those after it.
+/// Splits a text into words, each with the white space before it; the last one also has the white space after it.
 fn words(text: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -213,7 +213,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> + Clone {
     })
 }
 
-/// A word without blanks and punctuation around it.
+/// A word without surrounding white space and punctuation.
 fn core(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric())
 }
@@ -222,7 +222,7 @@ fn each_word(text: &str, f: impl Fn(usize, &str) -> String) -> String {
     words(text).enumerate().map(|(i, word)| f(i, word)).collect()
 }
 
-/// A word with another first letter, if it has one.
+/// A word with its first letter changed, if it has one.
 fn with_first(word: &str, change: impl Fn(char) -> String) -> String {
     let Some((at, first)) = word.char_indices().find(|(_, c)| c.is_alphabetic()) else { return word.to_owned() };
     [&word[..at], &change(first), &word[at + first.len_utf8()..]].concat()
@@ -234,7 +234,7 @@ fn each_space(text: &str, f: impl Fn(usize) -> &'static str) -> String {
     letters.fold(first, |text, (i, piece)| text + f(i) + piece)
 }
 
-/// A line with ends in place of the spaces at which it would be wider than [`COLUMNS`] otherwise.
+/// Wraps a line at spaces so that it is at most [`COLUMNS`] wide where possible.
 fn wrapped(line: &str) -> String {
     let (mut out, mut width) = (String::with_capacity(line.len()), 0);
     for (i, word) in line.split(' ').enumerate() {
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(before, after);
     }
 
-    /// Of words that are all different, so that each that stands elsewhere is seen.
+    /// Uses words that are all different, so that each moved word is noticed.
     #[test]
     fn swaps_move_the_share_that_they_say() {
         let words: Vec<String> = (0..20_000).map(|i| format!("word{i}")).collect();
@@ -357,7 +357,7 @@ mod tests {
                 assert_ne!(attacked, text());
                 let repaired = normalize(&attacked).text;
                 let lost = text().split_whitespace().zip(repaired.split_whitespace()).filter(|(a, b)| a != b).count();
-                // Single letters and words of look-alikes alone say nothing of their script.
+                // Single letters, and words that consist of look-alikes only, do not show their script.
                 assert!(lost as f64 <= 0.04 * text().split_whitespace().count() as f64, "{attack:?}: {lost}");
             }
         }

@@ -1,4 +1,4 @@
-//! How the tokens before a position choose its list, in our own schemes.
+//! How the tokens before a position choose its list in the native schemes.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,19 +13,19 @@ pub struct Context {
     width: usize,
 }
 
-/// What the tokens of a context do. Wider contexts hide the lists better from someone who learns them from
-/// many texts; functions differ in how much one edited token disturbs.
+/// The function of the context's tokens that gives the list. Wider contexts hide the lists better from someone who
+/// learns them from many texts; functions differ in how much an edited token disturbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextFunction {
-    /// All `h` tokens together, `AES(c_1 .. c_h)`. With width 1 this is the classical 'last token'. An edit
-    /// changes the lists of all `h` positions after it.
+    /// All `h` tokens together, `AES(c_1 .. c_h)`. With width 1 this is the classic 'last token'. An edit changes the
+    /// lists of all `h` positions after it.
     All,
-    /// The smallest of `AES(c_i)`. An edit changes a list only where it takes or loses the minimum: one in
-    /// `h` of the positions after it.
+    /// The smallest of `AES(c_i)`. An edit changes a list only where it adds or removes the minimum: at one in `h` of
+    /// the positions after it.
     Min,
-    /// The candidate itself takes part: the smallest of `AES(c_i, v)` over the context and `v`, the candidate.
-    /// The list of a context has no seed of its own, which hides it best and costs `h + 1` blocks a token.
+    /// The smallest of `AES(c_i, v)` over the tokens of the context and the candidate `v` itself. The list of a context
+    /// has no seed of its own, which hides it best and costs `h + 1` blocks per token.
     SelfSalted,
 }
 
@@ -33,10 +33,10 @@ pub enum ContextFunction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadContext {
-    /// It holds no token, or too many.
+    /// The width is zero or too large.
     #[error("context width is {0}, but must be 1 to {MAX_WIDTH}")]
     Width(usize),
-    /// Noise needs a context that is there before the candidate.
+    /// Noise needs a context that is known before the candidate.
     #[error("a self-salted context cannot give noise: choose all or min")]
     SelfSalted,
 }
@@ -50,12 +50,12 @@ impl Context {
         if (1..=MAX_WIDTH).contains(&width) { Ok(Self { function, width }) } else { Err(BadContext::Width(width)) }
     }
 
-    /// How its tokens choose a list.
+    /// The function of its tokens that gives a list.
     pub fn function(self) -> ContextFunction {
         self.function
     }
 
-    /// How many tokens before the judged one take part.
+    /// The number of tokens before the judged one that take part.
     pub fn width(self) -> usize {
         self.width
     }
@@ -68,7 +68,7 @@ impl Default for Context {
     }
 }
 
-/// As it stands in key files.
+/// The representation in key files.
 #[derive(Serialize, Deserialize)]
 struct Form {
     function: ContextFunction,

@@ -1,4 +1,4 @@
-//! The detector: tokens in, evidence out.
+//! The detector: reads tokens and returns evidence.
 
 use std::sync::Arc;
 
@@ -15,35 +15,35 @@ use crate::statistics::ln_corrected;
 /// Observations that are looked up together.
 const BATCH: usize = 32;
 
-/// The most counted observations that are kept with their positions: what windows and plots are made of.
+/// The most counted observations that are kept with their positions, for windows and plots.
 pub const MAX_RECORD: usize = 1 << 24;
 
-/// What counts as the same evidence again.
+/// The rule by which evidence counts as a repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Repeats {
-    /// A context that came before, whatever follows it: the safest, since the text after equal words is rarely
-    /// independent of what followed them before. An observation that came before in another context is not counted
-    /// either.
+    /// A context that occurred before, whatever follows it. The safest rule, since the text after equal words is rarely
+    /// independent of what followed them the first time. An observation that occurred before in another context is not
+    /// counted either.
     #[default]
     Context,
     /// The same token after the same context. Counts more of a text.
     Observation,
-    /// Nothing: every position counts, as some other detectors do it. The p-value is then too small wherever a
-    /// text repeats itself. Colours of one list have the binomial law then, for a token may come again.
+    /// Nothing: every position counts, as in some other detectors. The p-value is then too small wherever a text
+    /// repeats itself. The colours of a single list are then binomial, since a token may occur again.
     Nothing,
 }
 
-/// What the detector made of one token.
+/// The detector's result for one token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
-    /// Too few tokens stand before it.
+    /// Too few tokens come before it.
     Unscored,
-    /// The form of the text left no choice about it.
+    /// A constraint allowed only this token.
     Forced,
-    /// Not counted: a repeat, or the text is so long that only a sample is counted.
+    /// Not counted: a repeat, or left out of the sample of a very long text.
     Repeated {
-        /// Whether its score is above the mean all the same.
+        /// Whether its score is above the mean.
         green: bool,
         /// Its score.
         score: f32,
@@ -60,23 +60,23 @@ pub enum Mark {
 /// A counted observation and its position in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
-    /// Which token of the text it judges.
+    /// The index of the judged token in the text.
     pub token: u32,
     /// Its score.
     pub score: f32,
 }
 
-/// Reads the tokens of one text, in as many pieces as they come, and adds up their scores.
+/// Reads the tokens of one text, in any number of pieces, and adds up their scores.
 ///
-/// The work a token is constant (the dialects that permute the vocabulary need `V * gamma` steps for each new
-/// pair of context and token), and the memory is at most some 70 MiB unless a record is kept.
+/// The work per token is constant (the dialects that permute the vocabulary need `V * gamma` steps for each new pair of
+/// context and token), and the memory is at most some 70 MiB unless a record is kept.
 #[doc(alias = "WatermarkDetector")]
 pub struct Detector {
     scheme: Arc<dyn Scheme>,
     law: ScoreLaw,
     mean: f64,
     repeats: Repeats,
-    /// The end of what was read, as context for what comes next.
+    /// The last tokens read, as context for the next ones.
     tail: Vec<TokenId>,
     tokens: u64,
     names: Names,
@@ -85,12 +85,12 @@ pub struct Detector {
     record: Option<Vec<Scored>>,
 }
 
-/// What was counted.
+/// The names of the counted contexts and observations.
 struct Names {
-    /// Contexts, where they say what is a repeat and observations have names of their own.
+    /// Contexts, where they decide what is a repeat and observations have separate names.
     contexts: Option<Distinct>,
     observations: Distinct,
-    /// For every position: how many, and their sum.
+    /// Where every position counts: the number of observations, and their sum.
     all: Option<(u64, f64)>,
 }
 
@@ -101,7 +101,7 @@ pub struct Evidence {
     pub tokens: u64,
     /// The number of counted observations.
     pub scored: u64,
-    /// The sum of their scores: green tokens, where there are colours.
+    /// The sum of their scores: the number of green tokens, where there are colours.
     pub score: f64,
     /// The sum that unmarked text has on average.
     pub expected: f64,
@@ -109,15 +109,15 @@ pub struct Evidence {
     pub colours: bool,
     /// 1 where every observation was counted; for very long texts the share that was sampled.
     pub sampled: f64,
-    /// Standard deviations above the expected sum. Shown because everyone knows it; the verdict rests on the
-    /// p-value. Not a number for scores whose deviation is not known.
+    /// Standard deviations above the expected sum. Shown because it is well known; the verdict depends on the p-value
+    /// alone. NaN for scores whose deviation is not known.
     pub z: f64,
-    /// The natural logarithm of the p-value of this one look: the chance that a text which knows nothing of the
-    /// key has this sum or more.
+    /// The natural logarithm of the p-value of this one look: the probability that a text independent of the key has
+    /// this sum or more.
     pub ln_p: f64,
-    /// How many looks were taken, of which this is the best: keys, dialects, offsets. 1 for one look.
+    /// The number of looks (keys, dialects, offsets) of which this is the best; 1 for a single look.
     pub tried: f64,
-    /// The least `ln_p` that so many observations can have, and one observation.
+    /// The least possible `ln_p` of `scored` observations, and of one.
     least: [f64; 2],
 }
 
@@ -132,7 +132,7 @@ pub struct TooShort {
 }
 
 impl Detector {
-    /// A detector for what `scheme` marks. Repeats are told by context.
+    /// A detector for `scheme`'s mark, with [`Repeats::Context`].
     pub fn new(scheme: Arc<dyn Scheme>) -> Self {
         let law = scheme.law();
         let mean = law.mean();
@@ -145,7 +145,7 @@ impl Detector {
         Self { scheme, law, mean, repeats, tail, tokens: 0, names, observations, marks, record: None }.repeats(repeats)
     }
 
-    /// Sets what counts as a repeat; to be called before anything is read.
+    /// Sets the rule for repeats; must be called before anything is read.
     #[must_use]
     pub fn repeats(mut self, repeats: Repeats) -> Self {
         self.repeats = repeats;
@@ -164,25 +164,25 @@ impl Detector {
         self
     }
 
-    /// Reads the next tokens of the text; returns one mark for each of them.
+    /// Reads the next tokens of the text and returns one mark for each of them.
     pub fn push(&mut self, tokens: &[TokenId]) -> &[Mark] {
         self.push_if(tokens, |_| true)
     }
 
-    /// As [`Detector::push`], and scores only tokens with a choice: those where `choices`, one number a token, is 2 or
-    /// more. The others are context, and nothing else: what a form forces says nothing of a mark, and a context that
-    /// came before a forced token is no repeat when it comes before another.
+    /// Like [`Detector::push`], but scores only tokens with a choice: those where `choices`, one number per token, is 2
+    /// or more. The others only serve as context: a forced token is no evidence for or against a mark, and a context
+    /// that occurred before a forced token is not a repeat when it occurs before another.
     ///
-    /// The p-value stays exact as long as `choices` knows nothing of the key.
+    /// The p-value stays exact as long as `choices` does not depend on the key.
     ///
     /// # Panics
-    /// If there are not as many choices as tokens.
+    /// If `tokens` and `choices` have different lengths.
     pub fn push_choices(&mut self, tokens: &[TokenId], choices: &[u32]) -> &[Mark] {
         assert_eq!(tokens.len(), choices.len(), "one number a token");
         self.push_if(tokens, |i| choices[i] > 1)
     }
 
-    /// Scores the tokens at some places of the piece.
+    /// Scores the tokens of the piece for whose index `is_free` returns true.
     fn push_if(&mut self, tokens: &[TokenId], is_free: impl Fn(usize) -> bool) -> &[Mark] {
         let width = self.scheme.context_width();
         self.observations.clear();
@@ -245,12 +245,12 @@ impl Detector {
         self.record.as_deref().unwrap_or_default()
     }
 
-    /// The law of one observation.
+    /// The distribution of one observation's score.
     pub fn law(&self) -> &ScoreLaw {
         &self.law
     }
 
-    /// The evidence of all that was read.
+    /// The evidence of all tokens read so far.
     pub fn evidence(&self) -> Evidence {
         let (scored, score) =
             self.names.all.unwrap_or((self.names.observations.len() as u64, self.names.observations.sum()));
@@ -264,14 +264,14 @@ impl Detector {
 }
 
 impl Evidence {
-    /// The evidence of a whole text at once.
+    /// The evidence of a whole text.
     pub fn of(scheme: Arc<dyn Scheme>, tokens: &[TokenId]) -> Self {
         let mut detector = Detector::new(scheme);
         detector.push(tokens);
         detector.evidence()
     }
 
-    /// The evidence of `scored` observations with a sum.
+    /// The evidence of `scored` observations whose scores sum to `score`.
     pub fn from_sum(law: &ScoreLaw, scored: u64, score: f64) -> Self {
         let unit = if let ScoreLaw::Integer(law) = law { law.unit } else { 1.0 };
         let mean = law.mean();
@@ -289,21 +289,21 @@ impl Evidence {
         }
     }
 
-    /// The same evidence out of so many tokens.
+    /// The same evidence with another number of tokens read.
     #[must_use]
     pub fn of_tokens(self, tokens: u64) -> Self {
         Self { tokens, ..self }
     }
 
-    /// The same evidence out of a sample of such a share.
+    /// The same evidence with another sampled share.
     #[must_use]
     pub fn of_sample(self, sampled: f64) -> Self {
         Self { sampled, ..self }
     }
 
-    /// The same observations with another sum of scores than a plain one.
+    /// The same observations with a weighted sum of their scores instead of a plain one.
     pub(crate) fn with_sum(self, tokens: u64, score: f64, expected: f64, z: f64, ln_p: f64) -> Self {
-        // Such a sum is no number of green tokens, not even where it is whole.
+        // Such a sum is not a number of green tokens, even where it is an integer.
         Self { tokens, score, expected, colours: false, z, ln_p, ..self }
     }
 
@@ -313,12 +313,12 @@ impl Evidence {
         Self { tried, ..self }
     }
 
-    /// The logarithm of the p-value that pays for all looks.
+    /// The logarithm of the p-value, corrected for all looks.
     pub fn ln_p_corrected(&self) -> f64 {
         ln_corrected(self.ln_p, self.tried)
     }
 
-    /// The p-value that pays for all looks; may underflow to zero, unlike its logarithm.
+    /// The p-value, corrected for all looks; may underflow to zero, unlike its logarithm.
     pub fn p(&self) -> f64 {
         exp(self.ln_p_corrected())
     }
@@ -326,7 +326,7 @@ impl Evidence {
     /// Whether the p-value is at or under a level.
     ///
     /// # Errors
-    /// [`TooShort`] if no text of this number of observations could reach the level.
+    /// [`TooShort`] if no text with this number of observations could reach the level.
     pub fn is_marked(&self, level: Level) -> Result<bool, TooShort> {
         let bound = level.ln() - ln(self.tried);
         if self.least[0] > bound {
@@ -397,8 +397,8 @@ mod tests {
         }
     }
 
-    /// Forced tokens are context and no more: they are not counted, whatever their colour, and take the place of no
-    /// token that had a choice after the same context.
+    /// Forced tokens are only context: they are not counted, whatever their colour, and do not make a token with a
+    /// choice after the same context a repeat.
     #[test]
     fn forced_tokens_are_no_evidence() {
         let tokens = noise(900, 5);
@@ -429,7 +429,8 @@ mod tests {
                     pieces_of.flat_map(|(tokens, free)| pieces.push_choices(tokens, free).to_vec()).collect();
                 assert_eq!(read, marks, "{scheme:?} in pieces of {size}");
             }
-            // The same text twice: what was forced first and free then is counted then.
+            // The same text twice: a token that is forced the first time and free the second is counted the second
+            // time.
             let twice = [&tokens[..], &tokens].concat();
             let late: Vec<u32> = (0..1800).map(|i| 1 + u32::from(i >= 900)).collect();
             let (mut first, mut second) = (Detector::new(scheme.clone()), Detector::new(scheme.clone()));
@@ -455,7 +456,7 @@ mod tests {
         }
     }
 
-    /// After equal contexts by context one token counts, by observation each different one.
+    /// Of the tokens after equal contexts, `Context` counts one and `Observation` each different one.
     #[test]
     fn repeats_are_told_by_context_or_by_draw() {
         let scheme = schemes().remove(0);
@@ -469,16 +470,17 @@ mod tests {
         assert_eq!([Repeats::Context, Repeats::Observation, Repeats::Nothing].map(count), [4, 6, 9]);
     }
 
-    /// What does not decide a colour makes no other context: of a window of which one token does, that token alone is
-    /// told apart.
+    /// Tokens that do not decide a colour do not make a context another one: where a single token of the window
+    /// decides, contexts differ by that token alone.
     #[test]
     fn contexts_are_those_that_decide() {
         let skipgram = |name: &str| kgw(7, name.parse().unwrap(), 0.25, 1000).unwrap();
-        // Which token before the judged one decides, and whether the scheme calls itself self-salted.
+        // The scheme, the distance from the judged token back to the deciding one, and whether the scheme calls itself
+        // self-salted.
         let one_decides: [(Arc<dyn Scheme>, usize, bool); 3] = [
             (Arc::new(hugging_face(7, Seeding::LeftHash, 4, 0.25, 1000).unwrap()), 1, false),
             (Arc::new(skipgram("skipgram")), 5, false),
-            // The candidate has no say in the list that judges it.
+            // The candidate does not influence the list that judges it.
             (Arc::new(skipgram("ff-skipgram_prf-3-True")), 2, true),
         ];
         let tokens: Vec<TokenId> = noise(2000, 6).iter().map(|token| token % 40).collect();
@@ -494,8 +496,8 @@ mod tests {
         }
     }
 
-    /// A word three thousand times is a toss with one list, whose tokens are drawn once each, three thousand with
-    /// independent ones.
+    /// A word repeated three thousand times is one toss under a list whose tokens are drawn without replacement, and
+    /// three thousand tosses with replacement.
     #[test]
     fn where_every_position_counts_one_list_is_drawn_from_again_and_again() {
         let scheme = Arc::new(Unigram::new(0, 0.5, 4096).unwrap());

@@ -1,26 +1,27 @@
-//! Counting each distinct thing once, in bounded memory: observations with their scores, and contexts.
+//! Counts each distinct observation (with its score) or context once, in bounded memory.
 //!
-//! A repeated context repeats the same random draw, and counting it again would claim evidence that is not
-//! there. A set of all observations of a very long text would not fit in memory, so past [`CAPACITY`] distinct ones
-//! only a random sample is kept: those whose name lies under a threshold that halves whenever the set is full
-//! (adaptive sampling, Wegman; Flajolet, *On adaptive sampling*, 1990). Which observations stay depends on their names
-//! alone, not on their scores, so the statistics of the sample are exact.
+//! A repeated context repeats the same random draw, and counting it again would claim evidence that does not exist. The
+//! set of all observations of a very long text would not fit in memory, so past [`CAPACITY`] distinct ones only a
+//! random sample is kept: those whose name is below a threshold that halves whenever the set is full (adaptive
+//! sampling, Wegman; Flajolet, *On adaptive sampling*, 1990). Which observations stay depends on their names alone, not
+//! on their scores, so the statistics of the sample are exact.
 
 /// The most distinct names that are kept: far more than any verdict needs, in 16 MiB.
 pub(crate) const CAPACITY: usize = 1 << 20;
 
 const FIRST_SLOTS: usize = 1 << 10;
 
-/// A set of names in open addressing with linear probing, and what their scores add up to.
+/// A set of names in open addressing with linear probing, with the sums of their scores.
 ///
-/// Slots are in the order of the names, so that a table grows by one pass from front to back.
+/// Slots are in the order of the names, so that a table grows in one pass from front to back.
 pub(crate) struct Distinct {
     /// Zero is a free slot.
     slots: Vec<u64>,
     len: usize,
     /// A name is kept when its `level` highest bits are zero.
     level: u32,
-    /// The sum of the scores of the names with so many leading zeros: what a rising level drops whole.
+    /// The sum of the scores of the names with `i` leading zeros, at index `i`. A rising level drops an entry as a
+    /// whole.
     sums: [f64; 64],
 }
 
@@ -29,7 +30,7 @@ impl Distinct {
         Self { slots: vec![0; FIRST_SLOTS], len: 0, level: 0, sums: [0.0; 64] }
     }
 
-    /// Makes room for the first so many names at once.
+    /// Makes room for `names` names if the set is empty.
     pub(crate) fn reserve(&mut self, names: usize) {
         let slots = (2 * names).next_power_of_two().min(2 * CAPACITY);
         if self.len == 0 && slots > self.slots.len() {
@@ -37,9 +38,9 @@ impl Distinct {
         }
     }
 
-    /// Brings the slots of some names into the cache, all at once instead of one after the other.
+    /// Loads the slots of some names into the cache, all at once instead of one after the other.
     pub(crate) fn expect(&self, names: impl Iterator<Item = u64>) {
-        // A small table stays there.
+        // A small table stays in the cache.
         if self.slots.len() < 1 << 14 {
             return;
         }
@@ -47,7 +48,7 @@ impl Distinct {
         std::hint::black_box(touched);
     }
 
-    /// Takes in a name; true when it was not there before and the sample keeps it.
+    /// Adds a name. Returns true if it was not in the set before and the sample keeps it.
     #[inline]
     pub(crate) fn insert(&mut self, name: u64, score: f32) -> bool {
         let name = clean(name);
@@ -71,18 +72,18 @@ impl Distinct {
         self.sums[self.level as usize..].iter().sum()
     }
 
-    /// Each distinct name was counted with probability `2^-level`.
+    /// The level: each distinct name was counted with probability `2^-level`.
     pub(crate) fn level(&self) -> u32 {
         self.level
     }
 
-    /// The slot at which the search for a name begins.
+    /// The slot at which the search for a name starts.
     #[inline]
     fn first_slot(&self, name: u64) -> usize {
         (name << self.level >> (u64::BITS - self.slots.len().trailing_zeros())) as usize
     }
 
-    /// Whether the name was not there before.
+    /// Puts a name into its slot. Returns whether it was not in the set before.
     #[inline]
     fn put(&mut self, name: u64) -> bool {
         let mask = self.slots.len() - 1;
@@ -120,7 +121,7 @@ impl Distinct {
     }
 }
 
-/// Never zero, which marks a free slot.
+/// A name that is never zero, which marks a free slot.
 fn clean(name: u64) -> u64 {
     name | 1
 }

@@ -9,40 +9,40 @@ use crate::strength::Strength;
 
 /// The watermark as a [`Transform`].
 ///
-/// Where fewer tokens stand before a position than the scheme looks at, the row stays as it is, unless the scheme
-/// pads them.
+/// Where fewer tokens come before a position than the scheme looks at, the row is unchanged, unless the scheme pads
+/// them.
 #[doc(alias = "WatermarkLogitsProcessor")]
 #[derive(Clone, Debug)]
 pub struct Embed {
     scheme: Arc<dyn Scheme>,
     strength: Strength,
-    /// Places of no more entropy, in nats, are left as they are.
+    /// Rows with at most this entropy, in nats, are left unchanged.
     threshold: Option<f64>,
 }
 
 impl Embed {
-    /// Embeds what `scheme` detects. Schemes that act on noise take no notice of the strength.
+    /// Embeds the mark of `scheme`. Schemes that act on noise ignore the strength.
     pub fn new(scheme: Arc<dyn Scheme>, strength: Strength) -> Self {
         Self { scheme, strength, threshold: None }
     }
 
-    /// Marks only where the law has more entropy than this, in nats: what is nearly certain, as much of code is, stays
-    /// as it would be (Lee et al., *Who Wrote This Code?*, ACL 2024, section 3). The reader counts the same places with
-    /// [`Weighting::Sweet`](crate::weighted::Weighting::Sweet), for which it needs the model; without, the others are
-    /// noise.
+    /// Marks only rows whose distribution has more entropy than `threshold`, in nats: nearly certain tokens, as in much
+    /// of code, are unchanged (Lee et al., *Who Wrote This Code?*, ACL 2024, section 3). The reader counts the same
+    /// positions with [`Weighting::Sweet`](crate::weighted::Weighting::Sweet), for which it needs the model; without
+    /// the model, the other positions are noise.
     #[doc(alias = "SWEET")]
     #[must_use]
     pub fn above_entropy(self, threshold: f64) -> Self {
         Self { threshold: Some(threshold), ..self }
     }
 
-    /// Whether a row has the entropy that a mark takes: see [`Embed::above_entropy`].
+    /// Whether a row has enough entropy to be marked: see [`Embed::above_entropy`].
     pub fn has_choice(&self, row: &Row) -> bool {
         self.threshold.is_none_or(|threshold| row.entropy().is_some_and(|entropy| entropy > threshold))
     }
 
-    /// What a token says for the mark in a state; `None` where nothing is marked. That its row
-    /// [has choice](Embed::has_choice) is taken for granted.
+    /// The score of a token in a state, or `None` where nothing is marked. Assumes that the row [has
+    /// choice](Embed::has_choice).
     pub fn score(&self, tail: &Tail, token: TokenId) -> Option<MarkScore> {
         let context = self.marked_context(tail)?;
         let mut observations = Vec::with_capacity(1);
@@ -52,7 +52,7 @@ impl Embed {
         Some(MarkScore { score, green: f64::from(score) > law.mean(), colours: law.is_of_colours() })
     }
 
-    /// The context of a row, if it is one that is marked.
+    /// The context of a row, if the row is marked.
     fn marked_context<'t>(&self, tail: &'t Tail) -> Option<&'t [TokenId]> {
         let context = tail.context(self.scheme.context_width())?;
         let has_come =
@@ -60,30 +60,30 @@ impl Embed {
         (!has_come).then_some(context)
     }
 
-    /// Where in the law of a token it belongs.
+    /// The stage at which it acts.
     pub fn stage(&self) -> Stage {
         self.scheme.embed_rules().stage
     }
 }
 
-/// What a token says for a mark.
+/// The score of a token for a mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MarkScore {
-    /// Its score: 1 for green and 0 for red, where there are colours.
+    /// The score: 1 for green and 0 for red, where there are colours.
     pub score: f32,
-    /// Whether that is more than unmarked text has on average: green, where there are colours.
+    /// Whether the score is above the mean of unmarked text: green, where there are colours.
     pub green: bool,
     /// Whether scores are colours.
     pub colours: bool,
 }
 
-/// The end of a text, and the contexts that its scheme has marked.
+/// The last tokens of a text, and the contexts that its scheme has marked.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
     /// The last few tokens, oldest first.
     tokens: [TokenId; MAX_CONTEXT],
     len: usize,
-    /// Names of contexts, oldest first from `oldest` on, around the end. Copied when a branch first adds to it.
+    /// Names of contexts: a ring buffer whose oldest entry is at `oldest`. Copied when a branch first adds to it.
     history: Arc<Vec<u64>>,
     oldest: usize,
 }
@@ -124,7 +124,7 @@ impl Transform for Embed {
             (0..width).for_each(|_| tail.push(padding));
         }
         if rules.sees_prompt {
-            // A prompt is nobody's draw: its contexts are not taken for used.
+            // The prompt was not sampled, so its contexts do not count as used.
             prompt.iter().for_each(|&token| tail.push(token));
         }
         tail
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// What is said of a token while it is written is what a reader of the text finds.
+    /// The scores reported while writing are those that a reader of the text finds.
     #[test]
     fn scores_of_writing_are_those_of_reading() {
         let scheme = scheme(ContextFunction::Min, 4);
@@ -230,13 +230,14 @@ mod tests {
         let embed = Embed::new(scheme(ContextFunction::All, 1), Strength::default()).above_entropy(0.69);
         let changes = |law: &[f32]| {
             let mut logits = vec![f32::NEG_INFINITY; VOCABULARY];
-            // Every fourth token or so is green: with so many of them, one is.
+            // About every fourth token is green, so with this many of them at least one is.
             (0..VOCABULARY).zip(law.iter().cycle()).for_each(|(token, p)| logits[token] = p.ln());
             let mut row = Row::from(logits.clone());
             embed.apply(&embed.start(&[7]), &mut row);
             row.logits() != logits
         };
-        // Half and half has .693 nats, whatever else is next to impossible; so have 99 % and a little less.
+        // Two equal probabilities have .693 nats, however many nearly impossible tokens there are; 0.55 and 0.45 have
+        // less.
         let rare = [1e-20; VOCABULARY];
         let of = |first: f32, second: f32| [&[first, second], &rare[2..]].concat();
         assert!(changes(&of(0.5, 0.5)));
@@ -265,7 +266,7 @@ mod tests {
         assert!(row.logits()[VOCABULARY..].iter().all(|&z| z == 0.0));
     }
 
-    /// Noise that favoured a token once would favour it again and again: a context that comes again is not marked.
+    /// Noise that favoured a token once would favour it every time, so a repeated context is not marked.
     #[test]
     fn noise_marks_no_context_twice() {
         let context = Context::new(ContextFunction::All, 2).unwrap();
@@ -277,7 +278,7 @@ mod tests {
             embed.apply(state, &mut row);
             row.logits().iter().filter(|z| z.is_finite()).count()
         };
-        // 5-6 stands in the prompt, which nobody marked.
+        // 5-6 is in the prompt, which is not marked.
         assert_eq!(left(&state), 1);
         let fork = state.clone();
         [7, 5, 6].iter().for_each(|&token| embed.advance(&mut state, token));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A green share `m / 2^k` with `k <= 8`, strictly between 0 and 1.
 ///
-/// Being dyadic makes membership the comparison of `k` random bits with `m`, without rounding: each token is
+/// Because it is dyadic, membership is the comparison of `k` random bits with `m`, without rounding: each token is
 /// green with probability exactly `gamma`, and the statistics use the same number.
 #[doc(alias = "greenlist_ratio")]
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Gamma {
     /// The fraction equal to `value`.
     ///
     /// # Errors
-    /// [`BadGamma`] if it is no multiple of 1/256 above 0 and below 1.
+    /// [`BadGamma`] if it is not a multiple of 1/256 above 0 and below 1.
     pub fn new(value: f64) -> Result<Self, BadGamma> {
         let scaled = value * 256.0;
         if !(value > 0.0 && value < 1.0 && scaled.fract() == 0.0) {
@@ -40,12 +40,12 @@ impl Gamma {
         f64::from(self.m) / f64::from(1u16 << self.k)
     }
 
-    /// `m`: a draw of `k` bits is green when, read as a number, it is below `m`.
+    /// `m`: a token is green when its `k` random bits, read as a number, are below `m`.
     pub fn numerator(self) -> u16 {
         self.m
     }
 
-    /// `k`: the random bits that one membership takes.
+    /// `k`: the number of random bits that decide one membership.
     pub fn bits(self) -> usize {
         usize::from(self.k)
     }

@@ -4,14 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A green share above 0 and below 1. That of the native scheme is a [`Gamma`](crate::Gamma), an exact fraction.
+/// A green share above 0 and below 1. The native scheme uses a [`Gamma`](crate::Gamma), an exact fraction.
 #[doc(alias = "gamma")]
 #[doc(alias = "greenlist_ratio")]
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct GreenShare(f64);
 
-/// A number that is no share.
+/// A number that is not a share.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("gamma is {0}, but must be above 0 and below 1")]
 pub struct BadGreenShare(f64);

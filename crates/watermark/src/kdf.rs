@@ -1,4 +1,4 @@
-//! Sub-keys from one secret: KMAC256 over purpose, key id and tenant.
+//! Sub-keys derived from one secret: KMAC256 over purpose, key id and tenant.
 //!
 //! KMAC and its encodings are those of NIST SP 800-185, sections 2.3 and 4. Every field of the message is
 //! length-prefixed, so no two triples give the same message.
@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 const RATE: usize = 136;
 
-/// What a sub-key is for; part of the derivation, so keys for different purposes are unrelated.
+/// The purpose of a sub-key; part of the derivation, so keys for different purposes are unrelated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Seeds from contexts.

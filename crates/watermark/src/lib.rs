@@ -1,9 +1,9 @@
 //! Watermarks: keys, schemes and dialects, embedding, detection and its statistics.
 //!
 //! A watermark makes some tokens more probable than others by a secret key: after each context it calls a share of the
-//! vocabulary green (Kirchenbauer et al., ICML 2023), or adds noise that only the key can repeat. Whoever has the key
-//! adds up what the tokens of a text say and computes how likely that sum would be by chance. Nothing else is
-//! needed: no model, no prompt.
+//! vocabulary green (Kirchenbauer et al., ICML 2023), or it adds noise that only the key can repeat. The holder of the
+//! key adds up the scores of a text's tokens and computes how likely that sum would be by chance. Neither the model nor
+//! the prompt is needed.
 //!
 //! | module | holds |
 //! |---|---|
@@ -12,15 +12,15 @@
 //! | [`scheme`] | the contract of a watermark |
 //! | [`dialect`], [`dialects`] | the registry, and one file a dialect: ours and those of other systems |
 //! | [`payload`] | marks that carry a number |
-//! | [`context`], [`gamma`], [`green_share`], [`strength`] | what a marking is made of: values out of range cannot be made |
-//! | [`vocabulary_id`] | what a key knows of its tokenizer |
+//! | [`context`], [`gamma`], [`green_share`], [`strength`] | parts of a marking, whose values are always in range |
+//! | [`vocabulary_id`] | the vocabulary that a key was made for |
 //! | [`embed`] | a scheme as a step on logits |
 //! | [`detect`] | a scheme as a reader of texts |
 //! | [`windows`] | marked passages inside a longer text |
 //! | [`stream`] | evidence that holds at every moment |
-//! | [`weighted`] | detection by those who have the model |
-//! | [`normalize`], [`attack`] | repairing what was done to the characters of a text, and doing it |
-//! | [`score_law`], [`statistics`] | what scores look like by chance, and the exact laws of their sums |
+//! | [`weighted`] | detection with the help of the model |
+//! | [`normalize`], [`attack`] | repairing changes to the characters of a text, and making them |
+//! | [`score_law`], [`statistics`] | distributions of scores in unmarked text, and of their sums (exact) |
 //! | [`real`] | logarithms and exponentials with the same bits everywhere |
 //!
 //! ```
@@ -32,7 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
-// Judges take the platform's own functions.
+// Tests compare with the platform's own functions.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod attack;

@@ -1,20 +1,20 @@
-//! How strongly green tokens are preferred.
+//! The strength of the preference for green tokens.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How strongly green tokens are preferred.
+/// The strength of the preference for green tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
     /// `delta` is added to the logits of green tokens (KGW algorithm 2).
     Soft(Delta),
-    /// Red tokens are forbidden (KGW algorithm 1). Where no green token is allowed, all stay.
+    /// Red tokens are forbidden (KGW algorithm 1). Where no green token is allowed, the row is unchanged.
     Hard,
 }
 
-/// What is added to the logits of green tokens: above 0 and at most 100.
+/// The bias added to the logits of green tokens: above 0 and at most 100.
 #[doc(alias = "bias")]
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]

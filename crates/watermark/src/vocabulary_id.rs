@@ -1,4 +1,4 @@
-//! What a key knows of the tokenizer that it was made for.
+//! The vocabulary that a key was made for.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,17 +21,17 @@ pub struct VocabularyId {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadVocabulary {
-    /// It has no tokens, or too many.
+    /// The size is zero or too large.
     #[error("a vocabulary has 1 to {MAX_VOCABULARY} tokens, not {0}")]
     Size(usize),
-    /// What describes it is too long.
+    /// The fingerprint or the model's name is too long.
     #[error("a vocabulary has a fingerprint and a model's name of at most {MAX_NAME} bytes, not {0}")]
     Long(usize),
 }
 
 impl VocabularyId {
-    /// The number of tokens that are split into green and red, 1 to [`MAX_VOCABULARY`], and a digest of all tokens in
-    /// order: two vocabularies of one size are still two.
+    /// A vocabulary of `size` tokens that are split into green and red, 1 to [`MAX_VOCABULARY`], with a digest of all
+    /// tokens in order, which distinguishes vocabularies of the same size.
     ///
     /// # Errors
     /// [`BadVocabulary`] if there are no tokens or too many, or the digest is too long.
@@ -47,7 +47,7 @@ impl VocabularyId {
         if longest > MAX_NAME { Err(BadVocabulary::Long(longest)) } else { Ok(self) }
     }
 
-    /// The same vocabulary with the name of the model whose tokenizer it is, for people: of a long name the beginning.
+    /// The same vocabulary with the name of the model whose tokenizer it is, for display. A long name is truncated.
     #[must_use]
     pub fn with_model(mut self, name: &str) -> Self {
         let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME / 4).collect();
@@ -55,11 +55,11 @@ impl VocabularyId {
         self
     }
 
-    /// So many tokens of the same vocabulary: other systems split what they take its size to be, which may be more
-    /// tokens than it has, or fewer.
+    /// The same vocabulary with another size: other systems split the size that they assume, which may be larger or
+    /// smaller than the number of tokens.
     ///
     /// # Errors
-    /// [`BadVocabulary::Size`] if no key can be for so many tokens.
+    /// [`BadVocabulary::Size`] if the size is out of range.
     pub fn with_size(mut self, size: usize) -> Result<Self, BadVocabulary> {
         self.size = size;
         self.checked()
@@ -75,13 +75,13 @@ impl VocabularyId {
         &self.fingerprint
     }
 
-    /// The name of the model whose tokenizer it is, where that is known.
+    /// The name of the model whose tokenizer it is, where known.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 }
 
-/// As it stands in key files.
+/// The representation in key files.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Form {
