@@ -1,4 +1,4 @@
-//! Every dialect with keys by number, for suites that try them all.
+//! Every dialect with numbered keys, for suites that try them all.
 
 use verdigris::logits::random::philox4x32;
 use verdigris::watermark::dialects::synthid::{Bits, Score};
@@ -10,15 +10,15 @@ use verdigris::{Dialect, Gamma, Key};
 
 /// A dialect with a name for tables and the bytes of its secret.
 pub struct Kind {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it marks with.
+    /// The dialect.
     pub dialect: Dialect,
     bytes: usize,
 }
 
 impl Kind {
-    /// The key with a number.
+    /// The key with the given number.
     ///
     /// # Panics
     /// If the vocabulary cannot be split.
@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// All dialects, each with its usual parameters, and ours with all context functions.
+/// All dialects, each with its usual parameters, and the native ones with all context functions.
 ///
 /// # Panics
 /// Never: all parameters are valid.

@@ -1,4 +1,5 @@
-//! What drafts must not change, on real models: the law of pairs of tokens, and the text at temperature 0.
+//! Checks what drafts must not change, on real models: the distribution of pairs of tokens, and the text at temperature
+//! 0.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,10 @@ use verdigris::logits::{Chain, Random, Row, Sampler, TokenId, Transform};
 use verdigris::models::{Batch, DraftHead, LanguageModel, ModelFolder, Rows, Wanted};
 use verdigris::{Engine, Error, Request};
 
-/// How many tokens of a row can be drawn: the cells of pairs are their square.
+/// The number of tokens of a row that can be sampled: there are as many cells of pairs as its square.
 const CANDIDATES: usize = 12;
 
-/// Pairs that are expected less often are counted together.
+/// Pairs that are expected less often than this are counted together.
 const RARE: f64 = 10.0;
 
 fn fixtures() -> PathBuf {
@@ -24,12 +25,12 @@ fn fixtures() -> PathBuf {
 /// One of the models of the project.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// If it cannot be read.
 pub fn engine(name: &str) -> Result<Engine, Error> {
     Engine::load(fixtures().join("models").join(name))
 }
 
-/// How the drafts of pairs are made: a shape, a rule, and whether they are drawn or guessed.
+/// The methods of drafting pairs: a shape, a rule, and whether drafts are sampled or guessed.
 pub const WAYS: [(&str, [usize; 2], Rule, Coupling); 4] = [
     ("a chain, token by token", [1, 1], Rule::EachToken, Coupling::Independent),
     ("a chain as a block", [1, 1], Rule::Block, Coupling::Independent),
@@ -37,7 +38,7 @@ pub const WAYS: [(&str, [usize; 2], Rule, Coupling); 4] = [
     ("a tree of guesses", [3, 2], Rule::EachToken, Coupling::Shared),
 ];
 
-/// Chi-square of the first two tokens of many texts against their exact law.
+/// Chi-square of the first two tokens of many texts against their exact distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit {
     /// The statistic.
@@ -47,13 +48,13 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Whether it lies within five standard deviations of its mean, which leaves room for its long tail.
+    /// Whether it is within five standard deviations of its mean, which allows for its long tail.
     pub fn is_good(self) -> bool {
         self.chi2 < self.degrees + 5.0 * (2.0 * self.degrees).sqrt()
     }
 }
 
-/// The law of the token after a text.
+/// The distribution of the token after a text.
 fn law_after(model: &Arc<dyn LanguageModel>, target: &Target, prompt: &[TokenId], written: &[TokenId]) -> Vec<f64> {
     let text = [prompt, written].concat();
     let mut rows = Rows::default();
@@ -66,10 +67,10 @@ fn law_after(model: &Arc<dyn LanguageModel>, target: &Target, prompt: &[TokenId]
     target.sampler.distribution(&row)
 }
 
-/// Draws pairs of tokens with drafts of a smaller model, one for each seed.
+/// Samples pairs of tokens with drafts of a smaller model, one pair for each seed.
 ///
 /// # Panics
-/// If a model fails, or a pair comes that cannot.
+/// If a model fails, or an impossible pair is sampled.
 pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
     let (_, levels, rule, coupling) = WAYS[way];
     let transforms =
@@ -113,7 +114,7 @@ pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
     Fit { chi2, degrees: f64::from(cells - 1) }
 }
 
-/// A model, and who drafts for it.
+/// A model and its drafters.
 pub struct Drafted {
     name: String,
     model: Engine,
@@ -125,7 +126,7 @@ impl Drafted {
     /// A model in a folder or file, a model that drafts for it, and draft heads in folders.
     ///
     /// # Errors
-    /// Where one of them cannot be read.
+    /// If one of them cannot be read.
     pub fn load(model: &Path, draft: Option<&Path>, heads: &[(&'static str, &str)]) -> Result<Self, Error> {
         let target = ModelFolder::at(model);
         let head = |&(kind, path): &(&'static str, &str)| {
@@ -142,7 +143,7 @@ impl Drafted {
     /// The models of the project.
     ///
     /// # Errors
-    /// Where one of them cannot be read.
+    /// If one of them cannot be read.
     pub fn of_project() -> Result<Vec<Self>, Error> {
         let [tale, small] = ["tale", "tale-small"].map(|name| fixtures().join("models").join(name));
         let of_tale = [("feature", "models/tale-draft"), ("medusa", "models/tale-medusa")];
@@ -150,18 +151,18 @@ impl Drafted {
         Ok(vec![Self::load(&tale, Some(&small), &of_tale)?, Self::load(&small, Some(&tale), &of_small)?])
     }
 
-    /// SmolLM2-135M-Instruct in a file, with the heads of the project and what may draft beside them.
+    /// SmolLM2-135M-Instruct from a file, with the draft heads of the project and, if given, a draft model.
     ///
     /// # Errors
-    /// Where one of them cannot be read.
+    /// If one of them cannot be read.
     pub fn of_smollm2(model: &Path, draft: Option<&Path>) -> Result<Self, Error> {
         let heads = [("feature", "models/smollm2-135m-draft"), ("medusa", "models/smollm2-135m-medusa")];
         Self::load(model, draft, &heads)
     }
 }
 
-/// Compares texts at temperature 0 with drafts and without, after so many prompts for each model: how many drafts were
-/// accepted by each drafter.
+/// Compares texts at temperature 0 with drafts and without, after `prompts` prompts for each model. Returns the number
+/// of accepted drafts of each drafter.
 ///
 /// # Errors
 /// The first text that differs.
@@ -173,7 +174,7 @@ pub fn greedy(models: &[Drafted], prompts: u64, tokens: usize) -> Result<BTreeMa
     let shapes = [TreeShape::chain(4), TreeShape::levels(&[3, 2]), TreeShape::levels(&[2, 1, 1])];
     let mut accepted = BTreeMap::new();
     for seed in 0..prompts {
-        // A prompt is the beginning of a text that the small model writes.
+        // A prompt is the beginning of a text that the small model generates.
         let begun = small.request("").max_tokens(3 + seed as usize % 9).temperature(1.0).top_p(1.0).seed(seed);
         let prompt = begun.text().expect("it writes").text;
         for Drafted { name, model, draft, heads } in models {

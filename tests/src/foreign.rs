@@ -20,13 +20,13 @@ pub struct Case {
 /// A value and whether it obeys the schema.
 #[derive(Deserialize)]
 pub struct Instance {
-    /// Whether it does.
+    /// Whether it obeys the schema.
     pub valid: bool,
     /// The value.
     pub data: Value,
 }
 
-/// The cases of a `.jsonl.zst` file; `None` where there is no such file.
+/// The cases of a `.jsonl.zst` file; `None` if there is no such file.
 ///
 /// # Panics
 /// If it holds anything else.
@@ -35,10 +35,10 @@ pub fn cases(path: &Path) -> Option<Vec<Case>> {
     Some(lines(&zstd::decode_all(&bytes[..]).expect("a whole zstd file")))
 }
 
-/// A value a line.
+/// The values of JSON Lines, one per line.
 ///
 /// # Panics
-/// If a line is no such value.
+/// If a line is not such a value.
 pub fn lines<T: DeserializeOwned>(bytes: &[u8]) -> Vec<T> {
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| serde_json::from_slice(line).expect("a line of JSON")).collect()

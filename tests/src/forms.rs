@@ -1,14 +1,14 @@
-//! Schemas of records as programs exchange them, for texts that have a form.
+//! Schemas of records as programs exchange them, for texts under constraints.
 
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use verdigris::constrain::{Extra, Whitespace};
 use verdigris::{Engine, Error, Grammar, Key, Marking, Reader, Style};
 
-/// How many schemas there are.
+/// The number of schemas.
 pub const SCHEMAS: usize = 40;
 
-/// What records are made of.
+/// The possible fields of records.
 fn fields() -> Vec<(&'static str, Value)> {
     let text = |least: u32, most: u32| json!({"type": "string", "minLength": least, "maxLength": most});
     vec![
@@ -29,12 +29,12 @@ fn fields() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// One of the schemas, a number of records of three to six fields each, and how its JSON is written.
+/// One of the schemas (several records of three to six fields each), and the style of its JSON.
 pub fn schema(i: usize) -> (Value, Style) {
     let all = fields();
     let mut properties = Map::new();
     for part in 0..3 + i % 4 {
-        // Steps that share no factor with the number of fields come to different ones.
+        // Steps that are coprime to the number of fields reach different ones.
         let (name, schema) = &all[(i + part * [1, 3, 7, 9][i / 10 % 4]) % all.len()];
         properties.insert((*name).to_owned(), schema.clone());
     }
@@ -48,16 +48,16 @@ pub fn schema(i: usize) -> (Value, Style) {
 /// The grammar of one of the schemas.
 ///
 /// # Panics
-/// If it is not understood: then a constant of this file is wrong.
+/// If it is not supported, which means that a constant of this file is wrong.
 pub fn grammar(i: usize) -> Grammar {
     let (schema, style) = schema(i);
     Grammar::json_schema(&schema, style).expect("a schema of this file")
 }
 
-/// JSON of one of the schemas with at most so many tokens, at temperature 1.
+/// Generates JSON of one of the schemas with at most `tokens` tokens, at temperature 1.
 ///
 /// # Errors
-/// As [`verdigris::Request::text`].
+/// Those of [`verdigris::Request::text`].
 pub fn write(engine: &Engine, i: usize, key: Option<&Key>, tokens: usize, seed: u64) -> Result<String, Error> {
     let form = engine.constraint(grammar(i));
     let request = engine.request("").constraint(&form).max_tokens(tokens).temperature(1.0).top_p(1.0).seed(seed);
@@ -69,21 +69,21 @@ pub fn write(engine: &Engine, i: usize, key: Option<&Key>, tokens: usize, seed: 
     .text)
 }
 
-/// The key of a number.
+/// The key with the given number.
 ///
 /// # Panics
-/// Never: the marking is the usual one.
+/// Never: the marking is the default one.
 pub fn key(reader: &Reader, number: u32) -> Key {
     let mut secret = [0; 32];
     secret[..4].copy_from_slice(&number.to_le_bytes());
     Key::from_secret(secret, "forms", Marking::default(), reader.vocabulary()).expect("a usual key")
 }
 
-/// The logarithms of the p-values of an unmarked text of each schema under so many keys each, which are others for each
-/// text; readers know the form, or do not.
+/// The logarithms of the p-values of an unmarked text of each schema under `keys` keys each, which are different for
+/// each text. `knowing` says whether readers know the schema.
 ///
 /// # Panics
-/// If a text is not of its form.
+/// If a text does not match its schema.
 pub fn unmarked_ln_p(reader: &Reader, texts: &[String], keys: u32, knowing: bool) -> Vec<f64> {
     let of_text = |(i, text): (usize, &String)| {
         let reader = match knowing {

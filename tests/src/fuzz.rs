@@ -1,7 +1,7 @@
-//! What the fuzz targets run (`tests/scripts/fuzz`): foreign bytes in, and whatever they are, no panic and no broken
-//! promise. Their seeds run as ordinary tests.
+//! The code of the fuzz targets (`tests/scripts/fuzz`): arbitrary bytes must cause no panic and break no promise. Their
+//! seeds run as ordinary tests.
 
-// The program reads Parquet files, no library does.
+// Only the program reads Parquet files, not a library.
 #[path = "../../cli/src/detect/documents/column/mod.rs"]
 mod column;
 #[path = "fuzz/server.rs"]
@@ -26,17 +26,17 @@ use verdigris_watermark::normalize::normalize;
 use verdigris_watermark::windows::passages;
 use verdigris_watermark::{Detector, Key, Level, Repeats};
 
-/// The largest vocabulary that a key may split here: lists of larger ones take the time.
+/// The largest vocabulary that a key may split here, since lists of larger ones take too long.
 const MAX_VOCABULARY: usize = 1 << 16;
 
-/// The most tokens of a text times those of a vocabulary. Some schemes permute a vocabulary for each token, which takes
-/// twenty milliseconds for as many as here, and seconds with a sanitizer.
+/// The largest number of tokens of a text times the size of a vocabulary. Some schemes permute a vocabulary for each
+/// token, which takes twenty milliseconds at this limit, and seconds with a sanitizer.
 const MAX_PERMUTED: usize = 1 << 22;
 
-/// The longest text that a machine writes here, byte by byte.
+/// The longest text, in bytes, that a machine generates here.
 const MAX_WRITTEN: u64 = 1 << 15;
 
-/// A GGUF file: an error, or a model that reads a token. Whether it is a model.
+/// A GGUF file gives an error, or a model that reads a token. Returns whether it is a model.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -49,13 +49,13 @@ pub fn gguf_file(data: &[u8]) -> bool {
     true
 }
 
-/// A model of one layer, of which [`safetensors_file`] gets the weights.
+/// The configuration of a model of one layer, whose weights [`safetensors_file`] gets.
 const CONFIG: &str = r#"{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8,
     "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 5,
     "max_position_embeddings": 16, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
     "tie_word_embeddings": true, "eos_token_id": 0}"#;
 
-/// A safetensors file: an error, or a model that reads a token. Whether it is a model.
+/// A safetensors file gives an error, or a model that reads a token. Returns whether it is a model.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -72,7 +72,7 @@ pub fn safetensors_file(data: &[u8]) -> bool {
     true
 }
 
-/// A pickle: an error, or values that can be looked at. Whether it is one.
+/// A pickle gives an error, or values that can be read. Returns whether it is a pickle.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -84,7 +84,7 @@ pub fn pickle(data: &[u8]) -> bool {
             return false;
         }
     };
-    // Values may be parts of themselves.
+    // Values may contain themselves.
     let mut open = vec![pickle.root()];
     for _ in 0..1 << 12 {
         let Some(node) = open.pop() else { break };
@@ -112,8 +112,8 @@ const CHECKPOINT_FILES: [&str; 9] = [
     "__1_0.distcp",
 ];
 
-/// A checkpoint of a sharded training, as files (which of `CHECKPOINT_FILES`, 16 bits of its length, its bytes): an
-/// error and nothing written, or a model's weights that another library reads. Whether it is a checkpoint.
+/// A checkpoint of a sharded training, as files (index in `CHECKPOINT_FILES`, 16 bits of length, bytes), gives an error
+/// and no output, or a model's weights that another library reads. Returns whether it is a checkpoint.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -136,7 +136,7 @@ pub fn checkpoint(mut data: &[u8]) -> bool {
             return false;
         }
     };
-    // Ranks may claim the same bytes often, which costs no more than a larger checkpoint.
+    // Ranks may refer to the same bytes many times, which costs no more than a larger checkpoint.
     if checkpoint.weights().iter().map(|weight| weight.numel()).sum::<usize>() > 1 << 20 {
         return true;
     }
@@ -157,7 +157,7 @@ pub fn checkpoint(mut data: &[u8]) -> bool {
     true
 }
 
-/// A Parquet file: an error, or texts in its column `text` until one is damaged. How many texts.
+/// A Parquet file gives an error, or texts in its column `text` until one is damaged. Returns the number of texts.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -175,7 +175,8 @@ pub fn parquet_file(data: &[u8]) -> usize {
     }
 }
 
-/// A tokenizer file: an error, or a tokenizer that reads texts or says why not. Whether it is a tokenizer.
+/// A tokenizer file gives an error, or a tokenizer that reads texts or returns errors. Returns whether it is a
+/// tokenizer.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -196,7 +197,7 @@ pub fn tokenizer_file(data: &[u8]) -> bool {
     true
 }
 
-/// A chat template: an error, or a prompt of a bounded length.
+/// A chat template gives an error, or a prompt of a bounded length.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -213,7 +214,7 @@ pub fn chat_template(data: &[u8]) {
     let _ = template.tokens(&conversation, LEXICON.tokenizer());
 }
 
-/// A key file: parsed, it judges; not parsed, the fault does not quote the secret.
+/// A key file gives a key that judges, or an error that does not quote the secret.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -239,7 +240,7 @@ pub fn key_file(data: &[u8]) {
     }
 }
 
-/// A key and a text: the first line is a key file, the rest is text. Any cut into chunks gives the same evidence.
+/// A key and a text: the first line is a key file, the rest is text. Any split into chunks gives the same evidence.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -254,14 +255,14 @@ pub fn detector_input(data: &[u8]) {
     }
     let joined: Result<Vec<String>, _> = Chunks::new(text).collect();
     assert_eq!(joined.is_ok(), std::str::from_utf8(text).is_ok());
-    // Bytes as tokens, some of them outside the vocabulary.
+    // Uses bytes as tokens, some of them outside the vocabulary.
     let tokens: Vec<u32> = text.iter().map(|&byte| u32::from(byte) * 37).collect();
     for repeats in [Repeats::Context, Repeats::Observation, Repeats::Nothing] {
         let detector = || Detector::new(scheme.clone()).repeats(repeats).recording();
         let (mut whole, mut chunks) = (detector(), detector());
         whole.push(&tokens);
         tokens.chunks(1 + text.len() % 7).for_each(|piece| _ = chunks.push(piece));
-        // Sums of scores can differ by rounding, for their order in the table does not: they are equal.
+        // Sums of scores could differ by rounding, but their order in the table does not differ, so they are equal.
         let (a, b) = (whole.evidence(), chunks.evidence());
         assert!(a.scored == b.scored && a.score == b.score && a.tokens == b.tokens);
         assert!(a.ln_p <= 0.0 || a.ln_p.is_nan() && a.scored == 0, "{a:?}");
@@ -271,7 +272,7 @@ pub fn detector_input(data: &[u8]) {
     }
 }
 
-/// A text: repaired, every range maps back into it, and attacks leave text.
+/// A text: after repair, every range maps back into the original, and attacks return text.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -294,8 +295,8 @@ pub fn normalization(data: &[u8]) {
     }
 }
 
-/// A text: without its manifests it is the same whole and as a stream, every range maps back into it, and what was left
-/// out has no words.
+/// A text without its manifests is the same when read as a whole and as a stream, every range maps back into the
+/// original, and the removed parts have no words.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -325,7 +326,7 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
     Lexicon::new(Arc::new(Tokenizer::from_json(json).expect("the fixture")), &[0])
 });
 
-/// Every grammar has a text, which it accepts, and which has no token too many.
+/// Checks that a grammar has a text, which it accepts, and whose length it reports. Returns the text.
 fn has_a_text(grammar: Grammar) -> Option<Vec<u8>> {
     let machine = Machine::new(grammar, LEXICON.index().clone());
     let start = machine.start();
@@ -334,14 +335,14 @@ fn has_a_text(grammar: Grammar) -> Option<Vec<u8>> {
     if machine.to_end(start) > MAX_WRITTEN {
         return None;
     }
-    // Only what needs gigabytes has none.
+    // Only a grammar that needs gigabytes has no completion.
     let text = machine.completion(start)?;
     assert!(machine.accepts(machine.next(start, &text)), "{:?}", String::from_utf8_lossy(&text));
     assert_eq!(machine.to_end(start), text.len() as u64);
     Some(text)
 }
 
-/// A regular expression: an error that says something, or a grammar with a text.
+/// A regular expression gives an error with a message, or a grammar with a text.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -356,7 +357,7 @@ pub fn regex(data: &[u8]) {
     }
 }
 
-/// A schema: an error that names a range, or a grammar whose shortest text is JSON.
+/// A schema gives an error with a path and a fault, or a grammar whose shortest text is JSON.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -376,8 +377,8 @@ pub fn schema(data: &[u8]) {
     }
 }
 
-/// A constraint and a text under it: the first line is a schema or a regular expression, each byte after it chooses one
-/// of the tokens that are allowed. A text can always go on or end, and what is forced is allowed.
+/// A constraint and a text under it: the first line is a schema or a regular expression, and each byte after it chooses
+/// one of the allowed tokens. A text can always continue or end, and forced tokens are allowed.
 ///
 /// # Panics
 /// If a promise is broken.

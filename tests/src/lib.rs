@@ -1,4 +1,4 @@
-//! What several suites share.
+//! Code that several suites share.
 #![forbid(unsafe_code)]
 
 pub mod dialects;
@@ -12,7 +12,7 @@ pub mod random_schema;
 
 use verdigris::constrain::Machine;
 
-/// The pages of the crates, whose examples are compiled.
+/// The READMEs of the crates, whose examples are compiled.
 #[cfg(doctest)]
 mod readmes {
     #[doc = include_str!("../../crates/checkpoint/README.md")]
@@ -41,11 +41,11 @@ mod readmes {
     mod watermark {}
 }
 
-/// A text by chance, byte by byte, with a taste for what closes things; completed where it grows long.
-/// `uniform(i)` is the `i`-th number from `[0, 1)`.
+/// Generates a random text, byte by byte, with a preference for closing brackets and quotes; completed when it grows
+/// long. `uniform(i)` is the `i`-th number from `[0, 1)`.
 ///
 /// # Panics
-/// If some beginning has no way to its end, which is what a machine promises.
+/// If some prefix has no completion, which machines promise.
 pub fn random_text(machine: &Machine, uniform: impl Fn(u64) -> f64) -> Vec<u8> {
     let (mut text, mut state) = (Vec::new(), machine.start());
     for i in 0..300 {

@@ -1,5 +1,5 @@
-//! Models of random weights: in the shapes of real ones, for their speed, and of a few tokens, for laws that can be
-//! enumerated.
+//! Models with random weights: in the shapes of real ones, for speed, and of a few tokens, for distributions that can
+//! be enumerated.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -12,26 +12,26 @@ use verdigris::models::{DraftTarget, ModelError};
 /// The shape of a Llama.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Tokens.
+    /// The number of tokens.
     pub vocabulary: usize,
-    /// Of the residual stream.
+    /// The width of the residual stream.
     pub width: usize,
-    /// Layers.
+    /// The number of layers.
     pub layers: usize,
-    /// Query heads.
+    /// The number of query heads.
     pub heads: usize,
-    /// Heads of keys and values.
+    /// The number of key and value heads.
     pub kv_heads: usize,
-    /// Elements of a head.
+    /// The number of elements of a head.
     pub head_dim: usize,
-    /// Between the matrices of the feed-forward part.
+    /// The inner width of the feed-forward part.
     pub inner: usize,
     /// Whether the output matrix is the embedding.
     pub tied: bool,
 }
 
 impl Shape {
-    /// That of Llama 3.2 1B.
+    /// The shape of Llama 3.2 1B.
     pub const LLAMA_1B: Self = Self {
         vocabulary: 128_256,
         width: 2048,
@@ -43,11 +43,11 @@ impl Shape {
         tied: true,
     };
 
-    /// That of a model of four tokens.
+    /// The shape of a model with four tokens.
     pub const TINY: Self =
         Self { vocabulary: 4, width: 8, layers: 1, heads: 2, kv_heads: 1, head_dim: 4, inner: 8, tied: false };
 
-    /// That of Llama 3.1 8B.
+    /// The shape of Llama 3.1 8B.
     pub const LLAMA_8B: Self = Self {
         vocabulary: 128_256,
         width: 4096,
@@ -95,15 +95,15 @@ impl Shape {
     }
 }
 
-/// A folder with such a model, which goes with it.
+/// A temporary folder with such a model, removed on drop.
 pub struct RandomModel {
     folder: TempDir,
     shape: Shape,
     bytes: u64,
 }
 
-/// Random numbers in bf16 as weights of these names and shapes, uniform between `-spread / 2` and `spread / 2`: how
-/// many bytes they have.
+/// Writes random weights in bf16 with the given names and shapes, uniform between `-spread / 2` and `spread / 2`.
+/// Returns their size in bytes.
 fn write_weights(path: &Path, weights: Vec<(String, Vec<usize>)>, spread: f32, seed: u64) -> io::Result<u64> {
     let (mut header, mut bytes) = (serde_json::Map::new(), 0u64);
     for (name, shape) in weights {
@@ -115,7 +115,7 @@ fn write_weights(path: &Path, weights: Vec<(String, Vec<usize>)>, spread: f32, s
     let mut file = BufWriter::new(std::fs::File::create(path)?);
     file.write_all(&(header.len() as u64).to_le_bytes())?;
     file.write_all(header.as_bytes())?;
-    // The same million of numbers again and again: their values do not matter to speed.
+    // The same million numbers are repeated, since their values do not matter for speed.
     let random = Random::new(seed);
     let number = |i| (random.uniform(i, Purpose::Weight) as f32 - 0.5) * spread;
     let numbers = (bytes / 2).min(1 << 20);
@@ -131,12 +131,12 @@ fn write_weights(path: &Path, weights: Vec<(String, Vec<usize>)>, spread: f32, s
 }
 
 impl RandomModel {
-    /// Writes one, in bf16, with weights as small as those of real models are.
+    /// Writes a model in bf16, with weights as small as those of real models.
     pub fn write(shape: Shape) -> io::Result<Self> {
         Self::write_with(shape, 0.07, 1)
     }
 
-    /// Writes one with weights from `-spread / 2` to `spread / 2` out of a seed.
+    /// Writes a model with weights from `-spread / 2` to `spread / 2` made from a seed.
     pub fn write_with(shape: Shape, spread: f32, seed: u64) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         std::fs::write(folder.path().join("config.json"), shape.config().to_string())?;
@@ -144,11 +144,11 @@ impl RandomModel {
         Ok(Self { folder, shape, bytes })
     }
 
-    /// Writes so many Medusa heads for it, with weights of the same kind, and returns their folder, which goes with the
-    /// model.
+    /// Writes `heads` Medusa heads for it, with weights of the same kind, and returns their folder, which is removed
+    /// with the model.
     ///
     /// # Errors
-    /// Where the model cannot be read.
+    /// If the model cannot be read.
     pub fn write_medusa(&self, heads: usize, spread: f32, seed: u64) -> Result<ModelFolder, ModelError> {
         let Shape { vocabulary, width, .. } = self.shape;
         let fingerprint = DraftTarget::of(&self.folder())?.fingerprint();
@@ -173,12 +173,12 @@ impl RandomModel {
         Ok(ModelFolder::at(path))
     }
 
-    /// Where it lies.
+    /// Its folder.
     pub fn folder(&self) -> ModelFolder {
         ModelFolder::at(self.folder.path())
     }
 
-    /// Bytes of its weights.
+    /// The size of its weights in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

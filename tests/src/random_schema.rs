@@ -1,21 +1,21 @@
-//! Schemas by chance.
+//! Random schemas.
 
 use serde_json::{Map, Value, json};
 use verdigris::logits::{Purpose, Random};
 
-/// What makes schemas, out of a seed.
+/// A generator of random schemas.
 pub struct Chance {
     random: Random,
     at: u64,
 }
 
 impl Chance {
-    /// The same seed makes the same schemas.
+    /// A generator with a seed, which determines its schemas.
     pub fn new(seed: u64) -> Self {
         Self { random: Random::new(seed), at: 0 }
     }
 
-    /// The numbers that it draws.
+    /// Its random numbers.
     pub fn random(&self) -> &Random {
         &self.random
     }
@@ -34,7 +34,7 @@ impl Chance {
         of[self.below(of.len())].clone()
     }
 
-    /// Mostly a schema that makes sense, with keywords of one type; now and then one that does not.
+    /// Generates a schema: usually a sensible one, with keywords of one type; occasionally an invalid one.
     pub fn schema(&mut self, depth: u32) -> Value {
         let mut schema = Map::new();
         let kind = if depth == 0 { self.below(4) } else { self.below(9) };
@@ -67,7 +67,7 @@ impl Chance {
                 let (least, most) = (self.below(5), self.below(9));
                 put(self, "minLength", 0.3, json!(least));
                 put(self, "maxLength", 0.5, json!(most));
-                // Not `\\b`: the judge takes it for Unicode's, where ECMA-262 has ASCII's.
+                // Not `\\b`, which the judge takes for Unicode's, where ECMA-262 has ASCII's.
                 let patterns = ["^[a-z]+$", "a|b", "^\\d{2,}", "[^\\w\\s]$", "^(x|yy)*$", ".", "^$", "é+"];
                 let pattern = self.one(&patterns);
                 put(self, "pattern", 0.5, json!(pattern));

@@ -1,12 +1,12 @@
-//! What a model makes of lines, for comparison with other systems (`tests/scripts/gguf-peers`):
-//! `cargo run --release -p verdigris-tests --bin answers MODEL < questions.jsonl > answers.jsonl`.
+//! Answers questions about a model, for comparison with other systems (`tests/scripts/gguf-peers`): `cargo run
+//! --release -p verdigris-tests --bin answers MODEL < questions.jsonl > answers.jsonl`.
 //!
 //! | question | answer |
 //! |---|---|
-//! | `{"text": "..."}` | `{"ids": [...]}`: its tokens, with the one that begins a prompt where the model has such |
-//! | `{"chat": [{"role": "user", "content": "..."}]}` | `{"text": "...", "ids": [...]}`: the prompt that the model's template makes |
-//! | `{"rows": [ids]}` | `{"last": [...], "best": [...]}`: the logits after the last, and the likeliest token after each |
-//! | `{"write": [ids], "tokens": 24}` | `{"ids": [...]}`: what follows, greedily |
+//! | `{"text": "..."}` | `{"ids": [...]}`: its tokens, with a beginning-of-text token if the model has one |
+//! | `{"chat": [{"role": "user", "content": "..."}]}` | `{"text": "...", "ids": [...]}`: the prompt by the model's template |
+//! | `{"rows": [ids]}` | `{"last": [...], "best": [...]}`: the last token's logits, and the most likely token after each |
+//! | `{"write": [ids], "tokens": 24}` | `{"ids": [...]}`: the greedy continuation |
 #![forbid(unsafe_code)]
 
 use std::cell::OnceCell;
@@ -46,7 +46,7 @@ fn main() -> Result<(), Error> {
     Ok(out.flush()?)
 }
 
-/// A model, which is loaded when more than its tokenizer is asked for: some files have nothing else.
+/// A model, loaded only when more than its tokenizer is needed: some files have nothing else.
 struct Model {
     folder: ModelFolder,
     tokenizer: Tokenizer,

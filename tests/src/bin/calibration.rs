@@ -1,10 +1,10 @@
-//! Are false alarms as rare as p-values say? `cargo run --release -p verdigris-tests --bin calibration [KEYS]
-//! [FOLDER]`.
+//! Checks that false alarms are as rare as p-values claim: `cargo run --release -p verdigris-tests --bin calibration
+//! [KEYS] [FOLDER]`.
 //!
 //! Windows of 200 tokens of human prose (the folder's `corpus/`, default `../shared`), of code (this project's own
-//! sources) and of templated text, each judged under many keys of every dialect. Then human prose in other layouts
-//! (doubled spaces, tabs, wrapped lines, capitals, titles), as the detector reads and corrects it. Without the folder
-//! only code and templated text are judged, and it says so.
+//! sources) and of templated text are judged under many keys of every dialect. Then human prose in other layouts
+//! (doubled spaces, tabs, wrapped lines, capitals, titles) is judged as the detector reads and repairs it. Without the
+//! folder only code and templated text are judged, and a message says so.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -22,7 +22,7 @@ const WINDOW: usize = 200;
 const LEVELS: [f64; 3] = [1e-2, 1e-3, 1e-4];
 const HUMAN_WINDOWS: usize = 10_000;
 const OTHER_WINDOWS: usize = 1_000;
-/// Each is tokenized three times under every key.
+/// Windows in other layouts, which are tokenized three times under every key.
 const LAYOUT_WINDOWS: usize = 500;
 
 fn main() -> ExitCode {
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether texts in other layouts are as rarely called marked as the detector says, all its looks counted.
+/// Whether texts in other layouts are called marked as rarely as the p-values claim, with all looks counted.
 fn layouts(reader: &Reader, tokens: &[u32], keys: u32) -> bool {
     println!("the same in other layouts, read with repair, under {keys} keys of each dialect\n");
     println!("| dialect | layout | scored | mean z | sd of z | 1e-2 | 1e-3 | 1e-4 | KS of p | worst key at 1e-2 |");
@@ -98,7 +98,7 @@ fn layouts(reader: &Reader, tokens: &[u32], keys: u32) -> bool {
     passed
 }
 
-/// Human text of this corpus; what a model was trained on does not matter here.
+/// Human text of this corpus; whether a model was trained on it does not matter here.
 fn human(shared: &Path) -> Option<String> {
     let read = |name: &str, most: usize| {
         let file = std::fs::File::open(shared.join("corpus").join(name)).ok()?;
@@ -130,7 +130,7 @@ fn code(root: &Path) -> String {
     out
 }
 
-/// Form letters: the same sentences with other names, days and sums.
+/// Form letters: the same sentences with other names, days and amounts.
 fn templated() -> String {
     let names =
         ["Anna Berg", "Tom Reed", "Mary Lane", "John Frost", "Eva Stone", "Paul Wood", "Ida Marsh", "Karl Hill"];
@@ -155,7 +155,7 @@ fn templated() -> String {
     out
 }
 
-/// What the windows of one text look like under one dialect.
+/// Statistics of the windows of one text under one dialect.
 struct Row {
     name: String,
     scored: f64,
@@ -169,7 +169,7 @@ struct Row {
 }
 
 impl Row {
-    /// Of what each key says of each window.
+    /// The row of the results of each key for each window.
     fn new(name: String, all: &[Vec<Judged>]) -> Self {
         let n = all.iter().map(Vec::len).sum::<usize>() as f64;
         let every = || all.iter().flatten();
@@ -202,8 +202,8 @@ impl Row {
         }
     }
 
-    /// Not above the claim by more than chance. The windows of one key share phrases, so what is known of a rate is
-    /// what its spread over keys says; one key alone says nothing.
+    /// Whether the rates exceed the claim by no more than chance. The windows of one key share phrases, so the error of
+    /// a rate is estimated from its spread over keys; a single key gives no estimate.
     fn honest(&self) -> bool {
         (0..3).all(|i| self.rates[i] - 4.0 * self.errors[i] <= 1.1 * LEVELS[i])
     }
@@ -243,7 +243,7 @@ fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], keys: u32) -> Row {
     Row::new(kind.name.to_owned(), &all)
 }
 
-/// As the detector judges each window by itself, but with the observations of the whole text made once.
+/// Judges each window by itself like the detector, but computes the observations of the whole text once.
 fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
     let (law, width) = (scheme.law(), scheme.context_width());
     let mut observations: Vec<Observation> = Vec::with_capacity(tokens.len());
@@ -255,7 +255,7 @@ fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
             contexts.clear();
             identities.clear();
             let (mut scored, mut sum) = (0u32, 0.0);
-            // The observation of token i stands at i - width.
+            // The observation of token i is at index i - width.
             for observation in &observations[window * WINDOW..(window + 1) * WINDOW - width] {
                 if contexts.insert(observation.context) && identities.insert(observation.identity) {
                     scored += 1;
@@ -277,7 +277,7 @@ fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
         .collect()
 }
 
-/// The tail from the next larger sum on.
+/// The tail from the next larger sum.
 fn next_tail(law: &ScoreLaw, scored: u32, sum: f64) -> f64 {
     let most = f64::from(scored);
     match law {

@@ -1,10 +1,10 @@
-//! Texts written under constraints, judged by others:
-//! `cargo run --release -p verdigris-tests --bin constraints [TEXTS]`.
+//! Has texts under constraints judged by other libraries: `cargo run --release -p verdigris-tests --bin constraints
+//! [TEXTS]`.
 //!
 //! Under each regular expression of `tests/cases/regexes.txt` and each schema of `tests/cases/schemas.json`,
-//! `tale-small` writes TEXTS texts (200 unless told otherwise), every second one marked, every third one
-//! speculative. Every text must match by the `regex` crate or be valid by the `jsonschema` crate, those too
-//! that would go on for ever and are led to their end as their tokens run out.
+//! `tale-small` generates TEXTS texts (200 by default), every second one marked, every third one speculative. Every
+//! text must match by the `regex` crate or be valid by the `jsonschema` crate, including texts that would never end by
+//! themselves and are led to their end when their tokens run out.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
-//! Suites on tokenizers and schemas that are not part of the project:
-//! `cargo run --release -p verdigris-tests --bin corpora [FOLDER] [--refused]`.
+//! Suites on tokenizers and schemas that are not part of the project: `cargo run --release -p verdigris-tests --bin
+//! corpora [FOLDER] [--refused]`.
 //!
 //! The folder (default `../shared`) holds `corpus/*.txt.zst`, `tokenizers/*/tokenizer.json` and
-//! `json-schema/schemas-dev.jsonl.zst`. Where they are missing the suites are skipped, and say so. `--refused` names
+//! `json-schema/schemas-dev.jsonl.zst`. If they are missing, the suites are skipped with a message. `--refused` lists
 //! each schema and each valid instance that is refused, and the schemas that take longest to compile.
 #![forbid(unsafe_code)]
 
@@ -42,7 +42,7 @@ fn read(path: &Path) -> String {
     String::from_utf8(text).expect("UTF-8").replace("<|endoftext|>", "")
 }
 
-/// Tokenizers of other models: text survives, reading in pieces changes no token, and marks are found.
+/// Tokenizers of other models: text survives, reading in pieces changes no token.
 fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
     let mut passed = true;
     println!("| tokenizer | tokens | fingerprint | text back | in pieces |");
@@ -62,10 +62,11 @@ fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
     passed
 }
 
-/// Schemas of other people: what is understood, and that nothing invalid is ever accepted or written.
+/// Schemas of other people: counts those that are supported, and checks that nothing invalid is ever accepted or
+/// generated.
 fn foreign_schemas(shared: &Path, names_refused: bool) -> bool {
     let cases = foreign::cases(&shared.join("json-schema/schemas-dev.jsonl.zst")).expect("the schemas");
-    // A vocabulary of bytes would do: only the machine's states are asked.
+    // A vocabulary of bytes would suffice, since only the machine's states are used.
     let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
     let index = Arc::new(TokenIndex::new(folder.tokenizer().expect("the fixture").vocabulary()));
     let random = Random::new(1);
@@ -132,7 +133,7 @@ fn foreign_schemas(shared: &Path, names_refused: bool) -> bool {
     wrong == 0
 }
 
-/// What this thread has taken of a CPU, which other programs do not lengthen.
+/// The CPU time of this thread, which other programs do not affect.
 fn thread_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().expect("clocks begin at 0")
 }

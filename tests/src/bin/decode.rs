@@ -1,8 +1,8 @@
-//! How fast models read and write on this CPU: `decode FILE...` (folders or GGUF files).
+//! Measures how fast models read and generate on this CPU: `decode FILE...` (folders or GGUF files).
 //!
-//! 512 tokens read at once, and 32 written one by one after 128 and after 2,048; the best of three each. With
-//! `BATCHES=1` in the environment also, after 128, what more rows a call cost beside one, and how much several texts
-//! give together.
+//! 512 tokens are read at once, and 32 generated one by one after 128 and after 2,048; the best of three runs each.
+//! With `BATCHES=1` in the environment it also measures, after 128, the cost of calls with more rows relative to one,
+//! and the throughput of several texts together.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn best(mut f: impl FnMut()) -> f64 {
     (0..3).map(time).fold(f64::INFINITY, f64::min)
 }
 
-/// What more rows a call cost.
+/// Measures calls with more rows, relative to one.
 fn rows_beside_one(sequence: &mut dyn Sequence) {
     let (mut rows, mut one) = (Rows::default(), None);
     for m in [1, 2, 4, 8, 16] {
@@ -39,7 +39,7 @@ fn rows_beside_one(sequence: &mut dyn Sequence) {
     }
 }
 
-/// How much more several texts give together.
+/// Measures the throughput of several texts together, relative to one.
 fn sequences_beside_one(model: &Arc<dyn LanguageModel>, beginning: &dyn Sequence) {
     let mut one = None;
     for n in [1, 2, 4, 8, 16] {

@@ -1,9 +1,9 @@
-//! Models on a device, compared with the CPU, and how fast they are there:
+//! Compares models on a device with the CPU, and measures their speed:
 //! `cargo run --release -p verdigris-tests --bin device [DEVICE]`.
 //!
 //! A device is `cpu`, `cuda` or `cuda:1`; the latter two need `--features cuda`. `candle:cpu`, `candle:cuda` and
 //! `candle:cuda:1` are candle's (`--features candle`, `candle-cuda`). `tests/scripts/gpu-check` runs this on a machine
-//! with a GPU and keeps what it prints.
+//! with a GPU and keeps the output.
 #![forbid(unsafe_code)]
 
 use std::process::{Command, ExitCode};
@@ -74,7 +74,7 @@ fn folder(name: &str) -> ModelFolder {
 }
 
 fn fixture(name: &str) -> ModelFolder {
-    // Where the program is carried to another machine, it runs in the root of the repository there.
+    // On another machine the program runs in the root of a copy of the repository.
     let here = std::path::Path::new("fixtures").join(name);
     let there = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name);
     ModelFolder::at(if here.exists() { here } else { there })
@@ -101,7 +101,7 @@ fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
     a.iter().flatten().zip(b.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// The same rows however a text is cut, with trees, after truncation and in forks.
+/// Rows are the same for any split of a text, in trees, after truncation and in forks.
 fn rows_in_f32(device: &Device) -> Result<()> {
     let folder = folder("tale").cached_as(Format::F32);
     let [cpu, model] = [folder.model(&Device::Cpu)?, folder.model(device)?];
@@ -135,7 +135,7 @@ fn rows_in_f32(device: &Device) -> Result<()> {
     check(worst < 2e-3, || format!("{worst} is more than 2e-3"))
 }
 
-/// Files of llama.cpp, whose matrices are stored in blocks.
+/// Files of llama.cpp whose matrices are stored in blocks.
 fn rows_of_blocks(device: &Device) -> Result<()> {
     println!("| file | largest difference | largest logit |\n|---|--:|--:|");
     for name in ["gemma2", "llama", "qwen2", "qwen3"] {
@@ -145,7 +145,7 @@ fn rows_of_blocks(device: &Device) -> Result<()> {
             let tokens: Vec<u32> = (0..20).map(|i| i * 7 % model.vocabulary_size() as u32).collect();
             Ok(all_rows(&mut *model.begin(64)?, &[Batch::chain(&tokens, Wanted::All)])?)
         };
-        // candle reads files of Llama alone.
+        // candle only reads files of Llama.
         if matches!(device, Device::Backend(_)) && name != "llama" {
             println!("| {name} | SKIPPED | |");
             continue;
@@ -160,8 +160,8 @@ fn rows_of_blocks(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Greedy decoding, plain and with drafts, gives the text of the CPU up to ties: a device may round a row of many
-/// otherwise than a row alone.
+/// Greedy decoding, plain and with drafts, gives the text of the CPU up to ties: a device may round a row differently
+/// in a batch than alone.
 fn greedy_texts(device: &Device) -> Result<()> {
     let cpu = Engine::from_folder(&folder("tale"), &Device::Cpu)?;
     let (engine, small) =
@@ -180,7 +180,7 @@ fn greedy_texts(device: &Device) -> Result<()> {
                 equal += 1;
                 continue;
             };
-            // Where they part, the two tokens must be nearly equal.
+            // Where the texts part, the two tokens must be nearly equal.
             let prompt_tokens = cpu.reader().tokenizer().encode_prompt(prompt).expect("a token for every text");
             let prompt_tokens = if prompt_tokens.is_empty() { cpu.end().to_vec() } else { prompt_tokens };
             let before = [&prompt_tokens[..], &expected.tokens[..at]].concat();
@@ -260,7 +260,7 @@ fn fixtures(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// What the steps on a row cost, which run on the CPU.
+/// The cost of the steps on a row, which run on the CPU.
 fn transforms(vocabulary: usize) -> Result<()> {
     let scheme = Native::new(&[1; 32], "", "", Gamma::new(0.25)?, Context::default(), vocabulary);
     let watermark = Embed::new(Arc::new(scheme), Strength::soft(2.0)?);
@@ -283,7 +283,7 @@ fn transforms(vocabulary: usize) -> Result<()> {
     Ok(())
 }
 
-/// Two shapes that people use, in random weights: what they write means nothing, their speed does.
+/// Two common shapes with random weights: their texts mean nothing, only their speed matters.
 fn shapes(device: &Device) -> Result<()> {
     if device.to_string().ends_with("cpu") {
         println!("SKIPPED on a CPU, for which there is the program `decode`.");
@@ -304,7 +304,7 @@ fn shapes(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// What a call of one row and of more costs, and the prompt before.
+/// The cost of calls with one row and with more, and of the prompt before.
 fn rows_a_call(model: &Arc<dyn LanguageModel>, held: usize, bytes: u64) -> Result<()> {
     let size = model.vocabulary_size() as u32;
     let tokens = |n: usize| -> Vec<u32> { (0..n as u32).map(|i| i * 37 % size).collect() };
@@ -320,7 +320,8 @@ fn rows_a_call(model: &Arc<dyn LanguageModel>, held: usize, bytes: u64) -> Resul
     for m in [1, 2, 4, 8, 16, 64] {
         let next = tokens(m);
         let seconds = time(30, || {
-            // Sampled on the device: what comes back is a token for each row. Where the device cannot, rows come back.
+            // Sampled on the device, which returns a token for each row. If the device cannot sample, rows are
+            // returned.
             let draw =
                 |row| SampleRequest { item: 0, row, steps: &steps, sampler: Sampler::Greedy, number: 0.0, token: None };
             let mut draws: Vec<SampleRequest<'_>> = (0..m).map(draw).collect();
@@ -344,7 +345,7 @@ fn rows_a_call(model: &Arc<dyn LanguageModel>, held: usize, bytes: u64) -> Resul
     Ok(())
 }
 
-/// Texts with more and more of a law, and how often the device is asked to do something for a token.
+/// Texts with more and more transforms, and the number of launches on the device per token.
 fn tokens_drawn(device: &Device, model: &Arc<dyn LanguageModel>) -> Result<()> {
     let size = model.vocabulary_size();
     let scheme = Native::new(&[1; 32], "", "", Gamma::new(0.25)?, Context::default(), size);
@@ -385,7 +386,7 @@ fn tokens_drawn(device: &Device, model: &Arc<dyn LanguageModel>) -> Result<()> {
     Ok(())
 }
 
-/// How often the device was asked to run a kernel or a graph.
+/// The number of kernels and graphs that the device was asked to run.
 fn launches(device: &Device) -> u64 {
     match device {
         #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
@@ -394,7 +395,7 @@ fn launches(device: &Device) -> u64 {
     }
 }
 
-/// What `nvidia-smi` says.
+/// The memory that `nvidia-smi` reports.
 fn device_memory() -> String {
     let arguments = ["--query-gpu=name,memory.used,memory.total", "--format=csv,noheader"];
     match Command::new("nvidia-smi").args(arguments).output() {

@@ -1,10 +1,10 @@
-//! What drafts must not change, on real models: `cargo run --release -p verdigris-tests --bin drafts pairs [DRAWS]`,
-//! and `... drafts greedy [PROMPTS [SMOLLM2.gguf [DRAFT.gguf]]]`.
+//! Checks on real models what drafts must not change: `cargo run --release -p verdigris-tests --bin drafts pairs
+//! [DRAWS]`, and `... drafts greedy [PROMPTS [SMOLLM2.gguf [DRAFT.gguf]]]`.
 //!
-//! - `pairs` draws the first two tokens of 200,000 texts in each way to draft and to judge, and compares them with
-//!   their exact law by chi-square.
-//! - `greedy` writes after 1,000 prompts at temperature 0, with each model, drafter and shape, and compares each text
-//!   with the one without drafts: the models of the project, or SmolLM2-135M-Instruct from a file.
+//! - `pairs` samples the first two tokens of 200,000 texts with each method of drafting and verifying, and compares
+//!   them with their exact distribution by chi-square.
+//! - `greedy` generates after 1,000 prompts at temperature 0, with each model, drafter and shape, and compares each
+//!   text with the one without drafts: with the models of the project, or SmolLM2-135M-Instruct from a file.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use verdigris_tests::drafts::{Drafted, WAYS, engine, greedy, pairs};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Of what is no number nothing can be made.
+    // Anything that is not a number gives 0, which is refused.
     let count = |usual| arguments.get(1).map_or(usual, |count| count.parse::<u64>().unwrap_or(0));
     match arguments.first().map(String::as_str) {
         Some("pairs") if count(200_000) >= 1000 => of_pairs(count(200_000)),

@@ -1,8 +1,8 @@
-//! Are false alarms as rare as p-values say where the form of a text is known? `cargo run --release -p verdigris-tests
-//! --bin forms [MODEL] [KEYS] [TOKENS]`.
+//! Checks that false alarms are as rare as p-values claim if the schema of a text is known: `cargo run --release -p
+//! verdigris-tests --bin forms [MODEL] [KEYS] [TOKENS]`.
 //!
-//! A model (a folder or a GGUF file; the fixture `tale` by default) writes an unmarked text under each of 40 schemas,
-//! each judged under so many keys (40) by readers who know the schema and by readers who do not.
+//! A model (a folder or a GGUF file; the fixture `tale` by default) generates an unmarked text under each of 40
+//! schemas, each judged under KEYS keys (40) by readers that know the schema and by readers that do not.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -27,11 +27,11 @@ fn main() -> ExitCode {
     let mut honest = true;
     for (name, knowing) in [("plain", false), ("knows the form", true)] {
         let all = forms::unmarked_ln_p(engine.reader(), &texts, keys, knowing);
-        // A multiple of what is claimed.
+        // A multiple of the claimed rate.
         let rate = |level: f64| all.iter().filter(|&&p| p <= level.ln()).count() as f64 / (level * all.len() as f64);
         let [a, b, c] = LEVELS.map(rate);
         println!("| {name} | {a:.2} | {b:.2} | {c:.2} |");
-        // Four standard deviations, where alarms are independent.
+        // Four standard deviations, assuming independent alarms.
         let most = |level: f64| 1.0 + 4.0 / (level * all.len() as f64).sqrt();
         honest &= [a, b, c].iter().zip(LEVELS).all(|(&rate, level)| rate <= most(level));
     }

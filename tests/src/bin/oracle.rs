@@ -1,15 +1,15 @@
-//! Masks on schemas and regular expressions of other people, bit for bit against judges that share nothing with the
-//! engine: `cargo run --release -p verdigris-tests --bin oracle [FOLDER] [PLACES]`.
+//! Compares masks on schemas and regular expressions of other people, bit for bit, with judges that share nothing with
+//! the engine: `cargo run --release -p verdigris-tests --bin oracle [FOLDER] [PLACES]`.
 //!
-//! The folder (default `../shared`) holds `json-schema/schemas-dev.jsonl.zst` and `json-schema/regexes.jsonl`; where it
-//! is missing nothing is checked, and that is said.
+//! The folder (default `../shared`) holds `json-schema/schemas-dev.jsonl.zst` and `json-schema/regexes.jsonl`; if they
+//! are missing, a message says that nothing was checked.
 //!
-//! - Regular expressions: after beginnings of texts that match and of texts that are drawn by chance, by derivatives.
-//! - Schemas: each is narrowed to some values, those of its instances and of changed ones, so that its language is the
-//!   writings of the values that the crate `jsonschema` accepts. Up to PLACES beginnings of those are looked at (8,000
-//!   unless told otherwise).
-//! - Walks: under each schema as it is, texts are drawn token by token out of the masks; all of them come to an end,
-//!   and all are valid.
+//! - Regular expressions: after prefixes of texts that match and of randomly generated texts, by derivatives.
+//! - Schemas: each is restricted to a set of values, those of its instances and modified ones, so that its language is
+//!   the serializations of the values that the crate `jsonschema` accepts. Up to PLACES prefixes of those are checked
+//!   (8,000 by default).
+//! - Walks: under each original schema, texts are sampled token by token from the masks; all of them end, and all are
+//!   valid.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ struct Pattern {
     matches: Vec<String>,
 }
 
-/// Numbers by chance, one after the other.
+/// A sequence of random numbers.
 struct Chance {
     random: Random,
     at: u64,
@@ -88,7 +88,7 @@ fn regular_expressions(words: &Words, tokenizer: &Tokenizer, patterns: &[Pattern
         };
         let machine = Machine::new(grammar, words.index().clone());
         let mut texts: Vec<Vec<u8>> = matches.iter().map(|text| text.as_bytes().to_vec()).collect();
-        // Texts by chance.
+        // Random texts.
         for _ in 0..3 {
             let (mut state, mut text) = (language.start().expect("some text matches"), Vec::new());
             for _ in 0..6 {
@@ -125,7 +125,7 @@ fn regular_expressions(words: &Words, tokenizer: &Tokenizer, patterns: &[Pattern
     failed
 }
 
-/// What came of some schemas.
+/// Counts of outcomes over some schemas.
 #[derive(Default)]
 struct Tally {
     schemas: usize,
@@ -149,13 +149,13 @@ impl std::iter::Sum for Tally {
     }
 }
 
-/// Every so many cases, so that all of them together are looked at so often.
+/// Every n-th case, so that with `each` checks per case there are about `places` checks in total.
 fn spread(cases: &[Case], each: usize, places: usize) -> impl ParallelIterator<Item = (usize, &Case)> {
     let step = (cases.len() * each / places.max(1)).max(1);
     cases.par_iter().enumerate().filter(move |(at, _)| at % step == 0)
 }
 
-/// Compares schemas that are narrowed to some values.
+/// Compares schemas that are restricted to a set of values.
 fn narrowed(words: &Words, cases: &[Case], places: usize) -> usize {
     let Tally { schemas, compared, refused, without, failed, .. } =
         spread(cases, 4, places).map(|(number, case)| narrowed_case(words, case, number)).sum();
@@ -169,8 +169,8 @@ fn narrowed(words: &Words, cases: &[Case], places: usize) -> usize {
 fn narrowed_case(words: &Words, case: &Case, number: usize) -> Tally {
     let style = Style::default().any_order().whitespace(Whitespace::Compact);
     let (mut chance, mut tally) = (Chance { random: Random::new(7), at: (number as u64) << 32 }, Tally::default());
-    // Another list beside a list, or a reference that says nothing beside itself, cannot be narrowed so. Drafts before
-    // 2019-09 do not know two formats that are kept here all the same.
+    // A schema that has an `enum`, or a `$ref` that ignores keywords next to it, cannot be restricted like this. Drafts
+    // before 2019-09 do not know two formats that are enforced here nevertheless.
     let text = case.schema.to_string();
     let kept = ["\"format\":\"uuid\"", "\"format\":\"duration\""].iter().any(|format| text.contains(format));
     let has = |keywords: &Map<String, Value>| keywords.contains_key("enum") || keywords.contains_key("$ref");
@@ -192,7 +192,7 @@ fn narrowed_case(words: &Words, case: &Case, number: usize) -> Tally {
     tally.schemas = 1;
     let machine = Machine::new(grammar, words.index().clone());
     for _ in 0..4 {
-        // Somewhere along a text by chance.
+        // A random position in a random text.
         let (mut state, mut text) = (language.start().expect("there is a text"), Vec::new());
         let length = chance.below(60);
         while text.len() < length {
@@ -212,7 +212,7 @@ fn narrowed_case(words: &Words, case: &Case, number: usize) -> Tally {
     tally
 }
 
-/// The instances of a case that are small enough to be written in all ways, and changed ones.
+/// The instances of a case that are small enough to enumerate all serializations, and modified ones.
 fn universe(case: &Case, chance: &mut Chance) -> Vec<Value> {
     let small = |value: &&Value| is_plain(value) && value.to_string().len() < 1500;
     let mut values: Vec<Value> = case.tests.iter().map(|test| &test.data).filter(small).take(12).cloned().collect();
@@ -232,7 +232,7 @@ fn universe(case: &Case, chance: &mut Chance) -> Vec<Value> {
     all
 }
 
-/// Changes one thing somewhere in a value.
+/// Makes one change somewhere in a value.
 fn change(value: &mut Value, chance: &mut Chance) {
     match value {
         Value::Object(properties) if !properties.is_empty() => {
@@ -266,7 +266,7 @@ fn change(value: &mut Value, chance: &mut Chance) {
     }
 }
 
-/// Draws texts out of the masks, and has them judged.
+/// Samples texts from the masks, and has them judged.
 fn walks(words: &Words, vocabulary: &Vocabulary, cases: &[Case], places: usize) -> usize {
     let all = spread(cases, 4, places).map(|(number, case)| walks_of_case(words, vocabulary, case, number));
     let Tally { compared, tokens, failed, .. } = all.sum();

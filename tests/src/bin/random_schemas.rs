@@ -1,12 +1,11 @@
-//! Texts written under schemas by chance, judged by another: `cargo run --release -p verdigris-tests --bin
-//! random_schemas
-//! [MODEL] [TEXTS] [TOKENS] [SHARED]`.
+//! Has texts under random schemas judged by another library: `cargo run --release -p verdigris-tests --bin
+//! random_schemas [MODEL] [TEXTS] [TOKENS] [SHARED]`.
 //!
-//! A model (a folder or a GGUF file; the fixture `tale` by default) writes TEXTS texts (100) of at most TOKENS tokens
-//! (200), each under another schema and after one of four prompts, every second one marked. Half of the schemas are
-//! made by chance; half are of other people, where SHARED (`../shared`) holds `json-schema/schemas-dev.jsonl.zst`. A
-//! text that is whole must be valid by the `jsonschema` crate; what is not whole must be told to be cut, and begin a
-//! text of its schema.
+//! A model (a folder or a GGUF file; the fixture `tale` by default) generates TEXTS texts (100) of at most TOKENS
+//! tokens (200), each under another schema and after one of four prompts, every second one marked. Half of the schemas
+//! are random; half are from other people if SHARED (`../shared`) holds `json-schema/schemas-dev.jsonl.zst`. A complete
+//! text must be valid by the `jsonschema` crate; an incomplete one must be reported as such, and be a prefix of a text
+//! of its schema.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -21,25 +20,25 @@ use verdigris_tests::random_schema::Chance;
 
 const PROMPTS: [&str; 4] = ["", "The captain's answer, as JSON:\n", "{\"id\": 7}\n", "Once upon a time"];
 
-/// What came of a text.
+/// The outcome of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Valid,
-    /// It is told not to be whole.
+    /// It is reported as incomplete.
     Cut,
-    /// It is told before it is written that none is so short.
+    /// Reported before generation: no text of the schema is short enough.
     NoRoom,
-    /// It is whole, and nested deeper than the judge's reader goes.
+    /// It is complete, but nested deeper than the judge's parser allows.
     TooDeep,
-    /// What may come next took too much work or memory to find out, which is told.
+    /// Reported: computing the allowed tokens took too much work or memory.
     GaveUp,
     Invalid,
 }
 
-/// How deep `serde_json` reads.
+/// The nesting depth that `serde_json` reads.
 const READABLE: usize = 127;
 
-/// How many arrays and objects stand in each other, at most.
+/// The nesting depth of arrays and objects.
 fn depth(json: &str) -> usize {
     let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0usize, 0, false, false);
     for byte in json.bytes() {
@@ -56,7 +55,7 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
-/// A schema that is understood, and that the judge understands.
+/// A schema that both the engine and the judge support.
 struct Schema {
     schema: Value,
     style: Style,
@@ -77,17 +76,17 @@ impl Schema {
         Self::new(schema, style)
     }
 
-    /// One of other people's, by chance.
+    /// A randomly chosen schema of other people.
     fn foreign(cases: &[Case], seed: u64) -> Option<Self> {
         let number = Random::new(seed).uniform(0, Purpose::Data) * cases.len() as f64;
         Self::new(cases[number as usize].schema.clone(), Style::default())
     }
 }
 
-/// Where schemas come from: one for a seed, where that is understood.
+/// A source of schemas: gives one for a seed, if it is supported.
 type Source<'c> = Box<dyn Fn(u64) -> Option<Schema> + Sync + 'c>;
 
-/// Who writes.
+/// The engine that generates, with its settings.
 struct Writer {
     engine: Engine,
     key: Key,
@@ -95,7 +94,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes a text under a schema, and what came of it.
+    /// Generates a text under a schema and returns the outcome.
     fn write(&self, Schema { schema, style, judge }: &Schema, seed: u64) -> Fate {
         let grammar = Grammar::json_schema(schema, *style).expect("it is understood");
         let form = self.engine.constraint(grammar);
@@ -148,7 +147,7 @@ fn main() -> ExitCode {
     let each = texts.div_ceil(sources.len() as u64);
     for (name, schema) in &sources {
         let write = |seed: u64| {
-            // The first that is understood, of those that belong to this text.
+            // The first supported one of the schemas for this text.
             let schema = (0..).find_map(|n| schema(n << 32 | seed)).expect("one is understood");
             writer.write(&schema, seed)
         };

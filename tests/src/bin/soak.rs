@@ -1,13 +1,13 @@
 //! Many requests in one process: `cargo run --release -p verdigris-tests --bin soak [REQUESTS]`.
 //!
-//! Three trials, each of which a server must pass that runs for months:
+//! Three trials, which any server that runs for months must pass:
 //!
-//! - REQUESTS requests (10,000 unless told otherwise) of every kind in turn, then half as many texts of one constraint
-//!   and half as many of schemas with many shapes. What the process holds on the heap after a tenth of them is what it
-//!   holds at the end, but for [`GROWTH`].
-//! - Eight threads on one engine write the texts that one thread writes.
+//! - REQUESTS requests (10,000 by default) of every kind in turn, then half that number of texts under one constraint
+//!   and half under schemas with many states. The heap at the end is as large as after the first tenth, up to
+//!   [`GROWTH`].
+//! - Eight threads on one engine generate the same texts as one thread.
 //!
-//! Bytes are counted where they are allocated, so the figures are those of the program and not of the machine.
+//! Bytes are counted by the allocator, so the figures describe the program and not the machine.
 #![forbid(unsafe_code)]
 
 use std::alloc::System;
@@ -21,10 +21,10 @@ use verdigris::{Constraint, Engine, Error, Grammar, Key, Level, Look, Marking, M
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// The most bytes that may be held at the end beyond those after the first tenth.
+/// The number of bytes by which the heap may grow after the first tenth.
 const GROWTH: usize = 8 << 20;
 
-/// The bytes of masks and of states that a constraint of many shapes may keep.
+/// The memory, in bytes, for masks and states of a constraint with many states.
 const MEMORY: usize = 1 << 20;
 
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     if flat.iter().all(|&flat| flat) && equal { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether the heap stays as it is while `each` runs.
+/// Whether the heap stays constant while `each` runs.
 fn flat(name: &str, count: u64, each: impl Fn(u64) -> Result<String, Error>) -> bool {
     let (started, mut early) = (Instant::now(), 0);
     for n in 0..count {
@@ -78,7 +78,7 @@ fn held() -> usize {
     stats.bytes_allocated - stats.bytes_deallocated
 }
 
-/// Models and a key, as a program has them that serves many.
+/// Models and a key, as in a program that serves many requests.
 struct House {
     small: Engine,
     twin: Engine,
@@ -102,7 +102,7 @@ impl House {
         Self { small, twin: load("tale-small"), steered, chat: chat(), key, schemas }
     }
 
-    /// A request of the kind whose turn it is.
+    /// The `n`-th request, with the kinds in turn.
     fn any(&self, n: u64) -> Result<String, Error> {
         let schema = &self.schemas[n as usize % self.schemas.len()];
         let written = match n % 14 {
@@ -149,8 +149,8 @@ impl House {
         Ok(self.small.request("").constraint(constraint).max_tokens(48).seed(n).text()?.text)
     }
 
-    /// Schemas whose texts lead through ever other states: many names in any order, nested lists, counts. So little
-    /// memory is theirs that what they keep is forgotten many times over.
+    /// Schemas whose texts keep reaching new states: many names in any order, nested lists, counts. They have so little
+    /// memory that their caches are evicted many times.
     fn many_shapes(&self) -> Vec<Constraint> {
         let open =
             json!({"type": "object", "minProperties": 1, "additionalProperties": {"type": ["integer", "boolean"]}});
@@ -166,12 +166,12 @@ impl House {
             .collect()
     }
 
-    /// Whether eight threads on one engine, and on one constraint, write what one thread writes.
+    /// Whether eight threads on one engine, and on one constraint, generate the same texts as one thread.
     fn threads_agree(&self, texts: u64) -> bool {
         let constraint = &self.many_shapes()[1];
         let write = |n: u64| match n % 3 {
             0 => self.constrained(constraint, n).expect("a text"),
-            // How many drafts pay is a matter of time, and with it the text; every other kind has one text a seed.
+            // The best number of drafts depends on time, and the text on it; every other kind has one text per seed.
             _ if n % 14 == 5 || n % 14 == 11 => String::new(),
             _ => self.any(n).expect("a text"),
         };

@@ -1,9 +1,9 @@
-//! The JSON Schema Test Suite, which is not part of the project: `cargo run --release -p verdigris-tests --bin suite
-//! [FOLDER] [--update]`.
+//! Runs the JSON Schema Test Suite, which is not part of the project: `cargo run --release -p verdigris-tests --bin
+//! suite [FOLDER] [--update]`.
 //!
-//! Each case is a schema with instances. An instance is accepted if a text of the grammar is its JSON, with properties
-//! in any order. What comes of every group of cases is kept in `tests/cases/suite.txt`; any difference is a failure
-//! until the file is made anew with `--update`. Nothing invalid may ever be accepted.
+//! Each case is a schema with instances. An instance is accepted if its JSON is a text of the grammar, with properties
+//! in any order. The outcome of every group of cases is kept in `tests/cases/suite.txt`; any difference is a failure
+//! until the file is rewritten with `--update`. Nothing invalid may ever be accepted.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -34,7 +34,8 @@ struct Case {
     valid: bool,
 }
 
-/// Cases that pass, that are refused with their schema, and valid ones that are refused alone.
+/// The numbers of cases that pass, that are refused with their schema, that are valid but refused, and that are invalid
+/// but accepted.
 #[derive(Default)]
 struct Tally {
     pass: usize,
@@ -108,7 +109,7 @@ fn json_files(folder: &Path) -> Vec<PathBuf> {
 
 fn run(group: &Group, draft: &str, remotes: &Registry, index: &Arc<TokenIndex>, tally: &mut Tally) -> String {
     let mut schema = group.schema.clone();
-    // The suite says the draft by its folder.
+    // The suite gives the draft by the folder's name.
     if let Some(keywords) = schema.as_object_mut().filter(|keywords| !keywords.contains_key("$schema")) {
         let uri = match draft {
             "draft2019-09" | "draft2020-12" => {
@@ -120,7 +121,7 @@ fn run(group: &Group, draft: &str, remotes: &Registry, index: &Arc<TokenIndex>, 
     }
     let grammar = match Grammar::json_schema_with(&schema, Style::default().any_order(), remotes) {
         Ok(grammar) => grammar,
-        // A schema that nothing obeys is answered, and well where there is no valid instance.
+        // Refusing a schema without valid texts is correct if the group has no valid instance.
         Err(fault) if fault.fault.contains("no finite text") && group.tests.iter().all(|case| !case.valid) => {
             tally.pass += group.tests.len();
             return "pass".into();

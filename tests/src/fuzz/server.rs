@@ -1,4 +1,4 @@
-//! Requests to a server, as they come over a connection.
+//! Requests to a server over a connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use verdigris::schedule::Capacity;
 use verdigris::{Device, Engine, Key, Level, Marking, ModelFolder};
 use verdigris_server::{ApiKeys, Limits, Options};
 
-/// Part of the program: the fuzzer's crate lies elsewhere than the suite's.
+/// Embedded in the program, since the fuzzer's crate is in another folder than the suite's.
 const MODEL: [&[u8]; 3] = [
     include_bytes!("../../../fixtures/models/tale-small/config.json"),
     include_bytes!("../../../fixtures/models/tale-small/tokenizer.json"),
@@ -19,7 +19,7 @@ const MODEL: [&[u8]; 3] = [
 /// Longer than any request may take here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server with small limits, which lives as long as the process.
+/// A server with small limits that runs as long as the process.
 static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
     let [config, tokenizer, weights] = MODEL;
     let folder = ModelFolder::embedded("tale-small", config, tokenizer, weights);
@@ -60,8 +60,8 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
     address.recv().expect("it listens")
 });
 
-/// A request: lines of its head, the first without a version, an empty line, and its body. Whatever it is, the server
-/// answers it, and not with a fault of its own.
+/// Sends a request: the lines of its head, the first without a version, an empty line, and its body. Whatever it is,
+/// the server must answer it, and without an internal error.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -83,7 +83,7 @@ pub fn server(data: &[u8]) {
     request.extend_from_slice(body);
     let mut stream = TcpStream::connect(*SERVER).expect("the server listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    // Who is refused early may not have been heard to the end.
+    // The server may refuse early, before the whole request is written.
     let _ = stream.write_all(&request);
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {

@@ -1,5 +1,4 @@
-//! Regular expressions by derivatives: what is left of an expression after a byte is an expression again (Brzozowski
-//! 1964).
+//! Regular expressions by derivatives: the rest of an expression after a byte is an expression again (Brzozowski 1964).
 
 use std::rc::Rc;
 
@@ -13,7 +12,7 @@ pub struct Derivatives {
     start: Rc<Expr>,
 }
 
-/// An expression over bytes. None but [`Expr::Never`] is without texts.
+/// An expression over bytes. Only [`Expr::Never`] has no texts.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Expr {
     /// No text.
@@ -26,12 +25,12 @@ pub enum Expr {
     Then(Rc<Expr>, Rc<Expr>),
     /// One of several, in order and each once.
     Or(Vec<Rc<Expr>>),
-    /// Again and again, so often at least and at most.
+    /// Repeated, with a minimum and a maximum number of times.
     Times(Rc<Expr>, u32, Option<u32>),
 }
 
 impl Derivatives {
-    /// `None` for what is no regular expression, and for one that looks at its surroundings.
+    /// The language of a pattern; `None` if it is not a regular expression or has assertions.
     pub fn new(pattern: &str) -> Option<Self> {
         Some(Self { start: expression(&regex_syntax::parse(pattern).ok()?)? })
     }
@@ -110,7 +109,7 @@ fn or(parts: Vec<Rc<Expr>>) -> Rc<Expr> {
 }
 
 fn times(part: Rc<Expr>, least: u32, most: Option<u32>) -> Rc<Expr> {
-    // What may be empty may come less often.
+    // A part that may be empty may occur less often.
     let least = if is_nullable(&part) { 0 } else { least };
     match (&*part, least, most) {
         (_, _, Some(0)) | (Expr::Empty, ..) | (Expr::Never, 0, _) => Rc::new(Expr::Empty),

@@ -1,8 +1,8 @@
-//! Judges of masks that share nothing with the engine: slow, and plainly the definition.
+//! Judges of masks that share nothing with the engine: slow, and close to the definition.
 //!
-//! A token is allowed just where what is written, with it, begins some text of the language. So a language is told by
-//! its beginnings: by derivatives for a regular expression ([`derivative`]), and by all writings of the values that
-//! another validator accepts for JSON ([`writing`]).
+//! A token is allowed exactly if the text with it is a prefix of some text of the language. So a language is given by
+//! its prefixes: by derivatives for a regular expression ([`derivative`]), and for JSON by all serializations of the
+//! values that another validator accepts ([`writing`]).
 
 pub mod derivative;
 pub mod writing;
@@ -14,25 +14,25 @@ use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
-/// A language by its beginnings.
+/// A language, given by its prefixes.
 ///
 /// # Contract
-/// `next` leads to a state just where some text of the language begins so.
+/// `next` returns a state exactly if some text of the language begins with the bytes so far.
 pub trait Language {
-    /// What has been written, as far as it matters.
+    /// A summary of the bytes so far.
     type State: Clone;
 
-    /// Nothing has been written; `None` for a language without texts.
+    /// The state before the first byte; `None` for a language without texts.
     fn start(&self) -> Option<Self::State>;
 
-    /// One more byte.
+    /// The state after one more byte.
     fn next(&self, state: &Self::State, byte: u8) -> Option<Self::State>;
 
-    /// Whether what has been written is a text of the language.
+    /// Whether the bytes so far are a text of the language.
     fn accepts(&self, state: &Self::State) -> bool;
 }
 
-/// A vocabulary in the order of its tokens' bytes.
+/// A vocabulary, sorted by the tokens' bytes.
 pub struct Words {
     words: Vec<(Vec<u8>, TokenId)>,
     size: usize,
@@ -40,7 +40,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// The tokens of a vocabulary that write something.
+    /// The tokens of a vocabulary that are not empty.
     pub fn new(vocabulary: &Vocabulary) -> Self {
         let size = vocabulary.size();
         let mut words: Vec<(Vec<u8>, TokenId)> =
@@ -50,20 +50,20 @@ impl Words {
         Self { words, size, index: Arc::new(TokenIndex::new(vocabulary)) }
     }
 
-    /// The vocabulary as machines have it.
+    /// The vocabulary as machines use it.
     pub fn index(&self) -> &Arc<TokenIndex> {
         &self.index
     }
 
-    /// The tokens that some text of a language goes on with.
+    /// The tokens with which some text of a language can continue.
     pub fn mask<L: Language>(&self, language: &L, state: &L::State) -> TokenSet {
         let mut mask = TokenSet::new(self.size);
         walk(language, state, &self.words, 0, &mut mask);
         mask
     }
 
-    /// Compares what a machine allows after some bytes with what a language has, in every way that a machine can be
-    /// asked; tells the first difference.
+    /// Compares the tokens that a machine allows after some bytes with those of a language, by every interface of the
+    /// machine; returns the first difference.
     pub fn compare<L: Language>(
         &self,
         language: &L,

@@ -1,25 +1,25 @@
-//! All writings of some JSON values: without white space, with properties in any order.
+//! All serializations of some JSON values: without white space, with properties in any order.
 
 use serde_json::Value;
 
 use super::Language;
 
-/// The writings of some values.
+/// The serializations of some values.
 pub struct Writings<'a> {
     values: Vec<&'a Value>,
 }
 
-/// How a text compares with the writings of a value.
+/// How a text compares with the serializations of a value.
 enum Outcome {
-    /// It ends within one.
+    /// It is a proper prefix of one.
     Begins,
-    /// It begins with one; what is left.
+    /// It begins with one; the number of bytes left.
     Whole(usize),
     Differs,
 }
 
 impl<'a> Writings<'a> {
-    /// Those of all of these.
+    /// The serializations of all given values.
     pub fn new(values: impl IntoIterator<Item = &'a Value>) -> Self {
         Self { values: values.into_iter().collect() }
     }
@@ -90,7 +90,7 @@ fn read(value: &Value, text: &[u8]) -> Outcome {
     }
 }
 
-/// A sign is not there: the text ends, or it has another.
+/// The outcome where a character is missing: the text ends, or it has another one.
 fn missing(text: &[u8]) -> Outcome {
     if text.is_empty() { Outcome::Begins } else { Outcome::Differs }
 }
@@ -103,7 +103,7 @@ fn literal(expected: &str, text: &[u8]) -> Outcome {
     }
 }
 
-/// Whether all numbers of a value are written plainly and in one way: whole ones as such, without an exponent.
+/// Whether all numbers of a value have a single plain serialization, without an exponent.
 pub fn is_plain(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
