@@ -1,4 +1,4 @@
-//! Marking a token allocates nothing once a text is under way.
+//! Marking a token allocates nothing once the first tokens are generated.
 
 use std::alloc::System;
 
@@ -12,7 +12,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() {
     const SIZE: usize = 500;
-    // Three Bricks' noise is a sequence of numbers that is made as far as it is asked for.
+    // Three Bricks' noise is a sequence of numbers that is generated as far as needed.
     for kind in every_kind().into_iter().filter(|kind| kind.name != "three-bricks, gumbel") {
         let key = kind.key(1, VocabularyId::new(SIZE, "x").unwrap());
         let embed = key.embed().unwrap();

@@ -1,4 +1,4 @@
-//! Writing a token takes no memory from the heap once a text is under way; a page of keys and values is two
+//! Generating a token allocates nothing once the first tokens are generated; a page of keys and values is two
 //! allocations.
 
 use std::alloc::System;
@@ -22,19 +22,19 @@ fn main() {
     on_ranks(&ModelFolder::at(folder).cache_layout(CacheLayout::Contiguous));
 }
 
-/// What tokens in the midst of a text take from the heap.
+/// The allocations of tokens in the middle of a text.
 fn of_ninety_tokens(model: Arc<dyn LanguageModel>) -> Stats {
     let mut sequence = model.begin(230).unwrap();
     let mut rows = Rows::default();
     let mut read = |token| sequence.forward(&Batch::chain(&[token], Wanted::Last), &mut rows).unwrap();
-    // Attention's own memory grows with the text, a power of two at a time.
+    // Attention's memory grows with the text, by powers of two.
     (0..130).for_each(&mut read);
     let region = Region::new(ALLOCATOR);
     (130..220).for_each(&mut read);
     region.change()
 }
 
-/// Nor does it on any of several ranks.
+/// Checks the same on each of several ranks.
 fn on_ranks(folder: &ModelFolder) {
     for split in [Split::Tensor, Split::Layers] {
         let [first, second] = Threads::world(2, Deadlines::default()).try_into().expect("two ranks");

@@ -1,5 +1,5 @@
-//! Draft heads as drafters: the text that comes without them where it must be, the law of it elsewhere. The heads are
-//! those of `tale`, of whose drafts some stand and some do not.
+//! Draft heads as drafters: they give the text of plain decoding where that is promised, and its distribution
+//! elsewhere. The heads are those of `tale`; some of their drafts are accepted and some are not.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -28,7 +28,7 @@ fn shapes() -> [TreeShape; 4] {
     [TreeShape::chain(1), TreeShape::chain(3), TreeShape::levels(&[3, 2]), TreeShape::levels(&[2, 1, 2])]
 }
 
-/// At any temperature, for drafts that guess at the target's own draws.
+/// Holds at any temperature, for drafts that guess at the target's own draws.
 #[test]
 fn a_repeatable_text_is_that_of_plain_decoding() {
     let key = Key::from_secret([6; 32], "test", Marking::default(), TALE.reader().vocabulary()).unwrap();
@@ -58,8 +58,8 @@ fn a_repeatable_text_is_that_of_plain_decoding() {
     }
 }
 
-/// Texts of a form of which the most is decided without a call, so that heads come late and layers go on from their own
-/// states.
+/// Under this constraint most tokens are decided without a call of the model, so heads get hidden states late and
+/// feature drafters continue from their own states.
 #[test]
 fn what_is_decided_is_not_waited_for() {
     let expression = "(one|two) small (ship|boat)s? sailed (away|home)[a-z ]{5,20}\\.";
@@ -77,7 +77,7 @@ fn what_is_decided_is_not_waited_for() {
     }
 }
 
-/// Pairs of tokens that are drafted and judged: their counts are those of the law, which plain decoding draws from.
+/// Counts of drafted and verified texts have the same distribution as those of plain decoding.
 #[test]
 fn drafts_of_their_own_leave_the_law_as_it_is() {
     const TEXTS: u64 = 3000;
@@ -101,7 +101,7 @@ fn drafts_of_their_own_leave_the_law_as_it_is() {
                     (chi2, cells) = (chi2 + (a - b).powi(2) / (a + b), cells + 1.0);
                 }
             }
-            // Two samples of one law: as many degrees of freedom as cells, and five standard deviations more.
+            // Two samples of one distribution: as many degrees of freedom as cells, plus five standard deviations.
             assert!(cells > 30.0 && chi2 < cells + 5.0 * f64::sqrt(2.0 * cells), "{chi2} with {cells} cells");
         }
     }

@@ -1,4 +1,4 @@
-//! Detection that knows the form of the text: false alarms as rare as claimed, and marks found sooner.
+//! Detection that knows the schema of a text: false alarms are as rare as claimed, and marks need fewer tokens.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
 static UNMARKED: LazyLock<Vec<String>> =
     LazyLock::new(|| (0..forms::SCHEMAS).map(|i| forms::write(&ENGINE, i, None, 260, i as u64).unwrap()).collect());
 
-/// 40 schemas, 60 keys each. Weights that look at what is green, or contexts that are counted twice, fail here.
+/// 40 schemas, 60 keys each. Weights that depend on green, or contexts that are counted twice, fail here.
 #[test]
 fn unmarked_json_is_called_marked_as_often_as_claimed() {
     let all = forms::unmarked_ln_p(ENGINE.reader(), &UNMARKED, 60, true);
@@ -28,12 +28,12 @@ fn unmarked_json_is_called_marked_as_often_as_claimed() {
     }
 }
 
-/// With colours and numbers of every dialect, forced tokens are left out, and nothing else is.
+/// For colours and numbers of every dialect, forced tokens are left out, and only those.
 #[test]
 fn forced_tokens_are_not_scored_in_any_dialect() {
     let text = &UNMARKED[4];
     let reader = ENGINE.reader().clone().of_form(forms::grammar(4));
-    // Of the original alone: with repair each reader may find more in another version of the text, of other tokens.
+    // Reads the original only: with repair each reader may find more in another version of the text, with other tokens.
     let look = Look { repeats: Repeats::Nothing, repair: false, ..Look::default() };
     let tokens = reader.tokenizer().encode(text).unwrap();
     let choices = ENGINE.constraint(forms::grammar(4)).choices(b"", &tokens).unwrap();
@@ -56,7 +56,7 @@ fn forced_tokens_are_not_scored_in_any_dialect() {
     }
 }
 
-/// Texts of half the length are as good: what is forced is noise, and few ways are little signal.
+/// Shorter texts suffice, since forced tokens are noise, and tokens with few alternatives have little signal.
 #[test]
 fn marks_are_found_in_fewer_tokens() {
     let (mut plain, mut knowing, mut modelled) = (0.0, 0.0, 0.0);
@@ -76,7 +76,8 @@ fn marks_are_found_in_fewer_tokens() {
     assert!(modelled < 1.4 * plain, "{modelled} with the model, {plain} without");
 }
 
-/// Files end with a line end, and texts are cut short; what has another form is an error that says where it begins.
+/// Accepts newlines at the end of a file and texts that are cut short; any other deviation is an error with its
+/// position.
 #[test]
 fn texts_of_the_form_are_read_and_others_are_refused() {
     let reader = ENGINE.reader().clone().of_form(forms::grammar(2));
@@ -98,14 +99,14 @@ fn texts_of_the_form_are_read_and_others_are_refused() {
         let error = reader.detect(&key, other.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("the text breaks the constraint at byte"), "{error}");
     }
-    // Spaces that somebody made wide are undone in a second look, which alone is of the form.
+    // Non-breaking spaces are repaired in a second look, and only that one matches the constraint.
     assert!(text.contains(": "), "{text}");
     let wide = text.replace(": ", ":\u{a0}");
     let repaired = judged(&wide).unwrap();
     assert_eq!((repaired.evidence, repaired.repairs.len()), (whole, 1));
 }
 
-/// What stands before a later first token counts for the form, and a payload is read from tokens with a choice.
+/// The tokens before an offset count for the constraint, and a payload is read from tokens with a choice.
 #[test]
 fn offsets_and_payloads_know_the_form() {
     let reader = ENGINE.reader().clone().of_form(forms::grammar(3));

@@ -6,7 +6,7 @@ use std::path::Path;
 use verdigris::logits::random::philox4x32;
 use verdigris_tests::fuzz;
 
-/// Runs all seeds of a target, and each with some bytes changed, taken out or doubled.
+/// Runs all seeds of a target, and each with some bytes changed, removed or duplicated.
 fn run(target: &str, body: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
     let mut seeds = 0;
@@ -47,7 +47,7 @@ fn detector_inputs() {
     run("detector_input", fuzz::detector_input);
 }
 
-/// Requests to all addresses, and heads and bodies of them that are damaged.
+/// Requests to all routes, including damaged heads and bodies.
 #[test]
 fn requests() {
     run("server", fuzz::server);
@@ -108,7 +108,7 @@ fn checkpoints() {
     run("checkpoint", |data| _ = fuzz::checkpoint(data));
 }
 
-/// Seeds that are refused would reach nothing.
+/// Refused seeds would exercise too little code.
 #[test]
 fn seeds_of_checkpoints_are_some() {
     let read = |target: &str| {

@@ -1,4 +1,4 @@
-//! Functions of one's own that have their say about every token.
+//! User-defined functions that score every token.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -23,7 +23,7 @@ fn without(letter: u8) -> impl Scorer {
     move |_: &[TokenId], token: TokenId| if has_it[token as usize] { f32::NEG_INFINITY } else { 0.0 }
 }
 
-/// Of several judges each has its say, whoever drafts, alone, beside others and in beams.
+/// Several scorers apply together: with drafts, alone, with several texts and in beams.
 #[test]
 fn several_functions_guide_together() {
     let asked = || request().guide_by(without(b'e'), 1.0, 4096).guide_by(without(b'a'), -2.0, 4096);
@@ -38,11 +38,11 @@ fn several_functions_guide_together() {
     }
 }
 
-/// The text that a function is asked about is the prompt and what is written.
+/// A function gets the prompt and the text so far.
 #[test]
 fn a_function_sees_the_text_so_far() {
     let prompt = ENGINE.reader().tokenizer().encode_prompt("The captain").unwrap();
-    // Leads away from tokens that are there.
+    // Forbids tokens that occur in the text.
     let anew = move |text: &[TokenId], token: TokenId| {
         assert_eq!(text[..prompt.len()], prompt);
         if text.contains(&token) { f32::NEG_INFINITY } else { 0.0 }
@@ -53,7 +53,7 @@ fn a_function_sees_the_text_so_far() {
     assert_eq!(tokens.len(), 40);
 }
 
-/// A judge is asked about the best tokens alone, once for each place.
+/// A scorer is called for the best tokens only, once per position.
 #[test]
 fn a_function_is_asked_once_a_token() {
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -62,7 +62,7 @@ fn a_function_is_asked_once_a_token() {
         notes.lock().unwrap().push((text.len(), token));
         0.0
     };
-    // Those that a row without logits has for the best.
+    // The first tokens, which are the best ones of a row without logits.
     let written = request().max_tokens(6).suppress_tokens([0, 1, 2]).guide_by(note, 1.0, 5).text().unwrap();
     let mut asked = asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 5 * written.tokens.len());
@@ -95,7 +95,7 @@ fn what_goes_wrong_in_a_judge_is_told() {
         fails(request().guide_by_classes(&one, 1.0, 5)).contains("the number of classes that guide is 1, but must")
     );
     let alike = one.class(&ENGINE, "");
-    // Classes that are the same tell nothing.
+    // Equal classes have no effect.
     let guided = request().guide_by_classes(&alike, 30.0, 4096).text().unwrap().text;
     assert_eq!(guided, request().text().unwrap().text);
 }

@@ -1,5 +1,5 @@
-//! Schemas that ask for endless work get an answer: a grammar, or an error that names the place. What may be asked for
-//! is counted, so the answers are the same on every machine.
+//! Schemas that require endless work get an answer: a grammar, or an error that names the location. Work is limited by
+//! counts, so the answers are the same on every machine.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ fn object(n: usize, entry: impl FnMut(usize) -> (String, Value)) -> Value {
     Value::Object((0..n).map(entry).collect::<Map<_, _>>())
 }
 
-/// A schema in itself, as deep as documents are read.
+/// Nests a schema `depth` times.
 fn nested(depth: usize, inner: Value, around: impl FnMut(Value) -> Value) -> Value {
     let mut around = around;
     (0..depth).fold(inner, |schema, _| around(schema))
@@ -200,11 +200,11 @@ fn every_schema_gets_an_answer() {
             slow.push(name);
         }
     }
-    // Some thirty times what it takes: not a measurement, but nothing has no end.
+    // Some thirty times the usual time: not a measurement, but a check that everything ends.
     assert!(slow.is_empty(), "{slow:?}");
 }
 
-/// What an ordinary schema of some size asks for is far from the bound.
+/// Ordinary large schemas stay far below the limits.
 #[test]
 fn large_schemas_are_understood() {
     for (name, schema) in [

@@ -1,4 +1,4 @@
-//! Texts under constraints, judged by those who read such texts.
+//! Texts under constraints, judged by other libraries that read such texts.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -22,7 +22,7 @@ fn machine(schema: &Value) -> Machine {
     Machine::new(grammar.unwrap_or_else(|fault| panic!("{schema}: {fault}")), INDEX.clone())
 }
 
-/// Texts by chance.
+/// Random texts.
 fn texts(machine: &Machine, count: u64) -> impl Iterator<Item = String> + '_ {
     let random = Random::new(7);
     (0..count).map(move |seed| {
@@ -85,7 +85,7 @@ fn bounds_that_are_far_away() {
     ] {
         let judge = jsonschema::draft202012::new(&schema).unwrap();
         if schema["maximum"] == json!(-9.3e18) {
-            // Nothing lies between these.
+            // No number is between these bounds.
             assert!(Grammar::json_schema(&schema, Style::default()).is_err());
             continue;
         }
@@ -95,7 +95,7 @@ fn bounds_that_are_far_away() {
     }
 }
 
-/// Names that the schema does not give count if they differ, and where they are counted they do.
+/// Names that are not in the schema count if they differ, wherever properties are counted.
 #[test]
 fn properties_are_counted_whatever_their_names() {
     let two = json!({"a": 1, "b": 2});
@@ -148,7 +148,8 @@ fn properties_are_counted_whatever_their_names() {
                 if i > 0 {
                     continue;
                 }
-                // Whatever a mask allows can come; whatever can come it allows, but for ends of two names at once.
+                // The mask allows only tokens that can follow, and all of them except tokens with the ends of two
+                // names.
                 let at = machine.next(machine.start(), &text.as_bytes()[..text.len().min(30) * 2 / 3]);
                 let mask = machine.mask(at);
                 for token in 0..TOKENIZER.vocabulary().size() as u32 {
@@ -186,7 +187,7 @@ fn times_are_read_by_jiff() {
             .map_or_else(|fault| assert!(text.contains(['+', '-']) || text.contains(":60"), "{text}: {fault}"), |_| ());
     }
     for text in strings("date-time", 500) {
-        // The last day of the last year is past jiff's last moment in most places.
+        // The last day of the last year is past jiff's last instant in most time zones.
         if !text.starts_with("9999-12-3") {
             text.parse::<jiff::Timestamp>().unwrap_or_else(|fault| panic!("{text}: {fault}"));
         }
@@ -231,7 +232,7 @@ fn references_are_read_by_fluent_uri() {
     }
 }
 
-/// All formats that a validator checks too.
+/// All formats that the validator checks too.
 #[test]
 fn formats_are_read_by_a_validator() {
     for format in [

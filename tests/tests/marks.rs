@@ -1,4 +1,4 @@
-//! Marks on text that a model wrote, through everything that lies between writer and reader.
+//! Marks on generated text, through everything between writer and reader.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -58,7 +58,7 @@ fn every_scheme_marks_and_is_found_through_the_text() {
     }
 }
 
-/// A tenth of the words taken out, and text of nobody's put before and after.
+/// Removes a tenth of the words, or adds unmarked text before and after.
 #[test]
 fn a_mark_survives_edits() {
     let key = soft(0.25, ContextFunction::Min, 4);
@@ -78,7 +78,7 @@ fn a_mark_survives_edits() {
     }
 }
 
-/// The mark is put on what the constraint allows, and the text obeys.
+/// The mark applies to the tokens that the constraint allows, and the text matches.
 #[test]
 fn a_constrained_text_is_marked_too() {
     let pattern = "([A-Z][a-z]{1,9}( [a-z]{1,10}){5,9}\\. ){12}";
@@ -98,8 +98,8 @@ fn a_constrained_text_is_marked_too() {
     assert!(judge(&key, &plain.text).p() > 1e-3, "{:?}", judge(&key, &plain.text));
 }
 
-/// What is read without the key is the model's own law: noise takes each token as often as the law says. Here over
-/// keys, for the first token of a text.
+/// Without the key the text has the model's own distribution: noise selects each token as often as the model does.
+/// Measured here over keys, for the first token of a text.
 #[test]
 fn noise_leaves_the_law_as_it_is() {
     let kind = every_kind().into_iter().find(|kind| kind.name == "native-gumbel, all 4").unwrap();
@@ -120,7 +120,7 @@ fn noise_leaves_the_law_as_it_is() {
     assert!(counts.len() == 4 && chi2 < 20.0, "{chi2}: {counts:?}");
 }
 
-/// Characters that nobody sees are repaired, and a mark in the middle of other text is localised.
+/// Invisible characters are repaired, and a mark in the middle of other text is located.
 #[test]
 fn a_look_from_every_side() {
     let key = soft(0.25, ContextFunction::Min, 4);
@@ -144,7 +144,7 @@ fn a_look_from_every_side() {
         range.start.abs_diff(before.len()) < 150 && range.end.abs_diff(before.len() + marked.len()) < 150,
         "{range:?}"
     );
-    // A text that begins in the middle of a token is read from the next one on.
+    // A text that begins in the middle of a token is read from the next token.
     let cut = &marked[3..];
     let look = Look { offsets: Offsets::new(6).unwrap(), ..Look::default() };
     assert!(reader.judge(&[&key], cut, &look).unwrap().evidence.ln_p_corrected() < -20.0);
@@ -154,7 +154,7 @@ fn key_of_nobody() -> Key {
     soft(0.25, ContextFunction::Min, 4).with_id("nobody").unwrap()
 }
 
-/// A payload through the text, and what the wrong key reads.
+/// A payload is read back from the text, and the wrong key reads nothing.
 #[test]
 fn a_payload_comes_back_from_the_text() {
     let context = Context::new(ContextFunction::Min, 2).unwrap();
@@ -178,7 +178,7 @@ fn a_payload_comes_back_from_the_text() {
     assert!(ENGINE.request("").watermark(&key).text().is_err(), "which payload?");
 }
 
-/// The key that wrote is found among others, with all that was tried paid for.
+/// The key that wrote the text is found among others, with the p-value corrected for all of them.
 #[test]
 fn the_writer_is_identified() {
     let vocabulary = || ENGINE.reader().vocabulary();
@@ -201,8 +201,8 @@ fn the_writer_is_identified() {
     assert!(found[0].evidence.p() > 1e-3, "{:?}", found[0]);
 }
 
-/// What is to be expected of a text is what is found in texts of its kind, on average over keys, and a little less;
-/// with a form that leaves no choice it is nothing, and where there is no mark of colours nobody knows.
+/// The expected mark of a text is the average of the marks found over keys, or a little less; under a constraint that
+/// leaves no choice it is zero, and without a mark of colours it is unknown.
 #[test]
 fn what_is_expected_of_a_mark_is_found() {
     let request = || ENGINE.request("The captain").max_tokens(80).through_end().temperature(1.0).top_p(1.0);

@@ -1,9 +1,10 @@
-//! Each fault of `tests/mutants` can still be made: its text is in its file once. `tests/scripts/mutants` makes them.
+//! Checks that each fault of `tests/mutants` still applies: its text occurs exactly once in its file.
+//! `tests/scripts/mutants` runs them.
 
 use std::fs;
 use std::path::Path;
 
-/// The lines of a fault that begin with a sign, without it and the space after it.
+/// The lines of a fault that begin with a sign, without the sign and the space after it.
 fn part(fault: &str, sign: char) -> String {
     let lines = fault.lines().skip(1).filter_map(|line| line.strip_prefix(sign));
     lines.map(|line| line.get(1..).unwrap_or_default()).collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! Foreign bytes, damaged in ten thousand ways: an error or a value, never a panic.
+//! Input files with thousands of mutations give an error or a value, never a panic.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ fn fixture(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small").join(file)
 }
 
-/// The `n`-th mutation: some bytes changed, cut out, doubled, or the end cut off; only in the first `reach`.
+/// The `n`-th mutation: some of the first `reach` bytes are changed, cut out or duplicated, or the end is cut off.
 fn mutate(bytes: &[u8], n: u64, reach: usize) -> Vec<u8> {
     let random = Random::new(n);
     let mut draws = (0..).map(|i| random.uniform(i, Purpose::Data));
@@ -87,7 +87,7 @@ fn configurations() {
 #[test]
 fn weights() {
     let bytes = fs::read(fixture("model.safetensors")).unwrap();
-    // The header is where the structure is.
+    // Only the header has structure.
     never_panics("model.safetensors", &bytes, 300, 3000, &|bytes| load("model.safetensors", bytes));
 }
 

@@ -1,6 +1,6 @@
-//! Masks of random regular expressions and random schemas are, bit for bit, those of the definition, whichever way a
-//! machine is asked. What fails is made small before it is shown. `PROPTEST_CASES` says how many of each (256 unless
-//! told otherwise).
+//! Masks of random regular expressions and random schemas equal those of the definition, bit for bit, by every
+//! interface of the machine. Failing cases are shrunk before they are shown. `PROPTEST_CASES` sets the number of cases
+//! of each (256 by default).
 
 use std::sync::LazyLock;
 
@@ -20,11 +20,11 @@ static WORDS: LazyLock<(Words, Vec<Vec<u8>>)> = LazyLock::new(|| {
     (Words::new(vocabulary), bytes)
 });
 
-/// Compares along one text, token by token; `choices` say with which of those that are allowed it goes on.
+/// Compares along one text, token by token; `choices` select which of the allowed tokens follow.
 fn follow<L: Language>(language: &L, grammar: impl Fn() -> Grammar, choices: &[usize]) -> Result<(), String> {
     let (words, bytes) = &*WORDS;
     let machine = Machine::new(grammar(), words.index().clone());
-    // Whatever it has made it makes again.
+    // Without memory it computes everything again.
     let forgetful = Machine::with_memory(grammar(), words.index().clone(), 0);
     let Some(mut state) = language.start() else {
         return Err("the language has no texts, but there is a grammar".into());
@@ -92,7 +92,7 @@ fn value() -> impl Strategy<Value = Value> {
 fn schema() -> impl Strategy<Value = Value> {
     let all = vec!["null", "boolean", "integer", "number", "string", "array", "object"];
     let types = prop::sample::select(all.clone());
-    // Lists of names are of different ones.
+    // The names in a list must be different.
     let several = prop::sample::subsequence(all, 1..3);
     let names = prop::sample::subsequence(vec!["a", "b", "c", "ab", "é\""], 0..3);
     let small = 0u32..4;
@@ -148,7 +148,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema whose texts a regular expression can tell: nothing is nested in itself.
+/// A schema whose texts are a regular language: nothing contains itself.
 #[derive(Clone, Debug)]
 enum Shape {
     Text {
@@ -171,14 +171,14 @@ enum Shape {
         least: u32,
         most: Option<u32>,
     },
-    /// Properties with their names, and whether they are required; what others are.
+    /// Properties with their names and whether they are required; the schema of others.
     Object {
         named: Vec<(char, Shape, bool)>,
         others: Option<Box<Shape>>,
     },
 }
 
-/// One character of a JSON string, in the one way that it is written.
+/// One character of a JSON string, in its only serialization.
 const CHARACTER: &str = r#"(?:[^"\\\x00-\x1f]|\\["\\bfnrt]|\\u00(?:0[0-7bef]|1[0-9a-f]))"#;
 
 fn times(least: u32, most: Option<u32>) -> String {
@@ -232,7 +232,7 @@ impl Shape {
             Self::Object { named, others } => {
                 let known: String = named.iter().map(|(name, ..)| *name).collect();
                 let others = others.as_ref().map(|shape| {
-                    // No name of the schema has more than one character.
+                    // Every name of the schema has one character.
                     let one = CHARACTER.replace(r#"[^"#, &format!("[^{known}"));
                     format!("\"(?:|{one}|{CHARACTER}{{2,}})\": ?{}", shape.pattern())
                 });
@@ -242,7 +242,7 @@ impl Shape {
     }
 }
 
-/// What may follow in an object; `begun` where a comma comes first.
+/// The pattern of the rest of an object; with `begun` a comma comes first.
 fn properties(named: &[(char, Shape, bool)], others: Option<&str>, begun: bool) -> String {
     let comma = if begun { ", ?" } else { "" };
     let Some(((name, shape, required), rest)) = named.split_first() else {
@@ -293,7 +293,7 @@ proptest! {
         }
     }
 
-    /// Strings in which anything may stand, names that the schema does not give, and counts.
+    /// Strings with any characters, names that are not in the schema, and counts.
     #[test]
     fn masks_of_free_texts(shape in shape(), choices in prop::collection::vec(0usize..10_000, 0..6)) {
         let language = Derivatives::new(&shape.pattern()).expect("a pattern without looks");
@@ -303,7 +303,7 @@ proptest! {
         }
     }
 
-    /// A schema, narrowed to some values, has the writings of those that another validator accepts.
+    /// A schema restricted to some values has the serializations of those that another validator accepts.
     #[test]
     fn masks_of_schemas(
         schema in schema(),

@@ -1,4 +1,4 @@
-//! Requests of the library: stop strings, steps of one's own, many prompts, seeds, and what is asked for in vain.
+//! Requests of the library: stop strings, custom transforms, many prompts, seeds, and options without effect.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn key() -> Key {
     Key::from_secret([3; 32], "test", Marking::default(), ENGINE.reader().vocabulary()).expect("a key")
 }
 
-/// Forbids what the state says: each token after itself.
+/// Forbids each token after itself.
 struct NoRepeat;
 
 impl Transform for NoRepeat {
@@ -41,7 +41,7 @@ impl Transform for NoRepeat {
     }
 }
 
-/// Allows one token only, so that a text of it would be the same token again and again.
+/// Allows one token only, so that a text repeats it.
 struct Only(TokenId);
 
 impl Transform for Only {
@@ -54,7 +54,7 @@ impl Transform for Only {
     fn advance(&self, _: &mut (), _: TokenId) {}
 }
 
-/// Whatever else is asked for, each text is the one that its prompt and seed give alone, and so is what is told of it.
+/// With any other options, each text and its metadata are those that its prompt and seed give alone.
 #[test]
 fn many_prompts_are_as_each_alone() {
     let key = key();
@@ -101,7 +101,7 @@ fn many_prompts_are_as_each_alone() {
     }
 }
 
-/// More prompts than are written for at the same time; and one that is too long is told by its number.
+/// More prompts than run at the same time; and an error names the index of a prompt that is too long.
 #[test]
 fn more_prompts_than_fit_at_once() {
     let prompts: Vec<String> = (0..Request::SIDE_BY_SIDE + 3).map(|i| format!("Chapter {i}")).collect();
@@ -122,7 +122,7 @@ fn more_prompts_than_fit_at_once() {
     assert!(ENGINE.request("").prompts(Vec::<String>::new()).unwrap().is_empty());
 }
 
-/// Whoever has enough gets back what he has seen, and no more is computed.
+/// After a break the caller gets the text so far, and nothing more is computed.
 #[test]
 fn a_break_ends_all_texts() {
     let mut seen = vec![String::new(); 4];
@@ -143,8 +143,7 @@ fn a_break_ends_all_texts() {
     }
 }
 
-/// A stop string is found across tokens, with everything else that a request can ask for, and nothing of it is handed
-/// over.
+/// A stop string is found across tokens, with all other options, and no part of it is passed on.
 #[test]
 fn stop_strings_with_all_ways_to_write() {
     let key = key();
@@ -164,7 +163,8 @@ fn stop_strings_with_all_ways_to_write() {
             assert_eq!((written.stop, written.stop_string.as_ref()), (Some(Stop::StopString), Some(&stop)));
         }
     }
-    // One that does not come changes nothing, though some of it does: what was held back comes at the end.
+    // A stop string that does not occur changes nothing, even if a prefix of it does: the text that was held back
+    // follows at the end.
     let ending: String = whole.chars().rev().take(3).collect::<Vec<_>>().into_iter().rev().chain(['\u{1}']).collect();
     let written = ENGINE.request("The captain").watermark(&key).max_tokens(60).seed(9).stop(ending).text().unwrap();
     assert_eq!((written.text, written.stop), (whole, Some(Stop::Length)));
@@ -176,18 +176,18 @@ fn a_step_of_ones_own_is_part_of_the_law() {
     let token = (0..vocabulary.size() as TokenId).find(|&token| vocabulary.bytes(token) == b" the").unwrap();
     let written = ENGINE.request("The").max_tokens(5).through_end().transform(Only(token)).text().unwrap();
     assert_eq!(written.tokens, [token; 5]);
-    // Several, in order; together they leave nothing after the first token.
+    // Several transforms, in order; together they allow nothing after the first token.
     let request = || ENGINE.request("The").max_tokens(5).through_end().transform(Only(token)).transform(NoRepeat);
     assert!(matches!(request().text(), Err(Error::Decode(_))));
     assert_eq!(request().max_tokens(1).text().unwrap().tokens, [token]);
-    // Drafts obey them too.
+    // They apply to drafts too.
     let drafted = ENGINE.request("The").max_tokens(40).seed(2).transform(NoRepeat);
     let text = drafted.clone().draft(&ENGINE).draft_tokens(4).text().unwrap();
     assert!(text.tokens.windows(2).all(|pair| pair[0] != pair[1]), "{:?}", text.tokens);
     assert_eq!(drafted.clone().lookup().text().unwrap().tokens, drafted.text().unwrap().tokens);
 }
 
-/// Without a seed there is a new one each time, and the text comes again with the seed that is told.
+/// Without a seed there is a new one each time, and the reported seed reproduces the text.
 #[test]
 fn a_seed_of_its_own() {
     let request = || ENGINE.request("The captain").max_tokens(30);
@@ -196,13 +196,13 @@ fn a_seed_of_its_own() {
     assert_eq!(request().seed(first.seed).text().unwrap().text, first.text);
     let texts = request().texts(2).unwrap();
     assert_eq!(texts[1].seed, texts[0].seed + 1);
-    // The defaults are what they are called.
+    // The defaults are those of the constants.
     let told = request().temperature(Request::TEMPERATURE).top_p(Request::TOP_P).seed(first.seed);
     assert_eq!(told.text().unwrap().text, first.text);
     assert_eq!(ENGINE.request("").through_end().text().unwrap().tokens.len(), Request::MAX_TOKENS);
 }
 
-/// What would change nothing is an error, not silence.
+/// An option without effect is an error.
 #[test]
 fn what_is_asked_for_in_vain_is_said() {
     let fails = |request: Request<'_>, said: &str| {
@@ -226,16 +226,17 @@ fn what_is_asked_for_in_vain_is_said() {
     let drawn = request().temperature(0.0).beam_search(&Beams::new(2).unwrap().sampled()).unwrap_err().to_string();
     assert!(drawn.contains("there is nothing to draw; raise it"), "{drawn}");
     fails(request().temperature(f64::NAN), "temperature is NaN");
-    // Above nothing, but less than the numbers that rows are made of can tell: the most probable token.
+    // Above 0, but too small for the numbers in rows: gives the most probable token.
     let coldest = request().temperature(1e-60).max_tokens(5).text().unwrap();
     assert_eq!(coldest.tokens, request().temperature(0.0).max_tokens(5).text().unwrap().tokens);
-    // A constraint of one's own is written as is asked for.
+    // The forced-text option applies to a constraint of the caller.
     let constraint = ENGINE.constraint(verdigris::Grammar::regex("(the captain|the ship)").unwrap());
     let canonical = request().constraint(&constraint).forced_text(ForcedText::Canonical).seed(1).text().unwrap();
     assert_eq!(canonical.complete, Some(true));
 }
 
-/// The last token of a text is never read, so it stands behind the context's end; forms and forced ends count on it.
+/// The last token of a text is never read, so it comes one position after the context's end; constraints and forced
+/// ends account for it.
 #[test]
 fn a_text_ends_one_token_behind_the_context() {
     let context = ENGINE.context_length();
@@ -250,7 +251,7 @@ fn a_text_ends_one_token_behind_the_context() {
     assert_eq!((form.text.as_str(), form.complete), ("QXQXQX", Some(true)));
 }
 
-/// Where a service has less memory than the model's context, forms come to their end within it.
+/// If a service has less memory than the model's context, constrained texts end within it.
 #[test]
 fn a_service_of_little_memory_ends_forms() {
     let capacity = Capacity { texts: 2, tokens: 64, kept: 0, rows: 64 };
@@ -272,8 +273,8 @@ fn a_service_of_little_memory_ends_forms() {
     assert_eq!(written.complete, Some(true));
 }
 
-/// Log-probabilities of texts that a service writes are read in its own passes, within its memory; they are those that
-/// each text has alone.
+/// Log-probabilities of a service's texts are computed in its own passes, within its memory, and equal those of each
+/// text alone.
 #[test]
 fn a_service_reads_log_probabilities_within_its_memory() {
     let service = Service::start(&ENGINE, Capacity { texts: 3, tokens: 192, kept: 64, rows: 16 });
@@ -300,7 +301,7 @@ fn a_service_reads_log_probabilities_within_its_memory() {
     for (number, piece) in pieces {
         let Piece::End(ending) = piece else { continue };
         let alone = requests[number].clone().text().unwrap();
-        // Nothing is read at the end that was not read before it.
+        // At the end nothing is left to compute.
         let written = if number % 2 == 0 { ending.at_once() } else { ending.written(&requests[number]).unwrap() };
         assert_eq!((&written.tokens, written.stop), (&alone.tokens, alone.stop), "text {number}");
         assert!(written.logprobs.is_some() && written.logprobs == alone.logprobs, "text {number}");
@@ -312,7 +313,7 @@ fn a_service_reads_log_probabilities_within_its_memory() {
     assert!(statistics.read > needed, "each token is read twice: {} of {needed}", statistics.read);
 }
 
-/// Whether a text has its form is told, also where its last token is the last that there was.
+/// Reports whether a text completes its constraint, even if its last token is the last allowed one.
 #[test]
 fn a_form_is_complete_or_not() {
     let complete = |pattern: &str, tokens| {

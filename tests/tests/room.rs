@@ -1,5 +1,5 @@
-//! The search for an ending within the room of a text is bounded, in work and in all that it allocates, and what it
-//! holds is counted.
+//! The search for an ending within the token limit of a text is bounded, in work and in all its allocations, and its
+//! memory is accounted for.
 
 use std::alloc::System;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use verdigris::text::Tokenizer;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What a search may hold, and what a whole text may.
+/// The memory limit of a search, and half that of a whole text.
 const MOST: usize = 64 << 20;
 
 fn held(region: &Region<'_, System>) -> usize {
@@ -21,8 +21,8 @@ fn held(region: &Region<'_, System>) -> usize {
     change.bytes_allocated.saturating_sub(change.bytes_deallocated)
 }
 
-/// Names and items that must differ, each of which leads to states of its own, where the room lies between the shortest
-/// ending in bytes and what those bytes are if all tokens are of the longest.
+/// Names and items that must differ, each of which leads to separate states. The token limits are smaller than the
+/// shortest ending in bytes, but larger than its length in tokens if all of them were as long as the longest.
 fn cases() -> Vec<(Value, usize)> {
     let digits = json!({"type": "integer", "minimum": 0, "maximum": 99});
     vec![
@@ -46,7 +46,7 @@ fn main() {
         let searched = machine.ends_within(machine.start(), room as u64);
         let (search, counted) = (held(&region), machine.states_memory());
         assert!(search <= MOST, "{schema} within {room}: {search} bytes for a search ({searched:?})");
-        // A few pages are not worth counting to the byte.
+        // A few pages need no exact accounting.
         let allowance = 1 << 20;
         assert!(
             counted + allowance >= search / 2 && counted / 2 <= search + allowance,
@@ -62,7 +62,7 @@ fn main() {
     }
 }
 
-/// Writes a text by chance, to its end or the last of its tokens; how many they were.
+/// Generates a random text, to its end or to `most` tokens. Returns the number of tokens.
 fn random_text(constraint: &Constraint, most: u64) -> u64 {
     let (mut state, mut row) = (constraint.start(&[]), Row::default());
     for position in 0..most {

@@ -1,4 +1,4 @@
-//! Texts that come and go on a real model: each is the one that it is alone, prompts are read once, and passes are
+//! Texts that come and go on a real model: each equals the text generated alone, prompts are read once, and passes are
 //! full.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use verdigris::models::{CacheLayout, Device, LanguageModel, ModelFolder};
 use verdigris::{Constraint, Engine, Key, Marking, Stop, TreeShape};
 use verdigris_schedule::{Ask, Capacity, Refused, Schedule, Service, Statistics, TextId, Told};
 
-/// With small pages, so that there are many of them.
+/// Has small pages, so that there are many of them.
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
     let folder = ModelFolder::at(folder).cache_layout(CacheLayout::Paged { tokens: 8 });
@@ -32,7 +32,7 @@ fn tokens(text: &str) -> Vec<TokenId> {
     ENGINE.reader().tokenizer().encode(text).unwrap()
 }
 
-/// Numbers that look like chance.
+/// A sequence of pseudo-random numbers.
 struct Dice(Random, u64);
 
 impl Dice {
@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-/// A text of the experiment: everything that can differ from one to the next.
+/// A text of the experiment, with everything that can differ between texts.
 struct Case {
     prompt: Vec<TokenId>,
     target: Target,
@@ -98,7 +98,7 @@ impl Case {
         Self { prompt, target, limits, drafts: dice.below(4) }
     }
 
-    /// Drafts at the target's own draws, or of what stood before: the text is the one without drafts.
+    /// Drafts at the target's own draws, or from earlier text, which give the text without drafts.
     fn drafting(&self) -> Option<Drafting> {
         let length = match self.limits.max_tokens % 2 {
             0 => DraftLength::Fixed(3),
@@ -120,7 +120,7 @@ impl Case {
         Ask { drafting: self.drafting(), ..Ask::new(self.prompt.clone(), self.target.clone(), self.limits.clone()) }
     }
 
-    /// The text and its end, written alone and without drafts.
+    /// The text and its stop reason, generated alone and without drafts.
     fn alone(&self) -> (Vec<TokenId>, Option<Stop>) {
         let mut plain = Plain::new(model(), &self.target, &self.prompt, self.limits.clone()).unwrap();
         let text = plain.by_ref().map(Result::unwrap).collect();
@@ -128,7 +128,7 @@ impl Case {
     }
 }
 
-/// What was told of texts, by their numbers.
+/// The events of texts, by their ids.
 #[derive(Default)]
 struct Heard(BTreeMap<TextId, (Vec<TokenId>, Option<Stop>)>);
 
@@ -154,8 +154,8 @@ fn finish(schedule: &mut Schedule) -> (Heard, Statistics) {
     (heard, schedule.statistics())
 }
 
-/// Marks, forms, penalties, temperatures and drafts in one pass; texts that come at any moment, lose their memory,
-/// begin from what others have read, and go away.
+/// Marks, constraints, penalties, temperatures and drafts in one pass; texts that arrive at any moment, lose their
+/// memory, begin from pages of others, and leave.
 #[test]
 fn a_text_is_the_same_in_any_company() {
     let key = Key::from_secret([3; 32], "test", Marking::default(), ENGINE.reader().vocabulary()).unwrap();
@@ -176,7 +176,7 @@ fn a_text_is_the_same_in_any_company() {
                     next += 1;
                 }
             }
-            // Others, of which nobody hears the end.
+            // Other texts, whose end is not checked.
             if dice.below(3) == 0 && next < cases.len() {
                 strangers.push(schedule.submit(Case::new(dice.below(1000), &key, &form).ask()).unwrap());
             }
@@ -198,7 +198,7 @@ fn a_text_is_the_same_in_any_company() {
         sum.counts.shared_tokens += now.counts.shared_tokens;
         sum.accepted += now.accepted;
     }
-    // All of that has happened.
+    // Checks that all of this has happened.
     assert!(sum.counts.preempted > 5 && sum.counts.shared_tokens > 1000 && sum.accepted > 100, "{sum:?}");
 }
 
@@ -210,7 +210,7 @@ fn ask(prompt: &[TokenId], max_tokens: usize, seed: u64) -> Ask {
     Ask::new(prompt.to_vec(), plain(seed), Limits { max_tokens, end: Vec::new() })
 }
 
-/// Of a long prompt that is there all but its end is not read again; what is counted are tokens that the model reads.
+/// A long prompt that is cached is not read again, except for its end; the count is of tokens that the model reads.
 #[test]
 fn a_prompt_is_read_once() {
     let long: Vec<TokenId> = tokens(&BEGINNINGS[0].repeat(30))[..1500].to_vec();
@@ -225,7 +225,7 @@ fn a_prompt_is_read_once() {
     }
     let (heard, after) = finish(&mut schedule);
     let new: usize = questions.iter().map(|prompt| prompt.len() - 1500 + 4).sum();
-    // What stands in the last page, which is not full, is read by one of them, and of equal questions one is.
+    // The tokens of the last page, which is not full, are read by one of them, and so is one of equal questions.
     let (read, page) = (after.read - before.read, after.page_tokens);
     assert!((31 * 5..new + page).contains(&read), "{read} tokens, of which {new} are new");
     for (text, (i, prompt)) in heard.0.values().zip(questions.iter().enumerate()).take(4) {
@@ -233,7 +233,7 @@ fn a_prompt_is_read_once() {
         let alone = Plain::new(model(), &plain(i as u64), prompt, limits).unwrap();
         assert_eq!(text.0, alone.map(Result::unwrap).collect::<Vec<_>>(), "text {i}");
     }
-    // So do equal prompts that come in one moment, without a page that is full.
+    // The same holds for equal prompts that arrive together, without a full page.
     let mut schedule = Schedule::new(model(), Capacity::of_texts(&*model(), 32, 100));
     for seed in 0..32 {
         schedule.submit(ask(&long[..20], 3, seed)).unwrap();
@@ -241,7 +241,7 @@ fn a_prompt_is_read_once() {
     assert_eq!(finish(&mut schedule).1.read, 20 + 31 + 32 * 2);
 }
 
-/// However many wait, a pass has as many tokens.
+/// A pass has the same number of tokens, however many texts wait.
 #[test]
 fn passes_are_as_full_under_a_crowd() {
     let rows_a_pass = |texts: usize| {
@@ -258,7 +258,7 @@ fn passes_are_as_full_under_a_crowd() {
     assert!(many > 0.98 * few, "{many} tokens a pass, and {few} with a tenth of the texts");
 }
 
-/// What is refused, and what a text is ended by.
+/// Refusals, and the reasons for the end of a text.
 #[test]
 fn ends_and_refusals() {
     let mut schedule = Schedule::new(model(), Capacity { texts: 4, tokens: 128, kept: 0, rows: 8 });
@@ -269,7 +269,7 @@ fn ends_and_refusals() {
     let ids = [
         schedule.submit(ask(&[5, 6], 0, 0)).unwrap(),
         schedule.submit(ask(&[5, 6], 7, 0)).unwrap(),
-        // Memory is full before the text is over.
+        // Memory is full before the text ends.
         schedule.submit(ask(&[5, 6], 500, 1)).unwrap(),
         schedule.submit(ask(&[5, 6], 50, 2)).unwrap(),
     ];
@@ -293,11 +293,11 @@ fn ends_and_refusals() {
     assert!(schedule.is_empty());
 }
 
-/// The loop on its own thread: many who ask, one who does not read, one who goes away.
+/// The loop on its own thread: many callers, one that does not read, one that disconnects.
 #[test]
 fn a_service_waits_for_nobody() {
     let service = Service::start(model(), Capacity::of_texts(&*model(), 8, 600));
-    // Nobody reads this one, and it holds up none of the others.
+    // This stream is not read, and does not delay the others.
     let (unread, waiting) = service.stream(ask(&[5, 6], 500, 0)).unwrap();
     let (gone, of_gone) = service.stream(ask(&[5, 6], 500, 1)).unwrap();
     drop((gone, of_gone));
@@ -334,7 +334,7 @@ fn a_service_waits_for_nobody() {
     drop(unread);
     let counts = service.statistics().counts;
     assert!(counts.running <= 1 && counts.waiting == 0, "{counts:?}");
-    // One that goes on ends with the service.
+    // A text that is still running ends with the service.
     let (_late, told) = service.stream(ask(&[5, 6], 500, 3)).unwrap();
     drop(service);
     assert!(told.iter().all(|told| matches!(told, Told::Begun | Told::Token(..))), "it has no end");

@@ -1,4 +1,4 @@
-//! Schemas by chance: a grammar or an error, never a panic; and what a grammar writes is valid by another's judgement.
+//! Random schemas give a grammar or an error, never a panic; and the texts of a grammar are valid by another library.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn random_schemas_are_refused_or_obeyed() {
         let schema = chance.schema(3);
         let objects = chance.one(&[Style::default(), Style::default().closed()]);
         let Ok(grammar) = Grammar::json_schema(&schema, objects) else { continue };
-        // What is no schema for the judge (an empty list where one may not be) is passed over.
+        // Skips schemas that the judge refuses (such as an empty list where none is allowed).
         let Ok(judge) = jsonschema::draft202012::new(&schema) else { continue };
         understood += 1;
         let machine = Machine::new(grammar, index.clone());

@@ -1,4 +1,5 @@
-//! Speculation on real models: the same text where it must be, the same law elsewhere, with everything at once.
+//! Speculation on real models: the same text where that is promised, the same distribution elsewhere, and everything at
+//! once.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -29,14 +30,14 @@ const PROMPTS: [&str; 8] = [
     "Chapter",
 ];
 
-/// Kernels give a row the same bits whatever is computed beside it, so not one token may differ: on 200 prompts, for
-/// each drafter, and for lengths fixed and automatic.
+/// Kernels give a row the same bits whatever else is in the batch, so not one token may differ: on 200 prompts, for
+/// each drafter, and for fixed and automatic lengths.
 #[test]
 fn greedy_speculation_is_greedy_decoding() {
     const TOKENS: usize = 24;
     let (mut drafted, mut accepted) = ([0; 2], [0; 2]);
     for seed in 0..200 {
-        // A prompt is the beginning of a text that `tale-small` writes.
+        // A prompt is the beginning of a text that `tale-small` generates.
         let prompt = SMALL.request("").max_tokens(3 + seed as usize % 9).temperature(1.0).top_p(1.0).seed(seed);
         let prompt = prompt.text().unwrap().text;
         let request = || TALE.request(&prompt).temperature(0.0).max_tokens(TOKENS);
@@ -53,17 +54,17 @@ fn greedy_speculation_is_greedy_decoding() {
     assert!(accepted[0] > drafted[0] / 3 && accepted[1] > drafted[1] / 5, "{accepted:?} of {drafted:?}");
 }
 
-/// The same with more drafters and with trees, for each of two models; `drafts greedy` does it for 1,000 prompts.
+/// The same with more drafters and with trees, for each of two models; `drafts greedy` runs it for 1,000 prompts.
 #[test]
 fn greedy_trees_are_greedy_decoding() {
     let models = verdigris_tests::drafts::Drafted::of_project().unwrap();
     let accepted = verdigris_tests::drafts::greedy(&models, 20, 24).unwrap();
-    // Random heads are right by chance alone.
+    // Random heads are right only by chance.
     let learned = accepted.iter().filter(|(name, _)| name.ends_with("model") || name.ends_with("lookup"));
     assert!(learned.clone().count() == 4 && learned.into_iter().all(|(_, &accepted)| accepted > 10), "{accepted:?}");
 }
 
-/// Chi-square on few draws; `drafts pairs` makes 200,000.
+/// Chi-square on few samples; `drafts pairs` takes 200,000.
 #[test]
 fn pairs_of_tokens_have_their_law() {
     for (way, (name, ..)) in verdigris_tests::drafts::WAYS.iter().enumerate() {
@@ -72,7 +73,7 @@ fn pairs_of_tokens_have_their_law() {
     }
 }
 
-/// Texts side by side draft too, each for itself: they are those that each seed gives alone.
+/// Texts in one batch draft too, each by itself, and equal those that each seed gives alone.
 #[test]
 fn texts_side_by_side_are_those_written_alone() {
     let request = || TALE.request("The captain").temperature(0.8).max_tokens(40).seed(7);
@@ -92,8 +93,8 @@ fn texts_side_by_side_are_those_written_alone() {
     }
 }
 
-/// Drafts and the end of a text come with one call. A model that drafts for itself is always right, so texts mostly end
-/// behind drafts; here they end soon.
+/// Accepted drafts and the end of a text come from one call. A model that drafts for itself is always right, so texts
+/// mostly end after drafts; the bias makes them end soon.
 #[test]
 fn a_text_keeps_the_drafts_before_its_end() {
     let mut ended = 0;
@@ -108,8 +109,8 @@ fn a_text_keeps_the_drafts_before_its_end() {
     assert!(ended > 8, "{ended} texts came to an end");
 }
 
-/// What a detector reads from texts with drafts and without, each pair with a key of its own: marks of noise and of
-/// colours, drafts one after the other and side by side.
+/// Compares what a detector reads from texts with drafts and without, with a different key for each seed: marks of
+/// noise and of colours, with chains and with trees.
 #[test]
 fn drafts_cost_no_mark() {
     const TEXTS: u64 = 8;
@@ -144,7 +145,7 @@ fn drafts_cost_no_mark() {
     }
 }
 
-/// A rule that changes the law of the text is named beside it.
+/// A rule that changes the distribution of a text is reported with it.
 #[test]
 fn a_lossy_rule_is_named() {
     let rule = Rule::Typical(Typical::default());
@@ -156,7 +157,7 @@ fn a_lossy_rule_is_named() {
     assert_eq!(plain.lossy, None, "nothing is drafted");
 }
 
-/// A draft model that guesses at the target's own draws changes no token, however many drafts are made.
+/// A draft model that guesses at the target's own draws changes no token, for any number of drafts.
 #[test]
 fn a_repeatable_text_is_that_of_plain_decoding() {
     for (seed, prompt) in PROMPTS.into_iter().enumerate() {
@@ -177,7 +178,7 @@ fn lookup_writes_what_plain_decoding_writes_under_one_seed() {
     }
 }
 
-/// A model that drafts for itself is always right: its cache and its transforms are those of the target.
+/// A model that drafts for itself is always right: its cache and its transforms equal those of the target.
 #[test]
 fn a_twin_is_never_rejected() {
     let key = Key::from_secret([6; 32], "test", Marking::default(), SMALL.reader().vocabulary()).unwrap();
@@ -185,13 +186,13 @@ fn a_twin_is_never_rejected() {
         let request = SMALL.request(prompt).watermark(&key).temperature(0.8).top_p(0.9).max_tokens(80);
         let written = request.seed(seed as u64).draft(&SMALL).draft_tokens(5).text().unwrap();
         let acceptance = written.acceptance.unwrap();
-        // The drafts after the end of a text are no longer looked at.
+        // The drafts after the end of a text are not verified.
         assert!(acceptance.drafted - acceptance.accepted < 5, "{acceptance:?}");
         assert!(acceptance.accepted >= written.tokens.len() * 4 / 5, "{acceptance:?}");
     }
 }
 
-/// What a drafter remembers of texts that were not gone on with does not show.
+/// A drafter's memory of rejected texts has no effect.
 #[test]
 fn a_drafter_forgets_what_was_rejected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
@@ -247,8 +248,7 @@ enum Speaker {
     },
 }
 
-/// JSON that is a value of a Rust type, carries a mark, is steered and speculative, in one run; and the detector
-/// proves it.
+/// JSON that is a value of a Rust type, marked, steered and speculative, in one run; and the detector proves the mark.
 #[test]
 fn everything_at_once() {
     let (expert, anti) = (load("tale-expert"), load("tale-small"));

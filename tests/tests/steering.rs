@@ -1,4 +1,4 @@
-//! Steered rows of real models against other programs.
+//! Compares steered rows of real models with those of other programs.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 use verdigris::decoding::{OwnPrompts, Steered};
 use verdigris::models::{Batch, Device, Format, LanguageModel, ModelFolder, Rows, Wanted};
 
-/// What `guidance_scale` of Hugging Face `transformers` makes of logits of `tale`: `fixtures/golden/guidance.json`,
-/// which `guidance.py` makes.
+/// The logits of `tale` under `guidance_scale` of Hugging Face `transformers`: `fixtures/golden/guidance.json`, made by
+/// `guidance.py`.
 #[test]
 fn guided_rows_are_those_of_transformers() {
     let golden: Value = serde_json::from_str(include_str!("../../fixtures/golden/guidance.json")).unwrap();

@@ -5,7 +5,8 @@
 mod bodies;
 
 libfuzzer_sys::fuzz_target!(
-    // A panic of the library that reads Parquet is caught and becomes an error; one that nobody catches ends the run.
+    // A panic in the Parquet library is caught and becomes an error, so the hook must not end the run; uncaught panics
+    // still do.
     init: drop(std::panic::take_hook()),
     |data: &[u8]| {
         bodies::parquet_file(data);

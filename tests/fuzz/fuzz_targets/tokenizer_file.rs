@@ -5,8 +5,8 @@
 mod bodies;
 
 libfuzzer_sys::fuzz_target!(
-    // A panic of the tokenizers' library is caught and becomes an error; one that nobody catches ends the run all the
-    // same.
+    // A panic in the tokenizers library is caught and becomes an error, so the hook must not end the run; uncaught
+    // panics still do.
     init: drop(std::panic::take_hook()),
     |data: &[u8]| {
         _ = bodies::tokenizer_file(data);

@@ -1,12 +1,11 @@
-//! What masks cost, beside llguidance in the same run:
-//! `tests/scripts/masks [--tokenizer NAME] [--cases FILE] [--no-peer] [--forced] [--cpu]`.
+//! Measures masks, compared with llguidance in the same run: `tests/scripts/masks [--tokenizer NAME] [--cases FILE]
+//! [--no-peer] [--forced] [--cpu]`.
 //!
-//! Each schema or regular expression is compiled, and each of its instances is walked token by token as a model would
-//! write it: a mask, a look whether the token is in it, a step. Those that are valid are walked once more. Times are
-//! those of one thread by the wall clock; with `--cpu` by the CPU's, which other programs do not lengthen, but asking
-//! costs a third of a microsecond. With `SHOW=1` in the environment every schema and every valid instance that either
-//! refuses is named, and what each costs. With `--forced` it is counted instead how many tokens of valid instances are
-//! forced.
+//! Each schema or regular expression is compiled, and each of its instances is walked token by token as in generation:
+//! compute a mask, check that the token is in it, advance. Valid instances are walked a second time. Times are those of
+//! one thread, in wall-clock time or with `--cpu` in CPU time, which other programs do not affect but which takes a
+//! third of a microsecond to read. `SHOW=1` in the environment lists every schema and every valid instance that either
+//! engine refuses, and the costs of each. `--forced` instead counts the forced tokens of valid instances.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -34,7 +33,7 @@ enum Line {
 struct Case {
     id: String,
     form: Form,
-    /// Whether each is valid, and its text.
+    /// The texts, and whether each is valid.
     texts: Vec<(bool, String)>,
 }
 
@@ -74,12 +73,12 @@ struct Instance {
     data: Value,
 }
 
-/// Counts what is allocated, which costs time: `tests/scripts/masks --memory`.
+/// Counts allocations, which costs time: `tests/scripts/masks --memory`.
 #[cfg(feature = "memory")]
 #[global_allocator]
 static ALLOCATOR: &stats_alloc::StatsAlloc<std::alloc::System> = &stats_alloc::INSTRUMENTED_SYSTEM;
 
-/// The bytes that are allocated, where that is counted.
+/// The allocated bytes, if they are counted.
 fn held() -> Option<i64> {
     #[cfg(feature = "memory")]
     {
@@ -90,7 +89,7 @@ fn held() -> Option<i64> {
     None
 }
 
-/// What one engine did.
+/// The results of one engine.
 #[derive(Default)]
 struct Tally {
     compiled: usize,
@@ -104,7 +103,7 @@ struct Tally {
     masks: Vec<f64>,
     known: Vec<f64>,
     again: Vec<f64>,
-    /// Kilobytes, of a grammar with its first mask and with those of all instances.
+    /// Kilobytes of a grammar with its first mask, and with the masks of all instances.
     small: Vec<f64>,
     large: Vec<f64>,
     slowest: (f64, String),
@@ -138,17 +137,17 @@ impl Tally {
     }
 }
 
-/// Says what is different, where `SHOW` is set.
+/// Prints details if `SHOW` is set.
 fn shown(text: impl Fn() -> String) {
     if std::env::var_os("SHOW").is_some() {
         println!("{}", text());
     }
 }
 
-/// Whether times are what the thread takes of a CPU.
+/// Whether times are CPU times of the thread.
 static BY_CPU: AtomicBool = AtomicBool::new(false);
 
-/// What the clock shows.
+/// The current time.
 fn now() -> Duration {
     let clock = if BY_CPU.load(Ordering::Relaxed) { ClockId::ThreadCPUTime } else { ClockId::Monotonic };
     clock_gettime(clock).try_into().expect("clocks begin at 0")
@@ -158,7 +157,7 @@ fn micros(since: Duration) -> f64 {
     (now() - since).as_secs_f64() * 1e6
 }
 
-/// JSON with a space after commas and colons, as the instances are written where they come from.
+/// JSON with a space after commas and colons, as in the original instances.
 fn spaced(value: &Value) -> String {
     struct Spaced;
     impl serde_json::ser::Formatter for Spaced {
@@ -304,12 +303,12 @@ fn theirs(
     }
 }
 
-/// The other engine over a vocabulary, and the token that ends a text.
+/// The other engine for a vocabulary, and the token that ends a text.
 fn factory(vocabulary: &Vocabulary) -> (ParserFactory, u32) {
     let end = (0..vocabulary.size() as u32).rfind(|&token| vocabulary.is_special(token)).expect("an end token");
     let words: Vec<Vec<u8>> = (0..vocabulary.size() as u32)
         .map(|token| match vocabulary.bytes(token) {
-            // Its mark of a token that no text writes.
+            // Its notation for a token that never occurs in text.
             [] => [b"\xff<", token.to_string().as_bytes(), b">"].concat(),
             bytes => bytes.to_vec(),
         })
@@ -406,7 +405,7 @@ fn main() {
     }
 }
 
-/// How many tokens of valid instances a constraint leaves no choice about, with the tokenizer's own tokens.
+/// Counts the tokens of valid instances that a constraint forces, with the tokenizer's own tokens.
 fn count_forced(tokenizer: Tokenizer, cases: impl Iterator<Item = Case>) {
     let lexicon = Lexicon::new(Arc::new(tokenizer), &[]);
     let styles = [
@@ -426,7 +425,7 @@ fn count_forced(tokenizer: Tokenizer, cases: impl Iterator<Item = Case>) {
                 let mut cursor = constraint.cursor(&[]);
                 let (mut count, mut ahead) = (0, 0usize);
                 for (i, &token) in written.iter().enumerate() {
-                    // What is forced at once is counted as a whole.
+                    // Tokens that are forced together are counted as a whole.
                     if ahead == 0 {
                         let next = cursor.forced();
                         ahead = if written[i..].starts_with(&next) { next.len() } else { 0 };

@@ -1,4 +1,4 @@
-//! What can be asked for together, as data, and what is promised of it.
+//! The options that can be combined, as data, and what is promised of each combination.
 
 macro_rules! axis {
     ($(#[$about:meta])* $axis:ident { $($value:ident = $name:literal,)* }) => {
@@ -11,7 +11,7 @@ macro_rules! axis {
         impl $axis {
             pub(crate) const ALL: &[Self] = &[$(Self::$value,)*];
 
-            /// Its name in tables.
+            /// The name in tables.
             pub(crate) fn name(self) -> &'static str {
                 match self {
                     $(Self::$value => $name,)*
@@ -22,7 +22,7 @@ macro_rules! axis {
 }
 
 axis! {
-    /// What becomes of the tokens.
+    /// The way to run a request.
     Run {
         One = "one text",
         Several = "several texts",
@@ -35,7 +35,7 @@ axis! {
 }
 
 axis! {
-    /// Who drafts, and in which shape.
+    /// The drafter and the shape of its drafts.
     Draft {
         Nobody = "no drafts",
         Chain = "a chain of a draft model",
@@ -75,7 +75,7 @@ axis! {
 }
 
 axis! {
-    /// How a token is taken from its row.
+    /// How a token is chosen from its row.
     Choice {
         Greedy = "greedy",
         Sampling = "sampling",
@@ -83,7 +83,8 @@ axis! {
     }
 }
 
-/// The sampling of all texts that are drawn, the penalties of those that have some, and how far marks and steering go.
+/// The sampling parameters of all sampled texts, the penalties of those that have some, and the strengths of marks and
+/// steering.
 pub(crate) const TEMPERATURE: f64 = 1.2;
 pub(crate) const TOP_P: f64 = 0.9;
 pub(crate) const REPETITION: f64 = 1.3;
@@ -94,7 +95,7 @@ pub(crate) const DELTA: f64 = 2.5;
 pub(crate) const ALPHA: f64 = 0.8;
 pub(crate) const GUIDANCE: f64 = 1.5;
 
-/// One value of each.
+/// One value of each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Combination {
     pub run: Run,
@@ -105,7 +106,7 @@ pub(crate) struct Combination {
     pub choice: Choice,
 }
 
-/// Texts that are drawn, and nothing else.
+/// Plain sampled texts.
 pub(crate) const PLAIN: Combination = Combination {
     run: Run::One,
     draft: Draft::Nobody,
@@ -115,12 +116,12 @@ pub(crate) const PLAIN: Combination = Combination {
     choice: Choice::Sampling,
 };
 
-/// Two things that have no meaning together.
+/// Two options that cannot be combined.
 pub(crate) struct Refusal {
     pub what: &'static str,
     pub with: &'static str,
     of: fn(&Combination) -> bool,
-    /// What the error says of the cause, and of the cure.
+    /// Parts of the error message: the cause and the remedy.
     pub cause: &'static str,
     pub cure: &'static str,
 }
@@ -170,28 +171,28 @@ pub(crate) const REFUSALS: &[Refusal] = &[
     },
 ];
 
-/// What is promised of a combination.
+/// The promise for a combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// Token for token the text of plain decoding with the same seed.
+    /// The text of plain decoding with the same seed, token for token.
     Text,
-    /// The law of plain decoding.
+    /// The distribution of plain decoding.
     Law,
-    /// The best texts by the same scores, of those that the search has seen.
+    /// The best of the texts that the search has seen, by the same scores.
     Best,
-    /// An error that says why, and what to do.
+    /// An error with the cause and the remedy.
     Refused,
 }
 
 impl Run {
-    /// Whether texts are not drawn token by token.
+    /// Whether texts are not sampled token by token.
     pub(crate) fn is_search(self) -> bool {
         matches!(self, Self::Beams | Self::SampledBeams | Self::StochasticBeams | Self::Contrastive)
     }
 }
 
 impl Draft {
-    /// Whether drafts are drawn, and not guesses at what the target will draw.
+    /// Whether drafts are sampled, rather than guesses at the target's samples.
     fn is_drawn(self) -> bool {
         !matches!(self, Self::Nobody | Self::Lookup)
     }
@@ -204,7 +205,7 @@ impl Mark {
 }
 
 impl Combination {
-    /// Why it is refused: more than one reason may hold.
+    /// The reasons to refuse it, of which there may be several.
     pub(crate) fn refusals(self) -> impl Iterator<Item = &'static Refusal> {
         REFUSALS.iter().filter(move |refusal| (refusal.of)(&self))
     }
@@ -221,7 +222,7 @@ impl Combination {
     }
 }
 
-/// Ways to write, each with all forms, marks, steering and choices.
+/// The given runs and drafters, each with all constraints, marks, steering and choices.
 pub(crate) fn all(ways: &[(Run, Draft)]) -> Vec<Combination> {
     let mut all = Vec::new();
     for &(run, draft) in ways {

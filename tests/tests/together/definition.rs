@@ -1,5 +1,5 @@
-//! The law of texts by the definitions of what is asked for, in numbers of 64 bits, and without the code that writes: a
-//! form is the list of all texts that have it, by the judgement of others, and a mark is what a detector reads.
+//! The distribution of texts by the definitions of the options, in 64-bit floating point, and without the code that
+//! generates: a constraint is the list of all texts that match by another library, and a mark is what a detector reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::axes::{
 };
 use crate::world::{END, World};
 
-/// Texts without their ends, with their probabilities or their scores.
+/// Texts without their end tokens, with their probabilities or scores.
 pub(crate) type Texts = BTreeMap<Vec<TokenId>, f64>;
 
 const NEVER: f64 = f64::NEG_INFINITY;
@@ -25,14 +25,14 @@ pub(crate) struct Definition<'w> {
     tokens: usize,
     prompt: Vec<TokenId>,
     negative: Vec<TokenId>,
-    /// Texts that have the form.
+    /// The texts that match the constraint.
     whole: BTreeSet<Vec<TokenId>>,
-    /// Of SynthID one for each layer.
+    /// For SynthID one scheme for each layer.
     schemes: Vec<Arc<dyn Scheme>>,
 }
 
 impl<'w> Definition<'w> {
-    /// Of texts of at most so many tokens, with the key of a number.
+    /// The definition for texts of at most `tokens` tokens, with the key of the given number.
     pub(crate) fn new(world: &'w World, of: Combination, tokens: usize, key: u32) -> Self {
         let tokenizer = world.reader().tokenizer();
         let judge = world.judge(of.form);
@@ -60,8 +60,8 @@ impl<'w> Definition<'w> {
         self.walk(1.0, |written| self.law(written), |p, q| p * q)
     }
 
-    /// All texts and the sums that beams rank them by: what is left of log-probabilities when all steps but those of a
-    /// draw have acted on them.
+    /// All texts and the sums that beams rank them by: of log-probabilities to which all steps except those of sampling
+    /// are applied.
     pub(crate) fn scores(&self) -> Texts {
         let scores = |written: &[TokenId]| {
             let row = self.row(written);
@@ -71,7 +71,7 @@ impl<'w> Definition<'w> {
         self.walk(0.0, scores, |sum, score| sum + score)
     }
 
-    /// Goes through all texts, with what their tokens come to.
+    /// Visits all texts, combining the values of their tokens.
     fn walk(&self, first: f64, of: impl Fn(&[TokenId]) -> Vec<f64>, and: impl Fn(f64, f64) -> f64) -> Texts {
         let (mut all, mut open) = (Texts::new(), vec![(Vec::new(), first)]);
         while let Some((text, sum)) = open.pop() {
@@ -90,7 +90,7 @@ impl<'w> Definition<'w> {
         all
     }
 
-    /// The law of the token after some that are written.
+    /// The distribution of the token after `written`.
     pub(crate) fn law(&self, written: &[TokenId]) -> Vec<f64> {
         let mut row = self.steps(self.row(written), written);
         if self.of.choice == Choice::Greedy {
@@ -117,7 +117,7 @@ impl<'w> Definition<'w> {
         }
     }
 
-    /// What the models say.
+    /// The logits of the models.
     fn row(&self, written: &[TokenId]) -> Vec<f64> {
         let World { base, expert, anti, .. } = self.world;
         let after = |model: &Arc<dyn LanguageModel>, prompt: &[TokenId]| read(model, &[prompt, written].concat());
@@ -137,7 +137,7 @@ impl<'w> Definition<'w> {
         }
     }
 
-    /// Penalties, the form, and a mark of green lists.
+    /// Applies penalties, the constraint, and a mark of green lists.
     fn steps(&self, mut row: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
         if self.of.choice == Choice::Penalties {
             for (token, z) in (0..).zip(&mut row) {
@@ -169,7 +169,7 @@ impl<'w> Definition<'w> {
         row
     }
 
-    /// What a detector reads from a token after others; `None` after too few of them.
+    /// The score that a detector reads from a token after others; `None` after too few of them.
     fn score(&self, layer: usize, before: &[TokenId], token: TokenId) -> Option<f64> {
         let scheme = &self.schemes[layer];
         let context = &before[before.len().checked_sub(scheme.context_width())?..];
@@ -178,7 +178,7 @@ impl<'w> Definition<'w> {
         Some(f64::from(observed[0].score))
     }
 
-    /// Whether what stands before a token of a text, that begins with something else, stood before another.
+    /// Whether the context at the end of a text that begins with `begun` occurred before another token of the text.
     fn is_repeated(&self, begun: &[TokenId], written: &[TokenId]) -> bool {
         let width = self.schemes[0].context_width();
         let text = [begun, written].concat();
@@ -200,7 +200,8 @@ impl<'w> Definition<'w> {
         (0..law.len()).map(|token| f64::from(u8::from(token == best))).collect()
     }
 
-    /// Dathathri et al. 2024, for tournaments of two: in each layer a token wins against each other that has no more.
+    /// Dathathri et al. 2024, for tournaments of two: in each layer a token wins against any other whose bit is not
+    /// larger.
     fn by_tournament(&self, mut law: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
         let padding = vec![0; self.schemes[0].context_width()];
         if self.is_repeated(&padding, written) {
@@ -210,7 +211,7 @@ impl<'w> Definition<'w> {
         for layer in 0..self.schemes.len() {
             let bits: Vec<f64> =
                 (0..law.len()).map(|token| self.score(layer, &before, token as TokenId).unwrap()).collect();
-            // Half of a game of equals is won.
+            // A tie is won with probability one half.
             let wins = |a: usize, b: usize| (1.0 + bits[a] - bits[b]) / 2.0;
             let won = |a: usize| (0..law.len()).map(|b| 2.0 * law[a] * law[b] * wins(a, b)).sum();
             law = (0..law.len()).map(won).collect();
@@ -219,7 +220,7 @@ impl<'w> Definition<'w> {
     }
 }
 
-/// The row after all of some tokens, which are read at once.
+/// The row after all given tokens, which are read at once.
 fn read(model: &Arc<dyn LanguageModel>, tokens: &[TokenId]) -> Vec<f64> {
     let mut rows = Rows::default();
     let mut sequence = model.clone().begin(tokens.len()).unwrap();

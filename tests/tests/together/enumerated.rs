@@ -1,4 +1,5 @@
-//! Every way to write, with every branch of its code taken: the law of whole texts of a model of four tokens.
+//! Runs every way of generating with every branch of its code: the distribution of whole texts of a model of four
+//! tokens.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,7 @@ use crate::axes::{
 use crate::definition::Texts;
 use crate::world::{END, World};
 
-/// A step of the law, in the order in which they act.
+/// A step on rows, in the order in which they act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Penalties,
@@ -36,27 +37,27 @@ pub(crate) enum Step {
     Noise,
 }
 
-/// What can be wrong with how things are put together.
+/// A fault in how steps are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Nothing,
-    /// One step acts just before another, which should act first.
+    /// The first step acts just before the second, which should come first.
     Before(Step, Step),
-    /// A step does not see what is written.
+    /// A step does not see the generated tokens.
     Stale(Step),
     /// A step is left out.
     Without(Step),
     /// The model is not steered.
     Unsteered,
-    /// Drafts stand where they are typical.
+    /// Drafts are accepted where they are typical.
     Typical,
-    /// Guesses are handed over as if they had been drawn.
+    /// Guesses are passed on as if they had been sampled.
     GuessesAsDraws,
-    /// The second of two texts is drawn with what the first was drawn with.
+    /// The second of two texts is sampled with the random decisions of the first.
     OneChance,
 }
 
-/// A combination that is ready to be run.
+/// A combination that is ready to run.
 pub(crate) struct Setup<'w> {
     world: &'w World,
     of: Combination,
@@ -64,12 +65,12 @@ pub(crate) struct Setup<'w> {
     limits: Limits,
     prompt: Vec<TokenId>,
     model: Arc<dyn LanguageModel>,
-    /// The same, where it is steered by a pair.
+    /// The same model, if it is steered.
     steered: Option<Arc<Steered>>,
     target: Target,
 }
 
-/// A step whose state stays what it was after the prompt.
+/// A step whose state stays as after the prompt.
 struct Stale(Chain);
 
 impl Transform for Stale {
@@ -83,7 +84,7 @@ impl Transform for Stale {
     fn advance(&self, _: &mut ChainState, _: TokenId) {}
 }
 
-/// Hands over what another drafter guesses as drawn from a law in which all tokens are alike.
+/// Passes on the guesses of another drafter as if sampled from the uniform distribution.
 struct AsDrawn(BoxedDrafter);
 
 impl Drafter for AsDrawn {
@@ -111,10 +112,10 @@ impl Drafter for AsDrawn {
     }
 }
 
-/// The chance of one of two texts, whose decisions are one run's.
+/// The chance of one of two texts, whose decisions belong to one run.
 struct OneOfTwo<'b, 'c> {
     both: &'b RefCell<&'c mut Branch>,
-    /// What the first text has drawn, where the second takes that too.
+    /// The tokens sampled by the first text, if the second must take them too.
     drawn: Option<&'b RefCell<BTreeMap<usize, TokenId>>>,
 }
 
@@ -140,7 +141,7 @@ impl Chance for OneOfTwo<'_, '_> {
 }
 
 impl<'w> Setup<'w> {
-    /// Of texts of at most so many tokens, with a key where there is a mark.
+    /// The setup for texts of at most `tokens` tokens, with a key if there is a mark.
     pub(crate) fn new(world: &'w World, of: Combination, tokens: usize, key: Option<&Key>, fault: Fault) -> Self {
         let tokenizer = world.reader().tokenizer();
         let [prompt, negative] = [world.prompt, world.negative].map(|text| tokenizer.encode_prompt(text).unwrap());
@@ -167,7 +168,7 @@ impl<'w> Setup<'w> {
         Self { world, of, fault, limits, prompt, model, steered, target }
     }
 
-    /// The law of what is written; of several texts one after the other.
+    /// The distribution of the generated text; several texts are concatenated.
     pub(crate) fn texts(&self) -> Texts {
         match (self.of.run, self.of.draft) {
             (Run::One, draft) => law(|chance| self.one(draft, chance)),
@@ -187,7 +188,7 @@ impl<'w> Setup<'w> {
         }
     }
 
-    /// A text; where it cannot go on it is what stood then, and a token that there is not.
+    /// A text; if it cannot continue, the text so far and an invalid token.
     fn one(&self, draft: Draft, chance: &mut Branch) -> Vec<TokenId> {
         let (model, drafter) = match (draft, &self.steered) {
             (Draft::Expert, Some(steered)) => {
@@ -203,7 +204,7 @@ impl<'w> Setup<'w> {
         run.judged_by(self.rule()).map(|token| token.unwrap_or(TokenId::MAX)).collect()
     }
 
-    /// Two texts, with [`TokenId::MAX`] between them. Where one drafts, so does the other, by lookup.
+    /// Two texts, with [`TokenId::MAX`] between them. If the first drafts, the second drafts too, by lookup.
     fn two(&self, draft: Draft, chance: &mut Branch) -> Vec<TokenId> {
         let (both, drawn) = (RefCell::new(chance), RefCell::default());
         let drawn = (self.fault == Fault::OneChance).then_some(&drawn);
@@ -269,7 +270,7 @@ impl<'w> Setup<'w> {
     }
 }
 
-/// More texts than there are.
+/// More than the number of possible texts.
 const MOST: usize = 200;
 
 fn shape(draft: Draft) -> DraftLength {
@@ -294,7 +295,7 @@ fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault
     let embed = key.map(|key| Chain::new().then(key.embed().unwrap()));
     let (green, noise) = if of.mark.is_noise() { (None, embed) } else { (embed, None) };
     steps.extend(green.map(|embed| (Step::Green, embed)));
-    // Beams of which none is drawn have no warpers.
+    // Beams without sampling have no warpers.
     if of.choice != Choice::Greedy && of.run != Run::Beams {
         let warpers = Chain::new().then(Temperature::new(TEMPERATURE).unwrap()).then(TopP::new(TOP_P).unwrap());
         steps.push((Step::Warpers, warpers));
@@ -321,21 +322,21 @@ fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault
     })
 }
 
-/// Half of what is between two laws.
+/// The total variation distance of two distributions.
 pub(crate) fn total_variation(a: &Texts, b: &Texts) -> f64 {
     let at = |law: &Texts, text: &Vec<TokenId>| law.get(text).copied().unwrap_or(0.0);
     let all: BTreeSet<&Vec<TokenId>> = a.keys().chain(b.keys()).collect();
     all.into_iter().map(|text| (at(a, text) - at(b, text)).abs()).sum::<f64>() / 2.0
 }
 
-/// The law of two texts that know nothing of each other.
+/// The distribution of two independent texts.
 pub(crate) fn pairs(law: &Texts) -> Texts {
     let pair =
         |(a, p): (&Vec<TokenId>, &f64), (b, q): (&Vec<TokenId>, &f64)| ([&a[..], &[TokenId::MAX], b].concat(), p * q);
     law.iter().flat_map(|first| law.iter().map(move |second| pair(first, second))).collect()
 }
 
-/// Whether a mark of some kind is written where texts have a form of some kind, and so on: of what a fault is about.
+/// Whether a fault affects a combination.
 pub(crate) fn concerns(fault: Fault, of: Combination) -> bool {
     let has = |step| match step {
         Step::Penalties => of.choice == Choice::Penalties,

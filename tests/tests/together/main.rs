@@ -1,9 +1,10 @@
-//! What goes together: ways to write, forms, marks, steering, and how tokens are chosen, each with each.
+//! Combinations of options: ways of generating, constraints, marks, steering, and how tokens are chosen, each with
+//! each.
 //!
-//! `axes` has what there is, as data, and what is promised of every combination; `definition` the law of its texts, by
-//! definition; `enumerated` runs each way with every branch of its code, on a model of four tokens; `world` asks the
-//! same of the library, for that model and for `tale`; `refused` has what is not on an axis and has no meaning
-//! together; `page` writes `docs/together.md`.
+//! `axes` has the options as data, and the promise for every combination; `definition` the distribution of its texts,
+//! by definition; `enumerated` runs each way of generating with every branch of its code, on a model of four tokens;
+//! `world` requests the same from the library, for that model and for `tale`; `refused` has options that are not on an
+//! axis and cannot be combined; `page` writes `docs/together.md`.
 
 mod axes;
 mod definition;
@@ -24,7 +25,7 @@ use crate::enumerated::{Fault, Setup, Step, concerns, pairs, total_variation};
 use crate::refused::{ASIDE, Aside};
 use crate::world::{SMALL, TALE, TINY, World};
 
-/// Ways whose every branch is taken.
+/// Runs and drafters whose every branch is enumerated.
 const ENUMERATED: &[(Run, Draft)] = &[
     (Run::One, Draft::Nobody),
     (Run::One, Draft::Chain),
@@ -38,7 +39,7 @@ const ENUMERATED: &[(Run, Draft)] = &[
     (Run::StochasticBeams, Draft::Nobody),
 ];
 
-/// Ways that `tale` writes in.
+/// Runs and drafters that `tale` generates with.
 const WRITTEN: &[(Run, Draft)] = &[
     (Run::One, Draft::Nobody),
     (Run::One, Draft::Chain),
@@ -57,8 +58,8 @@ const WRITTEN: &[(Run, Draft)] = &[
     (Run::Contrastive, Draft::Nobody),
 ];
 
-/// Some combinations of these ways: in each way every two of form, mark, steering and choice, and over nine ways all of
-/// them with all.
+/// A sample of the combinations: with each run and drafter all pairs of constraint, mark, steering and choice occur,
+/// and over nine of them all combinations.
 fn some_of(ways: &[(Run, Draft)]) -> Vec<Combination> {
     let mut some = Vec::new();
     for (way, &(run, draft)) in ways.iter().enumerate() {
@@ -74,12 +75,12 @@ fn some_of(ways: &[(Run, Draft)]) -> Vec<Combination> {
     some
 }
 
-/// Those that the model of four tokens writes, which has no feature drafter.
+/// The combinations for the model of four tokens, which has no feature drafter.
 fn tiny() -> Vec<Combination> {
     allowed(WRITTEN).into_iter().filter(|of| of.draft != Draft::Feature).collect()
 }
 
-/// All kinds of things at once, in every way.
+/// Combinations with everything at once, for each run and drafter.
 fn everything(ways: &[(Run, Draft)]) -> Vec<Combination> {
     const TWO: [Combination; 2] = [
         Combination {
@@ -95,30 +96,30 @@ fn everything(ways: &[(Run, Draft)]) -> Vec<Combination> {
     all.filter(|of| of.promise() != Promise::Refused).collect()
 }
 
-/// Those of these ways that are not refused.
+/// The combinations that are not refused.
 fn allowed(ways: &[(Run, Draft)]) -> Vec<Combination> {
     all(ways).into_iter().filter(|of| of.promise() != Promise::Refused).collect()
 }
 
-/// The numbers of the keys that a mark is tried with. Of noise one says little: the token that it draws may well be the
-/// one that it would draw from another law.
+/// The numbers of the keys that a mark is tested with. A single key of noise shows little, since the token that it
+/// selects may be the same under another distribution.
 fn keys(mark: Mark) -> std::ops::Range<u32> {
     match mark {
         Mark::Gumbel => 1..9,
-        // Each takes milliseconds to begin with.
+        // Each takes milliseconds to set up.
         Mark::SynthId => 1..3,
         Mark::Nothing | Mark::Hard | Mark::Soft => 1..2,
     }
 }
 
-/// How far the texts of a combination are from what is promised of them, and how far they may be: from its definition
-/// for plain decoding and beams, whose rows have 32 bits, and from plain decoding for all else.
+/// The distance of a combination's texts from what is promised, and its bound: from the definition for plain decoding
+/// and beams, whose rows have 32 bits, and from plain decoding for all others.
 fn distance(of: Combination, fault: Fault) -> (f64, f64) {
     let all = keys(of.mark).map(|key| distance_with(of, fault, key));
     all.reduce(|a, b| (a.0.max(b.0), a.1)).expect("there are keys")
 }
 
-/// The same with the key of a number.
+/// The same with the key of the given number.
 fn distance_with(of: Combination, fault: Fault, number: u32) -> (f64, f64) {
     let tokens = if of.run == Run::Several { 2 } else { TINY.tokens };
     let key = TINY.key(of.mark, number);
@@ -131,7 +132,7 @@ fn distance_with(of: Combination, fault: Fault, number: u32) -> (f64, f64) {
     match (of.run, of.draft) {
         (Run::One, Draft::Nobody) => (total_variation(&texts, &definition().texts()), 1e-5),
         (Run::Several, _) => (total_variation(&texts, &pairs(&plain())), 1e-12),
-        // It has logarithms, which are taken of rows of 32 bits.
+        // Computed from logarithms of 32-bit rows.
         (Run::StochasticBeams, _) => (total_variation(&texts, &plain()), 1e-7),
         (Run::Beams, _) => {
             let scores = definition().scores();
@@ -144,7 +145,7 @@ fn distance_with(of: Combination, fault: Fault, number: u32) -> (f64, f64) {
     }
 }
 
-/// The law of whole texts, with every branch of the code that runs.
+/// Compares the distribution of whole texts, with every branch of the code.
 #[test]
 fn every_combination_has_its_law() {
     let allowed = allowed(ENUMERATED);
@@ -154,7 +155,7 @@ fn every_combination_has_its_law() {
     });
 }
 
-/// Each fault, and a way in which it is made.
+/// Each fault, and a run and drafter in which it is made.
 const FAULTS: &[(Fault, (Run, Draft))] = {
     use Step::{Form, Green, Noise, Penalties, Warpers};
     const PLAIN: (Run, Draft) = (Run::One, Draft::Nobody);
@@ -195,7 +196,7 @@ const FAULTS: &[(Fault, (Run, Draft))] = {
     ]
 };
 
-/// What is put together wrongly is seen.
+/// Faults in the combination of steps are detected.
 #[test]
 fn faults_are_seen() {
     FAULTS.par_iter().for_each(|&(fault, way)| {
@@ -205,8 +206,8 @@ fn faults_are_seen() {
     });
 }
 
-/// Marks of noise change which text comes, and not how often it does: the mean of its probability over keys is what it
-/// is without a mark.
+/// Marks of noise change which text is sampled, but not its distribution: the mean of its probability over keys is the
+/// one without a mark.
 #[test]
 fn over_all_keys_noise_leaves_the_law() {
     const KEYS: u32 = 300;
@@ -223,7 +224,7 @@ fn over_all_keys_noise_leaves_the_law() {
                 *mean.entry(text).or_default() += p / f64::from(KEYS);
             }
         }
-        // In standard deviations of a text that comes or does not come, by its key alone.
+        // In standard deviations of a text that is sampled or not, depending on the key alone.
         let error = |p: f64| (p * (1.0 - p) / f64::from(KEYS)).sqrt() + 1e-12;
         let off = law.iter().map(|(text, p)| (mean.get(text).copied().unwrap_or(0.0) - p).abs() / error(*p));
         off.fold(0.0, f64::max)
@@ -232,12 +233,12 @@ fn over_all_keys_noise_leaves_the_law() {
         let off = distance(of, Fault::Nothing);
         assert!(off < 5.0, "{of:?}: {off} standard deviations");
     });
-    // Noise that acts before temperature and top-p draws from another law.
+    // Noise that acts before temperature and top-p samples from another distribution.
     let early = Fault::Before(Step::Noise, Step::Warpers);
     assert!(noisy.par_iter().any(|&of| distance(of, early) > 8.0));
 }
 
-/// The library puts the steps together as the definition has them.
+/// The library combines the steps like the definition.
 #[test]
 fn the_library_draws_from_the_law_of_the_definition() {
     let each = |of: Combination, number: u32| {
@@ -248,7 +249,7 @@ fn the_library_draws_from_the_law_of_the_definition() {
             for (i, expected) in written.logprobs.unwrap().into_iter().enumerate() {
                 let law = definition.law(&written.tokens[..i]);
                 assert!(law[expected.chosen.token as usize] > 0.0, "{of:?}: {:?}", written.tokens);
-                // At temperature 0 it is what is before the most probable token is taken.
+                // At temperature 0 it is the distribution before the most probable token is taken.
                 for other in expected.top.iter().filter(|_| of.choice != Choice::Greedy) {
                     let p = law[other.token as usize];
                     assert!((p - other.logprob.exp()).abs() < 1e-5, "{of:?}: {law:?} {other:?}");
@@ -259,12 +260,12 @@ fn the_library_draws_from_the_law_of_the_definition() {
     allowed(&ENUMERATED[..1]).par_iter().for_each(|&of| keys(of.mark).for_each(|number| each(of, number)));
 }
 
-/// What is told of a text when two are compared.
+/// The parts of a text that are compared.
 fn told(written: &Written) -> (&[u32], &str, Option<verdigris::Stop>, Option<bool>) {
     (&written.tokens, &written.text, written.stop, written.complete)
 }
 
-/// Writes a combination and holds its texts against what is promised of them.
+/// Generates a combination and compares its texts with what is promised.
 fn write_and_judge(world: &World, of: Combination, seed: u64, judges: &BTreeMap<&str, Judge>) -> Vec<Written> {
     let key = world.key(of.mark, 1);
     let request = |seed| world.request(of, key.as_ref(), seed);
@@ -304,22 +305,22 @@ fn judges(world: &World) -> BTreeMap<&'static str, Judge> {
     Form::ALL.iter().map(|form| (form.name(), world.judge(*form))).collect()
 }
 
-/// Every combination through the library, on the model of four tokens.
+/// Runs every combination through the library, on the model of four tokens.
 #[test]
 fn texts_are_valid_and_drafts_change_what_they_may() {
     let judges = judges(&TINY);
     tiny().par_iter().for_each(|&of| drop(write_and_judge(&TINY, of, 1, &judges)));
 }
 
-/// What detectors read from texts of one kind.
+/// The results of detectors for texts of one kind.
 #[derive(Default)]
 struct Read {
-    /// By a key: that of the mark, if there is one, and another.
+    /// By key: that of the mark, if there is one, and another.
     z: [f64; 2],
     texts: BTreeSet<String>,
 }
 
-/// Models write all this at once, and the mark is found by its key, and not by another, nor where there is none.
+/// Models combine everything, and the mark is found by its key, but not by another key, nor without a mark.
 #[test]
 fn models_keep_all_promises_at_once() {
     for (world, some) in [(&*SMALL, some_of(WRITTEN)), (&*TALE, everything(WRITTEN))] {
@@ -328,7 +329,7 @@ fn models_keep_all_promises_at_once() {
         for (of, seed) in some.into_iter().zip(0..) {
             let text = write_and_judge(world, of, seed, &judges).swap_remove(0).text;
             let read = kinds.entry((of.mark.name(), of.form.name())).or_default();
-            // The same text is no more evidence.
+            // A repeated text is not new evidence.
             if !read.texts.insert(text.clone()) {
                 continue;
             }
@@ -342,7 +343,7 @@ fn models_keep_all_promises_at_once() {
             }
         }
         for ((mark, form), read) in kinds {
-            // A sum of as many numbers of variance one.
+            // A sum of independent numbers of variance one.
             let [own, other] = read.z.map(|z| z / (read.texts.len() as f64).sqrt());
             let is_as_it_should_be = if mark == Mark::Nothing.name() { own.abs() < 4.0 } else { own > 6.0 };
             assert!(is_as_it_should_be && other.abs() < 4.0, "{mark}, {form}: {own} by its key, {other} by another");
@@ -350,7 +351,7 @@ fn models_keep_all_promises_at_once() {
     }
 }
 
-/// What is refused says why, and what to do.
+/// Refusals name the cause and the remedy.
 #[test]
 fn what_has_no_meaning_together_is_refused() {
     let refused: Vec<Combination> = all(WRITTEN).into_iter().filter(|of| of.promise() == Promise::Refused).collect();

@@ -1,4 +1,4 @@
-//! `docs/together.md`, written by what is tested. `VERDIGRIS_UPDATE=1` writes it anew.
+//! Writes `docs/together.md` from the data of the tests, with `VERDIGRIS_UPDATE=1`; otherwise checks it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     page.replace("| --- ", "|---")
 }
 
-/// A way to write by itself.
+/// A run and drafter without other options.
 fn alone((run, draft): (Run, Draft)) -> Combination {
     let steering = if draft == Draft::Expert { Steering::ProxyTuning } else { PLAIN.steering };
     Combination { run, draft, steering, ..PLAIN }
@@ -54,7 +54,7 @@ fn runs_and_drafts() -> String {
     table(&head, Run::ALL.iter().map(|&run| [run.name().to_owned()].into_iter().chain(cells(run)).collect()))
 }
 
-/// A value of an axis, put into a combination.
+/// A value of an axis, applied to a combination.
 type Value = (&'static str, Box<dyn Fn(Combination) -> Combination>);
 
 fn values() -> Vec<Value> {

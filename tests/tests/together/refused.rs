@@ -1,4 +1,4 @@
-//! What is on no axis and has no meaning together, as data.
+//! Options that are not on an axis and cannot be combined, as data.
 
 use verdigris::constrain::ForcedText;
 use verdigris::{Beams, Error, LogprobsMode, Request, Style};
@@ -9,13 +9,13 @@ use crate::world::{TALE, TINY};
 pub(crate) struct Aside {
     pub what: &'static str,
     pub with: &'static str,
-    /// What the error says of the cause, and of the cure.
+    /// Parts of the error message: the cause and the remedy.
     pub cause: &'static str,
     pub cure: &'static str,
     pub ask: fn() -> Result<(), Error>,
 }
 
-/// Asks for a text of `tale` with something more.
+/// Requests a text of `tale` with more options.
 fn ask(of: Combination, more: impl FnOnce(Request<'_>) -> Request<'_>) -> Result<(), Error> {
     let key = TALE.key(of.mark, 1);
     TALE.write(more(TALE.request(of, key.as_ref(), 1)), of.run).map(drop)

@@ -1,4 +1,4 @@
-//! A model with those that steer it and draft for it, and what it is asked for: one of four tokens, whose laws can be
+//! A model with its experts and drafters, and the requests to it: one of four tokens, whose distributions can be
 //! enumerated, and `tale`.
 
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::axes::{
 };
 
 pub(crate) struct World {
-    /// Not steered, and steered, in the order of [`Steering`].
+    /// The unsteered and the steered engines, in the order of [`Steering`].
     engines: [Engine; 3],
     pub base: Engine,
     pub expert: Engine,
@@ -31,17 +31,17 @@ pub(crate) struct World {
     feature: Option<DraftHead>,
     pub medusa: DraftHead,
     pub(crate) prompt: &'static str,
-    /// What guidance leads away from.
+    /// The prompt that guidance leads away from.
     pub negative: &'static str,
     pub pattern: &'static str,
     pub schema: Value,
     /// The most tokens of a text.
     pub(crate) tokens: usize,
-    /// How many tokens before a token choose its mark.
+    /// The number of tokens before a token that choose its mark.
     context: usize,
 }
 
-/// The bytes of a key of SynthID: thirty layers.
+/// The bytes of a SynthID key: thirty layers.
 const SYNTHID: usize = 30 * 8;
 
 /// The models of [`TINY`] have four tokens: `1`, `2`, `12`, and the end.
@@ -71,7 +71,7 @@ pub(crate) static TINY: LazyLock<World> = LazyLock::new(|| {
         drafter,
         feature: None,
         medusa,
-        // The tokens 12, 1, 12: the last one has stood before.
+        // The tokens 12, 1, 12: the last one occurs twice.
         prompt: "12112",
         negative: "21",
         pattern: "(12|2)*1?2",
@@ -81,7 +81,7 @@ pub(crate) static TINY: LazyLock<World> = LazyLock::new(|| {
     }
 });
 
-/// `tale`, and a model as small as its experts, which are all that it takes.
+/// The fixture `tale` with its drafters and draft heads.
 pub(crate) static TALE: LazyLock<World> =
     LazyLock::new(|| of_fixtures("tale", "tale-small", "models/tale-draft", "models/tale-medusa"));
 
@@ -119,7 +119,7 @@ fn of_fixtures(base: &str, drafter: &str, feature: &str, medusa: &str) -> World 
     }
 }
 
-/// The secret of a number.
+/// The secret with the given number.
 fn secret(number: u32, bytes: usize) -> Vec<u8> {
     let words = (0..bytes as u32 / 16).flat_map(|block| philox4x32([block, number, 0, 0], [7, 0]));
     words.flat_map(u32::to_le_bytes).collect()
@@ -135,12 +135,12 @@ impl World {
         self.base.reader()
     }
 
-    /// The key of a number.
+    /// The key with the given number.
     pub(crate) fn key(&self, mark: Mark, number: u32) -> Option<Key> {
         self.key_with(mark, Bits::Table, number)
     }
 
-    /// The same, with bits of SynthID out of a table or a hash.
+    /// The same, with SynthID's bits from a table or a hash.
     pub(crate) fn key_with(&self, mark: Mark, bits: Bits, number: u32) -> Option<Key> {
         let context = Context::new(ContextFunction::All, self.context).unwrap();
         let green =
@@ -156,7 +156,7 @@ impl World {
         Some(key.unwrap())
     }
 
-    /// The layers of a key of SynthID, each as a scheme of its own.
+    /// The layers of a SynthID key, each as a separate scheme.
     pub(crate) fn layers(&self, number: u32) -> Vec<Arc<dyn Scheme>> {
         let vocabulary = self.reader().tokenizer().vocabulary().size();
         let layer = |bytes: &[u8]| self.synthid(Bits::Table).scheme(bytes, "", "", vocabulary).unwrap();
@@ -167,7 +167,7 @@ impl World {
         Dialect::Synthid(synthid::Parameters { bits, ngram_len: self.context + 1, score: Score::Mean })
     }
 
-    /// The grammar of a form.
+    /// The grammar of a constraint.
     pub(crate) fn grammar(&self, form: Form) -> Option<Grammar> {
         match form {
             Form::Free => None,
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// Whether a text has a form, by the judgement of others.
+    /// Checks with another library whether a text matches a constraint.
     pub(crate) fn judge(&self, form: Form) -> Box<dyn Fn(&str) -> bool + Send + Sync> {
         match form {
             Form::Free => Box::new(|_| true),
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// What a combination asks for, but for how it is run.
+    /// The request of a combination, except for how it is run.
     pub(crate) fn request<'w>(&'w self, of: Combination, key: Option<&'w Key>, seed: u64) -> Request<'w> {
         let request = self.engines[of.steering as usize].request(self.prompt).max_tokens(self.tokens).seed(seed);
         let request = key.into_iter().fold(request, Request::watermark);
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// The texts of a request, run as is asked.
+    /// The texts of a request, run in the given way.
     pub(crate) fn write(&self, request: Request<'_>, run: Run) -> Result<Vec<Written>, Error> {
         let beams = || Beams::new(3).unwrap();
         let found = match run {
