@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""How fast llama.cpp reads and writes with a GGUF file: tests/scripts/decode-peers.py FILE...
-(pip install llama-cpp-python, or xllamacpp, which has it built).
+"""Measures how fast llama.cpp reads and generates with a GGUF file: tests/scripts/decode-peers.py FILE...
+(pip install llama-cpp-python, or xllamacpp, which includes a build).
 
-The same measures as the program `decode` takes: 512 tokens read at once, and 32 written one by one after 128 and after 2,048.
+The same measurements as those of the program `decode`: 512 tokens read at once, and 32 generated one by one after 128
+and after 2,048.
 """
 
 import json
@@ -43,7 +44,7 @@ class Library:
 
 
 class Server:
-    """xllamacpp, which is a server in this process; the figures are its own."""
+    """xllamacpp, a server in this process; it measures the times itself."""
 
     def __init__(self, path):
         parameters = xllamacpp.CommonParams()

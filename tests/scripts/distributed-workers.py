@@ -1,7 +1,7 @@
-"""A lake that two workers judge, one of which is killed: python distributed-workers.py (spark | ray) DOCUMENTS.
+"""Two workers judge a lake, and one of them is killed: python distributed-workers.py (spark | ray) DOCUMENTS.
 
-Runs an example of crates/python/examples on a cluster of this machine, and compares its answer with that of a single
-process, number by number. `tests/scripts/distributed` prepares what it needs.
+Runs an example of crates/python/examples on a cluster on this machine, and compares its answer with that of a single
+process, number by number. `tests/scripts/distributed` sets up the environment.
 """
 
 import json
@@ -48,7 +48,7 @@ def free_port():
 
 
 def make_lake(folder, documents):
-    """Parquet with `id` and `text`, every hundredth document marked and every thousandth missing; and its key."""
+    """Writes Parquet with `id` and `text`, every hundredth document marked and every thousandth missing, and a key."""
     program, keys = os.environ["VERDIGRIS_PROGRAM"], folder / "keys"
     keys.mkdir()
     key = keys / "lake.key"
@@ -76,7 +76,7 @@ def make_lake(folder, documents):
 
 
 def alone(lake, keys):
-    """What one process says: columns by name, in the order of ids."""
+    """The results of a single process: columns by name, in the order of ids."""
     begun = time.monotonic()
     documents = pyarrow.dataset.dataset(lake).to_table().sort_by("id")
     found = pyarrow.table(verdigris.detect_many(documents["text"], verdigris.Ring.load(keys)["lake"]))
@@ -85,14 +85,14 @@ def alone(lake, keys):
 
 
 def same(answer, truth, names):
-    """An answer has each document once, and says of it what the single process says."""
+    """Checks that an answer has each document once, with the results of the single process."""
     answer = answer.sort_by("id")
     for name in ("id", *names):
         check(answer[name].to_pylist() == truth[name], f"the column {name} is that of a single process")
 
 
 class Group:
-    """A process with all that it starts, which is killed as one."""
+    """A process and its children, which are killed together."""
 
     def __init__(self, command, **options):
         self.child = subprocess.Popen(command, start_new_session=True, **options)
@@ -109,7 +109,7 @@ def spark(lake, keys, truth, folder):
     import pyspark
 
     home = pathlib.Path(pyspark.__file__).parent
-    # Spark gives each core a task.
+    # Spark runs one task per core.
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
@@ -131,7 +131,7 @@ def spark(lake, keys, truth, folder):
             return json.load(answer)
 
     def executors():
-        """How many tasks each executor has done."""
+        """The number of completed tasks of each executor."""
         try:
             told = tells(f"/{tells('')[0]['id']}/allexecutors")
         except (OSError, ValueError, IndexError):
@@ -147,7 +147,7 @@ def spark(lake, keys, truth, folder):
             told = ["--cores", "1", "--memory", "1g", "--work-dir", work, "--webui-port", str(free_port())]
             parts.append(daemon("worker.Worker", *told, url))
         submit = [home / "bin/spark-submit", "--master", url, "--conf", f"spark.ui.port={page}"]
-        # Small files in tasks of their own, so that there are many; and both workers are waited for.
+        # Each file is a task, so that there are many; and the job waits for both workers.
         settings = ["sql.files.openCostInBytes=128m", "scheduler.minRegisteredResourcesRatio=1", "executor.memory=700m"]
         for option in settings:
             submit += ["--conf", f"spark.{option}"]

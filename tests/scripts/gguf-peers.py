@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Models in GGUF files beside the systems that such files come from: tests/scripts/gguf-peers.py MODEL.gguf... [--tokenizers FOLDER...]
+"""Compares models in GGUF files with the systems that such files come from:
+tests/scripts/gguf-peers.py MODEL.gguf... [--tokenizers FOLDER...]
 
-For each model, with what `target/release/answers` (cargo build --release -p verdigris-tests --bin answers) makes of it:
-- the tokens of 5,000 lines, half of them of the held-out text in ../shared/corpus (else of docs/), half made of unusual characters:
-  beside llama.cpp, and beside sentencepiece where the file has such a tokenizer, built again of the file's own pieces and scores;
-- logits beside transformers, which computes in f32 with weights that the gguf package has decoded, and beside peft with adapters;
-- the prompts of its chat template beside transformers' rendering;
-- what it writes greedily, beside llama.cpp.
-Each of --tokenizers is a folder with a `tokenizer.json`, a sentencepiece model, or a file of Mistral's tekken (the package mistral_common
-has some of both): files of llama.cpp are made of them with the gguf package, and read back; the reference is the tokenizers library,
-sentencepiece, or mistral_common.
+For each model it compares the answers of `target/release/answers` (cargo build --release -p verdigris-tests --bin
+answers):
+- the tokens of 5,000 lines, half of them from the held-out text in ../shared/corpus (otherwise from docs/), half made
+  of unusual characters: with llama.cpp, and with sentencepiece if the file has such a tokenizer, rebuilt from the
+  file's own pieces and scores;
+- logits with those of transformers, which computes in f32 with weights decoded by the gguf package, and with peft for
+  adapters;
+- the prompts of its chat template with transformers' rendering;
+- its greedy texts with those of llama.cpp.
+Each of --tokenizers is a folder with a `tokenizer.json`, a sentencepiece model, or a file of Mistral's tekken (the
+package mistral_common includes some of both): the gguf package makes llama.cpp's files of them, which are read back;
+the reference is the tokenizers library, sentencepiece, or mistral_common.
 
-Needs: pip install torch transformers gguf sentencepiece protobuf tokenizers mistral_common numpy zstandard accelerate xllamacpp peft. Without the last
-two llama.cpp and adapters are SKIPPED, loudly.
+Needs: pip install torch transformers gguf sentencepiece protobuf tokenizers mistral_common numpy zstandard accelerate
+xllamacpp peft. Without the last two llama.cpp and adapters are SKIPPED, with a message.
 Status 1: tokens differ where they must not, logits differ by more than rounding, or a prompt differs.
 """
 
@@ -119,7 +123,7 @@ def content(field):
 
 
 def sentencepiece_of(path):
-    """sentencepiece's model out of a file's pieces, scores and kinds; None where the file has no such tokenizer."""
+    """A sentencepiece model of a file's pieces, scores and kinds; None if the file has no such tokenizer."""
     from sentencepiece import SentencePieceProcessor
     from sentencepiece import sentencepiece_model_pb2 as pb
     fields = fields_of(path)
@@ -137,10 +141,10 @@ def sentencepiece_of(path):
     model.normalizer_spec.remove_extra_whitespaces = False
     model.normalizer_spec.escape_whitespaces = True
     for i, (piece, score, kind) in enumerate(zip(of("tokens"), of("scores"), of("token_type"))):
-        # A piece that is written twice, and what is unknown beside the first, would be refused.
+        # A second unknown piece would be refused.
         if kind == 2 and i != model.trainer_spec.unk_id:
             kind = 3
-        # Runs of spaces are the user's pieces in Gemma's files, and written as spaces there.
+        # Gemma's files store runs of spaces as user-defined pieces, with plain spaces.
         model.pieces.add(piece=piece.replace(" ", "\u2581"), score=score, type=kind)
     processor = SentencePieceProcessor()
     processor.LoadFromSerializedProto(model.SerializeToString())
@@ -149,7 +153,7 @@ def sentencepiece_of(path):
 
 
 def in_f32(path, to):
-    """The same file with all its weights as numbers in 32 bits, as the gguf package decodes them."""
+    """Writes the same file with all its weights in f32, as decoded by the gguf package."""
     import gguf
     reader = gguf.GGUFReader(path)
     writer = gguf.GGUFWriter(to, reader.fields["general.architecture"].contents())
@@ -175,11 +179,11 @@ def check_tokens(path, name, lines):
 
 
 def differences(answers, rows):
-    """Of the last rows; and where the likeliest tokens after all tokens are the same."""
+    """The differences of the last rows, and the share of tokens after which the most likely token is the same."""
     import numpy as np
     square, spread, largest, same, tokens = 0.0, 0.0, 0.0, 0, 0
     for answer, rows in zip(answers, rows):
-        # A number that is added to all logits changes no law.
+        # A constant added to all logits does not change the distribution.
         centred = lambda row: row - row.mean()
         last = np.array(answer["last"], dtype=np.float32)[: rows.shape[1]]
         difference = centred(last - rows[-1])
@@ -192,7 +196,7 @@ def differences(answers, rows):
 
 
 def check_adapters(name, model, base, folder, prompts):
-    """Random adapters of all matrices, as peft saves and computes them, on a file with weights in f32."""
+    """Compares random adapters of all matrices, saved and computed by peft, on a file with weights in f32."""
     import torch
     try:
         import peft
@@ -204,7 +208,7 @@ def check_adapters(name, model, base, folder, prompts):
         config = peft.LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", init_lora_weights=False, **more)
         tuned = peft.get_peft_model(model, config).eval()
         for part, parameter in tuned.named_parameters():
-            # Strong enough to be seen, and not so strong that nothing else is.
+            # Strong enough to be noticed, but not to dominate.
             if "lora_B" in part:
                 parameter.data.mul_(0.1)
         adapter = os.path.join(folder, kind)
@@ -277,7 +281,7 @@ def check_model(path, lines):
 
 
 def file_of(source, to):
-    """A file with a tokenizer alone; its reference."""
+    """Writes a file with only a tokenizer; returns its reference."""
     import gguf
     writer = gguf.GGUFWriter(to, "llama")
     kinds = gguf.TokenType
@@ -336,14 +340,14 @@ def file_of(source, to):
 
 
 def letters_of_bytes():
-    """What GPT-2 writes for each byte: itself where it can be seen, else a letter past 255."""
+    """GPT-2's character for each byte: the byte's own if printable, otherwise one above 255."""
     seen = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in seen]
     return {**{byte: chr(byte) for byte in seen}, **{byte: chr(256 + i) for i, byte in enumerate(others)}}
 
 
 def parts(token, ranks):
-    """The two tokens that are joined last to make one: what its bytes are after all joins of lower rank."""
+    """The two tokens whose merge gives a token: the pieces of its bytes after all merges of lower rank."""
     pieces = [token[i:i + 1] for i in range(len(token))]
     while len(pieces) > 2:
         joins = [(ranks.get(a + b, len(ranks) * 2), i) for i, (a, b) in enumerate(zip(pieces, pieces[1:]))]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Tokens a second of transformers on a GPU, with a static cache and a compiled step, for the shapes that `device` measures.
+"""Measures tokens per second of transformers on a GPU, with a static cache and a compiled step, for the shapes that
+`device` measures.
 
     python3 tests/scripts/gpu-peers.py cuda:0
 
-Random weights in bf16: speed depends on shapes alone. Needs torch and transformers.
+Uses random weights in bf16, since speed depends only on shapes. Needs torch and transformers.
 """
 
 import sys

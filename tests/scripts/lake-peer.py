@@ -1,11 +1,11 @@
-"""The parts of tests/scripts/lake that measure.
+"""The measurements of tests/scripts/lake.
 
     lake-peer.py run PARTS FOLDER COMMAND...     a scan that writes to FOLDER: its speed, its CPU time, and its memory
     lake-peer.py sample LAKE FILE COUNT          the first documents of a lake as one file
     lake-peer.py loop FILE FOUND TOKENIZER KEY   a Python loop over the watermark detector of Hugging Face transformers
 
-The loop runs on one thread. The tokens that it reads are held against those of FOUND, the folder that verdigris-scan has
-written of the same file: both do the same work.
+The loop runs on one thread. Its token counts are compared with those in FOUND, the folder that verdigris-scan wrote for
+the same file, to check that both do the same work.
 """
 
 import json
@@ -53,7 +53,7 @@ def loop(file, found, tokenizer, key):
     from transformers import LlamaConfig, PreTrainedTokenizerFast, WatermarkDetector, WatermarkingConfig
 
     torch.set_num_threads(1)
-    # Names of control tokens in a text are text here, too.
+    # Names of control tokens in a text are plain text here, too.
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=tokenizer, split_special_tokens=True)
     secret = int(json.loads(pathlib.Path(key).read_text())["secret"], 16)
     config = WatermarkingConfig(greenlist_ratio=0.25, bias=2.0, hashing_key=secret, seeding_scheme="lefthash",
@@ -69,7 +69,7 @@ def loop(file, found, tokenizer, key):
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     line("the loop", len(texts), sum(len(text.encode()) for text in texts) / 1e6, wall, cpu)
     ours = pyarrow.dataset.dataset(found).to_table(columns=["tokens", "looks"]).to_pylist()
-    # A text whose characters were repaired was read twice, and told of is one of the readings.
+    # A text whose characters were repaired was read twice, and only one of the readings is reported.
     once = [(row["tokens"], theirs) for row, theirs in zip(ours, tokens, strict=True) if row["looks"] == 1]
     assert all(one == other for one, other in once), "the same texts have other tokens"
     print(f"           {sum(tokens):,} tokens; in {len(once)} documents, those without a repair, both counted the same")

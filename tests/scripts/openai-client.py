@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The official client of OpenAI's protocol, and instructor on top of it, against the built server.
+"""Tests the built server with the official OpenAI client, and with instructor on top of it.
 
     tests/scripts/openai-client.py                   with the storyteller of fixtures/ and a chat template
     tests/scripts/openai-client.py MODEL.gguf        with a chat model
 
-Needs `pip install openai`, and target/release/verdigris; with instructor's calls where that is installed too (it wants
-older versions of the client). A line for each call; ends with status 1 where one failed.
+Needs `pip install openai`, and target/release/verdigris; instructor's calls run if it is installed too (it needs older
+versions of the client). Prints a line for each call; status 1 if one failed.
 """
 
 import json
@@ -47,7 +47,7 @@ class Weather(pydantic.BaseModel):
 
 
 class Person(pydantic.BaseModel):
-    # Without this a text may go on with other properties for as long as it likes.
+    # Without this a text may have any number of other properties.
     model_config = pydantic.ConfigDict(extra="forbid")
     name: str = pydantic.Field(max_length=20)
     age: int = pydantic.Field(ge=0, le=120)
@@ -159,7 +159,7 @@ def chat_stream_usage(c):
 
 @call
 def chat_stream_helper(c):
-    # The helper fails where tokens are used up.
+    # The helper fails if tokens run out.
     form = {"structured_outputs": {"regex": "[a-z]{1,9}"}}
     with c.chat.completions.stream(model=c.name, messages=QUESTION, max_tokens=30, extra_body=form) as stream:
         events = [event.type for event in stream]
@@ -454,7 +454,7 @@ def error_rate_limit(c):
         check(int(error.response.headers["retry-after"]) > 0)
     finally:
         [stream.close() for stream in streams]
-        # It is seen a little later that nobody reads them any more.
+        # The server notices a little later that the streams are closed.
         for _ in range(50):
             try:
                 return chat(c, max_tokens=1)
@@ -496,12 +496,12 @@ def instructor_yes_or_no(c):
 
 
 def serve(folder, model):
-    """A server of a model, with a key, and two places."""
+    """Starts a server of a model, with a key, for two requests at a time."""
     run = lambda *arguments: subprocess.run([PROGRAM, *arguments], cwd=folder, check=True, capture_output=True)
     run("key", "new", "my.key", "--model", model)
     (folder / "keys.txt").write_text("client 0123456789abcdef\n")
     options = ["--key", "my.key", "--api-key-file", "keys.txt", "--max-requests", "2", "--max-body", "900000"]
-    # A file, for nobody reads a pipe meanwhile.
+    # A file, since a pipe would not be read meanwhile.
     with open(folder / "log", "w") as log:
         command = [PROGRAM, "serve", "--port", "0", "--model", model, "--served-model-name", "teller", *options]
         server = subprocess.Popen(command, cwd=folder, stderr=log)

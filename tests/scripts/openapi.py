@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The OpenAPI document of the built server, held against the standard and against what the server does.
+"""Checks the OpenAPI document of the built server against the standard and against the server's behaviour.
 
     tests/scripts/openapi.py [EXAMPLES [SECONDS]]
 
-openapi-spec-validator judges the document; schemathesis makes requests after it, good ones and bad ones, and judges
-statuses and bodies by it. Needs `pip install openapi-spec-validator schemathesis`, and target/release/verdigris.
+openapi-spec-validator validates the document; schemathesis makes valid and invalid requests from it, and validates
+statuses and bodies. Needs `pip install openapi-spec-validator schemathesis`, and target/release/verdigris.
 """
 
 import json
@@ -22,13 +22,13 @@ from openapi_spec_validator import validate
 HERE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "release/verdigris"
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: "
-# A request may be good by its fields, and yet be refused for what they mean together; so bad is what is judged.
+# A request whose fields are valid may still be refused for their combination, so only invalid ones are checked.
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 CHECKS += ",negative_data_rejection"
 
 
 def address(log):
-    """Where the server listens, once it does."""
+    """The address of the server, once it listens."""
     for _ in range(600):
         for line in log.read_text().splitlines():
             if line.startswith("listening at "):
@@ -46,7 +46,7 @@ def main():
         key = [PROGRAM, "key", "new", "my.key", "--model", "teller"]
         subprocess.run(key, cwd=folder, check=True, capture_output=True)
         options = ["--port", "0", "--model", "teller", "--key", "my.key", "--max-tokens", "8"]
-        # A file, for nobody reads a pipe meanwhile.
+        # A file, since a pipe would not be read meanwhile.
         with open(folder / "log", "w") as log:
             server = subprocess.Popen([PROGRAM, "serve", *options], cwd=folder, stderr=log)
         try:

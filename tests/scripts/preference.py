@@ -1,9 +1,9 @@
-"""A small preference tuning with TRL, of which docs/alignment.md tells: a model that likes to exclaim and to ask.
+"""A small preference tuning with TRL, described in docs/alignment.md: a model that prefers "!" and "?".
 
-Needs: pip install torch transformers peft trl datasets.  tests/scripts/preference.py OUT writes OUT/policy, an adapter of
-the fixture tale-small that DPO has tuned, and OUT/reward, an adapter that makes a reward model of it, as their trainers
-save them.  Both learn from the same pairs: two texts that tale-small has written to one beginning, of which the one
-with more "!" and "?" is preferred.  Some four minutes on two cores.
+Needs: pip install torch transformers peft trl datasets.  tests/scripts/preference.py OUT writes OUT/policy, an adapter
+of the fixture tale-small tuned by DPO, and OUT/reward, an adapter that makes a reward model of it, as saved by their
+trainers.  Both learn from the same pairs: two texts that tale-small generated from the same prompt, of which the one
+with more "!" and "?" is preferred.  Takes some four minutes on two cores.
 """
 
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The errors with which llama.cpp stores nearly normal numbers, for comparison with `cargo test -p verdigris-kernels encode -- --nocapture`.
+"""Prints llama.cpp's quantisation errors for normally distributed numbers, for comparison with
+`cargo test -p verdigris-kernels encode -- --nocapture`.
 
 Needs: pip install llama-cpp-python gguf numpy.
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A model of a real shape with random weights, as a GGUF file, to measure speed with:
+"""Writes a GGUF file with random weights in the shape of a real model, for measuring speed:
     tests/scripts/random-gguf.py smollm2-135m|qwen2.5-0.5b|llama-3.2-1b BF16|Q8_0|Q4_K FILE
 
-Needs: pip install gguf numpy. Its tokens are numbers: it is for programs that measure, not to write with.
+Needs: pip install gguf numpy. Most of its tokens are placeholders, so it is not for generating text.
 """
 
 import sys
@@ -33,7 +33,7 @@ writer.add_rope_dimension_count(of["head_dim"])
 writer.add_vocab_size(of["vocabulary"])
 writer.add_tokenizer_model("gpt2")
 writer.add_tokenizer_pre("qwen2" if model == "qwen2" else "llama-bpe")
-# GPT-2's signs for bytes, so that any text can be read.
+# GPT-2's characters for bytes, so that any text can be tokenized.
 shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
 signs = [chr(byte) for byte in shown] + [chr(256 + i) for i in range(256 - len(shown))]
 writer.add_token_list(signs + [f"t{i}" for i in range(of["vocabulary"] - len(signs))])

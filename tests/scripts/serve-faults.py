@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Load and faults for `verdigris serve`: what breaks, leaks, is lost or comes twice?
+"""Runs `verdigris serve` under load and faults, and checks that nothing breaks, leaks, is lost or duplicated.
 
     cargo build --release && tests/scripts/serve-faults.py [--quick]
 
-Four parts, each with a server of its own on this machine, the built-in model and a time that it may take:
+Four parts, each with its own server on this machine, the built-in model and a time limit:
 
-  faults  20,000 requests: 10 % whose client leaves, 5 % malformed, 5 % hostile schemas, some slow readers. No answer is
-          lost, doubled or another's; every whole one is on record once; memory is flat; nothing is left running.
-  drain   SIGTERM under load: every answer that has begun comes whole, and the server ends with status 0.
-  kill    SIGKILL under load: every answer that came whole is on record.
-  marks   1,000 answers of 220 tokens under --enforce-all: each with enough scored tokens is found at p <= 1e-5.
+  faults  20,000 requests: 10 % whose client disconnects, 5 % malformed, 5 % hostile schemas, some slow readers. No
+          answer is lost, duplicated or mixed up; every complete one is logged once; memory is flat; nothing is left
+          running.
+  drain   SIGTERM under load: every answer that has begun is completed, and the server ends with status 0.
+  kill    SIGKILL under load: every complete answer is logged.
+  marks   1,000 answers of 220 tokens under --enforce-all: each with enough scored tokens is detected at p <= 1e-5.
 
-It needs nothing but Python. `--quick` does a tenth of all. Status 0: nothing was found.
+It needs only Python. `--quick` does a tenth of everything. Status 0: no faults were found.
 """
 
 import argparse
@@ -29,12 +30,12 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENTS = 24
-# So many scored tokens are found at 1e-5 with the key's strength: docs/watermark.md.
+# The scored tokens that suffice at 1e-5 with the key's strength: docs/watermark.md.
 ENOUGH = 100
 
 
 class Server:
-    """The program as a server in a folder with a key."""
+    """The program as a server, run in a folder with a key."""
 
     def __init__(self, program, folder, *options):
         self.folder = pathlib.Path(folder)
@@ -42,7 +43,7 @@ class Server:
         subprocess.run([program, "key", "new", "my.key"], cwd=folder, check=True, capture_output=True)
         self.log = open(self.folder / "log.txt", "w+")
         arguments = [program, "serve", "--port", "0", "--key", "my.key", "--enforce-all", "--audit-log", "audit.jsonl"]
-        # As the unit of docs/deploy has it: otherwise what glibc keeps of what is free hides what the program keeps.
+        # As in the unit of docs/deploy; otherwise free memory kept by glibc hides what the program keeps.
         environment = os.environ | {"MALLOC_ARENA_MAX": "2"}
         environment |= {f"MALLOC_{what}_THRESHOLD_": "131072" for what in ("TRIM", "MMAP")}
         self.process = subprocess.Popen(
@@ -61,14 +62,14 @@ class Server:
             time.sleep(0.05)
 
     def rss(self):
-        """Its memory, in MiB."""
+        """The server's memory, in MiB."""
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) / 1024
         raise SystemExit("no VmRSS")
 
     def records(self):
-        """The audit log: lines that are whole."""
+        """The complete lines of the audit log."""
         for line in self.audit.read_text().splitlines():
             try:
                 yield json.loads(line)
@@ -95,7 +96,7 @@ async def send(server, path, body, headers=()):
 
 
 async def answer(server, path, body, headers=()):
-    """Status, headers, what came, and whether all of it did; None where the connection ended before a head."""
+    """Status, headers, the body so far, and whether it is complete; None if the connection ended before the head."""
     reader, writer = await send(server, path, body, headers)
     try:
         return await received(reader)
@@ -127,7 +128,7 @@ async def received(reader):
 
 
 def read(status, fields, text, is_whole):
-    """Id and texts of an answer that came whole, or why it did not."""
+    """The id and texts of a complete answer, or the reason why it is incomplete."""
     if not is_whole:
         return None, "it was cut off"
     if "text/event-stream" not in fields.get("content-type", ""):
@@ -268,7 +269,7 @@ class Faults:
         await self.settle()
 
     async def settle(self):
-        """Nothing is left running once nobody asks."""
+        """Checks that nothing is left running without requests."""
         end = time.monotonic() + 60
         while True:
             reader, writer = await asyncio.open_connection(self.server.host, self.server.port)
@@ -300,8 +301,7 @@ class Faults:
 
 
 async def loaded(server, then):
-    """Asks with many clients, does something to the server when each has had an answer or so, and says what came of the
-    answers."""
+    """Sends requests from many clients, calls `then` once there is about one answer each, and returns the outcomes."""
     came, on_the_way = collections.Counter(), []
     ids, stop = [], asyncio.Event()
 

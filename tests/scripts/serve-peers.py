@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""`verdigris serve` beside llama.cpp's server, on one file of one model, in one run.
+"""Compares `verdigris serve` with llama.cpp's server, on one file of one model, in one run.
 
     pip install xllamacpp
     tests/scripts/serve-peers.py MODEL.gguf PROMPTS.jsonl [--clients 1 4 16 64] [--tokens 128] [--rounds 2] [--ways plain llama.cpp]
 
-The program is target/release/verdigris. So many clients send chats of the file to a server, each its next one when an answer has
-ended, as streams of so many tokens; all servers take turns. Printed for each server and number of clients: tokens a second of all
-together; the time to the first token, and between tokens, at the median and at the 99th percentile. Then 32 chats with one long system
-prompt: the time to the first token of the first, and of the others, which come when the first has its answer.
+The program is target/release/verdigris. Each client sends chats of the file to a server, one after the other, as
+streams of the given number of tokens; the servers take turns. Printed for each server and number of clients: total
+tokens per second; the time to the first token, and between tokens, at the median and at the 99th percentile. Then 32
+chats with one long system prompt: the time to the first token of the first, and of the others, which start when the
+first is answered.
 """
 
 import argparse
@@ -33,21 +34,21 @@ args = parser.parse_args()
 
 PROGRAM = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "release", "verdigris")
 PROMPTS = [json.loads(line)["prompt"] for line in open(args.prompts, encoding="utf-8")]
-# Strings without a bound, so that a text has as many tokens as are asked for.
+# Unbounded strings, so that a text has all its max_tokens.
 SCHEMA = {"type": "array", "items": {"type": "object", "additionalProperties": False, "required": ["name", "about"],
                                      "properties": {"name": {"type": "string"}, "about": {"type": "string"}}},
           "minItems": 100}
 
 
 class Verdigris:
-    """The program, with a key of its own."""
+    """The program, with its own key."""
 
     def __init__(self, folder):
         key = os.path.join(folder, "bench.key")
         if not os.path.exists(key):
             subprocess.run([PROGRAM, "key", "new", key, "--model", args.model], check=True, stdout=subprocess.DEVNULL)
         command = [PROGRAM, "serve", "--model", args.model, "--key", key, "--port", "0", "--kv-cache-tokens", "131072"]
-        # Its log is a file: nobody reads a pipe.
+        # Its log is a file, since a pipe would not be read.
         log = os.path.join(folder, "log.txt")
         self.process = subprocess.Popen(command, stderr=open(log, "w", encoding="utf-8"))
         said = ""
@@ -64,7 +65,7 @@ class Verdigris:
 
 
 class LlamaCpp:
-    """Its server in this process, with as many places as there are clients at most."""
+    """llama.cpp's server in this process, with a slot for each of the most clients."""
 
     def __init__(self):
         import xllamacpp
@@ -81,7 +82,7 @@ class LlamaCpp:
 
 
 async def stream(address, body):
-    """The moments at which pieces of an answer came, after the one at which it was asked for, and its tokens."""
+    """The times at which pieces of an answer arrived, relative to the request, and its number of tokens."""
     host, port = address.rsplit(":", 1)
     reader, writer = await asyncio.open_connection(host, int(port))
     data = json.dumps(body).encode()
@@ -103,7 +104,7 @@ async def stream(address, body):
 
 
 def asked(way, number, system=None, tokens=args.tokens, turn="0"):
-    # No server has read this before: what a conversation begins with is kept for those that begin alike.
+    # Differs for every request, since servers cache the beginnings of conversations.
     mark = "" if system else f"({args.ways.index(way)}.{turn}.{number}) "
     messages = [{"role": "user", "content": mark + PROMPTS[number % len(PROMPTS)]}]
     if system:
@@ -120,7 +121,7 @@ def asked(way, number, system=None, tokens=args.tokens, turn="0"):
 
 
 async def clients(address, way, count, turn):
-    """What so many clients see, and the seconds that all took."""
+    """The answers to `count` clients, and the total seconds."""
     async def one(client):
         numbers = [client * args.requests + i for i in range(args.requests)]
         return [await stream(address, asked(way, number, turn=turn)) for number in numbers]

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""A soak of `verdigris serve` with two tenants: what one does must not be seen by the other.
+"""Soaks `verdigris serve` with two tenants: one must not be affected by the other.
 
     cargo build --release && tests/scripts/serve-tenants.py [--seconds N]
 
-One tenant asks for all that a server may be asked for: hostile forms, broken bodies, requests of a thousand texts, long
-prompts, log-probabilities, streams that nobody reads, and connections that are cut. The other one asks for short texts,
-whose bytes are known because they were asked for before the first one came. It fails where
+One tenant sends every kind of difficult request: hostile constraints, broken bodies, requests of a thousand texts, long
+prompts, log-probabilities, streams that are not read, and connections that are cut. The other one requests short texts,
+whose bytes are known from requests made before the first tenant arrived. It fails if
 
   - a request of the second tenant is not answered, or with other bytes than alone;
-  - a request of the first is answered by an error of the server (500);
-  - memory grows: it is more at the end than at the most of the first half, by a tenth and 32 MiB;
+  - a request of the first is answered with an error other than a refusal (such as 500);
+  - memory grows: at the end it exceeds the maximum of the first half by a tenth and 32 MiB;
   - anything runs or waits at the end, or has panicked.
 
-How long the second tenant waits is printed and decides nothing. It needs nothing but Python.
+The waiting times of the second tenant are printed but not checked. It needs only Python.
 """
 
 import argparse
@@ -33,7 +33,7 @@ spec.loader.exec_module(faults)
 
 KEYS = {name: f"0123456789abcdef-{name}" for name in ("noisy", "quiet", "operator")}
 NOISY_CLIENTS = 24
-# Answers that a request may have which asks for too much, or too often.
+# Allowed statuses for requests that ask for too much, or too often.
 REFUSED = (400, 413, 429, 503, 504)
 
 
@@ -55,7 +55,7 @@ def short(number):
 
 
 def said(got):
-    """What an answer says, without what differs each time."""
+    """The content of an answer, without the parts that differ each time."""
     if got is None or got[0] != 200 or not got[3]:
         return f"no answer: {got and (got[0], got[2][:300])}"
     body = json.loads(got[2])
@@ -125,7 +125,7 @@ class Soak:
         self.judge(await ask(self.server, "noisy", {"prompt": [1] * 1_500_000, "max_tokens": 1}))
 
     async def cut(self, body, seconds):
-        """Asks, reads nothing, and is gone."""
+        """Sends a request, reads nothing, and disconnects."""
         _, writer = await faults.send(self.server, "/v1/completions", body, as_tenant("noisy"))
         await asyncio.sleep(seconds)
         writer.transport.abort()

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What drafts gain in llama.cpp and in transformers, on the prompts that `verdigris bench speculation --prompts` takes.
+"""Measures the speedup by drafts in llama.cpp and in transformers, on the prompts of
+`verdigris bench speculation --prompts`.
 
     pip install xllamacpp torch transformers accelerate gguf
     tests/scripts/speculation-peers.py MODEL.gguf PROMPTS.jsonl [--draft SMALL.gguf] [--samples 2] [--tokens 200] [--temperature 0 0.7]
 
-llama.cpp: plain, n-grams of the text (ngram-simple, ngram-mod), and a draft model. transformers: plain, prompt lookup, and a draft
-model (assisted generation), with the weights of the file decoded to bf16. All ways of a library take turns on each prompt; tokens a
-second, and the speed beside plain of the same library.
+llama.cpp: plain, n-grams of the text (ngram-simple, ngram-mod), and a draft model. transformers: plain, prompt lookup,
+and a draft model (assisted generation), with the weights of the file decoded to bf16. The methods of a library take
+turns on each prompt. Prints tokens per second, and the speed relative to plain of the same library.
 """
 
 import argparse
@@ -36,7 +37,7 @@ for line in open(args.prompts, encoding="utf-8"):
 
 
 class LlamaCpp:
-    """A server in this process for each way; the figures are its own."""
+    """A server in this process for each method."""
 
     name = "llama.cpp"
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""How fast transformers on torch reads and writes on this CPU, with random weights: tests/scripts/torch-peers.py [bfloat16|float32].
+"""Measures how fast transformers on torch reads and generates on this CPU, with random weights:
+tests/scripts/torch-peers.py [bfloat16|float32].
 
-The same measures as the program `decode` takes: 512 tokens read at once, and 32 written one by one after 128 and after 2,048; the
-best of three each. Needs torch and transformers.
+The same measurements as those of the program `decode`: 512 tokens read at once, and 32 generated one by one after 128
+and after 2,048; the best of three runs each. Needs torch and transformers.
 """
 
 import os

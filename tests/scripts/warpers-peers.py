@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What the usual warpers cost a token at 128,256 tokens: tests/scripts/warpers-peers.py [PROGRAM].
+"""Measures the cost per token of the usual warpers for a vocabulary of 128,256 tokens:
+tests/scripts/warpers-peers.py [PROGRAM].
 
-First ours and candle's, by `cargo bench -p verdigris-candle --bench warpers` or the PROGRAM that is built of it already;
-then the logits processors of transformers on torch with a draw, on rows of the same kind. One thread each. Needs torch and
-transformers.
+First those of Verdigris and candle, by `cargo bench -p verdigris-candle --bench warpers` or PROGRAM, its compiled
+bench; then the logits processors of transformers on torch, with sampling, on rows of the same kind. One thread each.
+Needs torch and transformers.
 """
 
 import os
@@ -22,7 +23,7 @@ generator = torch.Generator().manual_seed(1)
 
 
 def row():
-    # As in crates/candle/benches/warpers.rs.
+    # The same as in crates/candle/benches/warpers.rs.
     logits = 2.2 * torch.randn(VOCABULARY, generator=generator)
     ranks = torch.arange(200)
     tokens = torch.randint(VOCABULARY, (200,), generator=generator)

@@ -1,7 +1,7 @@
-"""Microseconds a token of other systems' own packages, on one core: to be run right before or after
+"""Measures microseconds per token of other systems' packages, on one core. Run it right before or after
 `cargo bench -p verdigris-watermark`, on the same machine.
 
-Needs what fixtures/golden/dialects.py needs, and the same variables VLLM and SGLANG.
+Needs the same packages as fixtures/golden/dialects.py, and the same variables VLLM and SGLANG.
 """
 
 import importlib.util
