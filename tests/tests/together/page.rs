@@ -12,7 +12,7 @@ impl Promise {
     fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
-            Self::Law => "law",
+            Self::Law => "distribution",
             Self::Best => "best",
             Self::Refused => "no",
         }
@@ -94,7 +94,7 @@ fn refusals() -> String {
     });
     let aside = ASIDE.iter().map(|aside| (aside.what, aside.with, (aside.ask)().unwrap_err()));
     let rows = of_axes.chain(aside).map(|(what, with, error)| vec![what.into(), with.into(), error.to_string()]);
-    table(&["what", "with", "what is said"], rows)
+    table(&["what", "with", "error"], rows)
 }
 
 fn page() -> String {
@@ -108,25 +108,25 @@ Written by a test from what it tests: `VERDIGRIS_UPDATE=1 cargo test --release -
 
 | | what is promised |
 |---|---|
-| text | token for token the text that is written one token a call with the same seed |
-| law | a text of the same law; with `Request::repeatable` (`--repeatable`) that very text |
-| best | the best texts, by scores of the same law, that the search has seen |
-| no | an error that says why and what to do |
+| text | the text of decoding one token per call with the same seed, token for token |
+| distribution | a text of the same distribution; with `Request::repeatable` (`--repeatable`) that very text |
+| best | the best of the texts that the search has seen, by scores of the same distribution |
+| no | an error with the cause and the remedy |
 
-Texts have the form that is asked for unless a stop string cuts them, and marks are found by their key where a text is
-long enough.
+Texts match the requested constraint unless a stop string cuts them, and marks are found by their key if a text is long
+enough.
 
-## Ways to write, and who drafts
-
-{}
-At temperature 0 drafts give the text itself, whoever drafts.
-
-## Ways to write, with forms, marks, steering, and how tokens are chosen
+## Ways of generating, with drafters
 
 {}
-Forms, marks, steering and choices go with each other, all with all, except for marks of noise (Gumbel, SynthID) at
-temperature 0. And what goes together two by two goes together as a whole: a combination is refused where two of its
-parts are, and nowhere else.
+At temperature 0 all drafters give the text itself.
+
+## Ways of generating, with constraints, marks, steering, and how tokens are chosen
+
+{}
+Constraints, marks, steering and choices all go with each other, except for marks of noise (Gumbel, SynthID) at
+temperature 0. Options that go together in pairs go together as a whole: a combination is refused if two of its parts
+are, and only then.
 
 ## What is refused
 
@@ -135,19 +135,20 @@ parts are, and nowhere else.
 
 `tests/tests/together` has the axes as data, and a function for each promise.
 
-- {enumerated} combinations are run with every branch of their code, on a model of four tokens. With a total variation under
-  1e-12 the law of whole texts is that of plain decoding; and that is the law of a second implementation, which knows a
-  form by the list of all its texts and a mark by what a detector reads. Beams find all texts with their scores.
-- {} ways of putting things together wrongly are seen: steps in another order, states that stand still, drafts that are
-  judged without a form, a mark, penalties or steering, typical acceptance, guesses that pass for draws, one chance for
-  two texts.
-- Over the keys of a mark of noise the law is the one without a mark.
-- The library is asked for {all_of} combinations on that model, and what it says of the law of each token
-  (`Request::logprobs`) is held against the second implementation. It is asked for {some} on `tale-small`, in which each
-  way meets every two of the rest and all of the rest meet each other, and on `tale` for {at_once}, everything at once in
-  every way. Forms are judged by other validators, texts are compared token for token, and marks are found by the
-  detector, by their key and by no other.
-- {refused} combinations are refused, each with the cause and the cure that the list has.
+- {enumerated} combinations are run with every branch of their code, on a model of four tokens. The distribution of
+  whole texts is that of plain decoding, with a total variation below 1e-12, and that is the one of a second
+  implementation, which knows a constraint by the list of all its texts and a mark by what a detector reads. Beams
+  find all texts with their scores.
+- {} faults in the combination of steps are detected: steps in another order, states that do not advance, drafts that
+  are verified without a constraint, a mark, penalties or steering, typical acceptance, guesses that pass for samples,
+  and one chance for two texts.
+- Over the keys of a mark of noise the distribution is the one without a mark.
+- The library runs {all_of} combinations on that model, and its probabilities of each token (`Request::logprobs`) are
+  compared with those of the second implementation. It runs {some} on `tale-small`, in which each way of generating
+  meets every two of the rest and all of the rest meet each other, and {at_once} on `tale`, with everything at once in
+  every way. Constraints are checked by other validators, texts are compared token for token, and marks are found by
+  the detector, with their key and with no other.
+- {refused} combinations are refused, each with the cause and the remedy of the list.
 ",
         runs_and_drafts(),
         ways_and_values(),
