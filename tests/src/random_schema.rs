@@ -29,7 +29,7 @@ impl Chance {
         (self.uniform() * n as f64) as usize
     }
 
-    /// One of several.
+    /// A randomly chosen item.
     pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }

@@ -1,11 +1,11 @@
-//! How the tokens before a position choose its list in the native schemes.
+//! The context of a position in the native schemes: the tokens before it that choose its list.
 
 use serde::{Deserialize, Serialize};
 
 /// The most tokens before the judged one that a context may hold.
 pub const MAX_WIDTH: usize = 8;
 
-/// How the tokens before a position choose its green list.
+/// The tokens before a position that choose its green list, and the function that does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub struct Context {

@@ -43,7 +43,7 @@ impl KeyRing {
     /// unmarked.
     ///
     /// # Errors
-    /// [`KeyError::Ring`] if the folder cannot be read, and the error of a key that is damaged.
+    /// [`KeyError::Ring`] if the folder cannot be read, and the error of a damaged key.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let ring = |source| KeyError::Ring { path: path.into(), source };
         let mut files = Vec::new();

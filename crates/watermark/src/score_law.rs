@@ -144,7 +144,7 @@ impl ScoreLaw {
         }
     }
 
-    /// The `t` from which on the cumulants are infinite.
+    /// The smallest `t` at which the cumulants are infinite.
     pub fn end(&self) -> f64 {
         match *self {
             Self::Exponential => 1.0,

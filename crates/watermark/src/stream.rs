@@ -40,7 +40,7 @@ impl Watcher {
         }
     }
 
-    /// The logarithm of the p-value so far, which holds whenever one stops.
+    /// The logarithm of the p-value so far, which holds at any stopping time.
     pub fn ln_p(&self) -> f64 {
         self.wealth.ln_p()
     }
@@ -88,7 +88,7 @@ impl Wealth {
         best + ln(sum / self.bets.len() as f64)
     }
 
-    /// The logarithm of the p-value so far: it never rises, and holds whenever one stops.
+    /// The logarithm of the p-value so far. It never rises, and holds at any stopping time.
     pub fn ln_p(&self) -> f64 {
         -self.most
     }

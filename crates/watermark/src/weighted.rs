@@ -50,9 +50,9 @@ pub struct Surprise {
 pub enum Weighting {
     /// Counts only tokens with more entropy than this, in nats.
     Sweet(f64),
-    /// By spike entropy.
+    /// Weights tokens by spike entropy.
     Ewd,
-    /// By likelihood ratio under a bias `delta`.
+    /// Weights tokens by the likelihood ratio under a bias `delta`.
     LikelihoodRatio {
         /// The bias of the mark.
         delta: f64,
@@ -326,7 +326,7 @@ mod tests {
                 for p in [0.0, 0.01, 0.3, 0.9, 0.999, 1.0] {
                     let at = Surprise { probability: p, entropy: 1.0, spike_entropy: 0.5, green_chance: gamma };
                     let rest = (1.0 - p) * (1.0 + gamma * (gain - 1.0));
-                    // A green token, over a red one.
+                    // The ratio of a green token to a red one.
                     let ratio = (p * gain / (p * gain + rest) / (p / (p + rest))).ln();
                     let weight = Weighting::LikelihoodRatio { delta }.weight(gamma, 0.0, &at);
                     let expected = if p == 0.0 { 1.0 } else { ratio / delta };

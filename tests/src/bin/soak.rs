@@ -1,4 +1,4 @@
-//! Many requests in one process: `cargo run --release -p verdigris-tests --bin soak [REQUESTS]`.
+//! Runs many requests in one process: `cargo run --release -p verdigris-tests --bin soak [REQUESTS]`.
 //!
 //! Three trials, which any server that runs for months must pass:
 //!

@@ -9,7 +9,7 @@ pub struct Writings<'a> {
     values: Vec<&'a Value>,
 }
 
-/// How a text compares with the serializations of a value.
+/// The comparison of a text with the serializations of a value.
 enum Outcome {
     /// It is a proper prefix of one.
     Begins,

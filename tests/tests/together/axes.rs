@@ -75,7 +75,7 @@ axis! {
 }
 
 axis! {
-    /// How a token is chosen from its row.
+    /// The method of choosing a token from its row.
     Choice {
         Greedy = "greedy",
         Sampling = "sampling",

@@ -152,7 +152,7 @@ struct Marking {
     laws: Option<Vec<Vec<f64>>>,
 }
 
-/// `fixtures/golden/marking.json`: the writers of those packages on the same rows.
+/// Compares with `fixtures/golden/marking.json`, made by the packages' own writers on the same rows.
 #[test]
 fn rows_are_marked_as_by_the_packages_own_writers() {
     const VOCABULARY: usize = 300;

@@ -51,7 +51,7 @@ pub(crate) struct Permutation {
 }
 
 impl Permutation {
-    /// `int(vocabulary * gamma)` green tokens, rounded down as Python does.
+    /// A permutation with `int(vocabulary * gamma)` green tokens, rounded down as in Python.
     pub(crate) fn new(gamma: f64, vocabulary: usize) -> Result<Self, BadSplit> {
         if !(gamma > 0.0 && gamma < 1.0) {
             return Err(BadSplit::Gamma(gamma));

@@ -64,7 +64,7 @@ impl Secret<'_> {
         BadDialect::Secret { name: self.dialect, found: self.bytes.len(), wanted }
     }
 
-    /// The 32 bytes of our own schemes.
+    /// The 32 bytes of a native scheme's secret.
     pub(crate) fn native(&self) -> Result<&[u8; 32], BadDialect> {
         self.bytes.try_into().map_err(|_| self.size("32"))
     }
