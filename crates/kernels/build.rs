@@ -1,11 +1,11 @@
-//! Says where there may be AMX; and compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler for
-//! their emulation.
+//! Sets `cfg(amx)` where AMX may exist, and compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler
+//! for their emulation.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-check-cfg=cfg(amx)");
     let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
-    // Linux is asked for it in its own way; Miri runs no assembly.
+    // Permission to use AMX is requested by a Linux system call; Miri runs no inline assembly.
     if target("ARCH") == "x86_64" && target("OS") == "linux" && std::env::var_os("CARGO_CFG_MIRI").is_none() {
         println!("cargo:rustc-cfg=amx");
     }
@@ -20,16 +20,16 @@ fn main() {
         .define("VERDIGRIS_EMULATED", None)
         .flag("-xc++")
         .flag("-Wno-unknown-pragmas")
-        // A debug build would be slow beyond use.
+        // A debug build would be unusably slow.
         .opt_level(2)
         .files(["cuda/emulator.cpp", "cuda/kernels.cu"])
-        // Kernels register themselves: nothing names them.
+        // Kernels register themselves, so nothing refers to them by name.
         .link_lib_modifier("+whole-archive")
         .compile("verdigris_emulator");
 }
 
-/// Intermediate code for every GPU since compute capability 8.0, which the driver compiles when the program first
-/// starts; and machine code for that of `CUDA_COMPUTE_CAP`, which starts at once.
+/// Compiles to intermediate code for every GPU since compute capability 8.0, which the driver compiles when the program
+/// first starts; and to machine code for `CUDA_COMPUTE_CAP`, if set, which needs no such compilation.
 #[cfg(feature = "cuda")]
 fn for_gpus() {
     use std::env;

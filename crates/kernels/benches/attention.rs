@@ -1,22 +1,22 @@
-//! How fast rows attend to a cache: `cargo bench -p verdigris-kernels --bench attention -- [HEADS/KV_HEADS/HEAD_DIM]
-//! [FORMAT] [near] [ROWS@TOKENS]`; the heads are those of SmolLM2-135M, 9/3/64, where none are said.
+//! Measures attention over a cache: `cargo bench -p verdigris-kernels --bench attention -- [HEADS/KV_HEADS/HEAD_DIM]
+//! [FORMAT] [near] [ROWS@TOKENS]`; the heads are those of SmolLM2-135M, 9/3/64, by default.
 //!
-//! For each format, number of rows and number of tokens (the rows' own among them): milliseconds a call, GFLOP/s (four
-//! operations for each element of a key that a row sees), and GB/s (keys and values, once a call). Calls take turns on
-//! as many caches as no processor keeps near, unless that is asked for. Each time is that of the best call in a second,
-//! for other work on the machine makes calls longer.
+//! For each format, number of rows and number of tokens (including those of the rows): milliseconds per call, GFLOP/s
+//! (four operations for each element of a key that a row sees), and GB/s (keys and values, once per call). Calls
+//! alternate between enough caches that no processor cache holds them, unless `near` is given. Each time is that of the
+//! fastest call in a second, since other work on the machine makes calls slower.
 
 use std::time::Instant;
 
 use verdigris_kernels::{AttentionMask, Cached, Format, Heads, attend, threads};
 
-/// Bytes of all caches that calls take turns on, as far as [`MOST`] reach it.
+/// The bytes of all caches that calls alternate between, if [`MOST`] are enough for that.
 const FAR: usize = 1 << 26;
 
-/// The most of them.
+/// The most caches that calls alternate between.
 const MOST: usize = 32;
 
-/// Rows, and the tokens that they attend to.
+/// Numbers of rows, and of the tokens that they attend to.
 const SIZES: [(usize, usize); 13] = [
     (1, 128),
     (1, 512),

@@ -1,10 +1,10 @@
-//! Parts of a file in memory, which keep it there.
+//! Shared slices of memory that keep their owner alive.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that several parts of a model share: a file in memory, or a part of one.
+/// Bytes that several parts of a model share: a file in memory, or a slice of one.
 #[derive(Clone)]
 pub struct Bytes {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -12,19 +12,19 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// All of what is in memory.
+    /// All bytes of `owner`.
     pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
         let range = 0..(*owner).as_ref().len();
         Self { owner, range }
     }
 
-    /// A part; `None` where it reaches past the end.
+    /// A slice of these bytes; `None` if it reaches past the end.
     pub fn part(&self, part: Range<usize>) -> Option<Self> {
         let range = self.range.start.checked_add(part.start)?..self.range.start.checked_add(part.end)?;
         (range.start <= range.end && range.end <= self.range.end).then(|| Self { owner: self.owner.clone(), range })
     }
 
-    /// What they are.
+    /// The bytes.
     pub fn get(&self) -> &[u8] {
         &(*self.owner).as_ref()[self.range.clone()]
     }

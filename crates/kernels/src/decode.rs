@@ -1,34 +1,35 @@
-//! Weights of each format as sixteen lanes of f32 in registers.
+//! Decoding of each format to sixteen lanes of f32 in registers.
 //!
-//! What computes with lanes has no closures: those are functions of their own, for which the CPU's widest unit is not
-//! known.
+//! Code that computes with lanes has no closures: they are separate functions, which are not compiled for the CPU's
+//! widest unit.
 
 use crate::format::{MICRO_FLOATS, NON_LINEAR};
 use crate::half::half;
 use crate::simd::{LANES, Simd};
 
-/// One format, for a kernel that is compiled for it.
+/// A format, for kernels compiled for it.
 ///
 /// # Contract
-/// The weights of a step, in order, fill the lanes of its parts, in order. A weight is its formula above, rounded once.
+/// The parts of a step, in order, hold the weights of the step, in order. A weight is the formula that `format.rs`
+/// gives, rounded once.
 pub(crate) trait Decode {
-    /// The weights that one step decodes, whose bytes follow each other.
+    /// The number of weights that one step decodes, whose bytes are contiguous.
     const STEP: usize;
     const STEP_BYTES: usize;
-    /// Parts of a step that are decoded one after the other.
+    /// The number of parts of a step, which are decoded one after the other.
     const PARTS: usize;
-    /// The lanes of a part.
+    /// The number of registers of sixteen lanes in a part.
     const LANES: usize;
-    /// What the parts of a step share.
+    /// The data that the parts of a step share, such as scales.
     type Header: Copy;
-    /// A part as lanes.
+    /// A decoded part.
     type Part<S: Simd>: AsRef<[S::Lanes]>;
 
     fn header<S: Simd>(unit: S, bytes: &[u8]) -> Self::Header;
 
     fn part<S: Simd>(unit: S, bytes: &[u8], head: &Self::Header, part: usize) -> Self::Part<S>;
 
-    /// Weights that are less than a step, one by one; only formats without blocks have such.
+    /// Decodes fewer weights than a step, one by one; only formats without blocks need this.
     fn rest(_bytes: &[u8], _out: &mut [f32]) {
         unreachable!("a row is whole blocks")
     }
@@ -56,12 +57,12 @@ pub(crate) struct Iq4Nl;
 pub(crate) struct Iq4Xs;
 pub(crate) struct Mxfp4;
 
-/// Thirty-two numbers of five bits: the lower four of the first sixteen in the lower halves of the pairs, the fifth of
-/// each a bit of its own.
+/// Thirty-two numbers of five bits: the lower four bits in pairs, with the first sixteen numbers in the lower halves,
+/// and the fifth bits in a bit mask.
 #[inline(always)]
 pub(crate) fn five_bits(fifth: &[u8; 4], pairs: &[u8; 16]) -> [u8; 32] {
     const FOUR: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-    // The bits of a byte, each as the fifth bit of a byte of its own.
+    // Spreads the bits of a byte: each becomes the fifth bit of its own byte.
     let apart = |byte: u8| {
         let each = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
         ((each + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080) >> 3
@@ -75,8 +76,9 @@ pub(crate) fn five_bits(fifth: &[u8; 4], pairs: &[u8; 16]) -> [u8; 32] {
     out
 }
 
-/// The scales of six bits in a block of [`Format::Q3K`], four in a word: the lower four bits of the first eight lie in
-/// the lower halves of eight bytes, of the others in the upper, and the upper two of all in four bytes more.
+/// The scales of six bits in a block of [`Format::Q3K`], four per word: the lower four bits of the first eight are in
+/// the lower halves of eight bytes, those of the others in the upper halves, and the upper two bits of all in four more
+/// bytes.
 #[inline(always)]
 pub(crate) fn q3k_scales(packed: &[u8; 12]) -> [u32; 4] {
     let word = |from: usize| u32::from_le_bytes(*at(packed, from));
@@ -90,8 +92,8 @@ pub(crate) fn q3k_scales(packed: &[u8; 12]) -> [u32; 4] {
     ]
 }
 
-/// The scales of six bits in a block of [`Format::Iq4Xs`]: the lower four of two in a byte, the upper two of all eight
-/// in two bytes before those.
+/// The scales of six bits in a block of [`Format::Iq4Xs`]: the lower four bits are stored two per byte, the upper two
+/// bits of all eight in the two bytes before.
 #[inline(always)]
 pub(crate) fn iq4xs_scales(upper: [u8; 2], lower: &[u8; 4]) -> [u8; 8] {
     let (upper, mut scales) = (u16::from_le_bytes(upper), [0; 8]);
@@ -101,15 +103,15 @@ pub(crate) fn iq4xs_scales(upper: [u8; 2], lower: &[u8; 4]) -> [u8; 8] {
     scales
 }
 
-/// Half of the power of two that a byte of [`Format::Mxfp4`] stands for.
+/// Half of the power of two that a byte of [`Format::Mxfp4`] encodes.
 #[inline(always)]
 pub(crate) fn half_power(exponent: u8) -> f32 {
-    // The smallest two have no exponent of their own in 32 bits.
+    // The smallest two are subnormal in 32 bits.
     let bits = if exponent < 2 { 0x0020_0000 << exponent } else { u32::from(exponent - 1) << 23 };
     f32::from_bits(bits)
 }
 
-/// Sixteen pairs of four bits, each the place of a number in a list: the lower ones first.
+/// Looks up sixteen pairs of four-bit indices in a list, lower ones first, and scales the numbers.
 #[inline(always)]
 fn listed<S: Simd>(unit: S, list: &[i8; 16], pairs: &[u8; 16], scale: f32) -> [S::Lanes; 2] {
     let (low, high) =
@@ -118,13 +120,13 @@ fn listed<S: Simd>(unit: S, list: &[i8; 16], pairs: &[u8; 16], scale: f32) -> [S
     [unit.mul(unit.float(unit.signed(&low)), scale), unit.mul(unit.float(unit.signed(&high)), scale)]
 }
 
-/// Scale and offset of each 32 weights of [`Format::Q4K`] and [`Format::Q5K`], from the beginning of a block.
+/// The scale and offset of each 32 weights of [`Format::Q4K`] and [`Format::Q5K`], from the beginning of a block.
 #[inline(always)]
 fn of_each_32<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
     let (scale, offset) = (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)));
     let packed: &[u8; 12] = at(bytes, 4);
-    // The first four take the lower six bits of a byte each; of the others the lower four lie in the last bytes, and
-    // the upper two above the first four.
+    // The first four are the lower six bits of a byte each; the others have their lower four bits in the last bytes,
+    // and their upper two bits above the first four.
     let mut head = [(0.0, 0.0); 8];
     for i in 0..4 {
         let (s, m) = (packed[i] & 63, packed[i + 4] & 63);
@@ -246,7 +248,7 @@ impl Decode for Q4_1 {
     const STEP_BYTES: usize = 20;
     const PARTS: usize = 1;
     const LANES: usize = 2;
-    /// Scale and least weight.
+    /// Scale and minimum.
     type Header = (f32, f32);
     type Part<S: Simd> = [S::Lanes; 2];
 
@@ -288,7 +290,7 @@ impl Decode for Q5_1 {
     const STEP_BYTES: usize = 24;
     const PARTS: usize = 1;
     const LANES: usize = 2;
-    /// Scale and least weight.
+    /// Scale and minimum.
     type Header = (f32, f32);
     type Part<S: Simd> = [S::Lanes; 2];
 
@@ -316,7 +318,7 @@ impl Decode for Q2K {
     const STEP_BYTES: usize = 84;
     const PARTS: usize = 4;
     const LANES: usize = 4;
-    /// What scales and offsets are multiplied by.
+    /// The common factors of scales and of offsets.
     type Header = (f32, f32);
     type Part<S: Simd> = [S::Lanes; 4];
 
@@ -329,7 +331,7 @@ impl Decode for Q2K {
     fn part<S: Simd>(unit: S, bytes: &[u8], &(scale, offset): &(f32, f32), part: usize) -> [S::Lanes; 4] {
         let mut weights = [unit.zero(); 4];
         for (i, weights) in weights.iter_mut().enumerate() {
-            // Of 128 weights the first 32 have the lowest two bits of 32 bytes, the next 32 the next two.
+            // Of 128 weights the first 32 are the lowest two bits of 32 bytes, the next 32 the next two, and so on.
             let q = unit.bytes(at(bytes, 16 + 32 * (part / 2) + 16 * (i % 2)));
             let q = unit.and(unit.shift_right(q, 4 * (part as u32 % 2) + 2 * (i as u32 / 2)), 3);
             let fine = bytes[4 * part + i];
@@ -345,7 +347,7 @@ impl Decode for Q3K {
     const STEP_BYTES: usize = 110;
     const PARTS: usize = 4;
     const LANES: usize = 4;
-    /// The scale of all, and of each 16 weights what it is multiplied by, and 32 more.
+    /// The common scale, and for each 16 weights its factor plus 32.
     type Header = (f32, [u32; 4]);
     type Part<S: Simd> = [S::Lanes; 4];
 
@@ -358,7 +360,7 @@ impl Decode for Q3K {
     fn part<S: Simd>(unit: S, bytes: &[u8], &(scale, fine): &(f32, [u32; 4]), part: usize) -> [S::Lanes; 4] {
         let mut weights = [unit.zero(); 4];
         for (i, weights) in weights.iter_mut().enumerate() {
-            // The lower two bits as in the format of two; the third of each 32 weights are those of 32 bytes.
+            // The lower two bits are stored as in `Q2K`; the third bits of each 32 weights are one bit of 32 bytes.
             let lower = unit.bytes(at(bytes, 32 + 32 * (part / 2) + 16 * (i % 2)));
             let lower = unit.and(unit.shift_right(lower, 4 * (part as u32 % 2) + 2 * (i as u32 / 2)), 3);
             let third = unit.bytes(at(bytes, 16 * (i % 2)));
@@ -417,7 +419,7 @@ impl Decode for Q5K {
     fn part<S: Simd>(unit: S, bytes: &[u8], head: &[(f32, f32); 8], part: usize) -> [S::Lanes; 4] {
         let mut weights = [unit.zero(); 4];
         for (i, weights) in weights.iter_mut().enumerate() {
-            // The lower four bits as in the format of four; the fifth of each 32 weights are those of 32 bytes.
+            // The lower four bits are stored as in `Q4K`; the fifth bits of each 32 weights are one bit of 32 bytes.
             let lower = unit.bytes(at(bytes, 48 + 32 * part + 16 * (i % 2)));
             let lower = unit.and(unit.shift_right(lower, 4 * (i as u32 / 2)), 15);
             let fifth = unit.bytes(at(bytes, 16 + 16 * (i % 2)));
@@ -445,8 +447,8 @@ impl Decode for Q6K {
 
     #[inline(always)]
     fn part<S: Simd>(unit: S, bytes: &[u8], &scale: &f32, part: usize) -> [S::Lanes; 4] {
-        // The lower four bits of 128 weights lie in 64 bytes, two in a byte, the first 64 in the lower halves; the
-        // upper two in 32 bytes, four in a byte.
+        // The lower four bits of 128 weights are in 64 bytes, two per byte, the first 64 in the lower halves; the upper
+        // two bits are in 32 bytes, four per byte.
         let (of_both, is_second) = (part / 2, part as u32 % 2);
         let (lower, upper, scales) = (64 * of_both, 128 + 32 * of_both, 192 + 4 * part);
         let mut weights = [unit.zero(); 4];
@@ -456,7 +458,7 @@ impl Decode for Q6K {
             let upper = unit.shift_right(upper, 4 * is_second + 2 * (i as u32 / 2));
             let q = unit.or(unit.and(lower, 15), unit.shift_left(unit.and(upper, 3), 4));
             let scale = scale * f32::from(bytes[scales + i] as i8);
-            // Six bits less 32 are exact.
+            // Subtracting 32 from six bits is exact.
             *weights = unit.mul(unit.add(unit.float(q), unit.splat(-32.0)), unit.splat(scale));
         }
         weights
@@ -487,7 +489,7 @@ impl Decode for Iq4Xs {
     const STEP_BYTES: usize = 136;
     const PARTS: usize = 8;
     const LANES: usize = 2;
-    /// The scale of all, and of each 32 weights what it is multiplied by, and 32 more.
+    /// The common scale, and for each 32 weights its factor plus 32.
     type Header = (f32, [u8; 8]);
     type Part<S: Simd> = [S::Lanes; 2];
 

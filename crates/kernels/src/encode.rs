@@ -1,15 +1,15 @@
-//! Numbers as they are stored: the way back from [`decode`](crate::decode).
+//! Encoding of numbers into storage formats, the inverse of [`decode`](crate::decode).
 
 use crate::decode::half_power;
 use crate::format::{Format, MICRO_FLOATS, NON_LINEAR, bytes};
 use crate::half::half;
 
 impl Format {
-    /// Stores numbers as well as the format can: each rounded to the nearest, scales and offsets of blocks chosen for
-    /// the least squared error. What is beyond half precision becomes its largest number.
+    /// Encodes numbers as closely as the format allows: each is rounded to the nearest, and scales and offsets of
+    /// blocks are chosen for the least squared error. Numbers beyond half precision become its largest number.
     ///
     /// # Panics
-    /// If the numbers are no whole blocks, or the bytes are not theirs.
+    /// If the numbers are not whole blocks, or `out` does not have the length of their encoding.
     pub fn encode(self, numbers: &[f32], out: &mut [u8]) {
         assert!(numbers.len().is_multiple_of(self.block()), "whole blocks");
         assert_eq!(out.len(), self.bytes(numbers.len()), "the bytes of {} numbers in {self:?}", numbers.len());
@@ -77,7 +77,7 @@ fn q5_1(block: &[f32], out: &mut [u8]) {
     five_bits(&q, &mut out[4..]);
 }
 
-/// Writes the scale and the least weight of a block of 32; gives what is multiplied by the scale, from 0 to `most`.
+/// Writes the scale and minimum of a block of 32; returns the factors of the scale, from 0 to `most`.
 fn with_least(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 32] {
     let (scale, offset) = with_offset(block, most, false);
     out[..2].copy_from_slice(&to_half(scale.min(65504.0)));
@@ -86,7 +86,7 @@ fn with_least(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 32] {
     std::array::from_fn(|i| ((block[i] - least) * inverse).round().clamp(0.0, most) as u8)
 }
 
-/// Writes the fifth bits of 32 numbers, and then the lower four of each.
+/// Writes the fifth bits of 32 numbers, then the lower four of each.
 fn five_bits(q: &[u8; 32], out: &mut [u8]) {
     let fifth = (0..32).fold(0u32, |fifth, i| fifth | u32::from(q[i] >> 4) << i);
     out[..4].copy_from_slice(&fifth.to_le_bytes());
@@ -143,7 +143,7 @@ fn q3_k(block: &[f32], out: &mut [u8]) {
     upper_bits(|i| q(i) >> 2, &mut out[..32]);
 }
 
-/// Writes a bit of each of 256 numbers: the first 32 are the lowest bits of 32 bytes.
+/// Writes one bit of each of 256 numbers: the first 32 are the lowest bits of 32 bytes.
 fn upper_bits(bit: impl Fn(usize) -> u8, out: &mut [u8]) {
     for (i, out) in out.iter_mut().enumerate() {
         *out = (0..8).fold(0, |all, of| all | bit(32 * of + i) << of);
@@ -169,7 +169,7 @@ fn pairs(q: impl Fn(usize) -> u8, out: &mut [u8]) {
     }
 }
 
-/// Writes the scales and offsets of a block of 256; gives what is multiplied by them, from 0 to `most`.
+/// Writes the scales and offsets of a block of 256; returns the factors of the scales, from 0 to `most`.
 fn of_each_32(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 256] {
     let mut fits = [(0f32, 0f32); 8];
     for (fit, some) in fits.iter_mut().zip(block.chunks_exact(32)) {
@@ -191,7 +191,8 @@ fn of_each_32(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 256] {
     })
 }
 
-/// Scales and offsets, none below zero, as whole numbers up to `most` of a scale and an offset in half precision.
+/// Converts scales and offsets, all non-negative, to integers up to `most` times a common scale and offset in half
+/// precision.
 fn scales_of_scales<const N: usize>(fits: &[(f32, f32); N], most: f32) -> ((f32, f32), [(u8, u8); N]) {
     let largest = fits.iter().fold((0f32, 0f32), |most, fit| (most.0.max(fit.0), most.1.max(fit.1)));
     let coarse = |x: f32| half(to_half((x / most).min(65504.0)));
@@ -256,7 +257,8 @@ fn iq4_xs(block: &[f32], out: &mut [u8]) {
 
 fn mxfp4(block: &[f32], out: &mut [u8]) {
     let most = block.iter().fold(0f32, |most, x| most.max(x.abs())).min(f32::MAX);
-    // The largest number of four bits is 6, between 4 and 8; where it would be cut off, the next power may be better.
+    // The largest number of four bits is 6, less than the next power, 8; where it would be clamped, the next exponent
+    // may be better.
     let exponent = if most == 0.0 { 0 } else { (most.log2().floor() as i32 - 2 + 127).clamp(0, 253) as u8 };
     let error = |exponent: u8| {
         let scale = half_power(exponent);
@@ -269,7 +271,7 @@ fn mxfp4(block: &[f32], out: &mut [u8]) {
     places(block, &MICRO_FLOATS, half_power(out[0]), &mut out[1..]);
 }
 
-/// Writes the places of 32 numbers in a list, two in a byte.
+/// Writes the indices of 32 numbers in a list, two per byte.
 fn places(block: &[f32], list: &[i8; 16], scale: f32, out: &mut [u8]) {
     let inverse = inverse(scale);
     for (i, out) in out.iter_mut().enumerate() {
@@ -277,7 +279,7 @@ fn places(block: &[f32], list: &[i8; 16], scale: f32, out: &mut [u8]) {
     }
 }
 
-/// The place of the nearest number in a list.
+/// The index of the nearest number in a list.
 fn nearest(list: &[i8; 16], x: f32) -> u8 {
     let mut best = (0, f32::INFINITY);
     for (i, &number) in (0..).zip(list) {
@@ -289,7 +291,7 @@ fn nearest(list: &[i8; 16], x: f32) -> u8 {
     best.0
 }
 
-/// The scale of a list of numbers that comes nearest to some. Of the signs it has the better one.
+/// The scale of a list of numbers that comes nearest to the numbers `some`, with the better of the two signs.
 fn listed(some: &[f32], list: &[i8; 16]) -> f32 {
     let largest = largest(some);
     let ends = [list[0], list[15]].into_iter().flat_map(|end| (-7..=7).map(move |step| (end, step)));
@@ -301,7 +303,7 @@ fn inverse(scale: f32) -> f32 {
     if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }
 
-/// What counts more in a weight: to be large. (So it is in GGML too.)
+/// The weight of a number's squared error: large numbers count more, as in GGML.
 fn importance(x: f32, mean_square: f32) -> f32 {
     mean_square.sqrt() + x.abs()
 }
@@ -310,16 +312,16 @@ fn mean_square(some: &[f32]) -> f32 {
     some.iter().map(|x| x * x).sum::<f32>() / some.len() as f32
 }
 
-/// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. It has the sign
-/// for which the largest of them is a multiple of the lowest `q`.
+/// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. Its sign makes
+/// the largest of them a multiple of the lowest `q`.
 fn signed(some: &[f32], most: f32) -> f32 {
     let largest = largest(some);
     let inverses = (-9..=9).map(|step| -(most + 0.1 * step as f32) / largest);
     nearest_scale(some, inverses, |x| x.round().clamp(-most, most - 1.0))
 }
 
-/// The scale of `scale * q` that comes nearest to some numbers, where `round` makes `q` of a number times one of
-/// `inverses`; 0 where all are zero.
+/// The scale of `scale * q` that comes nearest to some numbers, where `round` converts a number times one of `inverses`
+/// to `q`; 0 if all are zero.
 fn nearest_scale(some: &[f32], inverses: impl Iterator<Item = f32>, round: impl Fn(f32) -> f32) -> f32 {
     if largest(some) == 0.0 {
         return 0.0;
@@ -333,7 +335,7 @@ fn nearest_scale(some: &[f32], inverses: impl Iterator<Item = f32>, round: impl 
             product += weight * x * q;
             square += weight * q * q;
         }
-        // The best scale for these is product / square; it takes product^2 / square off the error.
+        // The best scale for these `q` is product / square; it reduces the error by product^2 / square.
         if square > 0.0 && product * product / square > best.1 {
             best = (product / square, product * product / square);
         }
@@ -341,13 +343,13 @@ fn nearest_scale(some: &[f32], inverses: impl Iterator<Item = f32>, round: impl 
     best.0
 }
 
-/// The number that is farthest from zero, with its sign.
+/// The number farthest from zero, with its sign.
 fn largest(some: &[f32]) -> f32 {
     some.iter().fold(0f32, |largest, &x| if x.abs() > largest.abs() { x } else { largest })
 }
 
-/// Scale and offset of `scale * q - offset`, with `q` from 0 to `most`, that come nearest to some numbers. The scale is
-/// not below zero, and where that is asked for the offset is not.
+/// The scale and offset of `scale * q - offset`, with `q` from 0 to `most`, that come nearest to some numbers. The
+/// scale is not negative, and neither is the offset if `is_positive`.
 fn with_offset(some: &[f32], most: f32, is_positive: bool) -> (f32, f32) {
     let low = some.iter().copied().fold(if is_positive { 0.0 } else { f32::INFINITY }, f32::min);
     let high = some.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -385,7 +387,7 @@ fn with_offset(some: &[f32], most: f32, is_positive: bool) -> (f32, f32) {
     (best.0, best.1)
 }
 
-/// The nearest number in half precision; of two the even one.
+/// The nearest number in half precision, ties to even.
 fn to_half(x: f32) -> [u8; 2] {
     let (sign, magnitude) = ((x.to_bits() >> 16 & 0x8000) as u16, x.abs());
     let bits = if magnitude.is_nan() {
@@ -393,7 +395,7 @@ fn to_half(x: f32) -> [u8; 2] {
     } else if magnitude >= 65520.0 {
         0x7c00
     } else if magnitude < 6.103_515_6e-5 {
-        // Steps of 2^-24: added to a number whose own steps are that large, it is rounded as it should be.
+        // Steps are 2^-24: added to a number whose own steps are that large, `magnitude` is rounded correctly.
         ((magnitude + 0.5).to_bits() - 0.5f32.to_bits()) as u16
     } else {
         let bits = magnitude.to_bits() - (112 << 23);
@@ -402,7 +404,7 @@ fn to_half(x: f32) -> [u8; 2] {
     (sign | bits).to_le_bytes()
 }
 
-/// The nearest number of which the lower half is zero; of two the even one.
+/// The nearest number in bf16, ties to even.
 #[inline(always)]
 pub(crate) fn to_bf16(x: f32) -> [u8; 2] {
     let bits = x.to_bits();
@@ -416,7 +418,7 @@ mod tests {
     use crate::Weights;
     use verdigris_logits::{Purpose, Random};
 
-    /// Sums of twelve, which are as weights are: nearly normal.
+    /// Sums of twelve uniform numbers: nearly normal, like weights.
     fn normal(n: usize) -> Vec<f32> {
         let uniform = |i: usize| Random::new(3).uniform(i as u64, Purpose::Token) as f32;
         (0..n).map(|i| 0.02 * ((0..12).map(|j| uniform(12 * i + j)).sum::<f32>() - 6.0)).collect()
@@ -429,7 +431,7 @@ mod tests {
         back
     }
 
-    /// The error beside the numbers, as root mean squares. `tests/scripts/quantisation-peers.py` shows those of
+    /// The error relative to the numbers, as root mean squares. `tests/scripts/quantisation-peers.py` shows those of
     /// llama.cpp.
     #[test]
     fn errors_are_those_of_the_format() {
@@ -460,17 +462,17 @@ mod tests {
         }
     }
 
-    /// What a format can hold comes back as it is; so do zeros, and nothing breaks at the ends.
+    /// Zeros come back unchanged and single numbers closely, and extreme numbers do not panic.
     #[test]
     fn blocks_at_the_ends() {
         for format in Format::ALL {
             let zeros = vec![0.0; 256];
             assert_eq!(there_and_back(format, &zeros), zeros, "{format:?}");
             let one = |x: f32| (0..256).map(|i| if i == 77 { x } else { 0.0 }).collect::<Vec<f32>>();
-            // Far smaller ones have scales below what half precision has in full.
+            // Much smaller numbers have scales that are subnormal in half precision.
             for x in [1.0, -1.0, 0.1, 3e4, -3e4] {
                 let back = there_and_back(format, &one(x));
-                // Between 4 and 6 there is nothing.
+                // There is no number between 4 and 6.
                 let part = if format == Format::Mxfp4 { 5.0 } else { 50.0 };
                 assert!((back[77] - x).abs() <= x.abs() / part, "{format:?} {x}: {}", back[77]);
                 assert!(back.iter().enumerate().all(|(i, y)| i == 77 || y.abs() <= x.abs() / 30.0), "{format:?} {x}");
@@ -484,7 +486,7 @@ mod tests {
         assert!(steps.iter().zip(&back).all(|(a, b)| (a - b).abs() < 0.04), "{back:?}");
     }
 
-    /// Every number in half precision comes back, and what is between two goes to the nearer, or to the even one.
+    /// Every number in half precision comes back; numbers in between become the nearer one, or the even one.
     #[test]
     fn halves_are_rounded_to_the_nearest() {
         for bits in 0..0x7c00u16 {

@@ -1,13 +1,13 @@
 //! IEEE half precision, one number at a time.
 
-/// The number that little-endian bytes hold: exact, for every half has a single.
+/// The value of a little-endian half: exact, since `f32` can represent every half.
 pub(crate) fn half(bytes: [u8; 2]) -> f32 {
     let bits = u32::from(u16::from_le_bytes(bytes));
     let (sign, magnitude) = (bits >> 15 << 31, bits & 0x7fff);
     let value = match magnitude {
-        // What is no finite number stays so.
+        // Infinities and NaN.
         0x7c00.. => f32::from_bits(0x7f80_0000 | (magnitude & 0x3ff) << 13),
-        // The exponent's bias differs by 112; below the smallest normal number this is exact too.
+        // The exponent biases differ by 112; the product is exact for subnormal numbers too.
         _ => f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23),
     };
     f32::from_bits(value.to_bits() | sign)

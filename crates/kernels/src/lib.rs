@@ -1,29 +1,27 @@
-//! The inner loops, on a CPU: those of a decoder, and some of a detector. The only crate of the workspace with
-//! `unsafe`.
+//! The inner loops of decoders and detectors, on CPUs. The only crate of the workspace with `unsafe`.
 //!
-//! Every kernel gives each row of its result the same bits whatever the number of rows computed beside it and
-//! whatever the number of threads, and the same bits on every CPU: a sum runs over 16 lanes in a fixed order,
-//! with fused multiply-add, and the lanes are added in a fixed order at the end; or, where weights are in blocks, from
-//! block to block. So a model that verifies five drafted tokens at once computes exactly what it computes one token at
-//! a time. One kind of product differs between CPUs in its last bits: that of weights in bf16, which AMX adds in an
-//! order of its own.
+//! Every kernel computes each row of its result with the same bits whatever the other rows of the batch, the number of
+//! threads and the CPU: a sum runs over 16 lanes in a fixed order, with fused multiply-add, and the lanes are added in
+//! a fixed order at the end; or, for weights in blocks, from block to block. So a model that verifies five drafted
+//! tokens at once computes exactly what it computes one token at a time. One kind of product differs between CPUs in
+//! its last bits: that with weights in bf16, which AMX adds in its own order.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`mod@linear`] | `x * w^T` for few rows, of weights as they are stored |
+//! | [`mod@linear`] | `x * w^T` for few rows, with weights in their stored format |
 //! | [`attention`] | attention over a cache of keys and values |
-//! | [`elements`] | norms, activations, rotary positions |
-//! | `cuda` | the same for NVIDIA GPUs, and the draw of a token (feature `cuda`) |
-//! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
-//! | [`philox`] | random words out of counters, which others of them rest on |
-//! | `mapped`, `bytes`, `zeroed` | files as memory; parts of them; memory that may not be there |
-//! | `format`, `decode`, `encode` | formats of weights, GGML's among them; the way out of them, and into them |
-//! | `weights`, `out` | a matrix as it is stored; a result that several threads write |
-//! | `block_dot` | products with block-quantised weights, as integers |
-//! | `amx`, `bf16_dot` | tiles, which some CPUs multiply; products with weights in bf16 in them |
-//! | `simd`, `bytewise`, `dispatch` | sixteen lanes, of four bytes too, on every CPU; one body of code for all |
+//! | [`elements`] | norms, activations, rotary position embeddings |
+//! | `cuda` | the same for NVIDIA GPUs, and token sampling (feature `cuda`) |
+//! | [`permutation`] | membership in torch's random permutations, which watermarks of other systems use |
+//! | [`philox`] | random words from counters, which others of them use |
+//! | `mapped`, `bytes`, `zeroed` | memory-mapped files; slices of them; fallible allocation |
+//! | `format`, `decode`, `encode` | storage formats of weights, including GGML's; decoding and encoding them |
+//! | `weights`, `out` | a matrix in its stored format; a result that several threads write |
+//! | `block_dot` | integer products with block-quantised weights |
+//! | `amx`, `bf16_dot` | AMX tiles; products with bf16 weights in them |
+//! | `simd`, `bytewise`, `dispatch` | sixteen lanes, also of four bytes, on every CPU; dispatch to the widest unit |
 //! | `pool` | the threads that share a kernel's work |
-//! | [`machine`] | which of the processor's units are used, and how fast its memory is |
+//! | [`machine`] | the SIMD units in use, and memory bandwidth |
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 #[cfg(amx)]

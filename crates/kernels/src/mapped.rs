@@ -1,25 +1,25 @@
-//! Files as memory.
+//! Memory-mapped files.
 
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
 
-/// A file whose bytes are read when they are looked at, and that all programs share which map it.
+/// A memory-mapped file: its bytes are loaded on first access and shared with other programs that map it.
 #[derive(Debug)]
 pub struct Mapped(memmap2::Mmap);
 
 impl Mapped {
-    /// Maps a file. Nobody should write to it while it is mapped: what is read then is what stands there at that
-    /// moment, and of a file that is cut short nothing can be read (the program ends with a signal). Model files are
+    /// Maps a file. The file should not be written to while it is mapped: a read returns the bytes that the file holds
+    /// at that moment, and a read past the end of a truncated file ends the program with a signal. Model files are
     /// replaced, not written to.
     ///
     /// # Errors
     /// If the file cannot be mapped.
     pub fn new(file: &File) -> io::Result<Self> {
-        // SAFETY: the map is read-only, nothing here writes through it, and it is unmapped when nobody has a slice of
-        // it. That the bytes stay what they are is not for this process to promise: whoever writes to the file breaks
-        // what `&[u8]` is. It is what every mapped file rests on; what is read here are numbers, which are checked when
-        // the file is opened and index nothing afterwards. That is said above.
+        // SAFETY: the map is read-only, nothing here writes through it, and it is unmapped only when no slice of it is
+        // left. This process cannot ensure that the bytes stay unchanged: another program that writes to the file
+        // breaks the guarantees of `&[u8]`. Every use of a mapped file relies on that not happening, as documented
+        // above. The bytes read here are numbers that are checked when the file is opened and index nothing afterwards.
         unsafe { memmap2::Mmap::map(file) }.map(Self)
     }
 }

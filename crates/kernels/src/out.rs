@@ -1,8 +1,8 @@
-//! A result that several threads write, each at places of its own.
+//! A result that several threads write, each to its own elements.
 
 use std::marker::PhantomData;
 
-/// A result of rows of `n`, of which each task writes some columns.
+/// A result with rows of `n`, of which each task writes some columns.
 pub(crate) struct Out<'a> {
     to: *mut f32,
     length: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Out<'a> {
     of: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: it is written through `set` and `set_some` alone, whose callers write at places of their own.
+// SAFETY: it is written only through `set` and `set_some`, whose callers write disjoint elements.
 unsafe impl Sync for Out<'_> {}
 
 impl<'a> Out<'a> {
@@ -19,22 +19,24 @@ impl<'a> Out<'a> {
     }
 
     /// # Safety
-    /// No other thread writes or reads there before all tasks have ended.
+    /// No other thread writes or reads this element before all tasks have ended.
     #[inline(always)]
     pub(crate) unsafe fn set(&self, row: usize, column: usize, value: f32) {
         let at = row * self.n + column;
         assert!(at < self.length, "inside the result");
-        // SAFETY: it is inside the slice, which is borrowed as long as this lives; nobody else uses this place.
+        // SAFETY: the element is inside the slice, which is borrowed as long as `self` lives; no other thread accesses
+        // it.
         unsafe { *self.to.add(at) = value }
     }
 
     /// # Safety
-    /// As [`Out::set`], for columns that follow each other.
+    /// As [`Out::set`], for consecutive columns.
     #[inline(always)]
     pub(crate) unsafe fn set_some(&self, row: usize, column: usize, values: &[f32]) {
         let at = row * self.n + column;
         assert!(column + values.len() <= self.n && at + values.len() <= self.length, "inside the result");
-        // SAFETY: they are inside the slice, which is borrowed as long as this lives; nobody else uses these places.
+        // SAFETY: the elements are inside the slice, which is borrowed as long as `self` lives; no other thread
+        // accesses them.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.to.add(at), values.len()) }
     }
 }

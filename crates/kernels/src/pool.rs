@@ -1,9 +1,9 @@
 //! The threads that share a kernel's work.
 //!
-//! A token of a small model is a few hundred products of some ten microseconds each, so waking a thread must cost less
-//! than one. The threads here look for work for a while before they sleep, and take it without a lock: at first all the
-//! time, then as far as no other thread wants their processor, for long enough that they are awake when a token is
-//! drawn and the next is computed.
+//! A token of a small model takes a few hundred products of some ten microseconds each, so waking a thread must cost
+//! less than that. Idle threads therefore poll for work for a while before they sleep, and take it without a lock: at
+//! first without pause, then yielding to threads that want their processor, for long enough that they are still awake
+//! after a token was sampled and the next is computed.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,36 +12,35 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a thread without work looks for some before it offers its processor to others: about a tenth of a
-/// millisecond.
+/// The number of times that an idle thread polls before it first yields its processor: about a tenth of a millisecond.
 const LOOKS: usize = if cfg!(miri) { 2 } else { 1 << 12 };
 
-/// How often it looks from one such offer to the next.
+/// The number of polls between two yields.
 const LOOKS_BETWEEN_OFFERS: usize = if cfg!(miri) { 1 } else { 1 << 6 };
 
-/// How long it goes on so before it sleeps. Steps on a row of logits take less, so who writes a text finds all threads
-/// awake; who does not has them spin no longer than this.
+/// The time for which an idle thread polls and yields before it sleeps. Processing a row of logits takes less, so all
+/// threads stay awake while text is generated; otherwise they spin no longer than this.
 const AWAKE: Duration = Duration::from_millis(if cfg!(miri) { 0 } else { 3 });
 
 /// A job that is split into numbered tasks.
 type Job<'a> = dyn Fn(usize) + Sync + 'a;
 
-/// Threads that wait for work; as many as rayon has, the calling one included.
+/// Threads that wait for work; as many as rayon has, including the calling one.
 struct Pool {
     shared: Arc<Shared>,
-    /// One piece of work at a time.
+    /// Held while a job runs: one at a time.
     turn: Mutex<()>,
     threads: usize,
 }
 
 struct Shared {
-    /// Even while there is no work; one more each time that work comes or ends.
+    /// Even while there is no work; incremented whenever work begins or ends.
     epoch: AtomicUsize,
-    /// The threads that may be looking at the work.
+    /// The number of threads that may be accessing `work`.
     active: AtomicUsize,
-    /// The work of an odd epoch.
+    /// The job of an odd epoch.
     work: UnsafeCell<Option<*const Job<'static>>>,
-    /// The first task that nobody has taken, and the number of all.
+    /// The first task that has not been taken, and the number of tasks.
     next: AtomicUsize,
     tasks: AtomicUsize,
     panicked: AtomicBool,
@@ -49,52 +48,52 @@ struct Shared {
     wake: Condvar,
 }
 
-// SAFETY: `work` is written by the one thread that has its turn, while no other looks at it: others look only between
-// joining `active` and leaving it, and only if the epoch is still the one that they joined for. The writer changes
-// `work` after it has ended the last epoch and seen `active` at zero, and before it begins the next. What `work` points
-// to is `Sync`, so any thread may call it.
+// SAFETY: `work` is written only by the one thread that holds the turn, while no other accesses it: others access it
+// only between joining `active` and leaving it, and only if the epoch is still the one that they joined for. The writer
+// changes `work` after it has ended the last epoch and seen `active` at zero, and before it begins the next. The job
+// that `work` points to is `Sync`, so any thread may call it.
 unsafe impl Sync for Shared {}
-// SAFETY: as above; the pointer is followed only while the thread that owns what it points to waits.
+// SAFETY: as above; the pointer is followed only while the thread that owns the job waits.
 unsafe impl Send for Shared {}
 
-// Miri does not like rayon's threads.
+// Miri does not work well with rayon's threads.
 static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(if cfg!(miri) { 2 } else { rayon::current_num_threads() }));
 
-/// Runs `work` for each of so many tasks, on several threads where they are free; returns when all are done.
+/// Runs `work` for each of `tasks` tasks, on several threads if they are free; returns when all are done.
 ///
 /// # Panics
-/// If a task does.
+/// If a task panics.
 pub(crate) fn run(tasks: usize, work: &Job<'_>) {
     POOL.run(tasks, work);
 }
 
-/// Does something with each of some items, several of them at a time where threads are free. What `work` itself hands
-/// to the pool then is done by the thread that asks.
+/// Calls `work` with each item, on several threads if they are free. If `work` itself uses the pool, its tasks run on
+/// the calling thread.
 ///
 /// # Panics
-/// If `work` does.
+/// If `work` panics.
 pub fn each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync) {
     /// The items, of which each task takes one.
     struct Items<T>(*mut T);
-    // SAFETY: threads take items of their own out of it, which may go to other threads.
+    // SAFETY: each thread takes different items, which may be sent to other threads.
     unsafe impl<T: Send> Sync for Items<T> {}
     impl<T> Items<T> {
         /// # Safety
-        /// `task` is one of the items, and nobody else has it.
+        /// `task` is the index of an item that no other caller has.
         #[expect(clippy::mut_from_ref, reason = "each caller has an item of its own")]
         unsafe fn item(&self, task: usize) -> &mut T {
-            // SAFETY: as the function asks.
+            // SAFETY: upheld by the caller.
             unsafe { &mut *self.0.add(task) }
         }
     }
     let (count, items) = (items.len(), Items(items.as_mut_ptr()));
     run(count, &|task| {
-        // SAFETY: each task is done once, by one thread, before `run` returns; there are as many as items.
+        // SAFETY: each task runs once, on one thread, before `run` returns; there is an item for each.
         work(unsafe { items.item(task) });
     });
 }
 
-/// How many threads share the work.
+/// The number of threads that share the work.
 pub fn threads() -> usize {
     POOL.threads
 }
@@ -115,7 +114,7 @@ impl Pool {
         for number in 1..threads {
             let shared = shared.clone();
             let thread = thread::Builder::new().name(format!("kernel-{number}"));
-            // With fewer threads the work is done more slowly.
+            // If a thread cannot be started, the work is only slower.
             started += usize::from(thread.spawn(move || shared.serve()).is_ok());
         }
         Self { shared, turn: Mutex::new(()), threads: started }
@@ -126,13 +125,13 @@ impl Pool {
         if tasks <= 1 || self.threads == 1 {
             return alone();
         }
-        // Where another thread's work goes on, and inside a task, waiting would take longer.
+        // While another thread's job runs, and inside a task, waiting would take longer.
         let Ok(turn) = self.turn.try_lock() else { return alone() };
         let shared = &*self.shared;
-        // SAFETY: only the lifetime changes. The pointer is followed by threads in `active` alone, and this function
+        // SAFETY: only the lifetime changes. The pointer is followed only by threads in `active`, and this function
         // does not return, or unwind, before it has ended the epoch and seen that there are none.
         let erased = unsafe { std::mem::transmute::<*const Job<'_>, *const Job<'static>>(work) };
-        // SAFETY: this thread has its turn, and no thread is active: see `Sync`.
+        // SAFETY: this thread holds the turn, and no thread is active: see `Sync`.
         unsafe { *shared.work.get() = Some(erased) };
         shared.next.store(0, SeqCst);
         shared.tasks.store(tasks, SeqCst);
@@ -145,7 +144,7 @@ impl Pool {
         let mut looks = 0;
         while shared.active.load(SeqCst) > 0 {
             looks += 1;
-            // One that has no processor gets this one.
+            // Let a thread that has no processor use this one.
             if looks < LOOKS { std::hint::spin_loop() } else { thread::yield_now() }
         }
         let panicked = shared.panicked.swap(false, SeqCst);
@@ -155,7 +154,7 @@ impl Pool {
 }
 
 impl Shared {
-    /// Does tasks as long as there are some that nobody has taken.
+    /// Runs tasks until all have been taken.
     fn take_tasks(&self, work: &Job<'_>) {
         let tasks = self.tasks.load(SeqCst);
         let done = catch_unwind(AssertUnwindSafe(|| {
@@ -178,8 +177,8 @@ impl Shared {
             let epoch = self.wait(last);
             self.active.fetch_add(1, SeqCst);
             if self.epoch.load(SeqCst) == epoch {
-                // SAFETY: this thread is active in an epoch that has not ended, so the thread that began it waits, and
-                // what the pointer leads to lives; it was written before the epoch began.
+                // SAFETY: this thread is active in an epoch that has not ended, so the thread that began it waits and
+                // the job is alive; the pointer was written before the epoch began.
                 let work = unsafe { (*self.work.get()).map(|work| &*work) };
                 if let Some(work) = work {
                     self.take_tasks(work);
@@ -230,7 +229,7 @@ mod tests {
         for count in [0, 1, 2, 7, if cfg!(miri) { 20 } else { 5000 }] {
             let mut items: Vec<(usize, String)> = (0..count).map(|i| (i, String::new())).collect();
             each(&mut items, |(i, text)| {
-                // What asks the pool again inside is done too.
+                // Nested use of the pool.
                 let sum = AtomicUsize::new(0);
                 run(3, &|task| {
                     sum.fetch_add(task, SeqCst);

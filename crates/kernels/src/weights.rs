@@ -1,4 +1,4 @@
-//! A matrix of weights as they are stored, and its rows as numbers.
+//! A matrix of weights in their stored format, and decoding of its rows.
 
 use crate::decode::{self, Decode};
 use crate::dispatch::dispatch;
@@ -11,69 +11,69 @@ pub struct Weights<'a> {
     format: Format,
     bytes: &'a [u8],
     k: usize,
-    /// Bytes from one row to the next.
+    /// The number of bytes from one row to the next.
     stride: usize,
 }
 
 impl<'a> Weights<'a> {
-    /// Rows of `k` weights as they are stored.
+    /// A matrix with rows of `k` weights in their stored format.
     ///
     /// # Panics
-    /// If `k` is zero or no whole number of blocks, or the bytes are no whole number of rows.
+    /// If `k` is zero or not a whole number of blocks, or the bytes are not a whole number of rows.
     pub fn new(format: Format, bytes: &'a [u8], k: usize) -> Self {
         assert!(k > 0 && k.is_multiple_of(format.block()), "rows of {k} weights in {format:?}");
         assert!(bytes.len().is_multiple_of(format.bytes(k)), "rows of {k} weights in {} bytes", bytes.len());
         Self { format, bytes, k, stride: format.bytes(k) }
     }
 
-    /// How they are stored.
+    /// The format in which the weights are stored.
     #[inline]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Rows of `k` weights that are in memory as numbers.
+    /// A matrix with rows of `k` weights that are in memory as `f32`.
     ///
     /// # Panics
-    /// If they are no whole number of rows.
+    /// If the weights are not a whole number of rows.
     pub fn of(weights: &'a [f32], k: usize) -> Self {
         Self::new(Format::F32, format::bytes(weights), k)
     }
 
     /// The number of rows.
     pub fn rows(&self) -> usize {
-        // The last row ends where it ends.
+        // The last row may end before the stride does.
         (self.bytes.len() + self.stride - self.format.bytes(self.k)) / self.stride
     }
 
-    /// The weights of a row.
+    /// The number of weights in a row.
     #[inline]
     pub fn columns(&self) -> usize {
         self.k
     }
 
-    /// Bytes of them all.
+    /// The size of all weights in bytes.
     #[inline]
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes from one row to the next.
+    /// The number of bytes from one row to the next.
     #[inline]
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The bytes of some rows from `j` on.
+    /// The bytes of `count` rows from row `j`.
     #[inline]
     pub(crate) fn rows_from(&self, j: usize, count: usize) -> &'a [u8] {
         &self.bytes[j * self.stride..(j + count - 1) * self.stride + self.format.bytes(self.k)]
     }
 
-    /// Writes row `j` as numbers, as a token's embedding is read.
+    /// Decodes row `j`, for example a token's embedding.
     ///
     /// # Panics
-    /// If there is no such row, or `out` has another length.
+    /// If there is no such row, or `out` is not as long as a row.
     pub fn decode(&self, j: usize, out: &mut [f32]) {
         assert_eq!(out.len(), self.k, "a row");
         decode(self.format, self.rows_from(j, 1), out);
@@ -106,7 +106,7 @@ pub(crate) fn decode_any<S: Simd>(unit: S, format: Format, bytes: &[u8], out: &m
     }
 }
 
-/// One row of weights as numbers.
+/// Decodes one row of weights.
 #[inline(always)]
 pub(crate) fn decode_row<S: Simd, F: Decode>(unit: S, bytes: &[u8], out: &mut [f32]) {
     let whole = out.len() - out.len() % F::STEP;

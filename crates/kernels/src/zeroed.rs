@@ -1,8 +1,8 @@
-//! Memory of zeros that may not be there.
+//! Fallible allocation of zeroed memory.
 
 use std::alloc::{Layout, alloc_zeroed};
 
-/// So many zeros, or nothing where there is not so much memory. What is never touched costs nothing on most systems.
+/// Returns `bytes` zeros, or `None` if there is not enough memory. On most systems untouched pages cost nothing.
 pub fn zeroed(bytes: usize) -> Option<Vec<u8>> {
     if bytes == 0 {
         return Some(Vec::new());
@@ -10,7 +10,7 @@ pub fn zeroed(bytes: usize) -> Option<Vec<u8>> {
     let layout = Layout::array::<u8>(bytes).ok()?;
     // SAFETY: the layout is not empty.
     let memory = unsafe { alloc_zeroed(layout) };
-    // SAFETY: the memory is of the allocator and the layout that a vector of bytes has, and all of it is set.
+    // SAFETY: the memory has the allocator and the layout of a `Vec<u8>`, and all of it is initialized.
     (!memory.is_null()).then(|| unsafe { Vec::from_raw_parts(memory, bytes, bytes) })
 }
 
@@ -24,8 +24,8 @@ mod tests {
         let mut some = zeroed(100_000).unwrap();
         assert!(some.iter().all(|&byte| byte == 0));
         some.push(1);
-        // A compiler that sees that memory is not used does not ask for it.
-        // Miri ends a program that asks for so much.
+        // `black_box`, since a compiler may remove an allocation that is not used. Miri aborts a program that allocates
+        // as much as `isize::MAX`.
         let too_many = [usize::MAX, isize::MAX as usize];
         for too_many in if cfg!(miri) { &too_many[..1] } else { &too_many[..] } {
             assert!(std::hint::black_box(zeroed(*too_many)).is_none());

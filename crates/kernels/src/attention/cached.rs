@@ -1,4 +1,4 @@
-//! Keys or values of one layer, as they are stored, and some of one head as numbers.
+//! Keys or values of one layer in their stored format, and decoding of some of them.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -12,11 +12,11 @@ use crate::format::{self, Format};
 use crate::simd::{LINE, Simd};
 use crate::weights::decode_row;
 
-/// Keys or values of one layer: `t x kv_heads x head_dim`, as they are stored, in one piece or in pages.
+/// Keys or values of one layer: `t x kv_heads x head_dim` in their stored format, contiguous or in pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached<'a> {
     pub(super) format: Format,
-    /// Bytes of them all.
+    /// The size of all of them in bytes.
     pub(super) bytes: usize,
     memory: Memory<'a>,
 }
@@ -24,7 +24,7 @@ pub struct Cached<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Memory<'a> {
     Contiguous(&'a [u8]),
-    /// In each page so many bytes, from an offset that is the same in all.
+    /// `bytes` bytes of each page, from the same offset in all.
     Pages {
         pages: &'a [Arc<Vec<u8>>],
         from: usize,
@@ -33,28 +33,28 @@ enum Memory<'a> {
 }
 
 impl<'a> Cached<'a> {
-    /// Keys or values that follow each other. A head is whole blocks.
+    /// Contiguous keys or values. A head must be whole blocks.
     pub fn new(format: Format, bytes: &'a [u8]) -> Self {
         Self { format, bytes: bytes.len(), memory: Memory::Contiguous(bytes) }
     }
 
-    /// Keys or values of `total` bytes in pages: of each page `bytes` from byte `from` on, the last of them only as far
+    /// Keys or values of `total` bytes in pages: `bytes` of each page from offset `from`, of the last page only as many
     /// as needed.
     ///
     /// # Panics
-    /// If the pages do not hold so much.
+    /// If the pages hold less than `total`.
     pub fn paged(format: Format, total: usize, pages: &'a [Arc<Vec<u8>>], from: usize, bytes: usize) -> Self {
         assert!(bytes > 0 && pages.len() * bytes >= total, "{total} bytes in {} pages of {bytes}", pages.len());
         assert!(pages.iter().all(|page| page.len() >= from + bytes), "pages with {bytes} bytes at {from}");
         Self { format, bytes: total, memory: Memory::Pages { pages, from, bytes } }
     }
 
-    /// Keys or values in memory as numbers.
+    /// Keys or values that are in memory as `f32`.
     pub fn of(numbers: &'a [f32]) -> Self {
         Self::new(Format::F32, format::bytes(numbers))
     }
 
-    /// How many tokens a page holds that has `token` bytes for each.
+    /// The number of tokens in a page, with `token` bytes per token.
     pub(super) fn tokens_a_page(&self, token: usize) -> usize {
         match self.memory {
             Memory::Contiguous(_) => (self.bytes / token).max(1),
@@ -62,7 +62,7 @@ impl<'a> Cached<'a> {
         }
     }
 
-    /// What one head has for some tokens as it is stored, if it lies in one page.
+    /// One head's rows for some tokens in their stored format, if they are in one page.
     #[inline(always)]
     pub(super) fn stored(
         &self,
@@ -83,8 +83,8 @@ impl<'a> Cached<'a> {
         Some(Stored { format: self.format, bytes, stride: token })
     }
 
-    /// Asks for what some heads have for some tokens, before one head after the other is read: what one has lies apart,
-    /// so processors would not see what comes next.
+    /// Prefetches the rows of some heads for some tokens, before the heads are read one by one: the rows of a head are
+    /// not contiguous, so the processor would not predict them.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd>(
         &self,
@@ -117,8 +117,8 @@ impl<'a> Cached<'a> {
         }
     }
 
-    /// Writes what one head has for some tokens as numbers, in rows of `width`: the elements of a head, and zeros that
-    /// are there already.
+    /// Decodes one head's rows for some tokens into rows of `width`: the elements of the head, followed by zeros that
+    /// must already be there.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn decode<S: Bytewise>(
@@ -142,7 +142,7 @@ impl<'a> Cached<'a> {
     }
 }
 
-/// Some tokens' rows of one head, and where they go.
+/// One head's rows for some tokens, and their destination.
 struct RowsOf<'a> {
     cached: &'a Cached<'a>,
     shape: Heads,
@@ -182,12 +182,12 @@ impl<F: Decode> Body for DecodedRows<'_, F> {
     }
 }
 
-/// Which tokens of a cache are attended to, in the order in which a row counts them.
+/// The tokens of a cache that are attended to, in the order in which a row counts them.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tokens<'a> {
-    /// So many from one on.
+    /// `count` tokens from `first`.
     Following { first: usize, count: usize },
-    /// These.
+    /// The given tokens.
     Chosen(&'a [usize]),
 }
 
@@ -206,7 +206,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// The token at one place, and how many from there on, before another place, follow each other for sure.
+    /// The token at index `at`, and the length of a run of consecutive tokens from there, at most up to index `end`.
     fn run(&self, at: usize, end: usize) -> (usize, usize) {
         match self {
             Self::Following { first, .. } => (first + at, end - at),

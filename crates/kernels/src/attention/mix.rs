@@ -1,15 +1,15 @@
-//! Values of a block, added to rows with their weights: one key after the other, so what has no weight changes no bit.
+//! Adds the weighted values of a block to rows, one key at a time, so that a zero weight changes no bit.
 
 use super::BLOCK;
 use super::rows::Rows;
 use crate::bytewise::{Body, Bytewise};
 use crate::simd::LANES;
 
-/// Rows that share the loads of a value.
+/// The most rows that share the loads of a value.
 const ROWS: usize = 6;
 
-/// Adds the weighted values of `keys` keys to rows. Values are `width` elements, weights rows of [`BLOCK`], and what
-/// they are added to rows of `stride`, of which the first `width` are written.
+/// Adds the weighted values of `keys` keys to rows. Values have `width` elements, weights are in rows of [`BLOCK`], and
+/// the results in rows of `stride`, of which the first `width` elements are written.
 #[inline(always)]
 pub(super) fn mix<S: Bytewise, R: Rows>(
     unit: S,
@@ -39,7 +39,7 @@ pub(super) fn mix<S: Bytewise, R: Rows>(
     }
 }
 
-/// Some elements of the values, from one on.
+/// Some columns of the values, starting at `from`.
 struct Part<'a, R> {
     weights: &'a [f32],
     values: R,
@@ -64,7 +64,7 @@ impl<R: Rows> Part<'_, R> {
     }
 }
 
-/// `M` rows of weights by `N` lanes of values, whose sums stay in registers.
+/// `M` rows of weights times `N` registers of values, with the sums in registers.
 struct Tile<'a, R, const M: usize, const N: usize>(Part<'a, R>);
 
 impl<R: Rows, const M: usize, const N: usize> Body for Tile<'_, R, M, N> {
@@ -82,7 +82,7 @@ impl<R: Rows, const M: usize, const N: usize> Body for Tile<'_, R, M, N> {
         let mut sums = [[unit.zero(); N]; M];
         for (row, sums) in sums.iter_mut().enumerate() {
             for (i, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the length was looked at; an array of numbers is aligned as they are.
+                // SAFETY: the length was checked; an array of numbers has the alignment of one.
                 *sum = unit.load(unsafe { &*out.as_ptr().add(row * stride + i * LANES).cast() });
             }
         }

@@ -1,9 +1,8 @@
-//! Attention of a few new tokens, or the many of a prompt, over a cache of keys and values, which is read where it
-//! lies.
+//! Attention of a few new tokens, or of a whole prompt, over a cache of keys and values, which is read in place.
 //!
-//! Keys are taken in blocks of `BLOCK`, counted from a text's beginning. What a row has of each block becomes one by
-//! one what it has of all, in their order. So blocks may be computed on several threads, there is no matrix of all
-//! scores, and a row has the same bits whatever is computed beside it.
+//! Keys are processed in blocks of `BLOCK`, counted from the start of the sequence. A row's partial results of the
+//! blocks are merged in order. So blocks may be computed on several threads, there is no matrix of all scores, and a
+//! row has the same bits in any batch.
 
 mod cached;
 mod mask;
@@ -31,42 +30,42 @@ pub use mask::AttentionMask;
 use mask::Sight;
 use rows::{Numbers, with_format};
 
-/// Keys whose scores are known before one of them has its weight.
+/// The number of keys whose scores are all computed before the first weight.
 const BLOCK: usize = if cfg!(miri) { 4 * LANES } else { 256 };
 
-/// Values that are decoded before they are used.
+/// The number of values that are decoded at once.
 const VALUES: usize = 32;
 
-/// Rows that read keys and values as they are stored.
+/// The most rows for which keys and values are read in their stored format.
 const FEW: usize = 6;
 
-/// Rows of queries that one task computes.
+/// The number of query rows that one task computes.
 const ROWS: usize = 64;
 
-/// Bytes of keys, times sets of eight rows, below which one thread is faster than two. Miri is to see several.
+/// Bytes of keys, times groups of eight rows, below which one thread is faster than two. Miri tests several threads.
 const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 15 };
 
-/// Numbers that may lie in memory until the parts of rows that several tasks compute become one.
+/// The most numbers in the partial results of rows that are split among tasks.
 const APART: usize = 1 << 22;
 
 /// The heads of an attention layer. `heads / kv_heads` query heads share one head of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heads {
-    /// Query heads.
+    /// The number of query heads.
     pub heads: usize,
-    /// Key and value heads; divides `heads`.
+    /// The number of key and value heads; divides `heads`.
     pub kv_heads: usize,
-    /// Elements of one head.
+    /// The number of elements of a head.
     pub head_dim: usize,
 }
 
 /// Attends: `out[r][h] = sum over visible j of softmax_j(scale * q[r][h] . k[j][h']) * v[j][h']`.
 ///
-/// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with
-/// the `m` new tokens last. Every row sees the `t - m` tokens before the new ones, as far as its window goes.
+/// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with the `m`
+/// new tokens last. Every row sees the `t - m` tokens before the new ones, within its window.
 ///
-/// Sums run over keys in an order of their own, and hidden ones change no bit: a branch of a tree has the row that it
-/// has alone.
+/// Each row sums over its visible keys in a fixed order, and hidden keys change no bit: a branch of a tree has the same
+/// rows as without the other branches.
 ///
 /// # Panics
 /// If the lengths do not fit together.
@@ -102,7 +101,7 @@ pub fn attend(
     task.run(if parallel { pool::threads() } else { 1 }, out);
 }
 
-/// What tasks read.
+/// The inputs of all tasks.
 struct Task<'a> {
     q: &'a [f32],
     k: Cached<'a>,
@@ -114,8 +113,7 @@ struct Task<'a> {
     t: usize,
 }
 
-/// Some rows of some heads of keys, and some blocks of those keys. In the rows of a head the query heads of a token
-/// follow each other, then the next token's.
+/// Some rows and blocks of some key heads. The rows of a key head are ordered by token, then by query head.
 #[derive(Clone)]
 struct Share {
     heads: Range<usize>,
@@ -123,42 +121,42 @@ struct Share {
     blocks: Range<usize>,
 }
 
-/// Where a task writes.
+/// The destination of a task's results.
 #[derive(Clone, Copy)]
 enum To<'a> {
-    /// What rows have of all keys, as it is.
+    /// Final results of rows, over all keys.
     Whole(&'a Out<'a>),
-    /// What rows have of each block from one on, as parts, row by row.
+    /// Partial results of rows for each block from the given one, row by row.
     Parts(&'a Out<'a>, usize),
 }
 
 impl Task<'_> {
-    /// Query heads that share a head of keys.
+    /// The number of query heads per key head.
     fn group(&self) -> usize {
         self.shape.heads / self.shape.kv_heads
     }
 
-    /// Tokens that are not new.
+    /// The number of tokens before the new ones.
     fn held(&self) -> usize {
         self.t - self.m
     }
 
-    /// Numbers of a head, in whole lanes.
+    /// The number of elements of a head, rounded up to whole lanes.
     fn width(&self) -> usize {
         self.shape.head_dim.next_multiple_of(LANES)
     }
 
-    /// Numbers of a part.
+    /// The number of elements of a partial result.
     fn part(&self) -> usize {
         self.width() + LANES
     }
 
-    /// The token and the query head of a row of a head of keys.
+    /// The token and the query head of a row of a key head.
     fn token_and_head(&self, head: usize, row: usize) -> (usize, usize) {
         (row / self.group(), head * self.group() + row % self.group())
     }
 
-    /// The blocks that some rows see.
+    /// The blocks that any of the rows sees.
     fn blocks(&self, rows: &Range<usize>) -> Range<usize> {
         let tokens = rows.start / self.group()..(rows.end - 1) / self.group() + 1;
         let seen = if self.mask.visible.is_some() { self.t } else { self.held() + tokens.end };
@@ -176,11 +174,11 @@ impl Task<'_> {
             return self.apart(threads, blocks, &out);
         }
         let run = |index: usize| {
-            // Those that see most come first.
+            // The rows that see the most keys come first.
             let (set, head) = (sets - 1 - index / kv_heads, index % kv_heads);
             let rows = set * ROWS..((set + 1) * ROWS).min(rows);
             let share = Share { heads: head..head + 1, blocks: self.blocks(&rows), rows };
-            // SAFETY: tasks have rows and heads that do not meet.
+            // SAFETY: tasks have disjoint rows and heads.
             unsafe { some_rows(self, &share, To::Whole(&out)) };
         };
         match threads {
@@ -189,13 +187,13 @@ impl Task<'_> {
         }
     }
 
-    /// Tasks for each few blocks, whose parts become one at the end.
+    /// Splits the blocks among tasks and merges their partial results at the end.
     fn apart(&self, threads: usize, blocks: Range<usize>, out: &Out<'_>) {
         thread_local!(static PARTS: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
         let (kv_heads, rows) = (self.shape.kv_heads, self.m * self.group());
         let sets = rows.div_ceil(ROWS);
-        // Several tasks a thread, so that one that is held up does not hold up all; with all heads where that gives
-        // enough of them, so that memory is read as it lies.
+        // Several tasks per thread, so that one that is delayed does not delay all; with all heads if that yields
+        // enough tasks, so that memory is read sequentially.
         let heads = if sets * blocks.len() < 4 * threads { 1 } else { kv_heads };
         let step = (kv_heads / heads * sets * blocks.len()).div_ceil(8 * threads);
         let steps = blocks.len().div_ceil(step);
@@ -210,7 +208,7 @@ impl Task<'_> {
                 rows: set * ROWS..((set + 1) * ROWS).min(rows),
                 blocks: from..(from + step).min(blocks.end),
             };
-            // SAFETY: tasks have rows, heads and blocks that do not meet.
+            // SAFETY: tasks have disjoint rows, heads and blocks.
             unsafe { some_rows(self, &share, To::Parts(&to, blocks.start)) };
         });
         for head in 0..kv_heads {
@@ -224,18 +222,18 @@ impl Task<'_> {
     }
 }
 
-/// Memory that stays with a thread.
+/// Buffers that a thread reuses.
 #[derive(Default)]
 struct Scratch {
     queries: Vec<f32>,
-    /// Keys, or values, as numbers.
+    /// Decoded keys or values.
     numbers: Vec<f32>,
-    /// Keys, transposed.
+    /// Transposed keys.
     turned: Vec<f32>,
     scores: Vec<f32>,
-    /// What rows have of a block.
+    /// The rows' partial results for one block.
     parts: Vec<f32>,
-    /// What they have of all blocks.
+    /// The rows' merged results for the blocks so far.
     sums: Vec<f32>,
     positions: Vec<f32>,
     chosen: Vec<usize>,
@@ -244,19 +242,19 @@ struct Scratch {
 thread_local!(static SCRATCH: Cell<Scratch> = Cell::default());
 
 dispatch! {
-    /// What some rows have of some blocks.
+    /// Computes some rows for some blocks.
     ///
     /// # Safety
-    /// No other thread writes these rows of this head, or their parts of these blocks.
+    /// No other thread writes these rows of these heads, or their partial results for these blocks.
     unsafe fn some_rows(task: &Task<'_>, share: &Share, to: To<'_>) = some_rows_body
 }
 
 /// # Safety
-/// No other thread writes these rows of this head, or their parts of these blocks.
+/// No other thread writes these rows of these heads, or their partial results for these blocks.
 #[inline(always)]
 unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, to: To<'_>) {
     let (width, part, rows) = (task.width(), task.part(), share.heads.len() * share.rows.len());
-    // In a closure it would not be compiled for the unit.
+    // A closure (as for `LocalKey::with`) would not be compiled for the unit.
     let mut scratch = SCRATCH.take();
     prepare(task, share, &mut scratch);
     for block in share.blocks.clone() {
@@ -273,7 +271,7 @@ unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, t
                 for head in share.heads.clone() {
                     let row = head * task.m * task.group() + share.rows.start;
                     for (row, numbers) in (row..row + share.rows.len()).zip(&mut parts) {
-                        // SAFETY: the caller's promise.
+                        // SAFETY: upheld by the caller.
                         unsafe { to.set_some(row, (block - first) * part, numbers) };
                     }
                 }
@@ -285,7 +283,7 @@ unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, t
         let mut sums = scratch.sums.chunks_exact_mut(part);
         for head in share.heads.clone() {
             for (row, sum) in share.rows.clone().zip(&mut sums) {
-                // SAFETY: the caller's promise.
+                // SAFETY: upheld by the caller.
                 unsafe { write_row(unit, task, head, row, sum, out) };
             }
         }
@@ -294,7 +292,7 @@ unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, t
 }
 
 dispatch! {
-    /// Rows out of what they have of each block.
+    /// Merges the partial results of all blocks into rows.
     ///
     /// # Safety
     /// No other thread writes these rows of this head.
@@ -314,7 +312,7 @@ unsafe fn join_parts_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, 
         for part in parts.chunks_exact(part) {
             partial::merge(unit, sum, part, width);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { write_row(unit, task, share.heads.start, row, sum, out) };
     }
     SCRATCH.set(scratch);
@@ -327,11 +325,11 @@ unsafe fn write_row<S: Simd>(unit: S, task: &Task<'_>, head: usize, row: usize, 
     partial::normalize(unit, sum, task.width());
     let (token, head) = task.token_and_head(head, row);
     let head_dim = task.shape.head_dim;
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { out.set_some(token, head * head_dim, &sum[..head_dim]) };
 }
 
-/// Memory for some rows, of which none has seen a key; their queries in whole lanes.
+/// Resets the buffers for some rows: results over no keys, and queries padded to whole lanes.
 #[inline(always)]
 fn prepare(task: &Task<'_>, share: &Share, scratch: &mut Scratch) {
     let Heads { heads, head_dim, .. } = task.shape;
@@ -345,7 +343,7 @@ fn prepare(task: &Task<'_>, share: &Share, scratch: &mut Scratch) {
             query[..head_dim].copy_from_slice(&task.q[(token * heads + head) * head_dim..][..head_dim]);
         }
     }
-    // What fills up the lanes of keys and values is zero.
+    // Keys and values are padded with zeros to whole lanes.
     scratch.numbers.clear();
     scratch.numbers.resize(VALUES.max(LANES) * width, 0.0);
     scratch.turned.resize(LANES * width, 0.0);
@@ -355,13 +353,13 @@ fn prepare(task: &Task<'_>, share: &Share, scratch: &mut Scratch) {
     scratch.sums.chunks_exact_mut(part).for_each(|sum| partial::clear(sum, width));
 }
 
-/// What rows have of one block, as parts.
+/// Computes the rows' partial results for one block.
 #[inline(always)]
 fn of_block<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, block: usize, scratch: &mut Scratch) {
     let held = task.held();
     let first = block * BLOCK;
-    // The rows of a branch count its keys alone: where new tokens are in more than one block, branches need not have
-    // their keys in the same.
+    // A row of a branch counts only the keys of that branch: where new tokens span several blocks, the same key may be
+    // in different blocks for different branches.
     let is_branching = task.mask.visible.is_some() && held / BLOCK < (task.t - 1) / BLOCK && first + BLOCK > held;
     let mut chosen = std::mem::take(&mut scratch.chosen);
     let mut row = share.rows.start;
@@ -383,7 +381,7 @@ fn of_block<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, block: usize, 
     scratch.chosen = chosen;
 }
 
-/// What some of the rows have of up to a block of tokens, as parts.
+/// Computes the partial results of some of the rows for up to a block of tokens.
 #[inline(always)]
 fn of_tokens<S: Bytewise>(
     unit: S,
@@ -396,7 +394,7 @@ fn of_tokens<S: Bytewise>(
     let Task { k, v, shape, mask, m, .. } = *task;
     let (width, part, held, count) = (task.width(), task.part(), task.held(), tokens.len());
     let Scratch { queries, numbers, turned, scores, parts, positions, .. } = scratch;
-    // So many rows take keys and values as they are stored: for more, what is read several times is decoded once.
+    // Up to this number of rows, keys and values are read in their stored format; for more rows they are decoded once.
     let few = if S::IS_WIDE { FEW } else { 0 };
     // In a chain the first rows do not see the last keys.
     let first_row = |at: usize| match (mask.visible, tokens) {
@@ -406,7 +404,7 @@ fn of_tokens<S: Bytewise>(
         }
         _ => rows.start,
     };
-    // The rows of one head, from one on, among those of all.
+    // The rows of one head from `row` on, among the rows of all heads.
     let of_head = |head: usize, row: usize| {
         let before = (head - share.heads.start) * share.rows.len();
         before + row..before + rows.end
@@ -469,7 +467,7 @@ fn of_tokens<S: Bytewise>(
     }
 }
 
-/// Products become scores: with their scale and cap, less for distance, and none for what lies outside the window.
+/// Turns products into scores: applies scale, cap and distance penalty, and hides keys outside the window.
 #[inline(always)]
 fn adjust<S: Simd>(unit: S, task: &Task<'_>, token: usize, head: usize, positions: &[f32], scores: &mut [f32]) {
     let AttentionMask { window, slopes, cap, .. } = task.mask;

@@ -1,22 +1,22 @@
-//! What a row has of some of the keys that it sees, and how two such parts become one: softmax in one go over keys, as
-//! they come (Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018; Dao et al., *FlashAttention*,
-//! NeurIPS 2022).
+//! The result of a row over some of the keys that it sees, and the merging of two such partial results: online softmax
+//! (Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018; Dao et al., *FlashAttention*, NeurIPS
+//! 2022).
 //!
-//! A part is a slice: the sum of weighted values in whole lanes, then [`LANES`] numbers, of which the first is the
-//! largest score and the second the sum of weights. A weight is `e^(score - largest)`.
+//! A partial result is a slice: the sum of weighted values in whole lanes, then [`LANES`] numbers, of which the first
+//! is the largest score and the second the sum of weights. A weight is `e^(score - largest)`.
 
 use super::mask::Sight;
 use crate::simd::{LANES, Simd};
 
-/// Makes a part, whose values are `width` numbers, one without keys.
+/// Resets a partial result with values of `width` numbers to one over no keys.
 #[inline(always)]
 pub(super) fn clear(part: &mut [f32], width: usize) {
     part.fill(0.0);
     part[width] = f32::NEG_INFINITY;
 }
 
-/// Scores become weights, and the part has what they are beside the values: those of what is not seen are zero, and so
-/// is what fills up the lanes.
+/// Turns scores into weights, and writes the largest score and the sum of weights to `part`, with zero for the values.
+/// The weights of hidden keys and of padding are zero.
 #[inline(always)]
 pub(super) fn weigh<S: Simd>(unit: S, scores: &mut [f32], sight: Sight<'_>, part: &mut [f32], width: usize) {
     match sight {
@@ -50,7 +50,7 @@ pub(super) fn weigh<S: Simd>(unit: S, scores: &mut [f32], sight: Sight<'_>, part
         total = unit.add(total, unit.load(lanes));
     }
     if let Sight::Branch(first, row) = sight {
-        // Each counts in the lane in which it would, if what is hidden were not there.
+        // Each weight is added in the lane that it would have without the hidden keys.
         let seen = (0..first).chain((first..).zip(row).filter(|(_, sees)| **sees).map(|(at, _)| at));
         let mut sums = [0.0; LANES];
         seen.enumerate().for_each(|(rank, at)| sums[rank % LANES] += scores[at]);
@@ -60,7 +60,7 @@ pub(super) fn weigh<S: Simd>(unit: S, scores: &mut [f32], sight: Sight<'_>, part
     (part[width], part[width + 1]) = (largest, unit.finish(total, &[], &[]));
 }
 
-/// Adds the part of the keys that follow.
+/// Merges the partial result of the keys that follow.
 #[inline(always)]
 pub(super) fn merge<S: Simd>(unit: S, part: &mut [f32], next: &[f32], width: usize) {
     if next[width] == f32::NEG_INFINITY {
@@ -74,11 +74,11 @@ pub(super) fn merge<S: Simd>(unit: S, part: &mut [f32], next: &[f32], width: usi
     for (part, next) in part.as_chunks_mut::<LANES>().0.iter_mut().zip(next.as_chunks().0) {
         *part = unit.store(unit.fma(unit.load(part), own, unit.mul(unit.load(next), other)));
     }
-    // The last lanes have the sum of weights beside what is no sum.
+    // The loop scaled the largest score too, together with the sum of weights.
     part[width] = largest;
 }
 
-/// The values of a part whose weights add up to one.
+/// Divides the values by the sum of weights.
 #[inline(always)]
 pub(super) fn normalize<S: Simd>(unit: S, part: &mut [f32], width: usize) {
     let share = unit.splat(1.0 / part[width + 1]);

@@ -1,4 +1,4 @@
-//! Where tiles read the keys or values of one head: rows that were decoded before, or rows as they are stored.
+//! Sources of the keys or values of one head: decoded rows, or rows in their stored format.
 
 use std::marker::PhantomData;
 
@@ -8,21 +8,21 @@ use crate::simd::{LANES, Simd};
 
 /// Some rows of one head.
 pub(super) trait Rows: Copy {
-    /// Lanes of a part, which are read at once.
+    /// The number of registers of sixteen lanes in a part, which are read together.
     const LANES: usize;
     type Part<S: Simd>: AsRef<[S::Lanes]>;
 
-    /// Whether there are so many rows of `width` elements, which is whole parts.
+    /// Whether there are `rows` rows of `width` elements, and `width` is whole parts.
     fn reach(self, rows: usize, width: usize) -> bool;
 
-    /// Some elements of a row, from `part * LANES * 16` on.
+    /// Reads part `part` of a row: the elements from `part * LANES * 16`.
     ///
     /// # Safety
     /// The rows reach that far.
     unsafe fn part<S: Simd>(self, unit: S, row: usize, part: usize) -> Self::Part<S>;
 }
 
-/// Rows of `width` numbers, or some elements of such.
+/// Rows of `width` numbers, or some columns of them.
 #[derive(Clone, Copy)]
 pub(super) struct Numbers<'a> {
     pub(super) numbers: &'a [f32],
@@ -42,12 +42,12 @@ impl Rows for Numbers<'_> {
     unsafe fn part<S: Simd>(self, unit: S, row: usize, part: usize) -> [S::Lanes; 1] {
         let at = row * self.width + part * LANES;
         debug_assert!(at + LANES <= self.numbers.len());
-        // SAFETY: the caller's promise; an array of numbers is aligned as they are.
+        // SAFETY: upheld by the caller; an array of numbers has the alignment of one.
         [unit.load(unsafe { &*self.numbers.as_ptr().add(at).cast() })]
     }
 }
 
-/// Rows as they are stored, each so many bytes after the one before it.
+/// Rows in their stored format, `stride` bytes apart.
 #[derive(Clone, Copy)]
 pub(super) struct Stored<'a> {
     pub(super) format: Format,
@@ -56,7 +56,7 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Whether a head of so many elements is read so: in steps of two lanes, as all formats of caches have them.
+    /// Whether heads of `head_dim` elements are whole steps of `2 * LANES`, the step of all cache formats.
     pub(super) fn fits(head_dim: usize) -> bool {
         head_dim.is_multiple_of(2 * LANES)
     }
@@ -67,7 +67,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Rows in a format that is known when this is compiled.
+/// Rows in a format that is known at compile time.
 pub(super) struct StoredAs<'a, F>(Stored<'a>, PhantomData<F>);
 
 impl<F> Clone for StoredAs<'_, F> {
@@ -92,13 +92,13 @@ impl<F: Decode> Rows for StoredAs<'_, F> {
     unsafe fn part<S: Simd>(self, unit: S, row: usize, part: usize) -> F::Part<S> {
         let at = row * self.0.stride + part * F::STEP_BYTES;
         debug_assert!(at + F::STEP_BYTES <= self.0.bytes.len());
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         let bytes = unsafe { self.0.bytes.get_unchecked(at..at + F::STEP_BYTES) };
         F::part(unit, bytes, &F::header(unit, bytes), 0)
     }
 }
 
-/// Calls a function with rows of whichever format caches are stored in.
+/// Calls a function with rows in the format that the cache is stored in.
 macro_rules! with_format {
     ($stored:expr, $rows:ident => $call:expr) => {
         match $stored.format {

@@ -1,26 +1,26 @@
 //! Products of queries with the keys of a block.
 //!
-//! Each is a sum over sixteen lanes, of which lane `l` has the elements `l`, `l + 16` and so on in their order, and the
-//! lanes are halved four times at the end. For few rows a register is sixteen elements of a key, and the lanes of
-//! sixteen sums are folded together. For many it is one element of sixteen keys, which are transposed for that: then
-//! sums need not be folded, and are added in the same order.
+//! Each is a sum over sixteen lanes: lane `l` sums the elements `l`, `l + 16` and so on in order, and the lanes are
+//! halved four times at the end. With few rows, a register holds sixteen elements of a key, and the lanes of sixteen
+//! sums are folded together. With many rows, it holds one element of sixteen keys, which are transposed for this: sums
+//! need no folding, and are added in the same order.
 
 use super::BLOCK;
 use super::rows::{Numbers, Rows};
 use crate::bytewise::{Body, Bytewise};
 use crate::simd::{LANES, Simd};
 
-/// From so many rows on, transposing keys takes less time than folding sums.
+/// The number of rows from which transposing keys takes less time than folding sums.
 const MANY: usize = if cfg!(miri) { 4 } else { 16 };
 
-/// Rows that share the loads of a key.
+/// The most rows that share the loads of a key.
 const FEW_ROWS: usize = 6;
 
-/// Rows that share the loads of an element of sixteen keys.
+/// The most rows that share the loads of an element of sixteen keys.
 const MANY_ROWS: usize = 4;
 
-/// Writes the products of some rows of `width` with sixteen keys. Each row of the result is [`BLOCK`] long, of which
-/// the first sixteen are written.
+/// Writes the products of some rows of `width` with sixteen keys. Rows of the result are [`BLOCK`] long; the first
+/// sixteen numbers of each are written.
 #[inline(always)]
 pub(super) fn score<S: Bytewise>(
     unit: S,
@@ -45,7 +45,7 @@ pub(super) fn score<S: Bytewise>(
     score_few(unit, queries, Numbers { numbers: keys, width }, width, out);
 }
 
-/// The same of keys wherever they are read, which are read anew for each [`FEW_ROWS`] rows.
+/// Like `score`, for keys from any source, which are read once per [`FEW_ROWS`] rows.
 #[inline(always)]
 pub(super) fn score_few<S: Bytewise, R: Rows>(unit: S, queries: &[f32], keys: R, width: usize, out: &mut [f32]) {
     let (rows, mut row) = (queries.len() / width, 0);
@@ -68,7 +68,7 @@ fn run<S: Bytewise>(unit: S, tile: impl Body, rows: usize) -> usize {
     rows
 }
 
-/// Sixteen keys, element by element: `width x 16`.
+/// Transposes sixteen keys to `width x 16`.
 #[inline(always)]
 fn transpose<S: Simd>(unit: S, keys: &[f32], width: usize, out: &mut [f32]) {
     for (step, out) in out.chunks_exact_mut(LANES * LANES).take(width / LANES).enumerate() {
@@ -96,18 +96,18 @@ fn exchange_all<S: Simd, const WIDTH: usize>(unit: S, square: &mut [S::Lanes; LA
     }
 }
 
-/// Sixteen numbers from one on.
+/// Loads sixteen numbers from index `at`.
 ///
 /// # Safety
 /// They are in the slice.
 #[inline(always)]
 unsafe fn load<S: Simd>(unit: S, from: &[f32], at: usize) -> S::Lanes {
     debug_assert!(at + LANES <= from.len());
-    // SAFETY: the caller's promise; an array of numbers is aligned as they are.
+    // SAFETY: upheld by the caller; an array of numbers has the alignment of one.
     unit.load(unsafe { &*from.as_ptr().add(at).cast() })
 }
 
-/// `M` rows against sixteen keys.
+/// `M` rows times sixteen keys.
 struct Folded<'a, R, const M: usize> {
     queries: &'a [f32],
     keys: R,
@@ -121,7 +121,7 @@ impl<R: Rows, const M: usize> Body for Folded<'_, R, M> {
         let Self { queries, keys, width, out } = self;
         assert!(queries.len() >= M * width && keys.reach(LANES, width), "{M} rows, sixteen keys");
         let mut fours = [[unit.zero(); 4]; M];
-        // In this order folding leaves the keys in theirs.
+        // With this order, folding leaves the keys in their original order.
         let orders = [[0, 8, 4, 12], [2, 10, 6, 14], [1, 9, 5, 13], [3, 11, 7, 15]];
         for (at, order) in orders.into_iter().enumerate() {
             let mut sums = [[unit.zero(); 4]; M];
@@ -157,7 +157,7 @@ impl<R: Rows, const M: usize> Body for Folded<'_, R, M> {
     }
 }
 
-/// `M` rows against sixteen keys, which are transposed.
+/// `M` rows times sixteen transposed keys.
 struct Turned<'a, const M: usize> {
     queries: &'a [f32],
     keys: &'a [f32],
@@ -170,13 +170,13 @@ impl<const M: usize> Body for Turned<'_, M> {
     fn run<S: Bytewise>(self, unit: S) {
         let Self { queries, keys, width, out } = self;
         assert!(queries.len() >= M * width && keys.len() >= width * LANES && width.is_multiple_of(LANES));
-        // The lanes of the sum, halved: 0 and 8, 4 and 12, and so on.
+        // The lanes of the sum are added in halves: 0 and 8, 4 and 12, and so on.
         let mut sums = [unit.zero(); M];
         for half in 0..2 {
             let mut quarter = [unit.zero(); M];
             for at in 0..2 {
                 let lane = half + 2 * at;
-                // SAFETY: the lengths were looked at.
+                // SAFETY: the lengths were checked.
                 let (first, second) = unsafe {
                     let first = pair::<S, M>(unit, queries, keys, width, lane);
                     (first, pair::<S, M>(unit, queries, keys, width, lane + 4))
@@ -196,10 +196,10 @@ impl<const M: usize> Body for Turned<'_, M> {
     }
 }
 
-/// The sums of lanes `lane` and `lane + 8`, of `M` rows.
+/// The sums of lanes `lane` and `lane + 8`, for `M` rows.
 ///
 /// # Safety
-/// There are so many rows of `width`, and `width` rows of sixteen keys.
+/// There are `M` rows of `width`, and `width` rows of sixteen keys.
 #[inline(always)]
 unsafe fn pair<S: Simd, const M: usize>(
     unit: S,
@@ -210,7 +210,7 @@ unsafe fn pair<S: Simd, const M: usize>(
 ) -> [S::Lanes; M] {
     let (mut first, mut second) = ([unit.zero(); M], [unit.zero(); M]);
     for element in (lane..width).step_by(LANES) {
-        // SAFETY: `width` is whole lanes, so there are both elements.
+        // SAFETY: `width` is whole lanes, so both elements exist.
         let lanes = unsafe { [load(unit, keys, element * LANES), load(unit, keys, (element + 8) * LANES)] };
         for (row, (first, second)) in first.iter_mut().zip(&mut second).enumerate() {
             // SAFETY: as above.

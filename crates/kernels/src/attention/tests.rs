@@ -38,7 +38,7 @@ fn close(got: &[f32], expected: &[f64]) {
     }
 }
 
-/// For Miri, which is slow: a chain and a tree in pages, on several threads.
+/// Small enough for Miri: a chain and a tree in pages, on several threads.
 #[test]
 fn in_small() {
     let (shape, m, t) = (Heads { heads: 4, kv_heads: 2, head_dim: 5 }, 3, 7);
@@ -83,7 +83,7 @@ fn equals_the_definition_in_f64() {
     }
 }
 
-/// The same numbers in every format that a cache may have, as far as it can hold them.
+/// Every cache format gives the result of its decoded numbers.
 #[test]
 fn caches_are_read_as_they_are_stored() {
     let shape = Heads { heads: 4, kv_heads: 2, head_dim: 64 };
@@ -174,14 +174,14 @@ fn windows_slopes_and_caps(t: usize) {
     }
 }
 
-/// What a row does not see might as well not be there: in one block of keys, and where a branch has its keys in other
-/// blocks than it has alone.
+/// Hidden keys change no bit of a row: within one block of keys, and where a branch has its keys in other blocks than
+/// when computed alone.
 #[test]
 fn a_branch_has_the_bits_that_it_has_alone() {
     let shape = Heads { heads: 4, kv_heads: 2, head_dim: 32 };
     for held in [0, 37, BLOCK - 5, BLOCK - 4, BLOCK - 2, BLOCK - 1, BLOCK, 2 * BLOCK - 3] {
         let (q, k, v) = (noise(5 * 128, 1), noise((held + 5) * 64, 2), noise((held + 5) * 64, 3));
-        // Two that are another branch, then three.
+        // Two tokens of one branch, then three of another.
         let visible: Vec<bool> = (0..25).map(|i| (i / 5 < 2) == (i % 5 < 2) && i % 5 <= i / 5).collect();
         let positions: Vec<u32> = [0, 1, 0, 1, 2].map(|depth| (held + depth) as u32).to_vec();
         for (window, slopes) in [(None, None), (Some(3), None), (Some(100), Some(&[0.5f32, 0.25, 0.125, 1.0][..]))] {
@@ -198,7 +198,7 @@ fn a_branch_has_the_bits_that_it_has_alone() {
     }
 }
 
-/// Pages of any length, with something else before and behind in each.
+/// Pages of any length, with other bytes before and after the data in each.
 #[test]
 fn pages_change_no_bit() {
     let heads_of = |head_dim| Heads { heads: 6, kv_heads: 2, head_dim };
@@ -237,7 +237,7 @@ fn in_pages(shape: Heads, m: usize) {
     }
 }
 
-/// Row by row, all at once, with a causal mask spelled out, with less SIMD or none, and on any number of threads.
+/// One row at a time, all at once, with an explicit causal mask, with less SIMD or none, and on any number of threads.
 #[test]
 fn rows_have_the_same_bits_together_and_alone() {
     let shapes = [Heads { heads: 8, kv_heads: 4, head_dim: 32 }, Heads { heads: 8, kv_heads: 1, head_dim: 40 }];

@@ -1,44 +1,44 @@
-//! Four bytes in each lane: dot products of whole numbers, exact and so the same on every unit.
+//! Integer dot products of four bytes per lane: exact, and so the same on every unit.
 
 use crate::simd::{LANES, Portable, Simd, Words, lanes};
 
 /// A unit that also multiplies bytes, four in each of its lanes.
 ///
 /// # Contract
-/// Whole numbers: nothing is rounded, nothing overflows as long as arguments are within their bounds.
+/// Integers only: nothing is rounded, and nothing overflows while arguments are within their bounds.
 pub(crate) trait Bytewise: Simd {
-    /// Whether products are of weights without signs: those with signs are made larger by 128 before.
+    /// Whether products take unsigned weights: 128 is added to signed ones first.
     const IS_BIASED: bool;
 
-    /// Runs a body as a function of its own, compiled for this unit: the registers are its alone.
+    /// Runs a body as a separate function compiled for this unit, so that all registers are free for it.
     fn run<B: Body>(self, body: B);
 
-    /// Sixteen bytes of each lane, four at a time.
+    /// Transposes sixteen bytes per lane into four registers with four bytes per lane.
     fn transpose(self, from: [&[u8; 16]; LANES]) -> [Self::Ints; 4];
 
     /// The same word in each lane.
     fn word(self, word: u32) -> Self::Ints;
 
-    /// The lower half of each lane, as a number in half precision.
+    /// The lower half of each lane, converted from half precision.
     fn halves(self, a: Self::Ints) -> Self::Lanes;
 
-    /// Of sixteen bytes the one whose place each byte is; all are below sixteen.
+    /// For each byte of `at`, all below sixteen, the number of `list` at that index.
     fn look_bytes(self, list: &[i8; 16], at: Self::Ints) -> Self::Ints;
 
-    /// For each lane `sum` and four products of a weight, from 0 to 127, and a number with a sign, from -127 to 127.
+    /// Adds to each lane of `sum` four products of a weight from 0 to 127 and a signed number from -127 to 127.
     fn dot_small(self, weights: Self::Ints, numbers: Self::Ints, sum: Self::Ints) -> Self::Ints;
 
-    /// For each lane `sum` and four products of a weight with a sign, as [`Bytewise::bias`] gives it, and a number with
-    /// a sign, from -127 to 127.
+    /// Adds to each lane of `sum` four products of a signed weight, as returned by [`Bytewise::bias`], and a signed
+    /// number from -127 to 127.
     fn dot_signed(self, weights: Self::Ints, numbers: Self::Ints, sum: Self::Ints) -> Self::Ints;
 
-    /// Weights with signs as this unit multiplies them.
+    /// Converts signed weights to what [`Bytewise::dot_signed`] takes.
     #[inline(always)]
     fn bias(self, weights: Self::Ints) -> Self::Ints {
         weights
     }
 
-    /// The tiles beside this unit.
+    /// The AMX tiles, if they are available with this unit.
     #[cfg(amx)]
     #[inline(always)]
     fn amx(self) -> Option<crate::amx::Amx> {
@@ -46,9 +46,9 @@ pub(crate) trait Bytewise: Simd {
     }
 }
 
-/// What a unit runs.
+/// A computation that is compiled for each unit.
 pub(crate) trait Body {
-    /// Always inlined.
+    /// Must be `#[inline(always)]`.
     fn run<S: Bytewise>(self, unit: S);
 }
 
@@ -104,14 +104,14 @@ mod x86;
 mod tests {
     use super::*;
 
-    /// Everything that a unit does with bytes, as whole numbers.
+    /// The results of every byte operation of a unit.
     fn all<S: Bytewise>(unit: S, w: &[[u8; 16]; 16], x: &[u8; 4]) -> Vec<[f32; 16]> {
         let weights = unit.transpose(w.each_ref());
         let numbers = unit.word(u32::from_le_bytes(*x));
         let four = unit.and(weights[1], 0x0f0f_0f0f);
         let list = std::array::from_fn(|i| w[0][i] as i8);
         let looked = unit.look_bytes(&list, four);
-        // As if 128 had been added to each weight; units that add nothing need no such start.
+        // Corrects for the 128 added to each weight; units that add nothing start at 0.
         let less = x.iter().map(|&x| -128 * i32::from(x as i8)).sum::<i32>();
         let signed = |weights| {
             let start = unit.word(if S::IS_BIASED { less as u32 } else { 0 });
@@ -126,7 +126,7 @@ mod tests {
             unit.dot_small(four, numbers, unit.dot_small(four, numbers, start)),
         ];
         let mut out = ints.map(|ints| unit.store(unit.float(ints))).to_vec();
-        // Halves that are numbers.
+        // Finite numbers in half precision.
         out.push(unit.store(unit.halves(unit.and(weights[2], 0xffff_bbff))));
         out.push(unit.store(unit.halves(unit.and(unit.shift_right(weights[2], 16), 0xbbff))));
         out
@@ -138,7 +138,7 @@ mod tests {
             let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
             let mut byte = || {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                // The ends come often.
+                // Extreme bytes are frequent.
                 [(state >> 24) as u8, 0x80, 0x7f, 0][if state >> 16 & 3 == 0 { (state >> 18 & 3) as usize } else { 0 }]
             };
             let w: [[u8; 16]; 16] = std::array::from_fn(|_| std::array::from_fn(|_| byte()));

@@ -1,11 +1,11 @@
-//! Bytes on 64-bit ARM: products of sixteen bits, added by pairs.
+//! Byte products on 64-bit ARM: sixteen-bit products, added in pairs.
 
 use std::arch::aarch64::*;
 
 use super::{Body, Bytewise};
 use crate::simd::{LANES, Neon, Simd};
 
-/// For each of four lanes, four products of numbers with signs: each is at most 128 * 127, which sixteen bits hold.
+/// For each of four lanes, four products of signed bytes: each is at most 128 * 127, which fits sixteen bits.
 #[inline(always)]
 fn products(a: uint32x4_t, b: uint32x4_t) -> uint32x4_t {
     // SAFETY: 64-bit ARM has NEON.
@@ -30,7 +30,7 @@ impl Bytewise for Neon {
 
     #[inline(always)]
     fn transpose(self, from: [&[u8; 16]; LANES]) -> [[uint32x4_t; 4]; 4] {
-        // SAFETY: 64-bit ARM has NEON; each array is 16 bytes, and the load asks for no alignment.
+        // SAFETY: 64-bit ARM has NEON; each array is 16 bytes, and the load requires no alignment.
         let registers = [0, 1, 2, 3].map(|quarter| unsafe {
             let rows = [0, 1, 2, 3].map(|i| vreinterpretq_u32_u8(vld1q_u8(from[4 * quarter + i].as_ptr())));
             let (a, b) = (vzip1q_u32(rows[0], rows[2]), vzip1q_u32(rows[1], rows[3]));

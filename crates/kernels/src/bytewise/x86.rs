@@ -1,13 +1,13 @@
-//! Bytes on x86-64: VNNI, and AVX2.
+//! Byte products on x86-64: with VNNI, and with AVX2.
 
 use super::{Body, Bytewise};
 use crate::simd::{Avx2, Avx512, LANES, Simd};
 use std::arch::x86_64::*;
 
-/// Sixteen bytes.
+/// Loads sixteen bytes.
 #[inline(always)]
 fn load(from: &[u8; 16]) -> __m128i {
-    // SAFETY: x86-64 has SSE2; the array is 16 bytes, and an unaligned load asks for no more.
+    // SAFETY: x86-64 has SSE2; the array is 16 bytes, and the load requires no alignment.
     unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
 }
 
@@ -21,13 +21,13 @@ impl Bytewise for Avx512 {
         fn compiled<B: Body>(unit: Avx512, body: B) {
             body.run(unit);
         }
-        // SAFETY: `self` exists only where the CPU has all of them.
+        // SAFETY: `self` exists only where the CPU has all of these features.
         unsafe { compiled(self, body) }
     }
 
     #[inline(always)]
     fn transpose(self, from: [&[u8; 16]; LANES]) -> [__m512i; 4] {
-        // Each quarter of a register has four lanes of its own, which change places with the bytes of a lane.
+        // Each quarter of the four registers is a 4 x 4 matrix of words, which is transposed.
         // SAFETY: `self` exists only where the CPU has avx512f.
         unsafe {
             let mut rows = [_mm512_setzero_si512(); 4];
@@ -62,8 +62,8 @@ impl Bytewise for Avx512 {
 
     #[inline(always)]
     fn look_bytes(self, list: &[i8; 16], at: __m512i) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512bw; the list is 16 bytes, and an unaligned load asks for
-        // no more.
+        // SAFETY: `self` exists only where the CPU has avx512bw; the list is 16 bytes, and the load requires no
+        // alignment.
         unsafe { _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(list.as_ptr().cast())), at) }
     }
 
@@ -101,13 +101,13 @@ impl Bytewise for Avx2 {
         fn compiled<B: Body>(unit: Avx2, body: B) {
             body.run(unit);
         }
-        // SAFETY: `self` exists only where the CPU has all of them.
+        // SAFETY: `self` exists only where the CPU has all of these features.
         unsafe { compiled(self, body) }
     }
 
     #[inline(always)]
     fn transpose(self, from: [&[u8; 16]; LANES]) -> [[__m256i; 2]; 4] {
-        // Each half of a register has four lanes of its own, which change places with the bytes of a lane.
+        // Each half of the four registers is a 4 x 4 matrix of words, which is transposed.
         // SAFETY: `self` exists only where the CPU has avx2.
         unsafe {
             let mut out = [[_mm256_setzero_si256(); 2]; 4];
@@ -145,8 +145,7 @@ impl Bytewise for Avx2 {
 
     #[inline(always)]
     fn look_bytes(self, list: &[i8; 16], at: [__m256i; 2]) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2; the list is 16 bytes, and an unaligned load asks for no
-        // more.
+        // SAFETY: `self` exists only where the CPU has avx2; the list is 16 bytes, and the load requires no alignment.
         unsafe {
             let list = _mm256_broadcastsi128_si256(_mm_loadu_si128(list.as_ptr().cast()));
             [_mm256_shuffle_epi8(list, at[0]), _mm256_shuffle_epi8(list, at[1])]
@@ -157,7 +156,7 @@ impl Bytewise for Avx2 {
     fn dot_small(self, weights: [__m256i; 2], numbers: [__m256i; 2], sum: [__m256i; 2]) -> [__m256i; 2] {
         let mut out = sum;
         for (i, out) in out.iter_mut().enumerate() {
-            // Two products are at most 2 * 127 * 127, which sixteen bits hold.
+            // Two products add up to at most 2 * 127 * 127, which fits sixteen bits.
             // SAFETY: `self` exists only where the CPU has avx2.
             unsafe {
                 let pairs = _mm256_maddubs_epi16(weights[i], numbers[i]);
@@ -171,7 +170,7 @@ impl Bytewise for Avx2 {
     fn dot_signed(self, weights: [__m256i; 2], numbers: [__m256i; 2], sum: [__m256i; 2]) -> [__m256i; 2] {
         let mut out = sum;
         for (i, out) in out.iter_mut().enumerate() {
-            // The sign goes over to the number; two products are at most 2 * 128 * 127, which sixteen bits hold.
+            // The sign moves to the number; two products add up to at most 2 * 128 * 127, which fits sixteen bits.
             // SAFETY: `self` exists only where the CPU has avx2.
             unsafe {
                 let signed = _mm256_sign_epi8(numbers[i], weights[i]);

@@ -1,4 +1,4 @@
-//! How fast memory is read: what bounds a model that writes one token at a time, which reads all its weights for each.
+//! Memory bandwidth, which bounds a model that generates one token at a time: each token reads all its weights.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -7,33 +7,33 @@ use std::time::{Duration, Instant};
 use crate::pool;
 use crate::zeroed::zeroed;
 
-/// What a thread reads before it looks for more work.
+/// The number of bytes that a thread reads before it takes another task.
 const TASK: usize = 1 << 20;
 
-/// What all threads read between two looks at the clock, in tasks: on a machine that does other things too, one of
-/// many short whiles is undisturbed.
+/// The number of tasks between two readings of the clock. Among many short intervals some are undisturbed, even on a
+/// machine with other work.
 const WINDOW: usize = 32;
 
-/// How fast memory was read.
+/// A measured memory bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bandwidth {
-    /// In the fastest of some short whiles, for whatever else the machine does makes reading slower and never faster.
+    /// The rate of the fastest interval: other work on the machine only ever slows reading down.
     pub bytes_per_second: f64,
-    /// How many such whiles there were, each of at most 32 MiB.
+    /// The number of intervals, each of at most 32 MiB.
     pub whiles: usize,
-    /// How many threads shared the work.
+    /// The number of threads that shared the work.
     pub threads: usize,
 }
 
-/// Reads so much memory over and over on the threads of the kernels, for about `time` and at least once to its end.
-/// What is larger than the caches shows how fast memory is. `None` where there is not so much memory.
+/// Reads `bytes` bytes of memory repeatedly on the kernel threads, for about `time` and at least once in full. Sizes
+/// larger than the caches measure main memory. Returns `None` if there is not enough memory.
 ///
 /// # Panics
 /// If `bytes` is 0.
 pub fn read_bandwidth(bytes: usize, time: Duration) -> Option<Bandwidth> {
     assert!(bytes > 0, "nothing takes no time to read");
     let mut memory = zeroed(bytes)?;
-    // Pages that nobody has written are all one page.
+    // Pages that have never been written all share one physical page.
     let parts: Vec<Mutex<&mut [u8]>> = memory.chunks_mut(TASK).map(Mutex::new).collect();
     pool::run(parts.len(), &|task| parts[task].lock().unwrap_or_else(PoisonError::into_inner).fill(1));
     let parts: Vec<&[u8]> = memory.chunks(TASK).collect();
@@ -45,7 +45,7 @@ pub fn read_bandwidth(bytes: usize, time: Duration) -> Option<Bandwidth> {
                 black_box(sum(window[task]));
             });
             let read: usize = window.iter().map(|part| part.len()).sum();
-            // A clock that has not moved is too coarse for so little memory.
+            // With little memory a coarse clock may not have advanced.
             best = best.max(read as f64 / start.elapsed().as_secs_f64().max(1e-9));
             whiles += 1;
         }
@@ -53,7 +53,7 @@ pub fn read_bandwidth(bytes: usize, time: Duration) -> Option<Bandwidth> {
     Some(Bandwidth { bytes_per_second: best, whiles, threads: pool::threads() })
 }
 
-/// The sum of words of eight bytes, which a compiler adds as fast as they come; a rest shorter than that is left out.
+/// The sum of the 8-byte words, which compiles to code bound by memory; trailing bytes are left out.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.as_chunks::<8>().0.iter().fold(0, |sum: u64, &word| sum.wrapping_add(u64::from_le_bytes(word)))
 }

@@ -1,9 +1,9 @@
-//! What this machine has that kernels run on, and how fast its memory is.
+//! The hardware that kernels run on: SIMD units and memory bandwidth.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`mod@units`] | the processor's name, and which of its SIMD units kernels use |
-//! | [`bandwidth`] | how fast the threads of the kernels read memory |
+//! | [`mod@units`] | the processor's name, and the SIMD units that kernels use |
+//! | [`bandwidth`] | the rate at which the kernel threads read memory |
 
 pub mod bandwidth;
 pub mod units;

@@ -1,9 +1,9 @@
-//! The SIMD units that kernels are compiled for, and what of them this processor has.
+//! The SIMD units that kernels are compiled for, and which of them this processor has.
 
 /// A kind of SIMD unit that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// The instruction sets that make it, such as `AVX2 (with FMA and F16C)`.
+    /// The instruction sets of the unit, such as `AVX2 (with FMA and F16C)`.
     pub name: &'static str,
     /// Whether kernels run on it.
     pub state: UnitState,
@@ -12,9 +12,9 @@ pub struct Unit {
 /// Whether kernels run on a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitState {
-    /// They do.
+    /// Kernels run on it.
     Used,
-    /// The processor has it, but a wider one too, which is used instead.
+    /// The processor has it, but also a wider one, which is used instead.
     Wider,
     /// The processor has it, but the operating system does not let this process use it.
     NotPermitted,
@@ -22,8 +22,8 @@ pub enum UnitState {
     Absent,
 }
 
-/// The units that kernels are compiled for on this architecture, the narrowest first. Where none of them is used,
-/// portable code is.
+/// The units that kernels are compiled for on this architecture, narrowest first. If none is used, kernels run portable
+/// code.
 pub fn units() -> Vec<Unit> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -62,13 +62,13 @@ fn tiles() -> UnitState {
     }
 }
 
-/// Where kernels have no code for them, there might as well be none.
+/// Kernels have no code for AMX here, so it counts as absent.
 #[cfg(all(target_arch = "x86_64", not(amx)))]
 fn tiles() -> UnitState {
     UnitState::Absent
 }
 
-/// What the processor calls itself, where it does.
+/// The processor's name, if it reports one.
 pub fn processor() -> Option<String> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -93,7 +93,7 @@ pub fn processor() -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What is named is what `dispatch` chooses.
+    /// The units reported as used are those that `dispatch` chooses.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn what_is_used_is_what_is_dispatched_to() {
