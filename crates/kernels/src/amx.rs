@@ -1,8 +1,8 @@
-//! Tiles: matrices of 16 rows by 64 bytes in registers, which AMX multiplies (Intel, *Architecture Instruction Set
+//! AMX tiles: matrices of 16 rows by 64 bytes in registers, and their products (Intel, *Architecture Instruction Set
 //! Extensions Programming Reference*, chapter 3).
 //!
-//! The instructions are written as assembly, for Rust has no stable functions of them. The compiler keeps nothing in
-//! tiles itself, so what one leaves there the next finds.
+//! The instructions are written in assembly, since Rust has no stable intrinsics for them. The compiler does not use
+//! tiles itself, so their contents are kept from one instruction to the next.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::simd::Avx512;
 
-/// Rows of a tile.
+/// The number of rows of a tile.
 pub(crate) const ROWS: usize = 16;
 
-/// Bytes of a row of a tile.
+/// The number of bytes in a row of a tile.
 pub(crate) const ROW: usize = 64;
 
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
 static HAS: LazyLock<bool> = LazyLock::new(|| has_tiles() && is_permitted());
 
-/// A proof that the CPU has tiles that multiply bytes and bf16, and AVX-512 beside them, and that the system lets this
-/// process use them.
+/// A proof that the CPU has AVX-512 and tiles that multiply bytes and bf16, and that the system lets this process use
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amx(());
 
@@ -32,13 +32,13 @@ impl Amx {
         (*HAS && !IS_OFF.load(Relaxed)).then_some(Self(()))
     }
 
-    /// Says whether [`Amx::detect`] may give one, and gives whether there are tiles.
+    /// Sets whether [`Amx::detect`] may succeed, and returns whether there are tiles.
     pub(crate) fn allow(allowed: bool) -> bool {
         IS_OFF.store(!allowed, Relaxed);
         *HAS
     }
 
-    /// Gives each tile a shape: rows, and bytes of a row. What they hold is lost.
+    /// Sets the shape of each tile: rows, and bytes per row. Their contents are lost.
     pub(crate) fn configure(self, shapes: [(usize, usize); 8]) -> Tiles {
         let mut tiles = Tiles { shapes, of_thread: PhantomData };
         tiles.reshape(shapes);
@@ -46,14 +46,14 @@ impl Amx {
     }
 }
 
-/// Whether the CPU has all that [`Amx`] promises, and the system keeps the state of tiles.
+/// Whether the CPU has everything that [`Amx`] proves, and the system saves the state of tiles.
 pub(crate) fn has_tiles() -> bool {
     if Avx512::detect().is_none() || __cpuid(0).eax < 7 {
         return false;
     }
     let (bf16, tile, int8) = (1 << 22, 1 << 24, 1 << 25);
     let has = __cpuid_count(7, 0).edx & (bf16 | tile | int8) == bf16 | tile | int8;
-    // Configuration and data of tiles are part of a thread's state.
+    // The bits for the configuration and the data of tiles in the state that the system saves per thread.
     let (configuration, data) = (1 << 17, 1 << 18);
     // SAFETY: a CPU on which AVX-512 may be used has `xgetbv`.
     has && unsafe { enabled() } & (configuration | data) == configuration | data
@@ -63,18 +63,18 @@ pub(crate) fn has_tiles() -> bool {
 /// The CPU has `xgetbv`.
 #[target_feature(enable = "xsave")]
 unsafe fn enabled() -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { _xgetbv(0) }
 }
 
-/// Linux gives a process tiles when it asks for them, for they make a thread's state larger by 8 kB
+/// Requests tiles: Linux grants them to a process only on request, since they enlarge a thread's state by 8 kB
 /// (`Documentation/arch/x86/xstate.rst`).
 fn is_permitted() -> bool {
     const ARCH_PRCTL: i64 = 158;
     const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
     const XTILEDATA: i64 = 18;
     let status: i64;
-    // SAFETY: the call reads and writes no memory of this process; the kernel changes the registers that are named.
+    // SAFETY: the call accesses no memory of this process; the kernel changes only the named registers.
     unsafe {
         asm!("syscall", inlateout("rax") ARCH_PRCTL => status, in("rdi") ARCH_REQ_XCOMP_PERM, in("rsi") XTILEDATA,
             out("rcx") _, out("r11") _, options(nostack));
@@ -82,24 +82,24 @@ fn is_permitted() -> bool {
     status == 0
 }
 
-/// The eight tiles of this thread, with shapes; released when this is dropped.
+/// The eight configured tiles of this thread; released on drop.
 pub(crate) struct Tiles {
     shapes: [(usize, usize); 8],
-    /// Not to be sent to another thread.
+    /// Prevents sending to another thread.
     of_thread: PhantomData<*const ()>,
 }
 
 impl Drop for Tiles {
     fn drop(&mut self) {
-        // SAFETY: this exists only where there are tiles.
+        // SAFETY: `self` exists only where there are tiles.
         unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
     }
 }
 
 impl Tiles {
-    /// Gives tiles other shapes. What they hold is lost.
+    /// Changes the shapes of the tiles. Their contents are lost.
     pub(crate) fn reshape(&mut self, shapes: [(usize, usize); 8]) {
-        /// What `ldtilecfg` reads.
+        /// The operand of `ldtilecfg`.
         #[repr(C, align(64))]
         struct Configuration {
             palette: u8,
@@ -113,7 +113,7 @@ impl Tiles {
             assert!((1..=ROWS).contains(&rows) && (4..=ROW).contains(&bytes) && bytes % 4 == 0, "the shape of a tile");
             (to.rows[tile], to.bytes[tile]) = (rows as u8, bytes as u16);
         }
-        // SAFETY: this is made only where there are tiles; the configuration is 64 bytes, and valid.
+        // SAFETY: `self` is created only where there are tiles; the configuration is 64 bytes, and valid.
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) &raw const to, options(nostack, preserves_flags),
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
@@ -122,7 +122,7 @@ impl Tiles {
         self.shapes = shapes;
     }
 
-    /// Rows and bytes of a row.
+    /// The rows and the bytes per row of a tile.
     #[inline(always)]
     pub(crate) fn shape(&self, tile: usize) -> (usize, usize) {
         self.shapes[tile]
@@ -130,48 +130,48 @@ impl Tiles {
 
     #[inline(always)]
     pub(crate) fn zero<const T: u8>(&self) {
-        // SAFETY: this exists only while tiles have shapes on this thread; so in what follows.
+        // SAFETY: `self` exists only while tiles are configured on this thread; also below.
         unsafe { asm!("tilezero tmm{t}", t = const T, options(nostack, nomem, preserves_flags)) };
     }
 
-    /// Reads a tile whose rows lie `stride` bytes apart.
+    /// Loads a tile from rows that are `stride` bytes apart.
     ///
     /// # Safety
-    /// All its rows can be read.
+    /// All rows can be read.
     #[inline(always)]
     pub(crate) unsafe fn load<const T: u8>(&self, from: *const u8, stride: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             asm!("tileloadd tmm{t}, [{from} + {stride}]", t = const T, from = in(reg) from, stride = in(reg) stride,
                 options(nostack, readonly, preserves_flags));
         }
     }
 
-    /// Writes a tile whose rows lie `stride` bytes apart.
+    /// Stores a tile to rows that are `stride` bytes apart.
     ///
     /// # Safety
-    /// All its rows can be written.
+    /// All rows can be written.
     #[inline(always)]
     pub(crate) unsafe fn store<const T: u8>(&self, to: *mut u8, stride: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             asm!("tilestored [{to} + {stride}], tmm{t}", t = const T, to = in(reg) to, stride = in(reg) stride,
                 options(nostack, preserves_flags));
         }
     }
 
-    /// `C[i][j] += sum over k of A[i][k] * B[k / 4][4 j + k % 4]`, of bytes with signs, in whole numbers of 32 bits.
+    /// `C[i][j] += sum over k of A[i][k] * B[k / 4][4 j + k % 4]`, of signed bytes, in 32-bit integers.
     #[inline(always)]
     pub(crate) fn dot_bytes<const C: u8, const A: u8, const B: u8>(&self) {
-        // SAFETY: as above. Shapes that do not fit are a fault that the processor reports.
+        // SAFETY: as above. For shapes that do not match the processor raises a fault.
         unsafe {
             asm!("tdpbssd tmm{c}, tmm{a}, tmm{b}", c = const C, a = const A, b = const B,
                 options(nostack, nomem, preserves_flags));
         }
     }
 
-    /// `C[i][j] += sum over k of A[i][k] * B[k / 2][2 j + k % 2]`, of bf16, in f32: from pair to pair, and what is
-    /// denormal counts as zero.
+    /// `C[i][j] += sum over k of A[i][k] * B[k / 2][2 j + k % 2]`, of bf16, added in f32 pair by pair, with denormals
+    /// treated as zero.
     #[inline(always)]
     pub(crate) fn dot_bf16<const C: u8, const A: u8, const B: u8>(&self) {
         // SAFETY: as above.

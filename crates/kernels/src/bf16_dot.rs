@@ -1,11 +1,11 @@
-//! Products of rows with weights in bf16, in tiles.
+//! Products of rows with weights in bf16, in AMX tiles.
 //!
-//! Tiles multiply bf16 by bf16 and add in f32. A row is cut into pieces: the nearest bf16, the nearest of what is left,
-//! and so on; three are an f32 as it is. Weights are read as they are stored, sixteen columns the rows of a tile, and
-//! one row of the input takes as many as sixteen.
+//! Tiles multiply bf16 by bf16 and add in f32. A row is split into pieces: the nearest bf16, the one nearest to the
+//! remainder, and so on; three pieces represent an f32 exactly. Weights are read in their stored format, with sixteen
+//! columns as the rows of a tile, and one row of the input takes as many tiles as sixteen.
 //!
-//! A sum runs over the elements two by two, of each 32 first those of the first piece: so its bits are the same for any
-//! number of rows, but other ones than without tiles.
+//! A sum runs over pairs of elements, and in each 32 elements over the first pieces before the second: so its bits are
+//! the same for any number of rows, but differ from those without tiles.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -20,27 +20,27 @@ use crate::pool;
 use crate::simd::LANES;
 use crate::weights::Weights;
 
-/// Elements of a row that a tile holds.
+/// The number of elements of a row in a tile.
 const STEP: usize = ROW / 2;
 
-/// Words of a tile.
+/// The number of words in a tile.
 const TILE: usize = ROWS * ROW / 4;
 
-/// Pieces of a row: with two the error is that of sums in f32.
+/// The number of pieces of a row: with two, the error is that of sums in f32.
 const PIECES: usize = 2;
 
-/// A tile's memory: pairs of elements.
+/// The memory of a tile: pairs of elements.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct TileWords([u32; TILE]);
 
-/// Rows in pieces, as tiles take them: of sixteen rows and 32 elements, pair by pair, each row's.
+/// Rows in pieces, in the layout of tiles: for sixteen rows and 32 elements, pair by pair, those of all rows.
 #[derive(Debug)]
 pub(crate) struct SplitRows {
     amx: Amx,
     tiles: Vec<TileWords>,
     rows: usize,
-    /// Steps of 32 elements in a row.
+    /// The number of steps of 32 elements in a row.
     steps: usize,
 }
 
@@ -66,7 +66,7 @@ impl SplitRows {
         });
     }
 
-    /// The elements of a row again, as the products see them.
+    /// The elements of a row as the products see them.
     #[cfg(test)]
     pub(crate) fn numbers(&self, row: usize, k: usize) -> Vec<f64> {
         let (group, at) = (row / ROWS, row % ROWS);
@@ -77,7 +77,7 @@ impl SplitRows {
         (0..k).map(|c| (0..PIECES).map(|p| piece(c, p)).sum()).collect()
     }
 
-    /// Rows of a group of up to sixteen.
+    /// The number of rows in a group, at most sixteen.
     fn of_group(&self, group: usize) -> usize {
         ROWS.min(self.rows - ROWS * group)
     }
@@ -116,7 +116,7 @@ fn split_body<S: Bytewise>(unit: S, x: &[f32], k: usize, to: &mut [TileWords]) {
                     *of_row = &pieces.as_flattened().as_chunks().0[quarter];
                 }
                 for (i, pairs) in unit.transpose(of_row).into_iter().enumerate() {
-                    // The rows of a tile are as long as there are rows of the input.
+                    // A row of the tile has one word for each row of the input.
                     let pairs = unit.store(unit.of_bits(pairs)).map(f32::to_bits);
                     to.0[(4 * quarter + i) * rows..][..rows].copy_from_slice(&pairs[..rows]);
                 }
@@ -125,7 +125,7 @@ fn split_body<S: Bytewise>(unit: S, x: &[f32], k: usize, to: &mut [TileWords]) {
     }
 }
 
-/// Every row against some columns of weights in bf16.
+/// Multiplies every row by some columns of weights in bf16.
 ///
 /// # Safety
 /// No other thread writes these columns.
@@ -147,12 +147,12 @@ struct Bf16Tiles<'a> {
     out: &'a Out<'a>,
 }
 
-/// Sixteen columns: their bytes, and the last elements of each with zeros after them.
+/// Sixteen columns: their bytes, and the last elements of each, padded with zeros.
 #[derive(Clone, Copy)]
 struct Panel<'a> {
     bytes: &'a [u8],
     stride: usize,
-    /// Steps that are whole.
+    /// The number of whole steps.
     whole: usize,
     rest: &'a [[u8; ROW]; ROWS],
 }
@@ -193,7 +193,7 @@ impl Body for Bf16Tiles<'_> {
             let mut group = 0;
             while group < groups {
                 let both = groups - group >= 2;
-                // SAFETY: the caller's promise.
+                // SAFETY: upheld by the caller.
                 unsafe {
                     match (panels, both) {
                         (2, true) => block::<S, 2, 2>(unit, x, group, [first, second], j, count, out),
@@ -210,7 +210,7 @@ impl Body for Bf16Tiles<'_> {
     }
 }
 
-/// `N` times sixteen columns against `M` groups of rows.
+/// Multiplies `M` groups of rows by `N` times sixteen columns.
 ///
 /// # Safety
 /// No other thread writes these columns.
@@ -240,7 +240,7 @@ unsafe fn block<S: Bytewise, const N: usize, const M: usize>(
             true => (panel.bytes[step * ROW..].as_ptr(), panel.stride),
             false => (panel.rest.as_ptr().cast(), ROW),
         };
-        // SAFETY: there are sixteen columns, of which this step is one of the whole ones, or the rest, padded.
+        // SAFETY: there are sixteen columns, and this step is one of the whole ones, or the padded rest.
         unsafe {
             let (from, stride) = of_panel(&w[0]);
             tiles.load::<4>(from, stride);
@@ -250,7 +250,7 @@ unsafe fn block<S: Bytewise, const N: usize, const M: usize>(
             }
         }
         for piece in 0..PIECES {
-            // SAFETY: a tile's memory has sixteen rows of as many words as there are rows.
+            // SAFETY: a tile's memory has sixteen rows, with one word for each row of the input.
             unsafe {
                 tiles.load::<6>(x.step(group, step)[piece].0.as_ptr().cast(), 4 * first);
                 if M == 2 {
@@ -283,13 +283,13 @@ unsafe fn block<S: Bytewise, const N: usize, const M: usize>(
                 }
             }
             let (rows, columns) = (x.of_group(group + of_rows), ROWS.min(count - panel * ROWS));
-            // SAFETY: the caller's promise.
+            // SAFETY: upheld by the caller.
             unsafe { set(unit, &sums, rows, columns, (group + of_rows) * ROWS, column + panel * ROWS, out) };
         }
     }
 }
 
-/// Writes sums, of which each column has those of its rows.
+/// Writes sums, which are stored column by column.
 ///
 /// # Safety
 /// No other thread writes these columns.
@@ -317,7 +317,7 @@ unsafe fn set<S: Bytewise>(
         let of_rows = unit.transpose(of_column);
         for (i, &of_row) in of_rows[..4.min(rows - 4 * quarter)].iter().enumerate() {
             let values = unit.store(unit.of_bits(of_row));
-            // SAFETY: the caller's promise.
+            // SAFETY: upheld by the caller.
             unsafe { out.set_some(row + 4 * quarter + i, column, &values[..columns]) };
         }
     }

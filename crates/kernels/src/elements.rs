@@ -1,40 +1,40 @@
-//! What a layer does element by element: norms, activations and rotary positions.
+//! Element-wise operations of a layer: norms, activations and rotary position embeddings.
 
 use crate::dispatch::dispatch;
 use crate::simd::{LANES, Simd};
 
-/// The non-linear function of a feed-forward part.
+/// The activation function of a feed-forward layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `x * sigmoid(x)`.
     Silu,
     /// `x` times the normal distribution function (Hendrycks and Gimpel 2016).
     Gelu,
-    /// That with `tanh`, as the same paper approximates it.
+    /// The approximation of [`Activation::Gelu`] with `tanh`, from the same paper.
     GeluTanh,
     /// `max(x, 0)`.
     Relu,
 }
 
-/// Divides each row by the root of its mean square, and multiplies by the weights (Zhang and Sennrich 2019).
+/// Divides each row by its root mean square, and multiplies it by the weights (Zhang and Sennrich 2019).
 ///
 /// Shapes: `x` and `out` are rows of the length of `weight`.
 ///
 /// # Panics
-/// If they are not.
+/// If the shapes do not match.
 pub fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     let n = weight.len();
     assert!(n > 0 && x.len().is_multiple_of(n) && x.len() == out.len(), "rows of {n}");
     norm(x, weight, None, epsilon, out);
 }
 
-/// Takes its mean from each row, divides it by the root of its variance, multiplies by the weights and adds the biases
-/// (Ba, Kiros and Hinton 2016).
+/// Subtracts its mean from each row, divides it by the root of its variance, multiplies by the weights and adds the
+/// biases (Ba, Kiros and Hinton 2016).
 ///
 /// Shapes: `x` and `out` are rows of the length of `weight` and `bias`.
 ///
 /// # Panics
-/// If they are not.
+/// If the shapes do not match.
 pub fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], epsilon: f32, out: &mut [f32]) {
     let n = weight.len();
     assert!(n > 0 && x.len().is_multiple_of(n) && x.len() == out.len() && bias.len() == n, "rows of {n}");
@@ -68,11 +68,11 @@ fn norm_body<S: Simd>(unit: S, x: &[f32], weight: &[f32], bias: Option<&[f32]>, 
     }
 }
 
-/// Puts each element through an activation, and multiplies it by its gate's partner, if there is one:
+/// Applies an activation to each element, and multiplies it by its counterpart in `up`, if given:
 /// `x[i] = activation(x[i]) * up[i]` (Shazeer 2020).
 ///
 /// # Panics
-/// If there are not as many partners.
+/// If `up` has another length than `x`.
 pub fn activate(activation: Activation, x: &mut [f32], up: Option<&[f32]>) {
     assert!(up.is_none_or(|up| up.len() == x.len()), "a partner each");
     activate_all(activation, x, up);
@@ -124,26 +124,26 @@ fn sixteen<S: Simd>(unit: S, activation: Activation, of: &[f32; LANES]) -> [f32;
 /// `1 / (1 + e^-x)`.
 #[inline(always)]
 fn sigmoid<S: Simd>(unit: S, x: S::Lanes) -> S::Lanes {
-    // Below that it is nothing beside any number.
+    // Below -80 the result is negligible.
     let opposite = unit.mul(unit.max(x, unit.splat(-80.0)), unit.splat(-1.0));
     unit.div(unit.splat(1.0), unit.add(unit.splat(1.0), unit.exp(opposite)))
 }
 
-/// How rotary positions pair the elements of a head.
+/// How rotary position embeddings pair the elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairs {
-    /// Each of the first half with its like of the second.
+    /// Each element of the first half with the corresponding one of the second.
     Halves,
-    /// Neighbours.
+    /// Adjacent elements.
     Neighbours,
 }
 
-/// Rotates each head of each row by its token's angles (Su et al. 2021); what is past the angles stays.
+/// Rotates each head of each row by its token's angles (Su et al. 2021); elements past the angles are unchanged.
 ///
 /// Shapes: `x` is `m x heads x head_dim`, `cos` and `sin` are `m x pairs`, with at most `head_dim / 2` pairs.
 ///
 /// # Panics
-/// If they are not.
+/// If the shapes do not match.
 pub fn rotate(x: &mut [f32], heads: usize, head_dim: usize, cos: &[f32], sin: &[f32], pairs: Pairs) {
     let row = heads * head_dim;
     assert!(row > 0 && x.len().is_multiple_of(row), "whole rows");
@@ -217,7 +217,7 @@ mod tests {
         let mut x: Vec<f32> = (-300..300).map(|i| i as f32 / 20.0).collect();
         x.extend([-1e4, -200.0, 200.0, 1e4, 0.0]);
         let erf = |x: f64| {
-            // The series about zero, and beyond it one.
+            // The series around zero, and 1 or -1 far from it.
             let sum = (0..200).fold((x, x), |(sum, term), n| {
                 let n = f64::from(n);
                 let term = -term * x * x / (n + 1.0);

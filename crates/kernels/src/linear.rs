@@ -18,30 +18,30 @@ use crate::pool;
 use crate::simd::{LANES, LINE};
 use crate::weights::{Weights, decode_row};
 
-/// Bytes of weights, times sets of eight rows, below which one thread is faster than two. Miri is to see several.
+/// Bytes of weights, times groups of eight rows, below which one thread is faster than two. Miri tests several threads.
 const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 16 };
 
-/// With more rows than that it pays to decode weights into memory before they are used.
+/// The number of rows above which weights are decoded into memory before they are used.
 const MANY: usize = 16;
 
-/// Columns that are decoded at a time then.
+/// The number of columns that are decoded at a time then.
 const PANEL: usize = 16;
 
-/// Memory is asked for so many bytes before it is read: columns are shorter than what processors notice as a stream,
-/// and what they fetch by themselves ends with a page.
+/// The distance in bytes at which memory is prefetched: columns are too short for processors to detect a stream, and
+/// hardware prefetching stops at the end of a page.
 const AHEAD: usize = 8192;
 
 /// Multiplies rows by a weight matrix: `out[i][j] = sum over c of x[i][c] * w[j][c]`.
 ///
 /// Shapes, row by row: `x` is `m x k`, `w` is `n x k`, `out` is `m x n`. Each element is one sum over `c` in an order
-/// that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads. For weights without
-/// blocks they are those of the product with the weights decoded; for weights in blocks rows are quantized too, to 8
-/// bits and a scale for each 32 elements, and the products within a block are exact.
+/// that depends only on `k`, so it has the same bits for every `m`, `n` and number of threads. For weights without
+/// blocks the bits are those of the product with the decoded weights; for weights in blocks, rows are quantized too, to
+/// 8 bits and a scale for each 32 elements, and the products within a block are exact.
 ///
 /// On CPUs with AMX (Intel's since Sapphire Rapids, under Linux) weights in bf16 are multiplied in tiles: each element
-/// of `x` as the sum of two bf16, which is 2^-17 of it away at most, and sums in f32 in an order of their own, in which
-/// what is denormal counts as zero. So there the last bits differ from those of other CPUs, but not with `m`, `n` or
-/// the number of threads.
+/// of `x` is split into the sum of two bf16, with a relative error of at most 2^-17, and sums in f32 run in a different
+/// order, with denormals treated as zero. So the last bits differ from those of other CPUs, but do not depend on `m`,
+/// `n` or the number of threads.
 ///
 /// # Panics
 /// If the lengths do not fit together.
@@ -51,8 +51,7 @@ pub fn linear(x: &[f32], w: Weights<'_>, out: &mut [f32]) {
     linear_each(x, w.columns(), &mut [(w, out)]);
 }
 
-/// Multiplies the same rows of `k` by several matrices, as [`linear`] does one after the other, but waits for threads
-/// once.
+/// Multiplies the same rows of `k` by several matrices, like [`linear`] for each, but waits for threads only once.
 ///
 /// # Panics
 /// If the lengths do not fit together.
@@ -81,7 +80,7 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
     thread_local!(static PREPARED: Cell<[Prepared; MOST]> = Cell::default());
     let mut prepared = PREPARED.take();
     let formats: [Option<Format>; MOST] = std::array::from_fn(|i| parts.get(i).map(|(w, _)| w.format()));
-    // Parts in one format share what it makes of the rows.
+    // Matrices in the same format share the prepared rows.
     let first = |i: usize| formats.iter().position(|format| *format == formats[i]).unwrap_or(i);
     for (i, prepared) in prepared.iter_mut().enumerate() {
         if let Some(format) = formats[i].filter(|_| first(i) == i) {
@@ -107,17 +106,17 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
     PREPARED.set(prepared);
 }
 
-/// Rows as a format of weights needs them.
+/// Rows as a format of weights requires them.
 #[derive(Clone, Copy)]
 enum Input<'a> {
     Floats(&'a [f32]),
     Quantized(&'a QuantizedRows),
-    /// For weights in bf16, where there are tiles.
+    /// For weights in bf16, with AMX.
     #[cfg(amx)]
     Split(&'a SplitRows),
 }
 
-/// What is made of rows before they are multiplied, in memory that stays with a thread.
+/// Rows converted for products, in memory that a thread reuses.
 #[derive(Default)]
 struct Prepared {
     quantized: QuantizedRows,
@@ -137,7 +136,7 @@ impl Prepared {
         }
     }
 
-    /// The rows, which were prepared for this format.
+    /// The rows, which must have been prepared for this format.
     fn input<'a>(&'a self, x: &'a [f32], format: Format) -> Input<'a> {
         #[cfg(amx)]
         if let Some(split) = self.split.as_ref().filter(|_| format == Format::Bf16) {
@@ -147,7 +146,7 @@ impl Prepared {
     }
 }
 
-/// Says whether products may use tiles (AMX), and gives whether the CPU has them. For benches: it changes the bits of
+/// Allows or forbids tiles (AMX) in products, and returns whether the CPU has them. For benches: it changes the bits of
 /// products with weights in bf16.
 #[doc(hidden)]
 #[cfg(amx)]
@@ -155,7 +154,7 @@ pub fn allow_tiles(allowed: bool) -> bool {
     Amx::allow(allowed)
 }
 
-/// As where there is AMX.
+/// Returns `false`: there are no tiles.
 #[doc(hidden)]
 #[cfg(not(amx))]
 pub fn allow_tiles(_: bool) -> bool {
@@ -163,7 +162,7 @@ pub fn allow_tiles(_: bool) -> bool {
 }
 
 dispatch! {
-    /// Some columns of every row, on this thread.
+    /// Multiplies every row by some columns, on this thread.
     ///
     /// # Safety
     /// No other thread writes these columns.
@@ -174,7 +173,7 @@ dispatch! {
 /// No other thread writes these columns.
 #[inline(always)]
 unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Input<'_>, w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe {
         match (w.format(), x) {
             (Format::F32, Input::Floats(x)) => of_format::<S, decode::F32>(unit, x, w, columns, out),
@@ -206,11 +205,11 @@ unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Input<'_>, w: Weights<'_>, co
 unsafe fn of_format<S: Bytewise, F: Decode>(unit: S, x: &[f32], w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
     let k = w.columns();
     if x.len() / k <= MANY {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         return unsafe { of_rows::<S, F>(unit, x, w, columns, 0, out) };
     }
     thread_local!(static DECODED: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
-    // In a closure it would not be compiled for the unit.
+    // A closure (as for `LocalKey::with`) would not be compiled for the unit.
     let mut decoded = DECODED.take();
     decoded.resize(PANEL * k, 0.0);
     for from in columns.clone().step_by(PANEL) {
@@ -219,13 +218,13 @@ unsafe fn of_format<S: Bytewise, F: Decode>(unit: S, x: &[f32], w: Weights<'_>, 
             decode_row::<S, F>(unit, w.rows_from(from + j, 1), row);
         }
         let w = Weights::of(&decoded[..count * k], k);
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { of_rows::<S, decode::F32>(unit, x, w, 0..count, from, out) };
     }
     DECODED.set(decoded);
 }
 
-/// Every row against some columns, which are those from `shift` on of the result.
+/// Multiplies every row by some columns of `w`, which are `shift` further on in the result.
 ///
 /// # Safety
 /// No other thread writes these columns.
@@ -243,7 +242,8 @@ pub(crate) unsafe fn of_rows<S: Bytewise, F: Decode>(
     while row < m {
         let x = &x[row * k..];
         let run = TileRun { x, w, from: columns.start, to: columns.end, row, shift, out };
-        // Sums, and the weights of each column, should all have registers. What comes here has two lanes a step.
+        // The sums and the weights of each column should all fit in registers. Formats used here have two registers per
+        // step.
         row += match (m - row, S::IS_WIDE) {
             (1, true) => run.run::<S, F, 1, 4>(unit),
             (2, true) => run.run::<S, F, 2, 4>(unit),
@@ -258,7 +258,7 @@ pub(crate) unsafe fn of_rows<S: Bytewise, F: Decode>(
     }
 }
 
-/// Where a run of tiles stands: the rows from `row` on, against columns of the weights from one to before another.
+/// A run of tiles: the rows from `row` on, times the columns `from..to` of the weights.
 #[derive(Clone, Copy)]
 struct TileRun<'a> {
     x: &'a [f32],
@@ -271,7 +271,7 @@ struct TileRun<'a> {
 }
 
 impl TileRun<'_> {
-    /// Up to `M` rows against all columns, `N` at a time; gives how many rows there were.
+    /// Multiplies up to `M` rows by all columns, `N` at a time; returns the number of rows.
     #[inline(always)]
     fn run<S: Bytewise, F: Decode, const M: usize, const N: usize>(self, unit: S) -> usize {
         unit.run(Tiles::<F, M, N>(self, PhantomData));
@@ -288,7 +288,7 @@ impl<F: Decode, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
         let k = w.columns();
         let rows = M.min(x.len() / k);
         let set = |j: usize, a: usize, sum| {
-            // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.
+            // SAFETY: these columns belong to this task, as the caller of `of_columns` promised.
             unsafe { out.set(row + a, shift + j, sum) }
         };
         let mut j = from;
@@ -306,8 +306,7 @@ impl<F: Decode, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
     }
 }
 
-/// `M` rows against `N` columns, whose sums stay in registers. Of the rows there are `rows`; where that is less, the
-/// last one is computed again.
+/// `M` rows times `N` columns, with the sums in registers. If there are fewer `rows`, the last one is repeated.
 #[inline(always)]
 fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
     unit: S,
@@ -340,7 +339,7 @@ fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
         }
         let mut at = step * F::STEP;
         for part in 0..F::PARTS {
-            // Of a part with fewer lanes the rest is left.
+            // Parts with fewer registers leave the others unused.
             let mut weights = [[unit.zero(); N]; 4];
             for b in 0..N {
                 let of_part = F::part(unit, bytes[b], &heads[b], part);
@@ -350,8 +349,7 @@ fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
             }
             for weights in &weights[..F::LANES] {
                 for a in 0..M {
-                    // SAFETY: row `a` has `k` elements from `row[a]` on, and the parts of a step have its elements, of
-                    // which there are as many as `k` or fewer.
+                    // SAFETY: row `a` has `k` elements from `row[a]`, and all steps together have at most `k`.
                     let x = unsafe { &*x.as_ptr().add(row[a] + at).cast::<[f32; LANES]>() };
                     let x = unit.load(x);
                     for b in 0..N {
@@ -392,12 +390,12 @@ mod tests {
         (0..n as u64).map(|i| Random::new(seed).uniform(i, Purpose::Token) as f32 * 2.0 - 1.0).collect()
     }
 
-    /// Any bytes are weights, but for scales, which are made sane.
+    /// Random bytes as weights, with scales in a reasonable range.
     fn stored(format: Format, rows: usize, k: usize) -> Vec<u8> {
         let random = Random::new(7);
         let byte = |i: usize| (random.uniform(i as u64, Purpose::Token) * 256.0) as u8;
         let mut bytes: Vec<u8> = (0..rows * format.bytes(k)).map(byte).collect();
-        // Halves and upper halves of small numbers: 0x2c00 is 1/16, 0x3d80 likewise.
+        // Scales of about 1/16: 0x2c00 in half precision, 0x3d80 as the upper half of an `f32`.
         let scales: &[usize] = match format {
             Format::F32 => &[2],
             Format::F16 | Format::Bf16 | Format::Q8_0 | Format::Q4_0 | Format::Q5_0 => &[0],
@@ -421,7 +419,7 @@ mod tests {
         bytes
     }
 
-    /// For Miri, which is slow: every format, alone and together, on several threads.
+    /// Small enough for Miri: every format, one row and several, on several threads.
     #[test]
     fn in_small() {
         for format in Format::ALL {
@@ -435,13 +433,13 @@ mod tests {
         }
     }
 
-    /// As `ggml-common.h` lists them.
+    /// The list in `ggml-common.h`.
     fn non_linear(q: u8) -> f64 {
         let list = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
         f64::from(list[usize::from(q)])
     }
 
-    /// A weight by its definition.
+    /// A weight according to its definition.
     fn exact(format: Format, row: &[u8], c: usize) -> f64 {
         let half = |bytes: &[u8]| f64::from(crate::half::half([bytes[0], bytes[1]]));
         let block = &row[c / format.block() * format.block_bytes()..][..format.block_bytes()];
@@ -532,25 +530,25 @@ mod tests {
         }
     }
 
-    /// Some rows as a format needs them.
+    /// Rows prepared for a format.
     fn with_rows<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Input<'_>) -> T) -> T {
         let mut prepared = Prepared::default();
         prepared.set(x, k, format);
         f(prepared.input(x, format))
     }
 
-    /// Some rows as units without tiles need them.
+    /// Rows prepared for a format, for units without tiles.
     fn with_rows_untiled<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Input<'_>) -> T) -> T {
         if format.block() == 1 { f(Input::Floats(x)) } else { with_rows(format, x, k, f) }
     }
 
-    /// Whether sums run in another order than without tiles.
+    /// Whether sums run in a different order than without tiles.
     fn is_tiled(format: Format) -> bool {
         with_rows(format, &[1.0; 256], 256, |rows| !matches!(rows, Input::Floats(_) | Input::Quantized(_)))
     }
 
-    /// Every format, shape of tile and remainder, every unit, few rows and many: the bits of one row alone; and those
-    /// within rounding of the sum in f64, of rows as they are or as blocks of whole numbers.
+    /// Every format, tile shape, remainder and unit, with few rows and many, gives the bits of one row alone, and they
+    /// are within rounding of the sum in f64 over the prepared rows.
     #[test]
     fn every_path_gives_the_same_bits_and_they_are_right() {
         const ROWS: usize = 19;
@@ -562,7 +560,7 @@ mod tests {
                     let mut numbers = vec![0.0; n * k];
                     numbers.chunks_mut(k).enumerate().for_each(|(j, row)| w.decode(j, row));
                     let x = noise(ROWS * k, 2);
-                    // Of one row, on this CPU and on those without tiles.
+                    // Results of single rows, on this CPU and on CPUs without tiles.
                     let (mut alone, mut without) = (Vec::new(), Vec::new());
                     for row in x.chunks(k) {
                         let mut out = vec![f32::NAN; n];
@@ -615,13 +613,13 @@ mod tests {
                             #[cfg(amx)]
                             Input::Split(split) => split.numbers(i, k),
                         });
-                        // To half of a 127th of the largest of a block.
+                        // Within half of a 127th of the largest element of a block.
                         assert!(
                             row.iter().zip(&seen).all(|(x, seen)| (f64::from(*x) - seen).abs() <= 0.5 / 127.0 + 1e-6)
                         );
                         for (j, w) in numbers.chunks(k).enumerate() {
                             let exact: f64 = seen.iter().zip(w).map(|(a, b)| a * f64::from(*b)).sum();
-                            // Offsets of weights are added apart.
+                            // Offsets of weights are added separately.
                             let largest = w.iter().fold(0f32, |most, w| most.max(w.abs()));
                             let scale: f64 = seen.iter().map(|a| a.abs() * f64::from(largest)).sum();
                             let got = f64::from(alone[i * n + j]);
@@ -633,7 +631,7 @@ mod tests {
         }
     }
 
-    /// Rows with what is no number, or too large or too small, give answers that say so, or nothing.
+    /// Rows with NaN or infinity give results that are not finite; very large or small numbers give finite ones.
     #[test]
     fn strange_rows() {
         for format in Format::ALL {

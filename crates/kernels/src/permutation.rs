@@ -1,23 +1,23 @@
-//! Whether tokens are among the first of torch's random permutations: sixteen seeds at a time.
+//! Tests whether tokens are among the first of torch's random permutations, sixteen seeds at a time.
 //!
-//! torch's CPU `randperm(n)` draws a number for each entry from a Mersenne Twister and swaps (Matsumoto and Nishimura
-//! 1998; Fisher and Yates 1938). One entry's position can be followed through the swaps without making the permutation.
-//! Every seed takes the same steps, so sixteen of them share each one; what a step divides by is the same for all too,
-//! and its reciprocal is made once.
+//! torch's CPU `randperm(n)` generates a number for each entry with a Mersenne Twister and swaps (Matsumoto and
+//! Nishimura 1998; Fisher and Yates 1938). The position of one entry can be followed through the swaps without
+//! computing the permutation. Every seed takes the same steps, so sixteen of them share each one; the divisor of a step
+//! is the same for all too, and its reciprocal is computed once.
 
 use std::cell::RefCell;
 
 use crate::dispatch::dispatch;
 use crate::simd::{LANES, Simd, Words, lanes};
 
-/// Words of a Mersenne Twister's state, and how far the middle one is that a word is mixed with.
+/// The number of words in a Mersenne Twister's state, and the offset of the middle word that a word is mixed with.
 const N: usize = 624;
 const M: usize = 397;
 
-/// Whether each token is among the first `count` entries of `randperm(n)` under the seed beside it.
+/// Sets `green` for each question `(seed, token)` to whether the token is among the first `count` of `randperm(n)`.
 ///
 /// # Panics
-/// If `count >= n`, or `n` is above 2^28 (there torch draws otherwise), or `green` has another length.
+/// If `count >= n`, or `n` is above 2^28 (where torch uses another method), or `green` has another length.
 pub fn among_first(n: u32, count: u32, questions: &[(u32, u32)], green: &mut [bool]) {
     assert!(count < n && n <= 1 << 28 && questions.len() == green.len());
     thread_local!(static SPACE: RefCell<Space> = RefCell::default());
@@ -33,7 +33,7 @@ pub fn among_first(n: u32, count: u32, questions: &[(u32, u32)], green: &mut [bo
     });
 }
 
-/// What one thread keeps.
+/// Memory that a thread reuses.
 #[derive(Default)]
 struct Space {
     n: u32,
@@ -84,7 +84,7 @@ fn follow_lanes(
     let (mut positions, mut hits) = (*tokens, [0u32; LANES]);
     for (block, reciprocals) in reciprocals.chunks(N).enumerate() {
         for (k, &reciprocal) in reciprocals.iter().enumerate() {
-            // The next word of the state in its old place, then its output.
+            // The next word of the state replaces the current one; the output is computed from it.
             let (this, next, far) = (state[k], state[(k + 1) % N], state[(k + M) % N]);
             let word = lanes(|l| {
                 let mixed = (this[l] & 0x8000_0000) | (next[l] & 0x7fff_ffff);
@@ -115,7 +115,7 @@ fn follow_lanes(
 mod tests {
     use super::*;
 
-    /// torch 2.15: the first of `randperm(1000)` under seed 42.
+    /// torch 2.15: the first entries of `randperm(1000)` under seed 42.
     const FIRST: [u32; 12] = [542, 618, 816, 68, 94, 215, 60, 585, 942, 165, 968, 829];
 
     fn among(n: u32, count: u32, seed: u32) -> Vec<u32> {

@@ -5,13 +5,13 @@ use crate::dispatch::dispatch;
 use crate::simd::{LANES, Simd, Words, lanes};
 
 dispatch! {
-    /// Replaces the sixteen counters, word by word, with the four random words that each gives under its own key.
+    /// Replaces sixteen counters, word by word, with the four random words of each under its own key.
     pub fn philox4x32(counters: &mut [[u32; 16]; 4], keys: &[[u32; 16]; 2]) = philox4x32_lanes
 }
 
 dispatch! {
-    /// Sets bit `v` of `bits`, counted from the lowest of the first word, where the low 31 bits of word `v mod 4` of
-    /// the counter `(v / 4, 0, 0, 0)` are below `threshold`.
+    /// Sets bit `v` of `bits`, counted from the lowest of the first word, if the low 31 bits of word `v mod 4` for the
+    /// counter `(v / 4, 0, 0, 0)` are below `threshold`, and clears it otherwise.
     pub fn below(key: [u32; 2], threshold: u32, bits: &mut [u64]) = below_lanes
 }
 
@@ -54,8 +54,8 @@ fn rounds([mut a, mut b, mut c, mut d]: [Words; 4], [mut k, mut m]: [Words; 2]) 
 mod tests {
     use super::*;
 
-    /// The known-answer tests that the authors ship with Random123 (file `kat_vectors`), each in a lane of its own
-    /// between lanes that hold something else.
+    /// The known-answer tests that the authors ship with Random123 (file `kat_vectors`), which are tested in every lane
+    /// next to other ones.
     const KNOWN: [([u32; 4], [u32; 2], [u32; 4]); 3] = [
         ([0; 4], [0; 2], [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]),
         ([u32::MAX; 4], [u32::MAX; 2], [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]),

@@ -1,45 +1,45 @@
-//! The block formats as whole numbers, sixteen columns at a time.
+//! The block formats as integers, sixteen columns at a time.
 
 use super::columns::Columns;
 use crate::bytewise::Bytewise;
 use crate::format::{Format, MICRO_FLOATS, NON_LINEAR};
 
-/// Two blocks of 32 weights as products take them: four weights in each lane, a lane for each column.
+/// Two blocks of 32 weights in the layout of products: four weights per lane, one lane per column.
 pub(crate) type Weights<S> = [<S as crate::simd::Simd>::Ints; 16];
 
-/// A format of blocks, for a kernel that is compiled for it.
+/// A block format, for kernels compiled for it.
 ///
 /// # Contract
-/// A block as it is stored has the weights of its parts, and a part has 32 for each of its `BLOCKS`, of which
-/// [`BlockDot::place`] says which of the stored block they are.
+/// A stored block consists of `PARTS` parts, and a part has 32 weights for each of its `BLOCKS`; [`BlockDot::place`]
+/// returns which 32 of the stored block they are.
 pub(crate) trait BlockDot {
     const FORMAT: Format;
     const PARTS: usize = 1;
     const BLOCKS: usize = 1;
-    /// Whether each 16 weights have a scale, or each 32.
+    /// Whether there is a scale for each 16 weights, instead of for each 32.
     const HAS_HALVES: bool = false;
-    /// Whether weights have least ones.
+    /// Whether there are minimums, which are added to the scaled weights.
     const HAS_LEAST: bool = false;
-    /// Whether whole numbers have signs.
+    /// Whether the integers are signed.
     const IS_SIGNED: bool = false;
-    /// What the parts of a block share.
+    /// The data that the parts of a block share.
     type Header<S: Bytewise>: Copy;
 
     fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S>;
 
-    /// The weights of a part as whole numbers: the second half only if it has two blocks.
+    /// The weights of a part as integers; the second half is used only if the part has two blocks.
     fn weights<S: Bytewise>(unit: S, w: Columns<'_>, head: &Self::Header<S>, part: usize) -> Weights<S>;
 
-    /// Which 32 weights a block of a part has.
+    /// The index of a part's block among the stored block's groups of 32 weights.
     #[inline(always)]
     fn place(part: usize, block: usize) -> usize {
         Self::BLOCKS * part + block
     }
 
-    /// The scales of 16 or 32 weights, those at such a place.
+    /// The scales of the 16 or 32 weights at index `at`.
     fn scale<S: Bytewise>(unit: S, head: &Self::Header<S>, at: usize) -> S::Lanes;
 
-    /// The least weights of 16 or 32, those at such a place.
+    /// The minimums of the 16 or 32 weights at index `at`.
     fn least<S: Bytewise>(_unit: S, _head: &Self::Header<S>, _at: usize) -> S::Lanes {
         unreachable!("weights without a least one")
     }
@@ -59,7 +59,7 @@ pub(crate) struct Iq4Nl;
 pub(crate) struct Iq4Xs;
 pub(crate) struct Mxfp4;
 
-/// Four bits of each byte, and two.
+/// The lower four bits of each byte, and the lower two.
 const FOUR: u32 = 0x0f0f_0f0f;
 const TWO: u32 = 0x0303_0303;
 
@@ -68,7 +68,7 @@ fn none<S: Bytewise>(unit: S) -> Weights<S> {
     [unit.word(0); 16]
 }
 
-/// The lower halves of sixteen bytes, and then the upper.
+/// The lower halves of sixteen bytes, then the upper halves.
 #[inline(always)]
 fn nibbles<S: Bytewise>(unit: S, pairs: [S::Ints; 4], to: &mut [S::Ints]) {
     for (i, pairs) in pairs.into_iter().enumerate() {
@@ -84,7 +84,7 @@ fn bytes32<S: Bytewise>(unit: S, w: Columns<'_>, from: usize) -> [S::Ints; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// Four bits as the fifth bits of four bytes.
+/// Spreads four bits to the fifth bits of four bytes.
 #[inline(always)]
 fn fifths<S: Bytewise>(unit: S, bits: S::Ints, at: usize) -> S::Ints {
     let four = unit.and(unit.shift_right(bits, 4 * at as u32), 15);
@@ -93,7 +93,7 @@ fn fifths<S: Bytewise>(unit: S, bits: S::Ints, at: usize) -> S::Ints {
     unit.shift_left(unit.and(apart, 0x0101_0101), 4)
 }
 
-/// Byte `at` of each lane, as a number from 0 to a mask.
+/// Byte `at` of each lane, masked, as a float.
 #[inline(always)]
 fn byte<S: Bytewise>(unit: S, words: S::Ints, at: usize, mask: u32) -> S::Lanes {
     unit.float(unit.and(unit.shift_right(words, 8 * at as u32), mask))
@@ -147,7 +147,7 @@ impl BlockDot for Q4_0 {
 impl BlockDot for Q4_1 {
     const FORMAT: Format = Format::Q4_1;
     const HAS_LEAST: bool = true;
-    /// Scales and least weights.
+    /// Scales and minimums.
     type Header<S: Bytewise> = [S::Lanes; 2];
 
     #[inline(always)]
@@ -204,7 +204,7 @@ impl BlockDot for Q5_0 {
 impl BlockDot for Q5_1 {
     const FORMAT: Format = Format::Q5_1;
     const HAS_LEAST: bool = true;
-    /// Scales and least weights, and the fifth bits.
+    /// Scales and minimums, and the fifth bits.
     type Header<S: Bytewise> = ([S::Lanes; 2], S::Ints);
 
     #[inline(always)]
@@ -234,8 +234,8 @@ impl BlockDot for Q5_1 {
     }
 }
 
-/// The lower two bits of the weights of a part: of 128 weights the first 32 have the lowest two bits of 32 bytes, the
-/// next 32 the next.
+/// The lower two bits of the weights of a part: of 128 weights the first 32 are the lowest two bits of 32 bytes, the
+/// next 32 the next two, and so on.
 #[inline(always)]
 fn two_bits<S: Bytewise>(unit: S, w: Columns<'_>, from: usize, part: usize) -> Weights<S> {
     let mut to = none(unit);
@@ -247,7 +247,7 @@ fn two_bits<S: Bytewise>(unit: S, w: Columns<'_>, from: usize, part: usize) -> W
     to
 }
 
-/// Adds a bit to the weights of a part, from 32 bytes that have a bit for each 32 weights of a block.
+/// Adds bit `place` to the weights of a part, from 32 bytes with one bit for each 32 weights of a block.
 #[inline(always)]
 fn add_bits<S: Bytewise>(unit: S, w: Columns<'_>, from: usize, part: usize, place: u32, to: &mut Weights<S>) {
     for (i, bits) in bytes32(unit, w, from).into_iter().enumerate() {
@@ -264,7 +264,7 @@ impl BlockDot for Q2K {
     const BLOCKS: usize = 2;
     const HAS_HALVES: bool = true;
     const HAS_LEAST: bool = true;
-    /// Scales and offsets of four bits, and by what they are multiplied.
+    /// Four-bit scales and offsets, and their common factors.
     type Header<S: Bytewise> = ([S::Ints; 4], [S::Lanes; 2]);
 
     #[inline(always)]
@@ -295,20 +295,20 @@ impl BlockDot for Q3K {
     const PARTS: usize = 4;
     const BLOCKS: usize = 2;
     const HAS_HALVES: bool = true;
-    /// Scales of six bits, and by what they are multiplied.
+    /// Six-bit scales, and their common factor.
     type Header<S: Bytewise> = ([S::Ints; 4], S::Lanes);
 
     #[inline(always)]
     fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S> {
-        // Twelve bytes and two, of which the last are those of the block.
+        // Twelve bytes of scales, and the last two bytes of the block.
         let [a, b, c, d] = w.bytes16(unit, 94);
         let joined = [(a, b), (b, c), (c, d)];
         let mut words = [a; 3];
         for (word, (low, high)) in words.iter_mut().zip(joined) {
             *word = unit.or(unit.shift_right(low, 16), unit.shift_left(high, 16));
         }
-        // The lower four bits of the first eight scales lie in the lower halves of eight bytes, of the others in the
-        // upper, and the upper two of all in four bytes more.
+        // The lower four bits of the first eight scales are in the lower halves of eight bytes, those of the others in
+        // the upper halves, and the upper two bits of all in four more bytes.
         let [first, second, upper] = words;
         let lower = [first, second, unit.shift_right(first, 4), unit.shift_right(second, 4)];
         let mut fine = lower;
@@ -332,7 +332,7 @@ impl BlockDot for Q3K {
     }
 }
 
-/// Scales and offsets of six bits in a block of `Q4K` or `Q5K`, four in a word, and by what they are multiplied.
+/// Six-bit scales and offsets in a block of `Q4K` or `Q5K`, four per word, and their common factors.
 #[derive(Clone, Copy)]
 pub(crate) struct OfEach32<S: Bytewise> {
     scales: [S::Ints; 2],
@@ -345,7 +345,7 @@ impl<S: Bytewise> OfEach32<S> {
     fn new(unit: S, w: Columns<'_>) -> Self {
         let [both, first, second, third] = w.bytes16(unit, 0);
         let offset = unit.mul(unit.halves(unit.shift_right(both, 16)), unit.splat(-1.0));
-        // Six bits of each byte; or four of one and two of another.
+        // Six bits of each byte; or four of one byte and two of another.
         let six = 0x3f3f_3f3f;
         let upper = [unit.and(unit.shift_right(first, 6), TWO), unit.and(unit.shift_right(second, 6), TWO)];
         let lower = [unit.and(third, FOUR), unit.and(unit.shift_right(third, 4), FOUR)];
@@ -367,7 +367,7 @@ impl<S: Bytewise> OfEach32<S> {
     }
 }
 
-/// Of 64 weights the first half in the lower halves of 32 bytes, the others in the upper.
+/// 64 weights: the first half in the lower halves of 32 bytes, the others in the upper halves.
 #[inline(always)]
 fn of_pairs<S: Bytewise>(unit: S, w: Columns<'_>, from: usize) -> Weights<S> {
     let mut to = none(unit);
@@ -441,7 +441,7 @@ impl BlockDot for Q6K {
     const PARTS: usize = 4;
     const BLOCKS: usize = 2;
     const HAS_HALVES: bool = true;
-    /// Scales of eight bits, and by what they are multiplied.
+    /// Eight-bit scales, and their common factor.
     type Header<S: Bytewise> = ([S::Ints; 4], S::Lanes);
 
     #[inline(always)]
@@ -452,8 +452,8 @@ impl BlockDot for Q6K {
 
     #[inline(always)]
     fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &Self::Header<S>, part: usize) -> Weights<S> {
-        // Of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes, and the upper two of
-        // all lie in 32 bytes.
+        // Of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes; the upper two bits of
+        // all are in 32 bytes.
         let (of_both, half) = (part / 2, part as u32 % 2);
         let mut to = of_pairs(unit, w, 64 * of_both + 32 * half as usize);
         for (i, upper) in bytes32(unit, w, 128 + 32 * of_both).into_iter().enumerate() {
@@ -472,13 +472,13 @@ impl BlockDot for Q6K {
 
     #[inline(always)]
     fn scale<S: Bytewise>(unit: S, (fine, coarse): &Self::Header<S>, at: usize) -> S::Lanes {
-        // A byte in the upper end of a word has its sign, and is 2^24 times as large.
+        // A byte at the upper end of a word keeps its sign, and is 2^24 times as large.
         let byte = unit.and(unit.shift_left(fine[at / 4], 24 - 8 * (at as u32 % 4)), 0xff00_0000);
         unit.mul(unit.float(byte), *coarse)
     }
 }
 
-/// Thirty-two weights of sixteen pairs, each half of a pair the place of a number in a list.
+/// Looks up thirty-two weights in a list, from sixteen pairs of four-bit indices.
 #[inline(always)]
 fn listed<S: Bytewise>(unit: S, list: &[i8; 16], pairs: [S::Ints; 4], to: &mut [S::Ints]) {
     nibbles(unit, pairs, to);
@@ -515,7 +515,7 @@ impl BlockDot for Iq4Xs {
     const PARTS: usize = 4;
     const BLOCKS: usize = 2;
     const IS_SIGNED: bool = true;
-    /// The upper two bits of scales, the lower four, and by what they are multiplied.
+    /// The upper two bits of scales, the lower four, and their common factor.
     type Header<S: Bytewise> = (S::Ints, S::Ints, S::Lanes);
 
     #[inline(always)]
@@ -541,7 +541,7 @@ impl BlockDot for Iq4Xs {
     }
 }
 
-/// Two to the power of each number less 64.
+/// Two to the power of each number minus 64.
 #[inline(always)]
 fn power<S: Bytewise>(unit: S, of: S::Ints) -> S::Lanes {
     unit.of_bits(unit.shift_left(unit.add_ints(of, unit.word(63)), 23))
@@ -554,7 +554,7 @@ impl BlockDot for Mxfp4 {
 
     #[inline(always)]
     fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> S::Lanes {
-        // Half of a power of two, as the product of two: the smallest have no exponent of their own in 32 bits.
+        // Half of a power of two, as a product of two powers: the smallest are subnormal in 32 bits.
         let exponent = unit.and(w.bytes16(unit, 0)[0], 0xff);
         let other = unit.add_ints(exponent, unit.word(1));
         let [first, second] = [unit.shift_right(exponent, 1), unit.shift_right(other, 1)];

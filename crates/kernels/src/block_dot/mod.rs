@@ -1,11 +1,11 @@
-//! Products of rows with weights in blocks: as whole numbers, after the rows have been rounded to eight bits too.
+//! Products of rows with weights in blocks, as integers, for which the rows are rounded to eight bits too.
 //!
-//! A row is cut into blocks of 32 as the weights are, and each becomes a scale and whole numbers from -127 to 127.
-//! Within a block the product is exact; blocks are added in f32 one after the other, so a sum has the same bits on
-//! every unit. (llama.cpp rounds rows as well, for some formats with one scale for 256.)
+//! A row is split into blocks of 32 like the weights, each with a scale and integers from -127 to 127. Within a block
+//! the product is exact; blocks are added in f32 one after the other, so a sum has the same bits on every unit.
+//! (llama.cpp rounds rows as well, for some formats with one scale for 256.)
 //!
-//! Sixteen columns are computed together, a lane for each: what is decoded of the weights serves all rows, and no lanes
-//! are added up in the end.
+//! Sixteen columns are computed together, one lane each: decoded weights serve all rows, and no lanes need adding up at
+//! the end.
 
 mod columns;
 mod formats;
@@ -27,7 +27,7 @@ use rows::{BLOCK, Block, excess};
 pub(crate) use formats::{BlockDot, Iq4Nl, Iq4Xs, Mxfp4, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 pub(crate) use rows::QuantizedRows;
 
-/// `M` rows against sixteen columns of weights that have a stride, with sums in registers.
+/// `M` rows times sixteen columns of weights, `stride` bytes apart, with sums in registers.
 #[inline(always)]
 fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     unit: S,
@@ -39,7 +39,7 @@ fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     let (stored, bytes) = (F::FORMAT.block(), F::FORMAT.block_bytes());
     assert!(x.iter().all(|x| x.len() == k / BLOCK), "rows of {k}");
     let mut sums = [unit.zero(); M];
-    // The next sixteen columns, of which each group asks for as much as it takes.
+    // The next sixteen columns, of which each group prefetches as many bytes as it reads.
     let soon = w.as_ptr().wrapping_add(LANES * stride);
     for group in 0..k / stored {
         for line in (group * LANES * bytes..(group + 1) * LANES * bytes).step_by(LINE) {
@@ -66,7 +66,7 @@ fn tile<S: Bytewise, F: BlockDot, const M: usize>(
                     let scale = F::scale(unit, &head, place);
                     let least = if F::HAS_LEAST { F::least(unit, &head, place) } else { unit.zero() };
                     for a in 0..M {
-                        // SAFETY: rows have the blocks of `k` elements, and this is one of them.
+                        // SAFETY: rows have the blocks of `k` elements, of which `at` is one.
                         let x = unsafe { x[a].get_unchecked(at) };
                         sums[a] = add::<S, F>(unit, x, half, weights, scale, least, sums[a]);
                     }
@@ -104,7 +104,7 @@ fn add<S: Bytewise, F: BlockDot>(
     }
 }
 
-/// The bytes of up to sixteen columns from one on; where there are fewer the others are zeros, so their scales are too.
+/// The bytes of `count` columns from `from`, padded to sixteen with zeros, which also makes the scales zero.
 #[inline(always)]
 fn sixteen_columns<'a>(w: Weights<'a>, from: usize, count: usize, padded: &'a mut Vec<u8>) -> &'a [u8] {
     let bytes = w.rows_from(from, count);
@@ -117,7 +117,7 @@ fn sixteen_columns<'a>(w: Weights<'a>, from: usize, count: usize, padded: &'a mu
     padded
 }
 
-/// Every row against some columns of weights in blocks.
+/// Multiplies every row by some columns of weights in blocks.
 ///
 /// # Safety
 /// No other thread writes these columns.
@@ -145,7 +145,7 @@ pub(crate) unsafe fn dot_blocks<S: Bytewise, F: BlockDot>(
     }
 }
 
-/// Where a run of tiles stands: the rows from `row` on, against columns of the weights from one to before another.
+/// A run of tiles: the rows from `row` on, times the columns `from..to` of the weights.
 #[derive(Clone, Copy)]
 struct BlockRun<'a> {
     x: &'a QuantizedRows,
@@ -157,7 +157,7 @@ struct BlockRun<'a> {
 }
 
 impl BlockRun<'_> {
-    /// Up to `M` rows against all columns; gives how many rows there were.
+    /// Multiplies up to `M` rows by all columns; returns the number of rows.
     #[inline(always)]
     fn run<S: Bytewise, F: BlockDot, const M: usize>(self, unit: S) -> usize {
         unit.run(BlockTiles::<F, M>(self, PhantomData));
@@ -172,7 +172,7 @@ impl<F: BlockDot, const M: usize> Body for BlockTiles<'_, F, M> {
     fn run<S: Bytewise>(self, unit: S) {
         let Self(BlockRun { x, w, from, to, row, out }, _) = self;
         let (rows, k) = (M.min(x.rows() - row), w.columns());
-        // Of fewer rows the last is computed again.
+        // If there are fewer rows, the last one is repeated.
         let mut of_row: [&[Block]; M] = [&[]; M];
         for (a, of_row) in of_row.iter_mut().enumerate() {
             *of_row = x.row(row + a.min(rows - 1));
@@ -184,7 +184,7 @@ impl<F: BlockDot, const M: usize> Body for BlockTiles<'_, F, M> {
             let bytes = sixteen_columns(w, j, count, &mut padded);
             let sums = tile::<S, F, M>(unit, of_row, bytes, w.stride(), k);
             for (a, &sums) in sums[..rows].iter().enumerate() {
-                // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.
+                // SAFETY: these columns belong to this task, as the caller of `of_columns` promised.
                 unsafe { out.set_some(row + a, j, &unit.store(sums)[..count]) };
             }
         }

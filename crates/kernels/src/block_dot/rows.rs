@@ -1,4 +1,4 @@
-//! Rows as whole numbers.
+//! Rows as integers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,47 +7,47 @@ use crate::format::Format;
 use crate::pool;
 use crate::simd::Simd;
 
-/// Elements of a row that share a scale.
+/// The number of elements of a row that share a scale.
 pub(crate) const BLOCK: usize = 32;
 
-/// Blocks that a thread rounds at a time; fewer are rounded by one alone.
+/// The number of blocks that a task rounds; up to that number, the calling thread rounds all.
 const TASK: usize = 1 << 10;
 
-/// Thirty-two elements of a row: `scale` times whole numbers from -127 to 127.
+/// Thirty-two elements of a row: `scale` times integers from -127 to 127.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(16))]
 pub(crate) struct Block {
-    /// First, for tiles read them there.
+    /// The first field, since tiles read it at the address of the block.
     pub(crate) numbers: [[u8; 4]; BLOCK / 4],
     pub(crate) scale: f32,
-    /// For the first half and the second, or for all in the first: the sum of the numbers times what a format has taken
-    /// from weights, with the other sign; or, where weights have a least one, the sum times the scale, as bits of f32.
+    /// For each half, or in the first for both: the negated sum of the numbers times the excess of the format; or, if
+    /// the format has minimums, the sum times the scale, as the bits of an `f32`.
     pub(crate) sums: [u32; 2],
 }
 
-/// Rows as whole numbers.
+/// Rows as integers.
 #[derive(Debug, Default)]
 pub(crate) struct QuantizedRows {
     blocks: Vec<Block>,
-    /// Blocks of a row.
+    /// The number of blocks in a row.
     a_row: usize,
 }
 
-/// How much larger a format's whole numbers are than its weights; nothing where weights have a least one.
+/// The excess of a format's integers over its weights; 0 for formats with minimums.
 pub(crate) const fn excess(format: Format) -> i32 {
     match format {
         Format::Q6K => 32,
         Format::Q5_0 => 16,
         Format::Q4_0 => 8,
         Format::Q3K => 4,
-        // Some units make bytes with signs larger by so much.
+        // Some units add 128 to signed bytes.
         Format::Q8_0 | Format::Iq4Nl | Format::Iq4Xs | Format::Mxfp4 => 128,
         _ => 0,
     }
 }
 
 impl QuantizedRows {
-    /// Rounds rows of `k`, which are whole blocks, for weights in a format.
+    /// Rounds rows of `k`, a whole number of blocks, for weights in a format.
     pub(crate) fn set(&mut self, x: &[f32], k: usize, format: Format) {
         let excess = excess(format);
         let has_halves = matches!(format, Format::Q2K | Format::Q3K | Format::Q6K);
@@ -73,14 +73,14 @@ impl QuantizedRows {
         &self.blocks[row * self.a_row..(row + 1) * self.a_row]
     }
 
-    /// Where a block of each of some rows lies, and the bytes from one to the next.
+    /// The address of a block of row `row`, and the number of bytes to the same block of the next of `rows` rows.
     #[cfg(amx)]
     pub(crate) fn strided(&self, row: usize, rows: usize, block: usize) -> (*const Block, usize) {
         assert!(row + rows <= self.rows() && block < self.a_row, "inside the rows");
         (&raw const self.blocks[row * self.a_row + block], self.a_row * size_of::<Block>())
     }
 
-    /// The elements of a row again, as the products see them.
+    /// The elements of a row as the products see them.
     #[cfg(test)]
     pub(crate) fn numbers(&self, row: usize) -> Vec<f64> {
         let of_block = |block: &Block| {
@@ -106,7 +106,7 @@ fn round_each<S: Simd>(_: S, x: &[[f32; BLOCK]], to: &mut [Block], excess: i32, 
 #[inline(always)]
 fn block(x: &[f32; BLOCK], excess: i32, has_halves: bool) -> Block {
     let mut most = [0f32; 8];
-    // No number, once there is one that is none.
+    // NaN as soon as an element is not finite.
     let mut harm = [0f32; 8];
     for eight in x.as_chunks::<8>().0 {
         for l in 0..8 {
@@ -116,10 +116,9 @@ fn block(x: &[f32; BLOCK], excess: i32, has_halves: bool) -> Block {
     }
     let most = most.into_iter().fold(0f32, f32::max);
     let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
-    // Too small for an inverse: then they are nothing.
+    // Elements too small for a finite inverse become zero.
     let inverse = if inverse.is_finite() { inverse } else { 0.0 };
-    // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest
-    // bits.
+    // Adding a number of this size rounds to an integer, which is then in the lowest bits.
     const ROUND: f32 = 12_582_912.0;
     let mut numbers = [[0; 4]; BLOCK / 4];
     for (q, x) in numbers.as_flattened_mut().iter_mut().zip(x) {

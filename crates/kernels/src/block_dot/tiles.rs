@@ -1,5 +1,5 @@
-//! Products with blocks in tiles: whole numbers are exact, and floats are added as without tiles, so the bits are those
-//! of every other unit.
+//! Products with blocks in AMX tiles: integers are exact, and floats are added in the same order as without tiles, so
+//! the bits are those of every other unit.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -15,26 +15,26 @@ use crate::out::Out;
 use crate::simd::LANES;
 use crate::weights::Weights;
 
-/// Rows from which tiles are faster than products in vectors.
+/// The number of rows from which tiles are faster than products in vectors.
 pub(super) const FROM: usize = 12;
 
-/// Blocks of each column that are decoded before rows meet them: they fit a first-level cache.
+/// The number of blocks of each column that are decoded at a time: they fit a first-level cache.
 const CHUNK: usize = 16;
 
-/// Tiles of results at a time.
+/// The number of result tiles at a time.
 const AT_ONCE: usize = 4;
 
-/// Whole numbers of 16 rows by 16 columns, as a tile stores them.
+/// Integer products of 16 rows and 16 columns, as a tile stores them.
 #[repr(C, align(64))]
 struct Products([[f32; LANES]; ROWS]);
 
-/// Some weights of sixteen columns. What shares a scale, 16 or 32 weights of each, is a unit of products.
+/// Some weights of sixteen columns. The 16 or 32 weights of each column that share a scale make a unit of products.
 struct Decoded<S: Bytewise> {
-    /// Four weights of each column in a lane.
+    /// Four weights of each column per lane.
     weights: [S::Ints; 8 * CHUNK],
     scale: [S::Lanes; 2 * CHUNK],
     least: [S::Lanes; 2 * CHUNK],
-    /// Of a unit, which block of a row it meets, and which half of it.
+    /// For each unit, the block of a row that it is multiplied by, and the half of that block.
     places: [(usize, usize); 2 * CHUNK],
     units: usize,
 }
@@ -69,7 +69,7 @@ impl<S: Bytewise> Decoded<S> {
                 }
             }
         }
-        // What is added for these is nothing.
+        // Pads with units that add nothing.
         while !self.units.is_multiple_of(AT_ONCE) {
             self.weights[words * self.units..words * (self.units + 1)].fill(unit.word(0));
             (self.scale[self.units], self.least[self.units]) = (unit.zero(), unit.zero());
@@ -79,19 +79,19 @@ impl<S: Bytewise> Decoded<S> {
     }
 }
 
-/// Bytes with signs, without what a format has added to them.
+/// Signed bytes, without the excess that a format adds to them.
 #[inline(always)]
 fn signed<S: Bytewise, F: BlockDot>(unit: S, weights: S::Ints) -> S::Ints {
     let excess = excess(F::FORMAT) as u32;
     if F::IS_SIGNED || excess == 0 {
         return weights;
     }
-    // With the uppermost bit no byte borrows from the next; such units take it away as they add it.
+    // The uppermost bit keeps each byte from borrowing from the next; the `bias` of these units removes it again.
     let with_bit = unit.or(weights, unit.word(0x8080_8080));
     unit.bias(unit.add_ints(with_bit, unit.word((0x0101_0101 * excess).wrapping_neg())))
 }
 
-/// Every row against some columns.
+/// Multiplies every row by some columns.
 pub(super) struct BlockTiles<'a, F> {
     pub(super) amx: Amx,
     pub(super) x: &'a QuantizedRows,
@@ -138,7 +138,7 @@ impl<F: BlockDot> Body for BlockTiles<'_, F> {
                 }
             }
             for (row, sums) in sums.iter().enumerate() {
-                // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.
+                // SAFETY: these columns belong to this task, as the caller of `of_columns` promised.
                 unsafe { out.set_some(row, j, &sums[..count]) };
             }
         }
@@ -146,8 +146,8 @@ impl<F: BlockDot> Body for BlockTiles<'_, F> {
     }
 }
 
-/// Adds the products of up to 16 rows from one on with what is decoded. Tiles are multiplied while what they gave
-/// before is added.
+/// Adds the products of up to 16 rows, from `row` on, with the decoded weights. Tiles are multiplied while the previous
+/// results are added.
 #[inline(always)]
 fn some_rows<S: Bytewise, F: BlockDot>(
     unit: S,
@@ -186,7 +186,7 @@ fn multiply_all<S: Bytewise, F: BlockDot>(
     multiply::<S, F, 3, 5, 7>(tiles, x, row, w, at + 3, fourth);
 }
 
-/// One unit of products.
+/// Computes one unit of products.
 #[inline(always)]
 fn multiply<S: Bytewise, F: BlockDot, const C: u8, const A: u8, const B: u8>(
     tiles: &Tiles,
@@ -201,8 +201,8 @@ fn multiply<S: Bytewise, F: BlockDot, const C: u8, const A: u8, const B: u8>(
     let (of_rows, stride) = x.strided(row, tiles.shape(usize::from(A)).0, block);
     let weights = &w.weights[words * at..words * (at + 1)];
     tiles.zero::<C>();
-    // SAFETY: the rows have a block there each, whose numbers come first; the weights are a tile's rows; there is room
-    // for 16 rows of products.
+    // SAFETY: each of the rows has this block, which starts with its numbers; the weights are the rows of a tile; there
+    // is room for 16 rows of products.
     unsafe {
         tiles.load::<A>(of_rows.cast::<u8>().add(16 * half), stride);
         tiles.load::<B>(weights.as_ptr().cast(), ROW);
@@ -221,7 +221,7 @@ fn add<S: Bytewise, F: BlockDot>(
     at: usize,
     sums: &mut [[f32; LANES]],
 ) {
-    // What the units have is read once, for all rows.
+    // The scales and minimums of the units are read once for all rows.
     let mut scale = [unit.zero(); AT_ONCE];
     let mut least = [unit.zero(); AT_ONCE];
     let mut places = [(0, 0); AT_ONCE];
@@ -235,7 +235,7 @@ fn add<S: Bytewise, F: BlockDot>(
         let mut sum = unit.load(to);
         for i in 0..AT_ONCE {
             let (place, half) = places[i];
-            // SAFETY: each place is a block of the row, and rows are those of a tile.
+            // SAFETY: `place` is the index of a block of the row, and `a` that of a row of a tile.
             let (x, products) = unsafe { (blocks.get_unchecked(place), products[i].0.get_unchecked(a)) };
             let products = unit.float(unit.to_bits(unit.load(products)));
             sum = unit.fma(products, unit.mul(scale[i], unit.splat(x.scale)), sum);

@@ -1,22 +1,22 @@
 //! Sixteen lanes of f32 on every kind of CPU, with the same bits on each.
 //!
-//! A [`Simd`] value is a proof that the CPU has what the implementation needs: it can only be made by
-//! [`dispatch`](crate::dispatch), after asking the CPU. So the kernels are safe code over this trait.
+//! A [`Simd`] value proves that the CPU has what the implementation needs: [`dispatch`](crate::dispatch) obtains it
+//! only after checking the CPU. So the kernels are safe code over this trait.
 
 use std::fmt::Debug;
 
 use crate::half::half;
 
-/// The width of every sum.
+/// The number of lanes of every sum.
 pub(crate) const LANES: usize = 16;
 
-/// Bytes that come from memory together.
+/// The number of bytes in a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// A word for each lane.
+/// One word per lane.
 pub(crate) type Words = [u32; LANES];
 
-/// Computes each lane alike: simple loops, which the compiler makes vectors of wherever the unit has them.
+/// Computes all lanes in a simple loop, which the compiler vectorizes if the unit allows it.
 #[inline(always)]
 pub(crate) fn lanes(f: impl Fn(usize) -> u32) -> Words {
     let mut out = [0; LANES];
@@ -29,31 +29,31 @@ pub(crate) fn lanes(f: impl Fn(usize) -> u32) -> Words {
 /// A kind of SIMD unit.
 ///
 /// # Contract
-/// `fma` rounds once, lane by lane, so every implementation gives the same bits.
+/// `fma` rounds once in each lane, so every implementation gives the same bits.
 pub(crate) trait Simd: Copy + Debug {
     /// Sixteen lanes.
     type Lanes: Copy;
 
-    /// Sixteen whole numbers of 32 bits.
+    /// Sixteen 32-bit integers.
     type Ints: Copy;
 
-    /// Sixteen numbers to be looked up.
+    /// A lookup table of sixteen numbers.
     type Table: Copy;
 
     fn zero(self) -> Self::Lanes;
 
     fn load(self, from: &[f32; LANES]) -> Self::Lanes;
 
-    /// Sixteen numbers, as little-endian bytes.
+    /// Loads sixteen numbers from little-endian bytes.
     fn f32(self, from: &[u8; 4 * LANES]) -> Self::Lanes;
 
-    /// Sixteen numbers in half precision.
+    /// Loads sixteen numbers in half precision.
     fn f16(self, from: &[u8; 2 * LANES]) -> Self::Lanes;
 
-    /// Sixteen upper halves of numbers.
+    /// Loads sixteen numbers in bf16.
     fn bf16(self, from: &[u8; 2 * LANES]) -> Self::Lanes;
 
-    /// One number in half precision.
+    /// Converts one number from half precision.
     fn half(self, from: [u8; 2]) -> f32;
 
     /// The same number in each lane.
@@ -72,13 +72,13 @@ pub(crate) trait Simd: Copy + Debug {
 
     fn of_bits(self, a: Self::Ints) -> Self::Lanes;
 
-    /// The sums, as far as they fit.
+    /// The wrapping sums.
     fn add_ints(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
 
-    /// Sixteen bytes without signs.
+    /// Loads sixteen unsigned bytes.
     fn bytes(self, from: &[u8; LANES]) -> Self::Ints;
 
-    /// Sixteen bytes with signs.
+    /// Loads sixteen signed bytes.
     fn signed(self, from: &[u8; LANES]) -> Self::Ints;
 
     fn and(self, a: Self::Ints, mask: u32) -> Self::Ints;
@@ -87,19 +87,19 @@ pub(crate) trait Simd: Copy + Debug {
 
     fn shift_left(self, a: Self::Ints, bits: u32) -> Self::Ints;
 
-    /// Zeros come in from the left.
+    /// Shifts in zeros from the left.
     fn shift_right(self, a: Self::Ints, bits: u32) -> Self::Ints;
 
-    /// The numbers, which have signs, as floats.
+    /// Converts signed integers to floats.
     fn float(self, a: Self::Ints) -> Self::Lanes;
 
     /// `q * scale + offset` for each `q` from 0 to 15, rounded once.
     fn table(self, scale: f32, offset: f32) -> Self::Table;
 
-    /// What a table has at the lowest four bits of each number.
+    /// Looks up the lowest four bits of each number in a table.
     fn look(self, table: Self::Table, at: Self::Ints) -> Self::Lanes;
 
-    /// Whether there are registers for some thirty lanes at a time, or for eight.
+    /// Whether registers hold some thirty `Lanes` at a time, or only eight.
     const IS_WIDE: bool;
 
     /// `a * b + sum`, rounded once.
@@ -107,31 +107,30 @@ pub(crate) trait Simd: Copy + Debug {
 
     fn store(self, lanes: Self::Lanes) -> [f32; LANES];
 
-    /// Asks for the memory at an address, which is read soon, or never. It is to come as far as the second cache: on
-    /// the way to the first only few lines may be, and those that are read now would wait behind them.
+    /// Prefetches an address, which will be read soon, or never. The target is the second-level cache: the first level
+    /// allows only few outstanding lines, and reads in progress would wait for them.
     #[inline(always)]
     fn prefetch(self, _: *const u8) {}
 
-    /// Of each `2 WIDTH` lanes the second half of `a` and the first of `b` change places; `WIDTH` is 8, 4, 2 or 1.
+    /// Swaps, in each `2 WIDTH` lanes, the second half of `a` with the first of `b`; `WIDTH` is 8, 4, 2 or 1.
     fn exchange<const WIDTH: usize>(self, a: Self::Lanes, b: Self::Lanes) -> (Self::Lanes, Self::Lanes);
 
-    /// Of each `2 WIDTH` lanes the sums of both halves: those of `a`, then those of `b`.
+    /// The sums of the two halves of each `2 WIDTH` lanes: those of `a`, then those of `b`.
     #[inline(always)]
     fn fold<const WIDTH: usize>(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
         let (first, second) = self.exchange::<WIDTH>(a, b);
         self.add(first, second)
     }
 
-    /// `e^x` for `x` up to 80, to about 1e-7 of it; below -87 it is 1.6e-38.
+    /// `e^x` for `x` up to 80, with a relative error of about 1e-7; below -87 it is 1.6e-38.
     #[inline(always)]
     fn exp(self, x: Self::Lanes) -> Self::Lanes {
-        // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest
-        // bits.
+        // Adding a number of this size rounds to an integer, which is then in the lowest bits.
         const ROUND: f32 = 12_582_912.0;
         let x = self.max(x, self.splat(-87.0));
         let rounded = self.fma(x, self.splat(std::f32::consts::LOG2_E), self.splat(ROUND));
         let n = self.add(rounded, self.splat(-ROUND));
-        // x = n ln 2 + r; ln 2 in two parts, of which the first has few bits.
+        // x = n ln 2 + r, with ln 2 in two parts, of which the first has few bits.
         let r = self.fma(n, self.splat(-0.693_359_4), x);
         let r = self.fma(n, self.splat(2.121_944_4e-4), r);
         let mut sum = self.splat(1.0 / 5040.0);
@@ -141,8 +140,8 @@ pub(crate) trait Simd: Copy + Debug {
         self.of_bits(self.add_ints(self.to_bits(sum), self.shift_left(self.to_bits(rounded), 23)))
     }
 
-    /// The dot product of two slices of equal length: lane by lane, the rest past a multiple of [`LANES`] in
-    /// the first lanes, and then the lanes together.
+    /// The dot product of two slices of equal length: lane by lane, with the rest past a multiple of [`LANES`] in the
+    /// first lanes, and then over all lanes.
     #[inline(always)]
     fn dot(self, a: &[f32], b: &[f32]) -> f32 {
         let (a, a_rest) = a.as_chunks::<LANES>();
@@ -154,7 +153,7 @@ pub(crate) trait Simd: Copy + Debug {
         self.finish(sum, a_rest, b_rest)
     }
 
-    /// Ends a dot product: adds the rest, then halves the number of lanes four times.
+    /// Finishes a dot product: adds the rest, then halves the number of lanes four times.
     #[inline(always)]
     fn finish(self, sum: Self::Lanes, a_rest: &[f32], b_rest: &[f32]) -> f32 {
         let mut lanes = self.store(sum);
@@ -172,7 +171,7 @@ pub(crate) trait Simd: Copy + Debug {
     }
 }
 
-/// For CPUs that are not known here.
+/// Portable code for all other CPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 

@@ -8,17 +8,17 @@ use super::{LANES, Simd};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Neon;
 
-/// Bytes of a register.
+/// The number of bytes in a register.
 const BYTES: usize = 16;
 
 impl Neon {
-    /// Numbers in half precision, each in the lower half of a lane whose upper half is zero.
+    /// Converts numbers in half precision, each in the lower half of a lane whose upper half is zero.
     #[inline(always)]
     pub(crate) fn of_halves(self, bits: [uint32x4_t; 4]) -> [float32x4_t; 4] {
         bits.map(|bits| {
-            // SAFETY: NEON is there.
+            // SAFETY: 64-bit ARM has NEON.
             unsafe {
-                // As the one number of half.rs.
+                // The same steps as `half` in `half.rs`.
                 let magnitude = vandq_u32(bits, vdupq_n_u32(0x7fff));
                 let sign = vshlq_n_u32::<16>(vandq_u32(bits, vdupq_n_u32(0x8000)));
                 let shifted = vshlq_n_u32::<13>(magnitude);
@@ -42,7 +42,7 @@ impl Simd for Neon {
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> [float32x4_t; 4] {
         let (registers, _) = from.as_chunks::<BYTES>();
-        // SAFETY: NEON is there, each chunk is 16 bytes, and the load asks for no alignment.
+        // SAFETY: 64-bit ARM has NEON; each chunk is 16 bytes, and the load requires no alignment.
         [0, 1, 2, 3].map(|i| unsafe { vreinterpretq_f32_u8(vld1q_u8(registers[i].as_ptr())) })
     }
 
@@ -53,7 +53,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn bf16(self, from: &[u8; 2 * LANES]) -> [float32x4_t; 4] {
-        // SAFETY: NEON is there.
+        // SAFETY: 64-bit ARM has NEON.
         halves(from).map(|bits| unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<16>(bits)) })
     }
 
@@ -64,7 +64,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn splat(self, x: f32) -> [float32x4_t; 4] {
-        // SAFETY: NEON is there; so in what follows.
+        // SAFETY: 64-bit ARM has NEON; also below.
         unsafe { [vdupq_n_f32(x); 4] }
     }
 
@@ -112,7 +112,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn bytes(self, from: &[u8; LANES]) -> [uint32x4_t; 4] {
-        // SAFETY: as above; the array is 16 bytes, and the load asks for no alignment.
+        // SAFETY: as above; the array is 16 bytes, and the load requires no alignment.
         unsafe {
             let bytes = vld1q_u8(from.as_ptr());
             let (low, high) = (vmovl_u8(vget_low_u8(bytes)), vmovl_high_u8(bytes));
@@ -152,7 +152,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn shift_right(self, a: [uint32x4_t; 4], bits: u32) -> [uint32x4_t; 4] {
-        // SAFETY: as above. To the left by less than nothing is to the right.
+        // SAFETY: as above. A left shift by a negative number is a right shift.
         a.map(|a| unsafe { vshlq_u32(a, vdupq_n_s32(-(bits as i32))) })
     }
 
@@ -223,18 +223,18 @@ impl Simd for Neon {
 /// The first two lanes of both, and the last two.
 #[inline(always)]
 fn pairs(a: float32x4_t, b: float32x4_t) -> (float32x4_t, float32x4_t) {
-    // SAFETY: NEON is there.
+    // SAFETY: 64-bit ARM has NEON.
     unsafe {
         let (a, b) = (vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b));
         (vreinterpretq_f32_f64(vtrn1q_f64(a, b)), vreinterpretq_f32_f64(vtrn2q_f64(a, b)))
     }
 }
 
-/// Sixteen numbers of sixteen bits, as words.
+/// Loads sixteen 16-bit numbers as words.
 #[inline(always)]
 fn halves(from: &[u8; 2 * LANES]) -> [uint32x4_t; 4] {
     let (registers, _) = from.as_chunks::<BYTES>();
-    // SAFETY: NEON is there, each chunk is 16 bytes, and the load asks for no alignment.
+    // SAFETY: 64-bit ARM has NEON; each chunk is 16 bytes, and the load requires no alignment.
     unsafe {
         let [a, b] = [0, 1].map(|i| {
             let words = vreinterpretq_u16_u8(vld1q_u8(registers[i].as_ptr()));

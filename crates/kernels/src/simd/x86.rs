@@ -13,7 +13,7 @@ pub(crate) struct Avx2(());
 
 impl Avx512 {
     pub(crate) fn detect() -> Option<Self> {
-        // All of them from Cascade Lake and Zen 4 on. What came before does as well with the other unit.
+        // CPUs have all of them since Cascade Lake and Zen 4. Earlier ones are as fast with AVX2.
         let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni");
         let has = has && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl");
         let has = has && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
@@ -36,22 +36,22 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for
-        // no more. x86 is little-endian.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and the load requires no
+        // alignment. x86 is little-endian.
         unsafe { _mm512_loadu_ps(from.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn f16(self, from: &[u8; 2 * LANES]) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and an unaligned load asks for
-        // no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and the load requires no
+        // alignment.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
     }
 
     #[inline(always)]
     fn bf16(self, from: &[u8; 2 * LANES]) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and an unaligned load asks for
-        // no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and the load requires no
+        // alignment.
         unsafe {
             let halves = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(halves))
@@ -114,15 +114,15 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn bytes(self, from: &[u8; LANES]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and an unaligned load asks for
-        // no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and the load requires no
+        // alignment.
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
     }
 
     #[inline(always)]
     fn signed(self, from: &[u8; LANES]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and an unaligned load asks for
-        // no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and the load requires no
+        // alignment.
         unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
     }
 
@@ -165,7 +165,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn look(self, table: __m512, at: __m512i) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f. Of each index the lowest four bits count.
+        // SAFETY: `self` exists only where the CPU has avx512f. Only the lowest four bits of each index count.
         unsafe { _mm512_permutexvar_ps(at, table) }
     }
 
@@ -177,8 +177,8 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is sixteen floats, and an
-        // unaligned load asks for no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is sixteen floats, and the load requires no
+        // alignment.
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
     }
 
@@ -191,21 +191,21 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn store(self, lanes: __m512) -> [f32; LANES] {
         let mut to = [0.0; LANES];
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is sixteen floats, and an
-        // unaligned store asks for no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is sixteen floats, and the store requires no
+        // alignment.
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), lanes) };
         to
     }
 
     #[inline(always)]
     fn prefetch(self, at: *const u8) {
-        // SAFETY: every x86-64 has it; an address that is none is no fault.
+        // SAFETY: every x86-64 CPU has it; prefetching an invalid address causes no fault.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 
     #[inline(always)]
     fn exchange<const WIDTH: usize>(self, a: __m512, b: __m512) -> (__m512, __m512) {
-        // Lanes from 16 on are those of `b`.
+        // Indices from 16 on select lanes of `b`.
         const fn lane(i: usize, width: usize, second: bool) -> i32 {
             let of_b = i & width != 0;
             (if of_b == second { i } else { i ^ width }) as i32 + if of_b { 16 } else { 0 }
@@ -218,8 +218,8 @@ impl Simd for Avx512 {
             }
             lanes
         }
-        // SAFETY: `self` exists only where the CPU has avx512f; both arrays are 64 bytes, and an unaligned load asks
-        // for no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; both arrays are 64 bytes, and the load requires no
+        // alignment.
         unsafe {
             let first = _mm512_loadu_si512(const { &lanes(WIDTH, false) }.as_ptr().cast());
             let second = _mm512_loadu_si512(const { &lanes(WIDTH, true) }.as_ptr().cast());
@@ -228,7 +228,7 @@ impl Simd for Avx512 {
     }
 }
 
-/// One number in half precision.
+/// Converts one number from half precision.
 #[inline]
 #[target_feature(enable = "f16c")]
 fn half_f16c(from: [u8; 2]) -> f32 {
@@ -245,16 +245,16 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> [__m256; 2] {
         let (low, high) = from.split_at(2 * LANES);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and an unaligned load asks for
-        // no more. x86 is little-endian.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and the load requires no
+        // alignment. x86 is little-endian.
         unsafe { [_mm256_loadu_ps(low.as_ptr().cast()), _mm256_loadu_ps(high.as_ptr().cast())] }
     }
 
     #[inline(always)]
     fn f16(self, from: &[u8; 2 * LANES]) -> [__m256; 2] {
         let (low, high) = from.split_at(LANES);
-        // SAFETY: `self` exists only where the CPU has f16c; both halves are 16 bytes, and an unaligned load asks for
-        // no more.
+        // SAFETY: `self` exists only where the CPU has f16c; both halves are 16 bytes, and the load requires no
+        // alignment.
         unsafe {
             let (low, high) = (_mm_loadu_si128(low.as_ptr().cast()), _mm_loadu_si128(high.as_ptr().cast()));
             [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
@@ -264,8 +264,8 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn bf16(self, from: &[u8; 2 * LANES]) -> [__m256; 2] {
         let (low, high) = from.split_at(LANES);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 16 bytes, and an unaligned load asks for
-        // no more.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 16 bytes, and the load requires no
+        // alignment.
         unsafe {
             let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(low.as_ptr().cast()));
             let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(high.as_ptr().cast()));
@@ -331,7 +331,8 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn bytes(self, from: &[u8; LANES]) -> [__m256i; 2] {
         let (low, high) = from.split_at(LANES / 2);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 8 bytes, and the load asks for no more.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 8 bytes, and the load requires no
+        // alignment.
         unsafe {
             let (low, high) = (_mm_loadl_epi64(low.as_ptr().cast()), _mm_loadl_epi64(high.as_ptr().cast()));
             [_mm256_cvtepu8_epi32(low), _mm256_cvtepu8_epi32(high)]
@@ -341,7 +342,8 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn signed(self, from: &[u8; LANES]) -> [__m256i; 2] {
         let (low, high) = from.split_at(LANES / 2);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 8 bytes, and the load asks for no more.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 8 bytes, and the load requires no
+        // alignment.
         unsafe {
             let (low, high) = (_mm_loadl_epi64(low.as_ptr().cast()), _mm_loadl_epi64(high.as_ptr().cast()));
             [_mm256_cvtepi8_epi32(low), _mm256_cvtepi8_epi32(high)]
@@ -409,8 +411,8 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> [__m256; 2] {
         let (low, high) = from.split_at(LANES / 2);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are eight floats, and an unaligned
-        // load asks for no more.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are eight floats, and the load requires no
+        // alignment.
         unsafe { [_mm256_loadu_ps(low.as_ptr()), _mm256_loadu_ps(high.as_ptr())] }
     }
 
@@ -424,8 +426,8 @@ impl Simd for Avx2 {
     fn store(self, lanes: [__m256; 2]) -> [f32; LANES] {
         let mut to = [0.0; LANES];
         let (low, high) = to.split_at_mut(LANES / 2);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are eight floats, and an unaligned
-        // store asks for no more.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are eight floats, and the store requires no
+        // alignment.
         unsafe {
             _mm256_storeu_ps(low.as_mut_ptr(), lanes[0]);
             _mm256_storeu_ps(high.as_mut_ptr(), lanes[1]);
@@ -435,7 +437,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn prefetch(self, at: *const u8) {
-        // SAFETY: every x86-64 has it; an address that is none is no fault.
+        // SAFETY: every x86-64 CPU has it; prefetching an invalid address causes no fault.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 
