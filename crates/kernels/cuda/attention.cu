@@ -1,8 +1,9 @@
-// Attention of the rows of a pass over the pages of their sequences, split along the keys (Dao et al. 2023, "Flash-Decoding"): each
-// split gives what it sees, weighted against its own largest score, and what is needed to join it with the others.
+// Attention of the rows of a pass over the pages of their sequences, split along the keys (Dao et al. 2023,
+// "Flash-Decoding"): each split yields its visible values, weighted against its own largest score, and what is needed
+// to merge it with the others.
 #include "formats.cuh"
 
-// Rows that follow each other in one sequence and are computed together. None of them: there is nothing to do.
+// Consecutive rows of one sequence that are computed together. If there are 0, there is nothing to do.
 struct Tile {
   uint32_t first;
   uint32_t count;
@@ -15,44 +16,44 @@ struct Attend {
   float *totals;
   const Row *rows;
   const Tile *tiles;
-  // Where pages lie.
+  // The addresses of pages.
   const uint8_t *const *pages;
   const uint64_t *masks;
-  // For each query head (ALiBi), or nothing.
+  // For each query head (ALiBi), or null.
   const float *slopes;
-  // Where in a page this layer's keys and values begin.
+  // The offsets of this layer's keys and values in a page.
   uint64_t keys;
   uint64_t values;
   uint32_t heads;
   uint32_t kv_heads;
   uint32_t dim;
-  // Tokens of a page.
+  // The number of tokens in a page.
   uint32_t page;
-  // Splits that a row has room for.
+  // The number of splits that a row has room for.
   uint32_t splits;
-  // Tokens so far back are not seen; none: all are.
+  // Tokens this many positions back are not visible; 0: all are.
   uint32_t window;
-  // Rows of a tile, at most.
+  // The most rows of a tile.
   uint32_t rows_a_tile;
   float scale;
-  // None: scores are as they are.
+  // 0: scores are not capped.
   float cap;
-  // The row whose sums stand first.
+  // The row whose sums come first.
   uint32_t from;
 };
 
-// Where a split begins, in tokens: the same for every row of every pass, so that a text has the same bits whatever is computed with
-// it. As `attention.rs` has it.
+// The first token of a split: the same for every row of every pass, so that a sequence has the same bits in any batch.
+// As in `attention.rs`.
 static __device__ inline unsigned split_begin(unsigned split) {
   if (split < 16) return split * 128;
   return (8 + split % 8) * (256u << (split - 16) / 8);
 }
 
-// Keys that are looked at together: one for each lane.
+// The number of keys that are processed together: one per lane.
 constexpr unsigned KEYS = WARP;
 constexpr unsigned ATTEND_WARPS = 4;
 
-// A head of some tokens, into `to`, whose rows have one number more than it needs so that lanes do not meet in one bank.
+// Loads a head of some tokens into `to`, whose rows have one extra number so that lanes do not conflict in one bank.
 template <class F>
 static __device__ inline void load(const Attend &a, uint64_t at, uint32_t table, unsigned head, unsigned begin, unsigned count,
                                    float *to) {
@@ -65,7 +66,7 @@ static __device__ inline void load(const Attend &a, uint64_t at, uint32_t table,
   }
 }
 
-// Whether a row sees what stands at a slot, and how far back that is.
+// Whether a row sees the token at a slot, and how far back that is.
 static __device__ inline bool sees(const Attend &a, const Row &row, unsigned slot, float *back) {
   uint32_t position = slot;
   if (slot >= row.held) {
@@ -90,7 +91,7 @@ template <class F> static __device__ inline void attend(const Attend &a) {
   SHARED(float, memory);
   float *query = memory, *sums = query + most * a.dim, *held = sums + most * a.dim;
   float *weights = held + KEYS * (a.dim + 1), *largest = weights + most * KEYS, *totals = largest + most;
-  // Query q is of row q / group of the tile, and of head q % group of those that share keys.
+  // Query q is for row q / group of the tile, and head q % group of those that share keys.
   for (unsigned i = threadIdx.x; i < queries * a.dim; i += blockDim.x) {
     unsigned q = i / a.dim, row = tile.first + q / group, head = blockIdx.y * group + q % group;
     query[i] = a.query[(static_cast<size_t>(row) * a.heads + head) * a.dim + i % a.dim];
@@ -154,18 +155,18 @@ struct Merge {
   uint32_t heads;
   uint32_t dim;
   uint32_t splits;
-  // The row whose sums stand first.
+  // The row whose sums come first.
   uint32_t from;
 };
 
-// The splits of a row and a head, joined.
+// Merges the splits of a row and a head.
 KERNEL(merge, Merge) {
   const Row row = a.rows[a.from + blockIdx.y];
   if (row.slot == NONE) return;
   size_t at = static_cast<size_t>(blockIdx.y) * a.heads + blockIdx.x;
   float *out = a.out + (static_cast<size_t>(a.from + blockIdx.y) * a.heads + blockIdx.x) * a.dim;
   const float *totals = a.totals + at * a.splits * 2, *sums = a.sums + at * a.splits * a.dim;
-  // Those after it saw nothing.
+  // Later splits saw nothing.
   unsigned count = 1;
   while (count < a.splits && split_begin(count) <= row.slot) count++;
   float largest = -INFINITY, total = 0;

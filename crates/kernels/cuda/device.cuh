@@ -1,5 +1,6 @@
-// What the kernels need of CUDA C++. Each takes one struct, which lib.rs's side has byte for byte, so that a launch is a name,
-// a shape and some bytes. With VERDIGRIS_EMULATED the same source is C++ for a CPU: see emulator.h.
+// The parts of CUDA C++ that the kernels need. Each kernel takes one struct, which the Rust side has byte for byte, so
+// that a launch is a name, a shape and some bytes. With VERDIGRIS_EMULATED the same source is C++ for a CPU: see
+// emulator.h.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +10,33 @@
 #else
 #include <cuda_fp16.h>
 #define KERNEL(name, Args) extern "C" __global__ void name(const __grid_constant__ Args a)
-// Memory of the block, whose size comes with the launch.
+// Memory of the block, whose size is set by the launch.
 extern __shared__ __align__(16) unsigned char shared_memory[];
 #define SHARED(Type, name) Type *name = reinterpret_cast<Type *>(shared_memory)
 #endif
 
 constexpr unsigned WARP = 32;
 constexpr unsigned ALL_LANES = 0xffffffff;
-// For what is not there.
+// Marks absent values.
 constexpr uint32_t NONE = 0xffffffff;
 
-// One row of a pass: a token, where it stands, and whom it sees.
+// One row of a pass: a token, its location, and its mask.
 struct Row {
   uint32_t token;
-  // Counted along its path.
+  // Counted along its path in a token tree.
   uint32_t position;
-  // Where its keys and values lie, counted in tokens of its sequence; NONE for a row that fills up a pass.
+  // The slot of its keys and values, counted in tokens of its sequence; NONE for a row that fills up a pass.
   uint32_t slot;
-  // The number of its sequence's first page in the table.
+  // The index of its sequence's first page in the table.
   uint32_t table;
-  // Tokens of its sequence before the pass.
+  // The number of tokens of its sequence before the pass.
   uint32_t held;
-  // The number of the row that stands at slot `held`.
+  // The index of the row at slot `held`.
   uint32_t first;
-  // The number of its first word among the masks: which of the rows since `first` it sees. NONE: all up to itself.
+  // The index of its first word among the masks, which mark the rows from `first` that it sees. NONE: all up to itself.
   uint32_t mask;
   uint32_t unused;
-  // By how much each pair of elements turns from one position to the next, for all rotary embeddings.
+  // The angle by which each pair of elements rotates per position, for all rotary embeddings.
   const float *angles;
 };
 

@@ -1,57 +1,57 @@
-// From rows of logits to tokens: steps that are a set of tokens and a number, cuts, and the draw itself. All that leaves the GPU is
-// the tokens.
+// Sampling of tokens from rows of logits: steps that apply a number to a set of tokens, cuts, and the draw itself. Only
+// the tokens leave the GPU.
 //
-// Masses are whole numbers, `exp(z - max)` in units of 2^-40, so sums do not depend on the order in which threads come to them, and a
-// draw is the same each time. A vocabulary below 2^23 cannot overflow them.
+// Masses are integers, `exp(z - max)` in units of 2^-40, so sums do not depend on the order of threads, and a draw is
+// always the same. With a vocabulary below 2^23 they cannot overflow.
 #include "device.cuh"
 
 struct Step {
   uint32_t kind;
   float number;
-  // Of the words: where those of the step begin, and how many they are.
+  // The index of the step's first word, and the number of its words.
   uint32_t from;
   uint32_t count;
 };
 
-// As steps.rs numbers them.
+// As numbered in draw.rs.
 enum { RESTRICT, BIAS, DIVIDE, REPETITION, SUBTRACT, TOP_K, TOP_P, MIN_P };
 
 struct Item {
-  // Which row of the logits.
+  // The row of the logits.
   uint32_t row;
-  // Its steps.
+  // The range of its steps.
   uint32_t from;
   uint32_t to;
   // Whether the largest logit is taken, whatever the number.
   uint32_t greedy;
-  // In [0, 1): which token is drawn.
+  // In [0, 1): determines the sampled token.
   double number;
 };
 
 struct Draw {
   const float *logits;
-  // A row for each item, to work in.
+  // A working row for each item.
   float *rows;
   const Item *items;
   const Step *steps;
   const uint64_t *words;
-  // For each item how far its steps have been taken.
+  // For each item, the index of its next step.
   uint32_t *taken;
-  // For each item its token; NONE where none is allowed.
+  // For each item, its token; NONE if no token is allowed.
   uint32_t *tokens;
   uint32_t vocabulary;
-  // Whether rows are still those of the model.
+  // Whether rows are still to be copied from the logits.
   uint32_t fresh;
 };
 
-// Of a step without words.
+// The 64-bit number of a step without words.
 static __device__ inline double exact(const Step &step) {
   return __longlong_as_double(static_cast<long long>(static_cast<uint64_t>(step.count) << 32 | step.from));
 }
 
 static __device__ inline bool is_cut(const Step &step) { return step.kind >= TOP_K; }
 
-// The end of the steps from one on that change each token by itself.
+// The end of the steps from `from` on that change each token separately.
 static __device__ inline uint32_t edits_end(const Draw &a, const Item &item, uint32_t from) {
   while (from < item.to && !is_cut(a.steps[from])) from++;
   return from;
@@ -61,7 +61,7 @@ static __device__ inline bool in_set(const Draw &a, const Step &step, uint32_t t
   return token / 64 < step.count && (a.words[step.from + token / 64] >> token % 64 & 1);
 }
 
-// The steps up to the next cut, for each token by itself.
+// Applies the steps up to the next cut, to each token separately.
 KERNEL(edit, Draw) {
   const Item item = a.items[blockIdx.y];
   uint32_t begin = a.fresh ? item.from : a.taken[blockIdx.y], end = edits_end(a, item, begin);
@@ -77,7 +77,7 @@ KERNEL(edit, Draw) {
       case BIAS: z += in_set(a, step, token) ? step.number : 0; break;
       case DIVIDE: z /= step.number; break;
       default: {
-        // A word for each token, in rising order: the token, and a number.
+        // One word per token, in increasing order: the token, and a number.
         uint32_t low = 0, high = step.count;
         while (low < high) {
           uint32_t middle = (low + high) / 2;
@@ -114,7 +114,7 @@ static __device__ inline float block_max(float x, Memory *memory) {
   return x;
 }
 
-// What the threads before this one have together, and in `total` all of them.
+// The sum over the threads before this one; `total` becomes the sum over all.
 static __device__ inline unsigned long long before(unsigned long long x, Memory *memory, unsigned long long *total) {
   unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   unsigned long long upto = x;
@@ -138,13 +138,13 @@ static __device__ inline unsigned long long mass(float z, float largest) {
   return z == -INFINITY ? 0 : __float2ull_rn(expf(z - largest) * 1099511627776.0f);
 }
 
-// A whole number that rises with the logit.
+// An integer that increases with the logit.
 static __device__ inline uint32_t rank(float z) {
   uint32_t bits = __float_as_uint(z);
   return bits >> 31 ? ~bits : bits | 0x80000000;
 }
 
-// The largest logit. Where one is no number, or infinite above, the row is no law and has none: -INFINITY, as where no token is allowed.
+// The largest logit. If one is NaN or +infinity, the row is not a distribution: -INFINITY, as if no token were allowed.
 static __device__ inline float largest_of(const Draw &a, const float *row, Memory *memory) {
   float largest = -INFINITY;
   for (unsigned token = threadIdx.x; token < a.vocabulary; token += DRAW_THREADS) {
@@ -155,8 +155,8 @@ static __device__ inline float largest_of(const Draw &a, const float *row, Memor
   return largest < INFINITY ? largest : -INFINITY;
 }
 
-// The rank of the logit with which the sum, from the largest down, of masses (or of ones, with `counts`) reaches `need`; all of them
-// together do. In `above` what lies above that rank. Digit by digit, from the highest.
+// The rank of the logit at which the sum of masses (or of ones, with `counts`), from the largest logit down, reaches
+// `need`, which the total must reach. `above` becomes the sum above that rank. Found digit by digit, from the highest.
 static __device__ inline uint32_t crossing(const Draw &a, const float *row, float largest, bool counts, unsigned long long need,
                                            Memory *memory, unsigned long long *above) {
   if (threadIdx.x == 0) memory->above = 0, memory->prefix = 0;
@@ -184,7 +184,7 @@ static __device__ inline uint32_t crossing(const Draw &a, const float *row, floa
   return found;
 }
 
-// The cuts that come next, of one row each block.
+// Applies the next cuts; each block handles one row.
 KERNEL(cut, Draw) {
   SHARED(Memory, memory);
   const Item item = a.items[blockIdx.x];
@@ -214,7 +214,7 @@ KERNEL(cut, Draw) {
     if (need >= all) continue;
     if (need == 0) need = 1;
     uint32_t bound = crossing(a, row, largest, counts, need, memory, &above);
-    // Equal logits: with top-k all of them stay, with top-p as many as are needed, the lowest tokens first.
+    // Equal logits: top-k keeps all of them, top-p as many as are needed, the lowest tokens first.
     unsigned a_thread = (a.vocabulary + DRAW_THREADS - 1) / DRAW_THREADS;
     unsigned begin = min(threadIdx.x * a_thread, a.vocabulary), end = min(begin + a_thread, a.vocabulary);
     unsigned long long equals = 0, wanted = ~0ull;
@@ -236,7 +236,8 @@ KERNEL(cut, Draw) {
   if (threadIdx.x == 0) a.taken[blockIdx.x] = at;
 }
 
-// The token of each row: the largest logit (the lowest token of equals), or by inverting the distribution function over rising tokens.
+// The token of each row: the largest logit (the lowest token among equals), or by inverting the cumulative distribution
+// over increasing tokens.
 KERNEL(choose, Draw) {
   SHARED(Memory, memory);
   const Item item = a.items[blockIdx.x];

@@ -1,4 +1,5 @@
-// What a layer does element by element: embeddings, norms, activations, rotary positions, and the way into the cache.
+// Element-wise operations of a layer: embeddings, norms, activations, rotary position embeddings, and writes to the
+// cache.
 #include "formats.cuh"
 
 struct Embed {
@@ -8,7 +9,7 @@ struct Embed {
   uint32_t vocabulary;
   uint32_t width;
   float scale;
-  // Whether it is of positions, the first of which stands in this row, and is added.
+  // Whether this embeds positions, which are added; that of position 0 is row `offset`.
   uint32_t adds;
   uint32_t offset;
 };
@@ -44,16 +45,16 @@ KERNEL(embed_mxfp4, Embed) { embed<Mxfp4>(a); }
 struct Norm {
   const float *x;
   const float *weight;
-  // Nothing: division by the root of the mean square. Else the mean is taken away first, and this is added.
+  // Null: division by the root mean square. Otherwise the mean is subtracted first, and this is added.
   const float *bias;
   float *out;
-  // Nothing, or which rows of `x`.
+  // Null, or the rows of `x` to normalise.
   const uint32_t *which;
   uint32_t width;
   float epsilon;
 };
 
-// The sum of what the threads of a block have, for all of them.
+// The sum over the threads of a block, for all of them.
 static __device__ inline float block_sum(float x, float *memory) {
   unsigned warps = blockDim.x / WARP;
   x = warp_sum(x);
@@ -95,16 +96,16 @@ struct Heads {
   uint32_t kv_heads;
   uint32_t dim;
   uint32_t page;
-  // Pairs of elements that turn; none: no positions here.
+  // The number of pairs of elements that are rotated; 0 without rotary embeddings.
   uint32_t pairs;
-  // Whether neighbours are pairs, or each of the first half with its like of the second.
+  // Whether pairs are adjacent elements, instead of one element of each half.
   uint32_t neighbours;
-  // Which of the angles of a sequence.
+  // The offset in the angles of a sequence.
   uint32_t angles;
   float magnitude;
 };
 
-// Numbers to where they are stored, by the threads of one warp.
+// Stores numbers, by the threads of one warp.
 template <class F> static __device__ inline void store(const float *from, unsigned count, uint8_t *to) {
   for (unsigned i = threadIdx.x; i < count; i += WARP) F::set(to, i, from[i]);
 }
@@ -118,7 +119,8 @@ template <> __device__ inline void store<Q8_0>(const float *from, unsigned count
   }
 }
 
-// Queries and keys are turned by their positions (Su et al. 2021); keys and values go into the cache. A warp has one head.
+// Rotates queries and keys by their positions (Su et al. 2021), and writes keys and values to the cache. A warp handles
+// one head.
 template <class F> static __device__ inline void heads(const Heads &a) {
   const Row row = a.rows[blockIdx.x];
   if (row.slot == NONE) return;
@@ -157,10 +159,10 @@ KERNEL(heads_q8_0, Heads) { heads<Q8_0>(a); }
 
 struct Activate {
   float *x;
-  // Nothing, or what it is multiplied by.
+  // Null, or the factors of the elements.
   const float *up;
   uint64_t count;
-  // As elements.rs numbers them.
+  // As numbered in elements.rs.
   uint32_t activation;
 };
 
@@ -200,15 +202,16 @@ KERNEL(cap, Cap) {
 
 struct Move {
   uint8_t *const *pages;
-  // Slots, two by two: from and to. In rising order, and each moves back.
+  // Pairs of slots, source and destination, both increasing; each destination is before its source.
   const uint32_t *slots;
   uint32_t moves;
   uint32_t page;
-  // Bytes of a token in one half of a layer.
+  // The number of bytes of a token in the keys, or in the values, of a layer.
   uint64_t bytes;
 };
 
-// Keys and values of some tokens move to earlier slots: what remains of a token tree. A block has one half of one layer.
+// Moves keys and values of some tokens to earlier slots: those that remain of a token tree. A block handles the keys,
+// or the values, of one layer.
 KERNEL(move_back, Move) {
   size_t half = static_cast<size_t>(blockIdx.x) * a.page * a.bytes;
   for (unsigned move = 0; move < a.moves; move++) {

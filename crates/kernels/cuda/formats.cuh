@@ -1,4 +1,5 @@
-// Formats of weights, and of keys and values, read eight numbers at a time: those of GGML's `ggml-common.h`, as decode.rs has them.
+// Formats of weights, and of keys and values, read eight numbers at a time: those of GGML's `ggml-common.h`, as in
+// decode.rs.
 #pragma once
 
 #include "device.cuh"
@@ -9,9 +10,9 @@ static __device__ inline float half_at(const uint8_t *at) {
 
 static __device__ inline float from_bf16(uint32_t bits) { return __uint_as_float(bits << 16); }
 
-// A format has `BLOCK` numbers in `BYTES` bytes. `eight(row, i, w)` reads numbers 8 i to 8 i + 7 of a row; `one(row, i)` a single one.
-// Rows of numbers that are no blocks begin where their length says, so eight of them are read at once only where that is a
-// multiple of eight (`whole` of linear.cu).
+// A format has `BLOCK` numbers in `BYTES` bytes. `eight(row, i, w)` reads numbers 8 i to 8 i + 7 of a row; `one(row,
+// i)` a single one. In formats without blocks a row's alignment depends on its length, so eight numbers are read at
+// once only if the length is a multiple of eight (`whole` of linear.cu).
 
 struct F32 {
   static constexpr unsigned BLOCK = 1, BYTES = 4;
@@ -55,7 +56,7 @@ struct Bf16 {
   static __device__ inline float one(const uint8_t *row, unsigned i) {
     return from_bf16(reinterpret_cast<const unsigned short *>(row)[i]);
   }
-  // To the nearest, and to even between two.
+  // To the nearest, ties to even.
   static __device__ inline void set(uint8_t *row, unsigned i, float x) {
     uint32_t bits = __float_as_uint(x);
     uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
@@ -63,7 +64,7 @@ struct Bf16 {
   }
 };
 
-// Bytes of a place that is a multiple of two only.
+// Reads bytes from an address that is a multiple of two only.
 static __device__ inline void eight_bytes(const uint8_t *from, uint8_t *to) {
 #pragma unroll
   for (unsigned j = 0; j < 4; j++) {
@@ -81,7 +82,7 @@ template <class F> struct ByEight {
   }
 };
 
-// A scale and 32 whole numbers.
+// A scale and 32 signed bytes.
 struct Q8_0 {
   static constexpr unsigned BLOCK = 32, BYTES = 34;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
@@ -98,7 +99,7 @@ struct Q8_0 {
   }
 };
 
-// A scale and 32 numbers of four bits: the first half in the low ones.
+// A scale and 32 numbers of four bits: the first half in the lower bits.
 struct Q4_0 : ByEight<Q4_0> {
   static constexpr unsigned BLOCK = 32, BYTES = 18;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
@@ -112,7 +113,7 @@ struct Q4_0 : ByEight<Q4_0> {
   }
 };
 
-// A scale, a least number, and 32 numbers of four bits.
+// A scale, a minimum, and 32 numbers of four bits.
 struct Q4_1 : ByEight<Q4_1> {
   static constexpr unsigned BLOCK = 32, BYTES = 20;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
@@ -126,7 +127,7 @@ struct Q4_1 : ByEight<Q4_1> {
   }
 };
 
-// Numbers 8 i to 8 i + 7 of 32 with five bits: the fifth of each in four bytes, then the lower four.
+// Numbers 8 i to 8 i + 7 of 32 with five bits: the fifth bits of all in four bytes, then the lower four.
 static __device__ inline void five_bits(const uint8_t *from, unsigned i, uint8_t *q) {
   eight_bytes(from + 4 + i % 2 * 8, q);
   unsigned shift = i / 2 * 4, fifth = from[i];
@@ -147,7 +148,7 @@ struct Q5_0 : ByEight<Q5_0> {
   }
 };
 
-// A scale, a least number, and 32 numbers of five bits.
+// A scale, a minimum, and 32 numbers of five bits.
 struct Q5_1 : ByEight<Q5_1> {
   static constexpr unsigned BLOCK = 32, BYTES = 24;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
@@ -174,7 +175,7 @@ struct Q2K : ByEight<Q2K> {
   }
 };
 
-// 256 numbers of three bits in sixteen parts, each with a scale of six.
+// 256 numbers of three bits in sixteen parts, each with a scale of six bits.
 struct Q3K : ByEight<Q3K> {
   static constexpr unsigned BLOCK = 256, BYTES = 110;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
@@ -193,7 +194,7 @@ struct Q3K : ByEight<Q3K> {
   }
 };
 
-// The scale and the minimum of part `part` of eight, from the beginning of a block with such of six bits.
+// The scale and the minimum of part `part` of eight, from the beginning of a block with six-bit ones.
 static __device__ inline void of_each_32(const uint8_t *block, unsigned part, float *d, float *below) {
   const uint8_t *scales = block + 4;
   uint32_t scale, least;
@@ -222,7 +223,7 @@ struct Q4K : ByEight<Q4K> {
   }
 };
 
-// The same with numbers of five bits.
+// Like `Q4K`, with numbers of five bits.
 struct Q5K : ByEight<Q5K> {
   static constexpr unsigned BLOCK = 256, BYTES = 176;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
@@ -242,12 +243,12 @@ struct Q5K : ByEight<Q5K> {
   }
 };
 
-// 256 numbers of six bits in sixteen parts, each with a scale of eight.
+// 256 numbers of six bits in sixteen parts, each with a scale of eight bits.
 struct Q6K : ByEight<Q6K> {
   static constexpr unsigned BLOCK = 256, BYTES = 210;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 32 * BYTES;
-    // Of 128 numbers, which 32, and which eight of those.
+    // The half of 128 numbers, the quarter of 32 in it, and the first of eight in that.
     unsigned half = i % 32 / 16, quarter = i % 16 / 4, at = i % 4 * 8;
     uint8_t low[8], high[8];
     eight_bytes(block + half * 64 + quarter % 2 * 32 + at, low);
@@ -261,7 +262,7 @@ struct Q6K : ByEight<Q6K> {
   }
 };
 
-// Of sixteen numbers of eight bits with signs, which lie four in a word, one.
+// One of sixteen signed bytes, which are packed four per word.
 static __device__ inline int listed(uint4 list, unsigned at) {
   uint32_t low = at & 4 ? list.y : list.x, high = at & 4 ? list.w : list.z;
   return static_cast<int8_t>((at & 8 ? high : low) >> at % 4 * 8 & 0xff);
@@ -272,12 +273,12 @@ static __device__ inline int non_linear(unsigned at) {
   return listed(uint4{0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535}, at);
 }
 
-// 0, 1, 2, 3, 4, 6, 8, 12 and the same below zero.
+// 0, 1, 2, 3, 4, 6, 8, 12 and their negatives.
 static __device__ inline int micro_float(unsigned at) {
   return listed(uint4{0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc}, at);
 }
 
-// A scale and 32 numbers of four bits, which are places in a list.
+// A scale and 32 four-bit indices into a list.
 struct Iq4Nl : ByEight<Iq4Nl> {
   static constexpr unsigned BLOCK = 32, BYTES = 18;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
@@ -291,7 +292,7 @@ struct Iq4Nl : ByEight<Iq4Nl> {
   }
 };
 
-// The same for 256 numbers in eight parts, each with a scale of six bits.
+// Like `Iq4Nl`, for 256 numbers in eight parts, each with a scale of six bits.
 struct Iq4Xs : ByEight<Iq4Xs> {
   static constexpr unsigned BLOCK = 256, BYTES = 136;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
@@ -307,7 +308,7 @@ struct Iq4Xs : ByEight<Iq4Xs> {
   }
 };
 
-// A power of two and 32 numbers of four bits with a point of their own. Blocks begin at any byte.
+// A power of two and 32 floats of four bits. Blocks begin at any byte.
 struct Mxfp4 : ByEight<Mxfp4> {
   static constexpr unsigned BLOCK = 32, BYTES = 17;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {

@@ -1,17 +1,17 @@
-// Rows times a matrix of weights as they are stored, in f32: `out = x * w^T`.
+// Rows times a matrix of weights in their stored format, in f32: `out = x * w^T`.
 //
-// A warp has `N` rows of the matrix. Its lanes read eight numbers each, side by side, so the matrix is read once and in order, and the
-// sums over lanes come in one order: a row's bits do not depend on how many rows go with it.
+// A warp handles `N` rows of the matrix. Its lanes read eight adjacent numbers each, so the matrix is read once and in
+// order, and sums over lanes are added in one order: a row's bits do not depend on the number of rows.
 #include "formats.cuh"
 
 struct Part {
   const uint8_t *weights;
-  // Nothing, or a number for each row of the matrix.
+  // Null, or a number for each row of the matrix.
   const float *bias;
   float *out;
-  // Rows of the matrix.
+  // The number of rows of the matrix.
   uint32_t rows;
-  // The first block of threads that has to do with it.
+  // The first block of threads that handles it.
   uint32_t from;
 };
 
@@ -20,19 +20,19 @@ constexpr unsigned PARTS = 3;
 struct Linear {
   const float *x;
   Part parts[PARTS];
-  // Of `x` and of the results.
+  // The number of rows of `x` and of the results.
   uint32_t rows;
   uint32_t columns;
   uint32_t count;
-  // Whether results are added to what is there.
+  // Whether results are added to the existing ones.
   uint32_t adds;
 };
 
 constexpr unsigned LINEAR_WARPS = 4;
 
-// Of `S` sums, of which each lane has a part, one over all lanes comes to stand first: sum `lane / (WARP / S)`. Lanes half a warp
-// apart exchange halves of what they have, and so on, so it takes few more exchanges than one sum does. Parts are added in the same
-// order whatever `S` is.
+// Adds up `S` sums, of which each lane has a part, over all lanes: the first element of a lane becomes sum `lane /
+// (WARP / S)`. Lanes half a warp apart exchange halves of what they have, and so on, so it takes few more exchanges
+// than one sum does. Parts are added in the same order whatever `S` is.
 template <unsigned S, unsigned APART = WARP / 2> static __device__ inline void add_lanes(float *sums, unsigned lane) {
   if constexpr (APART > 0) {
     if constexpr (S == 1) {
@@ -56,7 +56,7 @@ template <class F, unsigned M, unsigned N> static __device__ inline void linear(
   unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   unsigned first = ((blockIdx.x - part.from) * LINEAR_WARPS + warp) * N, row = blockIdx.y * M;
   if (first >= part.rows) return;
-  // Past the end the last is computed again, and not written.
+  // Past the end the last row is computed again, and not written.
   const uint8_t *weights[N];
   const float *x[M];
 #pragma unroll
@@ -67,7 +67,7 @@ template <class F, unsigned M, unsigned N> static __device__ inline void linear(
 #pragma unroll
   for (unsigned m = 0; m < M; m++) x[m] = a.x + static_cast<size_t>(min(row + m, a.rows - 1)) * a.columns;
   float sums[M][N] = {};
-  // Without whole eights no row but the first begins at a multiple of sixteen bytes.
+  // Unless the columns are a multiple of eight, rows after the first are not aligned to sixteen bytes.
   bool whole = a.columns % 8 == 0;
   if (whole) {
 #pragma unroll 2

@@ -1,4 +1,4 @@
-//! The kernels for GPUs, against those of the CPU and against f64: emulated, or on the GPU whose number is in
+//! Tests of the GPU kernels against those of the CPU and against f64: emulated, or on the GPU whose number is in
 //! `VERDIGRIS_GPU`.
 #![cfg(feature = "emulated-cuda")]
 
@@ -129,7 +129,7 @@ fn a_panic_in_a_recording_leaves_nothing_behind() {
     assert_eq!(numbers(&x, 4), [5.0; 4]);
 }
 
-/// A sequence on both sides.
+/// A sequence for both the GPU and the CPU.
 struct Text {
     pages: Vec<Arc<Buffer>>,
     angles: Buffer,
@@ -141,10 +141,10 @@ struct Text {
 const PAIRS: usize = 8;
 const MAGNITUDE: f32 = 1.5;
 
-/// Whom each of three tokens sees that are a fork.
+/// The mask of three tokens that form a fork.
 const TREE: [bool; 9] = [true, false, false, true, true, false, true, false, true];
 
-/// Several texts, in chains and trees, of several lengths, in four passes: as the CPU has it.
+/// Several sequences, in chains and trees, of several lengths, in four passes, give the results of the CPU.
 #[test]
 fn attention_is_that_of_the_cpu() {
     let gpu = gpu();
@@ -152,7 +152,7 @@ fn attention_is_that_of_the_cpu() {
         attend_as(&gpu, 8, format, Pairs::Halves, None, false, None);
         attend_as(&gpu, 8, format, Pairs::Neighbours, Some(5), false, Some(3.0));
         attend_as(&gpu, 8, format, Pairs::Halves, None, true, None);
-        // More than a warp has keys for, in one split.
+        // More keys than a warp has lanes, in one split.
         attend_as(&gpu, 200, format, Pairs::Halves, None, false, None);
     }
 }
@@ -169,7 +169,7 @@ fn attend_as(
     let (heads, kv_heads, dim, total) = (6, 2, 32, 64);
     let layout = Pages { tokens: page, layers: 2, kv_heads, head_dim: dim, format };
     let inverse: Vec<f32> = (0..PAIRS).map(|i| 1.0 / 100f32.powf(i as f32 / 8.0)).collect();
-    // Those of another embedding stand before.
+    // The angles of another embedding come first.
     let angles = [vec![7.0; 3], inverse.clone()].concat();
     let rotation = Rotation { pairs: PAIRS, which: pairs, angles: 3, magnitude: MAGNITUDE };
     let bounds = Bounds { rows: total, pages: 64, group: heads / kv_heads, vocabulary: 10, angles: angles.len() };
@@ -226,7 +226,7 @@ fn attend_as(
             let (keys, values) = (Cached::new(format, &keys), Cached::new(format, &values));
             let shape = Heads { heads, kv_heads, head_dim: dim };
             verdigris_kernels::attend(&q, keys, values, shape, mask, 0.3, &mut expected);
-            // A rotated key that falls between two numbers of its format may be stored as the other.
+            // A rotated key between two numbers of its format may be rounded to the other one.
             let bound = if format == Format::F32 { 2e-5 } else { 2e-3 };
             close(&part(&got, heads), &expected, bound);
             at += m;
@@ -305,7 +305,7 @@ fn embeddings_are_rows_and_positions_are_added() {
             let expected: Vec<f32> = row.iter().zip(&place).map(|(x, y)| x * 2.0 + y).collect();
             close(&got[i * width..(i + 1) * width], &expected, 1e-6);
         }
-        // The row that is wanted comes first.
+        // The wanted row comes first.
         let (ones, wanted) = (gpu.upload_numbers(&vec![1.0; width]).unwrap(), gpu.allocate(width * 4).unwrap());
         let norm = Norm { weight: &ones, bias: None, width, epsilon: 0.0 };
         elements::normalize_wanted(&gpu, &out, &rows, 1, norm, &wanted).unwrap();
@@ -315,7 +315,7 @@ fn embeddings_are_rows_and_positions_are_added() {
     }
 }
 
-/// A graph does what was recorded, with what its memory holds then, and keeps that memory.
+/// A graph repeats the recorded launches on the current contents of its memory, and keeps that memory.
 #[test]
 fn graphs_do_it_again() {
     let gpu = gpu();
@@ -357,21 +357,21 @@ fn some_set(size: usize, seed: u64) -> TokenSet {
     set
 }
 
-/// After some tokens of a prompt and of a text.
+/// The state after some tokens of a prompt and of a text.
 fn state(chain: &Chain) -> ChainState {
     let mut state = chain.start(&[4, 5]);
     [5, 9, 5, 60].into_iter().for_each(|token| chain.advance(&mut state, token));
     state
 }
 
-/// What a chain does to a row, as steps.
+/// The steps that a chain applies to a row.
 fn recorded(chain: &Chain, size: usize) -> Steps {
     let mut steps = Steps::default();
     assert!(Row::default().record(size, &mut steps, |row| chain.apply(&state(chain), row)));
     steps
 }
 
-/// Forbids, or prefers, what is in a set.
+/// Restricts a row to a set, or biases the set.
 struct Marks(TokenSet, Option<f32>);
 
 impl Transform for Marks {
@@ -386,12 +386,12 @@ impl Transform for Marks {
     fn advance(&self, (): &mut (), _: u32) {}
 }
 
-/// Steps of every kind, in several orders, and draws by many numbers: the tokens that the CPU draws.
+/// Steps of every kind, in several orders, sampled with many numbers, give the tokens of the CPU.
 #[test]
 fn draws_are_those_of_the_cpu() {
     let gpu = gpu();
     for (size, spread) in [(1, 1.0), (65, 1.0), (700, 0.5), (5000, 3.0)] {
-        // Some are equal, and some impossible.
+        // Some are equal, and some -infinity.
         let each = |(i, z): (usize, f32)| match i % 11 {
             3 => f32::NEG_INFINITY,
             5 => 0.25,
@@ -441,7 +441,7 @@ fn draws_are_those_of_the_cpu() {
     }
 }
 
-/// Nor has a row with a logit that is no number, or infinite above.
+/// Rows without any allowed token, or with a logit that is NaN or infinity, yield no token.
 #[test]
 fn what_is_impossible_has_no_token() {
     let gpu = gpu();

@@ -1,31 +1,31 @@
-//! Attention over pages of keys and values.
+//! Attention over paged keys and values.
 
 use super::inputs::Inputs;
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
 
-/// What attention is like in a layer.
+/// The attention of a layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<'a> {
-    /// Which layer of the pages.
+    /// The index of the layer in the pages.
     pub layer: usize,
-    /// Query heads.
+    /// The number of query heads.
     pub heads: usize,
-    /// Only tokens less than so far back are seen.
+    /// Only tokens fewer than `window` positions back are visible.
     pub window: Option<usize>,
-    /// For each query head, what is taken from a score for each position back (ALiBi).
+    /// For each query head, the amount subtracted from a score per position back (ALiBi).
     pub slopes: Option<&'a Buffer>,
-    /// What scores are multiplied by.
+    /// The factor of scores.
     pub scale: f32,
     /// Scores `s` become `cap * tanh(s / cap)`.
     pub cap: Option<f32>,
 }
 
-/// How keys are split among blocks of threads, and where their results lie before they are joined.
+/// The split of keys among blocks of threads, and the memory for their partial results.
 ///
-/// Where a split begins depends on nothing but its number: sums are rounded the same way whatever else is in a pass, so
-/// a seed's text does not depend on its company. The first sixteen have 128 tokens, and eight more double what is
-/// reached: a text of any length has blocks enough for a GPU, and a long one not too many.
+/// The start of a split depends only on its number: sums are rounded the same way whatever else is in a pass, so the
+/// text for a seed does not depend on the rest of the batch. The first sixteen splits have 128 tokens, and every eight
+/// more double the reach: a sequence of any length has enough blocks for a GPU, and a long one not too many.
 #[derive(Debug)]
 pub struct Splits {
     rows: usize,
@@ -35,16 +35,16 @@ pub struct Splits {
     totals: Buffer,
 }
 
-/// The most rows whose results lie there at once; more rows are attended in turns.
+/// The most rows whose partial results are in memory at once; more rows are processed in turns.
 const ROWS: usize = 64;
 
-/// Where a split begins, in tokens, as `attention.cu` has it.
+/// The first token of a split, as in `attention.cu`.
 fn split_begin(split: usize) -> usize {
     if split < 16 { split * 128 } else { (8 + split % 8) * (256 << ((split - 16) / 8)) }
 }
 
 impl Splits {
-    /// For so many rows of so many heads, each of which sees at most so many tokens.
+    /// Allocates memory for `rows` rows of `heads` heads, each of which sees at most `tokens` tokens.
     ///
     /// # Errors
     /// [`CudaError`] if the GPU has no memory for it, or the driver fails.
@@ -95,8 +95,9 @@ struct MergeArgs {
     from: u32,
 }
 
-/// Attends: for each row and head, the values that it sees, weighted by the softmax of its scores. `query` and `out`
-/// are `rows x heads x head_dim`, of all rows that there may be; the keys and values of these rows are in their pages.
+/// Attends: for each row and head, the visible values, weighted by the softmax of its scores. `query` and `out` are
+/// `rows x heads x head_dim` for the full capacity of `rows`; the keys and values of these rows must already be in
+/// their pages.
 ///
 /// # Panics
 /// If the shapes do not fit together.
@@ -116,7 +117,7 @@ pub fn attend(
     let (kv_heads, dim) = (layout.kv_heads, layout.head_dim);
     let fits = heads.is_multiple_of(kv_heads) && splits.rows >= m.min(ROWS) && splits.heads == heads;
     assert!(fits, "{heads} heads of {m} rows");
-    // A graph may be replayed when sequences are longer, up to what the splits were made for.
+    // A graph may be replayed with longer sequences, up to the length that the splits were made for.
     assert!(rows.longest() * layout.tokens <= split_begin(splits.splits), "{} pages", rows.longest());
     let [keys, values] = layout.offsets(layer);
     let kernel = match layout.format {
@@ -126,7 +127,8 @@ pub fn attend(
         Format::Q8_0 => "attend_q8_0",
         format => unreachable!("caches are not stored as {format:?}"),
     };
-    // As `attention.cu` shares it out: queries, sums, a set of keys, weights, and what each query has seen.
+    // The shared memory of `attention.cu`: queries, sums, a set of keys, weights, and the largest score and total per
+    // query.
     let queries = rows.rows_a_tile() * (heads / kv_heads);
     let shared = 4 * (2 * queries * dim + 32 * (dim + 1) + queries * 32 + 2 * queries);
     let at_once = splits.rows * heads * splits.splits;
@@ -157,8 +159,8 @@ pub fn attend(
         let grid = [splits.splits, kv_heads, tiles];
         let mut buffers = vec![query, &splits.sums, &splits.totals, rows.buffer()];
         buffers.extend(slopes);
-        // SAFETY: the struct is that of `attention.cu`, all is as long as it takes it to be, and `Inputs` has checked
-        // what rows reach.
+        // SAFETY: the struct matches that of `attention.cu`, all buffers have the lengths that it expects, and `Inputs`
+        // has checked what rows refer to.
         unsafe { gpu.launch(kernel, grid, (128, shared), &args, &buffers)? };
         let args = MergeArgs {
             sums,
@@ -177,7 +179,7 @@ pub fn attend(
     Ok(())
 }
 
-/// Rows that are attended at once, and their tiles.
+/// Rows that are processed together, and their tiles.
 struct Share {
     tile: usize,
     tiles: usize,
@@ -185,8 +187,8 @@ struct Share {
     count: usize,
 }
 
-/// All rows of a pass. Few are one share, whatever they are, so that what is recorded is right for others too; of many,
-/// those that are there, as many at once as there is room for their results.
+/// All rows of a pass. Up to [`ROWS`] are one share of the full capacity, so that a recording suits other inputs too;
+/// of more, only the rows present, as many at once as there is room for their results.
 fn shares(rows: &Inputs, m: usize) -> Vec<Share> {
     if m <= ROWS {
         return vec![Share { tile: 0, tiles: m, row: 0, count: m }];
@@ -211,7 +213,7 @@ mod tests {
         for split in 0..160 {
             let (begin, end) = (split_begin(split), split_begin(split + 1));
             assert!(begin < end && (end - begin).is_power_of_two(), "{begin}..{end}");
-            // None is more than an eighth of what stands before it, but for the first.
+            // Except for the first, none is longer than an eighth of the tokens before it.
             assert!(end - begin <= (begin / 8).max(128), "{begin}..{end}");
         }
         assert_eq!((split_begin(16), split_begin(24), split_begin(64)), (2048, 4096, 1 << 17));

@@ -1,19 +1,19 @@
-//! What runs kernels: a GPU, or its emulation.
+//! The devices that run kernels: a GPU, or its emulation.
 
 use super::error::CudaError;
 
-/// Memory on a device, which is freed when nothing on the stream can need it any more.
+/// Memory on a device, which is freed once nothing on the stream can use it any more.
 pub(super) trait Memory: Send + Sync {
     fn address(&self) -> u64;
     fn len(&self) -> usize;
 
-    /// Writes bytes from an offset on. The call returns when `bytes` may change.
+    /// Writes bytes from an offset. When the call returns, `bytes` may change.
     ///
     /// # Panics
-    /// If they reach past the end; so in what follows.
+    /// If they reach past the end; also below.
     fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError>;
 
-    /// Reads bytes from an offset on, once everything before is done.
+    /// Reads bytes from an offset, once all earlier work is done.
     fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), CudaError>;
 
     /// Sets all bytes to zero.
@@ -23,42 +23,43 @@ pub(super) trait Memory: Send + Sync {
     fn copy(&self, from: &dyn Memory) -> Result<(), CudaError>;
 }
 
-/// What a kernel is launched with.
+/// A launch of a kernel.
 #[derive(Clone, Copy)]
 pub(super) struct Launch<'a> {
     pub(super) kernel: &'static str,
-    /// Blocks in three directions.
+    /// The number of blocks in three dimensions.
     pub(super) grid: [u32; 3],
-    /// Threads of a block.
+    /// The number of threads in a block.
     pub(super) threads: u32,
-    /// Bytes that the threads of a block share.
+    /// The number of bytes that the threads of a block share.
     pub(super) shared: u32,
-    /// The struct that the kernel takes, as bytes.
+    /// The bytes of the struct that the kernel takes.
     pub(super) args: &'a [std::mem::MaybeUninit<u8>],
-    /// Whether it is only to be recorded.
+    /// Whether the launch is only recorded.
     pub(super) recorded: bool,
 }
 
-/// A device with one stream: what is asked of it is done in order, and not yet done when the call returns.
+/// A device with one stream: work is done in order, and may not be done yet when a call returns.
 pub(super) trait Backend: Send + Sync {
-    /// Memory with any content, or `None` where there is not so much.
+    /// Allocates memory with arbitrary content; `None` if there is not enough.
     fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Memory>>, CudaError>;
 
-    /// Bytes that are free.
+    /// The number of free bytes.
     fn free_memory(&self) -> Result<u64, CudaError>;
 
     /// # Safety
-    /// The arguments are what the kernel takes, and all that it reaches through them is there until it is done.
+    /// The arguments are those that the kernel takes, and all memory that it accesses through them lives until it is
+    /// done.
     unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), CudaError>;
 
-    /// Launches may be recorded from here on, by one thread. What others ask for is done meanwhile.
+    /// Starts recording launches of one thread. Launches of other threads run meanwhile.
     fn begin_recording(&self) -> Result<(), CudaError>;
 
-    /// What was recorded.
+    /// Ends the recording and returns it.
     fn end_recording(&self) -> Result<Box<dyn Recording>, CudaError>;
 }
 
-/// Launches that can be done again, with the same arguments.
+/// Launches that can be repeated with the same arguments.
 pub(super) trait Recording: Send {
     /// # Safety
     /// As for each of the launches.

@@ -1,20 +1,20 @@
-//! From rows of logits to tokens, where the rows are.
+//! Sampling of tokens from rows of logits, on the GPU.
 
 use verdigris_logits::steps::{Step, Steps};
 use verdigris_logits::{Sampler, TokenId};
 
 use super::{Buffer, CudaError, Gpu, small};
 
-/// A token to be drawn.
+/// A token to be sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// From which row of the logits.
+    /// The row of the logits.
     pub row: usize,
-    /// What is done to it before.
+    /// The steps that are applied to the row first.
     pub steps: &'a Steps,
-    /// How the token is taken.
+    /// The way in which the token is selected.
     pub sampler: Sampler,
-    /// In [0, 1): which token a categorical draw takes.
+    /// The number in [0, 1) that determines the token of a categorical sample.
     pub number: f64,
 }
 
@@ -32,18 +32,18 @@ struct Args {
     fresh: u32,
 }
 
-/// Threads of a block that has a row to itself, and what they share, as in `draw.cu`.
+/// Threads of a block, which has a row to itself, and the bytes that they share, as in `draw.cu`.
 const THREADS: u32 = 512;
 const SHARED: usize = 256 * 8 + 16 * 8 + 16 * 4 + 8 + 8;
 
-/// Draws tokens, in memory that is used again.
+/// Samples tokens, in memory that is reused.
 #[derive(Debug)]
 pub struct Drawer {
     vocabulary: usize,
     rows: Buffer,
     /// Items, steps and words.
     input: Buffer,
-    /// How far steps are taken, then tokens.
+    /// The index of the next step of each item, then tokens.
     output: Buffer,
     bytes: Vec<u8>,
 }
@@ -54,7 +54,7 @@ fn padded(bytes: &mut Vec<u8>) -> usize {
 }
 
 impl Drawer {
-    /// For rows of so many logits.
+    /// A sampler for rows of `vocabulary` logits.
     ///
     /// # Errors
     /// [`CudaError`] if the GPU has no memory for it, or the driver fails.
@@ -65,10 +65,10 @@ impl Drawer {
         Ok(Self { vocabulary, rows, input, output, bytes: Vec::new() })
     }
 
-    /// The token of each item; `None` where none is allowed. The logits stay as they are.
+    /// Samples the token of each item; `None` if no token is allowed. The logits are unchanged.
     ///
     /// # Panics
-    /// If a row or a set is not there.
+    /// If a row or a set does not exist.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.
@@ -99,8 +99,8 @@ impl Drawer {
         for round in 0..rounds {
             let args = Args { fresh: (round == 0).into(), ..args };
             let grid = [size.div_ceil(256), items.len(), 1];
-            // SAFETY: the struct is that of `draw.cu`, all is as long as it takes it to be, and sets are of the words
-            // of their steps; so below.
+            // SAFETY: the struct matches that of `draw.cu`, all buffers have the lengths that it expects, and sets
+            // refer to the words of their steps; also below.
             unsafe { gpu.launch("edit", grid, (256, 0), &args, &buffers)? };
             // SAFETY: as above.
             unsafe { gpu.launch("cut", [items.len(), 1, 1], (THREADS, SHARED), &args, &buffers)? };
@@ -113,7 +113,7 @@ impl Drawer {
         Ok(tokens.as_chunks().0.iter().map(token).collect())
     }
 
-    /// Items, steps and words as bytes; where the latter two begin.
+    /// Converts items, steps and words to bytes; returns the offsets of the latter two.
     fn set(&mut self, items: &[Item<'_>]) -> (usize, usize) {
         self.bytes.clear();
         let (mut first, mut words) = (0, 0);
@@ -149,13 +149,13 @@ struct StepArgs {
     count: u32,
 }
 
-/// A step whose number has 64 bits, where others have their words.
+/// A step with a 64-bit number, in the fields where other steps have their words.
 fn exact(kind: u32, number: f64) -> StepArgs {
     let bits = number.to_bits();
     StepArgs { kind, number: 0.0, from: bits as u32, count: (bits >> 32) as u32 }
 }
 
-/// A step as the kernels have it, whose words stand behind so many of others.
+/// A step in the layout of the kernels; its words follow `others` words of other items.
 fn args_of(step: Step, others: usize) -> StepArgs {
     let (kind, number, set) = match step {
         Step::Restrict(set) => (0, 0.0, set),
@@ -167,16 +167,16 @@ fn args_of(step: Step, others: usize) -> StepArgs {
             return StepArgs { kind: 5, number: 0.0, from: u32::try_from(k).unwrap_or(u32::MAX), count: 0 };
         }
         Step::TopP(number) => return exact(6, number),
-        // What is compared are logits.
+        // The kernel compares logits.
         Step::MinP(share) => return exact(7, share.ln()),
     };
     StepArgs { kind, number, from: small(others + set.from), count: small(set.count) }
 }
 
-/// How often edits and then cuts are taken, until no step is left: once at least.
+/// The number of rounds of edits followed by cuts until no step is left: at least one.
 fn rounds(steps: &[Step]) -> usize {
     let is_cut = |step: &Step| matches!(step, Step::TopK(_) | Step::TopP(_) | Step::MinP(_));
-    // After the first round a new one begins with an edit that follows a cut.
+    // Each round after the first begins with an edit that follows a cut.
     1 + steps.windows(2).filter(|pair| is_cut(&pair[0]) && !is_cut(&pair[1])).count()
 }
 

@@ -13,7 +13,7 @@ use super::error::CudaError;
 
 static KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
 
-/// What a block may share without asking for it.
+/// The bytes of shared memory that a block may use without setting an attribute.
 const SHARED: u32 = 48 << 10;
 
 impl From<DriverError> for CudaError {
@@ -23,7 +23,7 @@ impl From<DriverError> for CudaError {
     }
 }
 
-/// What a driver says that cannot read the kernels.
+/// The error for a driver that cannot load the kernels.
 fn unloadable(error: DriverError) -> CudaError {
     let what = match error.0 {
         CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => {
@@ -38,21 +38,21 @@ fn unloadable(error: DriverError) -> CudaError {
 pub(super) struct Driver {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
-    /// Where launches go to be recorded, so that what other threads do is not.
+    /// The stream on which launches are recorded, so that the work of other threads is not.
     recorder: Arc<CudaStream>,
     module: Arc<CudaModule>,
-    /// Kernels that have been launched, and how many bytes their blocks may share.
+    /// Kernels that have been launched, and the bytes of shared memory that their blocks may use.
     functions: Mutex<HashMap<&'static str, (CudaFunction, u32)>>,
 }
 
 impl Driver {
     pub(super) fn open(number: usize) -> Result<Self, CudaError> {
-        // SAFETY: it only looks for the library, whose initialisation is the driver's own.
+        // SAFETY: this only looks for the library, whose initialisation is the driver's responsibility.
         if !unsafe { cudarc::driver::sys::is_culib_present() } {
             return Err(CudaError::Driver("there is no NVIDIA driver".into()));
         }
         let context = CudaContext::new(number)?;
-        // SAFETY: one stream does everything in order, so there is nothing to wait for.
+        // SAFETY: one stream does everything in order, so there are no events to wait for.
         unsafe { context.disable_event_tracking() };
         let (stream, recorder) = (context.new_stream()?, context.new_stream()?);
         let module = context.load_module(Ptx::from_binary(KERNELS.to_vec())).map_err(unloadable)?;
@@ -76,7 +76,7 @@ impl Driver {
 
 impl Backend for Driver {
     fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Memory>>, CudaError> {
-        // SAFETY: any content is valid for bytes, and what reads them is said to set them before.
+        // SAFETY: any content is valid for bytes, and kernels must write them before reading.
         match unsafe { self.stream.alloc::<u8>(bytes.max(1)) } {
             Ok(slice) => Ok(Some(Box::new(OnDevice { slice, bytes }))),
             Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
@@ -95,7 +95,7 @@ impl Backend for Driver {
         let mut args = [args.as_ptr().cast_mut().cast::<c_void>()];
         let stream = if recorded { &self.recorder } else { &self.stream };
         let (function, stream) = (function.cu_function(), stream.cu_stream());
-        // SAFETY: the caller's promise; the function's module lives as long as `self`.
+        // SAFETY: upheld by the caller; the function's module lives as long as `self`.
         unsafe { result::launch_kernel(function, (x, y, z), (threads, 1, 1), shared, stream, &mut args)? };
         Ok(())
     }
@@ -116,14 +116,13 @@ struct Graph {
     stream: Arc<CudaStream>,
 }
 
-// SAFETY: it is used by one thread at a time, as the driver wants it: there is no way to it but through the one that
-// owns it.
+// SAFETY: only one thread at a time uses it, as the driver requires: it can be reached only through its owner.
 unsafe impl Send for Graph {}
 
 impl Recording for Graph {
     unsafe fn replay(&self) -> Result<(), CudaError> {
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the graph is there, and the rest is the caller's promise.
+        // SAFETY: the graph exists, and the rest is upheld by the caller.
         unsafe { result::graph::launch(self.graph.cu_graph_exec(), self.stream.cu_stream()) }.map_err(CudaError::from)
     }
 }
@@ -134,7 +133,7 @@ struct OnDevice {
 }
 
 impl OnDevice {
-    /// The address of some of its bytes.
+    /// The address of `bytes` bytes at offset `at`.
     fn at(&self, at: usize, bytes: usize) -> Result<u64, CudaError> {
         assert!(at.checked_add(bytes).is_some_and(|end| end <= self.bytes), "{bytes} bytes at {at} of {}", self.bytes);
         self.slice.context().bind_to_thread()?;
@@ -145,7 +144,7 @@ impl OnDevice {
 impl Memory for OnDevice {
     fn address(&self) -> u64 {
         use cudarc::driver::DevicePtr;
-        // The guard would record an event, and there are none.
+        // The guard would record an event, but event tracking is disabled.
         self.slice.device_ptr(self.slice.stream()).0
     }
 
@@ -156,29 +155,29 @@ impl Memory for OnDevice {
     fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError> {
         let to = self.at(at, bytes.len())?;
         let stream = self.slice.stream();
-        // SAFETY: it is within the memory, and the bytes are there until it is done.
+        // SAFETY: the range is inside the memory, and `bytes` lives until the copy is done.
         unsafe { result::memcpy_htod_async(to, bytes, stream.cu_stream())? };
-        // The driver promises of no memory that it has been read when the call returns.
+        // The driver does not guarantee that host memory has been read when the call returns.
         Ok(stream.synchronize()?)
     }
 
     fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), CudaError> {
         let (from, stream) = (self.at(at, bytes.len())?, self.slice.stream());
-        // SAFETY: it is within the memory, and the bytes are there until it is done.
+        // SAFETY: the range is inside the memory, and `bytes` lives until the copy is done.
         unsafe { result::memcpy_dtoh_async(bytes, from, stream.cu_stream())? };
         Ok(stream.synchronize()?)
     }
 
     fn zero(&self) -> Result<(), CudaError> {
         let to = self.at(0, self.bytes)?;
-        // SAFETY: it is all of the memory.
+        // SAFETY: this is all of the memory.
         unsafe { result::memset_d8_async(to, 0, self.bytes, self.slice.stream().cu_stream()) }.map_err(CudaError::from)
     }
 
     fn copy(&self, from: &dyn Memory) -> Result<(), CudaError> {
         assert_eq!(self.bytes, from.len(), "memories of one length");
         let to = self.at(0, self.bytes)?;
-        // SAFETY: both are of that length, and of one device.
+        // SAFETY: both have this length, and are on the same device.
         unsafe { result::memcpy_dtod_async(to, from.address(), self.bytes, self.slice.stream().cu_stream()) }
             .map_err(CudaError::from)
     }

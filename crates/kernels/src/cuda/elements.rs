@@ -1,4 +1,4 @@
-//! What a layer does element by element.
+//! Element-wise operations of a layer.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
 use crate::elements::{Activation, Pairs};
 use crate::format::Format;
 
-/// Threads of a block, and the most blocks, where elements are independent.
+/// Threads per block, and the most blocks, for independent elements.
 const THREADS: u32 = 256;
 const MOST_BLOCKS: usize = 1 << 16;
 
@@ -39,7 +39,7 @@ fn embed_with(gpu: &Gpu, rows: &Inputs, matrix: &Matrix, out: &Buffer, args: Emb
         ..args
     };
     let kernel = by_format!(matrix.format, "embed", "");
-    // SAFETY: the struct is that of `elements.cu`, and it reads no row past the last.
+    // SAFETY: the struct matches that of `elements.cu`, which reads no row past the last.
     unsafe { gpu.launch(kernel, [rows.capacity(), 1, 1], (THREADS, 0), &args, &[rows.buffer(), &matrix.bytes, out]) }
 }
 
@@ -54,7 +54,7 @@ pub fn embed(gpu: &Gpu, rows: &Inputs, embedding: &Matrix, scale: f32, out: &Buf
     embed_with(gpu, rows, embedding, out, args)
 }
 
-/// Adds the embedding of each row's position, the first of which is row `offset`.
+/// Adds the embedding of each row's position; that of position 0 is row `offset`.
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
@@ -71,16 +71,16 @@ pub fn add_positions(
     embed_with(gpu, rows, positions, out, args)
 }
 
-/// A norm: divided by the root of the mean square, or, with a bias, less the mean first.
+/// A norm: division by the root mean square; with a bias, the mean is subtracted first.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<'a> {
-    /// What is multiplied by.
+    /// The factors of the elements of a row.
     pub weight: &'a Buffer,
-    /// What is added.
+    /// The numbers added to the elements of a row.
     pub bias: Option<&'a Buffer>,
-    /// Elements of a row.
+    /// The number of elements of a row.
     pub width: usize,
-    /// Added to the mean square.
+    /// The number added to the mean square.
     pub epsilon: f32,
 }
 
@@ -117,9 +117,9 @@ fn norm_with(
     };
     let mut buffers = vec![x, weight, out];
     buffers.extend(bias.into_iter().chain(which.map(Inputs::buffer)));
-    // A number for each warp is shared.
+    // Each warp shares one number.
     let shared = THREADS as usize / 32 * 4;
-    // SAFETY: the struct is that of `elements.cu`; wanted rows are among those of `x`.
+    // SAFETY: the struct matches that of `elements.cu`; wanted rows are among those of `x`.
     unsafe { gpu.launch("normalize", [count, 1, 1], (THREADS, shared), &args, &buffers) }
 }
 
@@ -131,8 +131,7 @@ pub fn normalize(gpu: &Gpu, x: &Buffer, count: usize, norm: Norm<'_>, out: &Buff
     norm_with(gpu, x, count, norm, out, None)
 }
 
-/// Normalises the first `count` rows that are wanted, into as many rows of `out`. Of more than are wanted the rest is
-/// the first row's.
+/// Normalises the first `count` wanted rows into the rows of `out`. If fewer are wanted, the others are those of row 0.
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
@@ -148,16 +147,16 @@ pub fn normalize_wanted(
     norm_with(gpu, x, count, norm, out, Some(rows))
 }
 
-/// How queries and keys are rotated in a layer.
+/// The rotation of queries and keys in a layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
-    /// How many pairs of elements of a head.
+    /// The number of pairs of elements of a head that are rotated.
     pub pairs: usize,
-    /// Which elements are pairs.
+    /// How elements are paired.
     pub which: Pairs,
-    /// Where among a sequence's angles those of this embedding begin.
+    /// The offset of this embedding's angles among those of a sequence.
     pub angles: usize,
-    /// What cosines and sines are multiplied by.
+    /// The factor of cosines and sines.
     pub magnitude: f32,
 }
 
@@ -184,7 +183,7 @@ struct HeadsArgs {
 /// Rotates queries in place, and writes rotated keys, and values, into the pages.
 ///
 /// # Errors
-/// [`CudaError`] where the GPU fails.
+/// [`CudaError`] if the GPU fails.
 pub fn into_pages(
     gpu: &Gpu,
     rows: &Inputs,
@@ -226,7 +225,7 @@ pub fn into_pages(
         format => unreachable!("caches are not stored as {format:?}"),
     };
     let grid = [m, heads + 2 * kv_heads, 1];
-    // SAFETY: the struct is that of `elements.cu`, and `Inputs` has checked what rows reach.
+    // SAFETY: the struct matches that of `elements.cu`, and `Inputs` has checked what rows refer to.
     unsafe { gpu.launch(kernel, grid, (32, dim * 4), &args, &[query, key, value, rows.buffer()]) }
 }
 
@@ -240,7 +239,7 @@ struct ActivateArgs {
     unused: u32,
 }
 
-/// Puts the first `count` elements of `x` through an activation, and multiplies them by those of `up`.
+/// Applies an activation to the first `count` elements of `x`, and multiplies them by those of `up`, if given.
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
@@ -260,7 +259,7 @@ pub fn activate(
     let up_at = up.map_or(0, |up| up.numbers(count));
     let args = ActivateArgs { x: x.numbers(count), up: up_at, count: count as u64, activation: number, unused: 0 };
     let buffers: Vec<_> = [x].into_iter().chain(up).collect();
-    // SAFETY: the struct is that of `elements.cu`, and all is as long as it takes it to be; so in what follows.
+    // SAFETY: the struct matches that of `elements.cu`, and all buffers have the lengths that it expects; also below.
     unsafe { gpu.launch("activate", blocks(count), (THREADS, 0), &args, &buffers) }
 }
 
@@ -272,7 +271,7 @@ struct AddArgs {
     count: u64,
 }
 
-/// Adds the first `count` elements.
+/// Adds the first `count` elements of `from` to those of `to`.
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
@@ -291,7 +290,7 @@ struct CapArgs {
     unused: u32,
 }
 
-/// The first `count` elements `x` become `cap * tanh(x / cap)`.
+/// Replaces each `x` of the first `count` elements by `cap * tanh(x / cap)`.
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
@@ -311,10 +310,10 @@ struct MoveArgs {
     bytes: u64,
 }
 
-/// Moves the keys and values of tokens to earlier places: `moves` are pairs of from and to, which rise.
+/// Moves the keys and values of tokens to earlier slots: `moves` are pairs of source and destination, both increasing.
 ///
 /// # Panics
-/// If they do not, or are not in the pages.
+/// If they are not, or the slots are not in the pages.
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
@@ -342,6 +341,6 @@ pub fn move_back(
         page: small(layout.tokens),
         bytes: layout.token_bytes() as u64,
     };
-    // SAFETY: the struct is that of `elements.cu`, and memory is freed after what was asked for before.
+    // SAFETY: the struct matches that of `elements.cu`, and memory is freed only after work that was requested earlier.
     unsafe { gpu.launch("move_back", [2 * layout.layers, 1, 1], (THREADS, 0), &args, &[&table, &slots]) }
 }

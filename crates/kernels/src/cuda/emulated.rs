@@ -1,4 +1,4 @@
-//! Kernels on a CPU, one thread after the other: see `cuda/emulator.h`. For tests.
+//! Kernels on a CPU, one thread after the other, for tests: see `cuda/emulator.h`.
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ struct OwnedLaunch {
     grid: [u32; 3],
     threads: u32,
     shared: u32,
-    /// Aligned as structs with pointers are.
+    /// Aligned like structs with pointers.
     args: Vec<MaybeUninit<u64>>,
 }
 
@@ -35,7 +35,7 @@ impl OwnedLaunch {
     fn new(launch: Launch<'_>) -> Self {
         let Launch { kernel, grid, threads, shared, args: bytes, .. } = launch;
         let mut args = vec![MaybeUninit::new(0u64); bytes.len().div_ceil(8)];
-        // SAFETY: there is room for the bytes, and they overlap with nothing.
+        // SAFETY: there is room for the bytes, and the two do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), args.as_mut_ptr().cast(), bytes.len()) };
         Self { kernel, grid, threads, shared, args }
     }
@@ -43,13 +43,13 @@ impl OwnedLaunch {
     /// # Safety
     /// As for a launch.
     unsafe fn run(&self) -> Result<(), CudaError> {
-        // A device refuses what the emulation could do.
+        // A device refuses these shapes, although the emulation could run them.
         if self.grid.contains(&0) || self.threads == 0 || self.threads > 1024 || self.shared > 99 << 10 {
             return Err(CudaError::Driver(format!("{}: no such shape of launch", self.kernel)));
         }
         let name = CString::new(self.kernel).expect("no zero in a name");
         let (grid, args) = (self.grid.as_ptr(), self.args.as_ptr().cast());
-        // SAFETY: the name and the shape are as it wants them, and the rest is the caller's promise.
+        // SAFETY: the name and the shape are valid, and the rest is upheld by the caller.
         let status = unsafe { verdigris_emulate(name.as_ptr(), grid, self.threads, self.shared as usize, args) };
         if status == 0 { Ok(()) } else { Err(CudaError::Driver(format!("there is no kernel {}", self.kernel))) }
     }
@@ -57,7 +57,7 @@ impl OwnedLaunch {
 
 impl Backend for Emulated {
     fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Memory>>, CudaError> {
-        // What is not yet set is not a number.
+        // Memory that has not been written holds NaN.
         let mut words = Vec::new();
         if words.try_reserve_exact(bytes.div_ceil(16)).is_err() {
             return Ok(None);
@@ -77,7 +77,7 @@ impl Backend for Emulated {
             self.recording.lock().unwrap_or_else(PoisonError::into_inner).push(launch);
             return Ok(());
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { launch.run() }
     }
 
@@ -96,7 +96,7 @@ struct Recorded(Vec<OwnedLaunch>);
 impl Recording for Recorded {
     unsafe fn replay(&self) -> Result<(), CudaError> {
         for launch in &self.0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: upheld by the caller.
             unsafe { launch.run()? };
         }
         Ok(())
@@ -108,8 +108,7 @@ struct Host {
     bytes: usize,
 }
 
-// SAFETY: it owns its memory, which kernels change as a device's would be: whoever shares it takes care that they do
-// not meet.
+// SAFETY: it owns its memory, which kernels change like a device's: its users must ensure that accesses do not overlap.
 unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
@@ -117,7 +116,7 @@ unsafe impl Sync for Host {}
 impl Host {
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at.checked_add(bytes).is_some_and(|end| end <= self.bytes), "{bytes} bytes at {at} of {}", self.bytes);
-        // SAFETY: it is within the memory.
+        // SAFETY: the range is inside the memory.
         unsafe { self.words.cast::<u8>().add(at) }
     }
 }
@@ -132,7 +131,7 @@ impl Memory for Host {
     }
 
     fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError> {
-        // SAFETY: it is within the memory, and no kernel runs: each is done when its launch returns.
+        // SAFETY: the range is inside the memory, and no kernel runs: each is done when its launch returns.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(at, bytes.len()), bytes.len()) };
         Ok(())
     }
@@ -151,7 +150,7 @@ impl Memory for Host {
 
     fn copy(&self, from: &dyn Memory) -> Result<(), CudaError> {
         assert_eq!(self.bytes, from.len(), "memories of one length");
-        // SAFETY: as above, and two memories are apart.
+        // SAFETY: as above, and two memories do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from.address() as *const u8, self.at(0, self.bytes), self.bytes) };
         Ok(())
     }
@@ -159,7 +158,7 @@ impl Memory for Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: it came out of a box.
+        // SAFETY: the pointer came from a box.
         drop(unsafe { Box::from_raw(self.words) });
     }
 }

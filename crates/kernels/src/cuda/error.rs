@@ -1,17 +1,17 @@
-//! What can go wrong on a GPU.
+//! The errors of a GPU.
 
 use std::fmt;
 
-/// What can go wrong on a GPU.
+/// An error of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// There is not so much memory.
+    /// There is not enough memory.
     Memory {
-        /// Bytes that were asked for.
+        /// The number of bytes requested.
         bytes: usize,
     },
-    /// The driver says so.
+    /// An error that the driver reported.
     Driver(String),
 }
 

@@ -1,37 +1,38 @@
-//! What a pass reads: its rows, each a token of some sequence, the pages of those sequences, and who sees whom.
+//! The inputs of a pass: its rows, each a token of some sequence, the pages of those sequences, and the masks.
 //!
-//! All of it lies in one slice of memory that never moves, so a graph that was recorded with it reads what is set next.
+//! They are in one buffer that never moves, so a recorded graph reads the inputs that are set later.
 
 use std::sync::Arc;
 
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
 
-/// For what is not there, as in `device.cuh`.
+/// Marks absent values, as in `device.cuh`.
 const NONE: u32 = u32::MAX;
 
-/// How keys and values lie in a page: for each layer its keys, then its values, each `tokens x kv_heads x head_dim`.
+/// The layout of keys and values in a page: for each layer its keys, then its values, each `tokens x kv_heads x
+/// head_dim`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
-    /// Tokens of a page.
+    /// The number of tokens in a page.
     pub tokens: usize,
-    /// Layers of the model.
+    /// The number of layers of the model.
     pub layers: usize,
-    /// Key and value heads.
+    /// The number of key and value heads.
     pub kv_heads: usize,
-    /// Elements of one head.
+    /// The number of elements of one head.
     pub head_dim: usize,
-    /// F32, F16, Bf16 or Q8_0.
+    /// The storage format: F32, F16, Bf16 or Q8_0.
     pub format: Format,
 }
 
 impl Pages {
-    /// Bytes of a token in one half of a layer.
+    /// The number of bytes of a token in the keys, or in the values, of a layer.
     pub fn token_bytes(&self) -> usize {
         self.kv_heads * self.format.bytes(self.head_dim)
     }
 
-    /// Bytes of a page.
+    /// The number of bytes of a page.
     pub fn page_bytes(&self) -> usize {
         2 * self.layers * self.half_bytes()
     }
@@ -40,7 +41,7 @@ impl Pages {
         self.tokens * self.token_bytes()
     }
 
-    /// Where in a page a layer's keys and values begin.
+    /// The offsets of a layer's keys and values in a page.
     pub(super) fn offsets(&self, layer: usize) -> [u64; 2] {
         assert!(layer < self.layers, "layer {layer} of {}", self.layers);
         [2 * layer, 2 * layer + 1].map(|half| (half * self.half_bytes()) as u64)
@@ -64,15 +65,15 @@ struct Row {
 /// Some tokens of one sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a> {
-    /// Tokens of the sequence before these.
+    /// The number of tokens of the sequence before these.
     pub held: usize,
     /// The tokens.
     pub tokens: &'a [u32],
-    /// Their positions in the text.
+    /// Their positions in the sequence.
     pub positions: &'a [u32],
-    /// Row by row, which of these tokens each one sees; without this, those up to itself.
+    /// Row by row, which of these tokens each one sees; by default, those up to itself.
     pub visible: Option<&'a [bool]>,
-    /// The sequence's pages, with room for these tokens.
+    /// The pages of the sequence, with room for these tokens.
     pub pages: &'a [Arc<Buffer>],
     /// The angles by which pairs of elements are rotated, for all rotary embeddings.
     pub angles: &'a Buffer,
@@ -89,7 +90,7 @@ pub struct Inputs {
     angles: usize,
     buffer: Buffer,
     bytes: Vec<u8>,
-    /// What the rows reach that the GPU has, and those that are being set.
+    /// The buffers that the rows on the GPU refer to, and those of the rows being set.
     reached: Vec<Buffer>,
     next: Vec<Buffer>,
     rows: usize,
@@ -99,26 +100,26 @@ pub struct Inputs {
     wanted: usize,
 }
 
-/// What rows are for, which bounds them.
+/// The limits of the inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// The most tokens of one pass.
     pub rows: usize,
     /// The most pages of all sequences together.
     pub pages: usize,
-    /// Query heads that share a head of keys.
+    /// The number of query heads per key head.
     pub group: usize,
     /// One more than the highest token.
     pub vocabulary: usize,
-    /// Numbers of the angles of a sequence.
+    /// The number of angles of a sequence.
     pub angles: usize,
 }
 
-/// Queries that a block of threads attends with, at most, unless one token has more.
+/// The most queries that a block of threads handles, unless a single token has more.
 const QUERIES: usize = 16;
 
 impl Inputs {
-    /// Room for rows.
+    /// Allocates room for rows.
     ///
     /// # Errors
     /// [`CudaError`] if the GPU has no memory for it, or the driver fails.
@@ -146,12 +147,12 @@ impl Inputs {
         Ok(new)
     }
 
-    /// The most rows that it has room for.
+    /// The most rows that there is room for.
     pub fn capacity(&self) -> usize {
         self.most
     }
 
-    /// How keys and values lie.
+    /// The layout of keys and values.
     pub fn layout(&self) -> Pages {
         self.layout
     }
@@ -202,7 +203,7 @@ impl Inputs {
     /// Adds the rows of some tokens.
     ///
     /// # Panics
-    /// If there is no room for them, in the pages or here, or lengths do not fit together.
+    /// If there is no room for them, in the pages or here, or the lengths do not match.
     pub fn push(&mut self, slice: Slice<'_>) {
         let Slice { held, tokens, positions, visible, pages, angles } = slice;
         let (m, first) = (tokens.len(), self.rows);
@@ -249,7 +250,7 @@ impl Inputs {
         self.next.extend(pages[..used].iter().map(|page| Buffer::clone(page)).chain([angles.clone()]));
     }
 
-    /// The number of the first word of a row's mask.
+    /// Appends the mask of a row; returns the index of its first word.
     fn put_mask(&mut self, sees: &[bool]) -> u32 {
         let first = self.masks;
         for chunk in sees.chunks(64) {
@@ -260,14 +261,14 @@ impl Inputs {
         small(first)
     }
 
-    /// Wants the row of a token, by number.
+    /// Requests the output of a row, by its number.
     pub fn want(&mut self, row: usize) {
         assert!(row < self.rows && self.wanted < self.most, "row {row} of {}", self.rows);
         self.put(self.wanted_at() + self.wanted * 4, &small(row).to_le_bytes());
         self.wanted += 1;
     }
 
-    /// How many rows are there.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -277,7 +278,7 @@ impl Inputs {
         self.rows == 0
     }
 
-    /// The most tokens that one of the sequences has, in pages.
+    /// The number of pages that the longest sequence uses.
     pub fn longest(&self) -> usize {
         (0..self.rows).map(|row| self.slot(row) / self.layout.tokens + 1).max().unwrap_or(0)
     }
@@ -287,7 +288,7 @@ impl Inputs {
         u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes")) as usize
     }
 
-    /// Fills up with rows that do nothing, and hands all to the GPU.
+    /// Fills up with rows that do nothing, and copies all inputs to the GPU.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.

@@ -1,9 +1,9 @@
-//! Rows of activations times matrices of weights as they are stored.
+//! Rows of activations times matrices of weights in their stored format.
 
 use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
 use crate::format::Format;
 
-/// One of the matrices that the same rows are multiplied with.
+/// One of the matrices that the same rows are multiplied by.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// `n x k`.
@@ -14,10 +14,10 @@ pub struct Part<'a> {
     pub out: &'a Buffer,
 }
 
-/// The most matrices of one call.
+/// The most matrices in one call.
 pub const PARTS: usize = 3;
 
-/// Warps of a block, and rows of a matrix that a warp has, as in `linear.cu`.
+/// Rows of a matrix per block (warps times rows per warp), and threads per block, as in `linear.cu`.
 const ROWS_A_BLOCK: usize = 4 * 2;
 const THREADS: u32 = 4 * 32;
 
@@ -42,9 +42,9 @@ struct Args {
     adds: u32,
 }
 
-/// `out = x * w^T + bias` for the first `m` rows of `x` (`m x k`), or that is added to what `out` holds.
+/// `out = x * w^T + bias` for the first `m` rows of `x` (`m x k`); with `adds`, this is added to the contents of `out`.
 ///
-/// A row's bits do not depend on how many rows go with it. Matrices of one format are one launch.
+/// A row's bits do not depend on the number of rows. Matrices in the same format share a launch.
 ///
 /// # Panics
 /// If the shapes do not fit together, or there are more parts than [`PARTS`].
@@ -89,6 +89,6 @@ pub fn linear(gpu: &Gpu, x: &Buffer, m: usize, parts: &[Part<'_>], adds: bool) -
         5..=8 => (by_format!(first.format, "linear", "_8"), 8),
         _ => (by_format!(first.format, "linear", "_16"), 16),
     };
-    // SAFETY: the struct is that of `linear.cu`, and all is as long as it takes it to be.
+    // SAFETY: the struct matches that of `linear.cu`, and all buffers have the lengths that it expects.
     unsafe { gpu.launch(kernel, [blocks, m.div_ceil(tile), 1], (THREADS, 0), &args, &buffers) }
 }

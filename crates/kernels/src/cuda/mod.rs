@@ -1,20 +1,19 @@
-//! Kernels for NVIDIA GPUs: those of a decoder, and the draw of a token out of a row of logits, which then never leaves
-//! the GPU.
+//! Kernels for NVIDIA GPUs: those of a decoder, and token sampling from a row of logits, which never leaves the GPU.
 //!
-//! The kernels are written in CUDA C++ (`cuda/` of this crate), and are compiled twice: for GPUs (feature `cuda`), and
-//! as C++ for a CPU that runs the threads of a block as fibres (feature `emulated-cuda`), so that tests see the same
-//! source at work where there is no GPU. A [`Gpu`] is one or the other.
+//! The kernels are written in CUDA C++ (`cuda/` of this crate) and compiled in two ways: for GPUs (feature `cuda`), and
+//! as C++ for a CPU that runs the threads of a block as fibres (feature `emulated-cuda`), so that tests run the same
+//! source without a GPU. A [`Gpu`] is one or the other.
 //!
-//! Calls return before the work is done; what is asked of a GPU is done in order. [`Gpu::record`] keeps the launches of
-//! a closure as a [`Graph`], which does them again at the price of one.
+//! Calls return before their work is done; the work of a GPU is done in order. [`Gpu::record`] records the launches of
+//! a closure as a [`Graph`], which repeats them at the cost of one.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`inputs`] | what a pass reads: tokens, positions, pages, who sees whom |
-//! | [`linear`] | `x * w^T` of weights as they are stored |
-//! | [`attention`] | attention over pages of keys and values |
-//! | [`elements`] | embeddings, norms, activations, positions |
-//! | [`draw`] | sets of tokens, cuts, and the draw |
+//! | [`inputs`] | the inputs of a pass: tokens, positions, pages, masks |
+//! | [`linear`] | `x * w^T` with weights in their stored format |
+//! | [`attention`] | attention over paged keys and values |
+//! | [`elements`] | embeddings, norms, activations, rotary position embeddings |
+//! | [`draw`] | edits of sets of tokens, cuts such as top-k, and sampling |
 
 pub mod attention;
 mod backend;
@@ -40,7 +39,7 @@ use crate::format::{self, Format};
 
 pub use error::CudaError;
 
-/// A GPU, with one stream of work. Clones are the same one.
+/// A GPU with one stream of work. Clones share it.
 #[derive(Clone)]
 pub struct Gpu {
     backend: Arc<dyn Backend>,
@@ -50,11 +49,11 @@ pub struct Gpu {
 
 #[derive(Default)]
 struct Recorder {
-    /// Held by the one thread that records.
+    /// Held by the thread that records.
     turn: Mutex<()>,
-    /// That thread, and what its launches reach.
+    /// That thread, and the buffers that its launches access.
     reached: Mutex<Option<(ThreadId, Vec<Buffer>)>>,
-    /// Kernels and graphs that were launched.
+    /// The number of kernels and graphs launched.
     launches: Arc<AtomicU64>,
 }
 
@@ -64,14 +63,14 @@ impl fmt::Debug for Gpu {
     }
 }
 
-/// A recording that goes on, and ends however its work does: launches after a panic are launches again.
+/// A recording in progress, which ends even if its work panics, so that later launches are not recorded.
 struct Recorded<'a> {
     gpu: &'a Gpu,
     has_ended: bool,
 }
 
 impl Recorded<'_> {
-    /// What was recorded, and what it reaches.
+    /// Ends the recording; returns it and the buffers that it accesses.
     fn end(mut self) -> (Result<Box<dyn Recording>, CudaError>, Vec<Buffer>) {
         self.has_ended = true;
         let buffers = self.gpu.reached().take().map(|(_, buffers)| buffers).unwrap_or_default();
@@ -83,13 +82,13 @@ impl Drop for Recorded<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.gpu.reached().take();
-            // What there is of it is nothing that anybody asked for.
+            // Discard the incomplete recording.
             drop(self.gpu.backend.end_recording());
         }
     }
 }
 
-/// Memory on a GPU. Clones are the same memory.
+/// Memory on a GPU. Clones share it.
 #[derive(Clone)]
 pub struct Buffer(Arc<dyn Memory>);
 
@@ -99,16 +98,16 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Launches that can be done again: with the same memory, which may hold other numbers then.
+/// Launches that can be repeated on the same memory, which may hold other numbers by then.
 pub struct Graph {
     recording: Box<dyn Recording>,
-    /// What they reach.
+    /// The buffers that they access.
     _buffers: Vec<Buffer>,
     launches: Arc<AtomicU64>,
 }
 
 impl Gpu {
-    /// The GPU of a number, counted from zero.
+    /// Opens a GPU by its number, counted from zero.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if there is no such GPU, or no driver for it.
@@ -117,59 +116,59 @@ impl Gpu {
         Ok(Self { backend: Arc::new(driver::Driver::open(number)?), recorder: Arc::default(), number })
     }
 
-    /// One that is emulated on the CPU: slow, for tests.
+    /// A GPU that is emulated on the CPU: slow, for tests.
     #[cfg(feature = "emulated-cuda")]
     pub fn emulated() -> Self {
         Self { backend: Arc::new(emulated::Emulated::default()), recorder: Arc::default(), number: 0 }
     }
 
-    /// Which of the machine's GPUs it is, counted from zero.
+    /// The number of this GPU in the machine, counted from zero.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Memory with any content.
+    /// Allocates memory with arbitrary content.
     ///
     /// # Errors
-    /// [`CudaError::Memory`] if the GPU has not so much memory left.
+    /// [`CudaError::Memory`] if the GPU does not have enough memory left.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer, CudaError> {
         self.backend.allocate(bytes)?.map(|memory| Buffer(memory.into())).ok_or(CudaError::Memory { bytes })
     }
 
-    /// Memory of zeros.
+    /// Allocates zeroed memory.
     ///
     /// # Errors
-    /// [`CudaError::Memory`] if the GPU has not so much memory left.
+    /// [`CudaError::Memory`] if the GPU does not have enough memory left.
     pub fn zeroed(&self, bytes: usize) -> Result<Buffer, CudaError> {
         let buffer = self.allocate(bytes)?;
         buffer.0.zero()?;
         Ok(buffer)
     }
 
-    /// Memory that holds bytes.
+    /// Allocates memory that holds `bytes`.
     ///
     /// # Errors
-    /// [`CudaError::Memory`] if the GPU has not so much memory left.
+    /// [`CudaError::Memory`] if the GPU does not have enough memory left.
     pub fn upload(&self, bytes: &[u8]) -> Result<Buffer, CudaError> {
         let buffer = self.allocate(bytes.len())?;
         buffer.write(0, bytes)?;
         Ok(buffer)
     }
 
-    /// Memory that holds numbers.
+    /// Allocates memory that holds `numbers`.
     ///
     /// # Errors
-    /// [`CudaError::Memory`] if the GPU has not so much memory left.
+    /// [`CudaError::Memory`] if the GPU does not have enough memory left.
     pub fn upload_numbers(&self, numbers: &[f32]) -> Result<Buffer, CudaError> {
         self.upload(format::bytes(numbers))
     }
 
-    /// How often a kernel or a graph was launched.
+    /// The number of kernels and graphs launched so far.
     pub fn launches(&self) -> u64 {
         self.recorder.launches.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory that are free.
+    /// The number of free bytes of memory.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.
@@ -177,7 +176,7 @@ impl Gpu {
         self.backend.free_memory()
     }
 
-    /// Keeps the launches of `work`, which are not done now. It must do nothing else on this GPU, in this thread.
+    /// Records the launches of `work` without running them. It must do nothing else on this GPU in this thread.
     ///
     /// # Errors
     /// Those of `work`, and [`CudaError::Driver`] if the driver cannot record it.
@@ -197,8 +196,8 @@ impl Gpu {
     }
 
     /// # Safety
-    /// The arguments are the struct that the kernel takes. All that it reaches through them lies in `buffers`, or in
-    /// memory that those hold the addresses of and that is there until it is done, be it by a graph.
+    /// `args` is the struct that the kernel takes. All memory that the kernel accesses through it is in `buffers`, or
+    /// in memory whose addresses those hold and that lives until the kernel, or a graph that contains it, is done.
     unsafe fn launch<A: Copy>(
         &self,
         kernel: &'static str,
@@ -213,30 +212,30 @@ impl Gpu {
         if !recorded {
             self.recorder.launches.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: bytes that may not be set, as padding is not.
+        // SAFETY: these bytes may be uninitialized, like padding.
         let args = unsafe { std::slice::from_raw_parts((&raw const *args).cast::<MaybeUninit<u8>>(), size_of::<A>()) };
         let grid = grid.map(|blocks| u32::try_from(blocks).expect("a grid has fewer blocks"));
         let shared = u32::try_from(shared).expect("less memory is shared");
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.backend.launch(Launch { kernel, grid, threads, shared, args, recorded }) }
     }
 }
 
 impl Buffer {
-    /// Its length in bytes.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it has no bytes.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Writes bytes from an offset (in bytes) on.
+    /// Writes bytes from an offset (in bytes).
     ///
     /// # Panics
-    /// If they reach past the end; so in what follows.
+    /// If they reach past the end; also below.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.
@@ -244,12 +243,12 @@ impl Buffer {
         self.0.write(at, bytes)
     }
 
-    /// Reads numbers from an offset (in bytes) on, once everything before is done.
+    /// Reads numbers from an offset (in bytes), once all earlier work is done.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.
     pub fn read_numbers(&self, at: usize, numbers: &mut [f32]) -> Result<(), CudaError> {
-        // SAFETY: any bytes are numbers.
+        // SAFETY: any bytes are valid numbers.
         let bytes = unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) };
         self.0.read(at, bytes)
     }
@@ -266,7 +265,7 @@ impl Buffer {
         self.0.address()
     }
 
-    /// Its address, for a kernel that reads or writes so many numbers there.
+    /// The address, for a kernel that reads or writes `count` numbers there.
     fn numbers(&self, count: usize) -> u64 {
         let bytes = count.checked_mul(4).expect("fewer numbers");
         assert!(self.len() >= bytes, "{bytes} bytes of {}", self.len());
@@ -275,18 +274,19 @@ impl Buffer {
 }
 
 impl Graph {
-    /// Does the launches again, in order.
+    /// Repeats the launches, in order.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.
     pub fn replay(&self) -> Result<(), CudaError> {
         self.launches.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the memory is here; where it holds addresses, `Inputs` has what is there, until it writes others.
+        // SAFETY: the graph keeps its memory; where that holds addresses, `Inputs` keeps their targets until it writes
+        // others.
         unsafe { self.recording.replay() }
     }
 }
 
-/// A matrix of weights on a GPU, row by row, as it is stored.
+/// A matrix of weights on a GPU, row by row, in its stored format.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     format: Format,
@@ -296,10 +296,10 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Rows of so many columns.
+    /// A matrix with rows of `columns` weights.
     ///
     /// # Panics
-    /// If the bytes are no whole rows.
+    /// If the bytes are not whole rows.
     pub fn new(format: Format, bytes: Buffer, columns: usize) -> Self {
         let row = format.bytes(columns);
         assert!(
@@ -309,12 +309,12 @@ impl Matrix {
         Self { format, rows: bytes.len() / row, bytes, columns }
     }
 
-    /// The number of its rows.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The number of its columns.
+    /// The number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -345,7 +345,7 @@ macro_rules! by_format {
 }
 use by_format;
 
-/// As a kernel counts.
+/// A count in the 32 bits that kernels use.
 fn small(count: usize) -> u32 {
     u32::try_from(count).expect("a kernel counts in 32 bits")
 }
