@@ -1,19 +1,19 @@
-//! Passes over logits, some of them at a time: compilers make SIMD of a block, and a block without a token is skipped.
-//! Most of what a step on 128,000 logits costs is such passes, not what it does to the few tokens that count. They are
-//! compiled for [several processors](dispatch) where that makes them faster. Such a pass computes what it stores: a
-//! choice between a logit and something else becomes a masked store with wide registers, which takes several times as
-//! long.
+//! Passes over logits, block by block: compilers vectorize a block, and blocks without an allowed token are skipped.
+//! Such passes are most of the cost of a step on 128,000 logits, not the work on the few tokens that count. They are
+//! compiled for [several processors](dispatch) where that makes them faster. Such a pass computes the number that it
+//! stores: a selection between a logit and another number becomes a masked store with wide registers, which takes
+//! several times as long.
 
 use crate::TokenId;
 use crate::dispatch::{Pass, dispatch};
 
-/// How many logits are looked at together.
+/// The number of logits in a block.
 pub(crate) const BLOCK: usize = 64;
 
-/// Logits that are compared or added side by side.
+/// The number of logits that are compared or added in parallel.
 const LANES: usize = 16;
 
-/// The largest logit; infinite where one is infinite above or NaN.
+/// The largest logit; infinite if one is `+inf` or NaN.
 pub(crate) struct Largest<'a>(pub(crate) &'a [f32]);
 
 impl Pass for Largest<'_> {
@@ -25,7 +25,7 @@ impl Pass for Largest<'_> {
     }
 }
 
-/// The largest logits of blocks, in the place of what is there; each infinite where one is infinite above or NaN.
+/// The largest logit of each block, replacing the contents of the vector; infinite if one is `+inf` or NaN.
 pub(crate) struct Maxima<'a>(pub(crate) &'a [f32], pub(crate) &'a mut Vec<f32>);
 
 impl Pass for Maxima<'_> {
@@ -34,7 +34,7 @@ impl Pass for Maxima<'_> {
     #[inline(always)]
     fn call(self) {
         self.1.clear();
-        // Not `extend`, which is a function of its own.
+        // Not `extend`, which is a separate function.
         for block in self.0.chunks(BLOCK) {
             self.1.push(largest(block));
         }
@@ -44,7 +44,7 @@ impl Pass for Maxima<'_> {
 #[inline(always)]
 fn largest(logits: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if a > b { a } else { b };
-    // Of a number 0, and NaN of what is none. Minus infinity does not count here.
+    // 0 for a number, and NaN for NaN and `+inf`. Minus infinity counts as a number here.
     let rest_of = |z: f32| {
         let z = if f32::MIN > z { f32::MIN } else { z };
         z * 0.0
@@ -62,8 +62,8 @@ fn largest(logits: &[f32]) -> f32 {
     if rest.is_nan() { f32::INFINITY } else { largest }
 }
 
-/// Leaves the tokens whose bits are set in the words of a set, and forbids the others. Not dispatched: that is a
-/// choice, and what could be added in its place would leave NaN where a token is forbidden.
+/// Keeps the tokens whose bits are set in the words of a set, and forbids the others. Not dispatched: this is a
+/// selection, and arithmetic instead would yield NaN for forbidden tokens.
 pub(crate) fn restrict(logits: &mut [f32], words: &[u64]) {
     let mut words = words.iter();
     for block in logits.chunks_mut(BLOCK) {
@@ -89,7 +89,7 @@ impl Pass for Bias<'_> {
     }
 }
 
-/// Divides all logits.
+/// Divides all logits by a number.
 pub(crate) struct Divide<'a>(pub(crate) &'a mut [f32], pub(crate) f32);
 
 impl Pass for Divide<'_> {
@@ -101,7 +101,7 @@ impl Pass for Divide<'_> {
     }
 }
 
-/// Forbids the tokens with smaller logits than this.
+/// Forbids the tokens whose logits are below a number.
 pub(crate) struct ForbidBelow<'a>(pub(crate) &'a mut [f32], pub(crate) f32);
 
 impl Pass for ForbidBelow<'_> {
@@ -113,7 +113,7 @@ impl Pass for ForbidBelow<'_> {
     }
 }
 
-/// The bits of a word of 32.
+/// The bits of a 32-bit word.
 const BITS: [u32; 32] = {
     let (mut bits, mut at) = ([0; 32], 0);
     while at < 32 {
@@ -123,7 +123,7 @@ const BITS: [u32; 32] = {
     bits
 };
 
-/// Changes each logit of a block by its bit of a word. As many bits as a register has numbers are looked at together.
+/// Changes each logit of a block according to its bit of a word. Bits are tested in 32-bit lanes, like the logits.
 #[inline(always)]
 fn with_bits(block: &mut [f32], word: u64, change: impl Fn(f32, bool) -> f32) {
     for (half, word) in block.chunks_mut(32).zip([word as u32, (word >> 32) as u32]) {
@@ -131,12 +131,12 @@ fn with_bits(block: &mut [f32], word: u64, change: impl Fn(f32, bool) -> f32) {
     }
 }
 
-/// Whether some logits forbid all their tokens.
+/// Whether all logits of a block are forbidden.
 pub(crate) fn is_forbidden(block: &[f32]) -> bool {
     block.iter().fold(true, |forbidden, &z| forbidden & (z == f32::NEG_INFINITY))
 }
 
-/// Appends the ids of the tokens with at least this logit, in their order; of all that are allowed, for minus infinity.
+/// Appends the ids of the tokens with at least this logit, in order; of all allowed tokens for minus infinity.
 pub(crate) struct Collect<'a>(pub(crate) &'a [f32], pub(crate) f32, pub(crate) &'a mut Vec<TokenId>);
 
 impl Pass for Collect<'_> {
@@ -149,7 +149,7 @@ impl Pass for Collect<'_> {
             if !block.iter().fold(false, |any, &z| any | (z >= least)) {
                 continue;
             }
-            // Written whether it is kept or not, so that nothing depends on a branch.
+            // Written whether it is kept or not, to avoid a branch.
             let (mut kept, mut count) = ([0; BLOCK], 0);
             for (at, &z) in block.iter().enumerate() {
                 kept[count] = (number * BLOCK + at) as TokenId;
@@ -160,9 +160,9 @@ impl Pass for Collect<'_> {
     }
 }
 
-/// A logit that at least `count` tokens reach, and few more where good tokens stand apart: that of the `count`th among
-/// the best of their blocks. And the largest logit. The first is minus infinity where so many blocks have no token;
-/// both are infinite where a logit is infinite above or NaN.
+/// Returns a logit that at least `count` tokens reach, and few more if probable tokens are in different blocks: the
+/// `count`th largest of the blocks' largest logits. Also returns the largest logit. The first is minus infinity if
+/// fewer blocks allow a token; both are infinite if a logit is `+inf` or NaN.
 pub(crate) fn reached_by(count: usize, logits: &[f32], maxima: &mut Vec<f32>) -> (f32, f32) {
     dispatch(Maxima(logits, maxima));
     let largest = maxima.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -174,11 +174,11 @@ pub(crate) fn reached_by(count: usize, logits: &[f32], maxima: &mut Vec<f32>) ->
     (reached, largest)
 }
 
-/// By how much [`SumOfWeights`] can be wrong, as a share of the sum: 1.2e-7 for the polynomial, about as much for its
-/// roundings, and less than 2e-7 for those of the sums.
+/// The largest relative error of [`SumOfWeights`]: 1.2e-7 for the polynomial, about as much for its rounding, and less
+/// than 2e-7 for the rounding of the sums.
 pub(crate) const SUM_ERROR: f64 = 1e-6;
 
-/// The sum of `exp(z - max)`, nearly.
+/// An approximate sum of `exp(z - max)`.
 pub(crate) struct SumOfWeights<'a>(pub(crate) &'a [f32], pub(crate) f32);
 
 impl Pass for SumOfWeights<'_> {
@@ -201,12 +201,12 @@ impl Pass for SumOfWeights<'_> {
     }
 }
 
-/// `exp` of a number up to 0, nearly, without a branch; what is below -87 counts as -87.
+/// An approximate `exp` of a number up to 0, without a branch; numbers below -87 count as -87.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
-    /// A sum with it is a whole number, whose lowest bits are that number's.
+    /// Adding this rounds to an integer, which is then in the lowest bits.
     const WHOLE: f32 = 12_582_912.0;
-    /// The logarithm of 2 as two numbers, of which the first has few bits.
+    /// The logarithm of 2 in two parts, of which the first has few bits.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     let x = if x > -87.0 { x } else { -87.0 };
     let shifted = x * std::f32::consts::LOG2_E + WHOLE;

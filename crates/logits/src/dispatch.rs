@@ -1,13 +1,13 @@
-//! Passes compiled several times, of which the one for the processor at hand runs.
+//! Passes that are compiled for several kinds of processors, of which the best is chosen at run time.
 
 use pulp::Arch;
 pub(crate) use pulp::NullaryFnOnce as Pass;
 
-/// Runs a pass with the widest registers that the processor has (AVX-512, AVX2, NEON, or what every processor of its
-/// kind has). Its `call`, and what that calls, must be `#[inline(always)]`: a pass that is a function of its own is
-/// compiled once, for every processor, and so is a closure that is not small. Its results have the same bits with all
-/// of them: compilers neither reorder sums nor fuse products into them. Which registers there are is looked up each
-/// time, so a pass should be over a row, not over a block.
+/// Runs a pass with the widest registers that the processor has (AVX-512, AVX2, NEON, or the baseline of its
+/// architecture). Its `call`, and everything that it calls, must be `#[inline(always)]`: a separate function is
+/// compiled only once, for every processor, and so is a closure that is not small. Results have the same bits with all
+/// of them: compilers neither reorder sums nor fuse products into them. The processor is looked up each time, so a pass
+/// should be over a row, not over a block.
 #[doc(alias = "multiversioning")]
 pub(crate) fn dispatch<P: Pass>(pass: P) -> P::Output {
     Arch::new().dispatch(pass)
@@ -39,7 +39,7 @@ mod tests {
         }
     }
 
-    /// Each compilation of a pass has the results of the one without wide registers, to the bit.
+    /// Each compilation of a pass has the same bits as the one without wide registers.
     #[test]
     fn all_compilations_have_the_same_bits() {
         let random = |i: u32| i.wrapping_mul(2_654_435_761);

@@ -1,15 +1,15 @@
-//! DRY: a run of tokens costs more to repeat the longer it is.
+//! DRY: repeating a run of tokens costs more the longer it is.
 
 use crate::no_repeat_ngram::History;
 use crate::warp::{OutOfRange, check};
 use crate::{Row, TokenId, TokenSet, Transform};
 
-/// Don't Repeat Yourself: takes `multiplier * base^(n - allowed)` from the logit of a token that would go on with a
-/// repeated run, where the last `n` tokens stood before it once already and `n` is at least `allowed`. Of several
-/// such runs the longest counts. Runs do not go past tokens that break them, such as line ends, and are followed back
-/// for [`Dry::LONGEST`] tokens. The rule is that of text-generation-webui and llama.cpp.
+/// Don't Repeat Yourself: subtracts `multiplier * base^(n - allowed)` from the logit of a token that would continue a
+/// repeated run, if the last `n` tokens already preceded that token once and `n` is at least `allowed`. Of several such
+/// runs the longest counts. Runs end at tokens that break them, such as line ends, and are compared for at most
+/// [`Dry::LONGEST`] tokens. The rule is that of text-generation-webui and llama.cpp.
 ///
-/// Each token is found out about by a look at all tokens so far, which takes about a nanosecond for each.
+/// After each token all tokens so far are scanned, which takes about a nanosecond per token.
 #[doc(alias = "dry_multiplier")]
 #[doc(alias = "DontRepeatYourself")]
 #[derive(Clone, Debug)]
@@ -21,17 +21,17 @@ pub struct Dry {
 }
 
 impl Dry {
-    /// The longest run that is told from a longer one.
+    /// The length that longer runs count as.
     pub const LONGEST: usize = 50;
 
     /// The usual base.
     pub const BASE: f64 = 1.75;
 
-    /// The usual length from which on a run costs something.
+    /// The usual length from which runs are penalized.
     pub const ALLOWED_LENGTH: usize = 2;
 
-    /// A multiplier from 0, which is none, to 100; a base from 1 to 10; `allowed` tokens, from 1 to [`Dry::LONGEST`],
-    /// for no longer run is told from that; and the tokens that break runs.
+    /// A multiplier from 0, for no penalty, to 100; a base from 1 to 10; `allowed` from 1 to [`Dry::LONGEST`] tokens,
+    /// since longer runs count as that long; and the tokens that break runs.
     ///
     /// # Errors
     /// [`OutOfRange`] for other numbers.
@@ -46,13 +46,13 @@ impl Dry {
         (self.multiplier * self.base.powi((run - self.allowed) as i32)).min(f64::from(f32::MAX)) as f32
     }
 
-    /// Finds out which tokens would go on with a repeated run.
+    /// Finds the tokens that would continue a repeated run.
     fn look(&self, state: &mut Repeats) {
         let Repeats { tokens, longest } = state;
         longest.clear();
         let length = tokens.len();
         let breaks = |at: usize| self.breakers.contains(tokens.get(at));
-        // The run that ends before `next` is compared with the one at the end.
+        // Compares the run that ends before `next` with the one at the end.
         for next in self.allowed..length {
             let is_same = |back: &usize| {
                 let (before, last) = (next - back, length - back);
@@ -71,7 +71,7 @@ impl Dry {
     }
 }
 
-/// All tokens so far, and which would go on with a repeated run of what length, in the order of tokens.
+/// All tokens so far, and the tokens that would continue a repeated run, with its length, in the order of tokens.
 #[derive(Clone, Debug)]
 pub struct Repeats {
     tokens: History,
@@ -103,7 +103,7 @@ impl Transform for Dry {
 mod tests {
     use super::*;
 
-    /// What is taken from each of eight tokens, of which the last breaks runs, with a base of 2.
+    /// The penalties of eight tokens, of which the last breaks runs, with a base of 2.
     fn taken(allowed: usize, prompt: &[TokenId], output: &[TokenId]) -> Vec<f32> {
         let mut breakers = TokenSet::new(8);
         breakers.insert(7);

@@ -1,8 +1,8 @@
-//! Tokens that never come.
+//! Tokens that are always forbidden.
 
 use crate::{Row, TokenId, TokenSet, Transform};
 
-/// Forbids a fixed set of tokens: for instance the end of the text, where a length is wanted.
+/// Forbids a fixed set of tokens: for example the end-of-text token, if a text must have a certain length.
 #[doc(alias = "SuppressTokensLogitsProcessor")]
 #[derive(Clone, Debug)]
 pub struct Forbid {
@@ -19,7 +19,7 @@ impl Forbid {
 }
 
 impl From<TokenSet> for Forbid {
-    /// Forbids all but these.
+    /// Forbids all tokens outside `allowed`.
     fn from(allowed: TokenSet) -> Self {
         Self { allowed }
     }

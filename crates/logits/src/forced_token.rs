@@ -1,9 +1,10 @@
-//! A token that must come at one place.
+//! A token that is forced at one position.
 
 use crate::{Row, TokenId, TokenSet, Transform};
 
-/// Forces a token at one place of the text: its first, or, with one that ends it, where it shall end. The prompt does
-/// not count, so this step tells it from the output. Where another step forbids the token, none is left.
+/// Forces a token at one position of the output: the first, or, with an end-of-text token, where the output must end.
+/// The prompt does not count, so this step treats prompt and output differently. If another step forbids the token, no
+/// token is left.
 #[doc(alias = "ForcedBOSTokenLogitsProcessor")]
 #[doc(alias = "ForcedEOSTokenLogitsProcessor")]
 #[derive(Clone, Debug)]
@@ -14,7 +15,7 @@ pub struct ForcedToken {
 }
 
 impl ForcedToken {
-    /// Forces `token` after `place` tokens of the text are written.
+    /// Forces `token` after `place` tokens of output.
     ///
     /// # Panics
     /// If the token is outside the vocabulary of `size`.
@@ -26,7 +27,7 @@ impl ForcedToken {
 }
 
 impl Transform for ForcedToken {
-    /// How many tokens are written.
+    /// The number of tokens written.
     type State = usize;
 
     fn start(&self, _: &[TokenId]) -> usize {

@@ -1,25 +1,25 @@
 //! Rows of logits and the pure steps that act on them.
 //!
-//! Everything a request asks for is a law over the next token given a prefix. This crate holds the parts of
-//! that law which need no model: a [`Row`] of logits, sets of tokens ([`TokenSet`]), the steps
-//! ([`Transform`], joined in a [`Chain`]), the [`Sampler`] at the end, and the counter-based randomness
-//! ([`random`]) that makes every draw reproducible.
+//! Everything a request asks for is a distribution over the next token given a prefix. This crate has the parts of that
+//! distribution that need no model: a [`Row`] of logits, sets of tokens ([`TokenSet`]), the steps ([`Transform`],
+//! joined in a [`Chain`]), the [`Sampler`] at the end, and the counter-based randomness ([`random`]) that makes every
+//! sample reproducible.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`row`] | one row of logits with the workspace that transforms share |
+//! | [`row`] | one row of logits, with the scratch space that steps share |
 //! | [`token_set`] | a bitset over a vocabulary |
 //! | [`transform`] | the contract of a step, and chains of steps |
 //! | [`warp`] | temperature, fixed or dynamic, top-k, top-p, min-p, typical, epsilon, eta, top-a, XTC, mirostat |
-//! | [`penalty`] | tokens that came before become less probable |
-//! | [`sequence_bias`] | tokens that are favoured, or never complete a sequence |
-//! | [`dry`] | runs of tokens that cost more to repeat the longer they are |
-//! | [`no_repeat_ngram`] | runs of tokens that come once |
-//! | [`min_tokens`] | tokens that come only after so many others |
-//! | [`forced_token`] | a token that must come at one place |
+//! | [`penalty`] | penalties for tokens that already occurred |
+//! | [`sequence_bias`] | sequences of tokens that are favoured, discouraged or forbidden |
+//! | [`dry`] | penalties for repeated runs of tokens, which grow with their length |
+//! | [`no_repeat_ngram`] | n-grams that may occur only once |
+//! | [`min_tokens`] | tokens that are forbidden up to a minimum length |
+//! | [`forced_token`] | a token that is forced at one position |
 //! | [`steps`] | steps as data, for rows that are elsewhere |
-//! | [`forbid`] | tokens that never come |
-//! | [`sampler`] | greedy choice and categorical draws |
+//! | [`forbid`] | tokens that are always forbidden |
+//! | [`sampler`] | greedy and categorical sampling |
 //! | [`random`] | Philox, keyed by (seed, position, purpose) |
 //!
 //! ```

@@ -1,9 +1,9 @@
-//! Tokens that come only after so many others.
+//! Tokens that are forbidden up to a minimum length.
 
 use crate::{Forbid, Row, TokenId, Transform};
 
-/// Forbids some tokens until so many tokens are written. With the tokens that end a text it is a least length. The
-/// prompt does not count, so this step tells it from the output.
+/// Forbids some tokens until `least` tokens are written. With end-of-text tokens this is a minimum length. The prompt
+/// does not count, so this step treats prompt and output differently.
 #[doc(alias = "MinNewTokensLengthLogitsProcessor")]
 #[doc(alias = "SuppressTokensAtBeginLogitsProcessor")]
 #[doc(alias = "min_new_tokens")]
@@ -21,7 +21,7 @@ impl MinTokens {
 }
 
 impl Transform for MinTokens {
-    /// How many tokens are written.
+    /// The number of tokens written.
     type State = usize;
 
     fn start(&self, _: &[TokenId]) -> usize {

@@ -1,14 +1,13 @@
-//! Runs of tokens that come once.
+//! N-grams that may occur only once.
 
 use std::sync::Arc;
 
 use crate::warp::{OutOfRange, check};
 use crate::{Row, TokenId, Transform};
 
-/// Forbids a token that would make some `n` tokens in a row stand a second time in prompt and text.
+/// Forbids a token that would repeat any `n` consecutive tokens of prompt and output.
 ///
-/// What it asks is answered by a look at all tokens so far, so a step takes time in proportion to their number: about a
-/// nanosecond for each.
+/// Each step scans all tokens so far, so it takes time in proportion to their number: about a nanosecond per token.
 #[doc(alias = "NoRepeatNGramLogitsProcessor")]
 #[doc(alias = "no_repeat_ngram_size")]
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +44,7 @@ impl History {
         self.prompt.len() + self.output.len()
     }
 
-    /// The token at an index, the prompt's first.
+    /// The token at an index, which counts from the start of the prompt.
     pub(crate) fn get(&self, at: usize) -> TokenId {
         match at.checked_sub(self.prompt.len()) {
             None => self.prompt[at],
@@ -67,7 +66,7 @@ impl Transform for NoRepeatNgram {
             return;
         }
         row.with_set(row.len(), |row, repeats| {
-            // A run that ends at `last` begins as the one that comes next would.
+            // The run that ends at `last` starts like the one that the next token would complete.
             for last in before..length {
                 let is_repeat = (1..=before).all(|back| state.get(last - back) == state.get(length - back));
                 let token = state.get(last);
@@ -90,7 +89,7 @@ impl Transform for NoRepeatNgram {
 mod tests {
     use super::*;
 
-    /// Which of six tokens may come after these.
+    /// The tokens out of six that are allowed after these.
     fn allowed(n: usize, prompt: &[TokenId], output: &[TokenId]) -> Vec<TokenId> {
         let step = NoRepeatNgram::new(n).unwrap();
         let mut state = step.start(prompt);

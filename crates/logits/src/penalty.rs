@@ -1,21 +1,20 @@
-//! Penalties: steps that make tokens less probable because they came before.
+//! Penalties: steps that make tokens less probable because they already occurred.
 //!
-//! They act on the logits before any warper. A state is the list of the distinct tokens so far, so a fork copies a
-//! few bytes for each.
+//! They act on the logits before any warper. A state is the list of the distinct tokens so far, so a fork copies a few
+//! bytes for each.
 
 use crate::warp::{OutOfRange, check};
 use crate::{Row, TokenId, Transform};
 
-/// The repetition penalty of CTRL (Keskar et al. 2019, section 4.1) as in Hugging Face `transformers`: the
-/// logit of a token that stands in the prompt or the output is divided by the penalty where it is positive,
-/// and multiplied where not.
+/// The repetition penalty of CTRL (Keskar et al. 2019, section 4.1) as in Hugging Face `transformers`: the logit of a
+/// token that occurs in the prompt or the output is divided by the penalty if it is positive, and multiplied otherwise.
 #[doc(alias = "RepetitionPenaltyLogitsProcessor")]
 #[doc(alias = "repeat_penalty")]
 #[derive(Clone, Copy, Debug)]
 pub struct RepetitionPenalty(f32);
 
 impl RepetitionPenalty {
-    /// A penalty from 0.01 to 100; 1 changes nothing, above 1 discourages.
+    /// A penalty from 0.01 to 100; 1 changes nothing, above 1 discourages repetition.
     ///
     /// # Errors
     /// [`OutOfRange`] for any other number.
@@ -25,9 +24,9 @@ impl RepetitionPenalty {
     }
 }
 
-/// The presence and frequency penalties of OpenAI's interface: from the logit of each token of the output is
-/// taken `presence`, and `frequency` for each time that it stands there. The prompt does not count, so this
-/// step tells it from the output.
+/// The presence and frequency penalties of OpenAI's API: subtracts `presence` from the logit of each token of the
+/// output, and `frequency` for each of its occurrences. The prompt does not count, so this step treats prompt and
+/// output differently.
 #[doc(alias = "presence_penalty")]
 #[doc(alias = "frequency_penalty")]
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +36,7 @@ pub struct CountPenalty {
 }
 
 impl CountPenalty {
-    /// Penalties in logits, from -100 to 100; 0 changes nothing, above 0 discourages.
+    /// Penalties in logits, from -100 to 100; 0 changes nothing, above 0 discourages repetition.
     ///
     /// # Errors
     /// [`OutOfRange`] for any other number.
@@ -49,7 +48,7 @@ impl CountPenalty {
     }
 }
 
-/// How often each token came, in the order of tokens.
+/// The number of occurrences of each token, in the order of tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Vec<(TokenId, u32)>);
 
@@ -63,7 +62,7 @@ impl Counts {
 }
 
 impl Row {
-    /// Divides the logits of tokens where they are positive, and multiplies them where not.
+    /// Divides the logits of tokens if they are positive, and multiplies them otherwise.
     pub(crate) fn repetition(&mut self, tokens: impl Iterator<Item = TokenId>, by: f32) {
         if let Some(steps) = self.recorded() {
             return steps.repetition(tokens, by);
@@ -71,7 +70,7 @@ impl Row {
         change(self, tokens, |token| token, |logit, _| if logit > 0.0 { logit / by } else { logit * by });
     }
 
-    /// Takes from the logit of each token a number.
+    /// Subtracts a number from the logit of each token.
     pub(crate) fn subtract(&mut self, each: impl Iterator<Item = (TokenId, f32)>) {
         if let Some(steps) = self.recorded() {
             return steps.subtract(each);
@@ -80,7 +79,7 @@ impl Row {
     }
 }
 
-/// Alters the logits of some tokens, but not those of forbidden ones.
+/// Changes the logits of some tokens, but not those of forbidden ones.
 fn change<T: Copy>(
     row: &mut Row,
     each: impl Iterator<Item = T>,
@@ -152,7 +151,7 @@ mod tests {
         assert_eq!(after(&RepetitionPenalty::new(1.0).unwrap(), &[0, 1], &[2]), [2.0, -1.0, 3.0, NO, 0.5]);
     }
 
-    /// A penalty below 1 encourages, and still nothing forbidden becomes possible.
+    /// A penalty below 1 encourages repetition, but makes no forbidden token possible.
     #[test]
     fn what_is_forbidden_stays_so() {
         assert_eq!(after(&RepetitionPenalty::new(0.01).unwrap(), &[3], &[])[3], NO);

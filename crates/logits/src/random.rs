@@ -1,36 +1,36 @@
-//! Counter-based randomness: a draw is a function of (seed, position, purpose), not of how many came before.
+//! Counter-based randomness: a random number is a function of (seed, position, purpose), not of how many came before.
 //!
-//! So a run that speculates draws, at each position of the text, the same numbers as a run that does not, and
-//! every result can be repeated from its seed.
+//! So a speculative run uses, at each position, the same numbers as a run without speculation, and every result can be
+//! reproduced from its seed.
 //!
-//! The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2,
-//! 3*, SC 2011, section 3.3 and table 2).
+//! The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, SC
+//! 2011, section 3.3 and table 2).
 
-/// What a draw is for. Draws for different purposes at one position are independent.
+/// The purpose of a random number. Numbers for different purposes at one position are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Purpose {
-    /// The token itself, drawn from the target law.
+    /// The token itself, sampled from the target distribution.
     Token = 0,
     /// A token proposed by a draft.
     Draft = 1,
-    /// The coin that accepts or rejects a draft.
+    /// The number that decides whether a draft is accepted.
     Accept = 2,
     /// The token that replaces a rejected draft.
     Residual = 3,
-    /// Which part of a corpus is trained on.
+    /// The part of a corpus to train on.
     Data = 4,
-    /// A weight before training.
+    /// The initial value of a weight before training.
     Weight = 5,
-    /// Which of several texts is taken.
+    /// The choice between several texts.
     Choice = 6,
-    /// Whether the top choices are left out.
+    /// Whether the top choices are excluded.
     Exclude = 7,
-    /// The noise on a token that a search may go on with.
+    /// The noise on a candidate token of a search.
     Candidate = 8,
 }
 
-/// A stream of reproducible draws under one seed.
+/// A stream of reproducible random numbers for one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Random {
     seed: u64,
@@ -47,7 +47,7 @@ impl Random {
         self.uniform_of(position, purpose, 0)
     }
 
-    /// As [`Random::uniform`], where there may be several draws for a purpose at one position: the one of this number.
+    /// As [`Random::uniform`], if there may be several numbers for a purpose at one position: number `which` of them.
     pub fn uniform_of(&self, position: u64, purpose: Purpose, which: u32) -> f64 {
         let counter = [position as u32, (position >> 32) as u32, purpose as u32, which];
         let [a, b, ..] = philox4x32(counter, [self.seed as u32, (self.seed >> 32) as u32]);

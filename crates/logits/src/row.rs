@@ -1,4 +1,4 @@
-//! One row of logits and the workspace that the steps on it share.
+//! One row of logits and the scratch space that the steps on it share.
 
 use std::cell::Cell;
 
@@ -9,23 +9,23 @@ use crate::{TokenId, TokenSet};
 
 /// The logits of the next token: one `f32` for each token of the vocabulary. `-inf` forbids a token.
 ///
-/// A row owns scratch space beside its logits, so one row that is loaded again and again makes every step
-/// free of allocation. What most steps do is a *set of tokens and a number*: [`Row::restrict`] and
-/// [`Row::bias`] say exactly that, so that a backend can do it without moving the row.
+/// A row owns scratch space along with its logits, so steps on a row that is reused do not allocate. Most steps apply
+/// *a number to a set of tokens*: [`Row::restrict`] and [`Row::bias`] express exactly that, so that a backend can apply
+/// them without moving the row.
 #[doc(alias = "logits")]
 #[doc(alias = "scores")]
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     logits: Vec<f32>,
-    /// For steps that rank tokens.
+    /// Scratch space for steps that rank tokens.
     order: Vec<TokenId>,
-    /// For the best logits of blocks.
+    /// Scratch space for the best logits of blocks.
     maxima: Vec<f32>,
-    /// For steps that make a set of tokens.
+    /// Scratch space for steps that build a set of tokens.
     set: TokenSet,
-    /// What is done to the row, where that is kept instead of done.
+    /// The steps on the row, while they are recorded instead of applied.
     recorded: Option<Steps>,
-    /// Whether somebody has looked at the logits, which are not there while steps are recorded.
+    /// Whether the logits were accessed, which do not exist while steps are recorded.
     looked: Cell<bool>,
 }
 
@@ -36,20 +36,21 @@ impl From<Vec<f32>> for Row {
 }
 
 impl Row {
-    /// Replaces the logits by a copy of `logits`. While steps are recorded that ends the record: see [`Row::record`].
+    /// Replaces the logits by a copy of `logits`. While steps are recorded this ends the recording: see
+    /// [`Row::record`].
     pub fn load(&mut self, logits: &[f32]) {
         self.recorded = None;
         self.logits.clear();
         self.logits.extend_from_slice(logits);
     }
 
-    /// Keeps in `steps` what `work` does to a row of so many logits, which is elsewhere. `false` where that cannot be
-    /// said without the row: `work` has looked at the logits, or has put others in their place, by [`Row::load`] or by
-    /// assigning a row. Then `steps` is not what is done.
+    /// Records in `steps` what `work` does to a row of `size` logits that are elsewhere. Returns `false` if that
+    /// depends on the logits: `work` has accessed them, or has replaced them by [`Row::load`] or by assigning a row.
+    /// Then `steps` is not what `work` does.
     ///
-    /// Afterwards, and after a panic of `work`, steps act on the row again.
+    /// Afterwards, and after a panic of `work`, steps apply to the row again.
     pub fn record(&mut self, size: usize, steps: &mut Steps, work: impl FnOnce(&mut Self)) -> bool {
-        /// Ends the record, come what may.
+        /// Ends the recording, even after a panic.
         struct Recording<'a>(&'a mut Row);
         impl Drop for Recording<'_> {
             fn drop(&mut self) {
@@ -63,13 +64,13 @@ impl Row {
         self.looked.set(false);
         let recording = Recording(self);
         work(recording.0);
-        // A row that was loaded or assigned records nothing.
+        // A row that was loaded or assigned is not recording.
         let Some(recorded) = recording.0.recorded.take() else { return false };
         *steps = recorded;
         !recording.0.looked.get()
     }
 
-    /// Where to keep a step that is not to be done now.
+    /// The recording that a step is added to instead of being applied, if there is one.
     pub(crate) fn recorded(&mut self) -> Option<&mut Steps> {
         self.recorded.as_mut()
     }
@@ -78,8 +79,8 @@ impl Row {
         self.looked.set(true);
     }
 
-    /// Whether the logits are here. They are not while steps are [recorded](Row::record): then a step that cannot be
-    /// said without them need do nothing, for having asked ends the record.
+    /// Whether the logits exist. They do not while steps are [recorded](Row::record): then a step that depends on them
+    /// may do nothing, since this call makes the recording fail.
     pub fn has_logits(&self) -> bool {
         self.look();
         self.recorded.is_none()
@@ -90,7 +91,7 @@ impl Row {
         self.logits.len()
     }
 
-    /// Whether the row has no token at all.
+    /// Whether the row has no tokens.
     pub fn is_empty(&self) -> bool {
         self.logits.is_empty()
     }
@@ -101,7 +102,7 @@ impl Row {
         &self.logits
     }
 
-    /// The logits by token, to be changed by a step that needs the whole row.
+    /// The logits by token, mutable, for steps that need the whole row.
     pub fn logits_mut(&mut self) -> &mut [f32] {
         self.look();
         &mut self.logits
@@ -123,7 +124,7 @@ impl Row {
         dispatch(Bias(&mut self.logits, set.words(), delta));
     }
 
-    /// Lends the row's scratch set, emptied and with the capacity asked for, beside the row itself.
+    /// Lends the row's scratch set, emptied and with the given capacity, together with the row.
     pub fn with_set<R>(&mut self, capacity: usize, f: impl FnOnce(&mut Self, &mut TokenSet) -> R) -> R {
         let mut set = std::mem::take(&mut self.set);
         set.reset(capacity);
@@ -132,14 +133,14 @@ impl Row {
         result
     }
 
-    /// Lends the ids of all allowed tokens, to be put in any order, beside the logits; none where the row [is
-    /// broken](Row::is_broken), which so stays as it is.
+    /// Lends the ids of all allowed tokens, which may be reordered, together with the logits. There are no ids if the
+    /// row [is broken](Row::is_broken), which thus stays unchanged.
     pub fn with_allowed<R>(&mut self, f: impl FnOnce(&mut [TokenId], &mut [f32]) -> R) -> R {
         let least = if self.is_broken() { f32::INFINITY } else { f32::NEG_INFINITY };
         self.with_those_from(least, f)
     }
 
-    /// As [`Row::with_allowed`], of the tokens with at least this logit: none for infinity.
+    /// As [`Row::with_allowed`], for the tokens with at least this logit: none for infinity.
     pub(crate) fn with_those_from<R>(&mut self, least: f32, f: impl FnOnce(&mut [TokenId], &mut [f32]) -> R) -> R {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
@@ -151,23 +152,23 @@ impl Row {
         result
     }
 
-    /// A logit that at least so many tokens reach, and not many more in rows where probable tokens stand apart; and the
-    /// largest. The first is minus infinity where none is known, both are infinite where the row [is
+    /// Returns a logit that at least `count` tokens reach, and not many more in rows where probable tokens are far
+    /// apart; and the largest logit. The first is minus infinity if none is known; both are infinite if the row [is
     /// broken](Row::is_broken).
     pub(crate) fn reached_by(&mut self, count: usize) -> (f32, f32) {
         self.look();
         if 2 * count <= self.len() / BLOCK {
             return reached_by(count, &self.logits, &mut self.maxima);
         }
-        // It would lie too low to be worth a pass.
+        // The bound would be too low to be worth a pass.
         match dispatch(Largest(&self.logits)) {
             f32::INFINITY => (f32::INFINITY, f32::INFINITY),
             largest => (f32::NEG_INFINITY, largest),
         }
     }
 
-    /// Lends the ids of the `count` most probable tokens (of all allowed ones where there are fewer), in no
-    /// order, beside the logits. Of equal logits the lower id is in.
+    /// Lends the ids of the `count` most probable tokens (of all allowed ones if there are fewer), in no particular
+    /// order, together with the logits. Ties go to the lower id.
     pub fn with_best<R>(&mut self, count: usize, f: impl FnOnce(&[TokenId], &mut [f32]) -> R) -> R {
         let (least, _) = self.reached_by(count);
         self.with_those_from(least, |order, logits| {
@@ -179,22 +180,22 @@ impl Row {
         })
     }
 
-    /// Whether a logit is `NaN` or infinite above, as those of a damaged model are: such a row is no law, and no token
-    /// is drawn from it.
+    /// Whether a logit is `NaN` or `+inf`, as from a damaged model: such a row is not a distribution, and no token is
+    /// sampled from it.
     pub fn is_broken(&self) -> bool {
         self.look();
         dispatch(Largest(&self.logits)) == f32::INFINITY
     }
 
-    /// The largest logit, or `None` where no token can be drawn: all are forbidden, or the row [is
+    /// The largest logit, or `None` if no token can be sampled: all are forbidden, or the row [is
     /// broken](Row::is_broken).
     pub fn max(&self) -> Option<f32> {
         self.look();
         Some(dispatch(Largest(&self.logits))).filter(|max| max.is_finite())
     }
 
-    /// The natural logarithm of the sum of all `exp(logit)`: what a logit is less than this is the logarithm of its
-    /// token's probability. `None` where no token can be drawn.
+    /// The natural logarithm of the sum of all `exp(logit)`: a logit minus this is the logarithm of its token's
+    /// probability. `None` if no token can be sampled.
     #[doc(alias = "log_softmax")]
     #[doc(alias = "logsumexp")]
     pub fn log_sum_exp(&self) -> Option<f64> {
@@ -203,7 +204,7 @@ impl Row {
         Some(f64::from(max) + total.ln())
     }
 
-    /// The entropy of the law of the next token, in nats; `None` where no token can be drawn.
+    /// The entropy of the distribution of the next token, in nats; `None` if no token can be sampled.
     pub fn entropy(&self) -> Option<f64> {
         let max = self.max()?;
         let (mut total, mut moment) = (0.0, 0.0);
@@ -215,14 +216,14 @@ impl Row {
         Some(total.ln() - moment / total)
     }
 
-    /// The law of the next token: `softmax(logits)` in `f64`. All zero where no token can be drawn.
+    /// The distribution of the next token: `softmax(logits)` in `f64`. All zero if no token can be sampled.
     pub fn distribution(&self) -> Vec<f64> {
         let mut law = Vec::new();
         self.distribution_into(&mut law);
         law
     }
 
-    /// As [`Row::distribution`], in the place of what `law` holds.
+    /// As [`Row::distribution`], replacing the contents of `law`.
     pub fn distribution_into(&self, law: &mut Vec<f64>) {
         law.clear();
         let Some(max) = self.max() else { return law.resize(self.len(), 0.0) };
@@ -239,7 +240,7 @@ impl Row {
 }
 
 impl Steps {
-    /// Does the steps to a row that is here.
+    /// Applies the steps to a row that has its logits.
     pub fn apply(&self, row: &mut Row) {
         let token_set = |set: Words| {
             let mut tokens = TokenSet::new(64 * set.count);
@@ -266,12 +267,12 @@ impl Steps {
     }
 }
 
-/// The blocks of a row that allow a token, with what a law has there.
+/// The blocks of a row that allow a token, with the corresponding parts of a distribution.
 fn allowed<'a>(law: &'a mut [f64], logits: &'a [f32]) -> impl Iterator<Item = (&'a mut [f64], &'a [f32])> {
     law.chunks_mut(BLOCK).zip(logits.chunks(BLOCK)).filter(|(_, logits)| !is_forbidden(logits))
 }
 
-/// The sum of the weights of tokens, which are added in the order of their ids.
+/// The sum of the weights of tokens, added in the order of their ids.
 pub(crate) fn total(logits: &[f32], max: f32) -> f64 {
     let mut total = 0.0;
     for block in logits.chunks(BLOCK).filter(|block| !is_forbidden(block)) {
@@ -311,7 +312,7 @@ mod tests {
         }
     }
 
-    /// What is recorded is done later as if it had been done at once; what looks at logits cannot be recorded.
+    /// Recorded steps give the same result as steps applied at once; steps that access the logits cannot be recorded.
     #[test]
     fn steps_are_kept_instead_of_done() {
         use crate::warp::{MinP, Temperature, TopK, TopP};
@@ -341,7 +342,7 @@ mod tests {
             |row| assert_eq!(row.logits(), [0.0; 70]),
             |row| row.logits_mut().fill(0.0),
             |row| row.with_best(1, |_, _| ()),
-            // What takes the place of the row is as little seen from elsewhere.
+            // Replacing the row cannot be recorded either.
             |row| row.load(&[5.0; 70]),
             |row| *row = Row::from(vec![5.0; 70]),
             |row| drop(std::mem::take(row)),
@@ -357,7 +358,7 @@ mod tests {
         }
     }
 
-    /// A constraint that did nothing would be worse than the panic.
+    /// A constraint that silently does nothing would be worse than the panic.
     #[test]
     fn a_row_does_what_it_is_told_after_a_panic_in_a_record() {
         let (mut row, mut steps, mut set) = (Row::default(), Steps::default(), TokenSet::new(4));
@@ -376,7 +377,7 @@ mod tests {
         assert_eq!(steps.steps().len(), 1);
     }
 
-    /// By whatever steps it comes: a row with a NaN or an infinite logit is no law, and says so.
+    /// After any steps, a row with a NaN or infinite logit is not a distribution, and yields no token.
     #[test]
     fn a_broken_row_gives_no_token() {
         use crate::warp::{

@@ -1,40 +1,40 @@
-//! The end of the law: one token out of a row.
+//! Sampling of one token from a row.
 
 use crate::blocks::BLOCK;
 use crate::row::{total, weight};
 use crate::{Row, TokenId};
 
-/// In how many parts a row is added up.
+/// The number of parts in which a row is summed.
 const PARTS: usize = 64;
 
-/// How a token is taken from the law of a row.
+/// How a token is selected from the distribution of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampler {
     /// The most probable token; the lowest id wins a tie.
     Greedy,
-    /// A draw from `softmax(row)`.
+    /// A sample from `softmax(row)`.
     Categorical,
 }
 
 impl Sampler {
-    /// The token that the number `u` in `[0, 1)` picks, or `None` where the row allows no token or [is
+    /// The token that the number `u` in `[0, 1)` selects, or `None` if the row allows no token or [is
     /// broken](Row::is_broken).
     ///
-    /// A categorical draw inverts the distribution function over ascending token ids, in `f64`, so it is
-    /// monotone in `u` and each token has exactly its own share of the unit interval.
+    /// A categorical sample inverts the cumulative distribution over ascending token ids, in `f64`, so it is monotone
+    /// in `u` and each token has exactly its share of the unit interval.
     pub fn sample(self, row: &Row, u: f64) -> Option<TokenId> {
         let max = row.max()?;
         match self {
             Self::Greedy => row.logits().iter().position(|&z| z == max).map(|t| t as TokenId),
             Self::Categorical => {
-                // Each weight is computed once, and again in the part where the draw falls.
+                // Each weight is computed once, and again only in the part where the sample falls.
                 let part = row.len().div_ceil(PARTS).next_multiple_of(BLOCK);
                 let mut sums = [0.0; PARTS];
                 for (sum, logits) in sums.iter_mut().zip(row.logits().chunks(part)) {
                     *sum = total(logits, max);
                 }
                 let mut left = u * sums.iter().sum::<f64>();
-                // Should rounding leave nothing behind the last part, the draw falls into that one.
+                // If rounding leaves the sample past the last part, it falls into that part.
                 let last = sums.iter().rposition(|&sum| sum > 0.0)?;
                 let number = sums[..last].iter().position(|&sum| {
                     let is_here = left < sum;
@@ -59,14 +59,14 @@ impl Sampler {
         }
     }
 
-    /// The law of [`Sampler::sample`] for a uniform `u`: one probability a token.
+    /// The distribution of [`Sampler::sample`] for a uniform `u`: one probability per token.
     pub fn distribution(self, row: &Row) -> Vec<f64> {
         let mut law = Vec::new();
         self.distribution_into(row, &mut law);
         law
     }
 
-    /// As [`Sampler::distribution`], in the place of what `law` holds.
+    /// As [`Sampler::distribution`], replacing the contents of `law`.
     pub fn distribution_into(self, row: &Row, law: &mut Vec<f64>) {
         match self {
             Self::Categorical => row.distribution_into(law),
@@ -85,8 +85,8 @@ impl Sampler {
 mod tests {
     use super::*;
 
-    /// The share of the unit interval that picks each token equals its probability: found by bisection of
-    /// the points where the choice changes, so the test does not sample.
+    /// The share of the unit interval that selects each token equals its probability: checked next to the points where
+    /// the choice changes, so the test does not sample.
     #[test]
     fn each_token_has_exactly_its_share_of_the_unit_interval() {
         let row = Row::from(vec![0.3, f32::NEG_INFINITY, -1.0, 2.0, 0.3, f32::NEG_INFINITY]);
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(Sampler::Categorical.sample(&row, 1.0 - f64::EPSILON / 2.0), Some(4));
     }
 
-    /// Rows long enough to be added up in parts, some of which have no token.
+    /// Rows long enough to be summed in parts, some of which have no token.
     #[test]
     fn parts_change_no_draw() {
         for size in [64usize, 65, 4_096, 9_999, 20_000] {

@@ -1,35 +1,35 @@
-//! Sequences of tokens that are made more or less probable, or never come.
+//! Sequences of tokens that are made more or less probable, or forbidden.
 
 use std::collections::BTreeMap;
 
 use crate::warp::{OutOfRange, check};
 use crate::{Row, TokenId, Transform};
 
-/// Adds a number to the logit of a token where it would complete a sequence, whose other tokens are the last ones of
-/// prompt and text. A sequence of one token is always completed.
+/// Adds a number to the logit of a token that would complete a sequence: the other tokens of the sequence are the last
+/// ones of prompt and output. A sequence of one token is always completed.
 ///
-/// It is the `sequence_bias` and `bad_words_ids` of Hugging Face `transformers`, and the `logit_bias` of OpenAI's
-/// interface and vLLM.
+/// This is the `sequence_bias` and `bad_words_ids` of Hugging Face `transformers`, and the `logit_bias` of OpenAI's API
+/// and vLLM.
 #[doc(alias = "SequenceBiasLogitsProcessor")]
 #[doc(alias = "NoBadWordsLogitsProcessor")]
 #[doc(alias = "logit_bias")]
 #[doc(alias = "bad_words")]
 #[derive(Clone, Debug, Default)]
 pub struct SequenceBias {
-    /// By their last token: what comes before it, and the number.
+    /// By the last token of a sequence: the tokens before it, and the number.
     endings: BTreeMap<TokenId, Vec<(Vec<TokenId>, f32)>>,
-    /// The length of the longest of what comes before.
+    /// The length of the longest sequence without its last token.
     longest: usize,
 }
 
 impl SequenceBias {
-    /// The step without sequences, which changes nothing.
+    /// A step without sequences, which changes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a number, in logits, from -100 to 100, where `sequence` would be completed. Of equal sequences the last one
-    /// counts; different ones that end with one token add up.
+    /// counts; different ones that end with the same token add up.
     ///
     /// # Errors
     /// [`OutOfRange`] for any other number.
@@ -41,7 +41,7 @@ impl SequenceBias {
         Ok(self.with(sequence, bias as f32))
     }
 
-    /// Never lets `sequence` be completed.
+    /// Forbids tokens that would complete `sequence`.
     ///
     /// # Panics
     /// If the sequence is empty.
@@ -65,7 +65,7 @@ impl SequenceBias {
     }
 }
 
-/// The last tokens, as many as the longest sequence asks for.
+/// The last tokens, as many as the longest sequence needs.
 #[derive(Clone, Debug)]
 pub struct Recent(Vec<TokenId>);
 

@@ -1,23 +1,23 @@
-//! Steps on a row as data, for those who have the row elsewhere.
+//! Steps on a row as data, for rows that are elsewhere.
 //!
-//! What most transforms do is a set of tokens and a number. A row that records ([`Row::record`](crate::Row::record))
-//! keeps what is done to it as such steps instead of doing it, so a GPU can do it where its row is.
+//! Most transforms apply a number to a set of tokens. A row that records ([`Row::record`](crate::Row::record)) stores
+//! such steps instead of applying them, so a GPU can apply them where its row is.
 
 use crate::{TokenId, TokenSet};
 
 /// A step on a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// Forbids what is not in the set: a bit for each token.
+    /// Forbids tokens outside the set, which has a bit for each token.
     Restrict(Words),
-    /// Adds a number to the tokens of the set: a bit for each.
+    /// Adds a number to the tokens of the set, which has a bit for each token.
     Bias(Words, f32),
-    /// Divides all by a number.
+    /// Divides all logits by a number.
     Divide(f32),
-    /// Divides what is positive by a number, and multiplies what is not, of some tokens: a word for each, with its id
-    /// in the upper half. The ids are strictly ascending.
+    /// Divides the logits of some tokens by a number if they are positive, and multiplies them otherwise: a word for
+    /// each token, with its id in the upper half. The ids are strictly ascending.
     Repetition(Words, f32),
-    /// Takes a number from each of some tokens: a word for each, with its id in the upper half and the bits of the
+    /// Subtracts a number from each of some tokens: a word for each, with its id in the upper half and the bits of the
     /// number, an `f32`, in the lower. The ids are strictly ascending.
     Subtract(Words),
     /// As [`TopK`](crate::warp::TopK).
@@ -28,12 +28,12 @@ pub enum Step {
     MinP(f64),
 }
 
-/// Which words of [`Steps::words`] belong to a step.
+/// The words of [`Steps::words`] that belong to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// The index of the first.
+    /// The index of the first word.
     pub from: usize,
-    /// How many they are.
+    /// The number of words.
     pub count: usize,
 }
 
@@ -50,12 +50,12 @@ impl Steps {
         &self.steps
     }
 
-    /// The words that their sets are made of.
+    /// The words that the sets of the steps consist of.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// Forgets all steps and their words, and keeps the memory.
+    /// Removes all steps and their words, but keeps the memory.
     pub fn clear(&mut self) {
         self.steps.clear();
         self.words.clear();

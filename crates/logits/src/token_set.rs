@@ -1,4 +1,4 @@
-//! A set of tokens: one bit a token over a fixed vocabulary.
+//! A set of tokens: one bit per token of a fixed vocabulary.
 
 use crate::TokenId;
 
@@ -25,19 +25,19 @@ impl TokenSet {
         set
     }
 
-    /// The number of tokens in the vocabulary, in the set or not.
+    /// The number of tokens in the vocabulary, whether in the set or not.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Empties the set and gives it another capacity. Allocates only to grow.
+    /// Empties the set and changes its capacity. Allocates only to grow.
     pub fn reset(&mut self, capacity: usize) {
         self.words.clear();
         self.words.resize(capacity.div_ceil(64), 0);
         self.capacity = capacity;
     }
 
-    /// Makes it equal to `other`. Allocates only to grow.
+    /// Makes the set equal to `other`. Allocates only to grow.
     pub fn copy_from(&mut self, other: &Self) {
         self.words.clone_from(&other.words);
         self.capacity = other.capacity;
@@ -61,7 +61,7 @@ impl TokenSet {
         self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
     }
 
-    /// Takes a token out; nothing happens where it was not in.
+    /// Removes a token, if it is in the set.
     pub fn remove(&mut self, token: TokenId) {
         if let Some(word) = self.words.get_mut(token as usize / 64) {
             *word &= !(1 << (token % 64));
@@ -78,7 +78,7 @@ impl TokenSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether no token is in the set.
+    /// Whether the set has no tokens.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
@@ -93,7 +93,7 @@ impl TokenSet {
         &self.words
     }
 
-    /// Lets `fill` write all words at once, then clears the bits past the capacity.
+    /// Calls `fill` to write all words at once, then clears the bits past the capacity.
     pub fn fill_words(&mut self, fill: impl FnOnce(&mut [u64])) {
         fill(&mut self.words);
         if let (rest @ 1.., Some(last)) = (self.capacity % 64, self.words.last_mut()) {

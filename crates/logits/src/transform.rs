@@ -8,36 +8,36 @@ use crate::{Row, TokenId};
 /// A pure step on one row of logits.
 ///
 /// # Contract
-/// - `apply` depends on the state and the row alone. Two calls with equal arguments give equal rows, bit for
-///   bit; no history hides in `self`. So a token tree can fork the state at every branch.
-/// - `start(prompt)` equals `start(&[])` followed by `advance` over the prompt, for every step whose law does
-///   not tell prompt and output apart; a step that does says so.
-/// - `apply` and `advance` do not allocate once the row's scratch space has grown to its vocabulary, but for a state
-///   that grows with the text, and for a step that asks somebody else.
+/// - `apply` depends only on the state and the row. Two calls with equal arguments give equal rows, bit for bit; `self`
+///   keeps no history. So a token tree can fork the state at every branch.
+/// - `start(prompt)` equals `start(&[])` followed by `advance` over the prompt, unless a step treats prompt and output
+///   differently; such a step says so.
+/// - `apply` and `advance` do not allocate once the row's scratch space has grown to its vocabulary, except for states
+///   that grow with the text, and for steps that call external code.
 /// - A step never makes a forbidden token (`-inf`) possible again.
 #[doc(alias = "LogitsProcessor")]
 #[doc(alias = "LogitsWarper")]
 pub trait Transform {
-    /// What the step remembers of the tokens so far. It forks at every branch of a token tree, so it is small.
+    /// The step's memory of the tokens so far. It is forked at every branch of a token tree, so it should be small.
     type State: Clone + Send + 'static;
 
     /// The state after a prompt.
     fn start(&self, prompt: &[TokenId]) -> Self::State;
 
-    /// Changes the row of the token that follows.
+    /// Changes the row of the next token.
     fn apply(&self, state: &Self::State, row: &mut Row);
 
-    /// Takes one more token into the state. For a step that asks how probable tokens were, it was certain.
+    /// Adds a token to the state. A step that tracks the probabilities of tokens counts it as certain.
     fn advance(&self, state: &mut Self::State, token: TokenId);
 
-    /// As [`Transform::advance`], of a token that was chosen from a row: the one that all steps of the law have left. A
-    /// step whose state depends on how probable tokens were looks at it; all others need not.
+    /// As [`Transform::advance`], for a token that was chosen from `_row`, as all steps have left it. A step whose
+    /// state depends on the probabilities of tokens uses the row; all others need not.
     fn advance_from(&self, state: &mut Self::State, _row: &Row, token: TokenId) {
         self.advance(state, token);
     }
 
-    /// The token that `apply` leaves alone, where it does so whatever the row is: a token that is decided need not be
-    /// computed. `None` where there is a choice, or where it is not known.
+    /// The only token that `apply` allows, if it does so whatever the row is: the row of such a token need not be
+    /// computed. `None` if there is a choice, or if it is not known.
     #[doc(alias = "forced")]
     #[doc(alias = "fast-forward")]
     #[doc(alias = "ff_tokens")]
@@ -71,7 +71,7 @@ impl<T: Transform> Transform for Arc<T> {
     }
 }
 
-/// Steps one after the other; itself a [`Transform`]. Copies share the steps.
+/// A sequence of steps; itself a [`Transform`]. Clones share the steps.
 #[doc(alias = "LogitsProcessorList")]
 #[derive(Clone, Default)]
 pub struct Chain {
@@ -81,7 +81,7 @@ pub struct Chain {
 /// A step of a chain.
 #[derive(Clone)]
 struct Link {
-    /// What the step is called; empty where nobody has said.
+    /// The name of the step; empty if it has none.
     name: &'static str,
     step: Arc<dyn ErasedTransform>,
 }
@@ -91,7 +91,7 @@ struct Link {
 pub struct ChainState(Vec<Box<dyn ErasedState>>);
 
 impl Chain {
-    /// The chain without steps, which leaves every row as it is.
+    /// A chain without steps, which leaves every row unchanged.
     pub fn new() -> Self {
         Self::default()
     }
@@ -108,17 +108,17 @@ impl Chain {
         self.push_named("", step);
     }
 
-    /// Adds a step at the end, under a name for those who want to know which step did what.
+    /// Adds a step at the end, with a name for reports of what each step did.
     pub fn push_named<T: Transform + Send + Sync + 'static>(&mut self, name: &'static str, step: T) {
         self.links.push(Link { name, step: Arc::new(step) });
     }
 
-    /// The names of the steps, in order; empty for those that have none.
+    /// The names of the steps, in order; empty for steps without one.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &'static str> {
         self.links.iter().map(|link| link.name)
     }
 
-    /// As [`Transform::apply`], and shows the row after each step, by the step's number.
+    /// As [`Transform::apply`], and calls `each` with the index of each step and the row after it.
     pub fn apply_each(&self, state: &ChainState, row: &mut Row, mut each: impl FnMut(usize, &mut Row)) {
         for (i, (link, state)) in self.links.iter().zip(&state.0).enumerate() {
             link.step.apply_erased(&**state, row);
@@ -126,7 +126,7 @@ impl Chain {
         }
     }
 
-    /// As [`Transform::decided`], with the number of the step that decides.
+    /// As [`Transform::decided`], with the index of the step that decides.
     pub fn decided_by(&self, state: &ChainState) -> Option<(usize, TokenId)> {
         let mut links = self.links.iter().zip(&state.0).enumerate();
         links.find_map(|(i, (link, state))| Some((i, link.step.decided_erased(&**state)?)))
@@ -163,7 +163,7 @@ impl Transform for Chain {
         }
     }
 
-    /// What one of the steps decides; another may forbid it.
+    /// The token that one of the steps decides; another step may forbid it.
     fn decided(&self, state: &ChainState) -> Option<TokenId> {
         self.decided_by(state).map(|(_, token)| token)
     }

@@ -1,10 +1,11 @@
-//! Mirostat against llama.cpp's: `fixtures/golden/mirostat.json`, which `mirostat.py` makes.
+//! Mirostat compared with llama.cpp's: `fixtures/golden/mirostat.json`, which `mirostat.py` generates.
 
 use serde_json::Value;
 use verdigris_logits::warp::Mirostat;
 use verdigris_logits::{Row, TokenId, Transform};
 
-/// Whole texts, token for token: what is left of each row, after the tokens that llama.cpp drew from those before.
+/// Whole texts, token for token: the tokens left in each row, after the tokens that llama.cpp sampled from earlier
+/// rows.
 #[test]
 fn what_is_left_is_what_llama_cpp_leaves() {
     let golden: Value = serde_json::from_str(include_str!("../../../fixtures/golden/mirostat.json")).unwrap();
@@ -24,7 +25,7 @@ fn what_is_left_is_what_llama_cpp_leaves() {
             let (tau, eta) = (&case["tau"], &case["eta"]);
             let mut drawn = seen["drawn"].as_u64().unwrap();
             match (&ours[..], &theirs[..]) {
-                // Of equals the lowest id stays here alone, and any there.
+                // Among equals only the lowest id is kept here, and any one there.
                 (&[one], &[other]) if seen["row"][one as usize] == seen["row"][other as usize] => drawn = one,
                 _ => assert_eq!(ours, theirs, "tau {tau}, eta {eta}, row {at}, after a bound of {state}"),
             }

@@ -1,5 +1,5 @@
-//! Steps against the logits processors of Hugging Face `transformers`: `fixtures/golden/warpers.json`, which
-//! `warpers.py` makes.
+//! Steps compared with the logits processors of Hugging Face `transformers`: `fixtures/golden/warpers.json`, which
+//! `warpers.py` generates.
 
 use serde_json::Value;
 use verdigris_logits::warp::{EpsilonCutoff, EtaCutoff, MinP, Temperature, TopK, TopP, TypicalP};
@@ -17,7 +17,7 @@ fn logits(value: &Value) -> Vec<f32> {
     value.as_array().unwrap().iter().map(|z| z.as_f64().map_or(NO, |z| z as f32)).collect()
 }
 
-/// A step by its name and its parameters, on rows of so many logits.
+/// A step by its name and its parameters, for rows of `size` logits.
 fn push(chain: Chain, step: &[Value], size: usize) -> Chain {
     let number = |at: usize| step[at].as_f64().unwrap();
     let whole = |at: usize| step[at].as_u64().unwrap() as usize;
@@ -46,7 +46,7 @@ fn push(chain: Chain, step: &[Value], size: usize) -> Chain {
     }
 }
 
-/// Whether two rows are one, but for rounding in the last bits of an `f32`.
+/// Whether two rows are equal up to rounding in the last bits of an `f32`.
 fn is_equal(ours: &[f32], theirs: &[f32]) -> bool {
     ours.iter().zip(theirs).all(|(a, b)| a == b || b.is_finite() && (a - b).abs() <= 1e-6 * b.abs())
 }
@@ -67,12 +67,12 @@ fn rows_are_those_of_transformers() {
         let (mut ours, mut theirs) = (row.logits().to_vec(), logits(&case["logits"]));
         let has = |step: &str| steps.iter().any(|s| s[0] == step);
         if has("top-p") {
-            // Of equal logits at the edge of the nucleus it is the lowest id that stays here, and any there.
+            // Of equal logits at the edge of the nucleus the lowest ids are kept here, and any there.
             ours.sort_unstable_by(f32::total_cmp);
             theirs.sort_unstable_by(f32::total_cmp);
         }
         if has("forced") && theirs.iter().filter(|&&z| z > NO).count() == 1 {
-            // There the logit of the forced token becomes 0, whatever it was; here it stays what it is.
+            // There the logit of the forced token becomes 0; here it is unchanged.
             for (theirs, before) in theirs.iter_mut().zip(&before) {
                 *theirs = if *theirs > NO { *before } else { NO };
             }

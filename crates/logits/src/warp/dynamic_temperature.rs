@@ -1,10 +1,10 @@
-//! Dynamic temperature: more of it where there is more choice.
+//! Dynamic temperature: higher where there is more choice.
 
 use crate::warp::{OutOfRange, check, stateless};
 
-/// Divides every logit by a temperature between two bounds that grows with the entropy of the law:
-/// `low + (high - low) * (entropy / ln n)^exponent`, for `n` allowed tokens, as in koboldcpp and llama.cpp. Where they
-/// apply it to the tokens that cuts have left, `n` is smaller than here, before the cuts.
+/// Divides every logit by a temperature between two bounds that grows with the entropy of the distribution: `low +
+/// (high - low) * (entropy / ln n)^exponent`, for `n` allowed tokens, as in koboldcpp and llama.cpp. If they apply it
+/// after cuts, their `n` is smaller than here, before the cuts.
 #[doc(alias = "dynatemp")]
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicTemperature {
@@ -15,7 +15,7 @@ pub struct DynamicTemperature {
 
 impl DynamicTemperature {
     /// Temperatures from `temperature - range`, but not below 0.01 or `temperature` itself, to `temperature + range`.
-    /// The temperature is above 0 and at most 3e38, the range from 0 to 100, the exponent from 0.01 to 100; 1 is usual.
+    /// The temperature is above 0 and at most 3e38, the range from 0 to 100, the exponent from 0.01 to 100, usually 1.
     ///
     /// # Errors
     /// [`OutOfRange`] for other numbers.
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn the_temperature_is_that_of_the_formula() {
         let warper = DynamicTemperature::new(1.0, 0.5, 2.0).unwrap();
-        // All tokens equal: the highest. One alone: the lowest.
+        // All tokens equal: the highest temperature. A single token: the lowest.
         assert_eq!(apply(warper, &[3.0, 3.0, NO, 3.0]), [2.0, 2.0, NO, 2.0]);
         assert_eq!(apply(warper, &[3.0, NO, NO, NO]), [6.0, NO, NO, NO]);
         let logits = [2.0, 1.0, 0.0, NO];

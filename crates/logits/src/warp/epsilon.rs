@@ -4,14 +4,14 @@ use crate::Row;
 use crate::warp::{OutOfRange, check, stateless};
 
 /// Epsilon sampling (Hewitt, Manning and Liang 2022, section 4.2): keeps the tokens whose probability is at least
-/// `epsilon`, and the most probable one, with what equals it, in any case.
+/// `epsilon`. The most probable token, with its ties, is always kept.
 #[doc(alias = "EpsilonLogitsWarper")]
 #[doc(alias = "epsilon_cutoff")]
 #[derive(Clone, Copy, Debug)]
 pub struct EpsilonCutoff(f64);
 
 impl EpsilonCutoff {
-    /// A probability in `[0, 1)`; 0 keeps everything. Usual are 0.0003 to 0.0009.
+    /// A probability in `[0, 1)`; 0 keeps everything. Usual values are 0.0003 to 0.0009.
     ///
     /// # Errors
     /// [`OutOfRange`] for any other number.
@@ -24,7 +24,7 @@ impl EpsilonCutoff {
 stateless!(EpsilonCutoff, |warper, row| row.forbid_less_probable(warper.0.ln()));
 
 impl Row {
-    /// Forbids the tokens whose probability has a logarithm below `bound`, but never the most probable.
+    /// Forbids the tokens whose log-probability is below `bound`, but never the most probable.
     pub(crate) fn forbid_less_probable(&mut self, bound: f64) {
         let (Some(max), Some(normalizer)) = (self.max(), self.log_sum_exp()) else { return };
         self.forbid_below((bound + normalizer).min(f64::from(max)));

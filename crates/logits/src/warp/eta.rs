@@ -3,15 +3,15 @@
 use crate::warp::{OutOfRange, check, stateless};
 
 /// Eta sampling (Hewitt, Manning and Liang 2022, section 4.3): keeps the tokens whose probability is at least the
-/// smaller of `epsilon` and `sqrt(epsilon) * exp(-entropy)`, with the entropy in nats; and the most probable one, with
-/// what equals it, in any case.
+/// smaller of `epsilon` and `sqrt(epsilon) * exp(-entropy)`, with the entropy in nats. The most probable token, with
+/// its ties, is always kept.
 #[doc(alias = "EtaLogitsWarper")]
 #[doc(alias = "eta_cutoff")]
 #[derive(Clone, Copy, Debug)]
 pub struct EtaCutoff(f64);
 
 impl EtaCutoff {
-    /// `epsilon` in `[0, 1)`; 0 keeps everything. Usual are 0.0003 to 0.004.
+    /// `epsilon` in `[0, 1)`; 0 keeps everything. Usual values are 0.0003 to 0.004.
     ///
     /// # Errors
     /// [`OutOfRange`] for any other number.

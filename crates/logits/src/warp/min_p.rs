@@ -1,4 +1,4 @@
-//! Min-p: a bound that the best token sets.
+//! Min-p: a bound relative to the most probable token.
 
 use crate::Row;
 use crate::steps::Step;

@@ -6,13 +6,14 @@ use crate::row::descending;
 use crate::warp::{OutOfRange, check};
 use crate::{Row, TokenId, Transform};
 
-/// Leaves out the tokens whose surprise, `-log2 p`, is above a bound that follows the text (Basu et al., *Mirostat: A
-/// Neural Text Decoding Algorithm that Directly Controls Perplexity*, ICLR 2021; this is version 2, as llama.cpp has
-/// it): after each token the bound moves by `eta` times what its surprise was less than `tau`. It begins at `2 tau`,
-/// and the best token always stays.
+/// Excludes tokens whose surprise, `-log2 p`, is above a bound that follows the text (Basu et al., *Mirostat: A Neural
+/// Text Decoding Algorithm that Directly Controls Perplexity*, ICLR 2021; this is version 2, as in llama.cpp): after
+/// each token the bound changes by `eta * (tau - surprise)`. It starts at `2 tau`, and the most probable token is
+/// always kept.
 ///
-/// A token's surprise is that of the law it was drawn from, so this is the last step before the draw: what follows it
-/// would be counted too. The prompt does not count, and a token that is written without a row was no surprise.
+/// A token's surprise refers to the distribution that it was sampled from, so this must be the last step before
+/// sampling: later steps would be counted too. The prompt does not count, and a token that is written without a row has
+/// no surprise.
 #[derive(Clone, Copy, Debug)]
 pub struct Mirostat {
     tau: f64,
@@ -20,7 +21,7 @@ pub struct Mirostat {
 }
 
 impl Mirostat {
-    /// Aims at `tau` bits a token, above 0, and moves by the share `eta` of what is missed, 0 or more.
+    /// Aims at `tau` bits per token, above 0, and corrects the bound by the share `eta` of the difference, 0 or more.
     ///
     /// # Errors
     /// [`OutOfRange`] for other numbers.
@@ -48,7 +49,7 @@ impl Transform for Mirostat {
         let least = normalizer - bound * LN_2;
         row.with_best(1, |best, logits| {
             let &[best] = best else { return };
-            // A bound below 0 leaves nothing else.
+            // With a bound below 0, only this token is left.
             debug_assert!((0..).zip(&*logits).all(|(token, _)| descending(logits, best, token).is_le()));
             for (token, z) in (0..).zip(logits) {
                 if token != best && f64::from(*z) < least {
@@ -65,7 +66,7 @@ impl Transform for Mirostat {
     fn advance_from(&self, bound: &mut f64, row: &Row, token: TokenId) {
         let logit = row.logits().get(token as usize).copied().unwrap_or(f32::NEG_INFINITY);
         let surprise = row.log_sum_exp().map(|normalizer| (normalizer - f64::from(logit)) / LN_2);
-        // A token that could not come says nothing of the law.
+        // An impossible token says nothing about the distribution.
         if let Some(surprise) = surprise.filter(|surprise| surprise.is_finite()) {
             self.moved(bound, surprise);
         }
@@ -82,7 +83,8 @@ mod tests {
         let law = |row: &[f64]| Row::from(row.iter().map(|p| p.ln() as f32).collect::<Vec<f32>>());
         let mut bound = step.start(&[0, 1, 2]);
         assert_eq!(bound, 3.0, "the prompt does not count");
-        // Surprises of 1, 2, 3 and 4 bits, of which three are within the bound; 8/14 of the mass is the first's.
+        // Surprises of 1, 2, 3 and 4 bits, of which three are within the bound; the first token has 8/14 of what is
+        // left.
         let mut row = law(&[0.5, 0.25, 0.12501, 0.12499]);
         step.apply(&bound, &mut row);
         assert_eq!(row.logits().iter().map(|z| z.is_finite()).collect::<Vec<_>>(), [true, true, true, false]);
@@ -92,11 +94,11 @@ mod tests {
         assert!((bound - (3.0 - 0.5 * (surprise - 1.5))).abs() < 1e-6, "{bound}");
         step.advance(&mut other, 0);
         assert_eq!(other, 3.75, "a token without a row was certain");
-        // Where nothing is within the bound, the best stays; of equals the first.
+        // If no token is within the bound, the most probable one is kept; among equals the first.
         let mut row = law(&[0.25, 0.375, 0.375]);
         step.apply(&-1.0, &mut row);
         assert_eq!(row.logits().iter().map(|z| z.is_finite()).collect::<Vec<_>>(), [false, true, false]);
-        // A token that could not come leaves the bound where it is.
+        // An impossible token leaves the bound unchanged.
         step.advance_from(&mut bound, &row, 2);
         assert!((bound - (3.0 - 0.5 * (surprise - 1.5))).abs() < 1e-6, "{bound}");
     }

@@ -1,8 +1,8 @@
-//! Warpers: steps that reshape a row whatever the text before it.
+//! Warpers: steps that reshape a row independently of the text before it.
 //!
-//! All but [`Mirostat`] depend on the row alone. Each keeps at least the most probable token, but for [`TypicalP`] and
-//! [`Xtc`], which keep another then. Their rules are those of Hugging Face `transformers` 5
-//! (`generation/logits_process.py`), where it has them, so a pipeline can be compared with it row by row.
+//! All but [`Mirostat`] depend only on the row. Each keeps at least the most probable token, except [`TypicalP`] and
+//! [`Xtc`], which may keep another one instead. They follow Hugging Face `transformers` 5
+//! (`generation/logits_process.py`) where it has them, so a pipeline can be compared with it row by row.
 
 mod dynamic_temperature;
 mod epsilon;
@@ -43,15 +43,15 @@ pub struct OutOfRange {
     range: &'static str,
 }
 
-/// Refuses a parameter that is not `ok`, by its name and the range that it must be in.
+/// Rejects a parameter that is not `ok`, with its name and the allowed range.
 ///
 /// # Errors
-/// [`OutOfRange`] if it is not.
+/// [`OutOfRange`] if `ok` is false.
 pub fn check(name: &'static str, value: f64, ok: bool, range: &'static str) -> Result<(), OutOfRange> {
     if ok { Ok(()) } else { Err(OutOfRange { name, value, range }) }
 }
 
-/// Makes a type a transform that remembers nothing.
+/// Implements a transform without state.
 macro_rules! stateless {
     ($warper:ty, $apply:expr) => {
         impl $crate::Transform for $warper {
@@ -67,10 +67,10 @@ macro_rules! stateless {
 }
 pub(crate) use stateless;
 
-/// The index of the token with which the tokens of an order, the first ones first, reach this share of the mass of all.
-/// Those before it in `order` come before it, those behind it after.
+/// The index at which the tokens, in the order of `compare`, reach this share of the total weight. Tokens before that
+/// index in `order` are the smaller ones, tokens after it the larger ones.
 ///
-/// This is quickselect on mass: each round halves the tokens still in question and decides one half whole.
+/// This is quickselect on weights: each round halves the range of candidates and settles the other half.
 fn first_to_reach(
     order: &mut [TokenId],
     share: f64,
@@ -95,10 +95,10 @@ fn first_to_reach(
 }
 
 impl Row {
-    /// Forbids tokens with smaller logits than this.
+    /// Forbids tokens with logits below `bound`.
     fn forbid_below(&mut self, bound: f64) {
         let near = bound as f32;
-        // The smallest logit that is not below it.
+        // The smallest `f32` that is not below the bound.
         let least = if f64::from(near) < bound { near.next_up() } else { near };
         dispatch(ForbidBelow(self.logits_mut(), least));
     }

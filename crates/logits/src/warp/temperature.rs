@@ -1,4 +1,4 @@
-//! Temperature: how much the likelier token is preferred.
+//! Temperature: how strongly more probable tokens are preferred.
 
 use crate::Row;
 use crate::blocks::Divide;

@@ -1,9 +1,9 @@
-//! Top-a: a bound that grows with the square of the best token's probability.
+//! Top-a: a bound that grows with the square of the highest probability.
 
 use crate::warp::{OutOfRange, check, stateless};
 
-/// Keeps the tokens whose probability is at least `a` times the square of that of the most probable one, as KoboldAI
-/// has it: the surer the model, the fewer.
+/// Keeps the tokens whose probability is at least `a` times the square of the highest one, as in KoboldAI: the more
+/// certain the model, the fewer.
 #[doc(alias = "top_a")]
 #[derive(Clone, Copy, Debug)]
 pub struct TopA(f64);
@@ -39,7 +39,7 @@ mod tests {
                 let bound = a * law.iter().copied().fold(0.0, f64::max).powi(2);
                 let got = apply(TopA::new(a).unwrap(), &logits);
                 for (token, (&z, p)) in got.iter().zip(&law).enumerate() {
-                    // What lies on the bound may round either way.
+                    // Tokens on the bound may be rounded either way.
                     if (p - bound).abs() > 1e-12 {
                         assert_eq!(z, if *p < bound { NO } else { logits[token] }, "{logits:?} at {a}");
                     }

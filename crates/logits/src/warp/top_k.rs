@@ -1,4 +1,4 @@
-//! Top-k: the most probable tokens, so many.
+//! Top-k: the `k` most probable tokens.
 
 use crate::Row;
 use crate::row::descending;

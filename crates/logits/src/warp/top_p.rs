@@ -1,4 +1,4 @@
-//! Top-p: the nucleus of the law.
+//! Top-p: nucleus sampling.
 
 use crate::Row;
 use crate::blocks::{BLOCK, SUM_ERROR, SumOfWeights};
@@ -7,11 +7,11 @@ use crate::row::{descending, weight};
 use crate::steps::Step;
 use crate::warp::{OutOfRange, check, first_to_reach, stateless};
 
-/// The fewest tokens that are looked at alone.
+/// The fewest best tokens that are worth examining alone.
 const LEAST: usize = 32;
 
-/// Nucleus sampling (Holtzman et al. 2020, section 3.1): keeps the smallest set of the most probable tokens
-/// whose mass reaches `p`. Among equal logits the lowest id goes first.
+/// Nucleus sampling (Holtzman et al. 2020, section 3.1): keeps the smallest set of the most probable tokens whose mass
+/// reaches `p`. Ties go to the lowest id.
 #[doc(alias = "TopPLogitsWarper")]
 #[doc(alias = "nucleus")]
 #[doc(alias = "top_p")]
@@ -45,10 +45,10 @@ impl Row {
         }
     }
 
-    /// Does it with the best tokens alone, where that can be told: they have the mass, and where it is reached is clear
-    /// although the mass of all is known only nearly. `false`: nothing has been done.
+    /// Examines only the best tokens, if that suffices: they have the mass, and it is clear where it is reached
+    /// although the total mass is only approximate. Returns `false` if nothing has been done.
     fn nucleus_of_the_best(&mut self, mass: f64) -> bool {
-        // Nuclei are small; and a short row, or one of which little is left, is soon sorted.
+        // Nuclei are small; and a short row, or one with few allowed tokens, is quickly sorted.
         let blocks = self.len() / BLOCK;
         let count = (blocks / 4).max(LEAST).min(blocks / 2);
         if count < LEAST {
@@ -71,7 +71,7 @@ impl Row {
             })?;
             let edge = logits[order[last] as usize];
             (sum >= share * (1.0 + SUM_ERROR)).then(|| {
-                // Of equal logits those with higher ids go.
+                // Of equal logits those with higher ids are forbidden.
                 order[last + 1..].iter().for_each(|&token| logits[token as usize] = f32::NEG_INFINITY);
                 edge
             })
@@ -97,8 +97,8 @@ mod tests {
     use crate::warp::tests::{NO, apply, rows};
     use crate::{Purpose, Random};
 
-    /// Long rows, of which the best tokens alone are looked at where they have the mass: peaked, flat, with ties and
-    /// with tokens that are forbidden.
+    /// Long rows, of which only the best tokens are examined if they have the mass: peaked, flat, with ties and with
+    /// forbidden tokens.
     #[test]
     fn long_rows_keep_what_short_ones_would() {
         let random = Random::new(5);
@@ -134,7 +134,7 @@ mod tests {
         assert!(alone > 40 && all > 20, "{alone} of the best alone, {all} of all");
     }
 
-    /// Against the definition, written the slow way: sort, add up, cut.
+    /// Compared with the definition, written naively: sort, add up, cut.
     #[test]
     fn it_is_the_smallest_set_that_reaches_the_mass() {
         for logits in rows() {
@@ -153,7 +153,7 @@ mod tests {
                 }
                 let got = apply(TopP::new(p).unwrap(), &logits);
                 let count = |row: &[f32]| row.iter().filter(|z| **z > NO).count();
-                // A cut that falls on equal sums may round either way by one token.
+                // A cut at nearly equal sums may be rounded either way by one token.
                 assert!(count(&got).abs_diff(count(&kept)) <= usize::from((mass - p).abs() < 1e-9), "{logits:?} {p}");
                 if count(&got) == count(&kept) {
                     assert_eq!(got, kept, "{logits:?} at {p}");

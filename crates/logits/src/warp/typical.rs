@@ -1,12 +1,12 @@
-//! Locally typical sampling: tokens that say about as much as is expected.
+//! Locally typical sampling: tokens with about the expected information content.
 
 use crate::TokenId;
 use crate::row::weight;
 use crate::warp::{OutOfRange, check, first_to_reach, stateless};
 
-/// Locally typical sampling (Meister, Pimentel, Wiher and Cotterell 2023, section 3.3): of all tokens, those whose
-/// information content is nearest to the entropy, as many as it takes until their mass reaches `p`. Ties with the last
-/// of them are kept too. The most probable token may be left out, unlike with other warpers.
+/// Locally typical sampling (Meister, Pimentel, Wiher and Cotterell 2023, section 3.3): keeps the tokens whose
+/// information content is nearest to the entropy, until their mass reaches `p`. Ties with the last of them are kept
+/// too. The most probable token may be excluded, unlike with other warpers.
 #[doc(alias = "TypicalLogitsWarper")]
 #[doc(alias = "typical_p")]
 #[doc(alias = "locally_typical")]
@@ -46,7 +46,7 @@ mod tests {
     use crate::Row;
     use crate::warp::tests::{NO, apply, rows};
 
-    /// Against the definition, written the slow way.
+    /// Compared with the definition, written naively.
     #[test]
     fn tokens_near_the_entropy_are_kept() {
         let mut without_best = 0;

@@ -1,14 +1,14 @@
-//! XTC: now and then, what comes first to mind is left out.
+//! XTC: occasionally excludes the most probable tokens.
 
 use crate::row::descending;
 use crate::warp::{OutOfRange, check};
 use crate::{Purpose, Random, Row, TokenId, Transform};
 
-/// Exclude Top Choices: with some probability, of the tokens that are at least as probable as a threshold, all but the
-/// least probable are left out, as in llama.cpp. Of equals, the one with the highest id stays.
+/// Exclude Top Choices: with some probability, excludes all but the least probable of the tokens that are at least as
+/// probable as a threshold, as in llama.cpp. Among equals, the one with the highest id is kept.
 ///
-/// Whether it happens at a position follows from the seed and the position alone, so under one seed it is a function of
-/// the tokens before, like every step.
+/// Whether this happens at a position depends only on the seed and the position, so for one seed it is a function of
+/// the preceding tokens, like every step.
 #[doc(alias = "exclude_top_choices")]
 #[derive(Clone, Copy, Debug)]
 pub struct Xtc {
@@ -18,8 +18,8 @@ pub struct Xtc {
 }
 
 impl Xtc {
-    /// Leaves tokens out with this `probability`, in `[0, 1]`, at each position; tokens of a probability of `threshold`
-    /// or more, in `(0, 1]`. Above one half there are no two such tokens.
+    /// Excludes tokens with this `probability`, in `[0, 1]`, at each position; those with a probability of `threshold`
+    /// or more, in `(0, 1]`. Above one half there cannot be two such tokens.
     ///
     /// # Errors
     /// [`OutOfRange`] for other numbers.
@@ -32,7 +32,7 @@ impl Xtc {
 }
 
 impl Transform for Xtc {
-    /// How many tokens stand before.
+    /// The number of tokens so far.
     type State = u64;
 
     fn start(&self, prompt: &[TokenId]) -> u64 {
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(impossible.logits(), [NO; 3]);
     }
 
-    /// As often as asked for, by seed and position.
+    /// Happens as often as requested, depending on seed and position.
     #[test]
     fn it_happens_with_its_probability() {
         let xtc = Xtc::new(0.3, 0.1, Random::new(5)).unwrap();
