@@ -10,7 +10,7 @@ use crate::error::CheckpointError;
 use crate::weight::Weight;
 use crate::{dcp, zero};
 
-/// Who wrote a checkpoint.
+/// The program that wrote a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -20,25 +20,24 @@ pub enum Kind {
     Dcp,
 }
 
-/// The model's weights in a checkpoint. Files are mapped, and their numbers are read when a model is written.
+/// The model's weights in a checkpoint. Files are memory-mapped, and numbers are read only when a model is written.
 #[derive(Debug)]
 pub struct Checkpoint {
     kind: Kind,
     description: String,
-    /// The folder that was asked for, and that of the ranks' files.
+    /// The given folder, and the one with the ranks' files.
     folders: [PathBuf; 2],
     weights: Vec<Weight>,
 }
 
 impl Checkpoint {
-    /// The kind of checkpoint that a folder holds; `None` for a folder without one, and for one that is a model
-    /// already.
+    /// The kind of checkpoint in a folder; `None` for a folder without one, and for a folder that is a model already.
     pub fn recognise(folder: &Path) -> Option<Kind> {
         let is_model = ["model.safetensors", "model.safetensors.index.json"];
         if !folder.is_dir() || is_model.iter().any(|file| folder.join(file).is_file()) {
             return None;
         }
-        // Where there are several, it is for who opens them to say so.
+        // If there are several checkpoints, `open` reports that.
         let holds = |found: Result<Option<PathBuf>, CheckpointError>| !matches!(found, Ok(None));
         if folder.join(dcp::METADATA).is_file() {
             Some(Kind::Dcp)
@@ -49,12 +48,11 @@ impl Checkpoint {
         }
     }
 
-    /// Opens the checkpoint in a folder, of the kind that is said or recognised. The folder may be the one that holds
-    /// the ranks' files, or the one above, in which `latest` names it or no other is.
+    /// Opens the checkpoint in a folder, of the given kind or the detected one. The folder may be the one with the
+    /// ranks' files, or the one above, if its file `latest` names that folder or there is only one.
     ///
     /// # Errors
-    /// If there is none, files are missing or damaged, what they say does not add up, or the model is split in a way
-    /// that is not read here.
+    /// If there is none, files are missing, damaged or contradictory, or the model is split in an unsupported way.
     pub fn open(folder: &Path, kind: Option<Kind>) -> Result<Self, CheckpointError> {
         let none = |fault: &str| CheckpointError::NotACheckpoint { path: folder.to_owned(), fault: fault.into() };
         if !folder.is_dir() {
@@ -85,12 +83,12 @@ impl Checkpoint {
         Ok(Self { kind, description, folders: [folder.to_owned(), inner], weights })
     }
 
-    /// Who wrote it.
+    /// The program that wrote it.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What it is, in a few words.
+    /// A short description, such as `DeepSpeed ZeRO 1, 2 ranks`.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -100,7 +98,7 @@ impl Checkpoint {
         &self.weights
     }
 
-    /// The type that weights which float are written in unless another is asked for; `None` for the one that each has.
+    /// The default type to write floating-point weights in; `None` to keep the type of each.
     pub(crate) fn usual_dtype(&self) -> Option<Dtype> {
         match self.kind {
             Kind::Zero => Some(zero::DTYPE),
@@ -108,12 +106,12 @@ impl Checkpoint {
         }
     }
 
-    /// Where the model's other files may lie: the folder that was asked for, the one with the ranks' files, and those
-    /// above.
+    /// The folders that may have the model's other files: the given folder, the one with the ranks' files, and their
+    /// parents.
     pub(crate) fn places(&self) -> Vec<PathBuf> {
         let mut places = Vec::new();
         for folder in &self.folders {
-            // A folder may be named from within it.
+            // The path may be relative to the folder itself, such as `.`.
             let above = folder.canonicalize().ok().and_then(|folder| Some(folder.parent()?.to_owned()));
             places.extend(std::iter::once(folder.clone()).chain(above));
         }
@@ -123,7 +121,7 @@ impl Checkpoint {
     }
 }
 
-/// The folder with `.metadata`: the one given, or the one in it that holds a model.
+/// The folder with `.metadata`: the given one, or the only one in it that has a model.
 fn metadata_folder(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     if folder.join(dcp::METADATA).is_file() {
         return Ok(Some(folder.to_owned()));
@@ -133,7 +131,7 @@ fn metadata_folder(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     for entry in fs::read_dir(folder).map_err(read)? {
         names.push(entry.map_err(read)?.file_name().to_string_lossy().into_owned());
     }
-    // accelerate has the optimizer in a checkpoint of its own.
+    // accelerate saves the optimizer as a separate checkpoint.
     names.retain(|name| !name.starts_with("optimizer") && folder.join(name).join(dcp::METADATA).is_file());
     names.sort();
     match &*names {
@@ -146,7 +144,7 @@ fn metadata_folder(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     }
 }
 
-/// What a folder may be that is none of ours.
+/// A hint about the content of a folder without a supported checkpoint.
 fn what_else(folder: &Path) -> &'static str {
     let has = |file: &str| folder.join(file).exists();
     if has("model.safetensors") || has("model.safetensors.index.json") {
@@ -160,7 +158,7 @@ fn what_else(folder: &Path) -> &'static str {
     }
 }
 
-/// Takes away what wrappers of torch put around a model's names.
+/// Removes the prefixes that torch's wrappers add to a model's names.
 ///
 /// # Errors
 /// A name that two weights would have.

@@ -1,109 +1,109 @@
-//! What can go wrong with a checkpoint.
+//! Errors of reading or converting a checkpoint.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::pickle::PickleError;
 
-/// Why a checkpoint could not become a model: the cause and the cure, with names as the files have them.
+/// An error of converting a checkpoint: the cause and the cure, with names as in the files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The path holds no checkpoint that is read here.
+    /// The path does not hold a supported checkpoint.
     #[error("{path} is no checkpoint of DeepSpeed or torch: {fault}")]
     NotACheckpoint {
-        /// Which path.
+        /// The path.
         path: PathBuf,
-        /// What is there, and what to do.
+        /// The content found, and a remedy.
         fault: String,
     },
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file could not be written.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file is damaged.
     #[error("{path} is truncated or damaged ({fault}): copy it again")]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The defect.
         fault: String,
     },
-    /// A file names what only an attack on its reader would name.
+    /// A file contains a name that only an attack would use.
     #[error("{path} is refused: {source}; do not load it, and get the checkpoint from those who made it")]
     Dangerous {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The name.
+        /// The error with the name.
         source: PickleError,
     },
-    /// A checkpoint that can be read elsewhere.
+    /// A checkpoint that must be converted by another program.
     #[error("{path}: {fault}")]
     Unsupported {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What it is, and what to do.
+        /// The kind of checkpoint, and a remedy.
         fault: String,
     },
-    /// Files of some ranks are not there, or are of another training.
+    /// Files of some ranks are missing, or belong to another training.
     #[error("{path}: {fault}")]
     Incomplete {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
-        /// What is missing, and what to do.
+        /// The missing files, and a remedy.
         fault: String,
     },
     /// Parts of a checkpoint contradict each other.
     #[error("{path} contradicts itself: {fault}; save the checkpoint again, or take an earlier one")]
     Inconsistent {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What does not add up.
+        /// The contradiction.
         fault: String,
     },
-    /// There is no configuration or no tokenizer for the model.
+    /// The configuration or the tokenizer of the model is missing.
     #[error("there is no {file} in {looked}: name a folder of the model that was trained, which has one")]
     NoModelFile {
-        /// Which file.
+        /// The file.
         file: &'static str,
-        /// Where it was looked for.
+        /// The folders that were searched.
         looked: String,
     },
-    /// Something is where the model was to go.
+    /// The target path exists already.
     #[error("{0} exists already: choose another name, or remove it")]
     Exists(PathBuf),
-    /// A weight that lies in blocks has to be put together in memory, and there is none.
+    /// A weight that is stored in blocks must be assembled in memory, and there is not enough.
     #[error("no memory for the weight {name}, which has {:.1} GiB", *bytes as f64 / (1u64 << 30) as f64)]
     Memory {
-        /// Which weight.
+        /// The name of the weight.
         name: String,
-        /// Its bytes.
+        /// The size of the weight in bytes.
         bytes: usize,
     },
     /// A number is too large for half precision.
     #[error("the weight {name} holds {value}, which f16 cannot: choose bf16 or f32")]
     Overflow {
-        /// Which weight.
+        /// The name of the weight.
         name: String,
-        /// One of its numbers.
+        /// One of its numbers that is too large.
         value: f32,
     },
 }
 
 impl CheckpointError {
-    /// A fault of the pickle in a file.
+    /// The error for a pickle in a file that cannot be read.
     pub(crate) fn pickle(path: PathBuf, source: PickleError) -> Self {
         match source {
             PickleError::Dangerous { .. } => Self::Dangerous { path, source },

@@ -1,4 +1,4 @@
-//! Files as memory.
+//! Memory-mapped files.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,10 +9,10 @@ use verdigris_kernels::{Bytes, Mapped};
 
 use crate::error::CheckpointError;
 
-/// Maps a file. What is none is not opened: a pipe would be waited for, and a device may have no end.
+/// Maps a file. Opens regular files only, since a pipe would block, and a device may have no end.
 ///
 /// # Errors
-/// If it is no file or cannot be mapped.
+/// If it is not a regular file, or cannot be mapped.
 pub(crate) fn map(path: &Path) -> Result<Bytes, CheckpointError> {
     let open = || {
         if !fs::metadata(path)?.is_file() {

@@ -1,17 +1,17 @@
-//! Checkpoints of sharded trainings as Hugging Face model folders: what DeepSpeed's ZeRO and
-//! `torch.distributed.checkpoint` save, in pieces, one file or more for each rank.
+//! Converts checkpoints of sharded training to Hugging Face model folders: those of DeepSpeed's ZeRO and of
+//! `torch.distributed.checkpoint`, which are saved in pieces, one or more files per rank.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`checkpoint`] | a checkpoint of any kind: which kind it is, and the model's weights in it |
-//! | [`model_folder`] | those weights as a model folder, which is there whole or not at all |
-//! | `zero`, `dcp` | the two kinds: how a weight is put together |
-//! | `weight` | a weight that lies in several files |
-//! | `torch_file` | what `torch.save` writes: a pickle and storages in an archive |
+//! | [`checkpoint`] | a checkpoint of any kind: detection of the kind, and the model's weights |
+//! | [`model_folder`] | writes the weights as a model folder, completely or not at all |
+//! | `zero`, `dcp` | the two kinds: how weights are assembled |
+//! | `weight` | a weight that is spread over several files |
+//! | `torch_file` | files of `torch.save`: a pickle and storages in an archive |
 //! | [`pickle`] | Python's pickles as data |
-//! | `file` | files as memory |
+//! | `file` | memory-mapped files |
 //!
-//! Arrows run down the table.
+//! Modules use only modules below them in the table.
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;

@@ -1,4 +1,4 @@
-//! A model folder out of a checkpoint.
+//! Writing a checkpoint as a model folder.
 
 mod shards;
 
@@ -13,10 +13,10 @@ use crate::error::CheckpointError;
 use crate::weight::Weight;
 use shards::Shard;
 
-/// Files without which a folder is no model that writes.
+/// The files that a usable model folder must have.
 const NEEDED: [&str; 2] = ["config.json", "tokenizer.json"];
 
-/// Files that models may have beside them.
+/// The files that a model folder may have in addition.
 const OTHERS: [&str; 8] = [
     "generation_config.json",
     "tokenizer_config.json",
@@ -28,17 +28,17 @@ const OTHERS: [&str; 8] = [
     "merges.txt",
 ];
 
-/// A file of weights has no more bytes than this where it holds more than one weight, as those of `transformers`.
+/// The most bytes of a file with more than one weight, as in `transformers`.
 const SHARD_BYTES: u64 = 5_000_000_000;
 
-/// A model's configuration, its tokenizer, and what else goes with them.
+/// A model's configuration, its tokenizer, and related files.
 #[derive(Clone, Debug)]
 pub struct ModelFiles {
     files: Vec<PathBuf>,
 }
 
 impl ModelFiles {
-    /// Those in a folder of a model, such as the one that the training began with.
+    /// The files in a model folder, such as the one that training started from.
     ///
     /// # Errors
     /// If it has no configuration or no tokenizer.
@@ -46,7 +46,7 @@ impl ModelFiles {
         Self::within(&[folder.to_owned()])
     }
 
-    /// Those that lie beside a checkpoint: in its folder, that of the ranks' files, or one above.
+    /// The files next to a checkpoint: in its folder, in that of the ranks' files, or in one above.
     ///
     /// # Errors
     /// If there is no configuration or no tokenizer.
@@ -54,7 +54,7 @@ impl ModelFiles {
         Self::within(&checkpoint.places())
     }
 
-    /// Of each file the first that is there.
+    /// Searches the folders in order for each file.
     fn within(folders: &[PathBuf]) -> Result<Self, CheckpointError> {
         let find = |file: &str| folders.iter().map(|folder| folder.join(file)).find(|path| path.is_file());
         let looked = || folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" or ");
@@ -67,7 +67,7 @@ impl ModelFiles {
     }
 }
 
-/// A model folder that is to be written.
+/// A model folder to be written.
 #[derive(Debug)]
 pub struct ModelFolder<'a> {
     checkpoint: &'a Checkpoint,
@@ -76,24 +76,24 @@ pub struct ModelFolder<'a> {
     shard_bytes: u64,
 }
 
-/// What was written.
+/// A summary of what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// How many files of weights.
+    /// The number of files with weights.
     pub files: usize,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub bytes: u64,
-    /// How many numbers are stored in which type.
+    /// The number of numbers stored in each type.
     pub numbers: Vec<(Dtype, u64)>,
 }
 
 impl<'a> ModelFolder<'a> {
-    /// A folder with the weights of a checkpoint, in the type that they have there (those of DeepSpeed in f32).
+    /// A folder with the weights of a checkpoint, in their original types (for DeepSpeed, in f32).
     pub fn new(checkpoint: &'a Checkpoint, files: &'a ModelFiles) -> Self {
         Self { checkpoint, files, dtype: checkpoint.usual_dtype(), shard_bytes: SHARD_BYTES }
     }
 
-    /// Stores all weights that float, of 16 bits or more, in one type: F32, F16 or BF16.
+    /// Stores all floating-point weights of 16 bits or more in one type: F32, F16 or BF16.
     ///
     /// # Panics
     /// If it is another type.
@@ -104,20 +104,20 @@ impl<'a> ModelFolder<'a> {
         self
     }
 
-    /// Begins another file of weights where one would have more bytes than this.
+    /// Limits the size of a file of weights in bytes, unless it has only one weight.
     #[must_use]
     pub fn shard_bytes(mut self, most: u64) -> Self {
         self.shard_bytes = most;
         self
     }
 
-    /// Writes the folder, which gets its name when it is complete: `begun` hears of it under the name that it has
-    /// before, and may return what is to be kept until then. `each` hears how many of how many bytes of weights are
-    /// written. At most one weight is in memory, and that only where it has to be put together from blocks.
+    /// Writes the folder under a temporary name, and renames it when it is complete. `begun` is called with the
+    /// temporary path, and may return a guard that is kept until then. `each` is called with the bytes of weights
+    /// written so far and in total. At most one weight is in memory, and only if it must be assembled from blocks.
     ///
     /// # Errors
-    /// If something is there already, unless it is an empty folder; those of the file system; and where a number is too
-    /// large for half precision.
+    /// If the target exists, unless it is an empty folder; errors of the file system; and if a number is too large for
+    /// half precision.
     pub fn write<G>(
         &self,
         to: &Path,
@@ -158,7 +158,7 @@ impl<'a> ModelFolder<'a> {
             fs::write(folder.path().join("model.safetensors.index.json"), index).map_err(failed)?;
         }
         fs::rename(folder.path(), to).map_err(failed)?;
-        // It has another name by now.
+        // It has been renamed by now.
         _ = folder.keep();
         Ok(Written { files: shards.len(), bytes: total, numbers: self.numbers() })
     }
@@ -170,7 +170,7 @@ impl<'a> ModelFolder<'a> {
         to: &Path,
         each: &mut dyn FnMut(u64),
     ) -> Result<(), CheckpointError> {
-        // The user knows the folder by the name that it will have.
+        // Errors name the final folder, which the user knows.
         let failed = |source: io::Error| CheckpointError::Write { path: to.join(&shard.file), source };
         let mut file = BufWriter::new(File::create(path).map_err(failed)?);
         file.write_all(&shard.header()).map_err(failed)?;

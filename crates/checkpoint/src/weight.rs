@@ -1,4 +1,4 @@
-//! A weight that lies in several files.
+//! A weight that is spread over several files.
 
 mod convert;
 
@@ -9,10 +9,10 @@ use safetensors::Dtype;
 use crate::error::CheckpointError;
 use crate::torch_file::tensor::{self, Tensor};
 
-/// As many bytes of a weight are handed over at a time: whole numbers of any type.
+/// The number of bytes of a weight that are passed on at a time: a multiple of the size of any type.
 const BLOCK: usize = 4 << 20;
 
-/// A weight by its name, of which the numbers are read when they are asked for.
+/// A named weight, whose numbers are read on demand.
 #[derive(Clone, Debug)]
 pub struct Weight {
     name: String,
@@ -21,26 +21,26 @@ pub struct Weight {
     layout: Layout,
 }
 
-/// How the numbers of a weight follow from those in the files.
+/// How a weight is assembled from the tensors in files.
 #[derive(Clone, Debug)]
 enum Layout {
-    /// One part after the other.
+    /// Parts one after the other.
     Consecutive(Vec<Tensor>),
-    /// Each part at a place of its own, so that together they fill the weight.
+    /// Each part at its own offsets; together they fill the weight.
     Pasted(Vec<Chunk>),
 }
 
-/// A box of a weight's numbers.
+/// A rectangular part of a weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
-    /// Where it begins, on each axis.
+    /// The index of its first element on each axis.
     pub(crate) offsets: Vec<usize>,
     pub(crate) tensor: Tensor,
 }
 
 impl Weight {
-    /// A weight whose numbers are those of parts, one after the other; `None` where they are not as many as its shape
-    /// has, or not of one type.
+    /// A weight from consecutive parts; `None` if their number of elements differs from that of the shape, or their
+    /// types differ.
     pub(crate) fn consecutive(name: &str, shape: &[usize], parts: Vec<Tensor>) -> Option<Self> {
         let dtype = parts.first()?.dtype();
         let holds = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.numel()))?;
@@ -49,11 +49,11 @@ impl Weight {
         is_whole.then(|| Self { name: name.to_owned(), dtype, shape: shape.to_vec(), layout })
     }
 
-    /// A weight out of chunks, which fill it.
+    /// A weight from chunks, which must fill it.
     pub(crate) fn pasted(name: &str, shape: &[usize], dtype: Dtype, mut chunks: Vec<Chunk>) -> Self {
         let rest = |chunk: &Chunk| chunk.tensor.shape().get(1..) == shape.get(1..);
         let layout = if chunks.iter().all(rest) {
-            // Whole rows: nothing has to be put together in memory.
+            // Whole rows: nothing must be assembled in memory.
             chunks.sort_by_key(|chunk| chunk.offsets.first().copied());
             Layout::Consecutive(chunks.into_iter().map(|chunk| chunk.tensor).collect())
         } else {
@@ -62,18 +62,18 @@ impl Weight {
         Self { name: name.to_owned(), dtype, shape: shape.to_vec(), layout }
     }
 
-    /// The same numbers under another name.
+    /// The same weight under another name.
     pub(crate) fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// What the model calls it.
+    /// The name in the model.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How its numbers are stored in the checkpoint.
+    /// The type of the numbers in the checkpoint.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
@@ -83,12 +83,12 @@ impl Weight {
         &self.shape
     }
 
-    /// How many numbers it has.
+    /// The number of elements.
     pub fn numel(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// The type that it is written in, where numbers that float are asked for in some type.
+    /// The type to write it in: `asked`, if given, for floating-point weights.
     pub(crate) fn written_as(&self, asked: Option<Dtype>) -> Dtype {
         match asked {
             Some(asked) if convert::floats(self.dtype) => asked,
@@ -96,17 +96,17 @@ impl Weight {
         }
     }
 
-    /// The bytes of the weight in some type.
+    /// The size in bytes when written in some type.
     pub(crate) fn bytes_as(&self, dtype: Dtype) -> usize {
         self.numel() * tensor::bytes(dtype)
     }
 
-    /// Hands over the numbers, row by row, in some type: that of the weight, or one of those that
-    /// [`Weight::written_as`] gives.
+    /// Passes the numbers to `each`, row by row, converted to `dtype`: the type of the weight, or one that
+    /// [`Weight::written_as`] returns.
     ///
     /// # Errors
-    /// Those of `each`; where a number is too large for the type; and where there is no memory for a weight that has to
-    /// be put together.
+    /// The errors of `each`; if a number is too large for the type; and if there is not enough memory to assemble the
+    /// weight.
     pub(crate) fn read_as(
         &self,
         dtype: Dtype,
@@ -138,7 +138,7 @@ impl Weight {
         let width = tensor::bytes(self.dtype);
         for Chunk { offsets, tensor } in chunks {
             let from: Cow<'_, [u8]> = tensor.bytes();
-            // Runs along the last axis lie side by side in both.
+            // Runs along the last axis are contiguous in both.
             let (Some((&run, outer)), Some((&at, above))) = (tensor.shape().split_last(), offsets.split_last()) else {
                 unreachable!("a weight without axes is no chunk of one with axes")
             };
@@ -157,10 +157,10 @@ impl Weight {
     }
 }
 
-/// How many numbers a shape has; `None` where no memory could hold them.
+/// The number of elements of a shape; `None` if no memory could hold them.
 pub(crate) fn numel(shape: &[usize]) -> Option<usize> {
     let numel = shape.iter().try_fold(1usize, |numel, &size| numel.checked_mul(size))?;
-    // As bytes of the widest type.
+    // With the size of the widest type.
     (numel <= isize::MAX as usize / 8).then_some(numel)
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn numel(shape: &[usize]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Cuts a weight of the numbers 0, 1, 2, ... into chunks, and puts it together again.
+    /// Cuts a weight of the numbers 0, 1, 2, ... into chunks, and assembles it again.
     fn cut_and_pasted(shape: &[usize], cuts: &[(Vec<usize>, Vec<usize>)]) -> (Weight, Vec<u8>) {
         let chunk = |(offsets, sizes): &(Vec<usize>, Vec<usize>)| {
             let number = |mut i: usize| {

@@ -1,5 +1,5 @@
-//! Checkpoints that DeepSpeed and torch wrote (`fixtures/golden/sharded.py`), against what their own tools make of
-//! them.
+//! Checkpoints that DeepSpeed and torch wrote (`fixtures/golden/sharded.py`), compared with the output of their own
+//! tools.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn model_files() -> ModelFiles {
     ModelFiles::of(&fixture("model")).unwrap()
 }
 
-/// Names, types, shapes and bytes of a file, by name.
+/// The names, types, shapes and bytes in a file, sorted by name.
 fn tensors(path: &Path) -> Vec<(String, Dtype, Vec<usize>, Vec<u8>)> {
     let bytes = fs::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -85,7 +85,7 @@ fn folders_as_trainers_have_them() {
     let out = tempfile::tempdir().unwrap();
     let at = |name: &str| out.path().join(name);
     let refused = |name: &str| Checkpoint::open(&at(name), None).unwrap_err().to_string();
-    // accelerate's, of which the optimizer's part is no model.
+    // A checkpoint of accelerate, where the optimizer's part is not a model.
     copy(&fixture("grid"), &at("accelerate/pytorch_model_fsdp_0"));
     copy(&fixture("fsdp2"), &at("accelerate/optimizer_0"));
     let checkpoint = Checkpoint::open(&at("accelerate"), None).unwrap();
@@ -102,7 +102,7 @@ fn folders_as_trainers_have_them() {
     assert!(refused("zero").contains("it holds 2 checkpoints and no file `latest`"), "{}", refused("zero"));
     fs::write(at("zero/latest"), "global_step2\n").unwrap();
     assert_eq!(Checkpoint::open(&at("zero"), None).unwrap().kind(), Kind::Zero);
-    // What is a model already is not made one again.
+    // A model folder is not converted again.
     fs::write(at("zero/model.safetensors"), "").unwrap();
     assert_eq!(Checkpoint::recognise(&at("zero")), None);
     assert!(refused("zero").contains("it is a model folder already"));
@@ -137,7 +137,7 @@ fn several_files_with_an_index() {
     assert_eq!(index["weight_map"].as_object().unwrap().len(), all.len());
 }
 
-/// The judge rounds bit by bit: to the nearest, and to the even one of two.
+/// The expected rounding is computed bit by bit: to the nearest, ties to even.
 #[test]
 fn other_types() {
     let checkpoint = Checkpoint::open(&fixture("zero1"), None).unwrap();
@@ -161,7 +161,7 @@ fn other_types() {
         });
         assert_eq!(*bytes, rounded.collect::<Vec<u8>>(), "{name}");
     }
-    // What is in 16 bits already becomes wider without a change.
+    // 16-bit numbers are widened without change.
     let grid = Checkpoint::open(&fixture("grid"), None).unwrap();
     let to = out.path().join("f32");
     write(&ModelFolder::new(&grid, &model_files()).stored_as(Dtype::F32), &to);

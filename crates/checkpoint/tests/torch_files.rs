@@ -1,4 +1,4 @@
-//! Files of `torch.save`, each made from one of torch's own by changing what a test is about.
+//! Files of `torch.save`, each made from one of torch's own by changing the part that a test is about.
 
 use std::fs;
 use std::io::{Cursor, Read, Write};
@@ -28,7 +28,7 @@ fn changed(change: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> Vec<u8> {
     out.finish().unwrap().into_inner()
 }
 
-/// A file with another pickle.
+/// The file with another pickle.
 fn with_pickle(pickle: &[u8]) -> Result<TorchFile, CheckpointError> {
     let change = |name: &str, bytes| if name == "data.pkl" { pickle.to_vec() } else { bytes };
     TorchFile::in_memory("a.pt".as_ref(), changed(change))
@@ -78,7 +78,7 @@ fn files_of_other_formats() {
     assert!(read(&changed(|_, bytes| bytes)).is_ok());
 }
 
-/// The method is a number in two headers of each file; that of `deflate` is 8.
+/// The compression method is a number in two headers of each file; that of `deflate` is 8.
 #[test]
 fn compressed_files() {
     let mut bytes = changed(|_, bytes| bytes);

@@ -1,10 +1,10 @@
-//! When a call must be over.
+//! Deadlines of calls.
 
 use std::time::{Duration, Instant};
 
 use crate::CollectiveError;
 
-/// A moment, and how far away it was when it was set.
+/// A point in time, and the timeout that it was set with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -16,7 +16,7 @@ impl Deadline {
         Self { at: Instant::now() + after, after }
     }
 
-    /// How long there is still time; none is the error of a peer that is late.
+    /// The time left, or [`CollectiveError::Late`].
     pub(crate) fn left(&self, peer: impl FnOnce() -> String) -> Result<Duration, CollectiveError> {
         match self.at.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(CollectiveError::Late { peer: peer(), after: self.after }),

@@ -1,75 +1,75 @@
-//! What can go wrong between ranks.
+//! Errors of communication between ranks.
 
 use std::io;
 use std::time::Duration;
 
-/// Why ranks cannot compute together, or not any more. Each message is one line that names the rank.
+/// An error of communication between ranks. Each message is one line that names the rank.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectiveError {
     /// A rank has ended, or cannot be reached any more.
     #[error("{peer} is gone ({fault}): start all ranks anew")]
     Gone {
-        /// Which rank, and where it was.
+        /// The rank, and its last address.
         peer: String,
-        /// How that was noticed.
+        /// The fault that revealed this.
         fault: String,
     },
-    /// A rank is there and says nothing.
+    /// A rank has not ended, but does not respond in time.
     #[error("{peer} has said nothing for {:.1} s: it hangs, or needs a longer deadline", after.as_secs_f64())]
     Late {
-        /// Which rank, and where it is.
+        /// The rank, and its address.
         peer: String,
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
-    /// A rank says that it cannot go on.
+    /// A rank reports that it cannot continue.
     #[error("{peer} has given up: {fault}")]
     Failed {
-        /// Which rank, and where it is.
+        /// The rank, and its address.
         peer: String,
-        /// What it says.
+        /// The reason that it reports.
         fault: String,
     },
-    /// A rank does something else than this one.
+    /// A rank makes a different call from this one.
     #[error("{peer} is out of step ({fault}): all ranks must be of one version of the program")]
     OutOfStep {
-        /// Which rank, and where it is.
+        /// The rank, and its address.
         peer: String,
-        /// What is sent, and what should be.
+        /// The data that it sends, and the data expected.
         fault: String,
     },
-    /// Nothing can be said after an error.
+    /// A call after an error.
     #[error("the ranks stopped computing together after an earlier error: start all of them anew")]
     Over,
-    /// A message that is longer than any may be.
+    /// A message above the maximum length.
     #[error("a message to all ranks has {bytes} bytes, but may have {} at most", super::MAX_MESSAGE)]
     TooLong {
-        /// Its length.
+        /// The length in bytes.
         bytes: usize,
     },
-    /// Nobody can be reached at an address.
+    /// No rank accepts connections at an address.
     #[error("no rank can be reached at {address} ({source}): start it there first")]
     Connect {
         /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Nobody can be awaited at an address.
+    /// An address cannot be listened at.
     #[error("cannot wait for other ranks at {address}: {source}")]
     Listen {
         /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Two ranks do not belong together.
     #[error("{peer} does not fit: {fault}")]
     Misfit {
-        /// Which rank, and where it is.
+        /// The rank, and its address.
         peer: String,
-        /// What differs.
+        /// The difference.
         fault: String,
     },
 }

@@ -1,8 +1,8 @@
-//! A rank that is alone.
+//! A single rank.
 
 use crate::{Collective, CollectiveError, assert_other};
 
-/// The only rank of a world of one: sums and parts are its own, and there is nobody to send anything to.
+/// The only rank of a world of one: sums and parts are its own, and there are no other ranks to send to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Single;
 

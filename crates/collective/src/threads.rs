@@ -8,8 +8,8 @@ use crate::{Collective, CollectiveError, Deadlines, MAX_MESSAGE, assert_other};
 
 /// One of several threads that compute together.
 ///
-/// Numbers go through memory that all share: at a barrier each rank leaves what it has, the last one puts that
-/// together, and each takes the result. If a rank is dropped, the others' calls fail.
+/// Numbers go through shared memory: at a barrier each rank leaves its part, the last one to arrive combines the parts,
+/// and each takes the result. If a rank is dropped, the others' calls fail.
 #[derive(Debug)]
 pub struct Threads {
     shared: Arc<Shared>,
@@ -28,22 +28,22 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// What each rank has left at the barrier.
+    /// The part that each rank has left at the barrier.
     parts: Vec<Vec<f32>>,
-    /// What is made of that, or the message of rank 0.
+    /// The sum of the parts, or the message of rank 0.
     sum: Vec<f32>,
     message: Vec<u8>,
-    /// What the ranks are at, as the first to arrive says.
+    /// The call that the ranks are making, set by the first to arrive.
     call: Option<Call>,
-    /// Who has arrived.
+    /// Whether each rank has arrived.
     arrived: Vec<bool>,
-    /// Ranks that have still to take the result; until none has, nobody leaves anything new.
+    /// The number of ranks that have yet to take the result; until it is 0, no rank leaves anything new.
     to_leave: usize,
-    /// Numbers on their way from each rank to each, at `from * world + to`.
+    /// Numbers in transit from each rank to each, at `from * world + to`.
     letters: Vec<Letter>,
-    /// Whose thread has ended.
+    /// Whether the thread of each rank has ended.
     gone: Vec<bool>,
-    /// Who has given up the common work, and why.
+    /// The rank that has given up first, and why.
     failed: Option<(usize, String)>,
 }
 
@@ -53,28 +53,28 @@ struct Letter {
     numbers: Vec<f32>,
 }
 
-/// What the ranks do together.
+/// A call that all ranks make together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    /// A sum of so many elements.
+    /// A sum of the given number of elements.
     Sum(usize),
     Gather,
     Broadcast,
 }
 
-/// Whom a rank waits for.
+/// The rank that a rank waits for.
 #[derive(Clone, Copy)]
 enum Peer {
     Rank(usize),
-    /// The first that has not arrived.
+    /// The first rank that has not arrived.
     Slowest,
 }
 
 impl Threads {
-    /// So many ranks.
+    /// Creates `world` ranks.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `world` is 0.
     pub fn world(world: usize, deadlines: Deadlines) -> Vec<Self> {
         assert!(world > 0, "a world has ranks");
         let state = State {
@@ -93,7 +93,7 @@ impl Threads {
         (0..world).map(rank).collect()
     }
 
-    /// Works with what the ranks share, and ends the common work where that fails.
+    /// Accesses the shared state, and aborts if that fails.
     fn guarded(
         &mut self,
         wait: Duration,
@@ -111,12 +111,12 @@ impl Threads {
 }
 
 impl Shared {
-    /// What is shared is whole between any two calls, whoever has panicked.
+    /// The shared state is consistent between any two calls, even if a rank has panicked.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     fn wait(
         &self,
         deadline: Deadline,
@@ -147,8 +147,8 @@ impl Shared {
         }
     }
 
-    /// Comes to the barrier, where this rank leaves what it has and the last one to come joins all of it; then what
-    /// they are to take is there, until this rank [leaves](Shared::leave).
+    /// Enters the barrier: this rank leaves its part, and the last one to arrive joins the parts. On return the result
+    /// is available until this rank [leaves](Shared::leave).
     fn arrive(
         &self,
         (rank, call): (usize, Call),

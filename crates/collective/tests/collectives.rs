@@ -1,4 +1,4 @@
-//! Every kind of ranks keeps the contract of [`Collective`], with numbers of any kind in worlds of up to eight.
+//! All implementations keep the contract of [`Collective`], with arbitrary numbers in worlds of up to eight ranks.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ fn terms() -> [(&'static str, String); 1] {
     [("model", "f00".into())]
 }
 
-/// What each rank does, on a thread each; what each comes to.
+/// Runs each rank on its own thread; returns their results.
 fn each<C: Collective, T: Send>(ranks: Vec<C>, run: impl Fn(C) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let threads: Vec<_> = ranks.into_iter().map(|own| scope.spawn(|| run(own))).collect();
@@ -23,7 +23,7 @@ fn each<C: Collective, T: Send>(ranks: Vec<C>, run: impl Fn(C) -> T + Sync) -> V
     })
 }
 
-/// Ranks that loopback connects.
+/// Ranks connected over loopback.
 fn tcp(world: usize, deadlines: Deadlines) -> Vec<Tcp> {
     let listeners: Vec<_> = (1..world).map(|_| Listener::bind("127.0.0.1:0").unwrap()).collect();
     let addresses: Vec<String> = listeners.iter().map(|listener| listener.address().to_string()).collect();
@@ -36,7 +36,7 @@ fn tcp(world: usize, deadlines: Deadlines) -> Vec<Tcp> {
     })
 }
 
-/// Numbers of a rank: of very different size, so that the order of a sum shows.
+/// The numbers of a rank: of very different magnitudes, so that the order of a sum shows.
 fn numbers(rank: usize, length: usize, seed: u32) -> Vec<f32> {
     let number = |i: usize| {
         let bits =
@@ -46,7 +46,7 @@ fn numbers(rank: usize, length: usize, seed: u32) -> Vec<f32> {
     (0..length).map(number).collect()
 }
 
-/// All calls, in an order that exercises each beside the others; what comes out is compared with plain loops.
+/// All calls, interleaved; the results are compared with plain loops.
 fn keeps_the_contract<C: Collective>(ranks: Vec<C>, lengths: &[usize], seed: u32) {
     let world = ranks.len();
     each(ranks, |mut own| {
@@ -74,7 +74,7 @@ fn keeps_the_contract<C: Collective>(ranks: Vec<C>, lengths: &[usize], seed: u32
             own.broadcast(&mut message).unwrap();
             assert_eq!(message, said);
 
-            // Around, twice before anybody takes any: what was sent first comes first.
+            // Around the ring.
             if world > 1 {
                 let (next, last) = ((rank + 1) % world, (rank + world - 1) % world);
                 let mut came = vec![0.0; length];
@@ -105,13 +105,13 @@ fn one_rank_is_a_world() {
     keeps_the_contract(vec![Single], &[0, 1, 9], 3);
 }
 
-/// More than the system takes at once, in both directions.
+/// More than the system buffers at once, in both directions.
 #[test]
 fn long_ones_arrive_whole() {
     keeps_the_contract(tcp(3, PATIENT), &[1 << 20], 5);
 }
 
-/// A rank that ends in the midst of things is an error of all others, long before the deadline.
+/// A rank that ends early causes errors in all others, long before the deadline.
 fn a_rank_that_is_gone<C: Collective>(ranks: Vec<C>) {
     let started = Instant::now();
     let errors = each(ranks, |mut own| {
@@ -139,7 +139,7 @@ fn a_rank_that_is_gone_is_noticed() {
     a_rank_that_is_gone(tcp(3, PATIENT));
 }
 
-/// One that is there and does nothing is noticed at the deadline and not before.
+/// A rank that hangs is noticed at the deadline, and not before.
 fn a_rank_that_hangs<C: Collective>(ranks: Vec<C>) {
     let errors = each(ranks, |mut own| {
         let started = Instant::now();
@@ -164,7 +164,7 @@ fn a_rank_that_hangs_is_noticed_at_the_deadline() {
     a_rank_that_hangs(tcp(2, HASTY));
 }
 
-/// While there is nothing to compute the others wait longer for rank 0.
+/// While there is nothing to compute, the others wait longer for rank 0.
 #[test]
 fn a_message_may_come_later_than_numbers() {
     each(tcp(2, HASTY), |mut own| {
@@ -175,7 +175,7 @@ fn a_message_may_come_later_than_numbers() {
     });
 }
 
-/// What a rank says of its fault reaches the others.
+/// The reason that a rank reports for giving up reaches the others.
 fn a_rank_that_gives_up<C: Collective>(ranks: Vec<C>) {
     let errors = each(ranks, |mut own| match own.rank() {
         1 => {
@@ -197,7 +197,7 @@ fn a_rank_says_why_it_gives_up() {
     a_rank_that_gives_up(tcp(3, PATIENT));
 }
 
-/// Ranks that do different things do not take one thing for another.
+/// Ranks that make different calls do not mistake one for the other.
 fn ranks_out_of_step<C: Collective>(make: impl Fn() -> Vec<C>) {
     type Do<C> = fn(&mut C) -> Result<(), CollectiveError>;
     let pairs: [(Do<C>, Do<C>); 3] = [
@@ -218,7 +218,7 @@ fn ranks_out_of_step_are_told() {
     ranks_out_of_step(|| tcp(2, PATIENT));
 }
 
-/// What rank 0 and a listener say of each other when they do not fit. The listener then finds one that does.
+/// The errors of rank 0 and a listener that do not fit. The listener then finds a rank 0 that does.
 fn misfits(world: Option<usize>, theirs: &str) -> (String, String) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = [listener.address().to_string()];
@@ -230,7 +230,7 @@ fn misfits(world: Option<usize>, theirs: &str) -> (String, String) {
         assert!(matches!(first, CollectiveError::Misfit { .. }), "{first:?}");
         match world {
             None => drop(Tcp::lead(&address, &model(theirs), PATIENT).unwrap()),
-            // A rank that is not there: the listener has nobody to wait for, but is of this world.
+            // One address has no rank: the listener has no one to wait for, but belongs to this world.
             Some(_) => {
                 let gone = Listener::bind("127.0.0.1:0").unwrap().address().to_string();
                 Tcp::lead(&[address[0].clone(), gone], &model(theirs), HASTY).unwrap_err();
@@ -277,7 +277,7 @@ fn a_rank_of_another_version_is_told() {
     assert!(matches!(refused[..], [CollectiveError::Misfit { .. }]), "{refused:?}");
 }
 
-/// Those who connect and say nothing hold up nobody: together they would take five minutes one after the other.
+/// Silent connections do not block others: one after the other, they would take five minutes.
 #[test]
 fn the_silent_do_not_hold_the_door() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
@@ -290,7 +290,7 @@ fn the_silent_do_not_hold_the_door() {
     drop(silent);
 }
 
-/// A listener that somebody looks at goes on listening.
+/// A listener keeps listening after foreign connections.
 #[test]
 fn strangers_are_left_alone() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
@@ -323,7 +323,7 @@ fn addresses_at_which_nobody_is() {
     }
 }
 
-/// Of every message, what it holds and eight bytes.
+/// Each message counts its content and eight bytes.
 #[test]
 fn what_is_sent_is_counted() {
     let sent = each(tcp(3, PATIENT), |mut own| {

@@ -1,6 +1,6 @@
-//! Whether chunks fill a tensor, each number once.
+//! Tests whether chunks fill a tensor, each number exactly once.
 
-/// Some numbers of a tensor: those from `offsets` on, as many as `sizes` says on each axis.
+/// A rectangular part of a tensor: `sizes` elements on each axis, from `offsets` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) offsets: Vec<usize>,
@@ -8,7 +8,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Whether it lies within a shape.
+    /// Whether it is inside a shape.
     fn is_within(&self, shape: &[usize]) -> bool {
         let axes = [self.offsets.len(), self.sizes.len()];
         axes == [shape.len(); 2]
@@ -26,23 +26,23 @@ impl Region {
     }
 }
 
-/// What chunks do to a tensor.
+/// How chunks cover a tensor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cover {
-    /// They fill it.
+    /// They fill it exactly.
     Whole,
-    /// One lies outside, in part or wholly.
+    /// One is outside, partly or wholly.
     Outside(Region),
-    /// Two have numbers in common.
+    /// Two overlap.
     Twice(Region, Region),
-    /// Some numbers are in none.
+    /// Some numbers are in no chunk.
     Holes { filled: usize, of: usize },
 }
 
-/// What chunks do to a tensor of a shape, of which the numbers can be counted.
+/// Tests how chunks cover a tensor of a shape, whose number of elements must not overflow.
 ///
-/// The chunks are swept along the axis on which most of them begin at different places, so that few are compared: with
-/// those alone that have not ended there.
+/// The chunks are swept along the axis on which they have the most distinct starts, so that each is compared only with
+/// the few that have not ended there.
 pub(super) fn cover(shape: &[usize], chunks: &[Region]) -> Cover {
     if let Some(outside) = chunks.iter().find(|chunk| !chunk.is_within(shape)) {
         return Cover::Outside(outside.clone());
@@ -68,7 +68,7 @@ pub(super) fn cover(shape: &[usize], chunks: &[Region]) -> Cover {
         // Single numbers.
         return Cover::Twice(one.clone(), other.clone());
     }
-    // They do not overlap, so together they have no more numbers than the tensor.
+    // They do not overlap, so together they have at most the numbers of the tensor.
     let (filled, of) = (chunks.iter().map(|chunk| chunk.numel()).sum(), shape.iter().product());
     if filled == of { Cover::Whole } else { Cover::Holes { filled, of } }
 }
@@ -81,7 +81,7 @@ mod tests {
         all.iter().map(|(offsets, sizes)| Region { offsets: offsets.to_vec(), sizes: sizes.to_vec() }).collect()
     }
 
-    /// Counts how often each number is in a chunk.
+    /// Counts the chunks that contain each number.
     fn by_counting(shape: [usize; 2], chunks: &[Region]) -> (bool, bool) {
         let count = |row: usize, column: usize| {
             let at = Region { offsets: vec![row, column], sizes: vec![1, 1] };

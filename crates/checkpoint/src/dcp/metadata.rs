@@ -12,23 +12,23 @@ use crate::pickle::{Node, Pickle};
 use crate::torch_file::tensor::dtype_of;
 use crate::weight::numel;
 
-/// More chunks are in no checkpoint: a thousand tensors and an optimizer's two moments of each, on a thousand ranks.
+/// The most chunks in a checkpoint: a thousand tensors and an optimizer's two moments of each, on a thousand ranks.
 const MOST_CHUNKS: usize = 1 << 22;
 
-/// What a checkpoint says of itself.
+/// The content of `.metadata`.
 #[derive(Debug)]
 pub(super) struct Metadata {
     /// Tensors by their keys.
     pub(super) tensors: HashMap<String, TensorMetadata>,
     /// The keys of tensors, in the file's order.
     pub(super) keys: Vec<String>,
-    /// The keys in nested dictionaries that a key was joined of, where the file says so.
+    /// For keys joined from nested dictionaries: the original keys, if the file has them.
     pub(super) paths: HashMap<String, Vec<String>>,
-    /// Where the chunk of a key at some offsets is.
+    /// The location of a chunk, by its key and offsets.
     pub(super) stored: HashMap<(String, Vec<usize>), Stored>,
 }
 
-/// What a tensor is, and how it is cut.
+/// The type and shape of a tensor, and its chunks.
 #[derive(Debug)]
 pub(super) struct TensorMetadata {
     pub(super) dtype: Dtype,
@@ -36,15 +36,15 @@ pub(super) struct TensorMetadata {
     pub(super) chunks: Vec<Region>,
 }
 
-/// Where a chunk lies.
+/// The location of a chunk.
 #[derive(Debug)]
 pub(super) struct Stored {
     /// Relative to the folder.
     pub(super) file: String,
-    /// In bytes, as is the length.
+    /// In bytes, like the length.
     pub(super) offset: usize,
     pub(super) length: usize,
-    /// What was done to the bytes, where something was.
+    /// The transformation of the bytes, if there was one.
     pub(super) transform: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Metadata {
         let entries = of("state_dict_metadata")?.entries().ok_or("state_dict_metadata is no dictionary")?;
         for (key, value) in entries {
             let key = key.text().ok_or("a key is no string")?;
-            // Everything that is no tensor is bytes, of which nothing more is said.
+            // Other entries are bytes, without further description.
             if value.is_a("TensorStorageMetadata") {
                 let tensor = TensorMetadata::of(value).map_err(|fault| format!("{key}: {fault}"))?;
                 // Tensors may share one list of chunks.
@@ -79,7 +79,7 @@ impl Metadata {
         let entries = of("storage_data")?.entries().ok_or("storage_data is no dictionary")?;
         for (index, value) in entries {
             let key = index.attribute("fqn").and_then(Node::text).ok_or("an index has no fqn")?;
-            // What is no tensor has no offsets.
+            // Other entries have no offsets.
             let Some(offsets) = index.attribute("offset").filter(|node| !node.is_none()) else { continue };
             let offsets = offsets.size().ok_or_else(|| format!("the offset of {key} is {}", offsets.kind()))?;
             let stored = Stored::of(value).ok_or_else(|| format!("where {key} is stored is {}", value.kind()))?;
@@ -102,7 +102,7 @@ impl Metadata {
 impl TensorMetadata {
     fn of(node: Node<'_>) -> Result<Self, String> {
         let properties = node.attribute("properties").ok_or("it has no properties")?;
-        // A tuple that begins with the type, or attributes.
+        // Either a tuple that starts with the type, or attributes.
         let dtype = properties.attribute("dtype").or_else(|| Some(properties.state()?.tuple::<1>()?[0]));
         let dtype = dtype.and_then(Node::global).ok_or("it has no type")?.1;
         let dtype = dtype_of(dtype).ok_or_else(|| format!("numbers of the type {dtype} are not read"))?;

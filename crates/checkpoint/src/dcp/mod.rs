@@ -1,14 +1,13 @@
 //! Checkpoints of `torch.distributed.checkpoint`, which FSDP 2, torchtitan, accelerate and others write.
 //!
-//! `.metadata` is a pickle that says of each tensor what it is and how it was cut into chunks, and of each chunk where
-//! it lies: at which byte of which file ([metadata.py], [filesystem.py]). There it is a file of `torch.save` of its
-//! own.
+//! `.metadata` is a pickle that describes each tensor, how it was cut into chunks, and the location of each chunk: the
+//! file and the offset in bytes ([metadata.py], [filesystem.py]). A chunk is stored as a complete file of `torch.save`.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `metadata` | what `.metadata` says |
-//! | `names` | which tensors are the model's weights |
-//! | `cover` | whether chunks fill a tensor |
+//! | `metadata` | the content of `.metadata` |
+//! | `names` | finds the tensors that are the model's weights |
+//! | `cover` | tests whether chunks fill a tensor |
 //!
 //! [metadata.py]: https://github.com/pytorch/pytorch/blob/main/torch/distributed/checkpoint/metadata.py
 //! [filesystem.py]: https://github.com/pytorch/pytorch/blob/main/torch/distributed/checkpoint/filesystem.py
@@ -30,10 +29,10 @@ use crate::weight::{Chunk, Weight};
 use cover::{Cover, Region};
 use metadata::{Metadata, Stored, TensorMetadata};
 
-/// The file that says where everything is.
+/// The file that locates everything else.
 pub(crate) const METADATA: &str = ".metadata";
 
-/// The weights of a checkpoint, and what it is in words.
+/// The weights of a checkpoint, and a short description.
 pub(crate) fn read(folder: &Path) -> Result<(Vec<Weight>, String), CheckpointError> {
     let metadata = Metadata::read(&folder.join(METADATA))?;
     let mut files = Files { folder, open: HashMap::new() };
@@ -44,7 +43,7 @@ pub(crate) fn read(folder: &Path) -> Result<(Vec<Weight>, String), CheckpointErr
     Ok((weights, format!("torch DCP, {} files", files.open.len())))
 }
 
-/// A weight: the chunks that `.metadata` lists, each found where it says.
+/// A weight from the chunks that `.metadata` lists.
 fn weight(files: &mut Files<'_>, metadata: &Metadata, key: &str, name: &str) -> Result<Weight, CheckpointError> {
     let inconsistent = |fault: String| CheckpointError::Inconsistent { path: files.folder.to_owned(), fault };
     let tensor = &metadata.tensors[key];
@@ -60,7 +59,7 @@ fn weight(files: &mut Files<'_>, metadata: &Metadata, key: &str, name: &str) -> 
     }
     let mut chunks = Vec::new();
     for Region { offsets, sizes } in &tensor.chunks {
-        // Where nothing is, nothing was written.
+        // Empty chunks are not stored.
         if sizes.contains(&0) {
             continue;
         }
@@ -87,14 +86,14 @@ fn shown(chunk: &Region) -> String {
     format!("the chunk at {:?} of size {:?}", chunk.offsets, chunk.sizes)
 }
 
-/// The files of ranks, each mapped when it is first asked for.
+/// The files of the ranks, each mapped on first use.
 struct Files<'a> {
     folder: &'a Path,
     open: HashMap<PathBuf, Bytes>,
 }
 
 impl Files<'_> {
-    /// What lies at a place of a file.
+    /// The tensor file at a location inside a file.
     fn read(&mut self, key: &str, stored: &Stored) -> Result<TorchFile, CheckpointError> {
         let unsupported = |fault: String| CheckpointError::Unsupported { path: self.folder.to_owned(), fault };
         if let Some(transform) = &stored.transform {

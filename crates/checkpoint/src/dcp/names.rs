@@ -1,21 +1,21 @@
-//! Which tensors of a checkpoint are the model's weights, and what the model calls them.
+//! Finds the tensors of a checkpoint that are the model's weights, and their names in the model.
 //!
-//! A trainer saves a dictionary with the model in it, or the weights themselves beside its other states. torch joins
-//! the keys of nested dictionaries by dots; since version 2.3 it also says which they were (`planner_data`), and
-//! without that they have to be told by what they look like.
+//! A trainer saves a dictionary that contains the model, or the weights themselves next to its other states. torch
+//! joins the keys of nested dictionaries with dots; since version 2.3 it also saves the original keys (`planner_data`),
+//! and without them they must be guessed.
 
 use super::metadata::Metadata;
 
-/// What may stand around a trainer's states.
+/// The keys that trainers wrap all states in.
 const WRAPPERS: [&str; 3] = ["app", "state", "checkpoint"];
 
-/// What trainers call the model among them.
+/// The keys of the model among a trainer's states.
 const MODELS: [&str; 3] = ["model", "module", "state_dict"];
 
-/// The keys of the model's weights, and their names.
+/// The keys of the model's weights, and their names in the model.
 ///
 /// # Errors
-/// If there are none, or they are named as no folder of Hugging Face is.
+/// If there are none, or their names are not those of Hugging Face.
 pub(super) fn of_weights(metadata: &Metadata) -> Result<Vec<(&str, String)>, String> {
     let joined = Joined::of(metadata);
     let path = |key: &str| metadata.paths.get(key).cloned().unwrap_or_else(|| joined.path(key));
@@ -49,12 +49,12 @@ pub(super) fn of_weights(metadata: &Metadata) -> Result<Vec<(&str, String)>, Str
     Ok(weights)
 }
 
-/// How keys were joined that do not say so.
+/// How keys were joined, if the file does not say so.
 struct Joined {
-    /// What all of them begin with.
+    /// The key that all start with.
     wrapper: Option<&'static str>,
-    /// Whether the model is below a key of that name. Its own weights may begin with `model.` as well: below such a key
-    /// all of them do, and some twice.
+    /// Whether the model is below a key `model`. Its own weights may start with `model.` too: below such a key all of
+    /// them start with it, and some twice.
     below_model: bool,
 }
 
@@ -71,7 +71,7 @@ impl Joined {
         }
     }
 
-    /// The keys that a key was joined of, as far as that matters.
+    /// The original keys of a joined key, as far as they matter.
     fn path(&self, key: &str) -> Vec<String> {
         if let Some(wrapper) = self.wrapper
             && let Some((states, rest)) = key.strip_prefix(wrapper).and_then(|rest| rest[1..].split_once('.'))
@@ -116,7 +116,7 @@ mod tests {
             (moment, &["app", "optim", "state", "model.norm.weight", "exp_avg"]),
         ];
         assert_eq!(names(&[nested, moment], &paths), flat);
-        // Weights beside other states, as torchtitan has them.
+        // Weights next to other states, as in torchtitan.
         let step = "train_state.step";
         let paths: [(&str, &[&str]); 2] = [("lm_head.weight", &["lm_head.weight"]), (step, &["train_state", "step"])];
         assert_eq!(names(&["lm_head.weight", step], &paths), ["lm_head.weight"]);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(names(&nested, &[]), expected);
         let wrapped = ["app.model.model.norm.weight", "app.model.lm_head.weight", "app.optim.state.model.norm.exp_avg"];
         assert_eq!(names(&wrapped, &[]), expected);
-        // Weights that all begin so of themselves.
+        // Weights whose own names all start with it.
         assert_eq!(
             names(&["model.norm.weight", "model.embed.weight"], &[]),
             ["model.norm.weight", "model.embed.weight"]

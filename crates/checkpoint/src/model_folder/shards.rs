@@ -1,4 +1,4 @@
-//! Weights in files of [safetensors]: the length of a header, the header as JSON, the numbers.
+//! Weights in files of [safetensors]: the length of a header, the header as JSON, then the numbers.
 //!
 //! [safetensors]: https://github.com/huggingface/safetensors#format
 
@@ -11,14 +11,14 @@ use crate::torch_file::tensor;
 /// A file of weights.
 pub(super) struct Shard<'a> {
     pub(super) file: String,
-    /// Each with the type that it is written in.
+    /// Each weight with the type that it is written in.
     pub(super) weights: Vec<(&'a Weight, Dtype)>,
-    /// Bytes of the weights.
+    /// The size of the weights in bytes.
     pub(super) bytes: u64,
 }
 
 impl Shard<'_> {
-    /// What stands before the weights, which therefore begin at a multiple of eight bytes.
+    /// The header, padded so that the weights start at a multiple of eight bytes.
     pub(super) fn header(&self) -> Vec<u8> {
         let mut header = Map::from_iter([("__metadata__".to_owned(), json!({"format": "pt"}))]);
         let mut begin = 0;
@@ -34,7 +34,7 @@ impl Shard<'_> {
     }
 }
 
-/// Shares weights out to files. Those of wide numbers come first, so that all are aligned.
+/// Distributes weights among files. Weights with wide numbers come first, so that all are aligned.
 pub(super) fn of(weights: &[Weight], asked: Option<Dtype>, most: u64) -> Vec<Shard<'_>> {
     let mut all: Vec<(&Weight, Dtype)> = weights.iter().map(|weight| (weight, weight.written_as(asked))).collect();
     all.sort_by_key(|(_, dtype)| std::cmp::Reverse(tensor::bytes(*dtype)));
@@ -59,7 +59,7 @@ pub(super) fn of(weights: &[Weight], asked: Option<Dtype>, most: u64) -> Vec<Sha
     shards
 }
 
-/// Which weight is in which file, where there are several.
+/// The index from weights to files, if there are several files.
 pub(super) fn index(shards: &[Shard<'_>]) -> Option<String> {
     if shards.len() < 2 {
         return None;

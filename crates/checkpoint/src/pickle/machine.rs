@@ -69,7 +69,7 @@ impl Machine<'_> {
             0x8b => self.stream.counted().and_then(|bytes| self.long(bytes)),
             b'G' => self.stream.array().and_then(|bytes| self.push(Value::Float(f64::from_be_bytes(bytes)))),
             // SHORT_BINUNICODE, BINUNICODE, BINUNICODE8; SHORT_BINSTRING and BINSTRING are strings of Python 2, in an
-            // encoding that the file does not say.
+            // encoding that the file does not specify.
             0x8c | b'U' => self.stream.short().and_then(|bytes| self.text(bytes)),
             b'X' | b'T' => self.stream.counted().and_then(|bytes| self.text(bytes)),
             0x8d => self.stream.counted_8().and_then(|bytes| self.text(bytes)),
@@ -117,7 +117,7 @@ impl Machine<'_> {
                 let (module, name) = (self.name(module)?, self.name(name)?);
                 self.global(module, name)
             }
-            // REDUCE, NEWOBJ, NEWOBJ_EX: the keywords of the last are for classes that nobody here asks for.
+            // REDUCE, NEWOBJ, NEWOBJ_EX: the keywords of the last are only for classes that no reader uses.
             b'R' | 0x81 => self.pop_many().and_then(|[class, arguments]| self.instance(class, arguments)),
             0x92 => self.pop_many().and_then(|[class, arguments, _]| self.instance(class, arguments)),
             // BUILD, BINPERSID
@@ -156,7 +156,7 @@ impl Machine<'_> {
     }
 
     fn make(&mut self, object: Object) -> Result<()> {
-        // Values are pushed as often as objects are made, so there are no more of these either.
+        // There are no more objects than pushed values, so their number is limited too.
         let id = u32::try_from(self.objects.len()).map_err(|_| self.empty())?;
         self.push(Value::Object(id))?;
         self.objects.push(object);
@@ -205,7 +205,7 @@ impl Machine<'_> {
     fn text(&mut self, bytes: &[u8]) -> Result<()> {
         match std::str::from_utf8(bytes) {
             Ok(text) => self.make(Object::Text(text.into())),
-            // Python has strings that are none in Unicode.
+            // Python's strings may contain surrogates, which are not valid in UTF-8.
             Err(_) => self.make(Object::Bytes),
         }
     }
@@ -319,8 +319,8 @@ mod tests {
         assert_eq!(read(b"\x8a\x09\0\0\0\0\0\0\0\0\x01.").unwrap().root().kind(), "a number");
     }
 
-    /// An instruction of a few bytes that names a class twice as long as any text would make of a small file a large
-    /// one.
+    /// If names were copied, instructions of a few bytes with a long name would use far more memory than the file has
+    /// bytes.
     #[test]
     fn a_name_costs_no_more_than_its_bytes() {
         let text = |length: usize| [&b"X"[..], &(length as u32).to_le_bytes(), &vec![b'a'; length], b"q\0"].concat();
@@ -343,7 +343,7 @@ mod tests {
         fails(b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "names os.system");
         fails(b"c__builtin__\neval\n.", "names __builtin__.eval");
         fails(b"ctorch.serialization\nos.system\n.", "names torch.serialization.os.system");
-        // What some versions of Python write for a member of an enum.
+        // Some versions of Python write this for a member of an enum.
         assert!(read(b"cbuiltins\ngetattr\n.").is_ok() && read(b"cdataclasses\nfield\n.").is_ok());
     }
 

@@ -1,16 +1,16 @@
 //! Python's pickles as data.
 //!
 //! A pickle is a program for a small stack machine ([PEP 307], [PEP 3154], `pickletools` of CPython for each opcode),
-//! and one of its instructions calls whatever the file names. The machine here has no such instruction: a call becomes
-//! an `Instance` that says which class was asked for and with what, and those who read a format make of it what they
-//! know. So nothing that a file names is ever run, and what nobody asks for costs no more than its bytes.
+//! and one of its instructions calls anything that the file names. The machine here never calls: a call becomes an
+//! `Instance` with the class and the arguments, which the readers of each format interpret. So nothing that a file
+//! names is ever run, and parts that no reader uses cost no more than their bytes.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `machine` | the instructions |
-//! | `stream`, `stack` | what they read, and what they work on |
-//! | `node` | a value and the pickle around it, for those who read |
-//! | `refused` | names that stand only in pickles which attack whoever loads them |
+//! | `stream`, `stack` | their input, and the values that they work on |
+//! | `node` | a value in its pickle, for readers |
+//! | `refused` | names that occur only in malicious pickles |
 //!
 //! [PEP 307]: https://peps.python.org/pep-0307/
 //! [PEP 3154]: https://peps.python.org/pep-3154/
@@ -25,14 +25,15 @@ mod stream;
 
 pub use node::Node;
 
-/// All objects of a pickle, and the one that it is.
+/// All objects of a pickle, and its root.
 #[derive(Debug)]
 pub struct Pickle {
     objects: Vec<Object>,
     root: Value,
 }
 
-/// A value. Objects are shared, and may be part of themselves: so they lie in the [`Pickle`], and a value says where.
+/// A value. Objects may be shared and contain themselves: so they are stored in the [`Pickle`], and a value refers to
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     None,
@@ -46,7 +47,7 @@ pub(crate) enum Value {
 pub(crate) enum Object {
     /// Shared with the classes that it names.
     Text(Arc<str>),
-    /// Bytes, and integers beyond 64 bits: no format that is read here has any that matter.
+    /// Bytes, and integers beyond 64 bits: no supported format has any that matter.
     Bytes,
     Long,
     Tuple(Box<[Value]>),
@@ -58,33 +59,33 @@ pub(crate) enum Object {
         name: Arc<str>,
     },
     Instance(Box<Instance>),
-    /// What lies outside of the pickle, by what the file calls it.
+    /// An object outside of the pickle, by its id in the file.
     Persistent(Value),
 }
 
-/// What a class, or a function, would be called with.
+/// A recorded call of a class or a function.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) class: Value,
     pub(crate) arguments: Value,
-    /// What the instance is told of itself afterwards: its attributes, for most classes.
+    /// The state that is set afterwards: the attributes, for most classes.
     pub(crate) state: Option<Value>,
-    /// What is appended to an instance that is a kind of list.
+    /// The elements that are appended, if the class is a kind of list.
     pub(crate) elements: Vec<Value>,
-    /// What is put into an instance that is a kind of dictionary.
+    /// The entries that are inserted, if the class is a kind of dictionary.
     pub(crate) entries: Vec<(Value, Value)>,
 }
 
-/// What one pickle may cost. The memory of a machine is a small multiple of the values that it has pushed.
+/// The limits for one pickle. Memory use is a small multiple of the number of values pushed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Bytes of the pickle.
+    /// The bytes of the pickle.
     pub(crate) bytes: usize,
-    /// Values that are pushed in all.
+    /// The total number of values pushed.
     pub(crate) values: usize,
-    /// Containers within containers that are begun and not ended.
+    /// The nesting depth of open containers.
     pub(crate) depth: usize,
-    /// Bytes of one string.
+    /// The bytes of one string.
     pub(crate) text: usize,
 }
 
@@ -96,25 +97,25 @@ impl Default for Limits {
     }
 }
 
-/// Why bytes are no pickle that is read here.
+/// The reason why a pickle is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PickleError {
-    /// It ends before it is whole, or its instructions make no sense.
+    /// It ends too early, or has invalid instructions.
     #[error("the pickle is damaged at byte {at}: {fault}")]
     Damaged {
-        /// Which byte.
+        /// The offset of the instruction.
         at: usize,
-        /// What is wrong.
+        /// The defect.
         fault: String,
     },
-    /// It names what only an attack on its reader would name.
+    /// It contains a name that only an attack would use.
     #[error("the pickle names {name}, which runs code where Python loads it")]
     Dangerous {
         /// The module and the name.
         name: String,
     },
-    /// It needs more than is given to any.
+    /// It exceeds a limit.
     #[error("the pickle has {0}")]
     TooLarge(String),
 }
@@ -122,15 +123,15 @@ pub enum PickleError {
 pub(crate) type Result<T> = std::result::Result<T, PickleError>;
 
 impl Pickle {
-    /// Reads a pickle of any protocol from 2 on. What follows its end is not looked at.
+    /// Reads a pickle of any protocol from 2 on. Bytes after its end are ignored.
     ///
     /// # Errors
-    /// If it is damaged, names what only an attack would, or is larger than any that trainers write.
+    /// If it is damaged, contains a name that only an attack would use, or is larger than any that trainers write.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         machine::run(bytes, &Limits::default())
     }
 
-    /// What the pickle is.
+    /// The value of the pickle.
     pub fn root(&self) -> Node<'_> {
         Node::new(self, self.root)
     }

@@ -1,8 +1,8 @@
-//! A value and the pickle around it.
+//! A value in its pickle.
 
 use super::{Instance, Object, Pickle, Value};
 
-/// A value of a pickle, for those who read it. Each method gives `None` where the value is of another kind.
+/// A value of a pickle, for readers. Each method returns `None` if the value is of another kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
     pickle: &'a Pickle,
@@ -34,7 +34,7 @@ impl<'a> Node<'a> {
         self.value == Value::None
     }
 
-    /// An integer.
+    /// The integer.
     pub fn int(self) -> Option<i64> {
         match self.value {
             Value::Int(int) => Some(int),
@@ -42,12 +42,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// An integer that counts something.
+    /// The integer as a count.
     pub fn count(self) -> Option<usize> {
         self.int().and_then(|int| usize::try_from(int).ok())
     }
 
-    /// A string.
+    /// The string.
     pub fn text(self) -> Option<&'a str> {
         match self.object()? {
             Object::Text(text) => Some(text),
@@ -55,7 +55,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The values of a list, a tuple or a set, or of an instance of a kind of list.
+    /// The values of a list, a tuple or a set, or the elements of an instance.
     pub fn items(self) -> Option<impl ExactSizeIterator<Item = Node<'a>>> {
         let values: &[Value] = match self.object()? {
             Object::List(values) | Object::Set(values) => values,
@@ -66,7 +66,7 @@ impl<'a> Node<'a> {
         Some(values.iter().map(move |&value| self.with(value)))
     }
 
-    /// The first values of a tuple; `None` where it has fewer.
+    /// The first values of a tuple; `None` if it has fewer.
     pub fn tuple<const N: usize>(self) -> Option<[Node<'a>; N]> {
         match self.object()? {
             Object::Tuple(values) => values.first_chunk().map(|values| values.map(|value| self.with(value))),
@@ -74,8 +74,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The keys and values of a dictionary, or of an instance of a kind of dictionary. A key that was put in twice
-    /// comes twice; in Python the last counts.
+    /// The keys and values of a dictionary, or the entries of an instance. A key that was inserted twice occurs twice;
+    /// in Python the last one counts.
     pub fn entries(self) -> Option<impl ExactSizeIterator<Item = (Node<'a>, Node<'a>)> + DoubleEndedIterator> {
         let entries = match self.object()? {
             Object::Dict(entries) => entries,
@@ -90,14 +90,14 @@ impl<'a> Node<'a> {
         self.entries()?.rev().find_map(|(of, value)| (of.text() == Some(key)).then_some(value))
     }
 
-    /// An attribute that an instance was told of.
+    /// An attribute of an instance.
     pub fn attribute(self, name: &str) -> Option<Node<'a>> {
         let state = self.state()?;
         // Classes with slots have two dictionaries, of which one may be missing.
         state.get(name).or_else(|| state.tuple::<2>()?.into_iter().find_map(|half| half.get(name)))
     }
 
-    /// What an instance was told of itself.
+    /// The state of an instance.
     pub fn state(self) -> Option<Node<'a>> {
         self.instance()?.state.map(|state| self.with(state))
     }
@@ -110,19 +110,19 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What an instance is of, and what it was made with.
+    /// The module and the name of an instance's class, and the arguments that it was created with.
     pub fn call(self) -> Option<(&'a str, &'a str, Node<'a>)> {
         let instance = self.instance()?;
         let (module, name) = self.with(instance.class).global()?;
         Some((module, name, self.with(instance.arguments)))
     }
 
-    /// Whether it is an instance of a class of this name, whatever its module is called: those of torch have moved.
+    /// Whether it is an instance of a class of this name, in any module: torch has moved classes.
     pub fn is_a(self, class: &str) -> bool {
         self.call().is_some_and(|(_, name, _)| name == class)
     }
 
-    /// What the file calls a thing outside of the pickle.
+    /// The file's id of an object outside of the pickle.
     pub fn persistent(self) -> Option<Node<'a>> {
         match self.object()? {
             Object::Persistent(id) => Some(self.with(*id)),
@@ -139,7 +139,7 @@ impl<'a> Node<'a> {
         numbers.items()?.map(Node::count).collect()
     }
 
-    /// What it is, for those who hoped for something else.
+    /// A description of the kind of value, for errors.
     pub fn kind(self) -> String {
         match (self.value, self.object()) {
             (Value::None, _) => "None".into(),

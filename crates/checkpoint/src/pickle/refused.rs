@@ -1,5 +1,5 @@
-//! Names that stand in no checkpoint. They would do no harm here, for nothing is called; but who is told of them does
-//! not load the file elsewhere.
+//! Names that do not occur in checkpoints. They would do no harm here, since nothing is called; but an error warns the
+//! user not to load the file elsewhere.
 
 /// Modules of Python that act on the system or run code.
 const MODULES: [&str; 13] = [
@@ -18,7 +18,7 @@ const MODULES: [&str; 13] = [
     "sys",
 ];
 
-/// Such functions of modules that are otherwise harmless.
+/// Functions that do so in modules that are otherwise harmless.
 const FUNCTIONS: [(&str, &str); 13] = [
     ("builtins", "__import__"),
     ("builtins", "breakpoint"),
@@ -37,7 +37,7 @@ const FUNCTIONS: [(&str, &str); 13] = [
 
 /// Whether a name is one of them.
 pub(super) fn is_refused(module: &str, name: &str) -> bool {
-    // What the modules were called in Python 2, whose pickles Python 3 translates.
+    // The module's name in Python 2, which Python 3 translates.
     let module = if module == "__builtin__" { "builtins" } else { module };
     let package = module.split('.').next().unwrap_or_default();
     // `os` may also be reached through another module's name for it (`torch.serialization`, `os.system`).

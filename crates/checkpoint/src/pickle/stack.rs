@@ -1,13 +1,13 @@
-//! The stack of values, on which containers are begun by marks.
+//! The stack of values, with marks where containers start.
 
 use super::{Limits, PickleError, Result, Value};
 
 #[derive(Default)]
 pub(super) struct Stack {
     values: Vec<Value>,
-    /// How high the stack was where containers were begun.
+    /// The height of the stack at the start of each open container.
     marks: Vec<usize>,
-    /// How many values have been pushed so far.
+    /// The number of values pushed so far.
     pushed: usize,
 }
 
@@ -21,22 +21,22 @@ impl Stack {
         Ok(())
     }
 
-    /// How low the stack may be popped: to where the last container was begun.
+    /// The lowest height to which the stack may be popped: the last mark.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
 
-    /// The last value; `None` where there is none above the last mark.
+    /// The last value; `None` if there is none above the last mark.
     pub(super) fn top(&self) -> Option<Value> {
         self.values[self.floor()..].last().copied()
     }
 
-    /// As [`Stack::top`], and takes it away.
+    /// As [`Stack::top`], and removes it.
     pub(super) fn pop(&mut self) -> Option<Value> {
         self.top().inspect(|_| _ = self.values.pop())
     }
 
-    /// The last values, in the order in which they were pushed.
+    /// Removes the last values, and returns them in the order in which they were pushed.
     pub(super) fn pop_many<const N: usize>(&mut self) -> Option<[Value; N]> {
         let from = self.values.len().checked_sub(N).filter(|&from| from >= self.floor())?;
         let popped = self.values[from..].try_into().expect("as many as are there");
@@ -52,12 +52,12 @@ impl Stack {
         Ok(())
     }
 
-    /// What was pushed since the last mark, which goes as well; `None` where there is no mark.
+    /// Removes the last mark and the values above it, and returns these; `None` if there is no mark.
     pub(super) fn pop_mark(&mut self) -> Option<Vec<Value>> {
         self.marks.pop().map(|mark| self.values.split_off(mark))
     }
 
-    /// Whether nothing was pushed since the last mark.
+    /// Whether no value was pushed since the last mark.
     pub(super) fn ends_in_mark(&self) -> bool {
         self.marks.last() == Some(&self.values.len())
     }

@@ -5,9 +5,9 @@ use super::{PickleError, Result};
 pub(super) struct Stream<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the instruction began that is read.
+    /// The offset of the current instruction.
     opcode_at: usize,
-    /// The bytes of the longest string.
+    /// The most bytes in a string.
     longest: usize,
 }
 
@@ -16,7 +16,7 @@ impl<'a> Stream<'a> {
         Self { bytes, at: 0, opcode_at: 0, longest }
     }
 
-    /// A fault of the instruction that is read.
+    /// An error of the current instruction.
     pub(super) fn damaged(&self, fault: impl Into<String>) -> PickleError {
         PickleError::Damaged { at: self.opcode_at, fault: fault.into() }
     }
@@ -46,19 +46,19 @@ impl<'a> Stream<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// Bytes after their number in 8 bits.
+    /// Bytes with an 8-bit length prefix.
     pub(super) fn short(&mut self) -> Result<&'a [u8]> {
         let length = self.byte()?;
         self.take(length.into())
     }
 
-    /// Bytes after their number in 32 bits.
+    /// Bytes with a 32-bit length prefix.
     pub(super) fn counted(&mut self) -> Result<&'a [u8]> {
         let length = self.word()?;
         self.string(length.into())
     }
 
-    /// Bytes after their number in 64 bits.
+    /// Bytes with a 64-bit length prefix.
     pub(super) fn counted_8(&mut self) -> Result<&'a [u8]> {
         let length = self.array().map(u64::from_le_bytes)?;
         self.string(length)
@@ -72,7 +72,7 @@ impl<'a> Stream<'a> {
         self.take(length as usize)
     }
 
-    /// Characters up to the end of a line.
+    /// The characters up to the end of the line.
     pub(super) fn line(&mut self) -> Result<&'a str> {
         let rest = &self.bytes[self.at..];
         let length = rest.iter().take(self.longest).position(|&byte| byte == b'\n');

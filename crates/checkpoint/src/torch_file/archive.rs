@@ -1,4 +1,4 @@
-//! The files in an archive of torch's.
+//! The files in an archive of torch.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -9,14 +9,14 @@ use zip::{CompressionMethod, ZipArchive};
 
 use crate::error::CheckpointError;
 
-/// How files begin that torch wrote before version 1.6: a pickle of a number that nothing else begins with.
+/// The start of files that torch wrote before version 1.6: a pickled number that no other file starts with.
 const LEGACY: &[u8] = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.";
 
-/// More files are in no archive: torch writes one for each storage.
+/// The most files in an archive: torch writes one per storage.
 const MOST_FILES: usize = 1 << 20;
 
-/// The files in an archive by their names, without the folder that all are in. CRCs are not checked, for torch may be
-/// told not to compute them, and does not check them either.
+/// The files in an archive by name, without their common folder. CRCs are not checked, since torch can be configured
+/// not to compute them, and does not check them either.
 #[derive(Debug)]
 pub(super) struct Archive {
     files: HashMap<String, Bytes>,

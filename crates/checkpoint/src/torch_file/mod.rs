@@ -1,6 +1,5 @@
-//! What `torch.save` writes since version 1.6 ([torch/serialization.py]): an archive in the format of zip, where
-//! nothing is compressed, with a pickle (`data.pkl`) and the numbers of each tensor (`data/0`, `data/1`, ...), which
-//! the pickle names.
+//! Files of `torch.save` since version 1.6 ([torch/serialization.py]): an uncompressed zip archive with a pickle
+//! (`data.pkl`) and the numbers of each tensor (`data/0`, `data/1`, ...), which the pickle refers to.
 //!
 //! [torch/serialization.py]: https://github.com/pytorch/pytorch/blob/main/torch/serialization.py
 
@@ -18,33 +17,33 @@ use crate::pickle::{Node, Pickle};
 use archive::Archive;
 use tensor::Tensor;
 
-/// A file that `torch.save` has written.
+/// A file written by `torch.save`.
 #[derive(Debug)]
 pub struct TorchFile {
-    /// What errors call it.
+    /// The name in errors.
     path: PathBuf,
     archive: Archive,
     pickle: Pickle,
 }
 
 impl TorchFile {
-    /// Opens a file, which is mapped.
+    /// Opens and memory-maps a file.
     ///
     /// # Errors
-    /// If it cannot be read, is damaged or of a format that is not read here, or names what only an attack would.
+    /// If it cannot be read, is damaged or of an unsupported format, or contains names that only an attack would use.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         Self::of(path, file::map(path)?)
     }
 
-    /// As [`TorchFile::open`], with bytes that are in memory. Errors call them `path`.
+    /// As [`TorchFile::open`], from bytes in memory. Errors refer to them as `path`.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`TorchFile::open`].
     pub fn in_memory(path: &Path, bytes: Vec<u8>) -> Result<Self, CheckpointError> {
         Self::of(path, Bytes::new(Arc::new(bytes)))
     }
 
-    /// A file, or a part of one: those of `torch.distributed.checkpoint` hold one after the other.
+    /// A file, or a part of one: files of `torch.distributed.checkpoint` contain several in sequence.
     pub(crate) fn of(path: &Path, bytes: Bytes) -> Result<Self, CheckpointError> {
         let archive = Archive::read(path, bytes)?;
         let pickle = archive.get("data.pkl").ok_or_else(|| CheckpointError::Damaged {
@@ -55,33 +54,33 @@ impl TorchFile {
         Ok(Self { path: path.to_owned(), archive, pickle })
     }
 
-    /// What was saved.
+    /// The value that was saved.
     pub fn root(&self) -> Node<'_> {
         self.pickle.root()
     }
 
-    /// Where it lies.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The tensor that a value of the pickle is.
+    /// The tensor for a value of the pickle.
     ///
     /// # Errors
-    /// If it is none, one of a kind that is not read here, or reaches past its numbers.
+    /// If the value is not a tensor, is of an unsupported kind, or reaches past its numbers.
     pub fn tensor(&self, node: Node<'_>) -> Result<Tensor, CheckpointError> {
         Tensor::read(&self.path, &self.archive, node)
     }
 
-    /// A fault of what the file says.
+    /// The error for unexpected content of the file.
     pub(crate) fn damaged(&self, fault: impl Into<String>) -> CheckpointError {
         CheckpointError::Damaged { path: self.path.clone(), fault: fault.into() }
     }
 
-    /// The value of a key of what was saved.
+    /// The value of a key in the dictionary that was saved.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such key.
     pub(crate) fn get(&self, key: &str) -> Result<Node<'_>, CheckpointError> {
         self.root().get(key).ok_or_else(|| self.damaged(format!("it has no {key}")))
     }

@@ -1,4 +1,4 @@
-//! Tensors, where a file of torch's has them.
+//! The tensors of a torch file.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::archive::Archive;
 use crate::error::CheckpointError;
 use crate::pickle::Node;
 
-/// More axes have no tensors of torch's (`MAX_DIMS` of its kernels).
+/// The most axes of a torch tensor (`MAX_DIMS` of its kernels).
 const MOST_AXES: usize = 64;
 
 /// A view of numbers in a file: those at `offset + sum of index * stride`.
@@ -19,13 +19,13 @@ pub struct Tensor {
     dtype: Dtype,
     shape: Vec<usize>,
     strides: Vec<usize>,
-    /// In numbers.
+    /// In numbers, not bytes.
     offset: usize,
     storage: Bytes,
 }
 
 impl Tensor {
-    /// Numbers in memory, row by row.
+    /// A tensor of numbers in memory, row by row.
     #[cfg(test)]
     pub(crate) fn of(dtype: Dtype, shape: &[usize], bytes: Vec<u8>) -> Self {
         let strides = (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect();
@@ -33,17 +33,17 @@ impl Tensor {
         Self { dtype, shape: shape.to_vec(), strides, offset: 0, storage }
     }
 
-    /// How a number is stored.
+    /// The type of its numbers.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// The size of each axis; of no axis for a single number.
+    /// The size of each axis; empty for a single number.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// How many numbers it has.
+    /// The number of elements.
     pub fn numel(&self) -> usize {
         self.shape.iter().product()
     }
@@ -70,7 +70,7 @@ impl Tensor {
         }
         let (_, class) = class.global().ok_or_else(no_tensor)?;
         let dtype = match class {
-            // The type stands beside the view.
+            // The type is an argument next to the view.
             "UntypedStorage" => {
                 let [_, _, _, _, _, _, dtype] = arguments.tuple().ok_or_else(no_tensor)?;
                 dtype.global().map_or("nothing", |(_, name)| name)
@@ -89,7 +89,7 @@ impl Tensor {
         if tensor.fits() { Ok(tensor) } else { Err(damaged(format!("a tensor reaches past data/{key}"))) }
     }
 
-    /// Whether all its numbers lie in the storage.
+    /// Whether all its numbers are in the storage.
     fn fits(&self) -> bool {
         if self.shape.len() != self.strides.len() {
             return false;
@@ -103,12 +103,12 @@ impl Tensor {
         match has_size {
             None => false,
             Some(0) => true,
-            // What overlaps itself would claim more numbers than there are.
+            // A tensor that overlaps itself could claim more numbers than there are.
             Some(numel) => numel <= holds && last().is_some_and(|last| last < holds),
         }
     }
 
-    /// Numbers `from..to` of a tensor of one axis that lie side by side.
+    /// The elements `from..to` of a contiguous one-dimensional tensor.
     pub(crate) fn narrow(&self, from: usize, to: usize) -> Option<Self> {
         let ([size], [1]) = (&*self.shape, &*self.strides) else { return None };
         (from <= to && to <= *size).then(|| {
@@ -117,7 +117,7 @@ impl Tensor {
         })
     }
 
-    /// Whether numbers that follow each other lie side by side.
+    /// Whether consecutive elements are contiguous.
     fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         self.shape.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
@@ -127,7 +127,7 @@ impl Tensor {
         })
     }
 
-    /// Its numbers as bytes, row by row; without a copy where they lie so.
+    /// The numbers as bytes, row by row; without a copy if they are contiguous.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         let (width, all) = (bytes(self.dtype), self.storage.get());
         let numel = self.numel();
@@ -152,7 +152,7 @@ impl Tensor {
     }
 }
 
-/// The function that makes a tensor, and its arguments, without what makes a parameter of it or gives it attributes.
+/// The function that builds a tensor, and its arguments, without wrappers that make it a parameter or add attributes.
 fn rebuilt(mut node: Node<'_>) -> Option<(&str, &str, Node<'_>)> {
     // A parameter with attributes has two such layers.
     for _ in 0..3 {
@@ -160,7 +160,7 @@ fn rebuilt(mut node: Node<'_>) -> Option<(&str, &str, Node<'_>)> {
         match (module, function) {
             ("torch._tensor", "_rebuild_from_type_v2") => {
                 let [function, class, inner] = arguments.tuple()?;
-                // Other classes of tensors have numbers that are more than their bytes.
+                // The numbers of other tensor classes cannot be read as plain bytes.
                 if !matches!(class.global()?.1, "Tensor" | "Parameter" | "Buffer") {
                     return Some((module, "_rebuild_from_type_v2", arguments));
                 }
@@ -178,12 +178,12 @@ fn rebuilt(mut node: Node<'_>) -> Option<(&str, &str, Node<'_>)> {
     None
 }
 
-/// The bytes of a number.
+/// The size of a number in bytes.
 pub(crate) fn bytes(dtype: Dtype) -> usize {
     dtype.bitsize() / 8
 }
 
-/// Types by the names of torch's storages, and by their own.
+/// The types, by the names of torch's storages and by their own.
 pub(crate) fn dtype_of(name: &str) -> Option<Dtype> {
     Some(match name {
         "DoubleStorage" | "float64" => Dtype::F64,

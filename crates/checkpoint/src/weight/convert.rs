@@ -1,9 +1,9 @@
-//! Numbers of one type in another.
+//! Conversion of numbers between types.
 
 use safetensors::Dtype;
 use verdigris_kernels::{Format, Weights};
 
-/// Whether numbers of a type are converted: integers and eight bits that float stay what they are.
+/// Whether numbers of a type are converted: integers and 8-bit floats are not.
 pub(super) fn floats(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16)
 }
@@ -12,15 +12,15 @@ fn format(dtype: Dtype) -> Format {
     match dtype {
         Dtype::F16 => Format::F16,
         Dtype::BF16 => Format::Bf16,
-        // Those of 64 bits are rounded to 32 first.
+        // 64-bit floats are rounded to 32 bits first.
         _ => Format::F32,
     }
 }
 
-/// Writes numbers that float as others, each rounded to the nearest.
+/// Converts floats to another type, each rounded to the nearest.
 ///
 /// # Errors
-/// The first that is too large for half precision, in which everything else would become infinite.
+/// The first number that is too large for half precision and would become infinite.
 pub(super) fn convert(from: Dtype, to: Dtype, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), f32> {
     let numbers = numbers(from, bytes);
     if to == Dtype::F16

@@ -1,4 +1,4 @@
-//! The files of a checkpoint by rank.
+//! The files of a checkpoint, by rank.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,19 +10,19 @@ use crate::error::CheckpointError;
 const OPTIMIZER: &str = "_optim_states.pt";
 const MODEL: &str = "_model_states.pt";
 
-/// The files of a checkpoint that was saved by ranks which share data alone.
+/// The files of a checkpoint from ranks that use only data parallelism.
 pub(super) struct Files {
     folder: PathBuf,
-    /// The states of optimizers, from rank 0 on.
+    /// The files of optimizer states, from rank 0 on.
     pub(super) optimizers: Vec<PathBuf>,
-    /// The states of the model up to stage 2.
+    /// The file of model states, up to stage 2.
     model: Option<PathBuf>,
-    /// The states of the model at stage 3 by their ranks.
+    /// The files of model states at stage 3, by rank.
     models: BTreeMap<usize, PathBuf>,
 }
 
 impl Files {
-    /// The files in a folder.
+    /// Lists the files in a folder.
     ///
     /// # Errors
     /// If a rank has none, or the model was split in other ways as well.
@@ -78,7 +78,7 @@ impl Files {
         CheckpointError::Incomplete { path: self.folder.clone(), fault }
     }
 
-    /// Whether there are as many ranks as the files say.
+    /// Checks that there are files of `world` ranks.
     pub(super) fn check_world(&self, world: usize) -> Result<(), CheckpointError> {
         let found = self.optimizers.len();
         match found.cmp(&world) {
@@ -94,7 +94,7 @@ impl Files {
         }
     }
 
-    /// The files of the model's states: one up to stage 2, one for each rank at stage 3.
+    /// The files of model states: one up to stage 2, one per rank at stage 3.
     pub(super) fn models(&self, stage: usize) -> Result<Vec<PathBuf>, CheckpointError> {
         if stage < 3 {
             let missing = || self.incomplete(format!("mp_rank_00{MODEL} is missing: copy it from where rank 0 ran"));
@@ -110,10 +110,10 @@ impl Files {
     }
 }
 
-/// The rank of a file among those that share data, if it is of one of them, and among those that share a weight.
+/// The data-parallel rank in a file name, if any, and the tensor-parallel rank.
 fn ranks(name: &str) -> Option<(Option<usize>, usize)> {
     let name = name.strip_suffix(OPTIMIZER).or_else(|| name.strip_suffix(MODEL))?;
-    // Half precision of some kinds has a name of its own.
+    // Some kinds of half precision add a prefix.
     let name = name.strip_prefix("bf16_").or_else(|| name.strip_prefix("fp16_")).unwrap_or(name);
     if let Some(rank) = name.strip_prefix("mp_rank_") {
         return Some((None, rank.parse().ok()?));
@@ -126,19 +126,19 @@ fn names(folder: &Path) -> Result<Vec<String>, CheckpointError> {
     let read = |source: io::Error| CheckpointError::Read { path: folder.to_owned(), source };
     let names = fs::read_dir(folder).map_err(read)?.map(|entry| Ok(entry.map_err(read)?.file_name()));
     let names: Vec<_> = names.collect::<Result<_, CheckpointError>>()?;
-    // What is not UTF-8 was not named by DeepSpeed.
+    // DeepSpeed writes only UTF-8 names.
     Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
-/// Whether a folder holds files of ranks.
+/// Whether a folder has files of ranks.
 fn has_states(folder: &Path) -> bool {
     names(folder).is_ok_and(|names| names.iter().any(|name| name.ends_with(OPTIMIZER) || name.ends_with(MODEL)))
 }
 
-/// The folder with the files of ranks: the one given, the one that its `latest` names, or the only one in it.
+/// The folder with the files of ranks: the given one, the one that its file `latest` names, or the only one in it.
 ///
 /// # Errors
-/// If `latest` names one that is not there, or there are several.
+/// If `latest` names a folder that does not exist, or there are several.
 pub(crate) fn tag_folder(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     if has_states(folder) {
         return Ok(Some(folder.to_owned()));

@@ -1,15 +1,15 @@
-//! Several tensors of one axis as one.
+//! Several one-dimensional tensors as one.
 
 use crate::torch_file::tensor::Tensor;
 
 pub(super) struct Flats {
     parts: Vec<Tensor>,
-    /// Where each part begins, and where the last ends.
+    /// The start of each part, and the end of the last.
     starts: Vec<usize>,
 }
 
 impl Flats {
-    /// `None` where there is no tensor, or one has more axes than one.
+    /// Returns `None` if there is no tensor, or one has more than one axis.
     pub(super) fn new(parts: Vec<Tensor>) -> Option<Self> {
         let (mut starts, mut end) = (vec![0], 0usize);
         parts.first()?;
@@ -24,13 +24,13 @@ impl Flats {
         *self.starts.last().expect("the first part begins somewhere")
     }
 
-    /// The numbers `from..to`, as the parts have them; at least one part, which may be empty. `None` where they reach
-    /// past the end.
+    /// The numbers `from..to`, as slices of the parts; at least one, which may be empty. `None` if they reach past the
+    /// end.
     pub(super) fn take(&self, from: usize, to: usize) -> Option<Vec<Tensor>> {
         if from > to || to > self.numel() {
             return None;
         }
-        // What begins at the very end begins in the last part.
+        // A range that starts at the very end belongs to the last part.
         let first = (self.starts.partition_point(|&start| start <= from) - 1).min(self.parts.len() - 1);
         let mut taken = Vec::new();
         for (part, bounds) in self.parts.iter().zip(self.starts.windows(2)).skip(first) {

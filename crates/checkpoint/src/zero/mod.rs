@@ -1,14 +1,14 @@
 //! Checkpoints of DeepSpeed's ZeRO ([Rajbhandari et al. 2020], stages 1, 2 and 3).
 //!
-//! Every rank keeps its share of the weights in f32 as *flats*, tensors of one axis, among the states of its optimizer.
-//! What shape they have, and everything that is not trained, stands in the states of the model. The rules are those of
+//! Every rank keeps its share of the weights in f32 as *flats*, one-dimensional tensors, in the states of its
+//! optimizer. The shapes, and everything that is not trained, are in the states of the model. The rules are those of
 //! DeepSpeed's own [zero_to_fp32.py].
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `files` | which file is of which rank |
-//! | `model_states`, `optimizer_states` | what the two kinds of files say |
-//! | `flats` | the flats of some ranks as one |
+//! | `files` | the files of each rank |
+//! | `model_states`, `optimizer_states` | the content of the two kinds of files |
+//! | `flats` | the flats of some ranks as one tensor |
 //!
 //! [Rajbhandari et al. 2020]: https://arxiv.org/abs/1910.02054
 //! [zero_to_fp32.py]: https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/utils/zero_to_fp32.py
@@ -31,11 +31,11 @@ use flats::Flats;
 use model_states::ModelStates;
 use optimizer_states::OptimizerStates;
 
-/// What weights are in, whatever they were trained in: those of the optimizer, and buffers and frozen parameters as
-/// well, as `zero_to_fp32` has it.
+/// The type of the weights, whatever they were trained in: those of the optimizer, and also buffers and frozen
+/// parameters, as in `zero_to_fp32`.
 pub(crate) const DTYPE: Dtype = Dtype::F32;
 
-/// The weights of a checkpoint, and what it is in words.
+/// The weights of a checkpoint, and a short description.
 pub(crate) fn read(folder: &Path) -> Result<(Vec<Weight>, String), CheckpointError> {
     let files = Files::of(folder)?;
     let ranks = files.optimizers.iter().map(|path| OptimizerStates::read(path)).collect::<Result<Vec<_>, _>>()?;
@@ -69,7 +69,7 @@ pub(crate) fn read(folder: &Path) -> Result<(Vec<Weight>, String), CheckpointErr
         }
     }
     for (alias, name) in &first.shared {
-        // As DeepSpeed's own program has it, one whose parameter is not there is none.
+        // An alias without its parameter is ignored, as in DeepSpeed's own program.
         if let Some(&place) = places.get(name)
             && !places.contains_key(alias)
         {
@@ -80,7 +80,7 @@ pub(crate) fn read(folder: &Path) -> Result<(Vec<Weight>, String), CheckpointErr
     Ok((weights, format!("DeepSpeed ZeRO {stage}, {world} ranks")))
 }
 
-/// Frozen parameters up to stage 2: the first rank has them as they are.
+/// Frozen parameters up to stage 2, which the first rank has as a whole.
 fn frozen_whole(model: &ModelStates) -> Result<Vec<Weight>, String> {
     let whole = |(name, shape): &(String, Vec<usize>)| {
         let part = model.fragments.get(name).ok_or_else(|| format!("the frozen parameter {name} has no numbers"))?;
@@ -90,7 +90,7 @@ fn frozen_whole(model: &ModelStates) -> Result<Vec<Weight>, String> {
     model.frozen.iter().map(whole).collect()
 }
 
-/// Frozen parameters at stage 3: each rank has its share, the last of them filled up.
+/// Frozen parameters at stage 3, of which each rank has a share; the last share is padded.
 fn frozen_in_shares(models: &[&ModelStates]) -> Result<Vec<Weight>, String> {
     let mut weights = Vec::new();
     for (name, shape) in &models[0].frozen {
@@ -105,8 +105,8 @@ fn frozen_in_shares(models: &[&ModelStates]) -> Result<Vec<Weight>, String> {
     Ok(weights)
 }
 
-/// What trained parameters are up to stage 2: the flats of a group, rank after rank, are its parameters, one after the
-/// other. The last rank's is filled up, and so may each parameter be.
+/// Trained parameters up to stage 2: the flats of a group, rank after rank, contain its parameters one after the other.
+/// The last rank's flat is padded, and so may each parameter be.
 fn stages_1_and_2(model: &ModelStates, ranks: &[OptimizerStates]) -> Result<Vec<Weight>, String> {
     let groups = model.groups.len();
     if let Some(rank) = ranks.iter().position(|rank| rank.flats.len() != groups) {
@@ -136,7 +136,7 @@ fn stages_1_and_2(model: &ModelStates, ranks: &[OptimizerStates]) -> Result<Vec<
                 .and_then(|end| end.checked_add(paddings.next().copied().unwrap_or(0)))
                 .ok_or_else(|| format!("the padding of {name} has no end"))?;
         }
-        // How much is filled up depends on more than a checkpoint says, but never goes beyond this.
+        // The amount of padding depends on more than the checkpoint contains, but never exceeds this.
         let aligned = |numel: usize| numel.checked_next_multiple_of(2 * ranks.len());
         if aligned(offset) != aligned(flats.numel()) {
             let holds = flats.numel();
@@ -146,8 +146,8 @@ fn stages_1_and_2(model: &ModelStates, ranks: &[OptimizerStates]) -> Result<Vec<
     Ok(weights)
 }
 
-/// What trained parameters are at stage 3: of each parameter, each rank has a share of the same size, and its flats are
-/// these shares one after the other.
+/// Trained parameters at stage 3: each rank has a share of the same size of each parameter, and its flats are these
+/// shares one after the other.
 fn stage_3(model: &ModelStates, ranks: &[OptimizerStates]) -> Result<Vec<Weight>, String> {
     let flats: Option<Vec<Flats>> = ranks.iter().map(|rank| Flats::new(rank.flats.clone())).collect();
     let flats = flats.ok_or("the flats of a rank are no tensors of one axis")?;
@@ -161,7 +161,7 @@ fn stage_3(model: &ModelStates, ranks: &[OptimizerStates]) -> Result<Vec<Weight>
         let share = whole.div_ceil(ranks.len());
         let mut parts = Vec::new();
         for (rank, flats) in flats.iter().enumerate() {
-            // The last ranks' shares may be filled up, in part or wholly.
+            // The shares of the last ranks may be padded, partly or wholly.
             let length = whole.saturating_sub(rank * share).min(share);
             parts.extend(flats.take(offset, offset + length).ok_or_else(|| {
                 format!(

@@ -1,4 +1,4 @@
-//! `*_model_states.pt`: shapes, and what is not trained.
+//! `*_model_states.pt`: shapes, and everything that is not trained.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -9,20 +9,20 @@ use crate::torch_file::TorchFile;
 use crate::torch_file::tensor::Tensor;
 use crate::weight::Weight;
 
-/// More parameters are in no model.
+/// The most parameters of a model.
 const MOST: usize = 1 << 20;
 
-/// What the states of a model say of its weights.
+/// The description of a model's weights in its states.
 pub(super) struct ModelStates {
-    /// The trained parameters and their shapes, in the optimizer's order, group by group.
+    /// The trained parameters and their shapes, in the optimizer's order, by group.
     pub(super) groups: Vec<Vec<(String, Vec<usize>)>>,
-    /// The frozen ones, likewise.
+    /// The frozen parameters and their shapes.
     pub(super) frozen: Vec<(String, Vec<usize>)>,
-    /// The numbers of these: all up to stage 2, a rank's share at stage 3.
+    /// The numbers of the frozen parameters: all up to stage 2, a rank's share at stage 3.
     pub(super) fragments: BTreeMap<String, Tensor>,
-    /// Numbers that are no parameters.
+    /// Tensors that are not parameters.
     pub(super) buffers: Vec<Weight>,
-    /// Parameters that are others under another name.
+    /// Aliases of parameters, with the parameter's name.
     pub(super) shared: Vec<(String, String)>,
 }
 
@@ -36,10 +36,10 @@ impl ModelStates {
             return Err(CheckpointError::Unsupported { path: path.to_owned(), fault: fault.into() });
         }
         let groups = file.get("param_shapes")?;
-        // Each group is a dictionary; those of early versions are one for all.
+        // Each group is a dictionary; early versions have one for all groups.
         let groups = match groups.items() {
             Some(all) => {
-                // Groups may be one that is named often.
+                // The same group may be listed many times.
                 let parameters = all.map(|group| group.entries().map_or(1, |entries| entries.len())).sum::<usize>();
                 if parameters > MOST {
                     return Err(file.damaged(format!("it has {parameters} parameters")));
@@ -69,7 +69,7 @@ impl ModelStates {
     }
 }
 
-/// The entries of a dictionary by their names.
+/// The entries of a dictionary, by name.
 fn named<'a>(
     file: &TorchFile,
     what: &str,

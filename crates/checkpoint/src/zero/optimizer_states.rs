@@ -7,18 +7,18 @@ use crate::pickle::Node;
 use crate::torch_file::TorchFile;
 use crate::torch_file::tensor::Tensor;
 
-/// More ranks, or groups, are in no training.
+/// The most ranks, or groups, of a training.
 const MOST: usize = 1 << 20;
 
-/// What the states of an optimizer say of the weights that it trains.
+/// The description of the trained weights in the states of an optimizer.
 pub(super) struct OptimizerStates {
     /// ZeRO's stage, from 1 to 3.
     pub(super) stage: usize,
-    /// How many ranks there are.
+    /// The number of ranks.
     pub(super) world: usize,
-    /// Its share of each group's numbers; at stage 3 of all numbers, in pieces that may end anywhere.
+    /// The rank's share of each group's numbers; at stage 3 of all numbers, in pieces that may end anywhere.
     pub(super) flats: Vec<Tensor>,
-    /// By how many numbers each parameter of each group is filled up.
+    /// The padding of each parameter of each group.
     pub(super) paddings: Option<Vec<Vec<usize>>>,
 }
 
@@ -38,7 +38,7 @@ impl OptimizerStates {
             of(flats)?.items().filter(|all| all.len() <= MOST).ok_or_else(|| file.damaged("its flats are no list"))?;
         let flats = flats.map(|flat| file.tensor(flat)).collect::<Result<_, _>>()?;
         let world = of("partition_count")?;
-        // Up to stage 2 there is one for each group.
+        // Up to stage 2 there is one number per group.
         let largest = || Node::items(world)?.map(Node::count).collect::<Option<Vec<_>>>()?.into_iter().max();
         let world = world.count().or_else(largest).ok_or_else(|| file.damaged("partition_count is no number"))?;
         let paddings = match states.get("param_alignment_paddings").filter(|node| !node.is_none()) {
@@ -55,14 +55,14 @@ impl OptimizerStates {
     }
 }
 
-/// A number, or a member of DeepSpeed's enum of stages.
+/// Reads a number, or a member of DeepSpeed's enum of stages.
 fn stage_of(node: Node<'_>) -> Option<usize> {
     if let Some(number) = node.count() {
         return Some(number);
     }
     match node.call()? {
         (_, "ZeroStageEnum", arguments) => arguments.tuple::<1>()?[0].count(),
-        // Some versions of Python ask the enum for the member's name.
+        // Some versions of Python pickle a lookup of the member by name.
         (_, "getattr", arguments) => {
             let names = ["disabled", "optimizer_states", "gradients", "weights"];
             let name = arguments.tuple::<2>()?[1].text()?;

@@ -1,37 +1,37 @@
-//! What a rank says first: who it is, who the other should be, and what is to be computed.
+//! The first message of a connection: the sender, the receiver, and what is to be computed.
 
-/// The form of everything that ranks send to each other. Another form has another number.
+/// The version of the protocol. Incompatible protocols have different numbers.
 pub(super) const VERSION: u32 = 1;
 
-/// What a hello begins with, whatever its version.
+/// The start of every hello, whatever its version.
 const MAGIC: &[u8; 15] = b"verdigris ranks";
 
-/// No hello is longer.
+/// The longest hello in bytes.
 pub(super) const MOST: usize = 1 << 16;
 
-/// No world has more ranks.
+/// The most ranks in a world.
 pub(super) const MOST_RANKS: usize = 256;
 
-/// What one rank says to another when it has connected.
+/// The first message of a rank to another after it has connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
-    /// Drawn by rank 0, so that ranks of two worlds are told apart.
+    /// A random number chosen by rank 0, which identifies the world.
     pub(super) session: u64,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) world: usize,
-    /// From rank 0: where the ranks from 1 on are.
+    /// From rank 0: the addresses of the ranks from 1 on.
     pub(super) addresses: Vec<String>,
-    /// From rank 0: what all must agree about, by name.
+    /// From rank 0: names and values that all ranks must agree on.
     pub(super) terms: Vec<(String, String)>,
 }
 
-/// What is no hello.
+/// The reason why bytes are not a valid hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadHello {
-    /// Whoever sends this is no rank.
+    /// The sender is not a rank.
     Foreign,
-    /// A rank of another version.
+    /// The sender is a rank of another version.
     Version(u32),
 }
 
@@ -76,7 +76,7 @@ impl Hello {
         rest.is_empty().then_some(Self { session, from, to, world, addresses, terms })
     }
 
-    /// The first of this rank's terms that the other does not have.
+    /// Describes the first of this rank's terms that differs from the other's.
     pub(super) fn differs(&self, own: &[(&str, String)]) -> Option<String> {
         own.iter().find_map(|(name, ours)| {
             let theirs = self.terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());

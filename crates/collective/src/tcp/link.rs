@@ -1,6 +1,6 @@
 //! A connection to one rank, and the frames that go over it.
 //!
-//! A frame is eight bytes and what follows them: `V`, `R`, the kind, 0, and the length of the rest as 32 bits. All
+//! A frame is a header of eight bytes and a body: `V`, `R`, the kind, 0, and the length of the body as 32 bits. All
 //! numbers are little-endian.
 
 use std::io::{ErrorKind, Read, Write};
@@ -11,25 +11,25 @@ use crate::deadline::Deadline;
 
 const HEADER: usize = 8;
 
-/// As much as is taken at once of what a frame says that it has.
+/// The most bytes of a body that are read at once, whatever length the header announces.
 const STEP: usize = 1 << 20;
 
-/// No rank has more to say of why it gave up.
+/// The most bytes of a rank's reason for giving up.
 const MOST_OF_A_FAULT: usize = 1 << 10;
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Who wants to compute what with whom.
+    /// The sender, the receiver, and what is to be computed.
     Hello = 1,
-    /// That this is agreed.
+    /// Acceptance of a hello.
     Welcome,
-    /// Why a rank cannot go on.
+    /// The reason why a rank cannot continue.
     Fault,
-    /// What one rank adds to a sum, or the sum.
+    /// A rank's part of a sum, or the sum.
     Sum,
-    /// One rank's part of what rank 0 gathers.
+    /// A rank's part of what rank 0 gathers.
     Part,
     /// A message of rank 0 to all.
     Message,
@@ -42,7 +42,7 @@ impl Kind {
         [Self::Hello, Self::Welcome, Self::Fault, Self::Sum, Self::Part, Self::Message, Self::Numbers];
 }
 
-/// How many bytes a frame may have after its header.
+/// The allowed length of a frame's body in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Length {
     Exactly(usize),
@@ -53,16 +53,16 @@ pub(super) enum Length {
 #[derive(Debug)]
 pub(super) struct Link {
     stream: TcpStream,
-    /// Which rank, and where it is.
+    /// The rank, and its address.
     peer: String,
-    /// What is sent or was received last.
+    /// The frame that was sent or received last.
     buffer: Vec<u8>,
     sent: u64,
 }
 
 impl Link {
     pub(super) fn new(stream: TcpStream, peer: String) -> std::io::Result<Self> {
-        // A frame that waits for more to send would wait for an answer that waits for it.
+        // Delayed frames would deadlock with a peer that waits for them before it answers.
         stream.set_nodelay(true)?;
         Ok(Self { stream, peer, buffer: Vec::new(), sent: 0 })
     }
@@ -75,7 +75,7 @@ impl Link {
         self.peer = peer;
     }
 
-    /// Bytes sent, headers included.
+    /// The number of bytes sent, including headers.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
@@ -95,7 +95,7 @@ impl Link {
     }
 
     fn begin(&mut self, kind: Kind, length: usize) {
-        // What is longer than 32 bits can say is refused by whoever receives it: no frame may be that long.
+        // The receiver rejects lengths beyond 32 bits: no frame may be that long.
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         self.buffer.clear();
         self.buffer.extend_from_slice(&[b'V', b'R', kind as u8, 0]);
@@ -115,7 +115,7 @@ impl Link {
         Ok(())
     }
 
-    /// The next frame, which must be of that kind and length.
+    /// Receives the next frame, which must have this kind and length.
     pub(super) fn receive(&mut self, kind: Kind, length: Length, deadline: Deadline) -> Result<&[u8], CollectiveError> {
         let mut header = [0; HEADER];
         self.fill(&mut header, deadline)?;
@@ -141,7 +141,7 @@ impl Link {
         self.take(count, deadline)
     }
 
-    /// Adds the numbers of the next frame to others, or replaces these.
+    /// Receives the numbers of the next frame, and combines each with the element of `x` by `each`.
     pub(super) fn receive_numbers(
         &mut self,
         kind: Kind,
@@ -160,7 +160,7 @@ impl Link {
         let mut read = Ok(());
         while buffer.len() < count && read.is_ok() {
             let from = buffer.len();
-            // Memory is for what comes, not for what is said to come.
+            // Memory grows with the bytes received, not with the length announced.
             buffer.resize(count.min(from + STEP), 0);
             read = self.fill(&mut buffer[from..], deadline);
         }
@@ -184,7 +184,7 @@ impl Link {
     }
 }
 
-/// How far one call of the system came; `None` where it is to be made again, as long as there is time.
+/// The number of bytes that one system call transferred; `None` if it must be repeated, as long as there is time.
 fn progress(count: std::io::Result<usize>, peer: &str) -> Result<Option<usize>, CollectiveError> {
     let gone = |fault: String| CollectiveError::Gone { peer: peer.to_owned(), fault };
     match count {

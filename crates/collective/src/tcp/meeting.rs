@@ -1,8 +1,8 @@
-//! How ranks find each other.
+//! How ranks connect to each other.
 //!
-//! Every rank but rank 0 listens, and each connects to those above it. Rank 0 says hello to all first: which rank each
-//! is, and where the others are. Whoever accepts that connects upwards, waits for those below it, and says welcome to
-//! rank 0, which begins when it has heard that from all.
+//! Every rank except rank 0 listens, and each connects to the ranks above it. First, rank 0 sends a hello to all, with
+//! the rank of each and the addresses of the others. A rank that accepts it connects to the ranks above, waits for
+//! those below, and sends a welcome to rank 0, which starts when it has received one from every rank.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -17,19 +17,19 @@ use super::link::{Kind, Length, Link};
 use crate::deadline::Deadline;
 use crate::{CollectiveError, Deadlines};
 
-/// Who connects and says nothing for so long is no rank.
+/// The time after which a silent connection counts as foreign.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// No more may have connected and said nothing yet.
+/// The most connections that have not sent anything yet.
 const MOST_SILENT: usize = 64;
 
-/// How often a listener looks whether somebody has connected, where it does not wait for ever.
+/// The interval at which a listener polls for connections, unless it waits indefinitely.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// No machine needs longer to say that it is there.
+/// The longest time that a machine may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Where a rank waits for the others.
+/// A socket on which a rank waits for the others.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
@@ -41,7 +41,7 @@ impl Tcp {
     /// `terms`, each a name and a value.
     ///
     /// # Errors
-    /// Where one of them cannot be reached, does not fit, or does not answer.
+    /// If one of them cannot be reached, does not fit, or does not answer.
     pub fn lead(addresses: &[String], terms: &[(&str, String)], deadlines: Deadlines) -> Result<Self, CollectiveError> {
         let misfit = |peer: &String, fault: &str| CollectiveError::Misfit { peer: peer.clone(), fault: fault.into() };
         if let Some((_, twice)) = addresses.iter().enumerate().find(|(i, address)| addresses[..*i].contains(address)) {
@@ -77,27 +77,27 @@ impl Tcp {
 }
 
 impl Listener {
-    /// Listens at `host:port`; port 0 is one that is free.
+    /// Listens at `host:port`; port 0 selects a free one.
     ///
     /// # Errors
-    /// [`CollectiveError::Listen`] where that is no address, or not one of this machine, or taken.
+    /// [`CollectiveError::Listen`] if that is not an address, not one of this machine, or taken.
     pub fn bind(address: &str) -> Result<Self, CollectiveError> {
         let bound = TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (at, listener) = bound.map_err(|source| CollectiveError::Listen { address: address.into(), source })?;
         Ok(Self { listener, address: at })
     }
 
-    /// Where this listens.
+    /// The local address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits, as long as it takes, until rank 0 says which rank this is, and then for the others. It must have these
-    /// `terms`, and as many ranks as this `world` says. A rank 0 with other terms or of another version is told so, and
-    /// `refused` hears of it; then this waits for the next one.
+    /// Waits, as long as it takes, until rank 0 assigns a rank to this process, and then for the others. Rank 0 must
+    /// have these `terms`, and as many ranks as `world`, if given. A rank 0 with other terms or of another version is
+    /// rejected with the reason, which is also passed to `refused`; then this waits for the next one.
     ///
     /// # Errors
-    /// [`CollectiveError::Listen`] where nobody can connect any more; and where a rank is gone or late.
+    /// [`CollectiveError::Listen`] if connections cannot be accepted any more; and errors if a rank is gone or late.
     pub fn follow(
         self,
         world: Option<usize>,
@@ -135,7 +135,7 @@ impl Listener {
                     Some(early) => early,
                     None => door.next(Some((deadline, missing)))?,
                 };
-                // Others may be of a world that came to nothing.
+                // The connection may belong to a world that failed to start.
                 if (from.session, from.to) == (hello.session, rank) && from.from > 0 {
                     links[from.from] = Some(link);
                 }
@@ -147,7 +147,7 @@ impl Listener {
     }
 }
 
-/// Why the world of a rank 0 is not the one that this rank waits for.
+/// The reason why the world of a rank 0 is not the one that this rank waits for, if it is not.
 fn misfit(hello: &Hello, world: Option<usize>, terms: &[(&str, String)]) -> Option<String> {
     let other_world = world.filter(|world| *world != hello.world);
     let other_world = other_world.map(|world| format!("rank 0 wants a world of {} ranks, not {world}", hello.world));
@@ -156,16 +156,16 @@ fn misfit(hello: &Hello, world: Option<usize>, terms: &[(&str, String)]) -> Opti
     other_world.or_else(|| hello.differs(terms)).or_else(nowhere)
 }
 
-/// Somebody who has connected, and the hello of theirs.
+/// A connection, and its hello.
 type Heard = (Link, Result<Hello, BadHello>);
 
-/// Where others connect. Each is heard on a thread of its own, so that one who is silent holds up no other.
+/// The accepting side. Each connection is read on its own thread, so that a silent one does not block others.
 struct Door<'l, F> {
     listener: &'l Listener,
     refused: F,
     sender: Sender<Option<Heard>>,
     heard: Receiver<Option<Heard>>,
-    /// How many have connected and said nothing yet.
+    /// The number of connections that have not sent anything yet.
     silent: usize,
 }
 
@@ -175,7 +175,7 @@ impl<'l, F: FnMut(CollectiveError)> Door<'l, F> {
         Self { listener, refused, sender, heard, silent: 0 }
     }
 
-    /// The next rank that connects and says hello; before a deadline, where a rank is missing.
+    /// The next rank that connects and sends a hello; with a deadline if a rank is missing.
     fn next(&mut self, missing: Option<(Deadline, usize)>) -> Result<(Link, Hello), CollectiveError> {
         loop {
             if let Some((deadline, rank)) = missing {
@@ -193,12 +193,12 @@ impl<'l, F: FnMut(CollectiveError)> Door<'l, F> {
                             format!("it speaks version {theirs} of what ranks say to each other, not {VERSION}");
                         self.refuse(link, fault, Deadline::after(SILENCE));
                     }
-                    // Whoever is no rank, and only looks what listens here, is left alone.
+                    // Foreign connections, such as port scans, are ignored.
                     Some((_, Err(BadHello::Foreign))) | None => {}
                 }
                 continue;
             }
-            // Where there is nothing else to look after, waiting costs nothing.
+            // With no pending connections, a blocking wait costs nothing.
             let waits = missing.is_none() && self.silent == 0;
             let accepted =
                 self.listener.listener.set_nonblocking(!waits).and_then(|()| self.listener.listener.accept());
@@ -214,7 +214,7 @@ impl<'l, F: FnMut(CollectiveError)> Door<'l, F> {
         }
     }
 
-    /// Waits on a thread for what somebody says first. Where too many say nothing they are hung up on.
+    /// Reads the hello of a connection on a new thread. If too many connections are silent, it is dropped.
     fn hear(&mut self, stream: TcpStream, from: SocketAddr) {
         if self.silent >= MOST_SILENT {
             return;
@@ -234,9 +234,9 @@ impl<'l, F: FnMut(CollectiveError)> Door<'l, F> {
         }
     }
 
-    /// Tells a rank why it does not fit.
+    /// Rejects a rank with the reason.
     fn refuse(&mut self, mut link: Link, fault: String, deadline: Deadline) {
-        // If that does not reach it, it hears that this rank is gone.
+        // If this does not arrive, the other rank sees that the connection is closed.
         let _ = link.send(Kind::Fault, fault.as_bytes(), deadline);
         (self.refused)(CollectiveError::Misfit { peer: link.peer().to_owned(), fault });
     }

@@ -1,8 +1,8 @@
 //! Ranks that are processes, on one machine or on several.
 //!
-//! Each rank has a TCP connection to every other. Sums and gathered parts go through rank 0, which takes them in the
-//! order of the ranks. Connections are neither encrypted nor authenticated: whoever can reach a rank's port can
-//! compute with its model, and whoever can listen to the connection reads the text.
+//! Each rank has a TCP connection to every other. Sums and gathered parts go through rank 0, which processes them in
+//! the order of the ranks. Connections are neither encrypted nor authenticated: anyone with access to a rank's port can
+//! compute with its model, and anyone who can eavesdrop on a connection can read the text.
 
 mod hello;
 mod link;
@@ -15,7 +15,7 @@ use crate::{Collective, CollectiveError, Deadlines, MAX_MESSAGE, assert_other};
 use link::{Kind, Length, Link};
 pub use meeting::Listener;
 
-/// How long the others are given to take what this rank says last.
+/// The time for the others to receive this rank's last message.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// One of several processes that compute together: see [`Tcp::lead`] and [`Listener`].
@@ -24,7 +24,7 @@ pub struct Tcp {
     rank: usize,
     world: usize,
     deadlines: Deadlines,
-    /// To each rank but this one.
+    /// The link to each other rank.
     links: Vec<Option<Link>>,
     over: bool,
 }
@@ -34,7 +34,7 @@ impl Tcp {
         Self { rank, world, deadlines, links: (0..world).map(|_| None).collect(), over: false }
     }
 
-    /// Talks to the others, and tells them where that fails.
+    /// Communicates with the other ranks, and aborts if that fails.
     fn guarded(
         &mut self,
         wait: Duration,
@@ -138,7 +138,7 @@ impl Collective for Tcp {
             return;
         }
         for link in self.links.iter_mut().flatten() {
-            // Who is gone, or does not listen, need not hear it.
+            // Ranks that are gone or do not read cannot be notified.
             let _ = link.send(Kind::Fault, why.as_bytes(), Deadline::after(LAST_WORDS));
         }
         self.links.fill_with(|| None);
