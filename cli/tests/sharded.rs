@@ -84,7 +84,7 @@ fn options_that_do_not_go_together() {
     fails(&["--force"], "--force replaces files");
     fails(&[], "there is no config.json in run or /");
     fails(&["--like", "none"], "name a folder of the model that was trained with --like");
-    fails(&["--from", "zero", "--like", "model"], "run is no checkpoint of DeepSpeed or torch");
+    fails(&["--from", "zero", "--like", "model"], "run is not a checkpoint of DeepSpeed or torch");
     folder.run(&["convert", "model", "--dtype", "f16", "--out", "out"]).fails("--dtype is for checkpoints");
     folder.run(&["convert", "model", "--from", "dcp", "--out", "out"]).fails("files *_optim_states.pt");
     fs::create_dir(folder.path("full")).unwrap();

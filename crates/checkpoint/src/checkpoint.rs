@@ -56,7 +56,7 @@ impl Checkpoint {
     pub fn open(folder: &Path, kind: Option<Kind>) -> Result<Self, CheckpointError> {
         let none = |fault: &str| CheckpointError::NotACheckpoint { path: folder.to_owned(), fault: fault.into() };
         if !folder.is_dir() {
-            return Err(none(if folder.exists() { "it is no folder" } else { "there is nothing at that path" }));
+            return Err(none(if folder.exists() { "it is not a folder" } else { "there is nothing at that path" }));
         }
         let kind = kind.or_else(|| Self::recognise(folder)).ok_or_else(|| none(what_else(folder)))?;
         let (inner, (weights, description)) = match kind {

@@ -10,7 +10,7 @@ use crate::pickle::PickleError;
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The path does not hold a supported checkpoint.
-    #[error("{path} is no checkpoint of DeepSpeed or torch: {fault}")]
+    #[error("{path} is not a checkpoint of DeepSpeed or torch: {fault}")]
     NotACheckpoint {
         /// The path.
         path: PathBuf,

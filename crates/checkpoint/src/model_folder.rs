@@ -49,7 +49,7 @@ impl ModelFiles {
     /// The files next to a checkpoint: in its folder, in that of the ranks' files, or in one above.
     ///
     /// # Errors
-    /// If there is no configuration or no tokenizer.
+    /// If the configuration or the tokenizer is missing.
     pub fn beside(checkpoint: &Checkpoint) -> Result<Self, CheckpointError> {
         Self::within(&checkpoint.places())
     }

@@ -140,7 +140,7 @@ impl Weight {
             let from: Cow<'_, [u8]> = tensor.bytes();
             // Runs along the last axis are contiguous in both.
             let (Some((&run, outer)), Some((&at, above))) = (tensor.shape().split_last(), offsets.split_last()) else {
-                unreachable!("a weight without axes is no chunk of one with axes")
+                unreachable!("a weight without axes is not a chunk of one with axes")
             };
             for (i, run_bytes) in from.chunks_exact((run * width).max(1)).enumerate() {
                 let (mut row, mut stride, mut rest) = (0, 1, i);

@@ -102,8 +102,8 @@ fn tensors_and_what_is_none() {
     tensor_fails(&tensor("DoubleStorage", "0", &view(0, 3, 1)), "a tensor reaches past data/0");
     tensor_fails(&tensor("FloatStorage", "z", &view(0, 1, 1)), "it has no data/z");
     tensor_fails(&tensor("QInt8Storage", "0", &view(0, 1, 1)), "numbers of the type QInt8Storage");
-    tensor_fails(&tensor("FloatStorage", "0", b"K\x00K\x01K\x01"), "stands where a tensor should");
-    tensor_fails(b"\x80\x02K\x07.", "a number stands where a tensor should");
-    tensor_fails(b"\x80\x02ctorchao\nNf4\n)R.", "an instance of torchao.Nf4 stands where a tensor should");
+    tensor_fails(&tensor("FloatStorage", "0", b"K\x00K\x01K\x01"), "is where a tensor should be");
+    tensor_fails(b"\x80\x02K\x07.", "a number is where a tensor should be");
+    tensor_fails(b"\x80\x02ctorchao\nNf4\n)R.", "an instance of torchao.Nf4 is where a tensor should be");
     tensor_fails(b"\x80\x02ctorch._utils\n_rebuild_qtensor\n)R.", "is made by torch._utils._rebuild_qtensor");
 }

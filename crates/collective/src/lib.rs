@@ -69,7 +69,7 @@ pub trait Collective: Send {
     /// If that rank is gone or late.
     ///
     /// # Panics
-    /// If there is no such rank, or it is this one.
+    /// If the rank does not exist, or is this one.
     fn send(&mut self, to: usize, x: &[f32]) -> Result<(), CollectiveError>;
 
     /// Receives numbers that another rank [sends](Collective::send) to this one.
@@ -78,7 +78,7 @@ pub trait Collective: Send {
     /// If that rank is gone, late, or out of step.
     ///
     /// # Panics
-    /// If there is no such rank, or it is this one.
+    /// If the rank does not exist, or is this one.
     fn receive(&mut self, from: usize, x: &mut [f32]) -> Result<(), CollectiveError>;
 
     /// Reports to the other ranks that this one cannot continue, and why: their calls fail with
@@ -112,7 +112,7 @@ pub const MAX_MESSAGE: usize = 64 << 20;
 /// Panics unless `rank` is another rank of the world.
 #[track_caller]
 fn assert_other(rank: usize, own: usize, world: usize) {
-    assert!(rank < world && rank != own, "rank {rank} is no other rank of {world} for rank {own}");
+    assert!(rank < world && rank != own, "rank {rank} is not a rank of {world} other than {own}");
 }
 
 // Compiles the README's program.

@@ -2,7 +2,7 @@
 
 use crate::{Collective, CollectiveError, assert_other};
 
-/// The only rank of a world of one: sums and parts are its own, and there are no other ranks to send to.
+/// The only rank of a world of one: sums and parts are its own, and sending is impossible.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Single;
 

@@ -472,7 +472,7 @@ mod tests {
             // Much smaller numbers have scales that are subnormal in half precision.
             for x in [1.0, -1.0, 0.1, 3e4, -3e4] {
                 let back = there_and_back(format, &one(x));
-                // There is no number between 4 and 6.
+                // 4 and 6 are neighbours.
                 let part = if format == Format::Mxfp4 { 5.0 } else { 50.0 };
                 assert!((back[77] - x).abs() <= x.abs() / part, "{format:?} {x}: {}", back[77]);
                 assert!(back.iter().enumerate().all(|(i, y)| i == 77 || y.abs() <= x.abs() / 30.0), "{format:?} {x}");

@@ -73,7 +73,7 @@ impl<'a> Weights<'a> {
     /// Decodes row `j`, for example a token's embedding.
     ///
     /// # Panics
-    /// If there is no such row, or `out` is not as long as a row.
+    /// If the row does not exist, or `out` is not as long as a row.
     pub fn decode(&self, j: usize, out: &mut [f32]) {
         assert_eq!(out.len(), self.k, "a row");
         decode(self.format, self.rows_from(j, 1), out);

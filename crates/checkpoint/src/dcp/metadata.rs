@@ -60,9 +60,9 @@ impl Metadata {
         let mut metadata =
             Self { tensors: HashMap::new(), keys: Vec::new(), paths: HashMap::new(), stored: HashMap::new() };
         let mut chunks = 0;
-        let entries = of("state_dict_metadata")?.entries().ok_or("state_dict_metadata is no dictionary")?;
+        let entries = of("state_dict_metadata")?.entries().ok_or("state_dict_metadata is not a dictionary")?;
         for (key, value) in entries {
-            let key = key.text().ok_or("a key is no string")?;
+            let key = key.text().ok_or("a key is not a string")?;
             // Other entries are bytes, without further description.
             if value.is_a("TensorStorageMetadata") {
                 let tensor = TensorMetadata::of(value).map_err(|fault| format!("{key}: {fault}"))?;
@@ -76,7 +76,7 @@ impl Metadata {
                 }
             }
         }
-        let entries = of("storage_data")?.entries().ok_or("storage_data is no dictionary")?;
+        let entries = of("storage_data")?.entries().ok_or("storage_data is not a dictionary")?;
         for (index, value) in entries {
             let key = index.attribute("fqn").and_then(Node::text).ok_or("an index has no fqn")?;
             // Other entries have no offsets.

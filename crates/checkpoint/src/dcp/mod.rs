@@ -104,7 +104,7 @@ impl Files<'_> {
         let relative = Path::new(&stored.file);
         if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(unsupported(format!(
-                "{key} is said to be in {:?}, which is no file of this folder",
+                "{key} is said to be in {:?}, which is not a file of this folder",
                 stored.file
             )));
         }

@@ -123,7 +123,7 @@ impl Machine<'_> {
             // BUILD, BINPERSID
             b'b' => self.build(),
             b'Q' => self.pop().and_then(|id| self.make(Object::Persistent(id))),
-            other => Err(self.stream.damaged(format!("{other:#04x} is no instruction that torch or Python writes"))),
+            other => Err(self.stream.damaged(format!("{other:#04x} is not an instruction of torch or Python"))),
         }
     }
 
@@ -173,7 +173,7 @@ impl Machine<'_> {
     fn top_object(&mut self) -> Result<&mut Object> {
         match self.top()? {
             Value::Object(id) => Ok(&mut self.objects[id as usize]),
-            _ => self.damaged("a number is no container"),
+            _ => self.damaged("a number is not a container"),
         }
     }
 
@@ -214,7 +214,7 @@ impl Machine<'_> {
         match self.top_object()? {
             Object::List(all) | Object::Set(all) => all.extend(values),
             Object::Instance(instance) => instance.elements.extend(values),
-            _ => return self.damaged("something is appended to what is no list"),
+            _ => return self.damaged("an element is appended to something that is not a list"),
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Machine<'_> {
         match self.top_object()? {
             Object::Dict(entries) => entries.extend(pairs),
             Object::Instance(instance) => instance.entries.extend(pairs),
-            _ => return self.damaged("a key is put into what is no dictionary"),
+            _ => return self.damaged("a key is put into something that is not a dictionary"),
         }
         Ok(())
     }
@@ -240,7 +240,7 @@ impl Machine<'_> {
                 Err(PickleError::TooLarge(format!("the name of a class of more than {LONGEST_NAME} bytes")))
             }
             Some(Object::Text(text)) => Ok(text.clone()),
-            _ => self.damaged("the name of a class is no string"),
+            _ => self.damaged("the name of a class is not a string"),
         }
     }
 
@@ -253,10 +253,10 @@ impl Machine<'_> {
 
     fn instance(&mut self, class: Value, arguments: Value) -> Result<()> {
         if !matches!(self.object(class), Some(Object::Global { .. } | Object::Instance(_))) {
-            return self.damaged("it calls what is no class");
+            return self.damaged("it calls something that is not a class");
         }
         if !matches!(self.object(arguments), Some(Object::Tuple(_))) {
-            return self.damaged("arguments are no tuple");
+            return self.damaged("arguments are not a tuple");
         }
         let instance = Instance { class, arguments, state: None, elements: Vec::new(), entries: Vec::new() };
         self.make(Object::Instance(instance.into()))
@@ -266,7 +266,7 @@ impl Machine<'_> {
         let state = self.pop()?;
         match self.top_object()? {
             Object::Instance(instance) => instance.state = Some(state),
-            _ => return self.damaged("attributes are given to what is no instance"),
+            _ => return self.damaged("attributes are given to something that is not an instance"),
         }
         Ok(())
     }
@@ -294,18 +294,18 @@ mod tests {
         fails(b".", "fewer values than it takes");
         fails(b"(.", "fewer values than it takes");
         fails(b"(00.", "fewer values than it takes");
-        fails(b"K\x01Nb.", "a number is no container");
-        fails(b"]Nb.", "attributes are given to what is no instance");
+        fails(b"K\x01Nb.", "a number is not a container");
+        fails(b"]Nb.", "attributes are given to something that is not an instance");
         fails(b"h\x07.", "it recalls what it never made");
         fails(b"t.", "no container was begun");
         fails(b"}(Nu.", "a key has no value");
-        fails(b")Na.", "appended to what is no list");
-        fails(b"]NNs.", "put into what is no dictionary");
-        fails(b"])R.", "it calls what is no class");
-        fails(b"ctorch\nSize\n]R.", "arguments are no tuple");
-        fails(b"NN\x93.", "the name of a class is no string");
+        fails(b")Na.", "appended to something that is not a list");
+        fails(b"]NNs.", "put into something that is not a dictionary");
+        fails(b"])R.", "it calls something that is not a class");
+        fails(b"ctorch\nSize\n]R.", "arguments are not a tuple");
+        fails(b"NN\x93.", "the name of a class is not a string");
         fails(b"ctorch\nSize", "a name has no end");
-        fails(b"I7\n.", "0x49 is no instruction");
+        fails(b"I7\n.", "0x49 is not an instruction");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Tensor {
     pub(super) fn read(path: &Path, archive: &Archive, node: Node<'_>) -> Result<Self, CheckpointError> {
         let damaged = |fault: String| CheckpointError::Damaged { path: path.to_owned(), fault };
         let unsupported = |fault: String| CheckpointError::Unsupported { path: path.to_owned(), fault };
-        let no_tensor = || damaged(format!("{} stands where a tensor should", node.kind()));
+        let no_tensor = || damaged(format!("{} is where a tensor should be", node.kind()));
         let (module, function, arguments) = rebuilt(node).ok_or_else(no_tensor)?;
         match (module, function) {
             ("torch._utils", "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => {}

@@ -154,7 +154,7 @@ pub(crate) fn tag_folder(folder: &Path) -> Result<Option<PathBuf>, CheckpointErr
             None => Err(CheckpointError::Incomplete {
                 path: folder.to_owned(),
                 fault: format!(
-                    "its file `latest` names {:?}, which is no folder of a checkpoint here: copy it, or name another",
+                    "its file `latest` names {:?}, which is not a checkpoint folder here: copy it, or name another",
                     tag.chars().take(64).collect::<String>()
                 ),
             }),

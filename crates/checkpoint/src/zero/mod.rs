@@ -116,7 +116,7 @@ fn stages_1_and_2(model: &ModelStates, ranks: &[OptimizerStates]) -> Result<Vec<
     let mut weights = Vec::new();
     for (g, shapes) in model.groups.iter().enumerate() {
         let flats = ranks.iter().map(|rank| rank.flats[g].clone()).collect();
-        let flats = Flats::new(flats).ok_or_else(|| format!("the flats of group {g} are no tensors of one axis"))?;
+        let flats = Flats::new(flats).ok_or_else(|| format!("the flats of group {g} are not tensors of one axis"))?;
         let mut paddings = match &ranks[0].paddings {
             Some(all) if all.get(g).is_none_or(|paddings| paddings.len() != shapes.len()) => {
                 return Err(format!("the paddings of group {g} are not as many as its parameters"));
@@ -150,7 +150,7 @@ fn stages_1_and_2(model: &ModelStates, ranks: &[OptimizerStates]) -> Result<Vec<
 /// shares one after the other.
 fn stage_3(model: &ModelStates, ranks: &[OptimizerStates]) -> Result<Vec<Weight>, String> {
     let flats: Option<Vec<Flats>> = ranks.iter().map(|rank| Flats::new(rank.flats.clone())).collect();
-    let flats = flats.ok_or("the flats of a rank are no tensors of one axis")?;
+    let flats = flats.ok_or("the flats of a rank are not tensors of one axis")?;
     let holds = flats[0].numel();
     if let Some(rank) = flats.iter().position(|flats| flats.numel() != holds) {
         return Err(format!("rank 0 holds {holds} numbers, but rank {rank} holds {}", flats[rank].numel()));

@@ -62,7 +62,7 @@ impl ModelStates {
             Some(all) => named(&file, "shared_params", all)?
                 .map(|(alias, name)| Some((alias.to_owned(), name.text()?.to_owned())))
                 .collect::<Option<_>>()
-                .ok_or_else(|| file.damaged("shared_params are no names"))?,
+                .ok_or_else(|| file.damaged("shared_params are not names"))?,
             None => Vec::new(),
         };
         Ok(Self { groups, frozen, fragments, shared, buffers: buffers(&file)? })
@@ -78,7 +78,7 @@ fn named<'a>(
     let entries = node.entries().filter(|entries| entries.len() <= MOST);
     let entries = entries.ok_or_else(|| file.damaged(format!("{what} is {}", node.kind())))?;
     let named: Option<Vec<_>> = entries.map(|(name, value)| Some((name.text()?, value))).collect();
-    Ok(named.ok_or_else(|| file.damaged(format!("a name in {what} is no string")))?.into_iter())
+    Ok(named.ok_or_else(|| file.damaged(format!("a name in {what} is not a string")))?.into_iter())
 }
 
 fn shapes(file: &TorchFile, what: &str, node: Node<'_>) -> Result<Vec<(String, Vec<usize>)>, CheckpointError> {
@@ -90,7 +90,7 @@ fn shapes(file: &TorchFile, what: &str, node: Node<'_>) -> Result<Vec<(String, V
 }
 
 fn buffers(file: &TorchFile) -> Result<Vec<Weight>, CheckpointError> {
-    let names = file.get("buffer_names")?.items().ok_or_else(|| file.damaged("buffer_names are no list"))?;
+    let names = file.get("buffer_names")?.items().ok_or_else(|| file.damaged("buffer_names are not a list"))?;
     let names: HashSet<&str> = names.filter_map(Node::text).collect();
     let mut buffers = Vec::new();
     for (name, node) in named(file, "module", file.get("module")?)?.filter(|(name, _)| names.contains(name)) {

@@ -35,16 +35,16 @@ impl OptimizerStates {
             other => return Err(file.damaged(format!("its stage of ZeRO is {other}, and not 1, 2 or 3"))),
         };
         let flats =
-            of(flats)?.items().filter(|all| all.len() <= MOST).ok_or_else(|| file.damaged("its flats are no list"))?;
+            of(flats)?.items().filter(|all| all.len() <= MOST).ok_or_else(|| file.damaged("flats are not a list"))?;
         let flats = flats.map(|flat| file.tensor(flat)).collect::<Result<_, _>>()?;
         let world = of("partition_count")?;
         // Up to stage 2 there is one number per group.
         let largest = || Node::items(world)?.map(Node::count).collect::<Option<Vec<_>>>()?.into_iter().max();
-        let world = world.count().or_else(largest).ok_or_else(|| file.damaged("partition_count is no number"))?;
+        let world = world.count().or_else(largest).ok_or_else(|| file.damaged("partition_count is not a number"))?;
         let paddings = match states.get("param_alignment_paddings").filter(|node| !node.is_none()) {
             Some(groups) => {
                 let read = || groups.items()?.map(Node::size).collect::<Option<Vec<_>>>();
-                Some(read().ok_or_else(|| file.damaged("param_alignment_paddings are no numbers"))?)
+                Some(read().ok_or_else(|| file.damaged("param_alignment_paddings are not numbers"))?)
             }
             None => None,
         };

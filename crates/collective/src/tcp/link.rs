@@ -120,7 +120,7 @@ impl Link {
         let mut header = [0; HEADER];
         self.fill(&mut header, deadline)?;
         let [b'V', b'R', number, 0, count @ ..] = header else {
-            return Err(self.out_of_step("what it sends is no frame".into()));
+            return Err(self.out_of_step("what it sends is not a frame".into()));
         };
         let count = u32::from_le_bytes(count) as usize;
         let came = Kind::ALL.into_iter().find(|kind| *kind as u8 == number);

@@ -93,8 +93,8 @@ impl Listener {
     }
 
     /// Waits, as long as it takes, until rank 0 assigns a rank to this process, and then for the others. Rank 0 must
-    /// have these `terms`, and as many ranks as `world`, if given. A rank 0 with other terms or of another version is
-    /// rejected with the reason, which is also passed to `refused`; then this waits for the next one.
+    /// have these `terms`, and the number of ranks must be `world`, if given. A rank 0 with other terms or of another
+    /// version is rejected with the reason, which is also passed to `refused`; then this waits for the next one.
     ///
     /// # Errors
     /// [`CollectiveError::Listen`] if connections cannot be accepted any more; and errors if a rank is gone or late.

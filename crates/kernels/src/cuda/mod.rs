@@ -110,7 +110,7 @@ impl Gpu {
     /// Opens a GPU by its number, counted from zero.
     ///
     /// # Errors
-    /// [`CudaError::Driver`] if there is no such GPU, or no driver for it.
+    /// [`CudaError::Driver`] if the GPU or its driver does not exist.
     #[cfg(feature = "cuda")]
     pub fn open(number: usize) -> Result<Self, CudaError> {
         Ok(Self { backend: Arc::new(driver::Driver::open(number)?), recorder: Arc::default(), number })
