@@ -10,9 +10,9 @@ static __device__ inline float half_at(const uint8_t *at) {
 
 static __device__ inline float from_bf16(uint32_t bits) { return __uint_as_float(bits << 16); }
 
-// A format has `BLOCK` numbers in `BYTES` bytes. `eight(row, i, w)` reads numbers 8 i to 8 i + 7 of a row; `one(row,
-// i)` a single one. In formats without blocks a row's alignment depends on its length, so eight numbers are read at
-// once only if the length is a multiple of eight (`whole` of linear.cu).
+// A format has `BLOCK` numbers in `BYTES` bytes. `eight(row, i, w)` reads numbers 8 i to 8 i + 7 of a row;
+// `one(row, i)` a single one. In formats without blocks a row's alignment depends on its length, so eight numbers are
+// read at once only if the length is a multiple of eight (`whole` of linear.cu).
 
 struct F32 {
   static constexpr unsigned BLOCK = 1, BYTES = 4;

@@ -30,9 +30,9 @@ struct Linear {
 
 constexpr unsigned LINEAR_WARPS = 4;
 
-// Adds up `S` sums, of which each lane has a part, over all lanes: the first element of a lane becomes sum `lane /
-// (WARP / S)`. Lanes half a warp apart exchange halves of what they have, and so on, so it takes few more exchanges
-// than one sum does. Parts are added in the same order whatever `S` is.
+// Adds up `S` sums, of which each lane has a part, over all lanes: the first element of a lane becomes sum
+// `lane / (WARP / S)`. Lanes half a warp apart exchange halves of what they have, and so on, so it takes few more
+// exchanges than one sum does. Parts are added in the same order whatever `S` is.
 template <unsigned S, unsigned APART = WARP / 2> static __device__ inline void add_lanes(float *sums, unsigned lane) {
   if constexpr (APART > 0) {
     if constexpr (S == 1) {

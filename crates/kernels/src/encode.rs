@@ -77,7 +77,7 @@ fn q5_1(block: &[f32], out: &mut [u8]) {
     five_bits(&q, &mut out[4..]);
 }
 
-/// Writes the scale and minimum of a block of 32; returns the factors of the scale, from 0 to `most`.
+/// Writes the scale and minimum of a block of 32; returns the quantized weights, from 0 to `most`.
 fn with_least(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 32] {
     let (scale, offset) = with_offset(block, most, false);
     out[..2].copy_from_slice(&to_half(scale.min(65504.0)));
@@ -169,7 +169,7 @@ fn pairs(q: impl Fn(usize) -> u8, out: &mut [u8]) {
     }
 }
 
-/// Writes the scales and offsets of a block of 256; returns the factors of the scales, from 0 to `most`.
+/// Writes the scales and offsets of a block of 256; returns the quantized weights, from 0 to `most`.
 fn of_each_32(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 256] {
     let mut fits = [(0f32, 0f32); 8];
     for (fit, some) in fits.iter_mut().zip(block.chunks_exact(32)) {
@@ -191,8 +191,8 @@ fn of_each_32(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 256] {
     })
 }
 
-/// Converts scales and offsets, all non-negative, to integers up to `most` times a common scale and offset in half
-/// precision.
+/// Quantizes scales and offsets, all non-negative, to integers up to `most`, with a common factor in half precision for
+/// the scales and another for the offsets.
 fn scales_of_scales<const N: usize>(fits: &[(f32, f32); N], most: f32) -> ((f32, f32), [(u8, u8); N]) {
     let largest = fits.iter().fold((0f32, 0f32), |most, fit| (most.0.max(fit.0), most.1.max(fit.1)));
     let coarse = |x: f32| half(to_half((x / most).min(65504.0)));
@@ -472,7 +472,7 @@ mod tests {
             // Much smaller numbers have scales that are subnormal in half precision.
             for x in [1.0, -1.0, 0.1, 3e4, -3e4] {
                 let back = there_and_back(format, &one(x));
-                // 4 and 6 are neighbours.
+                // In Mxfp4, 4 and 6 are neighbours.
                 let part = if format == Format::Mxfp4 { 5.0 } else { 50.0 };
                 assert!((back[77] - x).abs() <= x.abs() / part, "{format:?} {x}: {}", back[77]);
                 assert!(back.iter().enumerate().all(|(i, y)| i == 77 || y.abs() <= x.abs() / 30.0), "{format:?} {x}");

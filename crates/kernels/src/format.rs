@@ -34,8 +34,8 @@ pub enum Format {
     Q4K,
     /// Like [`Format::Q4K`], with `q` of 5 bits.
     Q5K,
-    /// Blocks of 256: a scale `d` in half precision, signed `s` of 8 bits for each 16, and `q` of 6 bits; `w = d * s *
-    /// (q - 32)`.
+    /// Blocks of 256: a scale `d` in half precision, signed `s` of 8 bits for each 16, and `q` of 6 bits;
+    /// `w = d * s * (q - 32)`.
     Q6K,
     /// Blocks of 32: a scale `d` in half precision, and `q` of 4 bits, an index into sixteen numbers that are closer
     /// together near zero; `w = d * NON_LINEAR[q]`.

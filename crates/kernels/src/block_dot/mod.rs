@@ -1,4 +1,4 @@
-//! Products of rows with weights in blocks, as integers, for which the rows are rounded to eight bits too.
+//! Integer products of rows with weights in blocks; the rows are rounded to eight bits first.
 //!
 //! A row is split into blocks of 32 like the weights, each with a scale and integers from -127 to 127. Within a block
 //! the product is exact; blocks are added in f32 one after the other, so a sum has the same bits on every unit.

@@ -187,8 +187,8 @@ struct Share {
     count: usize,
 }
 
-/// All rows of a pass. Up to [`ROWS`] are one share of the full capacity, so that a recording suits other inputs too;
-/// of more, only the rows present, as many at once as there is room for their results.
+/// All rows of a pass. Up to [`ROWS`] are one share of the full capacity, so that a recording suits other inputs too.
+/// If there may be more, only the rows present are included, and each share has at most [`ROWS`].
 fn shares(rows: &Inputs, m: usize) -> Vec<Share> {
     if m <= ROWS {
         return vec![Share { tile: 0, tiles: m, row: 0, count: m }];

@@ -10,8 +10,8 @@ use crate::format::Format;
 /// Marks absent values, as in `device.cuh`.
 const NONE: u32 = u32::MAX;
 
-/// The layout of keys and values in a page: for each layer its keys, then its values, each `tokens x kv_heads x
-/// head_dim`.
+/// The layout of keys and values in a page: for each layer its keys, then its values, each
+/// `tokens x kv_heads x head_dim`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
     /// The number of tokens in a page.

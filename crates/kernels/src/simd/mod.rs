@@ -108,7 +108,7 @@ pub(crate) trait Simd: Copy + Debug {
     fn store(self, lanes: Self::Lanes) -> [f32; LANES];
 
     /// Prefetches an address, which will be read soon, or never. The target is the second-level cache: the first level
-    /// allows only few outstanding lines, and reads in progress would wait for them.
+    /// allows only few outstanding lines, and loads would wait for them.
     #[inline(always)]
     fn prefetch(self, _: *const u8) {}
 

@@ -2,9 +2,9 @@
 
 use crate::warp::{OutOfRange, check, stateless};
 
-/// Divides every logit by a temperature between two bounds that grows with the entropy of the distribution: `low +
-/// (high - low) * (entropy / ln n)^exponent`, for `n` allowed tokens, as in koboldcpp and llama.cpp. If they apply it
-/// after cuts, their `n` is smaller than here, before the cuts.
+/// Divides every logit by a temperature between two bounds that grows with the entropy of the distribution:
+/// `low + (high - low) * (entropy / ln n)^exponent`, for `n` allowed tokens, as in koboldcpp and llama.cpp. If they
+/// apply it after cuts, their `n` is smaller than here, before the cuts.
 #[doc(alias = "dynatemp")]
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicTemperature {
