@@ -104,7 +104,7 @@ fn page() -> String {
     format!(
         "# What goes together
 
-Written by a test from what it tests: `VERDIGRIS_UPDATE=1 cargo test --release --test together`.
+Written by a test from its data: `VERDIGRIS_UPDATE=1 cargo test --release --test together`.
 
 | | what is promised |
 |---|---|
