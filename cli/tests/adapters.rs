@@ -1,4 +1,4 @@
-//! Adapters, as people have them, in the place of a model and beside one.
+//! LoRA adapters, given as the model or together with a base model.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/golden/adapters").join(name)
 }
 
-/// A folder with `adapter`, an adapter of `base`.
+/// A folder with a model, `base`, and its adapter, `adapter`.
 fn prepared() -> Folder {
     let folder = Folder::new();
     folder.copy_model(TALE_SMALL, "base");
@@ -48,16 +48,16 @@ fn an_adapter_is_a_model_and_part_of_one() {
     let plain = text(&folder, &["--model", "base"]);
     let adapted = text(&folder, &["--model", "base", "--adapter", "adapter"]);
     assert_ne!(plain, adapted);
-    // Its base is found from where the program runs, or from where the adapter lies.
+    // The path of the base model may be relative to the working directory or to the adapter's folder.
     assert_eq!(text(&folder, &["--model", "adapter"]), adapted);
     set_base(&folder, "\"base\"", "\"../base\"");
     assert_eq!(text(&folder, &["--model", "adapter"]), adapted);
-    // Merged into a file it says the same at first, whatever is rounded.
+    // Merged into an f16 GGUF file, the greedy text stays the same despite the rounding.
     let run = folder.run(&["convert", "adapter", "--out", "merged.gguf", "--format", "f16"]);
     assert_eq!(run.status, 0, "{run:?}");
     let merged = text(&folder, &["--model", "merged.gguf", "--temperature", "0"]);
     assert_eq!(merged, text(&folder, &["--model", "adapter", "--temperature", "0"]));
-    // A key is made for its tokenizer, which is the base's.
+    // A key for an adapter is made for the tokenizer of its base model.
     let run = folder.run(&["key", "new", "my.key", "--model", "adapter"]);
     assert_eq!(run.status, 0, "{run:?}");
     text(&folder, &["--model", "adapter", "--key", "my.key", "--quiet"]);
@@ -69,10 +69,10 @@ fn an_expert_can_be_an_adapter() {
     let steer =
         |expert: &str| text(&folder, &["--model", "base", "--expert", expert, "--anti", "base", "--alpha", "1"]);
     let plain = text(&folder, &["--model", "base"]);
-    assert_eq!(steer("base"), plain, "what is equal moves nothing");
+    assert_eq!(steer("base"), plain, "equal models cancel out");
     let steered = steer("adapter");
     assert_ne!(steered, plain);
-    // What is between the base and the adapter, added to the base whole, is the adapter.
+    // base + 1 * (adapter - base) is the adapter.
     assert_eq!(steered, text(&folder, &["--model", "adapter"]));
     assert!(!text(&folder, &["--model", "base", "--draft", "adapter"]).is_empty());
 }
@@ -100,7 +100,7 @@ fn a_bad_adapter_is_one_line() {
     write(&folder, &["--model", "base", "--adapter", "adapter"]).fails("save them as safetensors");
 }
 
-/// Weights that an adapter's configuration promises and its file lacks, and the other way round.
+/// Refuses weights that the adapter's configuration promises and its file lacks, and the other way round.
 #[test]
 fn an_adapter_whose_files_do_not_belong_together_is_refused() {
     for (field, value, said) in [

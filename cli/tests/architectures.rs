@@ -1,5 +1,4 @@
-//! Every architecture of our own decoders, through the built program: tiny random checkpoints that `transformers`
-//! saved.
+//! Every architecture of our own decoders, through the built program: tiny random checkpoints saved by `transformers`.
 
 mod support;
 
@@ -35,14 +34,14 @@ const ARCHITECTURES: [&str; 23] = [
 
 #[track_caller]
 fn written(folder: &Folder, arguments: &[&str]) -> Value {
-    // Thirty letters are no proof of a mark, which would be said.
+    // `--quiet` suppresses the warning that thirty letters do not prove a mark.
     let common = ["generate", "--json", "--quiet", "--seed", "3", "--model", "model", "--max-tokens", "40"];
     let run = folder.run(&[&common[..], &["--key", "its.key", "--regex", "[a-z]{30}"], arguments].concat());
     assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}: {run:?}");
     serde_json::from_str(&run.out).unwrap()
 }
 
-/// Marked, under an expression, with drafts, in a conversation, and several at a time.
+/// Marked text under a regular expression: plain, with drafts, in a conversation and steered.
 #[test]
 fn all_of_generate_works_with_every_architecture() {
     for name in ARCHITECTURES {
@@ -58,7 +57,7 @@ fn all_of_generate_works_with_every_architecture() {
             .map(|more| written(&folder, &[&["--temperature", "0", "ABC"], more].concat()));
         assert_eq!(alone["text"], drafted["text"], "{name}");
         let steered = ["--expert", "model", "--anti", "model", "ABC"];
-        assert_eq!(written(&folder, &steered)["text"], plain["text"], "{name}: steered by nothing");
+        assert_eq!(written(&folder, &steered)["text"], plain["text"], "{name}: steered by itself");
         folder.write("text.txt", text);
         let found = folder.run(&["detect", "text.txt", "--key", "its.key", "--model", "model", "--json"]);
         let found: Value = serde_json::from_str(&found.out).unwrap();

@@ -1,4 +1,4 @@
-//! Bad input: one line that names the cause and the cure, status 2, and nothing half-written.
+//! Bad input: a one-line error with the cause and the cure, status 2, and no partial output.
 
 mod support;
 
@@ -59,7 +59,7 @@ fn nothing_where_something_is_meant() {
     of(&["--choice", "yes,no"])
         .fails(r#"repeat it for each, as in --choice yes --choice no; if this is one text, write"#);
     of(&["--choice", "[yes]"]).fails("--choice is not a JSON list of texts (expected value at line 1 column 2)");
-    // A file without prompts has answers to all of them.
+    // A batch without prompts succeeds with an empty file of answers.
     for (file, text) in [("none.jsonl", ""), ("blank.jsonl", "\n \n")] {
         folder.write(file, text);
         let run = folder.run(&["batch", file, "out.jsonl"]);
@@ -71,7 +71,7 @@ fn nothing_where_something_is_meant() {
     }
 }
 
-/// A folder that is there and takes no files.
+/// `/proc` exists, but no file can be created in it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_cannot_be_made() {
@@ -169,7 +169,7 @@ fn a_tokenizer_that_is_not_the_keys() {
     folder.copy_model(TALE_SMALL, "other");
     let path = folder.path("other/tokenizer.json");
     let json = fs::read_to_string(&path).unwrap();
-    // The same size, two tokens exchanged.
+    // The vocabulary has the same size, with two tokens swapped.
     let (a, b) = ("\"Ġthe\":", "\"Ġand\":");
     assert!(json.contains(a) && json.contains(b));
     fs::write(&path, json.replace(a, "\"@\":").replace(b, a).replace("\"@\":", b)).unwrap();
@@ -193,7 +193,7 @@ fn a_key_file_that_others_can_read_or_nobody() {
     folder.run(&["detect", "--key", "my.key"]).fails("run `chmod 600 my.key`");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read(&key).is_err() {
-        // Not so for root, whom permissions do not stop.
+        // Root can read the file whatever its permissions.
         folder.run(&["detect", "--key", "my.key"]).fails("cannot read the key file my.key");
     }
 }
@@ -391,7 +391,7 @@ fn options_that_do_not_exist() {
     }
 }
 
-/// One line, with what was meant only where that is near.
+/// The message is one line, and suggests another spelling only if it is close.
 #[test]
 fn arguments_that_are_none_are_one_line() {
     let folder = Folder::new();

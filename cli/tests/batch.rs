@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use support::{Folder, KEY, TALE_SMALL};
 
-/// So many prompts, with ids, in a file.
+/// Writes `count` prompts with ids to `in.jsonl`.
 fn ask(folder: &Folder, count: usize) {
     let lines = (1..=count).fold(String::new(), |mut lines, i| {
         writeln!(lines, "{}", json!({"id": format!("n{i}"), "prompt": format!("The captain had {i}")})).unwrap();
@@ -19,7 +19,7 @@ fn ask(folder: &Folder, count: usize) {
     folder.write("in.jsonl", &lines);
 }
 
-/// The answers, by line; none is there twice.
+/// Returns the answers by line number. Panics if a line has two.
 fn answers(folder: &Folder) -> BTreeMap<u64, Value> {
     let mut all = BTreeMap::new();
     for line in fs::read_to_string(folder.path("out.jsonl")).unwrap().lines() {
@@ -31,7 +31,8 @@ fn answers(folder: &Folder) -> BTreeMap<u64, Value> {
 
 const BATCH: [&str; 8] = ["batch", "in.jsonl", "out.jsonl", "--model", TALE_SMALL, "--max-tokens", "12", "--quiet"];
 
-/// More than are written at a time; each is the text that its prompt and its seed have alone, marked.
+/// More prompts than are generated at a time: each answer is the marked text that `generate` writes for its prompt and
+/// seed.
 #[test]
 fn every_prompt_has_its_answer() {
     let folder = Folder::new();
@@ -54,8 +55,8 @@ fn every_prompt_has_its_answer() {
     }
 }
 
-/// Killed in the midst, even of a line, it goes on: no answer is lost, none comes twice, and all are those of a run
-/// that nobody has disturbed.
+/// A batch that was killed, even in the middle of a line, is resumed: no answer is lost or written twice, and all are
+/// those of an uninterrupted run.
 #[test]
 fn an_interrupted_batch_goes_on() {
     let folder = Folder::new();
@@ -77,10 +78,10 @@ fn an_interrupted_batch_goes_on() {
     assert!(fs::read(&out).unwrap().starts_with(&before));
     let resumed = answers(&folder);
     assert!(resumed.keys().copied().eq(1..=130));
-    // Nothing is left to do.
+    // Running it again changes nothing.
     assert_eq!(folder.run(&[&BATCH[..], &options].concat()).status, 0);
     assert_eq!(answers(&folder), resumed);
-    // Nothing is given up for a run that cannot begin.
+    // `--force` keeps the old answers if the new run cannot start.
     folder.run(&["batch", "in.jsonl", "out.jsonl", "--model", "none", "--force"]).fails("none is not a model");
     assert_eq!(answers(&folder), resumed);
     assert_eq!(folder.run(&[&BATCH[..], &options, &["--force"]].concat()).status, 0);
@@ -98,7 +99,7 @@ fn what_cannot_be_answered_is_said() {
     assert!(answers.keys().eq(&[1, 2, 4]));
     assert!(answers[&2]["error"].as_str().unwrap().contains("tokens"), "{}", answers[&2]);
     assert!(answers[&1]["text"].is_string() && answers[&4]["text"].is_string() && answers[&1]["id"].is_null());
-    // Nothing is computed, and nothing written over.
+    // Refused before anything is generated or overwritten.
     for (lines, said) in [
         ("{\"prompt\": 1}\n", "in.jsonl, line 1: invalid type"),
         ("{\"prompt\": \"A\"}\n{}\n", "in.jsonl, line 2: it needs \"prompt\", a text, or \"messages\""),
@@ -120,7 +121,7 @@ fn what_cannot_be_answered_is_said() {
     folder.run(&["batch", "none.jsonl", "out.jsonl"]).fails("cannot open none.jsonl");
 }
 
-/// What another command has written is not gone on with, and what went wrong before is not forgotten.
+/// Answers of another command are not continued, and a failed prompt still shows in the exit status of a later run.
 #[test]
 fn only_the_same_command_goes_on() {
     let folder = Folder::new();
@@ -136,18 +137,18 @@ fn only_the_same_command_goes_on() {
     assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), first);
     assert_eq!(asked(&["--key", "key.json"]).status, 0);
     assert_eq!(answers(&folder).len(), 2);
-    // An answer that could not be written leaves the status what it was.
+    // A prompt that failed in an earlier run keeps the status at 3.
     folder.write("in.jsonl", &format!("{}\n{{\"prompt\": \"B\"}}\n", json!({"prompt": "captain ".repeat(3000)})));
     assert_eq!(asked(&["--force"]).status, 3);
     assert_eq!(asked(&[]).status, 3);
-    // Answers go to files that can be read again.
+    // The output must be a file that a later run can read.
     folder.run(&["batch", "in.jsonl", "/dev/null", "--model", TALE_SMALL]).fails("/dev/null is no file that");
     folder.run(&["batch", "in.jsonl", "-", "--model", TALE_SMALL]).fails("- is no name of a file");
     assert!(!folder.path("-").exists());
 }
 
-/// A text that takes long does not keep those behind it waiting: of more prompts than are written at a time, one that
-/// had to wait has its answer before one of the first.
+/// A long text does not hold up the prompts after it: of more prompts than are generated at a time, one that had to
+/// wait is answered before one of the first 64.
 #[test]
 fn texts_come_and_go() {
     let folder = Folder::new();
@@ -163,7 +164,7 @@ fn texts_come_and_go() {
     assert!(order[..last_of_first].iter().any(|&line| line > 64), "{order:?}");
 }
 
-/// What keeps a batch from beginning leaves no file behind, and one that was there as it was.
+/// A batch that cannot start creates no output file and leaves an existing one alone.
 #[test]
 fn a_batch_that_does_not_begin_leaves_nothing() {
     let folder = Folder::new();
@@ -180,7 +181,7 @@ fn a_batch_that_does_not_begin_leaves_nothing() {
     assert!(!folder.path("out.jsonl").exists());
 }
 
-/// Classes have their say in every answer as in a text alone.
+/// Class models guide the answers of a batch as they guide a single text.
 #[test]
 fn answers_are_guided() {
     const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
@@ -197,7 +198,7 @@ fn answers_are_guided() {
     assert_ne!(guided[&1]["tokens"], alone(&["--seed", "5"])["tokens"]);
 }
 
-/// Prompts are read more than once, which a pipe cannot be.
+/// Prompts are read more than once, which is impossible with a pipe.
 #[cfg(unix)]
 #[test]
 fn prompts_from_a_pipe_are_refused() {
@@ -213,7 +214,7 @@ fn prompts_from_a_pipe_are_refused() {
     assert!(!folder.path("out.jsonl").exists());
 }
 
-/// An answer is one to its prompt, by one model and with the same options, and no other is continued.
+/// A batch is continued only with the same prompts, model and options.
 #[test]
 fn answers_of_another_command_are_not_continued() {
     let folder = Folder::new();
@@ -225,7 +226,7 @@ fn answers_of_another_command_are_not_continued() {
     let seed = ["--seed", "5"];
     assert_eq!(folder.run(&[&BATCH[..], &seed].concat()).status, 0);
     let before = fs::read_to_string(folder.path("out.jsonl")).unwrap();
-    // A line before the others, without ids that would tell; another model; another option.
+    // A new line before the others (without ids to reveal it), another model, another option.
     prompts(&["A new one", "The captain", "The ship"]);
     let another = "line 1 was another prompt, or had another model or other options";
     folder.run(&[&BATCH[..], &seed].concat()).fails(another);
@@ -234,10 +235,10 @@ fn answers_of_another_command_are_not_continued() {
     folder.run(&[&model[..], &seed].concat()).fails(another);
     folder.run(&[&BATCH[..], &seed, &["--temperature", "0"]].concat()).fails(another);
     assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), before, "nothing was lost or added");
-    // The same command answers what is new.
+    // The same command answers the new prompts.
     assert_eq!(folder.run(&[&BATCH[..], &seed].concat()).status, 0);
     assert_eq!(answers(&folder).len(), 3);
-    // Answers without a digest, as older versions wrote them, are continued by their lines alone.
+    // Answers without a digest, which older versions wrote, are matched by line number alone.
     let without: String = before.lines().fold(String::new(), |all, line| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         line.as_object_mut().unwrap().shift_remove("digest").unwrap();

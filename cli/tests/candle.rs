@@ -1,4 +1,4 @@
-//! Models that candle computes, through the built program. Needs the feature `candle`.
+//! Models computed by candle, through the built program. Needs the feature `candle`.
 #![cfg(feature = "candle")]
 
 mod support;
@@ -14,8 +14,8 @@ fn written(folder: &Folder, arguments: &[&str]) -> Value {
     serde_json::from_str(&run.out).unwrap()
 }
 
-/// Marked, under an expression, with drafts, in a conversation, several at a time: each architecture that only candle
-/// has, without a word about it.
+/// Marked text under a regular expression (plain, with drafts, in a conversation) with each architecture that only
+/// candle supports. No option selects candle.
 #[test]
 fn all_of_generate_works_with_every_architecture() {
     for name in ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "qwen3_moe", "starcoder2", "t5"] {
@@ -28,7 +28,7 @@ fn all_of_generate_works_with_every_architecture() {
         assert!(text.len() == 30 && text.chars().all(|c| c.is_ascii_lowercase()), "{name}: {plain}");
         let lookup = written(&folder, &[&common[..], &["--lookup", "--draft-tokens", "3", "ABC"]].concat());
         assert_eq!(lookup["text"], plain["text"], "{name}");
-        // A draft model has draws of its own; without draws there is one text.
+        // A draft model samples with its own random numbers, so the texts are compared at temperature 0.
         let [alone, drafted] = [&[][..], &["--draft", "model", "--draft-tokens", "2"]]
             .map(|more| written(&folder, &[&common[..], &["--temperature", "0", "ABC"], more].concat()));
         assert_eq!(alone["text"], drafted["text"], "{name}");
@@ -41,8 +41,8 @@ fn all_of_generate_works_with_every_architecture() {
     }
 }
 
-/// What our own decoders compute too is the same text by candle: steered, by experts on the one or the other, as a
-/// draft, from a folder and from a GGUF file.
+/// Models that our own decoders support give the same text with candle: plain, steered with experts on either backend,
+/// and with a draft model. A GGUF file can be used too.
 #[test]
 fn candle_writes_what_our_own_decoders_write() {
     let folder = Folder::with_key();

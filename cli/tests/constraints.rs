@@ -1,4 +1,4 @@
-//! Texts of a form, through the built program.
+//! Constrained texts, through the built program.
 
 mod support;
 
@@ -10,7 +10,7 @@ fn regex(folder: &Folder, pattern: &str, seed: &str) -> support::Run {
     folder.run(&["generate", "It", "--regex", pattern, "--seed", seed, "--temperature", "1", "--max-tokens", "40"])
 }
 
-/// What stands beside a text is part of its expression: `\b` after `cat` forbids `cats`.
+/// Anchors and word boundaries constrain their neighbours: `\b` after `cat` forbids `cats`.
 #[test]
 fn expressions_that_look_around_are_obeyed() {
     let folder = Folder::new();
@@ -32,7 +32,7 @@ fn expressions_that_look_around_are_obeyed() {
     }
 }
 
-/// Fourteen names that must come: more bytes than there are tokens, and far fewer tokens than that.
+/// A schema with fourteen required names: more bytes than the token limit, but far fewer tokens.
 fn record() -> String {
     let names: Vec<String> = (0..14).map(|i| format!("\"field_number_{i}\"")).collect();
     let properties: Vec<String> = names.iter().map(|name| format!("{name}: {{\"type\": \"string\"}}")).collect();
@@ -43,7 +43,7 @@ fn record() -> String {
     )
 }
 
-/// JSON is whole whenever its tokens suffice for it, by whatever way it is written.
+/// JSON is complete whenever the token limit allows it, whatever the other options are.
 #[test]
 fn json_is_whole_where_there_is_room_for_it() {
     let folder = Folder::with_key();
@@ -62,7 +62,7 @@ fn json_is_whole_where_there_is_room_for_it() {
         &["--seed", "6", "--canonical"],
     ] {
         let run = write(more);
-        // Values that were cut for lack of room are said to be.
+        // Values that were closed because the tokens ran out are reported.
         let is_closed = run.status == 3 && run.err.contains("closed by the form when its tokens ran out");
         assert!(run.status == 0 || is_closed, "{more:?}: {run:?}");
         let texts: Vec<String> = match more.contains(&"--json") {
@@ -75,7 +75,7 @@ fn json_is_whole_where_there_is_room_for_it() {
             assert_eq!(value.as_object().map(|fields| fields.len()), Some(14), "{text}");
         }
     }
-    // Too few for any: none is begun.
+    // Too few tokens for any such text: refused before anything is generated.
     assert_eq!(write(&["--seed", "7", "--max-tokens", "20"]).status, 2);
 }
 
@@ -84,7 +84,7 @@ fn text_of(line: &str) -> String {
     line["text"].as_str().unwrap().to_owned()
 }
 
-/// Constructs of other libraries are called by their names.
+/// Constructs that no automaton supports are named in the error.
 #[test]
 fn expressions_that_no_automaton_follows_are_named() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Parquet files, damaged in hundreds of ways: each is read or refused, and the program goes on with the next.
+//! Parquet files damaged in hundreds of ways: each is read or refused, and the program continues with the next.
 
 mod support;
 
@@ -12,7 +12,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use support::Folder;
 
-/// A file of some texts.
+/// A Parquet file with eight texts in two row groups.
 fn texts(compression: Compression) -> Vec<u8> {
     let schema = Arc::new(parse_message_type("message texts { required binary text (UTF8); }").unwrap());
     let properties = Arc::new(WriterProperties::builder().set_compression(compression).build());
@@ -30,7 +30,7 @@ fn texts(compression: Compression) -> Vec<u8> {
     bytes
 }
 
-/// Numbers that look random and are the same each time.
+/// A pseudorandom number generator with a fixed sequence.
 struct Numbers(u64);
 
 impl Numbers {
@@ -40,7 +40,8 @@ impl Numbers {
     }
 }
 
-/// Some bytes changed, taken out or doubled, or the end cut off. Most of what counts stands at the end.
+/// A copy with some bytes changed, removed or doubled, or with everything removed from some position to the last 8
+/// bytes. Half of the changes are in the last 200 bytes, where the metadata is.
 fn damaged(bytes: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=numbers.below(3) {
@@ -55,7 +56,7 @@ fn damaged(bytes: &[u8], numbers: &mut Numbers) -> Vec<u8> {
                 let part = bytes[at..end].to_vec();
                 drop(bytes.splice(at..at, part));
             }
-            // The length of the footer, and what ends the file, stay.
+            // The length of the footer and the magic number at the end stay.
             _ => drop(bytes.drain(at..bytes.len().saturating_sub(8).max(at))),
         }
         if bytes.len() < 300 {
@@ -80,7 +81,7 @@ fn damaged_files_are_read_or_refused() {
     }
     let run = folder.run(&["detect", "texts", "--key", "my.key", "--json"]);
     assert!([0, 1, 2].contains(&run.status) && !run.err.contains("panicked"), "{}: {}", run.status, run.err);
-    // All of the whole ones, and something of each of the others.
+    // All rows of the undamaged files are reported, and each damaged file is named.
     let all = run.out + &run.err;
     for kind in 0..kinds.len() {
         assert!((1..=8).all(|row| all.contains(&format!("{kind}-000.parquet:{row}"))), "{all}");
@@ -88,7 +89,7 @@ fn damaged_files_are_read_or_refused() {
     }
 }
 
-/// A file on which the library that reads Parquet fails an assertion of its own.
+/// A file that makes the Parquet library fail an internal assertion.
 #[test]
 fn a_fault_of_the_library_is_one_of_the_file() {
     let folder = Folder::with_key();

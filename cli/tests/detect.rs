@@ -1,4 +1,4 @@
-//! What `detect` takes and gives: texts of every kind, reports, verdicts and their statuses.
+//! The input and output of `detect`: texts in every format, reports, verdicts and exit statuses.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn verdicts(run: &Run) -> Vec<String> {
     lines(run).iter().map(|line| line["verdict"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A report never takes the place of a file unasked, and never that of a text.
+/// A report replaces a file only with `--force`, and never one of the input texts.
 #[test]
 fn a_report_replaces_nothing_unasked() {
     let folder = Folder::with_key();
@@ -51,10 +51,10 @@ fn a_report_replaces_nothing_unasked() {
         let name = entry.as_ref().unwrap().file_name();
         name.to_string_lossy().contains("part")
     });
-    assert_eq!(parts.count(), 0, "no temporary file stays");
+    assert_eq!(parts.count(), 0, "no temporary file is left");
 }
 
-/// Whatever a text is written in, it is the same text.
+/// UTF-16 and byte order marks do not change the result.
 #[test]
 fn utf16_and_byte_order_marks_are_read() {
     let folder = Folder::with_key();
@@ -74,7 +74,7 @@ fn utf16_and_byte_order_marks_are_read() {
     }
 }
 
-/// A C2PA manifest in a text, invisible or in a comment, is none of it.
+/// A C2PA manifest in a text, invisible or in a comment, is left out of detection.
 #[test]
 fn manifests_are_left_out() {
     let folder = Folder::with_key();
@@ -103,7 +103,7 @@ fn manifests_are_left_out() {
     assert!(told.contains(&format!("left out  {} bytes of a C2PA manifest", wrapper.len())), "{told}");
 }
 
-/// What is no text is told by what it is, with what to do: alone, among others, and to other commands.
+/// Input that is not text is refused with its file type and advice: alone, among other files, and by other commands.
 #[test]
 fn what_is_no_text_is_refused_by_name() {
     let folder = Folder::with_key();
@@ -132,7 +132,7 @@ fn what_is_no_text_is_refused_by_name() {
     }
 }
 
-/// JSON lines, arrays and Parquet come through pipes and odd names, too.
+/// JSON lines and arrays can also come from standard input or from a file with another ending.
 #[test]
 fn a_format_is_said_where_a_name_does_not_say_it() {
     let folder = Folder::with_key();
@@ -163,7 +163,7 @@ fn a_format_is_said_where_a_name_does_not_say_it() {
     let run = detect(&folder, &["one.json", "--json", "--format", "json"]);
     assert_eq!(lines(&run)[0]["name"], "one.json:1");
 
-    // - in a list is standard input, once.
+    // `-` in a list of files is standard input, allowed once.
     folder.write("plain.txt", &PLAIN.repeat(5));
     folder.write("text.txt", &text);
     let run = folder.run_with(&["detect", "-", "plain.txt", "--key", "my.key", "--json"], "text.txt");
@@ -171,7 +171,7 @@ fn a_format_is_said_where_a_name_does_not_say_it() {
     assert_eq!(lines(&run)[0]["name"], "standard input");
     detect(&folder, &["-", "-"]).fails("standard input can be read once");
 
-    // Unsaid, it is one text, and that is told.
+    // Without `--format` the file is one text, and a hint says so.
     let run = folder.run_with(&["detect", "--key", "my.key"], "log");
     assert!(run.out.contains("--format jsonl") || run.out.contains("verdict   marked"), "{run:?}");
     folder.write("plain-log", &json!({"text": PLAIN.repeat(5)}).to_string());
@@ -179,7 +179,7 @@ fn a_format_is_said_where_a_name_does_not_say_it() {
     assert!(run.status == 1 && run.out.contains("hint      the text looks like JSON lines: --format jsonl"), "{run:?}");
 }
 
-/// The number of a line is that in the file.
+/// Line numbers in names count all lines of the file, including empty ones.
 #[test]
 fn a_bad_line_is_named_and_the_others_are_judged() {
     let folder = Folder::with_key();
@@ -233,7 +233,7 @@ fn parquet_through_a_pipe() {
     assert_eq!((&found[0]["id"], &found[1]["id"]), (&json!(10), &json!(11)));
 }
 
-/// One rule: marked, else not marked, else no verdict; and a JSON line for every text.
+/// The status is 0 if any text is marked, else 1 if any is not marked, else 2; every text gets a JSON line.
 #[test]
 fn no_verdict_is_two() {
     let folder = Folder::with_key();
@@ -271,7 +271,7 @@ fn no_verdict_is_two() {
     }
 }
 
-/// What `docs/json.md` says of a line is what is in it, and nothing else.
+/// Every field of a JSON line is described in `docs/json.md`.
 #[test]
 fn every_field_is_documented() {
     let folder = Folder::with_key();
@@ -316,8 +316,8 @@ fn every_field_is_documented() {
     assert_eq!(of, (&"vg-c0ffee00".into(), &0.25.into(), &4096.into()));
 }
 
-/// Colours go to terminals that take them and where they are asked for by name; else there are brackets. The text can
-/// do nothing to the terminal.
+/// Colours are used on terminals that support them, and with `--color=always` or `CLICOLOR_FORCE`; otherwise brackets.
+/// Control characters in the text are escaped.
 #[test]
 fn colour_is_for_eyes() {
     let folder = Folder::with_key();
@@ -366,7 +366,7 @@ fn colour_is_for_eyes() {
     detect(&folder, &["text.txt", "text.txt", "--color"]).fails("--color takes one text");
 }
 
-/// Names of files reach the terminal as nothing but names.
+/// Control characters in file names are escaped.
 #[cfg(unix)]
 #[test]
 fn names_are_shown_safely() {
@@ -392,7 +392,7 @@ fn hints_say_what_else_to_try() {
     assert!(run.status == 1 && run.out.contains("hint      only the text as a whole was judged: --windows"), "{run:?}");
     let run = detect(&folder, &["long.txt", "long.txt"]);
     assert!(run.out.contains("hint: only the text as a whole was judged"), "{run:?}");
-    // As the form for people says it.
+    // The readable output and the JSON give the same verdict.
     let run = detect(&folder, &["long.txt", "--windows"]);
     assert!(run.status == 0 && run.out.contains("verdict   marked in part") && !run.out.contains("hint"), "{run:?}");
     assert_eq!(verdicts(&detect(&folder, &["long.txt", "--windows", "--json"])), ["marked in part"]);
@@ -404,7 +404,7 @@ fn hints_say_what_else_to_try() {
     assert!(!detect(&folder, &["short.txt"]).out.contains("hint"));
 }
 
-/// Every command that looks for a mark finds it after what a mail program, a terminal or a person did to the text.
+/// Every command that looks for a mark finds it after changes to white space or letter case.
 #[test]
 fn white_space_and_letter_case_are_repaired() {
     let folder = Folder::with_key();
@@ -423,7 +423,7 @@ fn white_space_and_letter_case_are_repaired() {
         words.collect()
     };
     for (name, without, change) in [
-        // So long a text is found with its spaces doubled all the same.
+        // A text this long is detected with doubled spaces even without repair.
         ("white-space", 0, (|text: &str| text.replace(' ', "  ")) as fn(&str) -> String),
         ("white-space", 1, |text: &str| text.replace(' ', "\t")),
         ("letter-case", 1, |text: &str| text.to_uppercase()),
@@ -448,7 +448,7 @@ fn white_space_and_letter_case_are_repaired() {
     }
 }
 
-/// What of a folder is passed over is counted, and a file that is judged with what is not its text is named.
+/// Files skipped in a folder are counted, and a note names files whose markup or JSON is judged as part of the text.
 #[test]
 fn what_is_not_read_is_said() {
     let folder = Folder::with_key();
@@ -484,7 +484,7 @@ fn what_is_not_read_is_said() {
     }
 }
 
-/// A report names its text by a digest, its day, and numbers on its axes.
+/// A report has the digest of its text, its date, and numbers on its axes.
 #[test]
 fn a_report_says_what_it_is_of() {
     let folder = Folder::with_key();
@@ -522,7 +522,7 @@ fn tables_are_as_wide_as_the_terminal() {
     }
 }
 
-/// A log in a file is plain, and tells what was done; never a secret.
+/// A log written to a file has no colours, says what was done, and contains no secrets.
 #[test]
 fn a_log_is_plain_and_of_use() {
     let folder = Folder::with_key();
@@ -547,7 +547,7 @@ fn help_has_a_help() {
     }
 }
 
-/// What lies in a folder may be no file.
+/// A named pipe in a folder is an error and is not waited for.
 #[cfg(unix)]
 #[test]
 fn a_pipe_in_a_folder_is_not_waited_for() {
@@ -559,7 +559,7 @@ fn a_pipe_in_a_folder_is_not_waited_for() {
     let run = detect(&folder, &["texts", "--json"]);
     assert_eq!((verdicts(&run), run.status), (vec!["error".into(), "not marked".into(), "error".into()], 1), "{run:?}");
     assert!(lines(&run)[0]["error"].as_str().unwrap().contains("a pipe or a device"), "{run:?}");
-    // One that is named is read.
+    // A pipe that is given by name is read.
     let mut command = folder.command(&["detect", "named", "--key", "my.key"]);
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     fs::write(folder.path("named"), PLAIN.repeat(5)).unwrap();
@@ -567,7 +567,7 @@ fn a_pipe_in_a_folder_is_not_waited_for() {
     detect(&folder, &["/dev/zero"]).fails("/dev/zero: byte 0 is zero");
 }
 
-/// The most memory, in MiB, that a run takes until it prints a line or ends; it is stopped then.
+/// The peak memory of a run, in MiB, until it prints a line, ends or exceeds 1000 MiB. The run is then killed.
 #[cfg(target_os = "linux")]
 fn peak(folder: &Folder, arguments: &[&str]) -> u64 {
     use std::sync::mpsc::{TryRecvError, channel};
@@ -600,7 +600,7 @@ fn peak(folder: &Folder, arguments: &[&str]) -> u64 {
     peak
 }
 
-/// README's promise: a text of any length takes under 200 MiB.
+/// README promises that a text of any length takes under 200 MiB.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_does_not_grow_with_texts() {
@@ -608,7 +608,7 @@ fn memory_does_not_grow_with_texts() {
     let mut text = String::new();
     let mut state = 1u32;
     while text.len() < 9_000_000 {
-        // Words whose order does not repeat, so that every context is another.
+        // The order of the words does not repeat, so that every context is different.
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let words = ["the", "captain", "river", "stood", "and", "of", "night", "old", "went", "house", "far", "sea"];
         text += &format!("{} {} ", words[(state >> 8) as usize % words.len()], state >> 16);
@@ -616,7 +616,7 @@ fn memory_does_not_grow_with_texts() {
     folder.write("long.txt", &text);
     let long = peak(&folder, &["detect", "long.txt", "--key", "my.key", "--json"]);
     assert!(long < 200, "{long} MiB for one text");
-    // A file of a few kilobytes whose rows are all one long text.
+    // A file of a few kilobytes whose rows are all the same long text.
     let properties = parquet::file::properties::WriterProperties::builder()
         .set_dictionary_page_size_limit(64 << 20)
         .set_compression(parquet::basic::Compression::ZSTD(Default::default()))
@@ -674,7 +674,7 @@ fn a_full_disk_is_an_error() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains("cannot write the output"), "{arguments:?}: {said}");
     }
-    // Nor where nobody can be told.
+    // A full standard error does not change the status.
     for arguments in [&["detect", "none.txt", "--key", "my.key"][..], &["detect", "--no-such-option"], &["key"]] {
         let status = folder.command(arguments).stderr(full()).status().unwrap();
         assert_eq!(status.code(), Some(2), "{arguments:?}");
@@ -688,7 +688,7 @@ const CREW: &str = r#"{"type": "array", "minItems": 3, "items": {"type": "object
     "name": {"type": "string", "minLength": 3, "maxLength": 24}, "rank": {"enum": ["captain", "mate", "cook"]},
     "ship_of_service": {"type": "string", "minLength": 3, "maxLength": 24}, "years_at_sea": {"type": "integer"}}}}"#;
 
-/// Whoever says what form a text was written in has only its choices scored, and finds the mark more surely.
+/// If the constraint of a text is given, only its free tokens are scored, which finds the mark more surely.
 #[test]
 fn a_form_leaves_only_choices_to_be_scored() {
     let folder = Folder::with_key();
@@ -706,7 +706,7 @@ fn a_form_leaves_only_choices_to_be_scored() {
     let log10_p = |line: &Value| line["log10_p"].as_f64().unwrap();
     assert!(log10_p(&knowing) < log10_p(&plain) - 1.0, "{knowing} {plain}");
     assert!(knowing["forced"].as_u64().unwrap() > 30, "{knowing}");
-    // The names of properties are forced, and what they hold is not.
+    // The names of properties are forced, their values are not.
     let counted: Vec<[usize; 2]> = serde_json::from_value(knowing["counted"].clone()).unwrap();
     assert_eq!(counted.len() as u64, knowing["scored"].as_u64().unwrap());
     let is_counted = |at: usize| counted.iter().any(|&[start, end]| (start..end).contains(&at));
@@ -716,13 +716,13 @@ fn a_form_leaves_only_choices_to_be_scored() {
     assert!(text.match_indices("\"name\": \"").any(|(at, name)| is_counted(at + name.len() + 3)), "{counted:?} {text}");
     let schema = found(&[&["--json-schema", CREW], &form[2..]].concat());
     assert_eq!(schema, knowing, "the schema itself may be given");
-    // With the model too.
+    // The same with `--weigh`.
     let weighed = found(&[&["--weigh", "likelihood-ratio"], &form[..]].concat());
     assert!(log10_p(&weighed) < log10_p(&plain) - 1.0 && weighed["scored"] != plain["scored"], "{weighed} {plain}");
     let page = detect(&folder, &[&["crew.json"], &form[..]].concat());
     assert_eq!(page.status, 0, "{page:?}");
 
-    // Cut short, or as a line of many.
+    // A truncated text, and one line of several.
     folder.write("cut.json", &text[..text.len() / 2]);
     assert_eq!(lines(&detect(&folder, &[&["cut.json", "--json"], &form[..]].concat())).len(), 1);
     folder.write("many.jsonl", &format!("{}\n{}\n", json!({"text": text}), json!({"text": "Once there was a sea."})));
@@ -731,7 +731,7 @@ fn a_form_leaves_only_choices_to_be_scored() {
     assert_eq!(log10_p(&lines(&run)[0]), log10_p(&knowing));
     let error = lines(&run)[1]["error"].as_str().unwrap().to_owned();
     assert!(error.starts_with("the text breaks the constraint at byte 0: "), "{error}");
-    // A file of texts is one text where a form is asked for.
+    // With a constraint, a JSON array is one text, not a list of texts.
     folder.write("names.json", "[\"The Old Ship\", \"The Red Sea\", \"The Whale\"]\n");
     let names = r#"{"type": "array", "items": {"type": "string"}}"#;
     let run = detect(&folder, &["names.json", "--json", "--json-schema", names]);
@@ -749,7 +749,7 @@ fn a_form_leaves_only_choices_to_be_scored() {
     assert!(alone.status == 2 && alone.err.contains("--json-schema"), "{alone:?}");
 }
 
-/// A form that takes too much to be followed is told of the text that needs it, and changes nothing for others.
+/// A constraint too large to follow is an error for the text that needs it, and does not affect other texts.
 #[test]
 fn a_verdict_does_not_depend_on_the_texts_before_it() {
     let folder = Folder::with_key();
@@ -783,7 +783,7 @@ fn a_verdict_does_not_depend_on_the_texts_before_it() {
     }
 }
 
-/// With the model at hand a text is looked at in as many ways as without, and what is not looked at is refused.
+/// `--weigh` also judges a text after repair, and options that it does not support are refused.
 #[test]
 fn a_text_is_weighed_after_repair_too() {
     let folder = Folder::with_key();
@@ -820,7 +820,7 @@ fn a_text_is_weighed_after_repair_too() {
     folder.write_private("n.key", &support::KEY.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\""));
     let run = folder.run(&["detect", "text.txt", "--key", "n.key", "--weigh", "ewd"]);
     run.fails("--weigh is for keys that carry no payload, and vg-c0ffee00 carries one: leave --weigh out");
-    // What --weigh refuses is not what else to try.
+    // Hints do not suggest options that `--weigh` refuses.
     folder.write("plain.txt", &folder.run(&["generate", "--seed", "8", "--max-tokens", "450"]).out);
     let of = |rest: &[&str]| detect(&folder, &[&["plain.txt"], rest].concat());
     assert!(of(&[]).out.contains("--windows"), "{:?}", of(&[]));

@@ -1,4 +1,4 @@
-//! `POST /detect`: what `verdigris detect --json` says, over HTTP.
+//! `POST /detect`: the results of `verdigris detect --json`, over HTTP.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -28,7 +28,7 @@ fn world() -> World {
     World { folder, server, marked, plain }
 }
 
-/// What the program says of a text in a file.
+/// The result of the program for a text in a file.
 fn of_the_program(world: &World, text: &str, options: &[&str]) -> Value {
     world.folder.write("text.txt", text);
     let run = world.folder.run(&[&["detect", "text.txt", "--key", "my.key", "--json"], options].concat());
@@ -64,7 +64,7 @@ fn it_says_what_the_program_says() {
         let ours = answer.json();
         for (name, value) in theirs.as_object().unwrap() {
             match name.as_str() {
-                // A file has a name, and hints name options.
+                // A request has no file name, and hints name options of the program.
                 "name" => assert!(ours.get("name").is_none()),
                 "hint" => assert!(ours["hint"].is_string(), "{ours}"),
                 _ => assert_eq!(&ours[name], value, "{name} of {text:?} with {options:?}"),
@@ -75,7 +75,7 @@ fn it_says_what_the_program_says() {
         let verdict = theirs["verdict"].as_str().unwrap();
         assert_eq!(ours["is_watermarked"], verdict.starts_with("marked"), "{ours}");
     }
-    // A form makes a difference, and a text that has another one is told so.
+    // A text that does not match the constraint is refused.
     let refused = world.server.post("/detect", &json!({"text": "[1, x]", "schema": form["schema"]}));
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (400, &json!("another_form")));
 }
@@ -95,7 +95,7 @@ fn tokens_are_told_of_one_by_one() {
         let range = mark["start"].as_u64().unwrap() as usize..mark["end"].as_u64().unwrap() as usize;
         assert_eq!(text.get(range), mark["text"].as_str(), "{mark}");
     }
-    // The course ends with what is said of the whole, and each point is that of a text which ends there.
+    // The last point of the course is the result for the whole text, each other point that of the text up to there.
     let course = found["course"].as_array().unwrap();
     let last = course.last().unwrap();
     for field in ["tokens", "scored", "z", "log10_p"] {
@@ -110,7 +110,7 @@ fn tokens_are_told_of_one_by_one() {
     for field in ["tokens", "scored", "z", "log10_p"] {
         assert_eq!(middle[field], part[field], "{field}");
     }
-    // By its ids it is the same text.
+    // Given as token ids, the text has the same result.
     let by_ids = json!({"token_ids": ids, "tokens": true, "course": true, "windows": true});
     let by_ids = world.server.post("/detect", &by_ids).json();
     assert_eq!((&by_ids["token_marks"][3], &by_ids["score"]), (&found["token_marks"][3], &found["score"]));
@@ -146,7 +146,7 @@ fn what_it_does_not_do_is_refused() {
         let shown = body.to_string().chars().take(80).collect::<String>();
         assert_eq!((answer.status, &error["param"], &error["code"]), (400, &param, &json!(code)), "{shown}: {error}");
     }
-    // One of several that cannot be judged is told of in its place.
+    // An error in one of several texts is reported at its index.
     let body = json!({"texts": [world.marked, "no", "yes"], "regex": "yes|The .*"});
     let results = world.server.post("/detect", &body).json();
     assert_eq!(results["results"][1]["verdict"], "error", "{results}");

@@ -1,4 +1,4 @@
-//! `doctor`: what it finds, and what it says to do about it.
+//! `doctor`: its findings, and the cures that it suggests.
 
 mod support;
 
@@ -7,11 +7,11 @@ use std::process::Command;
 use serde_json::Value;
 use support::{Folder, KEY, Run};
 
-/// A doctor who finds nothing outside the folder.
+/// The command `doctor`, which finds nothing outside the folder.
 fn doctor(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = folder.command(&[&["doctor"], arguments].concat());
     command.env("HF_HOME", folder.path("home")).env_remove("HF_TOKEN").env_remove("HF_HUB_OFFLINE");
-    // A hub that is away: nobody listens there.
+    // No hub listens at this address.
     command.env("HF_ENDPOINT", "http://127.0.0.1:9");
     command
 }
@@ -22,14 +22,14 @@ fn found(folder: &Folder, arguments: &[&str]) -> (Run, Value) {
     (run, json)
 }
 
-/// The findings of a name: their states, values and cures.
+/// The state, value and cure of each finding with this name.
 fn of<'j>(json: &'j Value, name: &str) -> Vec<(&'j str, &'j str, &'j str)> {
     let findings = json["findings"].as_array().unwrap().iter().filter(|finding| finding["name"] == name);
     let text = |finding: &'j Value, field: &str| finding[field].as_str().unwrap_or_default();
     findings.map(|finding| (text(finding, "state"), text(finding, "value"), text(finding, "cure"))).collect()
 }
 
-/// The fields of docs/json.md are there, and no others.
+/// The JSON has exactly the fields that docs/json.md lists.
 #[test]
 fn the_fields_are_those_of_the_page() {
     let page = include_str!("../../docs/json.md");
@@ -56,7 +56,7 @@ fn the_fields_are_those_of_the_page() {
     assert_eq!(json["expected"][3]["bytes"], 7e9 * 18.0 / 32.0);
 }
 
-/// The page is as wide as it may be, and says the same; a pipe has no colours.
+/// The readable output fits in 80 columns, has the same findings, and no colours in a pipe.
 #[test]
 fn the_page_fits() {
     let folder = Folder::with_key();
@@ -78,11 +78,11 @@ fn the_hub_may_be_away_and_no_token_is_shown() {
     command.env("HF_TOKEN", "hf_secretsecret");
     let run = Folder::finish(command);
     let json: Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!((run.status, &json["broken"]), (0, &Value::Bool(false)), "a hub that is away is no fault");
+    assert_eq!((run.status, &json["broken"]), (0, &Value::Bool(false)), "an unreachable hub is not a fault");
     assert_eq!((&json["hub"]["reachable"], &json["hub"]["token"]), (&Value::Bool(false), &Value::from("HF_TOKEN")));
     assert!(matches!(&of(&json, "hub")[..], [("better", value, _)] if value.contains("does not answer")), "{json}");
     assert!(!run.out.contains("secret") && !run.err.contains("secret"));
-    // Where nobody is to be asked, it is not known whether it answers.
+    // Offline, the hub is not asked, so it is unknown whether it answers.
     let (_, json) = found(&folder, &["--offline"]);
     assert!(json["hub"].get("reachable").is_none() && of(&json, "hub")[0].0 == "fine", "{json}");
 }
@@ -100,7 +100,7 @@ fn what_is_wrong_with_keys_is_told_with_its_cure() {
     fs::set_permissions(folder.path("keys/it's.key"), Permissions::from_mode(0o644)).unwrap();
     folder.write_private("keys/half.key", &KEY[..KEY.len() / 2]);
     folder.write_private("keys/old.key", &with("{\"until\": \"2020-12-31\"}"));
-    // These are no keys, and nobody's concern.
+    // These are not keys, so they are ignored.
     folder.write("keys/schema.json", "{\"type\": \"object\"}");
     folder.write("keys/notes.txt", "");
     let (run, json) = found(&folder, &["--offline"]);
@@ -113,7 +113,7 @@ fn what_is_wrong_with_keys_is_told_with_its_cure() {
     assert!(days.0 == "better" && days.1 == "keys: there is no key to write with today", "{days:?}");
     assert!(days.2.starts_with("verdigris key new keys/2") && days.2.contains(" --valid-from 2"), "{days:?}");
     assert!(!run.out.contains("f1e2d3c4"), "no secret is shown");
-    // The cures work, as they stand there.
+    // The cures work when run literally.
     let path =
         format!("{}:/usr/bin:/bin", std::path::Path::new(env!("CARGO_BIN_EXE_verdigris")).parent().unwrap().display());
     for cure in [cure, days.2, "rm keys/half.key"] {
@@ -123,7 +123,7 @@ fn what_is_wrong_with_keys_is_told_with_its_cure() {
     }
     let (run, json) = found(&folder, &["--offline"]);
     assert_eq!((run.status, of(&json, "key")), (0, vec![]), "{json}");
-    // One folder alone; and a folder that is not there is an error.
+    // `--ring` limits the check to one folder; a missing folder is an error.
     let (_, json) = found(&folder, &["--offline", "--ring", "keys"]);
     assert_eq!(json["keys"].as_array().unwrap().len(), 3);
     Folder::finish(doctor(&folder, &["--offline", "--ring", "none"])).fails("cannot open none");
@@ -136,7 +136,7 @@ fn a_cache_that_nothing_can_be_written_to_is_a_fault() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = Folder::new();
-    // A file where the folder would be: nobody, whoever runs this, can write there.
+    // A file instead of the folder: no user can write there, not even root.
     folder.write("home", "");
     let (run, json) = found(&folder, &["--offline"]);
     assert_eq!((run.status, of(&json, "cache")[0].0), (2, "fault"), "{json}");

@@ -1,4 +1,4 @@
-//! Texts that are drafted, through the program: by draft heads, by the expert that steers, several at a time.
+//! Drafting through the program: by draft heads, by the steering expert, and for several texts at a time.
 
 mod support;
 
@@ -9,14 +9,14 @@ const FEATURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/t
 const MEDUSA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-medusa");
 const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
 
-/// What the program wrote, as JSON.
+/// The output of the program, as JSON.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
     let run = folder.run(&[&["generate", "The captain", "--json"], arguments].concat());
     assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
     run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Marked, under an expression, greedy or not: with a seed the text is the one without drafts, and some drafts stand.
+/// Marked, constrained or greedy, the text of a seed is the one without drafts, and some drafts are accepted.
 #[test]
 fn heads_draft_the_text_of_a_seed() {
     let folder = Folder::new();
@@ -39,7 +39,7 @@ fn heads_draft_the_text_of_a_seed() {
             }
         }
     }
-    // A form holds whatever is drawn.
+    // The constraint holds whatever is sampled.
     let drawn = &written(&folder, &["--regex", "[A-Z][a-z ,]{40,60}\\.", "--draft", FEATURE, "--draft-tokens", "4"])[0];
     assert!(drawn["text"].as_str().unwrap().ends_with('.'), "{drawn}");
 }
@@ -66,7 +66,7 @@ fn several_texts_are_drafted_side_by_side() {
     }
 }
 
-/// A rule that changes the law is named in what is printed; the others are not.
+/// The output names the acceptance rule only if it changes the distribution.
 #[test]
 fn what_decides_is_chosen_and_said() {
     let folder = Folder::new();
@@ -84,8 +84,8 @@ fn what_decides_is_chosen_and_said() {
     folder.run(&timed).fails("--seed with --draft-rule typical needs --draft-tokens or --draft-tree");
 }
 
-/// Where a text repeats itself lookup has the word, and where it does not the other drafter: together they save more
-/// calls than each alone.
+/// Lookup drafts where a text repeats itself, and the other drafter elsewhere: together they save more calls than
+/// either alone.
 #[test]
 fn lookup_goes_before_another_drafter() {
     let folder = Folder::new();
@@ -103,7 +103,7 @@ fn lookup_goes_before_another_drafter() {
     assert!(text == same && text == again && both < lookup && both < head, "{lookup} {head} {both}");
 }
 
-/// At temperature 0 a tree of drafts changes nothing, and more of it stands than of its first chain.
+/// At temperature 0 a tree of drafts does not change the text, and needs fewer calls than a chain.
 #[test]
 fn trees_are_drafted() {
     let folder = Folder::new();
@@ -142,8 +142,8 @@ fn a_head_of_another_model_is_refused() {
     folder.run(&["generate", "x", "--model", FEATURE]).fails("is not a model");
 }
 
-/// Marks, a schema and drafts at once, as the bench measures them. How far automatic drafts reach depends on time, so the
-/// texts are others in each run: they are long enough for a mark that is found in any of them.
+/// A mark, a schema and drafts at once, as measured by `bench speculation`. The length of automatic drafts depends on
+/// timing, so each run gives other texts. They are long enough for the mark to be found in any of them.
 #[test]
 fn marked_forms_with_drafts_are_whole_and_found() {
     let text = r#"{"type": "string", "minLength": 700, "maxLength": 900}"#;

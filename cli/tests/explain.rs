@@ -1,4 +1,4 @@
-//! `--explain`: what is told of each token is what has happened to it.
+//! `--explain`: the report on each token agrees with how the token was chosen.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{Folder, TALE_SMALL};
 
 const COMMON: [&str; 8] = ["generate", "The captain", "--model", TALE_SMALL, "--seed", "3", "--json", "--quiet"];
 
-/// What the program wrote, as JSON.
+/// The output of the program, as JSON.
 #[track_caller]
 fn written(folder: &Folder, arguments: &[&str]) -> Value {
     let length: &[&str] = if arguments.contains(&"--max-tokens") { &[] } else { &["--max-tokens", "30"] };
@@ -38,19 +38,19 @@ fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or(f64::NEG_INFINITY)
 }
 
-/// The probabilities before and after all steps are those of `--logprobs`, and asking changes no text.
+/// The probabilities before and after all steps are those of `--logprobs`, and `--explain` does not change the text.
 #[test]
 fn probabilities_are_those_of_the_laws() {
     let folder = Folder::with_key();
     let more = ["--top-k", "40", "--repetition-penalty", "1.2", "--min-p", "0.01", "--logprobs", "0"];
     let (text, tokens) = explained(&more);
     assert_eq!(text["tokens"], written(&folder, &more)["tokens"]);
-    assert!(written(&folder, &more).get("explained").is_none(), "nobody has asked");
+    assert!(written(&folder, &more).get("explained").is_none(), "not requested");
     let processed = written(&folder, &[&more[..], &["--logprobs-mode", "processed"]].concat());
     for (i, of) in tokens.iter().enumerate() {
         let is = |told: &Value, law: &Value| {
             let (told, law) = (number(told), number(&law["logprobs"][i]["logprob"]));
-            assert!((told - law).abs() < 1e-9, "{told} of {law} in place {i}");
+            assert!((told - law).abs() < 1e-9, "{told} instead of {law} at position {i}");
         };
         is(&of["model_logprob"], &text);
         is(&of["logprob"], &processed);
@@ -60,11 +60,11 @@ fn probabilities_are_those_of_the_laws() {
     }
 }
 
-/// Every option that acts on rows is named as `--help` names it, and what it did is what it promises.
+/// Every option that changes logits is named as in `--help`, and its reported effect is the documented one.
 #[test]
 fn each_step_has_the_name_of_its_option() {
     let help = Folder::new().run(&["generate", "--help"]).out;
-    /// What each step that is told must be like.
+    /// A property that each reported step must have.
     type Holds = fn(&Value) -> bool;
     let cuts: Holds = |step| step["forbidden"].as_u64() > Some(0) && step["shift"] == 0.0;
     let moves: Holds = |step| step["forbidden"] == 0;
@@ -94,7 +94,7 @@ fn each_step_has_the_name_of_its_option() {
         assert!(help.contains(&format!("--{name} ")), "{name}");
         let (_, tokens) = explained(option);
         let told: Vec<&Value> = tokens.iter().filter_map(|of| step(of, name)).collect();
-        assert!(!told.is_empty(), "{name} changes no row");
+        assert!(!told.is_empty(), "{name} changes no logits");
         for step in told {
             assert!(holds(step), "{name}: {step}");
         }
@@ -126,15 +126,15 @@ fn how_a_token_came_is_told() {
             assert!(by.iter().any(|by| of["by"] == *by), "{of}");
         }
     }
-    // A draft of another model that does not stand is told apart from no draft.
+    // A rejected draft is distinguished from no draft.
     let (_, tokens) = explained(&["--draft", "tale-expert", "--draft-tokens", "1"]);
     assert!(count(&tokens, "corrected") > 0);
-    // One of several texts is told of as it is alone.
+    // A text generated with others has the same explanation as alone.
     let run = Folder::new().run(&[&COMMON[..], &["--max-tokens", "30", "--texts", "2", "--explain"]].concat());
     let texts: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let same = texts.iter().find(|text| text["seed"] == 3).unwrap();
     assert_eq!(same["explained"], plain["explained"]);
-    // Lookup before another drafter, which copies: both are named.
+    // With lookup and a draft model, both are named as drafters.
     let copying =
         ["--lookup", "--draft", "tale-expert", "--draft-tokens", "4", "--temperature", "0", "--max-tokens", "200"];
     let (_, tokens) = explained(&copying);
@@ -166,7 +166,7 @@ fn what_a_form_decides_is_told() {
     assert_eq!(step(&tokens[0], "forced-bos-token-id").unwrap()["allowed"], 1);
 }
 
-/// A soft mark adds its strength to green tokens and to no others.
+/// A soft mark adds its strength to the logits of green tokens only.
 #[test]
 fn what_a_token_says_for_the_mark_is_told() {
     let folder = Folder::with_key();
@@ -180,7 +180,7 @@ fn what_a_token_says_for_the_mark_is_told() {
     let greens = tokens.iter().filter(|of| of["mark"]["green"] == true).count();
     let marked = tokens.iter().filter(|of| of.get("mark").is_some()).count();
     assert!((26..=30).contains(&marked) && (10..marked).contains(&greens), "{greens} of {marked}");
-    // Noise chooses the token itself, and its score is no colour.
+    // Noise chooses the token itself, and its score is a number, not a colour.
     folder.run(&["key", "new", "quiet.key", "--dialect", "native-gumbel"]);
     let (_, tokens) = explained_in(&folder, &["--key", "quiet.key", "--temperature", "1"]);
     let of = tokens.iter().rfind(|of| of.get("mark").is_some()).unwrap();
@@ -188,7 +188,7 @@ fn what_a_token_says_for_the_mark_is_told() {
     assert!(number(&of["mark"]["score"]) > 0.0, "{of}");
 }
 
-/// Where there is too little choice for a mark, nothing is said of one.
+/// Nothing is reported about the mark where the entropy is too low for one.
 #[test]
 fn a_token_that_is_not_marked_says_nothing_for_the_mark() {
     let folder = Folder::with_key();
@@ -203,7 +203,7 @@ fn a_token_that_is_not_marked_says_nothing_for_the_mark() {
     assert!((3..24).contains(&marked), "{marked} of {}", tokens.len());
 }
 
-/// Contrastive search is a step too: of the tokens that a top-k leaves it takes one.
+/// Contrastive search is a step too: it takes one of the tokens that top-k leaves.
 #[test]
 fn what_contrastive_search_leaves_is_told() {
     let search = ["--penalty-alpha", "0.6", "--top-k", "4", "--repetition-penalty", "1.1"];
@@ -221,7 +221,7 @@ fn what_contrastive_search_leaves_is_told() {
     assert!((1..tokens.len()).contains(&likeliest), "{likeliest} of {}", tokens.len());
 }
 
-/// For people: a line a token on standard error, and standard output as ever.
+/// Without `--json` the explanation is one line per token on standard error, and standard output is unchanged.
 #[test]
 fn people_read_a_line_a_token() {
     let folder = Folder::with_key();
