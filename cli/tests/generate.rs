@@ -1,4 +1,4 @@
-//! `generate` and `train` as their users meet them: prompts, forms that are cut short, stop strings, many texts,
+//! `generate` and `train` from the user's side: prompts, incomplete constrained texts, stop strings, several texts,
 //! numbers.
 
 mod support;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{Folder, Run, TALE_SMALL};
 
-/// What most tests run.
+/// Runs `generate` as most tests do.
 fn generate(folder: &Folder, arguments: &[&str]) -> Run {
     folder.run(&[&["generate", "--model", TALE_SMALL, "--seed", "3"], arguments].concat())
 }
@@ -39,18 +39,20 @@ fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
         (&["--choice", "one two three four five six seven eight nine ten"], "four"),
     ];
     for (form, stop) in forms {
-        // Where no text of the form is so short, none is begun, and the tokens that are told suffice.
+        // If no text that short fits the constraint, nothing is generated, and the suggested number of tokens is
+        // enough.
         let run = generate(&folder, &[&["The captain: ", "--max-tokens", "3"], form].concat());
         assert_eq!((run.status, run.out.as_str(), run.err.lines().count()), (2, "", 1), "{run:?}");
         let enough = run.err.split_once("raise --max-tokens to ").expect("a cure").1.split_once(',').unwrap().0;
         let run = generate(&folder, &[&["The captain: ", "--max-tokens", enough, "--json"], form].concat());
-        // A value that is open ends where the tokens do, and that is said; what is forced has no other end.
+        // An open JSON value is closed when the tokens run out, which is reported. The other constraints allow one text
+        // only.
         let is_open = form[0] == "--json-schema";
         let (status, closed) = if is_open { (3, Value::Bool(true)) } else { (0, Value::Null) };
         let ended = (run.status, &json(&run)["complete"], json(&run)["closed"].clone());
         assert_eq!(ended, (status, &true.into(), closed), "{enough}: {run:?}");
         assert_eq!(run.err.contains("closed by the form when its tokens ran out"), is_open, "{run:?}");
-        // What ends before it is whole.
+        // A stop string that ends the text early leaves it incomplete.
         let cut = ["The captain: ", "--stop", stop];
         let run = generate(&folder, &[&cut[..], form].concat());
         assert_eq!(run.status, 3, "{run:?}");
@@ -61,7 +63,7 @@ fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
         assert_eq!((run.status, &written["stop"], &written["complete"]), (3, &"stop_string".into(), &false.into()));
         assert!(run.err.contains("--stop"), "{run:?}");
     }
-    // Whole in time, and by the last token that there was; and no form, which is always whole.
+    // Complete early, complete with the last token allowed, and without a constraint, where `complete` is absent.
     let run = generate(&folder, &["--regex", "[0-9]{4}", "--json"]);
     assert_eq!((run.status, run.err.as_str(), &json(&run)["complete"]), (0, "", &true.into()));
     let exactly = json(&run)["tokens"].as_array().unwrap().len().to_string();
@@ -69,7 +71,7 @@ fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
     assert_eq!((run.status, &json(&run)["complete"]), (0, &true.into()), "{run:?}");
     let run = generate(&folder, &["--json", "--max-tokens", "3"]);
     assert_eq!((run.status, &json(&run)["stop"], &json(&run)["complete"]), (0, &"length".into(), &Value::Null));
-    // One of several is enough.
+    // One incomplete text among several is enough for status 3.
     let run = generate(&folder, &["--texts", "6", "--regex", "[0-9]{4}", "--stop", "7", "--json"]);
     let texts: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let cut = texts.iter().filter(|text| text["complete"] == false).count();
@@ -92,18 +94,18 @@ fn a_prompt_comes_from_a_pipe_or_a_file() {
     };
     same(piped(folder.command(&COMMON), b"The captain\n"));
     same(piped(folder.command(&with(&["-"])), b"The captain"));
-    // What editors on Windows write.
+    // A line end as written by editors on Windows.
     same(piped(folder.command(&with(&["--prompt-file", "-"])), b"The captain\r\n"));
     folder.write("prompt.txt", "The captain\n");
     same(folder.run(&with(&["--prompt-file", "prompt.txt"])));
     same(folder.run(&with(&["-f", "prompt.txt"])));
     same(folder.run_with(&COMMON, "prompt.txt"));
-    // A prompt that is given is the prompt, whatever lies on standard input.
+    // A prompt argument takes precedence over standard input.
     same(piped(folder.command(&with(&["The captain"])), b"Somebody else"));
-    // One line end is none of the prompt's, a second one is.
+    // One final line end is removed from the prompt, a second one is kept.
     folder.write("prompt.txt", "The captain\n\n");
     assert_eq!(json(&folder.run(&with(&["-f", "prompt.txt"])))["prompt"], "The captain\n");
-    // Without a prompt and with nothing there, a new text begins.
+    // Without a prompt and with an empty standard input, the text starts from nothing.
     assert_eq!(json(&folder.run(&COMMON))["prompt"], "");
     fs::write(folder.path("bad.txt"), b"The capt\xffain").unwrap();
     let run = folder.run(&with(&["-f", "bad.txt"]));
@@ -113,7 +115,7 @@ fn a_prompt_comes_from_a_pipe_or_a_file() {
     folder.run(&["generate", "--chat"]).fails("--chat needs a message");
 }
 
-/// A pipe on which nothing comes: no hang where a prompt is given, and a word where one is waited for.
+/// A silent pipe as standard input does not hang a run with a prompt; a run without one says that it waits.
 #[test]
 fn a_silent_pipe_is_waited_for_aloud() {
     let folder = Folder::new();
@@ -133,14 +135,14 @@ fn a_silent_pipe_is_waited_for_aloud() {
     assert!(waiting.wait().unwrap().success());
 }
 
-/// A stop string ends the text before it, wherever tokens begin, and shows nothing of itself.
+/// A text ends before its stop string, wherever tokens begin, and no part of the stop string is printed.
 #[test]
 fn stop_strings_end_a_text() {
     let folder = Folder::with_key();
     let common = ["The captain", "--max-tokens", "60", "--key", "my.key"];
     let whole = generate(&folder, &common).out;
     let whole = whole.strip_suffix('\n').unwrap();
-    // Strings from the text itself: its letters from the tenth on, one and more of them.
+    // Stop strings of several lengths from the text itself, starting after ten characters.
     for length in [1, 2, 3, 5, 9, 17] {
         let stop: String = whole.chars().skip(10).take(length).collect();
         let expected = &whole[..whole.find(&stop).unwrap()];
@@ -158,10 +160,10 @@ fn stop_strings_end_a_text() {
         let first = first.iter().find(|text| text["index"] == 0).unwrap();
         assert_eq!((&first["text"], &first["stop"]), (&expected.into(), &"stop_string".into()));
     }
-    // Of two, the first that is whole.
+    // Of two stop strings, the first to be complete counts.
     let both = generate(&folder, &[&common[..], &["--stop", &whole[20..24], "--stop", &whole[10..13]]].concat()).out;
     assert!(both.trim_end_matches('\n').len() <= 10, "{both:?}");
-    // A form that a stop string ends is cut short, and that is said.
+    // A constrained text that a stop string ends is incomplete, which is reported.
     let run = generate(&folder, &["--regex", "[0-9]{8}x", "--stop", "x"]);
     assert_eq!((run.status, run.out.len()), (3, 9), "{run:?}");
     assert!(run.err.contains("the stop string \"x\" came first; choose another --stop"), "{run:?}");
@@ -183,12 +185,12 @@ fn a_schema_stands_on_the_command_line_or_in_a_file() {
     assert!(run.status == 0 && serde_json::from_str::<Value>(&run.out).is_ok(), "{run:?}");
     generate(&folder, &["--json-schema", "{\"type\": "]).fails("--json-schema is not JSON: EOF");
     generate(&folder, &["--json-schema", "{\"type\": \"none\"}"]).fails("#");
-    // Expressions that begin as options do.
+    // A regular expression may begin like an option.
     let run = generate(&folder, &["--regex", "-[0-9]{2}"]);
     assert!(run.status == 0 && run.out.starts_with('-'), "{run:?}");
 }
 
-/// Texts that end one after the other, over some seconds: each with its first "x".
+/// Texts that end one after the other over some seconds, each at its first "x".
 const ONE_BY_ONE: [&str; 13] = [
     "generate",
     "The captain",
@@ -205,7 +207,7 @@ const ONE_BY_ONE: [&str; 13] = [
     "--quiet",
 ];
 
-/// Each line is there when its text ends, not when the last one does.
+/// Each line is printed when its text ends, not after the last text.
 #[test]
 fn lines_come_when_their_texts_end() {
     let folder = Folder::new();
@@ -218,7 +220,8 @@ fn lines_come_when_their_texts_end() {
     child.wait().unwrap();
     let (first, last) = (texts[0].0, texts[23].0);
     assert!(last > 3 * first, "the first after {first:?}, the last after {last:?}");
-    // In calls of the model: the first text reads the prompt, from which the others go on, and an end is a token.
+    // In model calls: the first text processes the prompt for all, so the others start one call later, and an end is a
+    // token.
     let end = |text: &Value| {
         let calls = text["tokens"].as_array().unwrap().len() + usize::from(text["stop"] == "end");
         calls + usize::from(text["index"] != 0)
@@ -233,7 +236,7 @@ fn lines_come_when_their_texts_end() {
     }
 }
 
-/// Who stops the program keeps what had ended.
+/// Texts that have ended are kept when the program is killed.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_loses_nothing_that_has_ended() {
@@ -247,12 +250,12 @@ fn an_interrupt_loses_nothing_that_has_ended() {
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();
-    assert!(!child.wait().unwrap().success(), "it was still at work");
+    assert!(!child.wait().unwrap().success(), "it was still running");
     let texts = read();
     assert!(!texts.contains("seed ") && !texts.starts_with("The captain") && texts.ends_with("\n\n"), "{texts:?}");
 }
 
-/// Wrong numbers are told as what they are, not as unknown options.
+/// Numbers out of range are reported as such, not as unknown options.
 #[test]
 fn numbers_below_nothing_and_none() {
     let folder = Folder::new();
@@ -275,7 +278,7 @@ fn numbers_below_nothing_and_none() {
         assert!(run.status == 2 && run.err.contains(&format!("invalid value '-1' for '{option}")), "{run:?}");
         assert!(!run.err.contains("tip"), "{run:?}");
     }
-    // The same of all commands.
+    // The same for all commands.
     for (arguments, said) in [
         (&["key", "new", "a.key", "--delta", "-1"][..], "delta is -1"),
         (&["detect", "text.txt", "--key", "none.key", "--level", "-1"], "--level is -1"),
@@ -290,7 +293,7 @@ fn numbers_below_nothing_and_none() {
     }
 }
 
-/// The text reaches a file or a pipe byte for byte, whatever it would do to a terminal.
+/// A text is written to a file or pipe byte for byte, including control characters.
 #[test]
 fn bytes_of_a_text_are_kept() {
     let folder = Folder::new();
@@ -316,7 +319,7 @@ fn a_file_of_output_is_whole_and_replaces_nothing_unasked() {
     to(&[]).fails("text.txt exists already; --force replaces it");
     assert_eq!(fs::read_to_string(folder.path("text.txt")).unwrap(), "mine");
     assert_eq!((to(&["--force"]).status, fs::read_to_string(folder.path("text.txt")).unwrap()), (0, text));
-    // What goes wrong on the way leaves the file as it is, and no other beside it.
+    // An error leaves the file unchanged and no other file behind.
     to(&["--force", "--temperature", "nan"]).fails("temperature is NaN");
     let files = fs::read_dir(folder.path(".")).unwrap().count();
     assert_eq!(files, 1);
@@ -328,7 +331,7 @@ fn a_file_of_output_is_whole_and_replaces_nothing_unasked() {
     assert!(cut.status == 3 && folder.path("cut.txt").exists(), "{cut:?}");
 }
 
-/// Seeds that nobody chose differ, and are numbers that every reader of JSON holds exactly.
+/// Seeds chosen by the program differ, and are below 2^53, so that every JSON parser reads them exactly.
 #[test]
 fn seeds_of_their_own() {
     let folder = Folder::new();
@@ -344,7 +347,7 @@ fn seeds_of_their_own() {
     assert_eq!(seed(&["--seed", "18446744073709551615"]), u64::MAX);
 }
 
-/// Noise that follows from the tokens before alone gives one text for all seeds, which is told.
+/// Noise that depends only on the preceding tokens gives the same text for all seeds, with a warning.
 #[test]
 fn texts_that_seeds_do_not_tell_apart() {
     let folder = Folder::new();
@@ -353,7 +356,7 @@ fn texts_that_seeds_do_not_tell_apart() {
     let several = ["The captain of the ship", "--texts", "3", "--max-tokens", "12"];
     let run = generate(&folder, &[&several[..], &["--key", "noise.key", "--temperature", "1"]].concat());
     assert_eq!(run.status, 0);
-    // Whether so short a text proves its mark depends on the key, which is another each time, and is told as well.
+    // Another warning may follow: whether a text this short proves its mark depends on the key, which is random.
     assert!(run.err.starts_with("warning: of 3 texts 1 are different: the key "), "{run:?}");
     let run = generate(&folder, &[&several[..], &["--temperature", "0"]].concat());
     assert!(run.err.contains("at temperature 0 no seed matters"), "{run:?}");
@@ -361,7 +364,7 @@ fn texts_that_seeds_do_not_tell_apart() {
     assert_eq!(generate(&folder, &several).err, "");
 }
 
-/// Threads change how long it takes, and nothing else; short options are options.
+/// The number of threads does not change the text, and short options work like long ones.
 #[test]
 fn short_options_and_threads() {
     let folder = Folder::with_key();
@@ -372,7 +375,7 @@ fn short_options_and_threads() {
     assert_eq!((long.status, long.out), (0, short.out));
 }
 
-/// All tokens, as other programs say it.
+/// `--top-k` 0 and -1 allow all tokens, as in other programs.
 #[test]
 fn top_k_may_be_off() {
     let folder = Folder::new();
@@ -390,7 +393,7 @@ fn top_k_may_be_off() {
 const TRAIN: [&str; 12] =
     ["train", "lm", "--corpus", "corpus.txt", "--steps", "2", "--window", "16", "--batch", "1", "--out", "out"];
 
-/// A finished model is not lost by the same command given again.
+/// Repeating the command does not overwrite a finished model.
 #[test]
 fn a_finished_model_is_not_trained_over() {
     let folder = Folder::new();
@@ -404,7 +407,7 @@ fn a_finished_model_is_not_trained_over() {
     assert!(weights() == before);
     assert_eq!(train(&["--seed", "2", "--force"]).status, 0);
     assert!(weights() != before);
-    // Nor is the model that a run goes on from.
+    // Nor does training overwrite the model that it starts from.
     folder.copy_model(TALE_SMALL, "given");
     let run = folder.run(&[&TRAIN[..11], &["given", "--init", "given"]].concat());
     run.fails("given holds a model already");
@@ -417,7 +420,7 @@ fn a_finished_model_is_not_trained_over() {
     }
 }
 
-/// All files of a model can be read by those who can read one of them.
+/// All files of a model have the same permissions.
 #[cfg(unix)]
 #[test]
 fn files_of_a_model_have_one_mode() {
@@ -432,7 +435,7 @@ fn files_of_a_model_have_one_mode() {
     }
 }
 
-/// Nobody who reads: an error, not a panic.
+/// Output that cannot be written is an error, not a panic.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error() {
@@ -460,7 +463,7 @@ fn a_full_disk_is_an_error() {
     run.fails("cannot write /dev/full: No space left");
 }
 
-/// The demo fits into the terminal that it is shown in.
+/// The demo fits the width of the terminal.
 #[test]
 fn the_demo_is_as_wide_as_the_terminal() {
     let folder = Folder::new();
@@ -470,7 +473,7 @@ fn the_demo_is_as_wide_as_the_terminal() {
         let shown = String::from_utf8(output.stdout).unwrap();
         let widest = shown.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= columns.min(96), "{widest} of {columns}:\n{shown}");
-        // No word is cut in two.
+        // Words are not split across lines.
         let words: Vec<&str> = shown.split_whitespace().collect();
         assert!(words.join(" ").matches("not marked").count() >= 4, "{shown}");
         for word in ["prefers", "detector", "knows"] {

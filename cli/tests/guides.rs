@@ -1,4 +1,4 @@
-//! Language models of classes that have their say about every token.
+//! Guidance of each token by language models of classes.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn generate(folder: &Folder, arguments: &[&str]) -> Run {
     folder.run(&[&["generate", "The king", "--seed", "5"], length, arguments].concat())
 }
 
-/// What `--json` says of each text.
+/// The JSON line of each text.
 #[track_caller]
 fn texts(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
     let run = generate(folder, &[arguments, &["--json"]].concat());
@@ -24,7 +24,7 @@ const MODELS: [&str; 4] = ["--class-model", EXPERT, "--class-model", TALE_SMALL]
 const CODES: [&str; 6] =
     ["--class-model", TALE_SMALL, "--class-prompt", "It was a merry day.", "--class-prompt", "It was a sad day."];
 
-/// Texts of the class that is wanted: its model predicts them better, and that of the other class worse.
+/// The model of the wanted class predicts the texts better, and the model of the other class worse.
 #[test]
 #[cfg(feature = "train")]
 fn texts_are_led_to_the_class_that_is_wanted() {

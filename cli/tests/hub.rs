@@ -1,4 +1,4 @@
-//! Models from a hub, which here is a server of this test.
+//! Models from a hub, which is a server of this test.
 
 mod support;
 
@@ -13,13 +13,13 @@ use support::{Folder, Run, TALE_SMALL};
 
 const FILES: [&str; 4] = ["config.json", "tokenizer.json", "model.safetensors", "tokenizer_config.json"];
 
-/// What goes wrong on the hub.
+/// A fault of the hub.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// A file is not given.
+    /// Requests for this file fail.
     Fails(&'static str),
-    /// A byte of a file is another.
+    /// One byte of this file is wrong.
     Breaks(&'static str),
 }
 
@@ -110,7 +110,7 @@ fn a_file_that_failed_once_comes_later() {
     hub.has(Fault::Fails("tokenizer_config.json"));
     let run = hub.chat(false);
     assert!(run.status == 2 && run.err.contains("500"), "{run:?}");
-    // What came is of use without a hub.
+    // The files fetched are enough to work offline.
     hub.has(Fault::None);
     let run = hub.chat(false);
     assert_eq!(run.status, 0, "{run:?}");

@@ -1,4 +1,4 @@
-//! Ctrl-C and `kill`: nothing that is not whole stays behind, and it is said.
+//! Ctrl-C and `kill`: no partial output is left behind, and a message says so.
 #![cfg(unix)]
 
 mod support;
@@ -26,7 +26,7 @@ fn begun(folder: &Folder, arguments: &[&str], is_under_way: impl Fn(&Folder) -> 
     child
 }
 
-/// The number of the signal that ended it, and what it said.
+/// Sends a signal. Returns the signal that ended the process, and its standard error.
 fn ended(child: Child, signal: &str) -> (Option<i32>, String) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();

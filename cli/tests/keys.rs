@@ -1,4 +1,4 @@
-//! Keys and what is found with them, through the program.
+//! Keys, and detection with them, through the program.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use support::Folder;
 
-/// Prose that no key marked: our own documents.
+/// Unmarked prose: our own documentation.
 const PROSE: [&str; 6] = [
     include_str!("../../docs/watermark.md"),
     include_str!("../../docs/constraints.md"),
@@ -17,7 +17,7 @@ const PROSE: [&str; 6] = [
     include_str!("../../docs/security.md"),
 ];
 
-/// A folder with a ring of so many keys, `ring/0.key` and on, whose ids are `key-0` and on.
+/// A folder with a ring of `keys` keys, `ring/0.key` and so on, whose ids are `key-0` and so on.
 fn with_ring(keys: usize) -> Folder {
     let folder = Folder::new();
     fs::create_dir(folder.path("ring")).unwrap();
@@ -48,7 +48,7 @@ fn marked(folder: &Folder, key: &str, texts: usize) -> Vec<String> {
     run.out.lines().map(|line| json(line)["text"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What `detect --json` found in one text: the key's id and the place of each passage.
+/// The key id and the byte range of each passage that `detect --json` found in one text.
 fn passages(line: &str) -> Vec<(String, Range<usize>)> {
     let found: serde_json::Value = serde_json::from_str(line).unwrap();
     let passages = found["passages"].as_array().unwrap_or_else(|| panic!("{line}"));
@@ -64,8 +64,8 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> usize {
     a.end.min(b.end).saturating_sub(a.start.max(b.start))
 }
 
-/// In a long text the mark of a passage does not show in the whole, so no key is the best one before passages are
-/// looked for.
+/// The mark of a passage is invisible in the whole of a long text, so the key cannot be chosen before passages are
+/// searched for.
 #[test]
 fn a_marked_passage_is_found_with_every_key_of_a_ring() {
     let folder = with_ring(10);
@@ -111,7 +111,7 @@ fn passages_of_two_keys_are_both_reported() {
     assert!(html.contains("carry the mark of the keys key-1, key-2"), "both in the report");
 }
 
-/// A value of a key file.
+/// A field of a key file.
 fn field(folder: &Folder, file: &str, name: &str) -> serde_json::Value {
     let text = fs::read_to_string(folder.path(file)).unwrap();
     serde_json::from_str::<serde_json::Value>(&text).unwrap()[name].clone()
@@ -137,7 +137,7 @@ fn a_key_that_could_not_be_read_again_is_not_made() {
     assert!(!folder.path("-").exists());
 }
 
-/// The secrets that other systems' own files mean.
+/// Secrets in the files of other systems have the meaning that they have there.
 #[test]
 fn keys_of_others_mean_what_they_mean_there() {
     let folder = Folder::new();
@@ -146,7 +146,7 @@ fn keys_of_others_mean_what_they_mean_there() {
         assert_eq!(run.status, 0, "{arguments:?}: {run:?}");
         (field(&folder, name, "secret"), field(&folder, name, "scheme"))
     };
-    // SGLang reads hexadecimal digits, whether 0x stands before them or not.
+    // SGLang reads hexadecimal digits, with or without 0x.
     for (i, (text, secret)) in [
         ("1234567890123456", "1234567890123456"),
         ("0x1234567890123456", "1234567890123456"),
@@ -165,7 +165,7 @@ fn keys_of_others_mean_what_they_mean_there() {
     folder.run(&["key", "new", "a.key", "--dialect", "sglang", "--import", "key.txt"]).fails("hexadecimal number");
     folder.run(&["key", "new", "a.key", "--dialect", "sglang", "--hash-key=-1"]).fails("hexadecimal number");
 
-    // SBW's names without gpu- are the reference's lists there, and its default is one of them.
+    // In SBW, names without gpu- select the reference's lists, and the default is one of them.
     let kgw = |seeding: &str| serde_json::json!({"name": "kgw", "seeding": seeding, "gamma": 0.5});
     assert_eq!(make("sbw0.key", &["--dialect", "sbw"]).1, kgw("simple_1"));
     assert_eq!(make("sbw1.key", &["--dialect", "sbw", "--seeding", "selfhash"]).1, kgw("selfhash"));
@@ -176,7 +176,7 @@ fn keys_of_others_mean_what_they_mean_there() {
     let wraps = ["key", "new", "a.key", "--dialect", "sbw", "--hash-key", "0x1234567890123456"];
     folder.run(&wraps).fails("wraps");
 
-    // The reference's whole names say the key.
+    // The reference's full scheme names include the key.
     let (secret, scheme) =
         make("kgw.key", &["--dialect", "kgw", "--seeding", "ff-anchored_minhash_prf-4-True-15485867"]);
     assert_eq!(scheme, serde_json::json!({"name": "kgw", "seeding": "selfhash", "gamma": 0.25}));
@@ -210,7 +210,7 @@ fn an_option_that_changes_nothing_is_refused() {
     }
 }
 
-/// Whatever is named: what no key is made of is not read to its end.
+/// No file named as a source of keys is read beyond a size limit.
 #[test]
 fn files_of_keys_have_a_longest() {
     let folder = Folder::new();
@@ -229,7 +229,7 @@ fn files_of_keys_have_a_longest() {
     assert!(!folder.path("a.key").exists());
 }
 
-/// A key file may be a stranger's: nothing that it names reaches the terminal as a command, not even where colours do.
+/// Key files may be untrusted: control characters in their fields and names are escaped, even with colours.
 #[test]
 fn names_in_key_files_are_no_commands() {
     let folder = Folder::new();
@@ -292,7 +292,7 @@ fn public_keys_are_told() {
     assert!(folder.run(&["key", "show", "zero.key"]).out.contains("a public key"));
 }
 
-/// A key that was damaged finds nothing, which looks like a text without a mark.
+/// A damaged key is reported, since it would find nothing, as in a text without a mark.
 #[test]
 fn a_damaged_key_is_told() {
     let folder = Folder::new();
@@ -323,7 +323,7 @@ fn what_is_no_key_is_called_so() {
     folder.run(&["key", "show", "/dev/null"]).fails("not a file");
     assert!(Command::new("mkfifo").arg(folder.path("pipe.key")).status().unwrap().success());
     folder.run(&["key", "show", "pipe.key"]).fails("named pipe");
-    // A pipe of the process's own is read: what bash's <(command) names.
+    // An inherited pipe is read, such as the one that bash's <(command) names.
     let mut shown = folder.command(&["key", "show", "/dev/stdin"]);
     let mut cat = Command::new("cat").arg(folder.path("my.key")).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let shown = shown.stdin(cat.stdout.take().unwrap()).output().unwrap();
@@ -333,13 +333,13 @@ fn what_is_no_key_is_called_so() {
     folder.run(&["key", "show", "my.key"]).fails("chmod 600");
 }
 
-/// One operator has several models, and a folder has more than keys.
+/// A ring may have keys for several models, and files that are not keys.
 #[test]
 fn a_ring_uses_what_fits_and_names_the_rest() {
     let folder = with_ring(3);
     folder.write_private("ring/theirs.key", &support::KEY.replace("e106f5b2", "00000000"));
     folder.write("ring/stray.key", "ssh-rsa AAAA");
-    // The same key under another file name is no second look.
+    // The same key under another file name does not count as another look.
     folder.write_private("ring/copy.key", &support::KEY.replace("vg-c0ffee00", "key-1"));
     folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
     let run = folder.run(&["detect", "text.txt", "--ring", "ring", "--key", "ring/1.key", "--json"]);
@@ -396,7 +396,7 @@ fn a_full_output_is_an_error_and_no_panic() {
     }
 }
 
-/// What is said of a mark when the text is written is what a reader finds, and none is claimed where there is none.
+/// The mark reported with a generated text is the one that detection finds, with a warning if it proves nothing.
 #[test]
 fn a_text_says_what_its_mark_proves() {
     let folder = Folder::new();
@@ -430,7 +430,7 @@ fn a_text_says_what_its_mark_proves() {
     let run = folder.run(&["generate", "The captain", "--key", "my.key", "-n", "3", "--seed", "5", "--texts", "4"]);
     assert!(run.err.contains("4 of 4 texts do not prove their mark"), "{run:?}");
     assert!(run.err.contains("with their choices, about z ") && run.err.contains("stronger keys"), "{run:?}");
-    // A key without a strength cannot be made stronger.
+    // No stronger key is suggested for a key without a strength.
     assert_eq!(folder.run(&["key", "new", "gumbel.key", "--dialect", "native-gumbel"]).status, 0);
     let run = folder.run(&["generate", "The captain", "--key", "gumbel.key", "-n", "6"]);
     assert!(run.err.contains("does not prove its mark") && !run.err.contains("stronger keys"), "{run:?}");
@@ -460,13 +460,13 @@ fn what_is_identified_is_said_in_words_and_in_fields() {
     assert_eq!((run.status, &found["tried"]), (0, &4.into()), "{run:?}");
     let best = &found["best"][0];
     assert_eq!((&best["key_id"], &best["dialect"], &best["gamma"]), (&"key-1".into(), &"native".into(), &0.25.into()));
-    // A key of another system that was called by its dialect alone is not named twice.
+    // A key whose id is its dialect is not named twice.
     folder.run(&["key", "new", "hf.key", "--dialect", "hugging-face", "--id", "hugging-face"]);
     let run = folder.run(&["identify", "text.txt", "--key", "hf.key"]);
     assert!(run.status == 1 && !run.out.contains("hugging-face: hugging-face"), "{run:?}");
 }
 
-/// What `detect` finds or refuses, `identify` does.
+/// `identify` finds what `detect` finds, and refuses what it refuses.
 #[test]
 fn a_key_is_identified_where_its_mark_is_detected() {
     let folder = with_ring(2);
@@ -485,12 +485,12 @@ fn a_key_is_identified_where_its_mark_is_detected() {
     assert_eq!(repaired["found"]["repairs"][0][0], "invisible");
     assert!(plain["found"].get("repairs").is_none() && plain["found"].get("tenant").is_none(), "{plain}");
     let log10_p = |found: &serde_json::Value| found["found"]["log10_p"].as_f64().unwrap();
-    assert!((log10_p(&repaired) - log10_p(&plain) - 2f64.log10()).abs() < 1e-9, "the look is paid for: {repaired}");
-    // A key that carries payloads has one green share, and the others of a ring have more.
+    assert!((log10_p(&repaired) - log10_p(&plain) - 2f64.log10()).abs() < 1e-9, "the look is counted: {repaired}");
+    // `--gammas` applies only to the other keys of the ring, since a key with payloads has a fixed green share.
     folder.write_private("n.key", &support::KEY.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\""));
     let run = identify(&["text.txt", "--ring", "ring", "--key", "n.key", "--gammas", "0.25,0.5", "--json"]);
     assert_eq!((run.status, &json(&run)["tried"]), (0, &5.into()), "{run:?}");
-    // Another tokenizer's key finds nothing, which says nothing of the text.
+    // The key of another tokenizer is refused, since it would find nothing in any text.
     folder.write_private("theirs.key", &support::KEY.replace("e106f5b2", "00000000"));
     identify(&["text.txt", "--key", "theirs.key"]).fails("theirs.key: the key vg-c0ffee00 was made for a vocabulary");
     folder.write_private("ring/theirs.key", &support::KEY.replace("e106f5b2", "00000000"));
@@ -516,7 +516,7 @@ fn keys_of_several_tenants_are_told_apart() {
     assert_eq!((&found["found"]["tenant"], &found["best"][1]["tenant"]), (&"two".into(), &"one".into()), "{found}");
 }
 
-/// A doubt that is not known to be zero is not called so.
+/// The probability of a wrong payload is reported as below a bound, not as zero.
 #[test]
 fn the_doubt_of_a_payload_is_bounded() {
     let folder = Folder::new();
@@ -537,7 +537,7 @@ fn the_doubt_of_a_payload_is_bounded() {
     let run = folder.run(&["payload", "text.txt", "--key", "n.key"]);
     assert!(run.status == 0 && run.out.contains("payload   0x4d"), "{run:?}");
     assert!(!run.out.contains("0.0e0") && run.out.contains("less than 1e-12"), "{run:?}");
-    // After repair, which is paid for.
+    // After repair, which counts as another look.
     folder.write("zw.txt", &folder.run(&["attack", "zero-width", "text.txt", "--strength", "0.4"]).out);
     let prose = "The ship went out of the harbour with the tide, and nobody on the shore saw it again before spring. \
                  His wife kept a lamp in the window all that winter, and the children asked her every evening \

@@ -1,15 +1,15 @@
-//! Options that shape the law of a text, as their users meet them: warpers, biases, repeats, least lengths, forced
-//! tokens, log-probabilities.
+//! Options that change the distribution of a text: warpers, biases, repetition, minimum lengths, forced tokens,
+//! log-probabilities.
 
 mod support;
 
 use serde_json::Value;
 use support::{Folder, TALE_SMALL};
 
-/// The token that ends texts of this model.
+/// The end token of this model.
 const END: &str = "0";
 
-/// What the program wrote, as JSON.
+/// The output of the program, as JSON.
 #[track_caller]
 fn written(arguments: &[&str]) -> Value {
     let common = ["generate", "The captain", "--model", TALE_SMALL, "--seed", "3", "--json"];
@@ -22,7 +22,7 @@ fn tokens(text: &Value) -> Vec<u64> {
     text["tokens"].as_array().unwrap().iter().map(|token| token.as_u64().unwrap()).collect()
 }
 
-/// The log-probability and the rank of each token, and the log-probabilities of the best.
+/// The log-probability and the rank of each token, and the log-probabilities of the top tokens.
 fn logprobs(text: &Value) -> Vec<(f64, u64, Vec<f64>)> {
     let number = |of: &Value| of["logprob"].as_f64().unwrap();
     let each = text["logprobs"].as_array().unwrap().iter();
@@ -33,13 +33,13 @@ fn logprobs(text: &Value) -> Vec<(f64, u64, Vec<f64>)> {
     .collect()
 }
 
-/// At temperature 1 and with nothing else asked for, what is drawn from is the model's own law but for the cut.
+/// At temperature 1 without other options, tokens are sampled from the model's distribution except for the cut.
 #[test]
 fn what_is_drawn_is_not_cut_away() {
     const ALL: [&str; 8] = ["--temperature", "1", "--top-p", "1", "--max-tokens", "24", "--logprobs", "4096"];
     let with = |cut: &[&str]| logprobs(&written(&[&ALL, cut].concat()));
     let entropy = |law: &[f64]| -law.iter().map(|l| l.exp() * l).sum::<f64>();
-    /// Whether a token of this log-probability is kept, by the law and the entropy in its place.
+    /// Whether a token with this log-probability is kept, given the distribution and its entropy.
     type Keeps = fn(f64, &[f64], f64) -> bool;
     let cuts: [(&[&str], Keeps); 4] = [
         (&["--epsilon-cutoff", "0.05"], |own, _, _| own.exp() >= 0.05),
@@ -57,22 +57,22 @@ fn what_is_drawn_is_not_cut_away() {
         assert_eq!(text.len(), 24);
         assert!(text.iter().all(allows), "{cut:?}");
         assert!(!free.iter().all(allows), "{cut:?} would change nothing");
-        // The law that is drawn from has no more than that in it.
+        // The distribution sampled from has only the tokens left by the cut.
         let processed = with(&[cut, &["--logprobs-mode", "processed"]].concat());
         for ((own, _, law), (raw, _, all)) in processed.iter().zip(&text) {
             assert!(law.len() < all.len() && *own >= *raw - 1e-6, "{cut:?}");
             assert!((law.iter().map(|l| l.exp()).sum::<f64>() - 1.0).abs() < 1e-6, "{cut:?}");
         }
-        // Drafts change no text of a seed.
+        // Drafts do not change the text of a seed.
         let (plain, drafted) = (written(cut), written(&[cut, &["--lookup"]].concat()));
         assert_eq!(plain["tokens"], drafted["tokens"], "{cut:?}");
     }
-    // At temperature 0 nothing is drawn, so nothing is cut away.
+    // At temperature 0 nothing is sampled, so nothing is cut.
     let greedy = ["--temperature", "0", "--max-tokens", "24"];
     assert_eq!(written(&greedy)["tokens"], written(&[&greedy[..], &["--typical-p", "0.1"]].concat())["tokens"]);
 }
 
-/// By its definition: the bound follows the surprises of the text, and what is left of the model's law is below it.
+/// Mirostat by its definition: a bound follows the surprisal of the text, and only tokens below it are left.
 #[test]
 fn mirostat_follows_what_was_written() {
     let (tau, eta) = (3.0, 0.4);
@@ -84,16 +84,16 @@ fn mirostat_follows_what_was_written() {
     let (mut bound, mut cut) = (2.0 * tau, 0);
     for (at, ((_, _, law), (own, _, left))) in logprobs(&raw).iter().zip(&processed).enumerate() {
         let within = |slack: f64| law.iter().filter(|&&l| bits(l) <= bound + slack).count().max(1);
-        assert!((within(-1e-3)..=within(1e-3)).contains(&left.len()), "place {at}: {} below {bound}", left.len());
+        assert!((within(-1e-3)..=within(1e-3)).contains(&left.len()), "position {at}: {} below {bound}", left.len());
         cut += usize::from(left.len() < 100);
         bound -= eta * (bits(*own) - tau);
     }
     assert!(processed.len() == 40 && cut > 4, "{cut}");
-    // A text is that of its seed, whoever drafts and whatever is written beside it.
+    // Neither drafts nor the request for log-probabilities change the text of a seed.
     let few = ["--temperature", "1", "--max-tokens", "40", "--mirostat-tau", "3", "--mirostat-eta", "0.4"];
     assert_eq!(raw["tokens"], written(&few)["tokens"]);
     assert_eq!(raw["tokens"], written(&[&few[..], &["--lookup"]].concat())["tokens"]);
-    assert_ne!(raw["tokens"], written(&few[..few.len() - 4])["tokens"], "it changes nothing");
+    assert_ne!(raw["tokens"], written(&few[..few.len() - 4])["tokens"], "mirostat changes nothing");
     for (bad, why) in [
         (&["--mirostat-tau", "0"][..], "mirostat tau is 0, but must be above 0"),
         (&["--mirostat-tau", "3", "--mirostat-eta=-1"], "mirostat eta is -1, but must be 0 or more"),
@@ -136,7 +136,7 @@ fn tokens_are_favoured_and_forbidden() {
         each.map(|of| (of["token"].as_u64().unwrap(), of["text"].as_str().unwrap().to_owned())).collect()
     };
     let free = texts(&[]);
-    let (the, _) = free.iter().find(|(_, text)| text == " the").expect("a text has its article");
+    let (the, _) = free.iter().find(|(_, text)| text == " the").expect("an article in the text");
     let the = the.to_string();
     let is_without = |text: Vec<(u64, String)>| text.len() == 40 && text.iter().all(|(_, text)| text != " the");
     assert!(is_without(texts(&["--bad-words", "the"])));
@@ -146,7 +146,7 @@ fn tokens_are_favoured_and_forbidden() {
     assert!(is_without(texts(&["--sequence-bias", "the=-100"])));
     let often = texts(&["--logit-bias", &format!("{the}=100")]);
     assert!(often.len() == 40 && often.iter().all(|(_, text)| text == " the"), "{often:?}");
-    // A word of two tokens may begin, but is not completed.
+    // The first token of a two-token phrase is allowed, the second is not.
     let is_word = |(_, text): &(u64, String)| text.len() > 1 && text.starts_with(' ');
     let at = (5..39).find(|&at| free[at..at + 2].iter().all(is_word)).expect("two words");
     let words = format!("{}{}", free[at].1, free[at + 1].1);
@@ -173,7 +173,7 @@ fn a_text_ends_and_begins_where_it_is_told_to() {
     }
 }
 
-/// Of the tokens that come first to mind, the last alone.
+/// XTC keeps only the least probable of the tokens above its threshold.
 #[test]
 fn the_top_choices_are_left_out() {
     let common = ["--temperature", "1", "--top-p", "1", "--max-tokens", "200", "--logprobs", "9"];
@@ -210,7 +210,7 @@ fn long_runs_are_repeated_less() {
     assert!(unbroken > held, "most runs are broken: {unbroken}");
 }
 
-/// The temperature is seen in how much nearer log-probabilities are to one another.
+/// The temperature is measured by how much it changes the gap between the top two log-probabilities.
 #[test]
 fn the_temperature_follows_the_choice() {
     let common =
@@ -223,7 +223,7 @@ fn the_temperature_follows_the_choice() {
     assert!(0.39 < low && low + 0.1 < high && high < 1.61, "{temperatures:?}");
 }
 
-/// However a text is written, what is said of its tokens is what the model expected there.
+/// The reported log-probabilities are the model's, however the text is generated.
 #[test]
 fn log_probabilities_are_those_of_the_tokens() {
     let common = ["--max-tokens", "30", "--logprobs", "3"];
@@ -247,7 +247,7 @@ fn log_probabilities_are_those_of_the_tokens() {
         let drafted = written(&[&common[..], drafts].concat());
         assert_eq!(drafted["logprobs"], plain["logprobs"], "{drafts:?}");
     }
-    // One of several texts is the one of its seed.
+    // A text generated with others has the log-probabilities of its seed.
     let folder = Folder::new();
     let several = ["generate", "The captain", "--model", TALE_SMALL, "--seed", "3", "--json", "--texts", "2"];
     let run = folder.run(&[&several[..], &common].concat());
@@ -256,7 +256,7 @@ fn log_probabilities_are_those_of_the_tokens() {
     assert!(texts.iter().all(|text| text["logprobs"].as_array().unwrap().len() == 30));
     let same = texts.iter().find(|text| text["seed"] == 3).unwrap();
     assert_eq!(same["logprobs"], plain["logprobs"]);
-    // What is drawn from: where one token is possible, its probability is one; where it is not the best, less before.
+    // A forced token has probability 1 in the processed distribution, and less in the model's.
     let forced = ["--forced-bos-token-id", "777", "--max-tokens", "4"];
     let [raw, processed] = [&[][..], &["--logprobs-mode", "processed"]]
         .map(|mode| logprobs(&written(&[&forced[..], &["--logprobs", "3"], mode].concat())));

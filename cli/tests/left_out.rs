@@ -1,10 +1,10 @@
-//! What a program without features says of what it cannot do: `cargo test --release -p verdigris-cli
+//! Messages of a program built without features about what it lacks: `cargo test --release -p verdigris-cli
 //! --no-default-features`.
 #![cfg(not(any(feature = "hub", feature = "parquet", feature = "serve", feature = "train")))]
 
 use std::process::{Command, Stdio};
 
-/// The one line on standard error of a command that fails.
+/// The one-line error of a command that fails.
 fn fault(arguments: &[&str]) -> String {
     let mut run = Command::new(env!("CARGO_BIN_EXE_verdigris"));
     let output = run.args(arguments).stdin(Stdio::null()).output().unwrap();

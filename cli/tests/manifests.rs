@@ -1,5 +1,5 @@
-//! Manifests are another program's: what it is told, what becomes of what it says, and what is said where it is not
-//! there. `crates/c2pa/tests` has the program itself.
+//! Manifests are written by another program, `verdigris-c2pa`: its arguments, the use of its output, and the error if
+//! it is missing. `crates/c2pa/tests` tests the program itself.
 #![cfg(unix)]
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder with the program, where no other program is found.
+/// A folder with a copy of the program, which finds no other programs.
 struct Place {
     folder: TempDir,
 }
@@ -22,7 +22,7 @@ impl Place {
         Self { folder }
     }
 
-    /// With a stand-in for verdigris-c2pa: it would sign in this place, and notes how it was called.
+    /// Adds a stand-in for verdigris-c2pa, which answers `--check` with `place` and records its arguments in `calls`.
     fn with(place: &str) -> Self {
         let here = Self::new();
         let path = here.folder.path().join("verdigris-c2pa");

@@ -1,5 +1,4 @@
-//! Models as users have them: every place that one can come from, and every use that is made of one, through the built
-//! program.
+//! Models from every source and in every use, through the built program.
 
 mod support;
 
@@ -14,7 +13,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden");
 
 const TALE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale");
 
-/// What a hub's folder of a model is called, and what a user calls it.
+/// The name of a model on the hub.
 const ON_THE_HUB: &str = "somebody/tale-small";
 
 /// A folder with the models in it; the hub's cache is in `hf`.
@@ -36,7 +35,7 @@ impl Models {
         Folder::finish(self.command(arguments))
     }
 
-    /// As [`Models::run`], which must succeed.
+    /// Like [`Models::run`], but must succeed. Returns standard output.
     #[track_caller]
     fn done(&self, arguments: &[&str]) -> String {
         let run = self.run(arguments);
@@ -57,8 +56,8 @@ impl Models {
         self.0.write(&format!("{to}/tokenizer_config.json"), &config.to_string());
     }
 
-    /// Every use of a model, each of which must give the same as the model's folder does; losses differ by so much at
-    /// most.
+    /// Checks that every use of the model at `place` gives the same result as the model in `folder`. Losses differ by
+    /// at most `within`.
     fn check(&self, place: &str, folder: &str, within: f64) {
         let generate = |model: &str, more: &[&str]| {
             let common = ["generate", "--max-tokens", "12", "--seed", "3", "--json", "--model", model];
@@ -70,7 +69,7 @@ impl Models {
             assert_eq!(ours["prompt_tokens"], theirs["prompt_tokens"], "{place}");
             assert!(within > 1e-3 || ours["tokens"] == theirs["tokens"], "{place}: {ours} {theirs}");
         }
-        // Neither a draft nor an expert that is its own opposite changes what a seed gives.
+        // Neither a draft model nor an expert that is its own anti-expert changes the text of a seed.
         let plain = generate(TALE_SMALL, &["The captain"]);
         for more in [&["--draft", place][..], &["--expert", place, "--anti", place]] {
             let written = generate(TALE_SMALL, &[&["The captain"][..], more].concat());
@@ -92,7 +91,7 @@ impl Models {
     }
 }
 
-/// The weights of a folder in two files and an index.
+/// Splits the weights of a folder into two files with an index.
 fn shard(folder: &Path) {
     let whole = fs::read(folder.join("model.safetensors")).unwrap();
     let length = u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
@@ -120,7 +119,7 @@ fn shard(folder: &Path) {
     fs::write(folder.join("model.safetensors.index.json"), json!({"weight_map": names}).to_string()).unwrap();
 }
 
-/// A folder's files as the hub's own programs keep them: under a name of their contents, and links from the revision.
+/// Stores a folder's files as the hub's own programs do: as blobs, with links from the revision.
 #[cfg(unix)]
 fn keep_as_the_hub(folder: &Path, home: &Path) {
     let repository = home.join(format!("hub/models--{}", ON_THE_HUB.replace('/', "--")));
@@ -166,7 +165,7 @@ fn a_gguf_file_of_every_format_is_of_every_use() {
     let models = prepared();
     models.with_template(TALE, "tale");
     for (format, within) in [
-        // The fixture's weights are f16; in a file each head has its elements in another order.
+        // The fixture's weights are f16, but GGUF files order the elements of each head differently.
         ("f16", 1e-5),
         ("f32", 1e-3),
         ("bf16", 0.02),
@@ -185,7 +184,7 @@ fn a_gguf_file_of_every_format_is_of_every_use() {
     }
 }
 
-/// As the hub has large models.
+/// Large models on the hub are split like this.
 #[test]
 fn a_model_may_be_in_several_gguf_files() {
     let models = prepared();
@@ -214,7 +213,7 @@ fn a_model_may_be_in_several_gguf_files() {
     run.fails("it has no shards-00003-of-00003.gguf");
 }
 
-/// A GGUF file is known by how it begins, whatever it is called.
+/// A GGUF file is recognized by its first bytes, whatever its name.
 #[test]
 fn a_gguf_file_may_have_any_name() {
     let models = prepared();
@@ -227,8 +226,7 @@ fn a_gguf_file_may_have_any_name() {
     models.run(&["generate", "--model", "text.txt"]).fails("it is neither a folder nor a GGUF file");
 }
 
-/// Before anything else is done with the file, and with what can be done instead; its tokenizer can be used all the
-/// same.
+/// The file is refused before it is used for anything else, with advice. Its tokenizer can still be used.
 #[test]
 fn a_gguf_file_in_an_unknown_format_is_refused_by_its_name() {
     let models = prepared();
@@ -236,7 +234,7 @@ fn a_gguf_file_in_an_unknown_format_is_refused_by_its_name() {
     let mut bytes = fs::read(models.0.path("small.gguf")).unwrap();
     let name = b"blk.0.ffn_up.weight";
     let at = bytes.windows(name.len()).position(|window| window == name).unwrap() + name.len();
-    // After the number of dimensions and two of them.
+    // The format comes after the number of dimensions and two dimensions.
     bytes[at + 20..at + 24].copy_from_slice(&34u32.to_le_bytes());
     fs::write(models.0.path("small.gguf"), bytes).unwrap();
     let run = models.run(&["generate", "--model", "small.gguf"]);
@@ -245,7 +243,7 @@ fn a_gguf_file_in_an_unknown_format_is_refused_by_its_name() {
     models.done(&["key", "new", "new.key", "--model", "small.gguf"]);
 }
 
-/// What a list of bytes takes is not many times the file.
+/// Reading a list of bytes does not take many times the size of the file.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_gguf_file_with_a_long_list_takes_no_memory() {
@@ -264,7 +262,7 @@ fn a_gguf_file_with_a_long_list_takes_no_memory() {
     Folder::finish(command).fails("long.gguf: general.architecture is missing");
 }
 
-/// Neither waited for, nor read without end.
+/// Pipes are not waited for, and devices are not read without end.
 #[cfg(unix)]
 #[test]
 fn what_is_no_file_is_not_opened() {
@@ -294,7 +292,7 @@ fn what_is_no_file_is_not_opened() {
     folder.run(&["generate", "--model", "model"]).fails("model.safetensors: it is a folder");
 }
 
-/// What a command says that must not take long.
+/// Runs a command that must end within a minute.
 #[cfg(unix)]
 fn in_time(mut command: Command) -> Run {
     let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
@@ -302,7 +300,7 @@ fn in_time(mut command: Command) -> Run {
     while child.try_wait().unwrap().is_none() {
         if started.elapsed().as_secs() > 60 {
             child.kill().unwrap();
-            panic!("it waits");
+            panic!("the command does not end");
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
@@ -311,8 +309,7 @@ fn in_time(mut command: Command) -> Run {
     Run { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// A field of a kind that it cannot be, or that would change what a model says and is not understood, is not passed
-/// over.
+/// A field of the wrong type, or one that would change the model's output and is not supported, is not ignored.
 #[test]
 fn a_configuration_is_understood_or_refused_by_the_name_of_the_field() {
     let folder = Folder::new();
@@ -354,7 +351,7 @@ fn a_configuration_is_understood_or_refused_by_the_name_of_the_field() {
     folder.run(&["generate", "--model", "model"]).fails("generation_config.json: eos_token_id is \"end\"");
 }
 
-/// The outer model type is named, and candle where it has the model.
+/// The error names the outer model type, and the feature `candle` if that supports the model.
 #[test]
 fn models_that_are_not_supported_are_named() {
     let folder = Folder::new();
@@ -386,7 +383,7 @@ fn models_that_are_not_supported_are_named() {
     assert!(of("llava", "gpt_oss").contains("the text part of this llava is \"gpt_oss\", which is not supported"));
 }
 
-/// Folders in other formats: which one it is, and what to do.
+/// The error names the format and a command that converts it.
 #[test]
 fn folders_in_other_formats_get_the_command_that_writes_ours() {
     let folder = Folder::new();
@@ -417,7 +414,7 @@ fn a_tokenizer_without_tokens_is_refused() {
     assert!(!folder.path("a.key").exists());
 }
 
-/// Two that write under one name at the same time: what is there in the end is whole, and what one of them has written.
+/// Two conversions to the same file at the same time: the result is the complete output of one of them.
 #[test]
 fn files_that_are_converted_at_once_do_not_meet() {
     let folder = Folder::new();
@@ -437,7 +434,7 @@ fn files_that_are_converted_at_once_do_not_meet() {
         });
         let done = both.map(|mut child| child.wait().unwrap().code().unwrap());
         let whole = fs::read(folder.path("one.gguf")).unwrap();
-        let which = alone.iter().position(|bytes| *bytes == whole).expect("one of the two, and whole");
+        let which = alone.iter().position(|bytes| *bytes == whole).expect("the complete output of one");
         if is_forced {
             assert_eq!(done, [0, 0]);
         } else {
@@ -451,7 +448,7 @@ fn files_that_are_converted_at_once_do_not_meet() {
         use std::os::unix::fs::PermissionsExt;
         folder.write("plain", "");
         let mode = |file| folder.path(file).metadata().unwrap().permissions().mode();
-        assert_eq!(mode("one.gguf"), mode("plain"), "as any file that is made");
+        assert_eq!(mode("one.gguf"), mode("plain"), "like any new file");
     }
 }
 

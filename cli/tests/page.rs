@@ -1,4 +1,4 @@
-//! The page of `verdigris serve`, as a browser gets it. What a browser makes of it is tried by `tests/scripts/page`.
+//! The web page of `verdigris serve`, as sent to a browser. `tests/scripts/page` tests it in a browser.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -6,12 +6,12 @@ mod support;
 use support::Folder;
 use support::server::{Answer, Server};
 
-/// A field of a head.
+/// A header field of a response.
 fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     answer.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
-/// The files that a text of the page names.
+/// The files of the page that a text refers to.
 fn names(text: &str) -> Vec<&str> {
     let quoted = text.split('"').skip(1).step_by(2);
     quoted.filter(|name| name.starts_with("/page/") || name.starts_with("./")).collect()
@@ -51,7 +51,7 @@ fn the_page_is_whole_and_keeps_to_itself() {
         assert!(!policy.contains("unsafe") && !policy.contains('*'), "{policy}");
         assert_eq!(field(file, "x-content-type-options"), Some("nosniff"), "{path}");
         assert_eq!(field(file, "referrer-policy"), Some("no-referrer"), "{path}");
-        // The name of a namespace is no address that anybody asks.
+        // The name of a namespace is never fetched.
         let text = file.text.replace("http://www.w3.org/2000/svg", "");
         for foreign in ["http:", "https:", "//cdn", "@import", " onclick", " onload", " style=", "innerHTML", "eval("] {
             assert!(!text.contains(foreign), "{path}: {foreign}");
@@ -79,7 +79,7 @@ fn who_has_the_page_is_told_so() {
     }
 }
 
-/// The page itself is no secret; what it asks for is.
+/// The page itself is public, but the data that it requests is not.
 #[test]
 fn the_page_asks_for_a_key_where_the_server_does() {
     let folder = Folder::new();

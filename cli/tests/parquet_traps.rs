@@ -1,4 +1,5 @@
-//! Parquet files of a few hundred bytes that ask for gigabytes or for hours: each is refused at once, by what it is.
+//! Parquet files, most of a few hundred bytes, that would take gigabytes or hours: each is refused at once with the
+//! reason.
 
 mod support;
 
@@ -17,14 +18,14 @@ use support::Folder;
 const REQUIRED: &str = "message texts { required binary text (UTF8); }";
 const OPTIONAL: &str = "message texts { optional binary text (UTF8); }";
 
-/// Numbers of encodings and kinds of pages.
+/// Ids of encodings.
 const PLAIN: i32 = 0;
 const RLE: i32 = 3;
 const DELTA_LENGTH: i32 = 6;
 const DELTA_STRINGS: i32 = 7;
 const BY_DICTIONARY: i32 = 8;
 
-/// Much longer than any of these files takes, and much shorter than one of them took the library.
+/// Much longer than it takes to refuse any of these files, and much shorter than the library took for one of them.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 fn varint(mut number: u64) -> Vec<u8> {
@@ -37,18 +38,18 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Fields of a struct with one number each, one after the other.
+/// Consecutive fields of a struct, with one number each.
 fn numbers(numbers: &[i32]) -> Vec<u8> {
     numbers.iter().flat_map(|&n| [vec![0x15], varint(((n << 1) ^ (n >> 31)) as u32 as u64)].concat()).collect()
 }
 
-/// A page of data that says that it has so many values, and unpacks to so many bytes.
+/// A data page that claims to have `values` values and to unpack to `unpacked` bytes.
 fn page(values: i32, encoding: i32, unpacked: i32, body: &[u8]) -> Vec<u8> {
     let data = numbers(&[values, encoding, RLE, RLE]);
     [numbers(&[0, unpacked, body.len() as i32]), vec![0x2c], data, vec![0, 0], body.to_vec()].concat()
 }
 
-/// A page of data as it is.
+/// An uncompressed data page.
 fn plain_page(values: i32, encoding: i32, body: &[u8]) -> Vec<u8> {
     page(values, encoding, body.len() as i32, body)
 }
@@ -58,9 +59,9 @@ fn dictionary(values: i32, body: &[u8]) -> Vec<u8> {
     [sizes, vec![0x4c], numbers(&[values, PLAIN]), vec![0, 0], body.to_vec()].concat()
 }
 
-/// So many numbers, all the same.
+/// A delta encoding of `count` equal numbers.
 fn same_numbers(count: i32) -> Vec<u8> {
-    // A block as long as all of them, in one miniblock of differences of no bits.
+    // One block as long as all of them, with one miniblock of differences of 0 bits.
     [varint(1 << 31), varint(1), varint(count as u64), vec![0, 0, 0]].concat()
 }
 
@@ -68,7 +69,7 @@ fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// A file of one column, whose pages stand one behind the other, in groups of so many rows each.
+/// A file of one column with these pages, which all row groups share. `groups` has the number of rows of each group.
 fn file(schema: &str, compression: Compression, pages: &[u8], groups: &[i64]) -> Vec<u8> {
     let schema = Arc::new(SchemaDescriptor::new(Arc::new(parse_message_type(schema).unwrap())));
     let group = |&rows: &i64| {
@@ -91,16 +92,16 @@ fn file(schema: &str, compression: Compression, pages: &[u8], groups: &[i64]) ->
     bytes
 }
 
-/// A field that nobody knows: a list of so many booleans, for which the library looks at no byte.
+/// An unknown field: a list of `count` booleans, for which the library reads no bytes.
 fn booleans(count: u64) -> Vec<u8> {
     [vec![0x99, 0xf1], varint(count)].concat()
 }
 
-/// A file that has nothing but a schema, whose elements have so many children, and perhaps a field more.
+/// A file that has only a schema, whose elements have these numbers of children, and the fields `more`.
 fn file_of_schema(children: &[i32], more: &[u8]) -> Vec<u8> {
     let mut metadata = [numbers(&[2]), vec![0x19, 0xfc], varint(children.len() as u64)].concat();
     for &children in children {
-        // It is required, and has a name.
+        // The element is required and has a name.
         metadata.extend([&[0x35, 0, 0x18, 1, b'n'][..], &numbers(&[children]), &[0]].concat());
     }
     metadata.extend([0x16, 0, 0x19, 0x0c]);
@@ -109,7 +110,7 @@ fn file_of_schema(children: &[i32], more: &[u8]) -> Vec<u8> {
     [b"PAR1", &metadata[..], &length.to_le_bytes(), b"PAR1"].concat()
 }
 
-/// Asserts that a file is refused at once, with these words.
+/// Asserts that a file is refused at once, with this message.
 #[track_caller]
 fn refused(file: &[u8], said: &str) {
     let folder = Folder::with_key();
@@ -144,7 +145,7 @@ fn what_is_no_trap_is_read() {
     }
 }
 
-/// Snappy gives no more than there is, and the library leaves the rest of the room empty: page after page.
+/// Snappy unpacks less than the header claims, and the library leaves the rest of its buffer empty: page after page.
 #[test]
 fn pages_that_unpack_to_gigabytes() {
     let body = [&[3, 8][..], b"abc"].concat();
@@ -181,7 +182,7 @@ fn lengths_of_two_thousand_million_strings() {
 #[test]
 fn rows_without_end() {
     let null = [&[6, 0, 0, 0][..], &varint((i32::MAX as u64) << 1)].concat();
-    // By a page that has one of them, and by a page that has them all in one run.
+    // A page with one null, and a page with 2^31 - 1 nulls in one run.
     let one = plain_page(1, PLAIN, &[2, 0, 0, 0, 2, 0]);
     refused(&file(OPTIONAL, Compression::UNCOMPRESSED, &one, &[1 << 62]), "fewer values than rows");
     let all = plain_page(i32::MAX, PLAIN, &[&null[..], &[0]].concat());
@@ -199,7 +200,7 @@ fn lists_that_take_no_byte() {
     let many = booleans(i32::MAX as u64).repeat(50);
     refused(&file_of_schema(&[1, 0], &many), "metadata is damaged");
     let mut page = plain_page(1, PLAIN, &text("abc"));
-    // Behind the last field of the header.
+    // After the last field of the header.
     let end = page.len() - text("abc").len() - 1;
     page.splice(end..end, many);
     refused(&file(REQUIRED, Compression::UNCOMPRESSED, &page, &[1]), "the header of a page is damaged");

@@ -1,4 +1,4 @@
-//! The program as its users meet it.
+//! The program from the user's side.
 
 mod support;
 
@@ -63,7 +63,7 @@ fn a_text_takes_the_form_that_is_asked_for() {
     };
     let choice = write(&["Is it?", "--choice", " yes", "--choice", " no", "--choice", " perhaps"]);
     assert!([" yes", " no", " perhaps"].contains(&&*choice), "{choice}");
-    // Commas and spaces are as they are given.
+    // Commas and spaces are part of a choice.
     assert_eq!(write(&["--choice", r#"["New York, NY"]"#]), "New York, NY");
     let choice = write(&["--choice", "New York, NY", "--choice", "[Bonn], Rhine"]);
     assert!(["New York, NY", "[Bonn], Rhine"].contains(&&*choice), "{choice}");
@@ -71,7 +71,7 @@ fn a_text_takes_the_form_that_is_asked_for() {
     folder.write("s.json", r#"{"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 3, "maxItems": 3}"#);
     let json: serde_json::Value = serde_json::from_str(&write(&["--json-schema", "s.json"])).unwrap();
     assert_eq!(json.as_array().unwrap().len(), 3);
-    // A penalty that in effect forbids tokens that came before.
+    // A penalty large enough to forbid earlier tokens.
     let run = write(&["--presence-penalty", "100", "--max-tokens", "100", "--json"]);
     let run: serde_json::Value = serde_json::from_str(&run).unwrap();
     let tokens: Vec<u64> = run["tokens"].as_array().unwrap().iter().filter_map(serde_json::Value::as_u64).collect();
@@ -79,7 +79,7 @@ fn a_text_takes_the_form_that_is_asked_for() {
     assert!(tokens.len() > 50 && distinct.len() == tokens.len(), "{tokens:?}");
 }
 
-/// By a template that a model has, and not by one that it has not.
+/// `--chat` uses the model's chat template, and fails for a model without one.
 #[test]
 fn a_conversation_is_a_prompt() {
     let folder = Folder::new();
@@ -100,7 +100,7 @@ fn a_conversation_is_a_prompt() {
     assert_eq!(written["prompt_tokens"].as_u64().unwrap(), parts + 2, "two control tokens, and text");
 }
 
-/// A line of JSON for each, and each the text of its own seed.
+/// Each text has a line of JSON, and is the text that its seed gives alone.
 #[test]
 fn several_texts_are_those_that_are_written_alone() {
     let folder = Folder::with_key();
@@ -108,7 +108,7 @@ fn several_texts_are_those_that_are_written_alone() {
         ["generate", "The captain", "--max-tokens", "40", "--json", "--key", "my.key", "--regex", "[a-zA-Z ,.]*"];
     let several = folder.run(&[&common[..], &["--seed", "8", "--texts", "3"]].concat()).out;
     let mut texts: Vec<serde_json::Value> = several.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // They come in the order in which they end.
+    // Lines come in the order in which their texts end.
     texts.sort_by_key(|text| text["index"].as_u64());
     assert_eq!(texts.len(), 3);
     for (seed, text) in (8..).zip(&texts) {
@@ -134,7 +134,7 @@ fn drafts_leave_a_text_with_a_seed_as_it_is() {
     assert_ne!(
         write(&["--draft", TALE_SMALL, "--draft-tokens", "3"]),
         plain,
-        "the law is the same, the chances are not"
+        "the distribution is the same, the random numbers are not"
     );
 }
 
@@ -148,7 +148,7 @@ fn a_new_key_has_the_form_of_all_keys() {
     assert_ne!((&new["secret"], &new["id"]), (&old["secret"], &old["id"]));
     assert!(run.out.contains(new["id"].as_str().unwrap()), "{run:?}");
     (new["secret"], new["id"]) = (old["secret"].clone(), old["id"].clone());
-    // What old keys do not have: a check value, and the name of the model.
+    // Fields that old keys lack: a check value, and the name of the model.
     assert_eq!(new.as_object_mut().unwrap().remove("check").unwrap().as_str().unwrap().len(), 16);
     let model = new["vocabulary"].as_object_mut().unwrap().remove("model");
     assert_eq!(model.unwrap(), "tale");
@@ -186,8 +186,8 @@ fn the_kgw_dialect_writes_and_reads() {
     assert_eq!(folder.run(&["detect", "text.txt", "--key", "kgw.key"]).status, 0);
 }
 
-/// The expert was tuned on plays: it predicts one better than the model it came from does, and steering by it
-/// brings the larger model nearer.
+/// The expert was tuned on plays: it predicts a play better than the model it was tuned from, and steering by it
+/// improves the larger model.
 #[test]
 fn an_expert_steers_towards_what_it_knows() {
     let folder = Folder::new();
@@ -219,7 +219,7 @@ fn nobody_is_told_of_a_reader_who_leaves_early() {
     let mut err = String::new();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(141), ""));
-    // What cannot be told is no verdict.
+    // The status gives no verdict if the verdict cannot be written.
     folder.write_private("my.key", support::KEY);
     folder.write("plain.txt", &"The ship went out of the harbour with the tide, and nobody saw it again. ".repeat(3));
     let (reader, writer) = std::io::pipe().unwrap();
@@ -260,7 +260,7 @@ fn a_model_can_be_trained_and_used() {
     assert_eq!(run.status, 0, "{run:?}");
 }
 
-/// What README's main command shows.
+/// The main command of README.
 #[test]
 fn the_demo_shows_all_four_verdicts() {
     let run = Folder::new().run(&["demo"]);
@@ -298,7 +298,7 @@ fn help_has_examples_and_version_a_number() {
     assert!(folder.run(&["--version"]).out.starts_with("verdigris 0."));
 }
 
-/// A folder, JSON lines and Parquet: a line for each text, faults named, the rest goes on.
+/// A folder with text files and JSON lines: a line for each text. Faulty ones are named, and the others are judged.
 #[test]
 fn many_texts_at_once() {
     let folder = Folder::with_key();
@@ -370,7 +370,7 @@ fn parquet_columns() {
     assert!(run.out.contains("does not read as Parquet") && run.status == 2, "{run:?}");
 }
 
-/// One file for people: colours, a plot, words, and nothing from elsewhere.
+/// A report is a self-contained HTML file: colours, a plot and words, without scripts or links.
 #[test]
 fn a_report_is_one_file() {
     let folder = Folder::with_key();
@@ -388,7 +388,7 @@ fn a_report_is_one_file() {
     ] {
         assert!(html.contains(said), "{said}");
     }
-    assert!(!html.contains("<script") && !html.contains("http"), "nothing is run and nothing is fetched");
+    assert!(!html.contains("<script") && !html.contains("http"), "no scripts and no links");
     folder.run(&["detect", "text.txt", "--key", "my.key", "--html", "no/such/report.html"]).fails("cannot write");
 }
 
@@ -439,7 +439,7 @@ fn a_payload_there_and_back() {
     folder.run(&["key", "new", "o.key", "--payload-bits", "16", "--gamma", "0.5"]).fails("has gamma 0.25");
 }
 
-/// What is done to characters is repaired; what is done to words is not.
+/// Changes to characters are repaired, changes to words are not.
 #[test]
 fn attacks_and_repairs() {
     let folder = Folder::with_key();
@@ -463,7 +463,7 @@ fn attacks_and_repairs() {
     assert_eq!(weighed.status, 0, "{weighed:?}");
 }
 
-/// That a text is not marked is said of one whose mark would be seen.
+/// A text is called not marked only if a mark in it would be detectable.
 #[test]
 fn a_text_of_little_choice_is_not_called_unmarked() {
     let folder = Folder::with_key();
@@ -486,7 +486,7 @@ fn a_text_of_little_choice_is_not_called_unmarked() {
     }
 }
 
-/// What is marked only where there is choice is read by those who know where that was.
+/// A mark applied only where the entropy is high is detected best with the same threshold.
 #[test]
 fn a_threshold_of_entropy_is_written_and_read() {
     let folder = Folder::with_key();
@@ -498,7 +498,7 @@ fn a_threshold_of_entropy_is_written_and_read() {
     };
     let (plain, all) = (log10_p(&[]), log10_p(&["--weigh", "sweet", "--entropy-threshold", "0"]));
     let known = log10_p(&["--weigh", "sweet", "--entropy-threshold", "4"]);
-    assert!(known < plain - 2.0 && known < all - 2.0, "{known} by those who know, {plain} and {all} by others");
+    assert!(known < plain - 2.0 && known < all - 2.0, "{known} with the threshold, {plain} and {all} without");
 
     folder.run(&["generate", "--entropy-threshold", "1"]).fails("a key of green lists");
     folder.run(&["key", "new", "noise.key", "--dialect", "native-gumbel"]);
@@ -506,7 +506,7 @@ fn a_threshold_of_entropy_is_written_and_read() {
     folder.run(&["generate", "--key", "my.key", "--entropy-threshold=-1"]).fails("the entropy threshold is -1");
 }
 
-/// Keys of other systems come from a file, and what is missing is said.
+/// Keys of other systems are imported from a file, and missing values are reported.
 #[test]
 fn keys_of_other_systems() {
     let folder = Folder::new();
