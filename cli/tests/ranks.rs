@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use support::{Folder, Run, TALE_SMALL};
 
-/// A rank that waits for others.
+/// A running `verdigris rank`, which waits for rank 0.
 struct Rank {
     child: Child,
-    /// Kept open: a program whose output nobody takes ends for that reason.
+    /// Kept open, since a program ends if nothing reads its output.
     _out: BufReader<ChildStdout>,
     address: String,
 }
@@ -34,7 +34,7 @@ impl Rank {
         Self { child, _out: out, address }
     }
 
-    /// Its status, and what it said.
+    /// Waits for the end. Returns the status and standard error.
     fn end(mut self) -> (i32, String) {
         let mut said = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -50,7 +50,7 @@ impl Rank {
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        // One that has ended cannot be killed.
+        // Fails if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -61,7 +61,7 @@ fn alone(options: &[&str]) -> Vec<String> {
     all.iter().chain(options).map(|&word| word.to_owned()).collect()
 }
 
-/// What `generate` writes on so many ranks, which all end well.
+/// Runs `generate` on `world` ranks, which must all succeed.
 fn on_ranks(folder: &Folder, split: &str, world: usize, options: &[&str]) -> Run {
     let ranks: Vec<Rank> = (1..world).map(|_| Rank::start(folder, &["--split", split])).collect();
     let addresses: Vec<&str> = ranks.iter().map(|rank| rank.address.as_str()).collect();
@@ -77,7 +77,7 @@ fn on_ranks(folder: &Folder, split: &str, world: usize, options: &[&str]) -> Run
     run
 }
 
-/// All that is done with rows is done on rank 0: whatever is asked for, the text is the one of a single process.
+/// All processing of logits is done on rank 0, so the text is that of a single process with any options.
 #[test]
 fn texts_are_those_of_one_process() {
     let folder = Folder::with_key();
@@ -104,7 +104,7 @@ fn texts_are_those_of_one_process() {
     }
 }
 
-/// A conversation, whose template rank 0 alone reads.
+/// Only rank 0 reads the chat template of a conversation.
 #[test]
 fn conversations_are_those_of_one_process() {
     let folder = Folder::new();
@@ -120,7 +120,7 @@ fn conversations_are_those_of_one_process() {
     assert_eq!(rank.end().0, 0);
 }
 
-/// A text that goes on until somebody interferes, and what was written of it so far.
+/// Starts a long text and waits for its first bytes. Returns the process and its output.
 fn under_way(folder: &Folder, address: &str, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let mut arguments = alone(&["The captain", "--max-tokens", "900", "--ranks", address]);
     arguments.extend(options.iter().map(|&word| word.to_owned()));
@@ -131,7 +131,7 @@ fn under_way(folder: &Folder, address: &str, options: &[&str]) -> (Child, BufRea
     (child, out)
 }
 
-/// How a program ends that says one line of an error.
+/// Asserts that a process ends with a one-line error in time. Returns the error.
 #[track_caller]
 fn fails(mut child: Child, within: Duration) -> String {
     let started = Instant::now();
@@ -184,7 +184,7 @@ fn a_rank_ends_when_rank_0_is_killed() {
     assert!(said.starts_with("error: rank 0 (127.0.0.1:") && said.contains("is gone"), "{said}");
 }
 
-/// Ranks of another model, world or split: one line on both sides, status 2 of rank 0, and the other waits on.
+/// Ranks with another model, world or split: one line on both sides, status 2 on rank 0, and the other keeps waiting.
 #[test]
 fn ranks_that_do_not_fit() {
     let folder = Folder::new();
@@ -197,7 +197,7 @@ fn ranks_that_do_not_fit() {
     ];
     for (arguments, expected) in cases {
         let mut rank = Rank::with(&folder, &arguments);
-        // Whoever is no rank, of this version or at all, ends nothing.
+        // Neither a client that is not a rank nor a rank of another version ends it.
         for stranger in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"VR\x01\0\x13\0\0\0verdigris ranks\x09\0\0\0"] {
             TcpStream::connect(&rank.address).unwrap().write_all(stranger).unwrap();
         }
@@ -212,11 +212,11 @@ fn ranks_that_do_not_fit() {
         let second = next();
         assert!(second.starts_with("warning: rank 0 (127.0.0.1:") && second.contains(expected), "{second}");
         assert!(second.ends_with("; waiting for another"), "{second}");
-        assert_eq!(rank.child.try_wait().unwrap(), None, "it waits on");
+        assert_eq!(rank.child.try_wait().unwrap(), None, "it keeps waiting");
     }
 }
 
-/// What is wrong before anybody is asked.
+/// Errors that need no answer from another rank.
 #[test]
 fn ranks_that_cannot_be() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! README's commands, as they stand there, by someone who has installed the program and is in an empty folder.
+//! Runs the commands of README literally, in an empty folder with the program installed.
 
 #![cfg(unix)]
 
@@ -12,26 +12,26 @@ use support::Folder;
 
 const README: &str = include_str!("../../README.md");
 
-/// The blocks of one language, in order.
+/// The code blocks of README in one language, in order.
 fn blocks(language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
     let block = |rest: &str| rest.split("\n```").next().expect("a block ends").to_owned();
     README.split(&fence).skip(1).map(block).collect()
 }
 
-/// Two blocks build the program; what comes after them is run in one shell, command after command.
+/// Blocks that build the program are left out. The others are run in one shell, in order.
 #[test]
 fn every_command_works_in_an_empty_folder() {
     let blocks: Vec<String> = blocks("sh").into_iter().filter(|block| !block.contains("cargo ")).collect();
     assert!(blocks.len() >= 6, "README has lost its commands: {}", blocks.len());
     let folder = Folder::new();
     let program = Path::new(env!("CARGO_BIN_EXE_verdigris"));
-    // A text that is not marked is a result, not a failure: a sampled text is marked with near certainty, not more.
+    // Not marked (status 1) is a result, not a failure: a sampled text is marked with near certainty only.
     let wrapper = "set -e\nverdigris() { command verdigris \"$@\" || { status=$?; [ $status -eq 1 ]; }; }\n";
     fs::write(folder.path(".commands"), format!("{wrapper}{}\n", blocks.join("\n"))).unwrap();
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut command = std::process::Command::new("bash");
-    // No model is fetched here: what is on the hub is in a block of another kind.
+    // No model is fetched: commands that use the hub are in blocks of another language.
     command.arg("-x").arg(".commands").current_dir(folder.path(".")).env("PATH", path).env("HF_HUB_OFFLINE", "1");
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -40,7 +40,7 @@ fn every_command_works_in_an_empty_folder() {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-/// Each piece of Rust stands in an example, which is compiled.
+/// Each block of Rust appears in an example, which is compiled.
 #[test]
 fn every_piece_of_rust_is_compiled() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/verdigris/examples");
@@ -58,7 +58,7 @@ fn every_piece_of_rust_is_compiled() {
     }
 }
 
-/// Lines without what stands before and after them, and without empty ones.
+/// The non-empty lines of a text, trimmed.
 fn lines(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }

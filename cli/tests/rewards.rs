@@ -1,4 +1,4 @@
-//! Reward models: the best of several texts, and a say about every token.
+//! Reward models: the best of several texts, and guidance of each token.
 
 mod support;
 
@@ -29,7 +29,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
-/// Without a reward model the model itself judges, as OpenAI's `best_of` does.
+/// Without a reward model the text with the highest mean log-probability is the best, as with OpenAI's `best_of`.
 #[test]
 fn the_likeliest_of_several_texts_is_printed() {
     let folder = Folder::new();
@@ -60,10 +60,10 @@ fn the_best_of_several_texts_is_printed() {
     assert!(rewards.iter().all(|reward| *reward <= rewards[index]), "{rewards:?}");
     assert_eq!(best["reward"].as_f64(), Some(rewards[index]));
     assert!((best["kl_bound"].as_f64().unwrap() - (4f64.ln() - 0.75)).abs() < 1e-9);
-    // It is the text that its seed gives.
+    // The best text is the one that its seed gives.
     let same = all.iter().find(|text| text["seed"] == best["seed"]).unwrap();
     assert_eq!((&same["text"], &same["index"]), (&best["text"], &best["index"]));
-    // As text, with a line about it beside.
+    // As text, with a line about it on standard error.
     let run = generate(&folder, &["--best-of", "4", "--reward", &reward]);
     assert_eq!(run.out.trim_end_matches('\n'), best["text"].as_str().unwrap().trim_end_matches('\n'));
     let said =
@@ -97,10 +97,10 @@ fn a_temperature_draws_among_the_texts() {
     };
     let seeds = ["0", "100", "200", "300", "400", "500"];
     let hot = seeds.map(|seed| draw(seed, "1e6"));
-    assert_eq!(hot, seeds.map(|seed| draw(seed, "1e6")), "a seed decides");
+    assert_eq!(hot, seeds.map(|seed| draw(seed, "1e6")), "a seed repeats the choice");
     let best = seeds.map(|seed| draw(seed, "0"));
-    assert_ne!(hot, best, "all are as likely");
-    assert_eq!(seeds.map(|seed| draw(seed, "1e-6")), best, "hardly any is drawn but the best");
+    assert_ne!(hot, best, "all are equally likely");
+    assert_eq!(seeds.map(|seed| draw(seed, "1e-6")), best, "the best is almost always chosen");
 }
 
 #[test]
@@ -108,18 +108,18 @@ fn a_guide_has_its_say_beside_a_mark_and_a_form() {
     let (folder, reward) = (Folder::with_key(), reward());
     let tokens = |arguments: &[&str]| json(&generate(&folder, &[arguments, &["--json"]].concat()))[0]["tokens"].clone();
     let plain = tokens(&[]);
-    // Without weight, and with all tokens, it changes nothing.
+    // With weight 0 and all tokens to try, a guide changes nothing.
     assert_eq!(tokens(&["--guide", &reward, "--guide-weight", "0", "--guide-top-k", "4096"]), plain);
     let guided = tokens(&["--guide", &reward, "--guide-weight", "2"]);
     assert_ne!(guided, plain);
     assert_ne!(tokens(&["--guide", &reward, "--guide-weight", "-2"]), guided);
-    // The logit of a classifier counts as a log-probability.
+    // The reward counts as the logit of a classifier, whose log-probability is added.
     assert_ne!(tokens(&["--guide", &reward, "--guide-weight", "2", "--guide-logit"]), guided);
-    // One token to try is the likeliest, whatever the reward.
+    // If only one token is tried, it is the most probable one, whatever the reward.
     assert_eq!(tokens(&["--guide", &reward, "--guide-top-k", "1"]), tokens(&["--temperature", "0"]));
-    // A draft model changes nothing at all where its guesses are the request's own draws.
+    // A draft model changes nothing if its guesses use the request's own random numbers.
     assert_eq!(tokens(&["--guide", &reward, "--guide-weight", "2", "--draft", "tale-small"]), guided);
-    // The same text alone and beside others.
+    // The text is the same alone and with others.
     let beside = json(&generate(&folder, &["--guide", &reward, "--guide-weight", "2", "--texts", "3", "--json"]));
     assert_eq!(beside.iter().find(|text| text["index"] == 0).unwrap()["tokens"], guided);
     let form = ["--key", "my.key", "--regex", "( [a-z]{1,9}){6}"];

@@ -1,4 +1,4 @@
-//! Rows of logits as models of others have them: padded to different lengths, as Qwen2.5's are, and damaged.
+//! Rows of logits that are padded to different lengths, like those of Qwen2.5, or damaged.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::Folder;
 
 const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models");
 
-/// The header of a file of weights, and its data.
+/// The header and the data of a file of weights.
 fn weights(path: &Path) -> (Value, Vec<u8>) {
     let bytes = fs::read(path).unwrap();
     let (length, rest) = bytes.split_first_chunk().unwrap();
@@ -23,7 +23,7 @@ fn write_weights(path: &Path, header: &Value, data: &[u8]) {
     fs::write(path, [&header.len().to_le_bytes()[..], &header, data].concat()).unwrap();
 }
 
-/// A copy of a model with so many rows more, which are those of tokens that the model likes to write.
+/// A copy of a model with `rows` more rows of logits, copied from tokens that the model often writes.
 fn padded(folder: &Folder, name: &str, rows: usize) -> String {
     let (from, to) = (Path::new(MODELS).join(name), format!("{name}-padded-{rows}"));
     folder.copy_model(from.to_str().unwrap(), &to);
@@ -45,7 +45,7 @@ fn padded(folder: &Folder, name: &str, rows: usize) -> String {
         if tensor == "__metadata__" {
             continue;
         }
-        // What ends with the embedding or comes after it.
+        // Offsets at the end of the embedding or after it.
         for offset in entry["data_offsets"].as_array_mut().unwrap() {
             let old = offset.as_u64().unwrap() as usize;
             *offset = (old + if old >= end { rows * row } else { 0 }).into();
@@ -97,7 +97,7 @@ fn padding_is_never_written_and_changes_nothing() {
         };
         let expected = write(&tale0, &small0, &expert0);
         assert!(expected.iter().all(|tokens| tokens.len() > 5 && tokens.iter().all(|&token| token < 4096)));
-        // Rows that are longer than those beside them, and shorter.
+        // Rows longer than those of the other models, and shorter.
         for (tale, small, expert) in [
             (&tale, &small, &expert),
             (&tale, &small0, &expert0),
@@ -109,7 +109,7 @@ fn padding_is_never_written_and_changes_nothing() {
     }
 }
 
-/// A model whose weights are damaged says so, by every way to write, before it has written anything.
+/// Damaged weights are an error before anything is printed, with every way to generate.
 #[test]
 fn logits_that_are_no_numbers_are_an_error() {
     let folder = Folder::new();

@@ -1,9 +1,9 @@
-//! The sample texts in the models' READMEs are those that their commands write.
+//! The sample texts in the models' READMEs are the output of their commands.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The words of a command line with double quotes, and backslashes in them.
+/// The words of a command line, which may have double quotes and backslashes.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     let mut characters = line.chars();

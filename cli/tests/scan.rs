@@ -1,4 +1,4 @@
-//! `verdigris scan` is another program: what it is told and what it says, and what is said where it is not there.
+//! `verdigris scan` runs another program: its arguments and output, and the error if it is missing.
 #![cfg(unix)]
 
 use std::fs;
@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Runs `verdigris scan` where programs are looked for in one folder alone.
+/// Runs `verdigris scan` with `path` as the whole search path.
 fn scan(program: &Path, path: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.arg("scan").args(arguments).env("PATH", path).stdin(Stdio::null());
     command.output().unwrap()
 }
 
-/// In the place of verdigris-scan: says how it was called, and ends as nothing else would.
+/// Writes a stand-in for verdigris-scan, which prints `name` and its arguments and ends with status 42.
 fn stand_in(folder: &Path, name: &str) {
     let path = folder.join("verdigris-scan");
     fs::write(&path, format!("#!/bin/sh\nprintf '%s|' {name} \"$@\"\nexit 42\n")).unwrap();
@@ -41,5 +41,5 @@ fn another_program_scans() {
     stand_in(there.path(), "on-the-path");
     assert_eq!(said(), told("on-the-path"));
     stand_in(here.path(), "beside");
-    assert_eq!(said(), told("beside"), "the one beside comes first");
+    assert_eq!(said(), told("beside"), "the one next to the program comes first");
 }

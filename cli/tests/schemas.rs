@@ -1,11 +1,11 @@
-//! The built program on schema files of all kinds: what it writes is judged by another's validator.
+//! The built program with schemas of all kinds: its output is checked by an independent validator.
 
 mod support;
 
 use serde_json::{Value, json};
 use support::{Folder, TALE_SMALL};
 
-/// What the program writes under a schema, which a validator finds in order.
+/// Texts that the program writes under a schema, which the validator must accept.
 #[track_caller]
 fn written(folder: &Folder, schema: &Value, more: &[&str]) -> Vec<Value> {
     let judge = jsonschema::options().should_validate_formats(true).build(schema).unwrap();
@@ -14,7 +14,7 @@ fn written(folder: &Folder, schema: &Value, more: &[&str]) -> Vec<Value> {
         let seed = seed.to_string();
         let arguments = ["generate", "It is", "--model", TALE_SMALL, "--json-schema", "s.json", "--seed", &seed];
         let run = folder.run(&[&arguments[..], more].concat());
-        // Where its tokens ran out it is valid all the same, and that is said.
+        // A text that was closed because the tokens ran out is still valid, and a warning says so.
         let is_closed = run.status == 3 && run.err.contains("closed by the form when its tokens ran out");
         assert!(run.status == 0 || is_closed, "{schema}: {run:?}");
         let value: Value = serde_json::from_str(&run.out).unwrap_or_else(|fault| panic!("{schema}: {fault}: {run:?}"));
@@ -28,7 +28,7 @@ fn written(folder: &Folder, schema: &Value, more: &[&str]) -> Vec<Value> {
 fn integers_beside_all_other_types() {
     let folder = Folder::new();
     let types = json!(["string", "null", "array", "object", "integer", "boolean"]);
-    // Of numbers alone, as a model may never begin with a digit by itself.
+    // Numbers only, since the model might never begin with a digit by itself.
     let schema = json!({"type": types, "not": {"type": ["string", "null", "array", "object", "boolean"]}});
     for value in written(&folder, &schema, &["--max-tokens", "60"]) {
         assert!(value.is_i64() || value.is_u64(), "{value}");
@@ -61,7 +61,7 @@ fn predicates_in_predicates() {
     written(&Folder::new(), &any, &["--max-tokens", "200"]);
 }
 
-/// `id` is a property's name like any other, but in draft 4; and a draft knows the keywords of its day.
+/// `id` is an ordinary property name except in draft 4, and a draft ignores keywords of later drafts.
 #[test]
 fn drafts_know_their_keywords() {
     let folder = Folder::new();

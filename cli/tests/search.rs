@@ -1,4 +1,4 @@
-//! Beams, stochastic beams and contrastive search, as their users meet them.
+//! Beam search, stochastic beam search and contrastive search, from the user's side.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use support::{Folder, TALE_SMALL};
 
-/// What the program wrote, as JSON.
+/// The output of the program, as JSON.
 #[track_caller]
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
     let mut all = vec!["generate", "The captain", "-m", TALE_SMALL, "--json"];
@@ -30,7 +30,7 @@ fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() < 2e-4
 }
 
-/// The log-probability of the tokens of a text, without its end.
+/// The log-probability of the tokens of a text, without its end token.
 fn of_tokens(text: &Value) -> f64 {
     text["logprobs"].as_array().unwrap().iter().map(|token| number(token, "logprob")).sum()
 }
@@ -53,14 +53,14 @@ fn beams_find_more_probable_texts() {
     }
     let greedy = written(&folder, &["--temperature", "0", "--logprobs", "0"]);
     assert!(number(&all[0], "logprob") > of_tokens(&greedy[0]) + 0.1, "the search finds what greedy decoding misses");
-    // By its length, to a power.
+    // The score is divided by a power of the length.
     let by_length = |penalty: &str| written(&folder, &["--beams", "4", "--length-penalty", penalty]).remove(0);
     for (penalty, power) in [("1", 1.0), ("-0.5", -0.5)] {
         let text = by_length(penalty);
         let tokens = text["tokens"].as_array().unwrap().len() + usize::from(text["stop"] == "end");
         assert!(is_near(number(&text, "score"), number(&text, "logprob") / (tokens as f64).powf(power)), "{text}");
     }
-    // As text, in a pipe: the best alone, or one after the other.
+    // As text: the best alone, or several one after the other.
     let best = all[0]["text"].as_str().unwrap();
     let common = ["generate", "The captain", "-m", TALE_SMALL, "-n", "16", "--beams", "4", "--length-penalty", "0"];
     assert_eq!(folder.run(&common).out, format!("{best}\n"));
@@ -68,7 +68,7 @@ fn beams_find_more_probable_texts() {
     assert_eq!(two, format!("{best}\n\n{}\n\n", all[1]["text"].as_str().unwrap()));
 }
 
-/// Each hypothesis keeps to the form and is marked, for it has a state of its own in both.
+/// Each hypothesis obeys the constraint and is marked, since it has its own state of both.
 #[test]
 fn what_is_found_keeps_its_form_and_its_mark() {
     let folder = Folder::with_key();
@@ -85,7 +85,7 @@ fn what_is_found_keeps_its_form_and_its_mark() {
     }
     let z = |arguments: &[&str]| {
         let common = ["generate", "The captain", "-m", TALE_SMALL, "-n", "120", "-o", "text.txt", "--force"];
-        // A beam goes in circles, and what is repeated counts once.
+        // Beams repeat themselves, and repetitions are scored only once.
         let beams = ["--beams", "3", "--no-repeat-ngram-size", "3"];
         let run = folder.run(&[&common[..], &beams, arguments].concat());
         assert_eq!((run.status, run.err.as_str()), (0, ""));
@@ -106,14 +106,14 @@ fn texts_are_drawn_without_replacement() {
     assert!(all.windows(2).all(|pair| number(&pair[0], "score") > number(&pair[1], "score")));
     for text in &all {
         let inclusion = number(text, "inclusion");
-        // The law is sharper than the model's, for temperature and top-p are below 1.
+        // The distribution is sharper than the model's, since temperature and top-p are below 1.
         assert!(inclusion > 0.0 && inclusion <= 1.0 && number(text, "law_logprob") > number(text, "logprob"), "{text}");
     }
     let tokens = |texts: &[Value]| texts.iter().map(|text| text["tokens"].to_string()).collect::<Vec<_>>();
     assert_eq!(tokens(&written(&folder, &asked)), tokens(&all), "a seed repeats them");
     assert_eq!(tokens(&written(&folder, &[&asked[..], &["--texts", "2"]].concat())), tokens(&all)[..2]);
     assert_ne!(tokens(&written(&folder, &[&asked[..], &["--seed", "6"]].concat())), tokens(&all));
-    // Beam sampling has its seed too.
+    // A seed repeats beam sampling too.
     let sampled = |seed: &str| tokens(&written(&folder, &["--beams", "3", "--beam-choice", "sampled", "--seed", seed]));
     assert_eq!(sampled("7"), sampled("7"));
     assert_ne!(sampled("7"), sampled("8"));
@@ -133,7 +133,7 @@ fn contrastive_search_does_not_repeat_itself() {
     let (greedy, search) = (text(&["--temperature", "0"]), text(&["--penalty-alpha", "0.6", "--top-k", "4"]));
     assert_eq!(text(&["--penalty-alpha", "0", "--top-k", "4"]), greedy);
     assert!(repeats(&search) < repeats(&greedy), "{} {}", repeats(&search), repeats(&greedy));
-    assert_eq!(text(&["--penalty-alpha", "0.6", "--top-k", "4", "--seed", "9"]), search, "nothing is drawn");
+    assert_eq!(text(&["--penalty-alpha", "0.6", "--top-k", "4", "--seed", "9"]), search, "nothing is sampled");
 }
 
 #[test]

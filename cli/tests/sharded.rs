@@ -1,4 +1,4 @@
-//! Checkpoints of sharded trainings, from the command line: converted, and written with; and those that are damaged.
+//! Checkpoints of sharded training, from the command line: converted, used to generate, and damaged.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A folder with a checkpoint, `run`, and the model's other files, `model`.
+/// A folder with a checkpoint in `run`, and the model's other files in `model`.
 fn with(name: &str) -> Folder {
     let folder = Folder::new();
     copy(&fixture(name), &folder.path("run"));
@@ -47,7 +47,7 @@ fn a_checkpoint_becomes_a_model_that_writes() {
         ("grid", "torch DCP, 2 files"),
     ] {
         let folder = with(name);
-        // What the trainers' own tools make of it.
+        // The weights that the trainers' own tools write.
         copy(&fixture("model"), &folder.path("expected"));
         fs::copy(fixture(&format!("{name}.safetensors")), folder.path("expected/model.safetensors")).unwrap();
         let run = folder.run(&["convert", "run", "--like", "model", "--out", "out"]);
@@ -68,7 +68,7 @@ fn files_beside_the_checkpoint_and_other_types() {
     assert_eq!((&said["folder"], &said["files"]), (&"out".into(), &1.into()), "{said}");
     assert!(said["weights"]["BF16"].as_u64() > Some(1000) && said["weights"]["F32"].is_null(), "{said}");
     texts(&folder, "out");
-    // And a GGUF file of that folder.
+    // The folder can be converted to a GGUF file.
     assert_eq!(folder.run(&["convert", "out", "--out", "out.gguf", "--format", "f32"]).status, 0);
     texts(&folder, "out.gguf");
 }
@@ -92,13 +92,13 @@ fn options_that_do_not_go_together() {
     folder.run(&["convert", "run", "--like", "model", "--out", "full"]).fails("full exists already");
 }
 
-/// What is done to a checkpoint, and what is said then.
+/// Asserts that converting a damaged checkpoint fails with this message and leaves nothing behind.
 fn damaged(name: &str, damage: impl FnOnce(&Folder), said: &str) {
     let folder = with(name);
     damage(&folder);
     folder.run(&["convert", "run", "--like", "model", "--out", "out"]).fails(said);
     let names = fs::read_dir(folder.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(names.into_iter().all(|name| name == "run" || name == "model"), "nothing stays of what failed");
+    assert!(names.into_iter().all(|name| name == "run" || name == "model"), "nothing is left behind");
 }
 
 const RANK_1: &str = "run/global_step1/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt";
@@ -122,7 +122,7 @@ fn ranks_that_are_missing_or_too_many() {
     let half = RANK_1.replace("bf16_", "fp16_");
     let said = "are of the same rank: take away the one of another training";
     damaged("zero1", |it| fs::copy(it.path(RANK_1), it.path(&half)).map(drop).unwrap(), said);
-    // One of another stage.
+    // A file of another stage.
     let other = fixture("zero3/global_step1/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt");
     let said = "one rank says stage 2 of 2 ranks, another stage 3 of 2: some files are of another training";
     damaged("zero2", |it| fs::copy(&other, it.path(RANK_1)).map(drop).unwrap(), said);
@@ -148,12 +148,12 @@ fn files_that_are_cut_short() {
     }
 }
 
-/// Puts bytes in the place of others, as many, where those stand first or last.
+/// Replaces the first or the last occurrence of some bytes with the same number of others.
 fn exchange_at(folder: &Folder, file: &str, from: &[u8], to: &[u8], first: bool) {
     let mut bytes = fs::read(folder.path(file)).unwrap();
     let mut windows = bytes.windows(from.len());
     let at = if first { windows.position(|window| window == from) } else { windows.rposition(|window| window == from) };
-    let at = at.expect("they are there");
+    let at = at.expect("the file contains the bytes");
     bytes[at..at + from.len()].copy_from_slice(to);
     fs::write(folder.path(file), bytes).unwrap();
 }
@@ -166,7 +166,7 @@ fn exchange(folder: &Folder, file: &str, from: &[u8], to: &[u8]) {
 fn pickles_that_attack() {
     let said = "names subprocess.call, which runs code where Python loads it; do not load it";
     damaged("zero1", |it| exchange(it, RANK_1, b"ctorch\nFloatStorage\n", b"csubprocess\ncall\nNNN"), said);
-    // Its names are strings: the module's stands once, for all of its classes.
+    // Its names are strings, and the module's name appears once for all of its classes.
     let module = b"torch.distributed.checkpoint.metadata";
     let other = b"subprocess.checkpoint.metadata.aaaaaa";
     damaged(
@@ -186,7 +186,7 @@ fn shapes_that_do_not_add_up() {
     let model = "run/global_step1/zero_pp_rank_0_mp_rank_00_model_states.pt";
     damaged("zero3", |it| exchange(it, model, rows, more), "its share of");
     damaged("zero3", |it| exchange(it, model, rows, fewer), "a rank's shares of all parameters have");
-    // The last there is the output, of which the strides stand before the size.
+    // The last occurrence is in the output layer, whose strides come before its size.
     let of = "of lm_head.weight";
     damaged(
         "fsdp2",
@@ -206,7 +206,7 @@ fn chunks_that_overlap_or_leave_holes() {
     damaged("fsdp2", change(b"K\x82K\x00\x86", b"K\x81K\x00\x86"), said);
     let said = "the chunks of model.embed_tokens.weight hold 774 of its 777 numbers";
     damaged("fsdp2", change(b"K\x82K\x03\x86", b"K\x81K\x03\x86"), said);
-    // Where the output's second chunk is, is known for another offset.
+    // The position of the output layer's second chunk is recorded for another offset.
     let moved = |it: &Folder| exchange(it, "run/.metadata", b"K\x82K\x00\x86", b"K\x80K\x00\x86");
     damaged("fsdp2", moved, "it does not say where the chunk of lm_head.weight at [130, 0] is");
 }

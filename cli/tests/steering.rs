@@ -5,8 +5,8 @@ mod support;
 use serde_json::Value;
 use support::{Folder, TALE_SMALL};
 
-/// At the strength that is used unless another is asked for, what comes is text: a difference of small models says
-/// little of tokens that hardly ever come, such as bytes that are no characters.
+/// At the default strength the output is valid text: the difference of small models says little about tokens that are
+/// very rare, such as bytes that are not characters.
 #[test]
 fn steered_texts_are_text() {
     let folder = Folder::new();
@@ -25,7 +25,7 @@ fn steered_texts_are_text() {
         assert!(!text.trim_end_matches('\u{fffd}').contains('\u{fffd}'), "seed {seed}: {text}");
     }
     assert_eq!(texts.lines().count(), 16);
-    // What is asked for is what is done.
+    // `--alpha` has an effect, and 0.75 is its default.
     let tokens = |out: &str| serde_json::from_str::<Value>(out).unwrap()["tokens"].clone();
     let [default, same, other] = [&[][..], &["--alpha", "0.75"], &["--alpha", "1"]]
         .map(|alpha| tokens(&steer(&[&["--seed", "16"], alpha].concat())));
@@ -34,7 +34,7 @@ fn steered_texts_are_text() {
 
 const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
 
-/// What `generate --json` writes, a line a text.
+/// The lines of `generate --json`, one per text.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
     let length: &[&str] = if arguments.contains(&"--max-tokens") { &[] } else { &["--max-tokens", "24"] };
     let run = folder.run(&[&["generate", "--json"], length, arguments].concat());
@@ -46,8 +46,8 @@ fn tokens(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
     written(folder, arguments).iter().map(|text| text["tokens"].clone()).collect()
 }
 
-/// Greedy texts under classifier-free guidance are those of `transformers`: `fixtures/golden/guidance.json`, which
-/// `guidance.py` makes.
+/// Greedy texts under classifier-free guidance are those of `transformers` in `fixtures/golden/guidance.json`, which
+/// `guidance.py` writes.
 #[test]
 fn guided_texts_are_those_of_transformers() {
     let golden: Value = serde_json::from_str(include_str!("../../fixtures/golden/guidance.json")).unwrap();
@@ -66,7 +66,7 @@ fn guided_texts_are_those_of_transformers() {
     assert!(cases.len() > 7);
 }
 
-/// A text is the same alone, beside others, in a batch, and with guesses at it, whatever steers it.
+/// A steered text is the same alone, with others, in a batch, and with drafts.
 #[test]
 fn a_steered_text_is_the_same_however_it_is_written() {
     let folder = Folder::new();
@@ -102,7 +102,7 @@ fn a_steered_text_is_the_same_however_it_is_written() {
     (1..all.len()).for_each(|i| (0..i).for_each(|j| assert_ne!(all[i], all[j], "ways {i} and {j}")));
 }
 
-/// A schedule that has come to its end steers no more, and a prompt that is the text's own is none.
+/// Steering ends with its schedule, and an expert prompt equal to the text's own prompt changes nothing.
 #[test]
 fn schedules_and_prompts_do_what_they_say() {
     let folder = Folder::new();
@@ -124,8 +124,8 @@ fn schedules_and_prompts_do_what_they_say() {
     assert_eq!(steer(&["--steer-budget", "inf"]), steered);
 }
 
-/// Another weight for some tokens: where it is the weight of all it changes nothing, and where it is 0 for all tokens
-/// nothing steers.
+/// A separate weight for some tokens changes nothing if it equals the general weight, and turns steering off if it is 0
+/// for all tokens.
 #[test]
 fn tokens_of_a_class_have_a_weight_of_their_own() {
     let folder = Folder::new();
@@ -137,11 +137,12 @@ fn tokens_of_a_class_have_a_weight_of_their_own() {
     let steered = steer(&[]);
     assert_eq!(steer(&["--alpha-of", "words=0.75", "--alpha-of", "digits=0.75:1000"]), steered);
     assert_eq!(steer(&["--alpha-of", "/(?s).*/=0", "--alpha", "2"]), plain);
-    // The first that a token is of counts, and an alpha of 0 may be one of words alone.
+    // The first class that has the token counts, and alpha may be 0 for all tokens but words.
     assert_eq!(steer(&["--alpha-of", "/(?s).*/=0", "--alpha-of", "words=2", "--alpha", "2"]), plain);
     let words = steer(&["--alpha", "0", "--alpha-of", "words=1.5"]);
     assert!(words != plain && words != steer(&["--alpha", "1.5"]));
-    // Capitals of which the expert has no say are not those of a play, in which names of speakers stand in them.
+    // If the expert does not steer tokens in capitals, there are fewer names of speakers, which plays print in
+    // capitals.
     let names = |rest: &[&str]| {
         let pair = ["The king", "--seed", "5", "--texts", "16", "--max-tokens", "60", "--alpha", "1"];
         let texts = written(&folder, &[&pair, &["--expert", EXPERT, "--anti", TALE_SMALL][..], rest].concat());
@@ -153,7 +154,7 @@ fn tokens_of_a_class_have_a_weight_of_their_own() {
     assert!(all > 6 + 2 * own, "{own} of {all}");
 }
 
-/// What is spent is told, and is never more than the budget.
+/// The divergence spent is reported, and never exceeds the budget.
 #[test]
 fn a_budget_is_kept_and_told() {
     let folder = Folder::new();
@@ -168,7 +169,7 @@ fn a_budget_is_kept_and_told() {
     assert!(0.02 < little && little <= 0.05 && little < more && more <= 0.3 && more < all, "{little}, {more}, {all}");
 }
 
-/// By its own template an expert reads a message where the base reads a text.
+/// With `--expert-chat` an expert reads the prompt as a message in its own chat template.
 #[test]
 fn experts_have_chat_templates_of_their_own() {
     let folder = Folder::new();
@@ -184,7 +185,7 @@ fn experts_have_chat_templates_of_their_own() {
     assert_eq!(steer(&["--expert-chat", "--expert-prompt", "Hark"]), steer(&["--expert-prompt", "user, Hark: "]));
     let run = folder.run(&["generate", "--expert", EXPERT, "--anti", TALE_SMALL, "--expert-chat"]);
     run.fails("this model has no chat template");
-    // A conversation is led away from by another system message, or another message.
+    // The negative side of a conversation has another system message, another user message, or both.
     let chat = ["generate", "--model", "talker", "--chat", "The king", "--guidance-scale", "2", "--temperature", "0"];
     let text =
         |rest: &[&str]| folder.run(&[&chat[..], &["--system", "Be good", "--max-tokens", "9"], rest].concat()).out;

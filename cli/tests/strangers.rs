@@ -1,4 +1,4 @@
-//! Tokenizers and chat templates of strangers: whatever they are, the program answers, soon and in bounded memory.
+//! Untrusted tokenizers and chat templates: the program always answers soon and in bounded memory.
 
 mod support;
 
@@ -56,7 +56,7 @@ fn a_tokenizer_that_does_not_know_a_word() {
     folder.run(&["generate", "word1 unheard", "--model", "model"]).fails(said);
 }
 
-/// A message is one line that people read, however long the names in a file are.
+/// Long names from a file are cut, so that a message stays one readable line.
 #[test]
 fn names_of_files_are_cut_in_messages() {
     let long = "x".repeat(100_000);
@@ -107,7 +107,7 @@ fn names_of_files_are_cut_in_messages() {
     assert!(run.err.len() < 800, "{} bytes", run.err.len());
 }
 
-/// Where the rest is searched for each of 256 names after each name found, this takes hours.
+/// This takes hours if the rest is searched for each of 256 names after each match.
 #[test]
 fn a_chat_of_four_megabytes() {
     let folder = with_tokenizer(|tokenizer| {
@@ -130,7 +130,7 @@ fn a_chat_of_four_megabytes() {
     folder.run(&["generate", "--chat", &message, "--model", "model"]).fails("the prompt is ");
 }
 
-/// Each of these would take all memory, or hours.
+/// Without limits, each of these would take all memory, or hours.
 #[cfg(target_os = "linux")]
 #[test]
 fn templates_that_grow() {
@@ -163,7 +163,7 @@ fn templates_that_grow() {
     }
 }
 
-/// Gigabytes of a word of five letters.
+/// The normalizer turns a word of five letters into gigabytes.
 #[test]
 fn a_normalizer_that_grows() {
     let replace = |from: &str, times: usize| json!({"type": "Replace", "pattern": {"String": from}, "content": from.repeat(times)});
@@ -178,7 +178,7 @@ fn a_normalizer_that_grows() {
     }
 }
 
-/// The library panics at these, at load or in the middle of a text.
+/// The library panics on these, when loading or in the middle of a text.
 #[test]
 fn damage_in_the_small_parts_of_a_tokenizer() {
     let folder_of = |part: &str, value: Value| with_tokenizer(|tokenizer| tokenizer[part] = value);

@@ -1,5 +1,5 @@
-//! What the terminal shows, whole: a page of `cli/tests/terminal` for each command. `VERDIGRIS_UPDATE=1` writes the
-//! pages anew, for a look at what has changed (`git diff`).
+//! Complete terminal output: a page of `cli/tests/terminal` for each command. `VERDIGRIS_UPDATE=1` rewrites the pages,
+//! so that `git diff` shows what has changed.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn page(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/terminal").join(format!("{name}.txt"))
 }
 
-/// Holds what a command has shown against its page.
+/// Compares the output of a command with its page.
 #[track_caller]
 fn is_page(name: &str, command: &str, run: &Run) {
     let part = |title: &str, text: &str| if text.is_empty() { String::new() } else { format!("--- {title}\n{text}") };
@@ -37,7 +37,7 @@ fn shows(folder: &Folder, name: &str, arguments: &[&str]) -> Run {
     run
 }
 
-/// Commands in the order of `--help`, those below others behind them.
+/// All commands in the order of `--help`, each followed by its subcommands.
 fn commands(folder: &Folder, above: &[&str]) -> Vec<Vec<String>> {
     let help = folder.run(&[above, &["--help"]].concat()).out;
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
@@ -115,7 +115,7 @@ fn errors() {
     shows(&folder, "error-key", &["key", "show", "other.key"]);
 }
 
-/// Every command and option is in what shells complete and in the manual.
+/// Commands and options are in the shell completions and in the manual.
 #[test]
 fn completions_and_manual() {
     let folder = Folder::new();
@@ -144,7 +144,7 @@ fn completions_and_manual() {
     folder.run(&["man", "key", "old"]).fails("there is no command \"key old\"");
 }
 
-/// `-h` fits a screen or two of those commands that have many options, and says where the others are.
+/// `-h` of commands with many options is at most 90 lines long, and says where the other options are.
 #[test]
 fn short_help_is_short() {
     let folder = Folder::new();

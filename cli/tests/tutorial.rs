@@ -1,17 +1,16 @@
-//! The pages of `docs/tutorial`, followed literally: each command in order, in a folder that is empty at first, and
-//! what it shows held against what the page shows.
+//! The pages of `docs/tutorial`, followed literally: each command in order, in a folder that is empty at first, with
+//! its output compared with the page.
 //!
-//! A block of commands begins with ```` ```console ````, and may say more of itself in the same line, which readers do
-//! not see:
+//! A block of commands begins with ```` ```console ````, which may be followed by words that readers do not see:
 //!
 //! | word | meaning |
 //! |---|---|
-//! | `varies` | chance or time decides the numbers: they are not compared, nor are gaps between words |
-//! | `sample` | chance or time decides more: that the command succeeds is all that is checked |
-//! | `hub` | needs SmolLM2: run where `VERDIGRIS_SMOLLM2` is the path of a file of it (`tests/scripts/real-models`) |
+//! | `varies` | chance or timing decides the numbers: they are not compared, nor are gaps between words |
+//! | `sample` | chance or timing decides more: only the success of the command is checked |
+//! | `hub` | needs SmolLM2: run if `VERDIGRIS_SMOLLM2` is the path of a file of it (`tests/scripts/real-models`) |
 //!
-//! A command that ends with another status than 0 is followed by `echo $?`, which shows it. `VERDIGRIS_UPDATE=1` writes
-//! what is shown anew, for a look at what has changed (`git diff`).
+//! A command that ends with a status other than 0 is followed by `echo $?`, which shows it. `VERDIGRIS_UPDATE=1`
+//! rewrites the output in the pages, so that `git diff` shows what has changed.
 
 #![cfg(unix)]
 
@@ -24,10 +23,10 @@ use std::process::{Command, Stdio};
 
 use support::Folder;
 
-/// What pages call the model of the blocks that need one.
+/// The name of the model on the pages, in blocks that need one.
 const HUB_NAME: &str = "HuggingFaceTB/SmolLM2-135M-Instruct";
 
-/// How what is shown is held against a page.
+/// How the output is compared with a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Compared {
     Exactly,
@@ -35,14 +34,14 @@ enum Compared {
     NotAtAll,
 }
 
-/// A command of a page, and what the page shows of it.
+/// A command of a page, and its output there.
 #[derive(Debug, PartialEq)]
 struct Shown {
     /// The page and the line.
     place: String,
     command: String,
     output: String,
-    /// The lines of the page that are this output, from 0.
+    /// The lines of the page with this output, counted from 0.
     lines: Range<usize>,
     compared: Compared,
     needs_hub: bool,
@@ -79,7 +78,7 @@ fn commands(name: &str, page: &str) -> Vec<Shown> {
                         "varies" => begun.0 = Compared::UpToNumbers,
                         "sample" => begun.0 = Compared::NotAtAll,
                         "hub" => begun.1 = true,
-                        _ => panic!("{place}: {word:?} is nothing that a block can be"),
+                        _ => panic!("{place}: unknown word {word:?}"),
                     }
                 }
                 block = Some(begun);
@@ -99,7 +98,7 @@ fn commands(name: &str, page: &str) -> Vec<Shown> {
             }
             all.push(Shown { place, command, output: String::new(), lines: next..next, compared, needs_hub });
         } else {
-            let shown = all.last_mut().unwrap_or_else(|| panic!("{place}: no command shows this"));
+            let shown = all.last_mut().unwrap_or_else(|| panic!("{place}: output without a command"));
             shown.output += &format!("{line}\n");
             shown.lines.end = number + 1;
         }
@@ -108,18 +107,18 @@ fn commands(name: &str, page: &str) -> Vec<Shown> {
     all
 }
 
-/// What ends the document that begins in a line of a command, if one does.
+/// The word that ends the here-document which begins in a line of a command, if one does.
 fn here_document(line: &str) -> Option<String> {
     let (_, end) = line.split_once("<<'")?;
     Some(end.split('\'').next()?.to_owned())
 }
 
-/// What is left of an output when numbers and gaps are not looked at.
+/// An output with `#` instead of numbers, and without the width of gaps.
 fn without_numbers(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for line in text.lines() {
         for word in line.split_whitespace() {
-            // Ids of keys have letters too.
+            // Key ids have letters too.
             let id = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
             if id.starts_with("vg-") {
                 words.push(word.replace(id, "vg-#"));
@@ -155,7 +154,7 @@ fn every_page_is_what_happens() {
             None => shown.command.clone(),
         };
         let note = notes.path(&i.to_string());
-        // In one shell, so that one command finds what the others left, its status among it.
+        // In one shell, so that each command finds the files and the status that the earlier ones left.
         script += &format!(
             "{{ {command}\n}} > {0}.out 2>&1; status=$?; echo $status > {0}.status; (exit $status)\n",
             note.display()
@@ -184,7 +183,7 @@ fn every_page_is_what_happens() {
         match compared {
             Compared::Exactly => assert_eq!(out, *output, "{place}: {command}"),
             Compared::UpToNumbers => {
-                // A text that chance has written may have white space that is worth another look, or not.
+                // A sampled text may or may not have white space to repair, which takes another look.
                 let unrepaired = |text: &str| -> String {
                     text.split_inclusive('\n').filter(|line| !line.starts_with("repaired ")).collect()
                 };
@@ -196,12 +195,12 @@ fn every_page_is_what_happens() {
     }
 }
 
-/// Puts what commands have shown into their pages.
+/// Writes the output of commands into their pages.
 fn update(shown: &[&Shown], out: impl Fn(usize) -> String) {
     for (name, page) in pages() {
         let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
         let is_here = |shown: &Shown| shown.place.starts_with(&format!("docs/tutorial/{name}:"));
-        // From the last, so that the lines of the others keep their numbers.
+        // From the last, so that the line numbers of the others stay valid.
         for (i, shown) in shown.iter().enumerate().rev().filter(|(_, shown)| is_here(shown)) {
             lines.splice(shown.lines.clone(), out(i).lines().map(str::to_owned));
         }
@@ -209,7 +208,7 @@ fn update(shown: &[&Shown], out: impl Fn(usize) -> String) {
     }
 }
 
-/// Five pages, each short enough to be read at a sitting, each leading to the next, and README leads to the first.
+/// Five pages, each short enough for one sitting. README links to each, and each page to the next.
 #[test]
 fn pages_lead_to_each_other() {
     let pages = pages();
@@ -222,7 +221,7 @@ fn pages_lead_to_each_other() {
         if let Some((next, _)) = pages.get(i + 1) {
             assert!(page.contains(&format!("({next})")), "{name} does not lead to {next}");
         }
-        assert!(page.contains(HUB_NAME), "{name} says nothing of a real model");
+        assert!(page.contains(HUB_NAME), "{name} does not mention a real model");
     }
 }
 
