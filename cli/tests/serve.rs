@@ -1,4 +1,4 @@
-//! The program as a server, asked over HTTP.
+//! The server, over HTTP.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::Folder;
 use support::server::Server;
 
-/// What the answers below share: the built-in storyteller, and a key.
+/// A completion request with the fields `more`.
 fn completion(more: Value) -> Value {
     let mut body = json!({"model": "tale", "prompt": "The captain", "max_tokens": 40, "seed": 3});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -44,7 +44,7 @@ fn an_answer_is_marked_and_found() {
     assert_eq!(found["is_watermarked"], false, "{found}");
 }
 
-/// What is streamed is what comes whole, under one seed.
+/// A streamed answer equals the whole answer with the same seed.
 #[test]
 fn pieces_are_the_whole() {
     let (_folder, server) = Server::marking(&[]);
@@ -92,7 +92,7 @@ fn json_obeys_its_schema() {
     assert_eq!(body["watermark"]["status"], "skipped", "{body}");
 }
 
-/// Each is refused with a status that is documented and an error as OpenAI writes them.
+/// Each is refused with a documented status and an error in OpenAI's format.
 #[test]
 fn bad_requests_are_refused() {
     let (_folder, server) = Server::marking(&["--enforce-all", "--max-body", "20000"]);
@@ -147,7 +147,7 @@ fn bad_requests_are_refused() {
         assert_eq!(answer.status, status, "{head}: {answer:?}");
         assert!(answer.json()["error"]["message"].is_string(), "{head}");
     }
-    assert_eq!(server.get("/health").status, 200, "it lives");
+    assert_eq!(server.get("/health").status, 200, "the server still answers");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn what_else_is_there() {
     assert_eq!(server.get("/version").json()["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(server.get("/ready").status, 200);
     server.post("/v1/completions", &json!({"prompt": "The", "max_tokens": 5, "ignore_eos": true}));
-    // The loop of the model counts what runs once it has told of an end.
+    // The count of running requests is updated after the end of one is reported.
     let mut looks = std::iter::repeat_with(|| server.get("/metrics").text).take(1000);
     let metrics = looks.find(|text| text.contains("verdigris_num_requests_running 0"));
     let metrics = metrics.expect("nothing runs any more");
@@ -190,7 +190,7 @@ fn who_has_no_key_is_not_answered() {
     folder.run(&["serve", "--key", "none.key"]).fails("none.key");
 }
 
-/// What is being answered when the server is told to stop comes whole, and nothing else is begun.
+/// Answers under way when the server is stopped are completed, and new requests are refused.
 #[cfg(unix)]
 #[test]
 fn a_stop_waits_for_what_has_begun() {
@@ -209,7 +209,7 @@ fn a_stop_waits_for_what_has_begun() {
     assert_eq!(status, Some(0));
 }
 
-/// Told so again, or after its time, it does not wait.
+/// After a second signal, or when the drain time is over, the server stops without waiting.
 #[cfg(unix)]
 #[test]
 fn a_stop_need_not_wait() {

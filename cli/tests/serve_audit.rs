@@ -1,4 +1,4 @@
-//! Who is marked with which key, and what is on record of it.
+//! The keys that mark the texts of tenants, and the audit log.
 #![cfg(all(feature = "serve", unix))]
 
 mod support;
@@ -14,13 +14,13 @@ use support::server::Server;
 const ANN: &str = "0123456789abcdef-ann";
 const BEN: &str = "0123456789abcdef-ben";
 
-/// All lines.
+/// All lines of the log.
 fn all_lines(folder: &Folder, file: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.path(file)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-/// Those that say how an answer ended.
+/// The lines that record the end of an answer.
 fn lines(folder: &Folder, file: &str) -> Vec<Value> {
     all_lines(folder, file).into_iter().filter(|line| line["outcome"] != "begun").collect()
 }
@@ -57,7 +57,7 @@ fn each_tenant_is_marked_with_its_own_key_of_today() {
     let refused = of("0123456789abcdef-eve", &completion(json!({})));
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (503, &json!("no_key_today")));
 
-    // A tenant's texts are found under its own key, and by nobody else.
+    // A tenant's texts are found under its own key, and only by the tenant itself.
     let long = of(ANN, &completion(json!({"max_tokens": 300}))).json();
     let text = json!({"text": long["choices"][0]["text"]});
     let found = |secret: &str| server.post_as("/detect", secret, &text).json();
@@ -65,7 +65,7 @@ fn each_tenant_is_marked_with_its_own_key_of_today() {
     assert_eq!(found(BEN)["verdict"], "not marked");
     let asked = json!({"text": long["choices"][0]["text"], "key_id": "ann-new"});
     assert_eq!(server.post_as("/detect", BEN, &asked).status, 400);
-    // Without the right to more, a text gets its verdict alone.
+    // Without a further right, a tenant gets only the verdict.
     let told = found(ANN);
     let mut names: Vec<&str> = told.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
@@ -84,7 +84,7 @@ fn each_tenant_is_marked_with_its_own_key_of_today() {
     let told = audit.iter().map(|line| (line["tenant"].as_str().unwrap(), line["key_id"].as_str().unwrap()));
     assert_eq!(told.collect::<Vec<_>>(), [("ann", "ann-new"), ("ben", "for-all"), ("ann", "ann-new")]);
 
-    // Ben gets a key of his own; a key that is damaged changes nothing, nor does a file of keys that is none.
+    // Ben gets his own key. A damaged key, or a bad file of API keys, changes nothing.
     let until = |what: &dyn Fn() -> bool| {
         let begun = Instant::now();
         while !what() {
@@ -104,7 +104,7 @@ fn each_tenant_is_marked_with_its_own_key_of_today() {
     assert_eq!((key_of(BEN), key_of(ANN)), ("ben-own".into(), "ann-new".into()));
     std::fs::remove_file(folder.path("ring/torn.key")).unwrap();
     folder.write("keys.txt", &format!("ben {BEN}\n"));
-    // The log goes on in a new file where the old one is moved away.
+    // After the log was moved away, it continues in a new file.
     std::fs::rename(folder.path("audit.jsonl"), folder.path("audit.1")).unwrap();
     server.tell("-HUP");
     until(&|| of(ANN, &completion(json!({}))).status == 401);
@@ -123,7 +123,7 @@ fn a_record_has_all_counts_and_no_text() {
     server.post("/v1/completions", &forced);
     server.post("/v1/completions", &completion(json!({"temperature": 9})));
     let audit = lines(&folder, "audit.jsonl");
-    assert_eq!(audit.len(), 4, "what is refused is no answer: {audit:?}");
+    assert_eq!(audit.len(), 4, "refused requests are not recorded: {audit:?}");
     let first = &audit[0];
     for (field, value) in [
         ("answer_id", whole["id"].clone()),
@@ -149,7 +149,7 @@ fn a_record_has_all_counts_and_no_text() {
     assert_eq!((&audit[1]["stream"], &audit[1]["answer_id"]), (&json!(true), &stream[0]["id"]));
     let all = all_lines(&folder, "audit.jsonl");
     let begun: Vec<&Value> = all.iter().filter(|line| line["outcome"] == "begun").collect();
-    assert_eq!(begun.len(), 1, "a stream alone has a line at its beginning");
+    assert_eq!(begun.len(), 1, "only a stream has a line at its beginning");
     assert_eq!((&begun[0]["answer_id"], &begun[0]["key_id"]), (&stream[0]["id"], &json!("vg-c0ffee00")));
     assert_eq!((&begun[0]["texts"], &begun[0]["completion_tokens"]), (&json!([]), &json!(0)));
     assert_eq!(audit[2]["texts"][0]["reason"], "the request wants none");
@@ -158,7 +158,7 @@ fn a_record_has_all_counts_and_no_text() {
     let raw = std::fs::read_to_string(folder.path("audit.jsonl")).unwrap();
     assert!(!raw.contains("captain") && !raw.contains("aye") && !raw.contains("f1e2d3c4"), "{raw}");
 
-    // One that leaves in the middle is on record as cut.
+    // An answer whose client disconnects is recorded as cut.
     let running = completion(json!({"stream": true, "max_tokens": 1900}));
     let mut running = server.ask("/v1/completions", &running);
     running.read_exact(&mut [0; 400]).unwrap();
@@ -172,7 +172,7 @@ fn a_record_has_all_counts_and_no_text() {
     folder.run(&["serve", "--audit-log", "audit.jsonl", "--port", "0"]).fails("another server writes it");
 }
 
-/// An answer that cannot be put on record is none.
+/// An answer that cannot be recorded is not sent.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_a_record_nothing_is_answered() {
@@ -180,10 +180,10 @@ fn without_a_record_nothing_is_answered() {
     let server = Server::start(&folder, &["--key", "my.key", "--audit-log", "/dev/full"]);
     let whole = server.post("/v1/completions", &completion(json!({})));
     assert_eq!((whole.status, &whole.json()["error"]["code"]), (503, &json!("audit_unavailable")));
-    // A stream's beginning is on record before its first byte, so nothing of this one is sent.
+    // The beginning of a stream is recorded before its first byte, so nothing of this one is sent.
     let stream = server.post("/v1/completions", &completion(json!({"stream": true})));
     assert_eq!((stream.status, &stream.json()["error"]["code"]), (503, &json!("audit_unavailable")));
-    // What no disk keeps is no record either.
+    // A record written to a device that keeps nothing does not count.
     #[cfg(target_os = "linux")]
     {
         let server = Server::start(&folder, &["--key", "my.key", "--audit-log", "/dev/null"]);
@@ -193,7 +193,7 @@ fn without_a_record_nothing_is_answered() {
     folder.run(&["serve", "--audit-log", "none/audit.jsonl", "--port", "0"]).fails("none/audit.jsonl");
 }
 
-/// An answer of which nothing was sent is no answer: where its client left there is no line of it.
+/// If the client disconnects before anything was sent, the answer is not recorded.
 #[test]
 fn answers_that_did_not_begin_are_not_on_record() {
     let folder = Folder::with_key();
@@ -211,7 +211,7 @@ fn answers_that_did_not_begin_are_not_on_record() {
     assert_eq!(outcomes, ["whole"]);
 }
 
-/// A server that is killed in the middle of many answers: those that came whole are on record, each once.
+/// When the server is killed in the middle of many answers, each answer that was received completely is recorded once.
 #[test]
 fn every_answer_that_came_whole_is_on_record_whatever_happens() {
     let folder = Folder::with_key();
@@ -249,13 +249,13 @@ fn every_answer_that_came_whole_is_on_record_whatever_happens() {
         .filter(|line| line["outcome"] != "begun")
         .map(|line| line["answer_id"].as_str().unwrap().to_owned())
         .collect();
-    assert!(ids.len() >= 40, "{} answers came whole", ids.len());
+    assert!(ids.len() >= 40, "{} complete answers", ids.len());
     for id in &ids {
         assert_eq!(on_record.iter().filter(|other| *other == id).count(), 1, "{id}");
     }
 }
 
-/// The id of an answer that came whole.
+/// The id of an answer that was received completely.
 fn whole_id(answer: &str) -> Option<String> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let first = match head.to_lowercase().contains("text/event-stream") {

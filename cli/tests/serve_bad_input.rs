@@ -1,4 +1,4 @@
-//! What is no good request: each has a status and a code that `docs/serve.md` names, and an error as OpenAI writes it.
+//! Bad requests: each has a status and a code that `docs/serve.md` documents, and an error in OpenAI's format.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -10,7 +10,7 @@ use support::server::Server;
 
 const KEY: &str = "0123456789abcdef";
 
-/// Fields of a completion that is good without them.
+/// Bad fields of a completion request that is good without them.
 const FIELDS: &[(&str, u16, &str, &str)] = &[
     (r#""model": "gpt-4""#, 404, "model_not_found", "model"),
     (r#""model": 5"#, 400, "invalid_type", "model"),
@@ -94,7 +94,7 @@ const FIELDS: &[(&str, u16, &str, &str)] = &[
     (r#""structured_outputs": {"json": {"type": "string", "minLength": 5000}}"#, 400, "no_room", "max_tokens"),
 ];
 
-/// Whole bodies: to which address, and what comes of them.
+/// Bad bodies, with the path, the status and the code.
 const BODIES: &[(&str, &str, u16, &str)] = &[
     ("/v1/completions", "", 400, "invalid_json"),
     ("/v1/completions", "{", 400, "invalid_json"),
@@ -137,8 +137,8 @@ const BODIES: &[(&str, &str, u16, &str)] = &[
     ("/detect", r#"{"text": "a", "token_ids": [1]}"#, 400, "contradiction"),
 ];
 
-/// What comes before a body, with an API key, and what comes of it. Where no code is named, the server does not know
-/// what is asked, and says no more than the status.
+/// Bad request heads with a valid API key, with the status and the code. An empty code means that the server cannot
+/// parse the request and answers with the status alone.
 const HEADS: &[(&str, u16, &str)] = &[
     ("GET /v1/completions HTTP/1.1", 405, "method_not_allowed"),
     ("PUT /v1/completions HTTP/1.1", 405, "method_not_allowed"),
@@ -169,13 +169,13 @@ const HEADS: &[(&str, u16, &str)] = &[
     ("\u{0}\u{1}\u{2}", 400, ""),
 ];
 
-/// What comes with no key, or with a wrong one. Only `/health` and the page are for everybody.
+/// Requests with a missing or wrong API key. Only `/health` and the page are public.
 const STRANGERS: &[(&str, u16)] = &[
     ("GET /health HTTP/1.1", 200),
     ("HEAD /health HTTP/1.1", 200),
     ("GET /health HTTP/1.0", 200),
     ("GET http://localhost/health HTTP/1.1", 200),
-    // The page has no secret, and asks for the key itself.
+    // The page contains no secrets, and asks for the key itself.
     ("GET / HTTP/1.1", 200),
     ("GET /page/page.js HTTP/1.1", 200),
     ("GET /page/%ff HTTP/1.1", 404),
@@ -227,7 +227,7 @@ fn server() -> (Folder, Server) {
     (folder, server)
 }
 
-/// A request as it goes over the wire, with the right key.
+/// A raw HTTP request with the right API key.
 fn posted(path: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("POST {path} HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
     [&with_key(&head), body].concat()
@@ -238,7 +238,7 @@ fn with_key(head: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Holds an answer against what it should be.
+/// Asserts that a request is refused with this status and code. Returns the body.
 #[track_caller]
 fn refuses(server: &Server, name: &str, request: &[u8], status: u16, code: &str) -> Value {
     let answer = server.raw(request).unwrap_or_else(|| panic!("{name}: no answer"));
@@ -262,7 +262,7 @@ fn every_bad_request_has_its_own_refusal() {
     let (_folder, server) = server();
     for &(field, status, code, param) in FIELDS {
         let body = format!(r#"{{"prompt": "The", "max_tokens": 8, {field}}}"#);
-        // The name would stand twice otherwise.
+        // Avoids a duplicate name.
         let body = if field.contains("max_tokens\":") { body.replacen(r#""max_tokens": 8, "#, "", 1) } else { body };
         let error = refuses(&server, field, &posted("/v1/completions", body.as_bytes()), status, code);
         assert_eq!(error["error"]["param"], param, "{field}: {error}");
@@ -302,7 +302,7 @@ fn every_bad_request_has_its_own_refusal() {
     let header =
         |name: &str, bytes: usize| with_key(&format!("GET /v1/models HTTP/1.1\r\n{name}: {}", "x".repeat(bytes)));
     refuses(&server, "a long header", &header("X-Long", 20_000), 431, "headers_too_large");
-    // How much of what is far too long is read, and so whether there are words, is for the connection to say.
+    // The connection decides how much of a far too long head is read, and so whether the answer has a body.
     assert_eq!(server.raw(&header("X-Long", 300_000)).map(|answer| answer.status), Some(431));
     let path = format!("GET /v1/models/{} HTTP/1.1", "x".repeat(20_000));
     refuses(&server, "a long address", &with_key(&path), 431, "headers_too_large");
@@ -314,7 +314,7 @@ fn every_bad_request_has_its_own_refusal() {
     };
     let long = format!("7530\r\n{}\r\n0\r\n\r\n", " ".repeat(30_000));
     refuses(&server, "chunks beyond the limit", &chunked(&long), 413, "body_too_large");
-    refuses(&server, "what is no chunk", &chunked("xyz\r\n"), 400, "invalid_body");
+    refuses(&server, "a bad chunk", &chunked("xyz\r\n"), 400, "invalid_body");
     refuses(&server, "chunks of bad JSON", &chunked("1\r\n{\r\n0\r\n\r\n"), 400, "invalid_json");
     refuses(
         &server,
@@ -323,11 +323,11 @@ fn every_bad_request_has_its_own_refusal() {
         408,
         "body_too_slow",
     );
-    // A head that never comes is no request: the connection is closed.
+    // If a head never ends, the connection is closed.
     assert!(server.raw(b"GET /health HTTP/1.1\r\nX-Slow: ").is_none_or(|answer| answer.status == 408));
 
     let good = server.raw(&posted("/v1/completions", br#"{"prompt": "The", "max_tokens": 3}"#)).unwrap();
-    assert_eq!(good.status, 200, "it lives: {good:?}");
+    assert_eq!(good.status, 200, "the server still answers: {good:?}");
     assert!(!server.log().iter().any(|line| line.contains("panicked")), "{:?}", server.log());
 }
 
@@ -344,8 +344,8 @@ fn who_has_no_key_sees_nothing_but_health_and_the_page() {
     }
 }
 
-/// A page whose name has been given this machine's address sends requests that look like those of a page of this
-/// server, but for the name.
+/// DNS rebinding: a page whose name resolves to this machine sends requests that look like those of the server's own
+/// page, except for the name.
 #[test]
 fn a_page_that_rebinds_its_name_is_refused() {
     let (_folder, server) = Server::marking(&["--allowed-host", "models.lan"]);
@@ -363,7 +363,7 @@ fn a_page_that_rebinds_its_name_is_refused() {
     for host in ["localhost:8702", "127.0.0.1", "[::1]:1", "models.lan"] {
         assert_eq!(ask(host, &format!("Origin: http://{host}\r\n")).0, 200, "{host}");
     }
-    // The page itself is not shown under another name either.
+    // The page itself is not served under another name either.
     let page = server.raw(b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").unwrap();
     assert_eq!(page.status, 403);
 }

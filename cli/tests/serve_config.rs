@@ -1,4 +1,4 @@
-//! Options of the server from flags, variables and a file; its log; and what is beyond its limits.
+//! Options of the server from flags, environment variables and a file; its log; and its limits.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use support::Folder;
 use support::server::Server;
 
-/// What is in force, with some variables set.
+/// Prints the effective options, with some environment variables set.
 fn in_force(folder: &Folder, variables: &[(&str, &str)], more: &[&str]) -> support::Run {
     let mut command = folder.command(&[&["serve", "--print-config"], more].concat());
     command.envs(variables.iter().copied());
@@ -30,10 +30,10 @@ fn a_flag_counts_more_than_a_variable_and_that_more_than_the_file() {
     for line in ["port = 1111", "max-body = 2000", "max-tokens = 30", "enforce-all = true", "key = \"my.key\""] {
         assert!(run.out.lines().any(|shown| shown == line), "{line} in {}", run.out);
     }
-    // What is shown is what can be read.
+    // The output can be read as a configuration file.
     folder.write("again.toml", &run.out);
     assert_eq!(in_force(&folder, &[], &["--config", "again.toml"]).out, run.out);
-    // A variable names the file, and takes back what it says.
+    // A variable can name the file, and another one override it.
     let variables = [("VERDIGRIS_SERVE_CONFIG", "serve.toml"), ("VERDIGRIS_SERVE_ENFORCE_ALL", "false")];
     let run = in_force(&folder, &variables, &["-p", "5"]);
     assert!(run.out.contains("port = 5\n") && run.out.contains("enforce-all = false\n"), "{run:?}");
@@ -74,7 +74,7 @@ fn what_is_no_option_is_refused_with_the_one_that_was_meant() {
         command.env(variable, value);
         Folder::finish(command).fails(said);
     }
-    // Other commands take no notice.
+    // Other commands ignore these variables.
     let mut command = folder.command(&["key", "show", "my.key"]);
     command.env("VERDIGRIS_SERVE_FROBNICATE", "1");
     assert_eq!(Folder::finish(command).status, 0);
@@ -147,7 +147,7 @@ fn the_log_is_for_people_unless_told_otherwise() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", server.log());
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(!server.log().iter().any(|line| line.contains("/health")), "probes are not told: {:?}", server.log());
+    assert!(!server.log().iter().any(|line| line.contains("/health")), "probes are not logged: {:?}", server.log());
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn what_takes_too_long_or_is_too_much_is_refused() {
     let events = server.post("/v1/completions", &streamed).events();
     assert_eq!(events.last().unwrap()["error"]["code"], "request_timeout");
 
-    // Two are answered at a time; the third is told to come again.
+    // Two requests are answered at a time; the third is told to retry.
     let mut running: Vec<_> = (0..4).map(|_| server.ask("/v1/completions", &streamed)).collect();
-    // Who has begun to be answered has a place, or was refused one.
+    // Once an answer has begun, its request was either accepted or refused.
     running.iter_mut().for_each(|answer| answer.read_exact(&mut [0; 12]).unwrap());
     let begun = Instant::now();
     let refused = loop {
@@ -218,7 +218,7 @@ fn who_waits_too_long_for_the_first_token_is_told_to_come_again() {
     assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
 }
 
-/// Who reads nothing is cut off, and what was written for them is let go.
+/// A client that reads nothing is disconnected, and its pending output is dropped.
 #[test]
 fn who_reads_nothing_is_cut_off() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! What the server says of the mark of an answer is what a detector finds in the text that it delivers.
+//! The mark status that the server reports for an answer is what a detector finds in the text.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -16,13 +16,13 @@ fn completion(more: Value) -> Value {
     body
 }
 
-/// With one key in every run: of others some find even five tokens.
+/// A server with the same key in every run, since some keys find even five tokens.
 fn gumbel(more: &[&str]) -> (Folder, Server) {
     let folder = Folder::new();
     assert_eq!(folder.run(&["key", "new", "gumbel.key", "--dialect", "native-gumbel"]).status, 0);
     let path = folder.path("gumbel.key");
     let mut key: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    // What a key is used for is derived from its id, too.
+    // The id is fixed too, since the keys in use are derived from it as well.
     key["id"] = json!("vg-0badcafe");
     key["secret"] = json!("0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0");
     key.as_object_mut().unwrap().remove("check");
@@ -31,7 +31,7 @@ fn gumbel(more: &[&str]) -> (Folder, Server) {
     (folder, server)
 }
 
-/// Whether `/detect`, which is told the form, finds the mark.
+/// Whether `/detect`, given the constraint, finds the mark.
 fn is_found(server: &Server, body: &Value, form: Option<(&str, Value)>) -> bool {
     let mut asked = json!({"text": body["choices"][0]["text"]});
     if let Some((name, form)) = form {
@@ -83,7 +83,7 @@ fn an_answer_is_watermarked_exactly_where_detection_finds_it() {
     }
     assert_eq!(statuses[0], "watermarked");
     assert_eq!(statuses[3], "too_weak");
-    assert_eq!(statuses[4], "skipped", "the form left no choice");
+    assert_eq!(statuses[4], "skipped", "the constraint left no choice");
     assert_ne!(statuses[5], "watermarked");
     let metrics = server.get("/metrics").text;
     assert!(metrics.contains(r#"verdigris_watermark_requests_total{status="too_weak"}"#), "{metrics}");
@@ -109,7 +109,7 @@ fn texts_whose_mark_cannot_be_verified_are_refused_where_the_operator_wants_it()
     assert_eq!(outcomes, ["refused", "begun", "refused", "whole"]);
 }
 
-/// At another level another status: it is compared with the text's own p-value.
+/// The status depends on the level, which is compared with the p-value of the text.
 #[test]
 fn the_level_is_the_operators() {
     let folder = Folder::with_key();

@@ -1,4 +1,5 @@
-//! Forms that take long to work out: whoever asks for them holds up no one else, also after leaving, and no end.
+//! Constraints that take long to compile delay neither other clients, even after their client disconnects, nor the end
+//! of the server.
 #![cfg(all(feature = "serve", unix))]
 
 mod support;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use support::server::Server;
 
-/// A form of its own, each of which takes a while until it is refused.
+/// A different expression for each number, which takes a while until it is refused.
 fn slow(number: usize) -> String {
     format!(r"{number}((((\w{{1,20}}){{1,20}}){{1,20}}){{1,20}})")
 }
@@ -23,7 +24,7 @@ fn threads_of(server: &Server) -> usize {
     std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap().count()
 }
 
-/// What clients that have left are still waiting for takes one thread for each processor, and no more.
+/// Compiling for disconnected clients takes at most one thread per processor.
 #[cfg(target_os = "linux")]
 #[test]
 fn clients_that_leave_leave_no_crowd() {
@@ -47,25 +48,25 @@ fn clients_that_leave_leave_no_crowd() {
         most = most.max(threads_of(&server));
         std::thread::sleep(Duration::from_millis(10));
     }
-    // A few threads look up prompts and records, and rest for a while.
+    // A few threads look up prompts and records, and stay idle for a while.
     assert!(most <= before + processors + 4, "{most} threads, {before} before, {processors} processors");
     let plain = server.post("/v1/completions", &json!({"prompt": "The captain", "max_tokens": 5}));
     assert_eq!(plain.status, 200, "{plain:?}");
 }
 
-/// What is still computed does not keep a server that is stopped twice.
+/// A second signal stops the server even while constraints are compiled.
 #[test]
 fn a_second_signal_ends_it_whatever_is_computed() {
     let (_folder, server) = Server::marking(&["--max-requests", "1000"]);
     let asked: Vec<_> = (0..60).map(|number| server.ask("/detect", &detection(number))).collect();
-    // All of them have come when one more is answered.
+    // Once a later request is answered, all of them have arrived.
     assert_eq!(server.get("/health").status, 200);
     let begun = Instant::now();
     let status = server.stop(|server| {
         std::thread::sleep(Duration::from_millis(200));
         server.tell_to_stop();
     });
-    // Alone, what was asked for takes many times as long.
+    // Compiling them all would take many times as long.
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     assert_eq!(status, Some(0));
     drop(asked);

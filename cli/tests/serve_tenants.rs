@@ -1,4 +1,4 @@
-//! The program as a server of several tenants: none learns what another asks, and none holds another up.
+//! A server with several tenants: no tenant learns what another one sends, or delays another one.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -31,7 +31,7 @@ fn metric(server: &Server, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
 }
 
-/// Waits until no text is written or waits.
+/// Waits until no request is running or waiting.
 #[track_caller]
 fn comes_to_nothing(server: &Server) {
     let begun = Instant::now();
@@ -41,19 +41,19 @@ fn comes_to_nothing(server: &Server) {
     }
 }
 
-/// How many tokens of prompts were there already when these prompts were read.
+/// The number of prompt tokens that are found in the cache when these prompts are processed.
 fn shared(server: &Server, key: &str, prompts: &Value) -> f64 {
     let name = "verdigris_prefix_cache_hits_total";
     let before = metric(server, name);
     let answer = server.post_as("/v1/completions", key, &json!({"prompt": prompts, "max_tokens": 1}));
     assert_eq!(answer.status, 200, "{answer:?}");
-    // The loop of the model counts what has ended once it has handed it over.
+    // The counts are updated after an answer is handed over.
     comes_to_nothing(server);
     metric(server, name) - before
 }
 
-/// A rival who guesses the tokens of another tenant's prompt takes nothing from it: neither what is counted nor what is
-/// left to read depends on the guess.
+/// A rival that guesses the tokens of another tenant's prompt learns nothing: neither the counts nor the tokens left to
+/// process depend on the guess.
 #[test]
 fn no_tenant_finds_out_how_the_prompts_of_another_begin() {
     let secret = "Zebra marmalade nineteen. The captain kept a letter in the drawer of his desk. ".repeat(9);
@@ -63,7 +63,7 @@ fn no_tenant_finds_out_how_the_prompts_of_another_begin() {
         assert!(tokens.len() > 130, "several pages: {}", tokens.len());
         assert_eq!(shared(server, ACME, &json!(tokens)), 0.0);
         assert!(shared(server, ACME, &json!(tokens)) > 100.0, "a tenant shares with itself");
-        // From nothing: each token is tried in the first place.
+        // Without any knowledge: each token is tried at the first position.
         let first = (0..4096u64).collect::<Vec<_>>();
         let batches = first.chunks(128).map(|batch| {
             let prompts: Vec<[u64; 2]> = batch.iter().map(|&token| [token, 5]).collect();
@@ -79,14 +79,15 @@ fn no_tenant_finds_out_how_the_prompts_of_another_begin() {
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (403, &json!("not_allowed")));
     let (batches, all) = guesses(&server);
     assert!(batches.iter().all(|&(_, shared)| shared == 0.0) && all == 0.0, "{batches:?}, {all}");
-    // Where the operator lets them share, all of this is seen.
+    // If the operator lets tenants share caches, all of this is visible.
     let (_folder, server) = of_tenants(&["--share-caches"]);
     let (batches, all) = guesses(&server);
     assert!(batches.iter().all(|&(is_right, shared)| (shared > 0.0) == is_right), "{batches:?}");
     assert!(all > 100.0, "{all}");
 }
 
-/// Texts of a request are begun as room comes, and a small request has its turn beside a large one, whoever asks.
+/// The texts of a request start as capacity allows, and a small request is served along with a large one, from any
+/// tenant.
 #[test]
 fn a_large_request_holds_up_nobody() {
     let (_folder, server) = of_tenants(&["--max-num-seqs", "4", "--max-num-batched-tokens", "64"]);
@@ -100,7 +101,7 @@ fn a_large_request_holds_up_nobody() {
         let small = json!({"prompt": "Hello", "max_tokens": 1, "temperature": 0});
         let passes = metric(&server, "verdigris_model_passes_total");
         assert_eq!(server.post_as("/v1/completions", key, &small).status, 200);
-        // Its own takes two; others go by while requests and answers are on their way.
+        // The request itself takes two passes. Others happen while requests and answers are in transit.
         let passes = metric(&server, "verdigris_model_passes_total") - passes;
         assert!(passes < 400.0, "{passes} passes for a text of one token");
         let (written, waiting) =
@@ -110,7 +111,7 @@ fn a_large_request_holds_up_nobody() {
     drop(running);
 }
 
-/// What a request may come to is known before it is begun, and refused where it is too much.
+/// The maximum cost of a request is known before it starts, and a request that costs too much is refused.
 #[test]
 fn a_request_is_charged_for_what_it_asks() {
     let (_folder, server) = of_tenants(&[]);
@@ -125,7 +126,8 @@ fn a_request_is_charged_for_what_it_asks() {
     assert_eq!(asked(logprobs), (400, "answer_too_large".into()));
     assert_eq!(asked(json!({"prompt": prompts, "n": 8, "max_tokens": 1})), (200, String::new()));
     assert_eq!(asked(json!({"prompt": "The", "max_tokens": 9, "logprobs": 20})), (200, String::new()));
-    // What all answers together may take: half of it for one of several tenants, and all is given back.
+    // All pending answers share a limit of bytes, of which one of several tenants gets half. The bytes are released at
+    // the end.
     let (_folder, server) = of_tenants(&["--max-pending-bytes", "400000", "--max-answer-bytes", "300000"]);
     let body = json!({"prompt": "The", "max_tokens": 1900, "ignore_eos": true, "stream": true});
     let mut streams: Vec<_> = (0..3).map(|_| server.ask_as("/v1/completions", ACME, &body)).collect();
@@ -142,7 +144,7 @@ fn a_request_is_charged_for_what_it_asks() {
     }
 }
 
-/// One tenant takes all the places that it can, and another one is answered all the same.
+/// When one tenant takes all the slots that it can, another one is still answered.
 #[test]
 fn no_tenant_takes_all_places() {
     let (_folder, server) = of_tenants(&["--max-requests", "8"]);

@@ -1,4 +1,4 @@
-//! The program as a server that writes for many at a time: nobody's answer depends on who else asks.
+//! A server that answers many requests at a time: no answer depends on the other requests.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use support::server::{Answer, Server};
 
-/// The built-in storyteller, and a key.
 /// A value of `/metrics`.
 #[track_caller]
 fn metric(server: &Server, name: &str) -> f64 {
@@ -21,7 +20,7 @@ fn metric(server: &Server, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
 }
 
-/// Waits until a value of `/metrics` is this.
+/// Waits until a value of `/metrics` is `value`.
 #[track_caller]
 fn comes_to(server: &Server, name: &str, value: f64) {
     let begun = Instant::now();
@@ -31,7 +30,7 @@ fn comes_to(server: &Server, name: &str, value: f64) {
     }
 }
 
-/// Numbers that look like chance.
+/// A pseudorandom number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -41,7 +40,7 @@ impl Dice {
     }
 }
 
-/// A request by chance: everything that can differ from one to the next.
+/// A pseudorandom request, which varies in everything that can differ between requests.
 fn by_chance(number: u64) -> (&'static str, Value) {
     let mut dice = Dice(number);
     dice.below(2);
@@ -77,7 +76,7 @@ fn by_chance(number: u64) -> (&'static str, Value) {
     ("/v1/completions", body)
 }
 
-/// What an answer says, without what differs each time.
+/// The status and body of an answer, without the fields that differ each time.
 #[track_caller]
 fn said(server: &Server, (path, body): &(&str, Value)) -> Value {
     let answer = server.post(path, body);
@@ -88,7 +87,7 @@ fn said(server: &Server, (path, body): &(&str, Value)) -> Value {
     json!([answer.status, said])
 }
 
-/// 200 requests, one after the other and sixteen at a time in another order: every byte is the same.
+/// 200 requests, one after the other and sixteen at a time in another order: every answer is the same.
 #[test]
 fn company_changes_nothing() {
     let (_folder, server) = Server::marking(&["--max-num-seqs", "12"]);
@@ -103,7 +102,7 @@ fn company_changes_nothing() {
                 if at >= requests.len() {
                     return heard;
                 }
-                // 73 and 200 have no common divisor.
+                // 73 and 200 are coprime, so every request comes once.
                 let number = at * 73 % requests.len();
                 heard.push((number, said(&server, &requests[number])));
             }
@@ -114,13 +113,13 @@ fn company_changes_nothing() {
     for (number, heard) in side_by_side {
         assert_eq!(heard, alone[number], "{}", requests[number].1);
     }
-    assert!(alone.iter().filter(|said| said[0] == 200).count() > 180, "most can be written");
+    assert!(alone.iter().filter(|said| said[0] == 200).count() > 180, "most requests succeed");
     let (passes, tokens) =
         (metric(&server, "verdigris_model_passes_total"), metric(&server, "verdigris_model_tokens_total"));
     assert!(tokens > 1.5 * passes, "{tokens} tokens in {passes} passes");
 }
 
-/// With drafts a seed still repeats its text, which is the one without drafts.
+/// Drafts do not change the text of a seed.
 #[test]
 fn drafts_change_no_text_whose_seed_is_given() {
     let (folder, plain) = Server::marking(&[]);
@@ -142,7 +141,7 @@ fn steered_answers_are_marked() {
     assert_eq!(found["is_watermarked"], true, "{found}");
 }
 
-/// A request may give its own weight of experts where the operator says so, up to the operator's limit.
+/// A request may set its own weight of experts if the operator allows it, up to the operator's limit.
 #[test]
 fn a_request_may_weigh_experts() {
     let steering = ["--expert", "tale-expert", "--anti", "tale-small", "--alpha", "1.5"];
@@ -171,7 +170,7 @@ fn a_request_may_weigh_experts() {
     assert!(bad.status == 2 && bad.err.contains("0 or more"), "{bad:?}");
 }
 
-/// Waiting for one's turn and reading the prompt are told apart.
+/// Time in the queue and time to process the prompt are measured separately.
 #[test]
 fn waiting_is_measured_apart_from_reading() {
     let (_folder, server) = Server::marking(&["--max-num-seqs", "1"]);
@@ -188,7 +187,7 @@ fn waiting_is_measured_apart_from_reading() {
     assert!(waited > 10.0 * of("prefill"), "it waited for 400 tokens and read one: {waited} {}", of("prefill"));
 }
 
-/// The memory of a text whose reader has gone is free for others at once; that of a text which waits, too.
+/// When a client disconnects, the memory of its running and waiting texts is released at once.
 #[test]
 fn who_goes_away_gives_memory_back() {
     let (_folder, server) = Server::marking(&["--max-num-seqs", "3"]);
@@ -196,7 +195,7 @@ fn who_goes_away_gives_memory_back() {
     let mut running = server.ask("/v1/completions", &body);
     running.read_exact(&mut [0; 400]).unwrap();
     comes_to(&server, "verdigris_num_requests_running", 3.0);
-    // Of 20 texts as many wait as are written; the others are not begun.
+    // Of 20 texts three run and three wait; the others have not started.
     comes_to(&server, "verdigris_num_requests_waiting", 3.0);
     assert!(metric(&server, "verdigris_kv_cache_usage_perc") > 0.0);
     drop(running);
@@ -204,10 +203,10 @@ fn who_goes_away_gives_memory_back() {
         comes_to(&server, &format!("verdigris_{name}"), 0.0);
     }
     let tokens = metric(&server, "verdigris_model_tokens_total");
-    assert!(tokens < 20.0 * 1900.0 / 2.0, "most of it was never written: {tokens}");
+    assert!(tokens < 20.0 * 1900.0 / 2.0, "most of it was never generated: {tokens}");
 }
 
-/// What prompts begin with in common is read once.
+/// A common prefix of prompts is processed once.
 #[test]
 fn beginnings_are_read_once() {
     let (_folder, server) = Server::marking(&[]);

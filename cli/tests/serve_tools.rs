@@ -1,4 +1,4 @@
-//! The program as a server: tools, and `/v1/responses`, asked over HTTP.
+//! The server, over HTTP: tools, and `/v1/responses`.
 #![cfg(feature = "serve")]
 
 mod support;
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use support::server::Server;
 use support::{Folder, TALE_SMALL};
 
-/// Of a model that knows tools, written after Qwen's.
+/// The chat template of a model that supports tools, modelled on Qwen's.
 const KNOWS: &str = "{% if tools %}Tools:{% for t in tools %} {{ t | tojson }}{% endfor %}\n{% endif %}\
     {% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}\
     {{ '\n<tool_call>\n{\"name\": \"' + c.function.name + '\", \"arguments\": ' }}{{ c.function.arguments | tojson }}\
     {{ '}\n</tool_call>' }}{% endfor %}\n{% endfor %}assistant: ";
 
-/// Of one that does not.
+/// The chat template of a model that does not.
 const PLAIN: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: ";
 
-/// A small storyteller with a chat template, and a key.
+/// A server with a small model, this chat template and a key.
 fn server(template: &str) -> (Folder, Server) {
     let folder = Folder::with_key();
     folder.copy_model(TALE_SMALL, "teller");
@@ -69,7 +69,7 @@ fn obey(calls: &Value) {
     }
 }
 
-/// Whatever a template knows, calls obey; what is streamed is what comes whole.
+/// Calls obey their schemas with any template, and a streamed answer equals the whole one.
 #[test]
 fn calls_obey_their_schemas() {
     for template in [KNOWS, PLAIN] {
@@ -95,7 +95,7 @@ fn calls_obey_their_schemas() {
                 let count = calls.as_array().unwrap().len();
                 assert!(count == 1 || several && choice == "required", "{calls}");
                 assert!(choice == "required" || calls[0]["function"]["name"] == "sum");
-                // The mark is told of calls as of any other text.
+                // The mark of calls is reported like that of any other text.
                 assert!(whole["watermark"]["scored_tokens"].is_u64(), "{whole}");
 
                 let mut streamed: Vec<Value> = Vec::new();
@@ -120,7 +120,7 @@ fn calls_obey_their_schemas() {
     }
 }
 
-/// Who may answer in words does, or calls; and what a tool gave is read.
+/// A model may answer in words or call tools, and the results of tools are accepted as messages.
 #[test]
 fn a_model_chooses_between_words_and_calls() {
     let (_folder, server) = server(KNOWS);
@@ -128,12 +128,12 @@ fn a_model_chooses_between_words_and_calls() {
     let message = &words["choices"][0]["message"];
     assert!(message["tool_calls"].is_null() && !message["content"].as_str().unwrap().is_empty(), "{words}");
     assert!(["stop", "length"].contains(&words["choices"][0]["finish_reason"].as_str().unwrap()));
-    // Free words are those that come without tools told in vain.
+    // The streamed words are the same.
     let pieces = server.post("/v1/chat/completions", &chat(json!({"max_tokens": 20, "stream": true}))).events();
     let streamed: String = pieces.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(streamed, message["content"].as_str().unwrap());
 
-    // Where the other form is made improbable, it calls.
+    // The model calls tools if the other allowed answer is made improbable.
     let three = server.post("/tokenize", &json!({"prompt": "3", "add_special_tokens": false})).json();
     let biases: serde_json::Map<String, Value> =
         three["tokens"].as_array().unwrap().iter().map(|token| (token.to_string(), json!(-100))).collect();
@@ -155,7 +155,7 @@ fn a_model_chooses_between_words_and_calls() {
     assert_eq!(told.status, 200, "{told:?}");
     let prompt = |body: Value| server.post("/v1/chat/completions", &body).json()["usage"]["prompt_tokens"].clone();
     let (with, without) = (json!({"max_tokens": 1}), json!({"max_tokens": 1, "tool_choice": "none"}));
-    assert!(prompt(chat(with)).as_u64() > prompt(chat(without)).as_u64(), "tools that may be called are told");
+    assert!(prompt(chat(with)).as_u64() > prompt(chat(without)).as_u64(), "tools that may be called are in the prompt");
     messages[2]["tool_call_id"] = json!("another");
     let refused = server.post("/v1/chat/completions", &chat(json!({"messages": messages})));
     assert_eq!(
@@ -194,7 +194,7 @@ fn tools_that_cannot_be_obeyed_are_refused() {
     }
 }
 
-/// The same texts in the words of the other protocol.
+/// `/v1/responses` gives the same texts as `/v1/chat/completions`.
 #[test]
 fn responses_say_what_chats_say() {
     let (_folder, server) = server(KNOWS);
@@ -256,7 +256,7 @@ fn responses_say_what_chats_say() {
         );
         let last = &events[events.len() - 1];
         assert_eq!(last["type"], if is_cut { "response.incomplete" } else { "response.completed" });
-        // But for names, which are new.
+        // Equal except for ids, which are new.
         let without_names = |response: &Value| {
             let mut output = response["output"].clone();
             for item in output.as_array_mut().unwrap() {
@@ -295,7 +295,7 @@ fn responses_say_what_chats_say() {
     }
 }
 
-/// Tokens are a prompt as they are.
+/// A prompt may be given as token ids, which are used unchanged.
 #[test]
 fn a_prompt_may_be_tokens() {
     let folder = Folder::new();

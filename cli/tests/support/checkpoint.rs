@@ -1,5 +1,5 @@
-//! Random checkpoints with 61 tokens, made models that the program can use: a tokenizer of characters, and a chat
-//! template.
+//! Random checkpoints with 61 tokens, completed with a tokenizer of characters and a chat template so that the program
+//! can use them.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Folder;
 
-/// A folder with a random checkpoint of those below `fixtures/golden` as `model`, and a key.
+/// A folder with a random checkpoint from `fixtures/golden` as `model`, and a key.
 pub fn checkpoint(name: &str) -> Folder {
     let folder = Folder::with_key();
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/golden").join(name);
@@ -22,7 +22,7 @@ pub fn checkpoint(name: &str) -> Folder {
     let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
     let end = json!([{"id": 60, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false,
         "normalized": false, "special": true}]);
-    // An encoder-decoder's prompts are sources, which end with a token.
+    // The prompts of an encoder-decoder are sources, which end with an end token.
     let is_source = config["is_encoder_decoder"] == true;
     let post = json!({"type": "TemplateProcessing", "pair": [],
         "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<end>", "type_id": 0}}],

@@ -1,4 +1,4 @@
-//! Runs the built program in a folder of its own.
+//! Runs the built program in its own folder.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 pub const TALE_SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small");
 
-/// A key file as the program writes it; this form stays readable for ever.
+/// A key file as the program writes it. This format stays readable for ever.
 pub const KEY: &str = r#"{
   "format": "verdigris-key-1",
   "id": "vg-c0ffee00",
@@ -46,7 +46,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Asserts a failure of one line that says `said`, with nothing on standard output.
+    /// Asserts status 2, a one-line error that contains `said`, and an empty standard output.
     #[track_caller]
     pub fn fails(&self, said: &str) {
         assert_eq!(self.status, 2, "{self:?}");
@@ -61,7 +61,7 @@ impl Folder {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// A folder with `my.key`: always the same one, so that tests do not depend on chance.
+    /// A folder with `my.key`, always the same key, so that tests do not depend on chance.
     pub fn with_key() -> Self {
         let folder = Self::new();
         folder.write_private("my.key", KEY);
@@ -106,7 +106,7 @@ impl Folder {
         Self::finish(self.command(arguments))
     }
 
-    /// As [`Folder::run`], with a file as standard input.
+    /// Like [`Folder::run`], with a file as standard input.
     #[track_caller]
     pub fn run_with(&self, arguments: &[&str], input: &str) -> Run {
         let mut command = self.command(arguments);

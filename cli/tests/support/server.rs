@@ -1,4 +1,4 @@
-//! The program as a server, and a client that asks it.
+//! The program as a server, and a client for it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::Folder;
 
-/// `verdigris serve` on a free port of this machine. It is stopped when this is dropped.
+/// `verdigris serve` on a free local port, killed when this is dropped.
 pub struct Server {
     child: Child,
     address: String,
     log: Arc<Mutex<Vec<String>>>,
 }
 
-/// What it answered.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -31,7 +31,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The events of a stream, without the last, which says that it is the last.
+    /// The events of a stream, without the final `[DONE]`.
     #[track_caller]
     pub fn events(&self) -> Vec<Value> {
         assert!(self.head.contains("text/event-stream"), "{self:?}");
@@ -42,7 +42,7 @@ impl Answer {
 }
 
 impl Answer {
-    /// The events of a stream whose events have names, which are those in their data too.
+    /// The events of a stream with named events, whose names must be the types in their data.
     #[track_caller]
     pub fn named_events(&self) -> Vec<Value> {
         assert!(self.head.contains("text/event-stream"), "{self:?}");
@@ -55,7 +55,7 @@ impl Answer {
 }
 
 impl Server {
-    /// A server with a key that is always the same, and its folder.
+    /// Starts a server with a fixed key, and returns its folder too.
     #[track_caller]
     pub fn marking(more: &[&str]) -> (Folder, Self) {
         let folder = Folder::with_key();
@@ -69,7 +69,7 @@ impl Server {
         Self::started(command.stderr(Stdio::piped()).stdout(Stdio::null()))
     }
 
-    /// A command that serves, whose standard error is a pipe.
+    /// Starts a command that serves, whose standard error is a pipe.
     #[track_caller]
     pub fn started(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
@@ -88,15 +88,15 @@ impl Server {
         Self { child, address, log }
     }
 
-    /// What it has said on standard error.
+    /// The lines printed on standard error so far.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
 
-    /// Sends what stands before a body, and the body, as they are.
+    /// Sends a request that begins with `head`, and a body.
     pub fn send(&self, head: &str, body: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        // Without chunks, and with an end of the connection.
+        // HTTP/1.0: no chunks, and the connection is closed at the end.
         write!(stream, "{head} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}\r\n", body.len()).unwrap();
         stream.write_all(b"\r\n").unwrap();
         self.read(stream, body)
@@ -108,7 +108,7 @@ impl Server {
         Self::answer(stream).expect("an answer")
     }
 
-    /// Sends bytes as they are. Nothing comes back where the connection is closed without an answer.
+    /// Sends raw bytes. Returns `None` if the connection is closed without an answer.
     pub fn raw(&self, request: &[u8]) -> Option<Answer> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let _ = stream.write_all(request);
@@ -132,7 +132,7 @@ impl Server {
         self.send(&format!("POST {path}"), body.to_string().as_bytes())
     }
 
-    /// With an API key.
+    /// Like [`Server::post`], with an API key.
     pub fn post_as(&self, path: &str, key: &str, body: &Value) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = body.to_string();
@@ -141,7 +141,7 @@ impl Server {
         self.read(stream, body.as_bytes())
     }
 
-    /// As [`Server::post`], of a server that may be gone: what came, as it came, or nothing where nobody is there.
+    /// Like [`Server::post`], for a server that may be gone: the bytes received, or `None` if it cannot be reached.
     pub fn try_post(&self, path: &str, body: &Value) -> Option<String> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         let body = body.to_string();
@@ -151,14 +151,14 @@ impl Server {
         String::from_utf8(all).ok()
     }
 
-    /// With a header `Authorization`.
+    /// Like [`Server::get`], with the header `Authorization`.
     pub fn get_as(&self, path: &str, authorization: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nAuthorization: {authorization}\r\n\r\n").unwrap();
         self.read(stream, b"")
     }
 
-    /// A connection that has asked for something and reads nothing yet.
+    /// A connection that has sent a request and not yet read the answer.
     pub fn ask(&self, path: &str, body: &Value) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = body.to_string();
@@ -167,7 +167,7 @@ impl Server {
         stream
     }
 
-    /// As [`Server::ask`], with an API key.
+    /// Like [`Server::ask`], with an API key.
     pub fn ask_as(&self, path: &str, key: &str, body: &Value) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = body.to_string();
@@ -176,12 +176,12 @@ impl Server {
         stream
     }
 
-    /// The number of its process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Tells it to stop, and waits for its end: its status.
+    /// Asks the server to stop and waits for its end. Returns the status.
     #[cfg(unix)]
     pub fn stop(mut self, meanwhile: impl FnOnce(&Self)) -> Option<i32> {
         self.tell_to_stop();
@@ -194,7 +194,7 @@ impl Server {
         self.tell("-TERM");
     }
 
-    /// Sends it a signal, such as `-HUP`.
+    /// Sends a signal, such as `-HUP`.
     #[cfg(unix)]
     pub fn tell(&self, signal: &str) {
         let told = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
