@@ -1,107 +1,98 @@
-//! How tokens are drawn, as options.
+//! How tokens are sampled, as options: those of [`Sampling`], each with its name, its help and its default.
 
-use clap::Args;
-use verdigris::Request;
+use clap::builder::ValueParser;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use verdigris::{Field, Request, Sampling};
 
-#[derive(Args)]
-pub(crate) struct SamplingOptions {
-    /// Above 1 for more surprise, below for less; 0 takes the most probable token every time
-    #[arg(long, value_name = "T", default_value_t = Request::TEMPERATURE)]
-    temperature: f64,
-    /// Draw from the K most probable tokens; 0 or -1 for all
-    #[arg(long, value_name = "K", value_parser = crate::number::or_all, allow_hyphen_values = true)]
-    top_k: Option<usize>,
-    /// Draw from the most probable tokens that together have this probability: above 0, and 1 is all [default: 0.95,
-    /// and 1 with --mirostat-tau]
-    #[arg(long, value_name = "P")]
-    top_p: Option<f64>,
-    /// Draw from the tokens with at least this share of the best token's probability, 0 to 1
-    #[arg(long, value_name = "P")]
-    min_p: Option<f64>,
-    /// Draw from the tokens whose information is nearest to the entropy, of this probability together: above 0, and 1
-    /// is all
-    #[arg(long, value_name = "P")]
-    typical_p: Option<f64>,
-    /// Draw from the tokens of at least this probability, such as 0.0005
-    #[arg(long, value_name = "E")]
-    epsilon_cutoff: Option<f64>,
-    /// Draw from the tokens of at least this probability, or less where there is more choice, such as 0.001
-    #[arg(long, value_name = "E")]
-    eta_cutoff: Option<f64>,
-    /// Draw from the tokens with at least A times the square of the best token's probability, 0 to 1
-    #[arg(long, value_name = "A")]
-    top_a: Option<f64>,
-    /// Let the temperature be lower and higher by up to R, where there is less and more choice: 0 is none
-    #[arg(long, value_name = "R", default_value_t = 0.0, hide_default_value = true)]
-    dynatemp_range: f64,
-    /// For --dynatemp-range: how it grows with the choice
-    #[arg(long, value_name = "E", default_value_t = 1.0)]
-    dynatemp_exp: f64,
-    /// Now and then, with this probability, leave out the most probable tokens, all but the last of them: 0 is never
-    #[arg(long, value_name = "P", default_value_t = 0.0, hide_default_value = true)]
-    xtc_probability: f64,
-    /// For --xtc-probability: from which probability on tokens are left out
-    #[arg(long, value_name = "P", default_value_t = Request::XTC_THRESHOLD)]
-    xtc_threshold: f64,
-    /// Aim at so many bits of surprise a token, such as 5 (mirostat 2): leaves out what is more surprising than a bound
-    /// that follows the text
-    #[arg(long, value_name = "BITS")]
-    mirostat_tau: Option<f64>,
-    /// For --mirostat-tau: how fast the bound follows the text
-    #[arg(long, value_name = "RATE", requires = "mirostat_tau", default_value_t = Request::MIROSTAT_ETA)]
-    mirostat_eta: f64,
-    /// Divide the logits of tokens that came before by this (or multiply, below 0): 0.01 to 100, and 1 is none
-    #[arg(long, value_name = "R", default_value_t = 1.0)]
-    repetition_penalty: f64,
-    /// Take this from the logit of every token that was written before, -100 to 100
-    #[arg(long, value_name = "R", default_value_t = 0.0)]
-    presence_penalty: f64,
-    /// Take this from the logit of a token for each time that it was written, -100 to 100
-    #[arg(long, value_name = "R", default_value_t = 0.0)]
-    frequency_penalty: f64,
-}
+use crate::number::{or_all, whole};
+
+/// Earlier names of options.
+const ALIASES: &[(&str, &str)] = &[("dynatemp_exponent", "dynatemp-exp")];
+
+#[derive(Clone)]
+pub(crate) struct SamplingOptions(Sampling);
 
 impl SamplingOptions {
-    /// Whether nothing is drawn.
+    /// Whether the most probable token is taken every time.
     pub(crate) fn is_greedy(&self) -> bool {
-        self.temperature == 0.0
+        self.0.temperature == 0.0
     }
 
     pub(crate) fn apply<'a>(&self, request: Request<'a>) -> Request<'a> {
-        let mut request = request
-            .temperature(self.temperature)
-            .repetition_penalty(self.repetition_penalty)
-            .presence_penalty(self.presence_penalty)
-            .frequency_penalty(self.frequency_penalty)
-            .dynatemp_range(self.dynatemp_range)
-            .dynatemp_exponent(self.dynatemp_exp)
-            .xtc_probability(self.xtc_probability)
-            .xtc_threshold(self.xtc_threshold)
-            .mirostat_eta(self.mirostat_eta);
-        if let Some(p) = self.top_p {
-            request = request.top_p(p);
+        request.sampling(self.0.clone())
+    }
+}
+
+/// The help of an option, with names of options as the command line has them.
+fn help(field: &Field) -> String {
+    let mut help = field.about.to_owned();
+    for other in Sampling::fields() {
+        // Words such as temperature are options too.
+        if other.name.contains('_') {
+            help = help.replace(other.name, &format!("--{}", kebab(other.name)));
         }
-        if let Some(tau) = self.mirostat_tau {
-            request = request.mirostat_tau(tau);
+    }
+    help
+}
+
+fn kebab(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// A number: a whole one as the others of the program, with -1 for all tokens.
+fn parser(field: &Field) -> ValueParser {
+    fn as_number(count: Result<usize, String>) -> Result<f64, String> {
+        count.map(|count| count as f64)
+    }
+    match field.name {
+        "top_k" => ValueParser::new(|text: &str| as_number(or_all(text))),
+        _ if field.range.whole => ValueParser::new(|text: &str| as_number(whole(text))),
+        _ => clap::value_parser!(f64).into(),
+    }
+}
+
+impl Args for SamplingOptions {
+    fn augment_args(command: Command) -> Command {
+        Sampling::fields().iter().fold(command, |command, field| {
+            let mut option = Arg::new(field.name)
+                .long(kebab(field.name))
+                .value_name(field.letter)
+                .help(help(field))
+                .value_parser(parser(field))
+                .allow_hyphen_values(field.name == "top_k");
+            // A default without effect is not worth a word.
+            let is_off = |default: &f64| *default == 0.0 || *default == 1.0;
+            if let Some(default) = field.default().filter(|default| !is_off(default)) {
+                option = option.default_value(default.to_string());
+            }
+            for (_, alias) in ALIASES.iter().filter(|(name, _)| *name == field.name) {
+                option = option.alias(*alias);
+            }
+            command.arg(option)
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SamplingOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut options = Self(Sampling::default());
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for field in Sampling::fields() {
+            if let Some(&value) = matches.get_one::<f64>(field.name) {
+                let fault = |fault: verdigris::BadSampling| {
+                    clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{fault}\n"))
+                };
+                self.0.set(field.name, value).map_err(fault)?;
+            }
         }
-        if let Some(k) = self.top_k.filter(|&k| k != 0) {
-            request = request.top_k(k);
-        }
-        if let Some(p) = self.min_p {
-            request = request.min_p(p);
-        }
-        if let Some(p) = self.typical_p {
-            request = request.typical_p(p);
-        }
-        if let Some(epsilon) = self.epsilon_cutoff {
-            request = request.epsilon_cutoff(epsilon);
-        }
-        if let Some(epsilon) = self.eta_cutoff {
-            request = request.eta_cutoff(epsilon);
-        }
-        if let Some(a) = self.top_a {
-            request = request.top_a(a);
-        }
-        request
+        Ok(())
     }
 }

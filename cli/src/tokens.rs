@@ -2,7 +2,6 @@
 
 use clap::Args;
 use verdigris::Request;
-use verdigris::logits::Dry;
 
 use crate::number::whole;
 
@@ -20,25 +19,9 @@ pub(crate) struct TokenOptions {
     /// Never write these tokens
     #[arg(long, value_name = "ID,ID", value_delimiter = ',', value_parser = whole::<u32>)]
     suppress_tokens: Vec<u32>,
-    /// Take from the logit of a token that goes on with a repeated run of tokens this, and more the longer the run: 0
-    /// is none, 0.8 is usual
-    #[arg(long, value_name = "R", default_value_t = 0.0, hide_default_value = true)]
-    dry_multiplier: f64,
-    /// For --dry-multiplier: how much more for each more token of the run
-    #[arg(long, value_name = "R", default_value_t = Dry::BASE)]
-    dry_base: f64,
-    /// For --dry-multiplier: the shortest run that counts, in tokens
-    #[arg(long, value_name = "N", default_value_t = Dry::ALLOWED_LENGTH, value_parser = whole::<usize>)]
-    dry_allowed_length: usize,
     /// For --dry-multiplier: a text that breaks runs; may be given several times [default: a line end, : " and *]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     dry_sequence_breaker: Vec<String>,
-    /// Let no N tokens in a row stand twice in prompt and text
-    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
-    no_repeat_ngram_size: Option<usize>,
-    /// Do not end the text before it has so many tokens
-    #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value_t = 0, hide_default_value = true)]
-    min_tokens: usize,
     /// Begin the text with this token
     #[arg(long, value_name = "ID", value_parser = whole::<u32>)]
     forced_bos_token_id: Option<u32>,
@@ -58,15 +41,8 @@ impl TokenOptions {
         for word in &self.bad_words {
             request = request.bad_words(word);
         }
-        request = request
-            .dry_multiplier(self.dry_multiplier)
-            .dry_base(self.dry_base)
-            .dry_allowed_length(self.dry_allowed_length);
         if !self.dry_sequence_breaker.is_empty() {
             request = request.dry_sequence_breakers(&self.dry_sequence_breaker);
-        }
-        if let Some(n) = self.no_repeat_ngram_size {
-            request = request.no_repeat_ngram_size(n);
         }
         if let Some(token) = self.forced_bos_token_id {
             request = request.forced_bos_token_id(token);
@@ -74,7 +50,7 @@ impl TokenOptions {
         if let Some(token) = self.forced_eos_token_id {
             request = request.forced_eos_token_id(token);
         }
-        request.suppress_tokens(self.suppress_tokens.iter().copied()).min_tokens(self.min_tokens)
+        request.suppress_tokens(self.suppress_tokens.iter().copied())
     }
 }
 

@@ -269,7 +269,7 @@ fn numbers_out_of_range() {
             "dynamic temperature exponent is 0, but must be",
         ),
         (&["generate", "--no-repeat-ngram-size", "0"], "no-repeat n-gram size is 0, but must be at least 1"),
-        (&["detect", "--key", "my.key", "--level", "0"], "--level is 0, but must be"),
+        (&["detect", "--key", "my.key", "--level", "0"], "'--level <P>': must be a number above 0 and below 1, not 0"),
         (&["bench", "detection", "--delete-words", "1"], "--delete-words is 1, but must be"),
         (&["bench", "loss", "--text", "my.key", "--window", "2048"], "--window must be 1 to 2047"),
         (&["bench", "detection", "--samples", "0"], "--samples is 0"),

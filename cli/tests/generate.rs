@@ -281,7 +281,10 @@ fn numbers_below_nothing_and_none() {
     // The same for all commands.
     for (arguments, said) in [
         (&["key", "new", "a.key", "--delta", "-1"][..], "delta is -1"),
-        (&["detect", "text.txt", "--key", "none.key", "--level", "-1"], "--level is -1"),
+        (
+            &["detect", "text.txt", "--key", "none.key", "--level", "-1"],
+            "'--level <P>': must be a number above 0 and below 1, not -1",
+        ),
         (&["generate", "--expert", "none", "--anti", "none", "--alpha", "-1"], "none is not a model"),
     ] {
         let run = folder.run(arguments);

@@ -101,7 +101,7 @@ fn bad_requests_are_refused() {
     for (body, status, param, code) in [
         (json!({"model": "gpt-4"}), 404, json!("model"), "model_not_found"),
         (json!({"max_tokens": -1}), 400, json!("max_tokens"), "invalid_value"),
-        (json!({"temperature": 9}), 400, json!("temperature"), "invalid_value"),
+        (json!({"temperature": 900}), 400, json!("temperature"), "invalid_value"),
         (json!({"prompt": null}), 400, json!("prompt"), "missing_field"),
         (json!({"best_of": 3}), 400, json!("best_of"), "unknown_field"),
         (json!({"watermarking": false}), 400, json!("watermarking"), "watermark_enforced"),

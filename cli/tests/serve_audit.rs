@@ -121,7 +121,7 @@ fn a_record_has_all_counts_and_no_text() {
     server.post("/v1/completions", &completion(json!({"watermarking": false})));
     let forced = completion(json!({"structured_outputs": {"choice": ["aye"]}, "ignore_eos": false}));
     server.post("/v1/completions", &forced);
-    server.post("/v1/completions", &completion(json!({"temperature": 9})));
+    server.post("/v1/completions", &completion(json!({"temperature": 900})));
     let audit = lines(&folder, "audit.jsonl");
     assert_eq!(audit.len(), 4, "refused requests are not recorded: {audit:?}");
     let first = &audit[0];

@@ -34,7 +34,7 @@ fn forced_tokens_are_not_scored_in_any_dialect() {
     let text = &UNMARKED[4];
     let reader = ENGINE.reader().clone().of_form(forms::grammar(4));
     // Reads the original only: with repair each reader may find more in another version of the text, with other tokens.
-    let look = Look { repeats: Repeats::Nothing, repair: false, ..Look::default() };
+    let look = Look { repeats: Repeats::Nothing, repair: false, tokens: true, ..Look::default() };
     let tokens = reader.tokenizer().encode(text).unwrap();
     let choices = ENGINE.constraint(forms::grammar(4)).choices(b"", &tokens).unwrap();
     for kind in every_kind() {

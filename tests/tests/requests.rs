@@ -8,8 +8,8 @@ use verdigris::constrain::{ForcedText, NoRoom};
 use verdigris::logits::{Row, TokenId, Transform};
 use verdigris::schedule::Capacity;
 use verdigris::{
-    Beams, Engine, Error, Event, Key, LogprobsMode, Marking, Piece, Prompt, Registry, Request, Service, Stop, Style,
-    Written,
+    Beams, Engine, Error, Event, Key, LogprobsMode, Marking, Piece, Prompt, Registry, Request, Sampling, Service, Stop,
+    Style, Written,
 };
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
@@ -197,7 +197,7 @@ fn a_seed_of_its_own() {
     let texts = request().texts(2).unwrap();
     assert_eq!(texts[1].seed, texts[0].seed + 1);
     // The defaults are those of the constants.
-    let told = request().temperature(Request::TEMPERATURE).top_p(Request::TOP_P).seed(first.seed);
+    let told = request().sampling(Sampling { top_p: Some(Sampling::TOP_P), ..Sampling::default() }).seed(first.seed);
     assert_eq!(told.text().unwrap().text, first.text);
     assert_eq!(ENGINE.request("").through_end().text().unwrap().tokens.len(), Request::MAX_TOKENS);
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use verdigris::logits::TokenId;
-use verdigris::{Engine, Key, Message, Prompt, Repeats, Request, Written};
+use verdigris::{Engine, Key, Message, Prompt, Repeats, Sampling, Written};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
 use super::marks::{Way, by_price};
@@ -59,10 +59,10 @@ pub(crate) struct Price {
     #[arg(long, value_name = "N", default_value_t = 200)]
     tokens: usize,
     /// The sampling temperature
-    #[arg(long, value_name = "T", default_value_t = Request::TEMPERATURE)]
+    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature)]
     temperature: f64,
     /// The sampling top-p
-    #[arg(long, value_name = "P", default_value_t = Request::TOP_P)]
+    #[arg(long, value_name = "P", default_value_t = Sampling::TOP_P)]
     top_p: f64,
     /// Only ways with this in their name; several times: with one of these
     #[arg(long, value_name = "WORD")]

@@ -16,7 +16,9 @@ pub(super) fn hint(text: &str, judgement: &Judgement<'_>, fields: Option<&Fields
     if fields.is_some_and(|fields| is_json_lines(text, &fields.text)) {
         return Some("the text looks like JSON lines: --format jsonl judges the text of each line".into());
     }
-    Some(hint?.advice(WINDOWS))
+    // Without fields the text is judged as a whole, whatever the options.
+    let hint = hint.filter(|hint| fields.is_some() || *hint != Hint::Passages)?;
+    Some(hint.advice(WINDOWS))
 }
 
 /// What to try with JSON lines where texts are read alone.

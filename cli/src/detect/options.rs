@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use verdigris::{Level, Offsets, Repeats};
+use verdigris::{Level, Offsets, Repeats, Sampling};
 
 use crate::detect::documents::Format;
 use crate::form::FormOptions;
@@ -145,7 +145,7 @@ pub(super) struct WeighOptions {
           conflicts_with_all = ["windows", "html", "color", "ring", "offsets"])]
     pub(super) weigh: Option<Method>,
     /// The temperature at which the text is thought to be written
-    #[arg(long, value_name = "T", default_value_t = 1.0, requires = "weigh")]
+    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature, requires = "weigh")]
     pub(super) temperature: f64,
     /// For --weigh sweet: how much choice is enough, in nats of entropy
     #[arg(long, value_name = "NATS", requires = "weigh")]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use verdigris::detector::{FittingKeys, KeyFiles};
+use verdigris::detector::{FittingKeys, KeyFiles, KeysError};
 use verdigris::watermark::ring::Skipped;
 use verdigris::{Key, KeyRing, Reader};
 
@@ -31,7 +31,13 @@ impl KeysOption {
 
 /// The keys for a tokenizer. Notes on standard error name the files of the ring that are skipped.
 pub(crate) fn fitting(keys: KeyFiles, reader: &Reader) -> Result<FittingKeys, Failure> {
-    let fitting = keys.fitting(std::slice::from_ref(reader))?;
+    let fitting = keys.fitting(std::slice::from_ref(reader)).map_err(|error| match error {
+        // The command line's own words for what helps.
+        KeysError::ForeignKey { file, fault } => {
+            Failure::Usage(format!("{}: {}", file.display(), Failure::from(*fault)))
+        }
+        error => error.into(),
+    })?;
     note(&fitting.skipped);
     Ok(fitting)
 }

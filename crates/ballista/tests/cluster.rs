@@ -3,6 +3,7 @@
 #[path = "../../datafusion/tests/common/mod.rs"]
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use datafusion::arrow::json::LineDelimitedWriter;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use verdigris_datafusion::{Judges, register};
 
+use common::verdicts::{Case, cases as cases_of_verdicts, key_files};
 use common::{SECRET, key, marked, plain, reader, write_numbered};
 
 const FILES: usize = 24;
@@ -73,6 +75,9 @@ impl Cluster {
         let mut told = vec!["executor", "--name", name, "--scheduler", &self.scheduler, "--threads", "1"];
         told.extend(["--heartbeat", "1", "--port", &results, "--control-port", &orders]);
         told.extend(["--key", key.to_str().unwrap(), "--work", work.to_str().unwrap()]);
+        let known: Vec<String> =
+            key_files().keys().map(|id| self.path(&format!("{id}.key")).display().to_string()).collect();
+        told.extend(known.iter().filter(|file| Path::new(file).exists()).flat_map(|file| ["--key", file]));
         let child = program(&told);
         self.parts.push((name.to_owned(), begun(child, &format!("executor {name}: works for"))));
     }
@@ -121,6 +126,38 @@ impl Cluster {
             entries.flatten().any(|entry| entry.path().is_file() || files(&entry.path()))
         }
         files(&self.path(name))
+    }
+}
+
+/// Each text of fixtures/verdicts has the same verdict on an executor as everywhere, to the last digit.
+#[test]
+fn an_executor_gives_each_text_its_verdict() {
+    let mut cluster = Cluster::new();
+    for (id, key) in key_files() {
+        let file = cluster.path(&format!("{id}.key"));
+        std::fs::write(&file, key).unwrap();
+        #[cfg(unix)]
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    cluster.executor("a", "mine");
+    let mut cases: BTreeMap<String, Vec<Case>> = BTreeMap::new();
+    // A message holds no text of 16 MiB.
+    let fits = |case: &Case| case.text.as_ref().is_some_and(|text| *text == case.content());
+    for case in
+        cases_of_verdicts().into_iter().filter(|case| fits(case) && case.options.is_empty() && case.keys.len() == 1)
+    {
+        cases.entry(case.keys[0].clone()).or_default().push(case);
+    }
+    for (id, cases) in cases {
+        let lake = cluster.path(&format!("texts-of-{id}"));
+        std::fs::create_dir(&lake).unwrap();
+        let texts: Vec<Option<String>> = cases.iter().map(|case| case.text.clone()).collect();
+        write_numbered(&lake.join("a.parquet"), &texts, 100, 0);
+        let sql = format!("SELECT id, verdigris_detect(text, '{id}') AS found FROM documents ORDER BY id");
+        let (lines, errors) = told(&cluster.answer(&lake, &sql));
+        let found: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(found.len(), cases.len(), "{errors}");
+        cases.iter().zip(&found).for_each(|(case, found)| case.compare(&found["found"]));
     }
 }
 
@@ -258,7 +295,7 @@ fn a_part_that_cannot_work_says_why() {
         (vec!["scheduler", "--listen", &at], "in use"),
         ([&executor[..], &["nowhere.key"]].concat(), "nowhere.key"),
         ([&executor[..], &[file, "--tokenizer", "nowhere.json"]].concat(), "cannot read nowhere.json"),
-        ([&executor[..], &[file, "--level", "2"]].concat(), "--level is 2"),
+        ([&executor[..], &[file, "--level", "2"]].concat(), "--level <P>': must be a number above 0 and below 1"),
         ([&executor[..], &[file, "--scheduler", "127.0.0.1"]].concat(), "host and a port"),
         ([&executor[..], &[file, "--scheduler", "127.0.0.1:1"]].concat(), "127.0.0.1:1"),
     ] {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 use serde_json::Value;
-use verdigris::{Constraint as Form, Engine as Model, Key as Secret, Request, Style};
+use verdigris::{Constraint as Form, Engine as Model, Key as Secret, Request, Sampling, Style};
 use verdigris_logits::TokenId;
 
 use crate::constraint::{Constraint, schema};
@@ -22,6 +22,7 @@ macro_rules! options {
         #[derive(Clone, Default)]
         pub(crate) struct Options {
             $($name: Option<$type>,)*
+            sampling: Sampling,
             watermark: Option<Arc<Secret>>,
             json_schema: Option<Value>,
             /// Whether objects have no properties but those that the schema names.
@@ -57,13 +58,20 @@ macro_rules! options {
             fn set(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
                 match name {
                     $(stringify!($name) => self.$name = Some(value.extract()?),)*
+                    _ if Sampling::field(name).is_some() => {
+                        if value.is_instance_of::<PyBool>() {
+                            return Err(error::wrong_type(value.py(), format!("{name}: 'bool' object is not a number")));
+                        }
+                        self.sampling.set(name, value.extract()?).map_err(|fault| error::argument(fault.to_string()))?;
+                    }
                     _ => self.set_other(name, value)?,
                 }
                 Ok(())
             }
 
             /// The request with what was asked for.
-            fn with_values<'a>(&self, mut request: Request<'a>) -> Request<'a> {
+            fn with_values<'a>(&self, request: Request<'a>) -> Request<'a> {
+                let mut request = request.sampling(self.sampling.clone());
                 $(if let Some(value) = &self.$name {
                     request = request.$name(value.clone());
                 })*
@@ -75,30 +83,8 @@ macro_rules! options {
 
 options! {
     max_tokens: usize,
-    min_tokens: usize,
     seed: u64,
-    temperature: f64,
-    top_k: usize,
-    top_p: f64,
-    min_p: f64,
-    top_a: f64,
-    typical_p: f64,
-    epsilon_cutoff: f64,
-    eta_cutoff: f64,
-    xtc_probability: f64,
-    xtc_threshold: f64,
-    dynatemp_range: f64,
-    dynatemp_exponent: f64,
-    mirostat_tau: f64,
-    mirostat_eta: f64,
     penalty_alpha: f64,
-    repetition_penalty: f64,
-    presence_penalty: f64,
-    frequency_penalty: f64,
-    no_repeat_ngram_size: usize,
-    dry_multiplier: f64,
-    dry_base: f64,
-    dry_allowed_length: usize,
     suppress_tokens: Vec<TokenId>,
     entropy_threshold: f64,
     payload: u32,

@@ -11,6 +11,8 @@ use verdigris_schedule::{Gone, TooLong};
 use verdigris_text::{ChatError, ReadError};
 use verdigris_watermark::{KeyError, TooShort};
 
+use crate::sampling::BadSampling;
+
 /// Why a text could not be written or judged. Each message is one line that names the cause and the cure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -106,9 +108,9 @@ pub enum Error {
         /// What it is in the expert.
         theirs: String,
     },
-    /// A temperature that is none.
-    #[error("temperature is {0}, but must be above 0, or 0 to take the most probable token every time")]
-    Temperature(f64),
+    /// A sampling option that is out of range.
+    #[error(transparent)]
+    Sampling(#[from] BadSampling),
     /// An entropy threshold that is not a number of 0 or more.
     #[error("the entropy threshold is {0}, but must be a number of 0 or more")]
     EntropyThreshold(f64),
@@ -250,7 +252,7 @@ impl Error {
             | Self::Read(_)
             | Self::TooShort(_)
             | Self::NoChance { .. }
-            | Self::Temperature(_)
+            | Self::Sampling(_)
             | Self::EntropyThreshold(_)
             | Self::StopString { .. }
             | Self::UnknownToken { .. }

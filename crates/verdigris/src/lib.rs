@@ -72,6 +72,7 @@ mod mark_status;
 mod prompt;
 mod request;
 mod reward;
+mod sampling;
 mod service;
 mod steering;
 mod surprise;
@@ -89,6 +90,7 @@ pub use request::{
     TokenOrigin, Written,
 };
 pub use reward::Reward;
+pub use sampling::{BadSampling, Field, Range, Sampling};
 pub use service::Service;
 pub use steering::Steering;
 pub use surprise::Weighed;

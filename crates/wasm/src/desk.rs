@@ -156,4 +156,33 @@ mod tests {
         let long = "a ".repeat(MAX_TEXT / 2 + 1);
         assert_eq!(desk.judge(&long, WANTED).unwrap_err().code(), "text_too_long");
     }
+
+    /// Each text of fixtures/verdicts has the same verdict here as everywhere, to the last digit.
+    #[test]
+    fn each_text_has_its_verdict() {
+        let keys: Value = serde_json::from_str(include_str!("../../../fixtures/verdicts/keys.json")).unwrap();
+        let mut judged = 0;
+        for line in include_str!("../../../fixtures/verdicts/cases.jsonl").lines() {
+            let case: Value = serde_json::from_str(line).unwrap();
+            let options = case["options"].as_object().unwrap();
+            let ([id], Some(text), None) =
+                (&case["keys"].as_array().unwrap()[..], case["text"].as_str(), case.get("times"))
+            else {
+                continue;
+            };
+            if options.contains_key("offsets") {
+                continue;
+            }
+            let mut desk = Desk::new(TALE).unwrap();
+            desk.take_key(keys[id.as_str().unwrap()].to_string().as_bytes()).unwrap();
+            let level = options.get("level").and_then(Value::as_f64).map_or(Level::DEFAULT, |x| Level::new(x).unwrap());
+            let wanted = Wanted { level, windows: options.contains_key("windows") };
+            let answer: Value = serde_json::from_str(&desk.judge(text, wanted).unwrap()).unwrap();
+            for (field, expected) in case["verdict"].as_object().unwrap() {
+                assert_eq!(&answer[field], expected, "{}: {field}", case["case"]);
+            }
+            judged += 1;
+        }
+        assert!(judged > 15);
+    }
 }

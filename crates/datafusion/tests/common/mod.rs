@@ -1,6 +1,8 @@
 //! What the tests share: a key, texts that the main program has marked with it, and that program as the judge.
 #![allow(dead_code, unreachable_pub, reason = "each test is a crate of its own, and none needs all of it")]
 
+pub mod verdicts;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,6 +1,7 @@
 //! What can be asked for.
 
 use serde_json::{Map, Value, json};
+use verdigris::{Field, Sampling};
 
 use super::named;
 
@@ -50,19 +51,11 @@ fn ignored() -> Value {
 fn of_texts() -> Fields {
     let object_of = |value: Value| json!({"type": "object", "additionalProperties": value});
     let bias = number(-100.0, 100.0, "What is added to the logit");
-    vec![
+    let mut fields = vec![
         ("model", text("The name of the model")),
         ("n", count(1, Some(128), "Answers to each prompt, each with the seed after the one before")),
-        ("temperature", number(0.0, 2.0, "0 takes the most probable token; 1 unless told otherwise")),
-        ("top_p", json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "1 is all"})),
-        ("top_k", json!({"type": "integer", "minimum": -1, "maximum": i64::MAX, "description": "0 and -1 are all"})),
-        ("min_p", number(0.0, 1.0, "Tokens of at least so much of the probability of the best")),
-        ("presence_penalty", number(-2.0, 2.0, "For tokens that stand in the text")),
-        ("frequency_penalty", number(-2.0, 2.0, "For each time that a token stands in the text")),
-        ("repetition_penalty", number(0.01, 10.0, "For tokens that stand in the prompt or the text; 1 is none")),
         ("logit_bias", object_of(bias)),
         ("alpha", number(0.0, f64::from(f32::MAX), "The weight of experts, where the server takes one")),
-        ("min_tokens", count(0, None, "The text does not end before")),
         ("ignore_eos", flag("The text does not end by itself")),
         (
             "seed",
@@ -85,7 +78,24 @@ fn of_texts() -> Fields {
         ("safety_identifier", ignored()),
         ("prompt_cache_key", ignored()),
         ("service_tier", ignored()),
-    ]
+    ];
+    fields.extend(Sampling::fields().iter().map(|field| (field.name, sampling(field))));
+    fields
+}
+
+/// The schema of a sampling option.
+fn sampling(field: &Field) -> Value {
+    let Field { about, range, .. } = field;
+    let number = |value: f64| if range.whole { json!(value as i64) } else { json!(value) };
+    let mut schema = json!({"type": if range.whole { "integer" } else { "number" }, "description": about});
+    // vLLM's word for all tokens is 0 or -1.
+    let least = if field.name == "top_k" { -1.0 } else { range.least };
+    schema[if range.above_least { "exclusiveMinimum" } else { "minimum" }] = number(least);
+    schema[if range.below_most { "exclusiveMaximum" } else { "maximum" }] = number(range.most);
+    if let Some(default) = field.default() {
+        schema["default"] = number(default);
+    }
+    schema
 }
 
 fn of_streams() -> Fields {

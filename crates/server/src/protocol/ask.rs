@@ -12,7 +12,7 @@ use crate::forms::Forms;
 use crate::protocol::fields::{Fields, read};
 use crate::protocol::form::Form;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::sampling::Sampling;
+use crate::protocol::sampling::Sampled;
 use crate::protocol::tools::{ToolShape, Tools};
 use crate::protocol::{mark, messages};
 
@@ -34,7 +34,7 @@ pub(crate) struct Ask {
     pub(crate) prompts: Vec<Prompt>,
     /// Answers to each prompt.
     pub(crate) choices: usize,
-    pub(crate) sampling: Sampling,
+    pub(crate) sampling: Sampled,
     /// The weight of experts, where it is not the server's.
     pub(crate) alpha: Option<f64>,
     pub(crate) form: Option<Form>,
@@ -106,7 +106,7 @@ impl Ask {
             model: body.take("model")?,
             prompts,
             choices: body.count("n", 1, CHOICES)?.unwrap_or(1),
-            sampling: Sampling::take(&mut body)?,
+            sampling: Sampled::take(&mut body)?,
             alpha: body.number("alpha", 0.0, f64::from(f32::MAX))?,
             form: Form::take(&mut body)?,
             tools: None,

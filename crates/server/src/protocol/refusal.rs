@@ -1,7 +1,7 @@
 //! Why a request is not answered, as OpenAI's clients read it.
 
 use serde_json::{Value, json};
-use verdigris::Error;
+use verdigris::{BadSampling, Error};
 
 /// Why a request is refused, or an answer ends early: a status, and an object `error` with a message for people, a type
 /// for programs, the field that is at fault, and a code where one helps.
@@ -71,7 +71,7 @@ impl From<Error> for Refusal {
             Error::NoChatTemplate => (400, Some("messages"), "no_chat_template"),
             Error::NoPrompt => (400, None, "no_prompt"),
             Error::NoChance { option, .. } => (400, Some(*option), "cannot_be_marked"),
-            Error::Temperature(_) => (400, Some("temperature"), "invalid_value"),
+            Error::Sampling(BadSampling::Range { name, .. }) => (400, Some(*name), "invalid_value"),
             Error::UnknownToken { .. } => (400, Some("logit_bias"), "invalid_value"),
             Error::StopString { .. } => (400, Some("stop"), "invalid_value"),
             Error::Parameter(_) | Error::Unused { .. } | Error::Apart { .. } | Error::EmptyWord => {

@@ -1,10 +1,10 @@
-//! How tokens are drawn: the fields of OpenAI and those that vLLM adds.
+//! How tokens are sampled: the fields of OpenAI and those that vLLM adds.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use verdigris::Request;
 use verdigris::logits::TokenId;
+use verdigris::{Request, Sampling};
 
 use crate::protocol::fields::{Fields, read};
 use crate::protocol::refusal::Refusal;
@@ -12,44 +12,30 @@ use crate::protocol::refusal::Refusal;
 /// The most stop strings, as many as OpenAI takes.
 const STOPS: usize = 4;
 
-/// How tokens are drawn. What is absent is OpenAI's default: temperature 1, top-p 1, no penalty.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sampling {
-    pub(crate) temperature: f64,
-    top_p: f64,
-    top_k: Option<usize>,
-    min_p: Option<f64>,
-    presence_penalty: f64,
-    frequency_penalty: f64,
-    repetition_penalty: Option<f64>,
+/// How tokens are sampled and where texts end: the options of [`Sampling`] as fields, and OpenAI's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Sampled {
+    pub(crate) options: Sampling,
     logit_bias: Vec<(TokenId, f64)>,
-    min_tokens: usize,
     ignore_eos: bool,
     pub(crate) seed: Option<u64>,
     stop: Vec<String>,
 }
 
-impl Sampling {
+impl Sampled {
     /// Takes its fields.
     pub(crate) fn take(body: &mut Fields) -> Result<Self, Refusal> {
-        // vLLM's word for all tokens is 0 or -1.
-        let top_k = match body.take::<i64>("top_k")? {
-            None | Some(-1 | 0) => None,
-            Some(k) => Some(usize::try_from(k).map_err(|_| {
-                Refusal::field(body.path("top_k"), "invalid_value", format!("top_k is {k}, but must be 1 or more"))
-            })?),
-        };
-        let repetition_penalty = body.number("repetition_penalty", 0.01, 10.0)?;
+        let mut options = Sampling::default();
+        for field in Sampling::fields() {
+            let Some(value) = body.take::<f64>(field.name)? else { continue };
+            // vLLM's word for all tokens is 0 or -1.
+            let value = if field.name == "top_k" && value == -1.0 { 0.0 } else { value };
+            let path = body.path(field.name);
+            options.set(field.name, value).map_err(|fault| Refusal::field(path, "invalid_value", fault.to_string()))?;
+        }
         Ok(Self {
-            temperature: body.number("temperature", 0.0, 2.0)?.unwrap_or(1.0),
-            top_p: body.number("top_p", f64::MIN_POSITIVE, 1.0)?.unwrap_or(1.0),
-            top_k,
-            min_p: body.number("min_p", 0.0, 1.0)?,
-            presence_penalty: body.number("presence_penalty", -2.0, 2.0)?.unwrap_or(0.0),
-            frequency_penalty: body.number("frequency_penalty", -2.0, 2.0)?.unwrap_or(0.0),
-            repetition_penalty,
+            options,
             logit_bias: logit_bias(body)?,
-            min_tokens: body.count("min_tokens", 0, usize::MAX)?.unwrap_or(0),
             ignore_eos: body.take("ignore_eos")?.unwrap_or(false),
             // OpenAI's seeds are signed.
             seed: body.take::<i64>("seed")?.map(|seed| seed as u64),
@@ -57,25 +43,9 @@ impl Sampling {
         })
     }
 
-    /// A request that draws so. Its answer of number `index` has a seed of its own, the first the one that was given.
-    pub(crate) fn onto<'a>(&self, mut request: Request<'a>, index: u64) -> Request<'a> {
-        request = request
-            .temperature(self.temperature)
-            .top_p(self.top_p)
-            .presence_penalty(self.presence_penalty)
-            .frequency_penalty(self.frequency_penalty);
-        if let Some(k) = self.top_k {
-            request = request.top_k(k);
-        }
-        if let Some(p) = self.min_p {
-            request = request.min_p(p);
-        }
-        if let Some(penalty) = self.repetition_penalty {
-            request = request.repetition_penalty(penalty);
-        }
-        if self.min_tokens > 0 {
-            request = request.min_tokens(self.min_tokens);
-        }
+    /// The request with these options. Its answer of number `index` has its own seed, the first the one that was given.
+    pub(crate) fn onto<'a>(&self, request: Request<'a>, index: u64) -> Request<'a> {
+        let mut request = request.sampling(self.options.clone());
         if self.ignore_eos {
             request = request.through_end();
         }
@@ -132,9 +102,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn taken(body: Value) -> Result<Sampling, Refusal> {
+    fn taken(body: Value) -> Result<Sampled, Refusal> {
         let mut fields = Fields::of(body, "").unwrap();
-        let sampling = Sampling::take(&mut fields)?;
+        let sampling = Sampled::take(&mut fields)?;
         fields.end()?;
         Ok(sampling)
     }
@@ -142,21 +112,23 @@ mod tests {
     #[test]
     fn what_is_absent_is_the_default() {
         let plain = taken(json!({})).unwrap();
-        assert_eq!((plain.temperature, plain.top_p, plain.top_k), (1.0, 1.0, None));
+        assert_eq!(plain.options, Sampling::default());
         let all = taken(json!({"top_k": -1, "stop": "\n", "seed": -1, "logit_bias": {"3": -100}})).unwrap();
+        let options = Sampling { top_k: Some(0), ..Sampling::default() };
         let expected =
-            Sampling { stop: vec!["\n".into()], seed: Some(u64::MAX), logit_bias: vec![(3, -100.0)], ..plain };
+            Sampled { options, stop: vec!["\n".into()], seed: Some(u64::MAX), logit_bias: vec![(3, -100.0)], ..plain };
         assert_eq!(all, expected);
     }
 
     #[test]
     fn what_is_out_of_range_is_named() {
         for (body, param) in [
-            (json!({"temperature": 2.5}), "temperature"),
+            (json!({"temperature": 101}), "temperature"),
             (json!({"temperature": "hot"}), "temperature"),
             (json!({"top_p": 0}), "top_p"),
             (json!({"top_k": -7}), "top_k"),
-            (json!({"presence_penalty": -3}), "presence_penalty"),
+            (json!({"presence_penalty": -101}), "presence_penalty"),
+            (json!({"dry_base": 11}), "dry_base"),
             (json!({"logit_bias": {"x": 1}}), "logit_bias.x"),
             (json!({"logit_bias": {"5": 101}}), "logit_bias.5"),
             (json!({"logit_bias": [5]}), "logit_bias"),

@@ -18,10 +18,10 @@ impl Request<'_> {
     /// As [`Request::text`], and [`Error::Detect`] where the text is not of the form, as one that a stop string ended
     /// may be.
     pub fn expected_mark(&self, written: &Written) -> Result<Option<Evidence>, Error> {
-        let Some(key) = self.key.filter(|_| self.temperature > 0.0) else { return Ok(None) };
+        let Some(key) = self.key.filter(|_| self.sampling.temperature > 0.0) else { return Ok(None) };
         let scheme = self.engine.reader().scheme(key)?;
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
-        let bias = Bias { gamma, delta: key.delta() / self.temperature };
+        let bias = Bias { gamma, delta: key.delta() / self.sampling.temperature };
         let (form, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
         let model = self.text_model(&self.prompt, &prompt)?;
         let tokens = &written.tokens[..];
@@ -34,7 +34,7 @@ impl Request<'_> {
                 form.apply(state, &mut row);
                 form.advance(state, token);
             }
-            surprises.push(surprise(&mut row, token, self.temperature, bias));
+            surprises.push(surprise(&mut row, token, self.sampling.temperature, bias));
             Ok(())
         })?;
         let mut detector = Detector::new(scheme);

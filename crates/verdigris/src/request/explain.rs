@@ -157,7 +157,7 @@ impl<'a> Explainer<'a> {
             }
         });
         // Contrastive search chooses among the tokens that a top-k leaves, and leaves one.
-        if let (Some(_), Some(k)) = (request.penalty_alpha, request.top_k) {
+        if let (Some(_), Some(k)) = (request.penalty_alpha, request.sampling.top_k) {
             let law = row.logits().to_vec();
             TopK::new(k).expect("it has been tried").apply(&(), row);
             note("top_k", row);

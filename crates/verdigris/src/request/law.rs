@@ -96,9 +96,7 @@ impl Request<'_> {
         if let Some(text) = self.stops.iter().find(|text| text.is_empty() || text.len() > Self::LONGEST_STOP) {
             return Err(Error::StopString { length: text.len(), longest: Self::LONGEST_STOP });
         }
-        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
-            return Err(Error::Temperature(self.temperature));
-        }
+        self.sampling.check()?;
         let mut transforms = Chain::new();
         let (end, known) = (if self.through_end { &self.engine.end[..] } else { &[] }, self.engine.known());
         let suppressed = &self.processors.suppress_tokens;
@@ -114,10 +112,10 @@ impl Request<'_> {
             transforms.push_named(name, Forbid::from(allowed));
         }
         self.push_biases(&mut transforms)?;
-        if let Some(penalty) = self.repetition_penalty {
-            transforms.push_named("repetition_penalty", RepetitionPenalty::new(penalty)?);
+        if self.sampling.repetition_penalty != 1.0 {
+            transforms.push_named("repetition_penalty", RepetitionPenalty::new(self.sampling.repetition_penalty)?);
         }
-        let (presence, frequency) = (self.presence_penalty, self.frequency_penalty);
+        let (presence, frequency) = (self.sampling.presence_penalty, self.sampling.frequency_penalty);
         if (presence, frequency) != (0.0, 0.0) {
             let name = match (presence, frequency) {
                 (0.0, _) => "frequency_penalty",
@@ -168,11 +166,11 @@ impl Request<'_> {
         }
         let mut warpers = Chain::new();
         self.push_temperature(&mut warpers, greedy)?;
-        if let Some(k) = self.top_k {
+        if let Some(k) = self.sampling.top_k.filter(|&k| k > 0) {
             warpers.push_named("top_k", TopK::new(k)?);
         }
-        warpers.push_named("top_p", TopP::new(self.mass())?);
-        if let Some(p) = self.min_p {
+        warpers.push_named("top_p", TopP::new(self.sampling.mass())?);
+        if let Some(p) = self.sampling.min_p {
             warpers.push_named("min_p", MinP::new(p)?);
         }
         let random = Random::new(seed);

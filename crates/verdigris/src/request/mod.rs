@@ -40,7 +40,7 @@ use crate::prompt::Prompt;
 use crate::request::guide::Guidance;
 use crate::request::processors::Processors;
 use crate::request::steering::MemberPrompts;
-use crate::request::warpers::Warpers;
+use crate::sampling::Sampling;
 
 /// A request to write. Nothing is checked or computed before [`Request::text`] or one of the other methods that
 /// write.
@@ -59,8 +59,8 @@ use crate::request::warpers::Warpers;
 /// # Ok::<(), verdigris::Error>(())
 /// ```
 ///
-/// Unless told otherwise it draws as `verdigris generate` does: at most [`Request::MAX_TOKENS`] tokens, at
-/// [`Request::TEMPERATURE`] with [`Request::TOP_P`], and with a seed of its own each time.
+/// By default it writes at most [`Request::MAX_TOKENS`] tokens, samples them as [`Sampling`] says, and has its own seed
+/// each time.
 ///
 /// # The order of steps
 /// What a model says of the next token goes through these steps, in this order: ids that are no tokens,
@@ -85,15 +85,8 @@ pub struct Request<'a> {
     forced_text: Option<ForcedText>,
     max_tokens: usize,
     stops: Vec<String>,
-    temperature: f64,
-    top_k: Option<usize>,
-    top_p: Option<f64>,
-    min_p: Option<f64>,
-    repetition_penalty: Option<f64>,
-    presence_penalty: f64,
-    frequency_penalty: f64,
+    pub(crate) sampling: Sampling,
     processors: Processors,
-    warpers: Warpers,
     penalty_alpha: Option<f64>,
     alpha: Option<Alpha>,
     logprobs: Option<usize>,
@@ -195,14 +188,8 @@ impl<'a> Request<'a> {
     /// The most tokens that are written, unless told otherwise.
     pub const MAX_TOKENS: usize = 256;
 
-    /// The temperature, unless told otherwise.
-    pub const TEMPERATURE: f64 = 0.8;
-
     /// Below this temperature the most probable token is taken every time, as at 0.
     pub const LEAST_TEMPERATURE: f32 = 1e-30;
-
-    /// The mass of [`Request::top_p`], unless told otherwise.
-    pub const TOP_P: f64 = 0.95;
 
     pub(crate) fn new(engine: &'a Engine, prompt: Prompt) -> Self {
         Self {
@@ -217,15 +204,8 @@ impl<'a> Request<'a> {
             forced_text: None,
             max_tokens: Self::MAX_TOKENS,
             stops: Vec::new(),
-            temperature: Self::TEMPERATURE,
-            top_k: None,
-            top_p: None,
-            min_p: None,
-            repetition_penalty: None,
-            presence_penalty: 0.0,
-            frequency_penalty: 0.0,
+            sampling: Sampling::default(),
             processors: Processors::default(),
-            warpers: Warpers::default(),
             penalty_alpha: None,
             alpha: None,
             logprobs: None,
@@ -379,28 +359,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The temperature; [`Request::TEMPERATURE`] unless told otherwise, and 0 takes the most probable token.
-    pub fn temperature(mut self, temperature: f64) -> Self {
-        self.temperature = temperature;
-        self
-    }
-
-    /// Draws from the `k` most probable tokens.
-    pub fn top_k(mut self, k: usize) -> Self {
-        self.top_k = Some(k);
-        self
-    }
-
-    /// Draws from the smallest set of tokens whose mass reaches `p`; [`Request::TOP_P`] unless told otherwise, and 1
-    /// is all (as it is with [`Request::mirostat_tau`]).
-    pub fn top_p(mut self, p: f64) -> Self {
-        self.top_p = Some(p);
-        self
-    }
-
-    /// Draws from the tokens with at least `p` times the probability of the best.
-    pub fn min_p(mut self, p: f64) -> Self {
-        self.min_p = Some(p);
+    /// How tokens are sampled, all options at once.
+    pub fn sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = sampling;
         self
     }
 
@@ -415,24 +376,6 @@ impl<'a> Request<'a> {
     /// Forbids the end of the text, so that exactly as many tokens are written as asked for.
     pub fn through_end(mut self) -> Self {
         self.through_end = true;
-        self
-    }
-
-    /// Makes tokens that stand in the prompt or the text less probable: 1 is none, 1.1 to 1.3 are usual.
-    pub fn repetition_penalty(mut self, penalty: f64) -> Self {
-        self.repetition_penalty = Some(penalty);
-        self
-    }
-
-    /// Takes this from the logit of every token that stands in the text.
-    pub fn presence_penalty(mut self, penalty: f64) -> Self {
-        self.presence_penalty = penalty;
-        self
-    }
-
-    /// Takes this from the logit of a token for each time that it stands in the text.
-    pub fn frequency_penalty(mut self, penalty: f64) -> Self {
-        self.frequency_penalty = penalty;
         self
     }
 

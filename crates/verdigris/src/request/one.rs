@@ -38,7 +38,7 @@ impl Request<'_> {
         let contrast = self.contrast()?;
         if contrast.is_some() {
             // Nothing is drawn.
-            self.temperature = 0.0;
+            self.sampling.temperature = 0.0;
         }
         let Plan { planned: Planned { prompt, target, model, seed }, form, guides } = self.plan()?;
         let mut writing = self.writing(&model, &target, &prompt, contrast)?;

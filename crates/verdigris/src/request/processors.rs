@@ -12,27 +12,10 @@ pub(super) struct Processors {
     sequence_bias: Vec<(String, f64)>,
     bad_words: Vec<String>,
     pub(super) suppress_tokens: Vec<TokenId>,
-    dry: DryAsked,
-    no_repeat_ngram_size: Option<usize>,
-    min_tokens: usize,
+    /// `None` for the default ones.
+    dry_breakers: Option<Vec<String>>,
     forced_bos_token_id: Option<TokenId>,
     forced_eos_token_id: Option<TokenId>,
-}
-
-/// What is asked for of [`Dry`].
-#[derive(Clone, Debug, PartialEq)]
-struct DryAsked {
-    multiplier: f64,
-    base: f64,
-    allowed_length: usize,
-    /// `None` for the usual ones.
-    breakers: Option<Vec<String>>,
-}
-
-impl Default for DryAsked {
-    fn default() -> Self {
-        Self { multiplier: 0.0, base: Dry::BASE, allowed_length: Dry::ALLOWED_LENGTH, breakers: None }
-    }
 }
 
 impl Request<'_> {
@@ -67,44 +50,10 @@ impl Request<'_> {
         self
     }
 
-    /// Makes a token that goes on with a repeated run of tokens less probable, the more so the longer the run
-    /// ([`Dry`]): 0 is none, 0.8 is usual.
-    pub fn dry_multiplier(mut self, multiplier: f64) -> Self {
-        self.processors.dry.multiplier = multiplier;
-        self
-    }
-
-    /// By how much each more token of a run multiplies what [`Request::dry_multiplier`] takes; [`Dry::BASE`] unless
-    /// told otherwise.
-    pub fn dry_base(mut self, base: f64) -> Self {
-        self.processors.dry.base = base;
-        self
-    }
-
-    /// The shortest run that costs anything; [`Dry::ALLOWED_LENGTH`] unless told otherwise.
-    pub fn dry_allowed_length(mut self, tokens: usize) -> Self {
-        self.processors.dry.allowed_length = tokens;
-        self
-    }
-
     /// Texts that break runs: every token that has one in it does. They take the place of
     /// [`Request::DRY_SEQUENCE_BREAKERS`].
     pub fn dry_sequence_breakers(mut self, texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.processors.dry.breakers = Some(texts.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Lets no `n` tokens in a row stand twice in prompt and text.
-    pub fn no_repeat_ngram_size(mut self, n: usize) -> Self {
-        self.processors.no_repeat_ngram_size = Some(n);
-        self
-    }
-
-    /// Forbids the end of the text until so many tokens are written. Where a form can only end by then, no token is
-    /// allowed, which is an error.
-    #[doc(alias = "min_new_tokens")]
-    pub fn min_tokens(mut self, least: usize) -> Self {
-        self.processors.min_tokens = least;
+        self.processors.dry_breakers = Some(texts.into_iter().map(Into::into).collect());
         self
     }
 
@@ -154,20 +103,22 @@ impl Request<'_> {
     /// What must not come again or not yet, and what must come, of a text with room for so many tokens.
     pub(super) fn push_repeats_and_ends(&self, transforms: &mut Chain, room: usize) -> Result<(), Error> {
         let (asked, size) = (&self.processors, self.engine.model.vocabulary_size());
-        let DryAsked { multiplier, base, allowed_length, .. } = asked.dry;
+        let sampling = &self.sampling;
+        let (multiplier, base, allowed_length) =
+            (sampling.dry_multiplier, sampling.dry_base, sampling.dry_allowed_length);
         let breakers = if multiplier == 0.0 { TokenSet::new(size) } else { self.dry_breakers()? };
         let dry = Dry::new(multiplier, base, allowed_length, breakers)?;
         if multiplier != 0.0 {
             transforms.push_named("dry_multiplier", dry);
-        } else if asked.dry != DryAsked::default() {
+        } else if asked.dry_breakers.is_some() || (base, allowed_length) != (Dry::BASE, Dry::ALLOWED_LENGTH) {
             let needs = "how much it takes from a repetition (dry_multiplier)";
             return Err(Error::Unused { what: "a rule of DRY", needs });
         }
-        if let Some(n) = asked.no_repeat_ngram_size {
+        if let Some(n) = sampling.no_repeat_ngram_size {
             transforms.push_named("no_repeat_ngram_size", NoRepeatNgram::new(n)?);
         }
-        if asked.min_tokens > 0 {
-            transforms.push_named("min_tokens", MinTokens::new(&self.engine.end, asked.min_tokens, size));
+        if sampling.min_tokens > 0 {
+            transforms.push_named("min_tokens", MinTokens::new(&self.engine.end, sampling.min_tokens, size));
         }
         let last = room.checked_sub(1);
         let forced = [
@@ -186,7 +137,7 @@ impl Request<'_> {
     /// The tokens that break runs.
     fn dry_breakers(&self) -> Result<TokenSet, Error> {
         let usual = || Self::DRY_SEQUENCE_BREAKERS.map(str::to_owned).to_vec();
-        let texts = self.processors.dry.breakers.clone().unwrap_or_else(usual);
+        let texts = self.processors.dry_breakers.clone().unwrap_or_else(usual);
         if texts.iter().any(String::is_empty) {
             return Err(Error::EmptyWord);
         }

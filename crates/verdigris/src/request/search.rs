@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
             });
         }
         if !beams.is_sampled() {
-            self.temperature = 0.0;
+            self.sampling.temperature = 0.0;
         } else if self.is_greedy() {
             return Err(Error::Apart {
                 what: "temperature 0".into(),
@@ -185,7 +185,8 @@ impl<'a> Request<'a> {
     pub(super) fn contrast(&self) -> Result<Option<Contrast>, Error> {
         let Some(alpha) = self.penalty_alpha else { return Ok(None) };
         let needs = "a top-k, the number of tokens to choose from";
-        let top_k = self.top_k.ok_or(Error::Unused { what: "a degeneration penalty", needs })?;
+        let top_k =
+            self.sampling.top_k.filter(|&k| k > 0).ok_or(Error::Unused { what: "a degeneration penalty", needs })?;
         self.can_be_searched("contrastive search")?;
         Ok(Some(Contrast::new(alpha, top_k)?))
     }
