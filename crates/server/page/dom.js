@@ -1,4 +1,4 @@
-// Elements out of data. Nothing here makes HTML of a string.
+// Elements from data. Nothing here parses a string as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,19 +12,19 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** An element of HTML. */
+/** Creates an HTML element. */
 export function html(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
 }
 
-/** An element of SVG. */
+/** Creates an SVG element. */
 export function svg(name, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
 
 /**
- * A sentence for eyes and ears: parts are strings, and objects with a `text` that is seen and a `spoken` that is read
- * aloud, such as numbers with exponents.
+ * A sentence for display and for screen readers: parts are strings, or objects with a `text` that is displayed and a
+ * `spoken` that is read aloud, such as numbers with exponents.
  */
 export function sentence(parts) {
   const nodes = parts.map((part) =>

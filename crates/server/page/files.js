@@ -1,13 +1,13 @@
 // Files that are chosen or dropped, and the texts in them.
 
-/** A file that cannot be taken: what is wrong with it, and what to do. */
+/** A file that cannot be used; the message says what is wrong with it, and what to do. */
 export class BadFile extends Error {}
 
-/** Takes files that are dropped on an element or chosen with a field. */
+/** Passes files that are dropped on an element or chosen with a field to `take`. */
 export function takes(area, field, take) {
   field.addEventListener("change", () => {
     const [file] = field.files;
-    // The same file again is a choice, too.
+    // So that choosing the same file again is a change, too.
     field.value = "";
     if (file) {
       take(file);
@@ -30,10 +30,10 @@ export function takes(area, field, take) {
   });
 }
 
-/** The text of a file that has at most so many bytes. */
+/** The text of a file of at most `most` bytes. */
 export async function textOf(file, most) {
   if (file.size > most) {
-    throw new BadFile(`${file.name} is larger than this page takes: verdigris detect reads texts of any length`);
+    throw new BadFile(`${file.name} is larger than this page accepts: verdigris detect reads texts of any length`);
   }
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());

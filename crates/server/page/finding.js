@@ -1,4 +1,4 @@
-// A finding on a page: the verdict as a label, the plot, and the text. It takes data, whoever has worked it out.
+// A finding on a page: the verdict as a label, the plot, and the text. The data may come from any source.
 
 import { html, sentence } from "./dom.js";
 import { LEFT, plot } from "./plot.js";
@@ -6,12 +6,12 @@ import { keeping } from "./report.js";
 import { coloured, described, legend, pieces, tally } from "./tokens.js";
 import { pValue, spoken, whole, wording } from "./verdict.js";
 
-/** Rows of the table that says what the plot shows. */
+/** The number of rows of the table with the data of the plot. */
 const ROWS = 10;
 
 /**
- * A place on a page that holds a finding or nothing. `empty` puts back what was there before the first one: a finding is
- * never shown next to a text, a file or options that it is not about, nor next to an error.
+ * The area of a page that shows a finding or nothing. `empty` restores its original content: a finding is never shown
+ * next to a text, a file or options that it does not apply to, nor next to an error.
  */
 export class Place {
   #root;
@@ -23,7 +23,7 @@ export class Place {
     this.#blank = [...root.children];
   }
 
-  /** The finding that is shown here; a new one where there is none. */
+  /** The finding that is shown here, created on first use. */
   get finding() {
     return (this.#finding ??= new Finding(this.#root));
   }
@@ -35,7 +35,7 @@ export class Place {
     }
   }
 
-  /** Empties the place whenever something in a form is changed. */
+  /** Calls `empty` whenever something in a form is changed. */
   follows(form) {
     for (const event of ["input", "change"]) {
       form.addEventListener(event, () => this.empty());
@@ -68,7 +68,7 @@ export class Finding {
     );
     this.evidence = html(
       "section", { class: "evidence" }, html("h3", {}, "The evidence along the text"),
-      html("p", { class: "note" }, "How small p was after so many tokens. The line climbs where the text agrees with the key more often than chance would."),
+      html("p", { class: "note" }, "The p-value after each number of tokens. The line rises where the text agrees with the key more often than by chance."),
       this.picture, this.walk, this.details,
     );
 
@@ -90,8 +90,8 @@ export class Finding {
   }
 
   /**
-   * Shows what was found in a text. `kicker` stands above the verdict, `rest` is text that was not looked at yet, and
-   * `keys` and `scheme` are those of `wording`. Returns the verdict as it is read aloud.
+   * Shows the finding for a text. `kicker` is the line above the verdict, `rest` is text that has not been tested yet,
+   * and `keys` and `scheme` are those of `wording`. Returns the verdict as it is read aloud.
    */
   show(found, text, { kicker = "Finding", rest = "", ...about } = {}) {
     const words = wording(found, about);
@@ -156,7 +156,7 @@ export class Finding {
     this.slider.setAttribute("aria-valuetext", "the end of the text");
   }
 
-  /** Points at a token in the text, in the plot, and in words. */
+  /** Highlights a token in the text and in the plot, and describes it in words. */
   #point(at) {
     const { token_marks: marks, course, colours } = this.#found;
     const mark = marks[at];
@@ -198,7 +198,7 @@ export class Finding {
   }
 
   #draw() {
-    // What is hidden has no width.
+    // Hidden elements have no width.
     this.evidence.hidden = !this.#found?.course?.length;
     const width = Math.floor(this.picture.clientWidth);
     if (this.evidence.hidden || width < LEFT * 2) {
@@ -213,7 +213,7 @@ export class Finding {
     this.picture.replaceChildren(plot({ course, tokens, level, passages: shades, cursor: this.#at }, width));
   }
 
-  /** Takes whoever reads to the verdict. */
+  /** Moves the focus to the verdict. */
   focus(options) {
     this.label.focus(options);
   }

@@ -1,12 +1,12 @@
-// What forms do: send, and one thing at a time.
+// Helpers for forms: submission, errors and announcements.
 
-/** Does `work` when a form is sent, with the enter key too. */
+/** Calls `work` when a form is submitted, also with Ctrl+Enter in a text area. */
 export function submits(form, work) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     work();
   });
-  // As in other programs: a line of its own is what the enter key alone makes.
+  // As in other programs, the enter key alone starts a new line.
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.tagName === "TEXTAREA") {
       event.preventDefault();
@@ -15,17 +15,17 @@ export function submits(form, work) {
   });
 }
 
-/** Shows what went wrong where that stands on the page; nothing, where nothing did. */
+/** Shows an error on the page; clears it if there is none. */
 export function fault(error) {
   document.getElementById("fault").textContent = error ? `${error.message}.` : "";
 }
 
-/** Says something to those who listen. */
+/** Announces words to screen readers. */
 export function announce(words) {
   document.getElementById("announce").textContent = words;
 }
 
-/** Leads past what is asked, to the finding. */
+/** Makes the skip link lead past the forms, to the finding. */
 export function skips() {
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();
@@ -33,12 +33,12 @@ export function skips() {
   });
 }
 
-/** A text as bytes can have it: halves of characters become U+FFFD. */
+/** A text that UTF-8 can encode: unpaired surrogates become U+FFFD. */
 function wellFormed(text) {
   return text.toWellFormed?.() ?? text;
 }
 
-/** The text that is to be examined; without one, null, and what to do is said. */
+/** The text to examine; without one, null, and an error is shown. */
 export function textToExamine() {
   const area = document.getElementById("text");
   const text = wellFormed(area.value);

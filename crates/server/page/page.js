@@ -1,4 +1,4 @@
-// The page of `verdigris serve`: what is typed goes to the server, what is found is shown.
+// The page of `verdigris serve`: sends input to the server, and shows the findings.
 
 import { takes, textOf } from "./files.js";
 import { Place } from "./finding.js";
@@ -8,15 +8,15 @@ import { pValue, spoken, whole } from "./verdict.js";
 
 const byId = (id) => document.getElementById(id);
 
-/** How often a text that is being written is told of to those who listen, in milliseconds. */
+/** The time between announcements while a text is being written, in milliseconds. */
 const TOLD_EVERY = 6000;
 
 let about = null;
 const place = new Place(byId("finding"));
-/** While a text is written it is looked at again before so many pieces more have come: what is faster waits. */
+/** The maximum number of pieces between two tests of a text that is being written: a faster stream waits. */
 const PIECES = 8;
 
-/** What is being done, so that it can be stopped. */
+/** The running operation, so that it can be stopped. */
 let doing = null;
 
 function fault(error) {
@@ -29,7 +29,7 @@ function fault(error) {
   }
 }
 
-/** Shows what comes in the place of what was there. */
+/** Shows a finding instead of the previous one. */
 function shown(found, text, more) {
   const key = about?.keys.find((key) => key.id === found.key_id);
   const keys = byId("key").value ? 1 : about?.keys.length;
@@ -45,7 +45,7 @@ async function meet() {
   try {
     about = await server.about();
   } catch (error) {
-    byId("server").textContent = error.status === 401 ? "This server answers to those with an API key." : "The server does not answer.";
+    byId("server").textContent = error.status === 401 ? "This server requires an API key." : "The server does not answer.";
     if (error.status === 401) {
       wantKey();
     } else {
@@ -56,7 +56,7 @@ async function meet() {
   byId("access").hidden = true;
   const { model, chat, keys, enforce_all: enforced, max_tokens: most, version } = about;
   const [key] = keys;
-  const held = keys.length > 1 ? `${keys.length} keys` : key ? `key ${key.id}, ${key.scheme}` : "no key: it can write, and look for nothing";
+  const held = keys.length > 1 ? `${keys.length} keys` : key ? `key ${key.id}, ${key.scheme}` : "no key, so it can write, but not detect";
   byId("server").textContent = `Model ${model}; ${held}. Version ${version}.`;
   byId("prompt-label").textContent = chat ? "What to write" : "How the text begins";
   byId("plain-option").hidden = enforced || keys.length === 0;
@@ -69,7 +69,7 @@ async function meet() {
   return true;
 }
 
-/** How to look, as the options say. */
+/** The detection options. */
 function options() {
   const schema = byId("schema").value.trim();
   return {
@@ -80,7 +80,7 @@ function options() {
   };
 }
 
-/** Does one thing at a time: what was being done ends. */
+/** Starts an operation, and stops the running one. */
 async function only(form, work) {
   doing?.abort();
   const mine = (doing = new AbortController());
@@ -114,7 +114,7 @@ function examine() {
   });
 }
 
-/** What is said while a text is being written. */
+/** The announcement while a text is being written. */
 function progress(found) {
   const p = spoken([pValue(found.log10_p)]);
   return `${whole(found.tokens)} tokens so far; p is ${p}.`;
@@ -123,7 +123,7 @@ function progress(found) {
 function write() {
   const prompt = byId("prompt").value;
   if (prompt.trim() === "") {
-    fault({ message: about?.chat ? "Say first what to write" : "Say first how the text begins" });
+    fault({ message: about?.chat ? "First enter what to write" : "First enter how the text begins" });
     byId("prompt").focus();
     return;
   }
@@ -157,7 +157,7 @@ function write() {
         if (since >= PIECES) {
           await looking;
         }
-        // One look at a time, at all that is there when it begins.
+        // One test at a time, of all text that has arrived when it begins.
         if (looks && !looking && text.trim() && text !== looked) {
           looking = look("While it is written").finally(() => (looking = null));
           looking.catch(() => {});
@@ -198,7 +198,7 @@ function tabs() {
   }
 }
 
-/** Takes the text of a file. */
+/** Loads the text of a file. */
 async function open(file) {
   fault(null);
   place.empty();
@@ -223,10 +223,10 @@ submits(byId("access-form"), async () => {
   byId("api-key").value = "";
   fault(null);
   if (await meet()) {
-    announce("The key is taken.");
+    announce("The key is accepted.");
     byId("text").focus();
   } else {
-    fault({ message: "The server does not take this key" });
+    fault({ message: "The server does not accept this key" });
   }
 });
 byId("stop").addEventListener("click", () => doing?.abort());

@@ -1,16 +1,16 @@
-// The evidence along a text, as a picture. Data in, an element out.
+// The plot of the evidence along a text. Data in, an element out.
 
 import { svg } from "./dom.js";
 import { pValue, powerOfTen, spoken, whole } from "./verdict.js";
 
 const TOP = 24;
-/** Right of the plot: half of a number. */
+/** The margin right of the plot, for half of a number. */
 const RIGHT = 14;
 const BOTTOM = 34;
-/** Left of the plot: its numbers. */
+/** The margin left of the plot, for its numbers. */
 export const LEFT = 46;
 
-/** Round numbers from 0 to another, some three to seven of them. */
+/** Round numbers from 0 to `most`, about three to seven of them. */
 export function ticks(most, wanted = 6) {
   const rough = Math.max(most, 1) / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -18,7 +18,7 @@ export function ticks(most, wanted = 6) {
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
 }
 
-/** What the picture shows, in a sentence. */
+/** A description of the plot in words. */
 export function summary(course, level) {
   if (course.length === 0) {
     return "No token was counted, so there is no evidence to show.";
@@ -34,11 +34,11 @@ export function summary(course, level) {
 }
 
 /**
- * The picture, so many pixels wide.
+ * The plot, `width` pixels wide.
  *
- * `course` is a list of `{tokens, log10_p}`: how small p was after so many tokens. `tokens` is how many there are,
- * `passages` pairs of the first token of a marked passage and the one after it, and `cursor` a token that is pointed
- * at, or null.
+ * `course` is a list of `{tokens, log10_p}`: p after that number of tokens. `tokens` is the number of all tokens,
+ * `passages` has pairs of the first token of a marked passage and the one after it, and `cursor` is the highlighted
+ * token, or null.
  */
 export function plot({ course, tokens, level, passages = [], cursor = null }, width) {
   const height = Math.round(Math.min(280, Math.max(190, width * 0.42)));
@@ -52,7 +52,7 @@ export function plot({ course, tokens, level, passages = [], cursor = null }, wi
   const points = [[0, 0], ...course.map((point) => [point.tokens, digits(point.log10_p)])];
   const path = points.map(([token, value], i) => `${i ? "L" : "M"}${x(token).toFixed(1)} ${y(value).toFixed(1)}`).join("");
   const last = points.at(-1);
-  // Where the line passes the level its name stands below, at the end; else above, at the beginning.
+  // If the line passes the level, the level's name is below it at the end; else above it at the beginning.
   const nameAt = last[1] > needed
     ? { x: width - RIGHT - 6, y: y(needed) + 16, "text-anchor": "end" }
     : { x: LEFT + 6, y: y(needed) - 7 };

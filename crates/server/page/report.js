@@ -1,8 +1,8 @@
-// A finding to keep: the page's own picture of it as a file, or its data. Both are made here, and asked of nobody.
+// Saves a finding: the page's own view of it as a file, or its data. Both are made here, without a request.
 
 import { html } from "./dom.js";
 
-/** What a saved report may do: nothing but look as it does. */
+/** The policy of a saved report, which allows nothing but its styles. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'";
 
 function save(name, kind, parts) {
@@ -17,7 +17,7 @@ function styles() {
   return rules.map((rule) => rule.cssText).join("\n");
 }
 
-/** The elements as a page of their own: without what only a living page can do. */
+/** The elements as a separate page, without those that need scripts. */
 function whole(sections, date) {
   const page = document.implementation.createHTMLDocument("Verdigris: the mark in a text");
   page.documentElement.lang = "en";
@@ -40,12 +40,12 @@ function whole(sections, date) {
     copy.querySelectorAll("button").forEach((button) => button.replaceWith(page.createTextNode(button.textContent)));
     main.append(copy);
   }
-  // As text, for this page's own policy would refuse a style within it; it is the style of this page and nothing else.
+  // As text, since this page's own policy would refuse a style element. The rules are those of this page.
   const style = `<style>\n${styles()}\nmain.report { display: block; } .report .text { max-height: none; }\n</style>`;
   return `<!doctype html>\n${page.documentElement.outerHTML.replace("</head>", () => `${style}</head>`)}\n`;
 }
 
-/** The two buttons for a finding. `finding` tells what is to be kept: `found`, `text` and `sections`. */
+/** The two buttons that save a finding. `finding` returns its data, `found`, and its elements, `sections`. */
 export function keeping(finding) {
   const named = (kind) => `verdigris-${new Date().toISOString().slice(0, 10)}.${kind}`;
   const report = html("button", { type: "button" }, "Save the report");

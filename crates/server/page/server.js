@@ -1,13 +1,13 @@
-// What the page asks of the server. The API key is a variable of this module, and stands nowhere else.
+// The page's requests to the server. The API key is a variable of this module, and stored nowhere else.
 
 let key = "";
 
-/** Takes the API key for what is asked from now on. */
+/** Sets the API key for further requests. */
 export function use(secret) {
   key = secret.trim();
 }
 
-/** An answer that is no answer. */
+/** An error response. */
 export class Refusal extends Error {
   constructor(status, error) {
     super(error?.message ?? `the server answered with status ${status}`);
@@ -30,7 +30,7 @@ async function ask(path, body, signal) {
     throw error instanceof TypeError ? new Error("the server cannot be reached: is it still running?") : error;
   });
   if (response.status === 401) {
-    throw new Refusal(401, { message: "this server wants an API key: enter it above", code: "unauthorized" });
+    throw new Refusal(401, { message: "this server requires an API key: enter it above", code: "unauthorized" });
   }
   if (!response.ok) {
     const told = await response.json().catch(() => null);
@@ -39,12 +39,12 @@ async function ask(path, body, signal) {
   return response;
 }
 
-/** Which model and keys there are. */
+/** Information about the server: its model and its keys. */
 export async function about() {
   return (await ask("/about")).json();
 }
 
-/** What a text is, with its tokens if there are not too many. */
+/** Tests a text; returns the finding, with its tokens if there are not too many. */
 export async function detect(request, signal) {
   try {
     return await (await ask("/detect", { ...request, course: true, tokens: true }, signal)).json();
@@ -56,7 +56,7 @@ export async function detect(request, signal) {
   }
 }
 
-/** The pieces of a text as they are written; the last comes with what the answer says of its mark. */
+/** The pieces of a text as they arrive; the last has the status of its mark. */
 export async function* write({ chat, prompt, ...request }, signal) {
   const [path, begins] = chat
     ? ["/v1/chat/completions", { messages: [{ role: "user", content: prompt }] }]

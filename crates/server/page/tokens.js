@@ -1,14 +1,14 @@
-// A text, token by token, as the key sees it. Data in, data or elements out.
+// A text with the key's view of each token. Data in, data or elements out.
 
 import { html } from "./dom.js";
 import { whole } from "./verdict.js";
 
-/** How many bytes of UTF-8 a character takes. */
+/** The number of bytes of a character in UTF-8. */
 function bytes(code) {
   return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 
-/** Where bytes of a text are among its UTF-16 units; to be asked in rising order. */
+/** Maps byte positions of a text to UTF-16 positions; must be called in ascending order. */
 function places(text) {
   let [byte, unit] = [0, 0];
   return (wanted) => {
@@ -34,7 +34,7 @@ function kind({ mark, green }) {
 
 /**
  * The text in pieces: `{text, kind, token, passage}`. `marks` are `{start, end, mark, green}` in bytes, `passages`
- * `{start, end}`. Of tokens that share a character the first shows it; what no token shows has no `token`.
+ * `{start, end}`. A character that tokens share belongs to the first; pieces outside all tokens have no `token`.
  */
 export function pieces(text, marks, passages = []) {
   const place = places(text);
@@ -66,7 +66,7 @@ export function pieces(text, marks, passages = []) {
   return all;
 }
 
-/** What the key made of a token, in words. */
+/** The key's view of a token, in words. */
 export function described({ mark, green }, colours = true) {
   const colour = colours ? (green ? "green" : "red") : green ? "favoured" : "not favoured";
   switch (mark) {
@@ -75,13 +75,13 @@ export function described({ mark, green }, colours = true) {
     case "repeated":
       return `${colour}, not counted again`;
     case "forced":
-      return "not scored: the form left no choice";
+      return "not scored: the constraint left no choice";
     default:
       return "not scored: too few tokens before it";
   }
 }
 
-/** How many tokens there are of each kind: what the colours show, in a sentence. */
+/** The number of tokens of each kind, in a sentence. */
 export function tally(marks, colours = true) {
   const count = (test) => whole(marks.filter(test).length);
   const is = (mark, green) => (token) => token.mark === mark && token.green === green;
@@ -94,7 +94,7 @@ export function tally(marks, colours = true) {
   );
 }
 
-/** The pieces as elements, each with the number of its token in `data-token`. */
+/** The pieces as elements, each with the index of its token in `data-token`. */
 export function coloured(pieces) {
   const all = document.createDocumentFragment();
   for (const piece of pieces) {
@@ -104,7 +104,7 @@ export function coloured(pieces) {
   return all;
 }
 
-/** What the looks of tokens mean. */
+/** The legend of the kinds of tokens. */
 export function legend(colours = true, passages = false) {
   const entry = (kind, words) => html("li", {}, html("span", { class: `t ${kind}`, "aria-hidden": "true" }, "word"), ` ${words}`);
   return html(

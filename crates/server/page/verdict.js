@@ -1,4 +1,4 @@
-// What a finding means, in words that claim no more than it does. Data in, data out: no page, no server.
+// A finding in words that claim no more than it does. Data in, data out: no page, no server.
 
 const SUPERSCRIPTS = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
@@ -14,18 +14,18 @@ const REPAIRS = {
   "letter-case": "words in sentence case",
 };
 
-/** A whole number with its thousands apart. */
+/** A whole number with thousands separators. */
 export function whole(number) {
   return Math.round(number).toLocaleString("en-US");
 }
 
-/** 10 to some power, to be seen and to be read aloud. */
+/** A power of ten, for display and to be read aloud. */
 export function powerOfTen(exponent) {
   const raised = [...String(exponent)].map((digit) => SUPERSCRIPTS[digit]).join("");
   return { text: `10${raised}`, spoken: `10 to the power of ${exponent < 0 ? `minus ${-exponent}` : exponent}` };
 }
 
-/** A p-value by its logarithm to base 10, which may be far below what a number can hold. */
+/** A p-value from its logarithm to base 10, since the value itself may be too small for a number. */
 export function pValue(log10) {
   if (log10 > -3) {
     const text = (10 ** log10).toFixed(log10 > -1 ? 2 : 4);
@@ -46,7 +46,7 @@ function raised(number) {
   return String(number).replace(/[0-9]/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
 }
 
-/** The same as odds. */
+/** A p-value from its logarithm to base 10, as odds. */
 export function odds(log10) {
   const p = 10 ** log10;
   if (p >= 0.095) {
@@ -74,7 +74,7 @@ function facts(found, scheme) {
     ["p-value", [pValue(found.log10_p)]],
     ["z", [Number.isFinite(found.z) ? found.z.toFixed(2).replace("-", "−") : "not known for this key"]],
     ["Tokens", [`${count}, of which ${whole(found.scored)} counted`]],
-    [found.colours ? "Green" : "Score", [`${score}, where chance gives ${found.expected.toFixed(1)}`]],
+    [found.colours ? "Green" : "Score", [`${score}, by chance ${found.expected.toFixed(1)}`]],
     ["Key", [found.key_id]],
     ["Scheme", [scheme ?? found.dialect]],
   ];
@@ -89,7 +89,7 @@ function facts(found, scheme) {
     rows.push(["Left out", [`${whole(bytes)} bytes of a C2PA manifest`]]);
   }
   if (found.forced !== undefined) {
-    rows.push(["Forced by the form", [`${whole(found.forced)} tokens, not counted`]]);
+    rows.push(["Forced by the constraint", [`${whole(found.forced)} tokens, not counted`]]);
   }
   if (found.payload !== undefined) {
     rows.push(["Payload", [`0x${found.payload.toString(16)}`]]);
@@ -106,11 +106,11 @@ function passages(found) {
 }
 
 /**
- * The words for a finding, as `POST /detect` and `verdigris detect --json` have it.
+ * The words for a finding in the format of `POST /detect` and `verdigris detect --json`.
  *
- * `keys` is how many keys were looked with, `scheme` what the key marks with, in words. What comes back: `tone`
- * (`marked`, `plain` or `open`), `title`, `lead`, `chance` and `caveat` (lists of parts), `facts` (pairs of a name and
- * parts), `passages`, and `hint`.
+ * `keys` is the number of keys tested, `scheme` the description of the key's scheme. Returns `tone` (`marked`, `plain`
+ * or `open`), `title`, `lead`, `chance` and `caveat` (lists of parts), `facts` (pairs of a name and parts), `passages`,
+ * and `hint`.
  */
 export function wording(found, { keys = 1, scheme } = {}) {
   const p = pValue(found.log10_p);
@@ -126,7 +126,7 @@ export function wording(found, { keys = 1, scheme } = {}) {
           "A text written without that key would look as marked as this one with a probability of at most ", p,
           `: ${odds(found.log10_p)}.`,
         ],
-        caveat: ["Whoever holds the key can write such text, so this does not say who did."],
+        caveat: ["Anyone with the key can write such text, so this does not identify its author."],
       };
     case "marked in part": {
       const ids = [...new Set(common.passages.length ? found.passages.map((passage) => passage.key_id) : [found.key_id])];
@@ -139,7 +139,7 @@ export function wording(found, { keys = 1, scheme } = {}) {
           "In a text written without the key, any such passage would be found with a probability of at most ",
           pValue(Math.log10(found.level)), ".",
         ],
-        caveat: ["Whoever holds the key can write such text, so this does not say who did."],
+        caveat: ["Anyone with the key can write such text, so this does not identify its author."],
       };
     }
     case "too short":
@@ -151,7 +151,7 @@ export function wording(found, { keys = 1, scheme } = {}) {
         chance: [
           `${whole(found.scored)} of its tokens can be counted`,
           found.needed ? `, and at least ${whole(found.needed)} are needed` : "",
-          ": even a text that is marked throughout could not be told from chance.",
+          ": even a completely marked text could not be distinguished from chance.",
         ],
         caveat: [],
       };
@@ -160,8 +160,8 @@ export function wording(found, { keys = 1, scheme } = {}) {
         ...common,
         tone: "open",
         title: "Not enough evidence",
-        lead: [`No mark of the key ${found.key_id} was found, and none was to be.`],
-        chance: ["The text left its writer so little choice that a mark in it could not be told from chance."],
+        lead: [`No mark of the key ${found.key_id} was found, and none could be expected.`],
+        chance: ["The text left its writer so little choice that a mark could not be distinguished from chance."],
         caveat: [],
       };
     default:
@@ -169,11 +169,11 @@ export function wording(found, { keys = 1, scheme } = {}) {
         ...common,
         tone: "plain",
         title: keys > 1 ? "No mark of these keys" : "No mark of this key",
-        lead: [keys > 1 ? `None of ${whole(keys)} keys has left a mark that shows.` : `The key ${found.key_id} has left no mark that shows.`],
-        chance: ["Texts written without it look as marked as this one with a probability of ", p, `: ${odds(found.log10_p)}.`],
+        lead: [keys > 1 ? `No mark of any of the ${whole(keys)} keys was found.` : `No mark of the key ${found.key_id} was found.`],
+        chance: ["Texts without such a mark look as marked as this one with a probability of ", p, `: ${odds(found.log10_p)}.`],
         caveat: [
-          "This does not say who or what wrote the text. Another key, or none, leaves no such mark, and heavy editing, ",
-          "paraphrase or a lack of choice can remove one.",
+          "This does not identify the author. A text written with another key, or without one, has no such mark, and ",
+          "heavy editing, paraphrase or a lack of choice can remove one.",
         ],
       };
   }

@@ -1,4 +1,4 @@
-//! Who may ask: keys of the interface, one a line in a file, each with a name.
+//! API keys: a file with one named key per line.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// The shortest key that is taken.
+/// The minimum length of a key.
 const SHORTEST: usize = 16;
 
-/// The keys that requests must carry as `Authorization: Bearer KEY`.
+/// The API keys, which requests send as `Authorization: Bearer KEY`.
 #[derive(Default)]
 pub struct ApiKeys {
-    /// The file, to be read again.
+    /// The file, for reloading.
     path: Option<PathBuf>,
     keys: Vec<ApiKey>,
 }
@@ -21,24 +21,24 @@ pub struct ApiKeys {
 struct ApiKey {
     name: Arc<str>,
     rights: Rights,
-    /// SHA-256 of the key: so none stays in memory, and their lengths do not show in the time that comparing takes.
+    /// SHA-256 of the key, so that no key stays in memory and comparison time does not depend on its length.
     digest: [u8; 32],
 }
 
-/// What a key opens besides the addresses that are open to every key.
+/// The rights of a key, in addition to the addresses that are open to every key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
-    /// `/metrics`, which counts what all tenants do.
+    /// Access to `/metrics`, which covers all tenants.
     pub(crate) metrics: bool,
-    /// What `/detect` finds besides its verdict: p-values, scores and colours, at any level.
+    /// Access to all results of `/detect`, not only the verdict: p-values, scores and colours, at any level.
     pub(crate) detect: bool,
 }
 
 impl Rights {
-    /// Of those who need no key.
+    /// The rights of clients if no key is required.
     pub(crate) const ALL: Self = Self { metrics: true, detect: true };
 
-    /// Adds the right of a name; `false` where there is none.
+    /// Adds a right by its name; `false` if the name is unknown.
     fn add(&mut self, name: &str) -> bool {
         match name {
             "metrics" => self.metrics = true,
@@ -49,46 +49,46 @@ impl Rights {
     }
 }
 
-/// Shows names alone.
+/// Shows names only.
 impl std::fmt::Debug for ApiKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.keys.iter().map(|key| &key.name)).finish()
     }
 }
 
-/// Why a file of keys cannot be used.
+/// Why a file of API keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {source}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A line is not a name and a key.
+    /// A line is malformed.
     #[error("{}, line {line}: {fault}", .path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         fault: &'static str,
     },
-    /// There is no key in it.
-    #[error("{}: no key is in it: write a line NAME KEY for each", .0.display())]
+    /// The file has no keys.
+    #[error("{}: the file has no keys: add a line NAME KEY for each", .0.display())]
     Empty(PathBuf),
 }
 
 impl ApiKeys {
-    /// Reads a file: a line `NAME KEY` for each key, which has at least 16 characters, and behind it the names of its
-    /// rights (`metrics`, `detect`), if it has any; lines that begin with `#`, and empty ones, count for nothing.
+    /// Reads a file with a line `NAME KEY` for each key, followed by its rights (`metrics`, `detect`), if it has any.
+    /// Keys have at least 16 characters. Empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
-    /// [`AccessError`]; none shows a key.
+    /// [`AccessError`]; no error contains a key.
     pub fn load(path: &Path) -> Result<Self, AccessError> {
         let text = std::fs::read_to_string(path).map(Zeroizing::new);
         let text = text.map_err(|source| AccessError::Read { path: path.into(), source })?;
@@ -101,18 +101,18 @@ impl ApiKeys {
             let bad = |fault| AccessError::Line { path: path.into(), line, fault };
             let mut words = text.split_whitespace();
             let (Some(name), Some(secret)) = (words.next(), words.next()) else {
-                return Err(bad("it is not a name and a key"));
+                return Err(bad("expected a name and a key"));
             };
             if secret.len() < SHORTEST {
                 return Err(bad("the key is shorter than 16 characters"));
             }
             if keys.iter().any(|key| &*key.name == name) {
-                return Err(bad("the name stands before"));
+                return Err(bad("an earlier line has the same name"));
             }
             let mut rights = Rights::default();
             if !words.all(|right| rights.add(right)) {
                 return Err(bad(
-                    "behind a name and a key are rights, and one of these is none: rights are metrics and detect",
+                    "there is an unknown right after the name and the key: the rights are metrics and detect",
                 ));
             }
             keys.push(ApiKey { name: name.into(), rights, digest: Sha256::digest(secret).into() });
@@ -120,26 +120,25 @@ impl ApiKeys {
         if keys.is_empty() { Err(AccessError::Empty(path.into())) } else { Ok(Self { path: Some(path.into()), keys }) }
     }
 
-    /// What stands in the file now.
+    /// Reads the file again.
     ///
     /// # Errors
-    /// As [`ApiKeys::load`].
+    /// See [`ApiKeys::load`].
     pub(crate) fn reloaded(&self) -> Result<Self, AccessError> {
         self.path.as_deref().map_or_else(|| Ok(Self::default()), Self::load)
     }
 
-    /// Whether everybody may ask.
+    /// Whether no key is required.
     pub(crate) fn is_open(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The names of all.
+    /// The names of all keys.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|key| &*key.name)
     }
 
-    /// The name of the key that a header `Authorization` carries, and its rights. Each key is compared in constant
-    /// time, and all are.
+    /// The name and the rights of the key in a header `Authorization`. All keys are compared, each in constant time.
     pub(crate) fn holder(&self, header: Option<&str>) -> Option<(&Arc<str>, Rights)> {
         let (scheme, given) = header.and_then(|header| header.split_once(' '))?;
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -175,7 +174,7 @@ mod tests {
         let keys = loaded("# team\nann 0123456789abcdef\n\nben fedcba9876543210  metrics\n").unwrap();
         let name_of = |header| keys.holder(header).map(|(name, _)| &**name);
         assert_eq!(name_of(Some("Bearer 0123456789abcdef")), Some("ann"));
-        // The name of the scheme has no case: RFC 9110, section 11.1.
+        // The scheme is case-insensitive: RFC 9110, section 11.1.
         assert_eq!(name_of(Some("bearer fedcba9876543210 ")), Some("ben"));
         let may_read_metrics = |header| keys.holder(header).map(|(_, rights)| rights.metrics);
         assert_eq!(may_read_metrics(Some("Bearer 0123456789abcdef")), Some(false));
@@ -198,11 +197,11 @@ mod tests {
     fn bad_files_are_refused_without_showing_a_key() {
         for (text, fault) in [
             ("", "no key"),
-            ("0123456789abcdef", "line 1: it is not"),
-            ("ann 0123456789abcdef more", "line 1: behind a name"),
-            ("ann 0123456789abcdef metrics 0123456789abcdef", "line 1: behind a name"),
+            ("0123456789abcdef", "line 1: expected a name"),
+            ("ann 0123456789abcdef more", "line 1: unknown right"),
+            ("ann 0123456789abcdef metrics 0123456789abcdef", "line 1: unknown right"),
             ("\nann short", "line 2: the key is shorter"),
-            ("a 0123456789abcdef\na fedcba9876543210", "line 2: the name stands before"),
+            ("a 0123456789abcdef\na fedcba9876543210", "line 2: an earlier line has the same name"),
         ] {
             let error = loaded(text).unwrap_err().to_string();
             assert!(error.contains(fault) && !error.contains("0123456789abcdef"), "{error}");

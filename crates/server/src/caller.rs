@@ -1,4 +1,4 @@
-//! Who asks, and what is told of the request once it has been answered.
+//! The client of a request, and the report on the request for the log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,41 +7,41 @@ use axum::http::HeaderMap;
 use crate::access::Rights;
 use crate::audit::Entry;
 
-/// The header with the name of a request, in both directions.
+/// The header with the id of a request, in requests and answers.
 pub(crate) const REQUEST_ID: &str = "x-request-id";
 
-/// The longest name of a request that is taken from who asks.
+/// The maximum length of an id that a client may choose.
 const LONGEST_ID: usize = 128;
 
-/// Who asks, and for what: known to every address.
+/// The client of a request and its target, available to every handler.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The name of the API key; empty where everybody may ask.
+    /// The name of the API key; empty if none is required.
     pub(crate) tenant: Arc<str>,
     pub(crate) rights: Rights,
     pub(crate) request_id: Arc<str>,
-    /// The address, as it stands in the list of addresses.
+    /// The pattern of the address in the router.
     pub(crate) route: Arc<str>,
     pub(crate) report: Report,
 }
 
-/// What came of a request, for the log: it is filled in while the request is answered.
+/// The audit entry of a request, for the log; it is filled in while the request is answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report(Arc<Mutex<Option<Entry>>>);
 
 impl Report {
-    /// Keeps what was put on record.
+    /// Stores the audit entry.
     pub(crate) fn fill(&self, entry: Entry) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
     }
 
-    /// What was put on record, if anything was.
+    /// Takes the audit entry, if there is one.
     pub(crate) fn take(&self) -> Option<Entry> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// The name of a request: the one that it brings, if that can stand in a log as it is, or a new one.
+/// The id of a request: its own, if it can be logged unchanged, or a new one.
 pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let is_plain = |id: &&str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:+/=".contains(&byte);
@@ -54,7 +54,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
 /// Twelve random bytes in hexadecimal digits.
 pub(crate) fn random() -> String {
     let mut random = [0; 12];
-    // Names need not be secret: where the system has no random numbers, the time tells them apart.
+    // Ids need not be secret: if the system has no random numbers, the time distinguishes them.
     if getrandom::fill(&mut random).is_err() {
         random[..8].copy_from_slice(&(jiff::Timestamp::now().as_nanosecond() as u64).to_le_bytes());
     }

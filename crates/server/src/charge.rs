@@ -1,17 +1,17 @@
-//! What a request is charged for what it asks.
+//! The memory that a request is charged for.
 
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 
-/// The bytes that an answer takes for each of its texts, for each token of one, and for each log-probability: of the
-/// token itself, and of the likeliest beside it. An answer that comes whole has all of them in JSON at once.
+/// The bytes of an answer for each text, each token, and each log-probability, of the token itself and of the likeliest
+/// ones listed with it. An answer that is not streamed holds all log-probabilities as JSON at once.
 const TEXT: usize = 2048;
 const TOKEN: usize = 64;
 const LOGPROB: usize = 640;
 const STREAMED_LOGPROB: usize = 96;
 
-/// The most bytes that an answer may take while it is written. What is streamed is gone when a text has ended, so of
-/// that `at_a_time` texts count.
+/// The maximum number of bytes of an answer while it is written. A stream keeps nothing of a text that has ended, so at
+/// most `at_a_time` texts count.
 pub(crate) fn answer_bytes(ask: &Ask, max_tokens: usize, at_a_time: usize) -> usize {
     let (texts, each) = match ask.stream {
         Some(_) => (ask.texts().min(at_a_time), STREAMED_LOGPROB),
@@ -30,7 +30,7 @@ pub(crate) fn check_texts(ask: &Ask, most: usize) -> Result<(), Refusal> {
     }
     let (prompts, n) = (ask.prompts.len(), ask.choices);
     let message = format!(
-        "{prompts} prompts with {n} answers each are {texts} texts, but a request may have {most}: send several"
+        "{prompts} prompts with {n} answers each are {texts} texts, but at most {most} are allowed: split the request"
     );
     Err(Refusal::field("n", "too_many_texts", message))
 }
@@ -41,8 +41,8 @@ pub(crate) fn check_answer(bytes: usize, most: usize) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = format!(
-        "with all its texts, max_tokens and logprobs the answer may take {bytes} bytes, but may have {most}: ask for \
-         less, or in several requests"
+        "with its texts, max_tokens and logprobs the answer may take {bytes} bytes, but at most {most} are allowed: \
+         request less, or split the request"
     );
     Err(Refusal::new(400, "answer_too_large", message))
 }

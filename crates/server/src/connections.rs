@@ -1,4 +1,4 @@
-//! Connections, from the first to the last.
+//! Accepts and serves connections.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use tokio::sync::Semaphore;
 use crate::limits::Limits;
 use crate::patient::Patient;
 
-/// The most headers of a request. The most bytes of them are for [`gate`](crate::routes) to say, in words: this is what
-/// is read at all.
+/// The maximum number of headers that are read at all. [`gate`](crate::routes) checks the limit on their bytes, with an
+/// error message.
 const HEADERS: usize = 512;
 
-/// The most bytes that are read of a request before its body.
+/// The maximum number of bytes that are read of a request before its body.
 const HEAD: usize = 256 << 10;
 
-/// How long no connection is taken when the system has no room for one.
+/// The pause after a connection could not be accepted, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers on all connections until `stop` is done: then those that are being answered end.
+/// Serves connections until `stop` completes, and then until the running requests have ended.
 pub(crate) async fn answer(listener: TcpListener, router: Router, limits: Limits, stop: impl Future<Output = ()>) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_headers(HEADERS).max_buf_size(HEAD);
@@ -45,7 +45,7 @@ pub(crate) async fn answer(listener: TcpListener, router: Router, limits: Limits
         let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone()));
         let connection = open.watch(connection);
         tokio::spawn(async move {
-            // Connections end as they like: whoever asked has left, or was too slow.
+            // Errors are of no interest: the client disconnected, or was too slow.
             let _ = connection.await;
             drop(place);
         });
@@ -58,12 +58,12 @@ async fn accepted(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Pieces of a stream are small, and go at once.
+                // Pieces of a stream are small, and must be sent at once.
                 let _ = stream.set_nodelay(true);
                 return stream;
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection cannot be taken");
+                tracing::warn!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(PAUSE).await;
             }
         }

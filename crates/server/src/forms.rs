@@ -1,14 +1,14 @@
-//! Forms that were asked for lately, worked out once: what a mask takes to find out is then known to later requests.
+//! A cache of compiled constraints: later requests also reuse the masks computed for earlier ones.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use verdigris::Constraint;
 
-/// So many are kept. What one holds is bounded by its constraint.
+/// The number of constraints that are kept. The size of each is bounded by the constraint itself.
 const KEPT: usize = 16;
 
-/// The forms that were asked for last, by what asks for them and for whom; the one that was asked for longest ago comes
-/// first. A form that is known comes sooner, so tenants share none: it would say what another one asks for.
+/// The most recently used constraints, by their source and a salt, least recently used first. Tenants do not share
+/// them, since the shorter time of a known constraint would reveal that another tenant uses it.
 pub(crate) struct Forms<Asked>(Mutex<Vec<Known<Asked>>>);
 
 struct Known<Asked> {
@@ -24,7 +24,7 @@ impl<Asked> Default for Forms<Asked> {
 }
 
 impl<Asked: Clone + PartialEq> Forms<Asked> {
-    /// The form that is asked for so: one that is known to texts of this salt, or one that is worked out now.
+    /// The constraint of `asked`: a known one of this salt, or one compiled by `work_out`.
     pub(crate) fn constraint<E>(
         &self,
         salt: &Arc<str>,
@@ -34,12 +34,12 @@ impl<Asked: Clone + PartialEq> Forms<Asked> {
         if let Some(known) = self.known(salt, asked) {
             return Ok(known);
         }
-        // Nobody else waits meanwhile; who asks for the same works it out too.
+        // The lock is not held meanwhile: a concurrent request for the same constraint compiles it too.
         let constraint = work_out()?;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push(Known { salt: salt.clone(), asked: asked.clone(), constraint: constraint.clone() });
         if kept.len() > KEPT {
-            // The oldest of those who have most, so that nobody who has few loses them to one who asks for many.
+            // Evicts the oldest of a tenant with the most, so that a tenant with few keeps them.
             let has = |salt: &Arc<str>| kept.iter().filter(|known| known.salt == *salt).count();
             let most = kept.iter().map(|known| has(&known.salt)).max();
             let at = kept.iter().position(|known| Some(has(&known.salt)) == most).expect("there are some");
@@ -48,7 +48,7 @@ impl<Asked: Clone + PartialEq> Forms<Asked> {
         Ok(constraint)
     }
 
-    /// Whether a form is known to texts of this salt.
+    /// Whether the constraint of `asked` is known under this salt.
     pub(crate) fn knows(&self, salt: &Arc<str>, asked: &Asked) -> bool {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().any(|known| known.salt == *salt && known.asked == *asked)
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use verdigris::{Engine, Grammar};
 
-    /// How often each form is worked out: tenants share none, and one who asks for many takes none from another.
+    /// Tenants share no constraints, and a tenant with many does not evict another's.
     #[test]
     fn tenants_share_no_forms() {
         let engine = Engine::load("../../fixtures/models/tale-small").unwrap();
@@ -84,9 +84,9 @@ mod tests {
             is_new
         };
         assert!(worked_out("acme", 1) && !worked_out("acme", 1));
-        assert!(worked_out("rival", 1), "it is not seen that acme has asked for it");
+        assert!(worked_out("rival", 1), "it does not show that acme has requested it");
         assert!((2..50).all(|form| worked_out("rival", form)));
-        assert!(!worked_out("acme", 1), "many forms of one tenant");
+        assert!(!worked_out("acme", 1), "many constraints of one tenant");
         assert!(!worked_out("rival", 49) && worked_out("rival", 2));
         assert_eq!(forms.0.lock().unwrap().len(), KEPT);
     }

@@ -1,4 +1,4 @@
-//! Which key marks whose answers, and on which days.
+//! The watermark keys of a server, by tenant and day.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use verdigris::watermark::KeyError;
 use verdigris::watermark::ring::{distinct, writer_among};
 use verdigris::{Error, Key, KeyRing, Reader};
 
-/// The keys of a server: one for all, a ring, or both.
+/// The keys of a server: one for all tenants, a ring, or both.
 #[derive(Default)]
 pub(crate) struct Keys {
-    /// For whom the ring has no key.
+    /// The key for tenants for which the ring has none.
     for_all: Option<Arc<Key>>,
     ring: Vec<Arc<Key>>,
 }
 
 impl Keys {
-    /// Those for a tokenizer. Keys of the ring that are for others are left out, and the log tells of it.
+    /// The keys for a tokenizer. Keys of the ring for other tokenizers are skipped, with a warning in the log.
     ///
     /// # Errors
-    /// [`Error::Detect`] where the key is for another tokenizer, and [`Error::Key`] where the ring has no key for it,
-    /// or a key carries numbers, which no request gives.
+    /// [`Error::Detect`] if `for_all` is for another tokenizer; [`Error::Key`] if the ring has no key for this one, or
+    /// if a key carries payloads, which requests cannot set.
     pub(crate) fn new(for_all: Option<Arc<Key>>, ring: Option<KeyRing>, reader: &Reader) -> Result<Self, Error> {
         if let Some(key) = &for_all {
             reader.fits(key)?;
@@ -36,13 +36,13 @@ impl Keys {
         Ok(Self { for_all, ring })
     }
 
-    /// Whether nothing is ever marked.
+    /// Whether there are no keys.
     pub(crate) fn is_empty(&self) -> bool {
         self.for_all.is_none() && self.ring.is_empty()
     }
 
-    /// The key that marks what is written for a tenant on a day. A tenant with keys of its own in the ring is marked
-    /// with those alone; all others with the keys of nobody in particular, and then with the one for all.
+    /// The key that marks texts for a tenant on a day. A tenant with its own keys in the ring only uses those; all
+    /// others use the keys without a tenant, or else the key for all tenants.
     pub(crate) fn writer(&self, tenant: &str, day: Date) -> Option<&Arc<Key>> {
         let among =
             |tenant| writer_among(self.ring.iter().map(|key| &**key), day, tenant).map(|index| &self.ring[index]);
@@ -50,8 +50,8 @@ impl Keys {
         if has_own { among(tenant) } else { among("").or(self.for_all.as_ref()) }
     }
 
-    /// The keys that texts are looked at with for a tenant, of all days: its own, and those of nobody in particular;
-    /// without a tenant all. Keys that mark alike are one.
+    /// The keys, of all days, with which texts are tested for a tenant: its own and those without a tenant; all keys if
+    /// `tenant` is `None`. Of keys with the same mark, one is returned.
     pub(crate) fn readers(&self, tenant: Option<&str>) -> Vec<Arc<Key>> {
         let theirs = |key: &&Arc<Key>| tenant.is_none_or(|tenant| key.tenant() == tenant || key.tenant().is_empty());
         distinct(self.for_all.iter().chain(self.ring.iter().filter(theirs)).cloned())
@@ -83,7 +83,7 @@ mod tests {
         for (tenant, day, id) in [
             ("ann", "2026-05-01", Some("ann-1")),
             ("ann", "2026-07-01", Some("ann-2")),
-            // Hers are over: that is for the operator to see, not to be marked with another's.
+            // Her keys have ended: her texts are not marked with another tenant's.
             ("ann", "2026-10-01", None),
             ("ben", "2026-05-01", Some("old")),
             ("ben", "2026-06-15", Some("new")),

@@ -1,24 +1,25 @@
-//! `verdigris serve`: OpenAI's protocol over HTTP, every answer marked or the request refused.
+//! The server of `verdigris serve`: OpenAI's protocol over HTTP; every answer is marked or says why not.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `protocol` | what requests ask for, and why they are refused; no HTTP and no model |
-//! | `calls` | calls of tools: how a model writes them, and how they are read |
-//! | `writer` | answers as they are written, side by side |
-//! | `forms` | forms that were asked for lately, worked out |
-//! | `service` | what all requests share |
-//! | `answer` | what is sent back, whole or piece by piece |
-//! | `routes` | one file for each address |
-//! | `openapi` | all of them as a document |
-//! | `operator` | what an operator gives beside the model: `access` (who may ask), `keys` (what marks), `audit` (the record) |
-//! | `record` | an answer on its way to the audit log |
-//! | `caller` | who asks, and what is told of it |
-//! | `metrics` | what an operator sees |
-//! | `limits` | what a request may take |
-//! | `connections`, `patient` | connections, and those whose other end reads no more |
-//! | `serve` | from the beginning to the end |
+//! | `protocol` | parsing of requests, and refusals; no HTTP and no model |
+//! | `calls` | tool calls: their syntax, constraint and parser |
+//! | `writer` | generation of the texts of all answers |
+//! | `forms` | a cache of compiled constraints |
+//! | `service` | the state that all requests share |
+//! | `answer` | response bodies, complete or streamed |
+//! | `routes` | HTTP handlers, one file for each kind of address |
+//! | `openapi` | the OpenAPI document |
+//! | `operator` | the operator's `access` (API keys), `keys` (watermark keys) and `audit` (the audit log) |
+//! | `record` | the audit entry of an answer in progress |
+//! | `caller` | the client of a request, and the report on it for the log |
+//! | `metrics` | metrics at `/metrics` |
+//! | `limits`, `charge` | limits of a request, and the memory it is charged for |
+//! | `shares`, `turns` | fair division among tenants: of requests and memory, and of threads |
+//! | `connections`, `patient` | connections, and their timeout for clients that do not read |
+//! | `serve` | start and shutdown |
 //!
-//! [`serve`] with its [`Options`] is all that a program of one's own needs.
+//! Other programs only need [`serve`] and its [`Options`].
 #![forbid(unsafe_code)]
 
 mod access;
@@ -44,7 +45,7 @@ mod shares;
 mod turns;
 mod writer;
 
-// So that its program stays one that compiles.
+// Compiles the program in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

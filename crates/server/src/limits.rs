@@ -1,37 +1,37 @@
-//! What a request may take.
+//! The limits of a request.
 
 use std::time::{Duration, Instant};
 
 use crate::protocol::Refusal;
 
-/// What a request may take. What is beyond it is refused, each with a status of its own.
+/// The limits of a request. Each has its own status for requests that exceed it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most bytes of an address and its headers.
+    /// The maximum number of bytes of the address and the headers.
     pub header: usize,
-    /// How long a request may take to come, and a connection lie idle.
+    /// The maximum time for a request to arrive, and for a connection to be idle.
     pub read: Duration,
-    /// How long whoever asks may read nothing of an answer that is there.
+    /// The maximum time that a client may read nothing of a pending answer.
     pub stall: Duration,
-    /// Connections at the same time; more wait to be taken.
+    /// The maximum number of connections; further ones wait to be accepted.
     pub connections: usize,
-    /// How long a request may wait for its turn, that its prompt is read.
+    /// The maximum time that a request may wait until its prompt is read.
     pub queue: Duration,
-    /// How long an answer may take as a whole.
+    /// The maximum time for a complete answer.
     pub request: Duration,
-    /// The most tokens of a prompt; the model's context is a limit too.
+    /// The maximum number of tokens of a prompt; the model's context is a limit too.
     pub prompt_tokens: usize,
-    /// The most bytes of a schema, an expression, or choices.
+    /// The maximum number of bytes of a schema, a regular expression, or choices.
     pub form: usize,
-    /// The most texts of a request: prompts times answers to each.
+    /// The maximum number of texts of a request: prompts times answers to each.
     pub texts: usize,
-    /// The most bytes that an answer may take while it is written, by its texts, their tokens and log-probabilities.
+    /// The maximum number of bytes that an answer takes while it is written, for texts, tokens and log-probabilities.
     pub answer: usize,
-    /// The most bytes of the bodies and answers of all requests together.
+    /// The maximum number of bytes of the bodies and answers of all requests together.
     pub pending: usize,
 }
 
-/// As `verdigris serve` has them unless told otherwise.
+/// The defaults of `verdigris serve`.
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Default for Limits {
     }
 }
 
-/// Until when something of an answer must come.
+/// The deadlines of an answer.
 pub(crate) struct Deadline {
     begun: Instant,
     queue: Duration,
@@ -59,23 +59,23 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// Of an answer that is asked for now.
+    /// The deadlines of an answer that is requested now.
     pub(crate) fn new(limits: &Limits) -> Self {
         Self { begun: Instant::now(), queue: limits.queue, request: limits.request, has_begun: false }
     }
 
-    /// Its turn has come.
+    /// Records that the request has had its turn.
     pub(crate) fn begun(&mut self) {
         self.has_begun = true;
     }
 
-    /// What comes in time.
+    /// Waits for a future.
     ///
     /// # Errors
-    /// Where it does not.
+    /// If the deadline passes first.
     pub(crate) async fn wait<T>(&self, what: impl Future<Output = T>) -> Result<T, Refusal> {
         let patience = if self.has_begun { self.request } else { self.request.min(self.queue) };
-        // A time that no clock can show never comes.
+        // A deadline that a clock cannot represent never passes.
         let Some(end) = self.begun.checked_add(patience) else { return Ok(what.await) };
         tokio::time::timeout_at(end.into(), what).await.map_err(|_| self.passed())
     }
@@ -83,11 +83,11 @@ impl Deadline {
     fn passed(&self) -> Refusal {
         if self.has_begun || self.request <= self.queue {
             let message =
-                format!("the answer took longer than {} seconds: ask for fewer tokens", self.request.as_secs());
+                format!("the answer took longer than {} seconds: request fewer tokens", self.request.as_secs());
             return Refusal::new(504, "request_timeout", message);
         }
         let message =
-            format!("the turn of this request did not come within {} seconds: come again", self.queue.as_secs());
+            format!("this request could not be started within {} seconds: try again later", self.queue.as_secs());
         Refusal::new(503, "queue_timeout", message).retry_after(self.queue.as_secs().clamp(1, 60))
     }
 }

@@ -1,4 +1,4 @@
-//! What an operator sees at `/metrics`: OpenMetrics text. Meanings are those of vLLM's metrics of the same names.
+//! The metrics at `/metrics`, as OpenMetrics text, with the meanings of vLLM's metrics of the same names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use verdigris::schedule::Statistics;
 
-/// The bounds of times, in seconds.
+/// The bucket bounds of durations, in seconds.
 const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -37,7 +37,7 @@ struct Rejected {
     reason: &'static str,
 }
 
-/// What is counted and measured.
+/// The counters and histograms of the server.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
@@ -56,7 +56,7 @@ pub(crate) struct Metrics {
     of_model: OfModel,
 }
 
-/// What the loop of the model says of itself: it is asked when somebody looks.
+/// Statistics of the model's loop, which are read when `/metrics` is requested.
 #[derive(Default)]
 struct OfModel {
     running: Gauge,
@@ -75,15 +75,15 @@ impl OfModel {
     fn register(&self, registry: &mut Registry) {
         registry.register("num_requests_running", "Texts that are being written", self.running.clone());
         registry.register("num_requests_waiting", "Texts that wait for memory or their turn", self.waiting.clone());
-        registry.register("kv_cache_usage_perc", "Share of the pages that texts use, 1 is all", self.page_use.clone());
+        registry.register("kv_cache_usage_perc", "Share of the pages in use, from 0 to 1", self.page_use.clone());
         let queries = self.prefix_queries.clone();
-        registry.register("prefix_cache_queries", "Tokens of prompts that were looked for among those kept", queries);
-        registry.register("prefix_cache_hits", "Tokens of prompts that were kept", self.prefix_hits.clone());
+        registry.register("prefix_cache_queries", "Tokens of prompts looked up in the prefix cache", queries);
+        registry.register("prefix_cache_hits", "Tokens of prompts found in the prefix cache", self.prefix_hits.clone());
         registry.register("num_preemptions", "Texts that lost their memory to older ones", self.preempted.clone());
         registry.register("model_passes", "Calls of the model", self.passes.clone());
         registry.register("model_tokens", "Tokens that the model read, drafts included", self.read.clone());
         registry.register("spec_decode_num_draft_tokens", "Tokens drafted", self.drafted.clone());
-        registry.register("spec_decode_num_accepted_tokens", "Drafts that stood", self.accepted.clone());
+        registry.register("spec_decode_num_accepted_tokens", "Drafted tokens accepted", self.accepted.clone());
     }
 
     fn set(&self, now: &Statistics) {
@@ -100,7 +100,7 @@ impl OfModel {
             (&self.drafted, now.drafted),
             (&self.accepted, now.accepted),
         ] {
-            // The loop counts from its beginning; whoever else looks at the same time does the same.
+            // The loop reports totals, and a concurrent request must not lower them.
             counter.inner().fetch_max(count as u64, Ordering::Relaxed);
         }
     }
@@ -117,16 +117,16 @@ impl Default for Metrics {
         let of_model = OfModel::default();
         let mut registry = Registry::with_prefix("verdigris");
         registry.register("requests", "Requests by route and status", requests.clone());
-        registry.register("watermark_requests", "Answers by what they say about their mark", marks.clone());
-        registry.register("request_success", "Texts by why they ended; abort is a reader who left", finished.clone());
-        let help = "Requests that were not taken, or not kept waiting any longer, by the code of their refusal";
+        registry.register("watermark_requests", "Answers by the status of their mark", marks.clone());
+        registry.register("request_success", "Texts by finish reason (abort: client disconnected)", finished.clone());
+        let help = "Requests refused with status 429 or 503, by the code of the refusal";
         registry.register("admission_rejections", help, rejected.clone());
-        let help = "From the first piece of a text to its end, for each token after the first";
+        let help = "From the first piece of a text to its end, per token after the first";
         registry.register("request_time_per_output_token_seconds", help, per_token.clone());
         registry.register("request_decode_time_seconds", "From the first piece of a text to its end", writing.clone());
         registry.register("prompt_tokens", "Tokens of prompts", prompt_tokens.clone());
         registry.register("generation_tokens", "Tokens written", generation_tokens.clone());
-        registry.register("request_queue_time_seconds", "From a request to the turn of a text of it", queue.clone());
+        registry.register("request_queue_time_seconds", "From a request to the turn of each text", queue.clone());
         let help = "From the turn of a request's first text to its first piece";
         registry.register("request_prefill_time_seconds", help, prefill.clone());
         registry.register("time_to_first_token_seconds", "From a request to its first piece", first_token.clone());
@@ -154,41 +154,41 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All of it, and what the loop of the model says, as text.
+    /// All metrics as text, with current statistics of the model's loop.
     pub(crate) fn text(&self, of_model: &Statistics) -> String {
         self.of_model.set(of_model);
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("a string takes all");
+        encode(&mut text, &self.registry).expect("writing to a string cannot fail");
         text
     }
 
-    /// A request that was answered.
+    /// Counts an answered request.
     pub(crate) fn answered(&self, route: &str, status: u16) {
         self.requests.get_or_create(&Answered { route: route.into(), status }).inc();
     }
 
-    /// What an answer says about its mark.
+    /// Counts an answer by the status of its mark.
     pub(crate) fn marked(&self, status: &'static str) {
         self.marks.get_or_create(&Marked { status }).inc();
     }
 
-    /// Why a text ended.
+    /// Counts a text by its finish reason.
     pub(crate) fn finished(&self, finished_reason: &'static str) {
         self.finished.get_or_create(&Finished { finished_reason }).inc();
     }
 
-    /// A request that was not taken.
+    /// Counts a refused request by its code.
     pub(crate) fn rejected(&self, reason: &'static str) {
         self.rejected.get_or_create(&Rejected { reason }).inc();
     }
 
-    /// Tokens read and written for an answer.
+    /// Counts the tokens read and written for an answer.
     pub(crate) fn tokens(&self, prompt: usize, written: usize) {
         self.prompt_tokens.inc_by(prompt as u64);
         self.generation_tokens.inc_by(written as u64);
     }
 
-    /// The clock of an answer that begins now; it runs until it is dropped.
+    /// Starts the clock of an answer, which runs until it is dropped.
     pub(crate) fn clock(self: &Arc<Self>) -> Clock {
         let now = Instant::now();
         Clock { metrics: self.clone(), begun: now, turn: None, first: now, last: now, pieces: 0 }
@@ -199,7 +199,7 @@ impl Metrics {
 pub(crate) struct Clock {
     metrics: Arc<Metrics>,
     begun: Instant,
-    /// When the first of its texts had its turn.
+    /// When the first text had its turn.
     turn: Option<Instant>,
     first: Instant,
     last: Instant,
@@ -207,14 +207,14 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A text of it has waited for its turn.
+    /// Records that a text has had its turn.
     pub(crate) fn text_begins(&mut self) {
         let now = Instant::now();
         self.metrics.queue.observe(now.duration_since(self.begun).as_secs_f64());
         self.turn.get_or_insert(now);
     }
 
-    /// A piece has come.
+    /// Records that a piece has arrived.
     pub(crate) fn piece(&mut self) {
         let (since, now) = (self.last, Instant::now());
         let to = if self.pieces == 0 { &self.metrics.first_token } else { &self.metrics.between_pieces };
@@ -226,7 +226,7 @@ impl Clock {
         (self.last, self.pieces) = (now, self.pieces + 1);
     }
 
-    /// A text of so many tokens has ended.
+    /// Records that a text of `tokens` tokens has ended.
     pub(crate) fn text(&self, tokens: usize) {
         let seconds = self.first.elapsed().as_secs_f64();
         self.metrics.writing.observe(seconds);

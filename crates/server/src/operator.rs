@@ -1,5 +1,4 @@
-//! What an operator gives a server beside its model: who may ask, what marks their answers, and where that is put on
-//! record.
+//! The operator's settings in addition to the model: API keys, watermark keys and the audit log.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,22 +13,22 @@ use crate::audit::{AuditLog, Entry};
 use crate::keys::Keys;
 use crate::protocol::Refusal;
 
-/// Who may ask, what marks, and the record of it. The first two can be read again while requests are answered.
+/// API keys, watermark keys and the audit log. Both kinds of keys can be reloaded while requests are answered.
 pub(crate) struct Operator {
-    /// The one key that is not read again: it may have come by a pipe.
+    /// The key for all tenants, which is not reloaded: it may have come from a pipe.
     key: Option<Arc<Key>>,
     ring: Option<PathBuf>,
     secrets: RwLock<Arc<Secrets>>,
     audit: Option<AuditLog>,
 }
 
-/// What was read at one time, and holds for whole requests.
+/// The keys that were loaded together.
 struct Secrets {
     api_keys: ApiKeys,
     keys: Keys,
 }
 
-/// Why secrets that were read again are not used.
+/// Why reloaded keys are not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     #[error(transparent)]
@@ -38,12 +37,12 @@ pub(crate) enum ReloadError {
     Key(#[from] KeyError),
     #[error(transparent)]
     Keys(#[from] Error),
-    #[error("the audit log cannot be opened anew: {0}")]
+    #[error("the audit log cannot be reopened: {0}")]
     Audit(#[from] std::io::Error),
 }
 
 impl Operator {
-    /// Refuses keys that fit no text of the model.
+    /// Refuses keys that do not fit the model.
     pub(crate) fn new(
         key: Option<Key>,
         ring: Option<KeyRing>,
@@ -57,10 +56,10 @@ impl Operator {
         Ok(Self { key, ring: path, secrets: RwLock::new(Arc::new(secrets)), audit })
     }
 
-    /// Reads the ring and the file of API keys again, and goes on in a new audit log where the old one was moved away.
+    /// Reads the ring and the file of API keys again, and continues in a new audit log if the old one was moved.
     ///
     /// # Errors
-    /// Where one of them cannot be used: then everything stays as it was, but for the audit log.
+    /// If one of them cannot be used; then nothing changes, except for the audit log.
     pub(crate) async fn reload(&self, reader: &Reader) -> Result<(), ReloadError> {
         if let Some(audit) = &self.audit {
             audit.reopen().await?;
@@ -76,8 +75,8 @@ impl Operator {
         self.secrets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The name and the rights of the client that sends a header `Authorization`; the name is empty where no key is
-    /// needed. None where the key is wrong.
+    /// The name and the rights of the client that sends a header `Authorization`; the name is empty if no key is
+    /// required. `None` if the key is wrong.
     pub(crate) fn holder(&self, authorization: Option<&str>) -> Option<(Arc<str>, Rights)> {
         let secrets = self.secrets();
         if secrets.api_keys.is_open() {
@@ -86,41 +85,41 @@ impl Operator {
         secrets.api_keys.holder(authorization).map(|(name, rights)| (name.clone(), rights))
     }
 
-    /// Whether all requests are one tenant's.
+    /// Whether there is at most one tenant.
     pub(crate) fn has_one_tenant(&self) -> bool {
         self.secrets().api_keys.names().count() < 2
     }
 
-    /// Whether answers are marked unless they are not to be.
+    /// Whether answers are marked by default.
     pub(crate) fn marks(&self) -> bool {
         !self.secrets().keys.is_empty()
     }
 
-    /// The key that marks what is written for a tenant today.
+    /// The key that marks texts for a tenant today.
     pub(crate) fn writer(&self, tenant: &str) -> Option<Arc<Key>> {
         self.secrets().keys.writer(tenant, Timestamp::now().to_zoned(TimeZone::UTC).date()).cloned()
     }
 
-    /// The keys that texts are looked at with for a tenant, each once: its own and those of nobody in particular, of
-    /// all days. Where everybody may ask, all.
+    /// The keys, of all days, with which texts are tested for a tenant, each once: its own and those without a tenant;
+    /// all keys if no API key is required.
     pub(crate) fn readers(&self, tenant: &str) -> Vec<Arc<Key>> {
         let secrets = self.secrets();
         secrets.keys.readers(Some(tenant).filter(|_| !secrets.api_keys.is_open()))
     }
 
-    /// Puts an answer on record, before it ends.
+    /// Records an answer, before it ends.
     ///
     /// # Errors
-    /// Where that cannot be done: then the answer may not be given.
+    /// If that fails; then the answer must not be sent.
     pub(crate) async fn enter(&self, entry: &Entry) -> Result<(), Refusal> {
         let Some(audit) = &self.audit else { return Ok(()) };
         audit.enter(entry).await.map_err(|_| {
-            let message = "the audit log cannot be written, and nothing is answered without: tell the operator";
+            let message = "the audit log cannot be written, and no answer is sent without it: tell the operator";
             Refusal::new(503, "audit_unavailable", message)
         })
     }
 
-    /// Puts on record that an answer was cut off, without waiting.
+    /// Records that an answer was cut off, without waiting.
     pub(crate) fn note(&self, entry: &Entry) {
         if let Some(audit) = &self.audit {
             audit.note(entry);
@@ -134,7 +133,7 @@ impl Secrets {
         let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
         if !secrets.keys.is_empty() {
             for name in secrets.api_keys.names().filter(|name| secrets.keys.writer(name, today).is_none()) {
-                tracing::warn!(tenant = name, "there is no key for this tenant today: its requests are refused");
+                tracing::warn!(tenant = name, "this tenant has no key today: its requests are refused");
             }
         }
         Ok(secrets)

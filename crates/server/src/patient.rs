@@ -1,4 +1,4 @@
-//! A connection whose other end must go on reading.
+//! A connection that closes if the client stops reading.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A connection that fails where nothing could be written for too long: whoever reads no more must not keep what was
-/// written for them.
+/// A connection that fails if nothing can be written for too long: a client that stops reading must not hold its answer
+/// in memory.
 pub(crate) struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// Until when something must be written, while nothing can be.
+    /// The deadline of a blocked write.
     end: Option<Pin<Box<Sleep>>>,
 }
 
@@ -22,7 +22,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Patient<S> {
         Self { stream, patience, end: None }
     }
 
-    /// What has come of a try to write.
+    /// The result of an attempt to write, or an error once a blocked write has timed out.
     fn tried<T>(&mut self, tried: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if tried.is_ready() {
             self.end = None;

@@ -1,4 +1,4 @@
-//! An answer on its way to the audit log.
+//! The audit entry of an answer in progress.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::caller::{Caller, Report};
 use crate::protocol::Refusal;
 use crate::service::Service;
 
-/// What is known of an answer so far. Where it is dropped before the answer has ended, a stream that has begun is put
-/// on record as cut.
+/// The audit entry of an answer in progress. If it is dropped before the answer has ended, a stream that has begun is
+/// recorded as cut.
 pub(crate) struct Record {
     service: Arc<Service>,
     report: Report,
     entry: Entry,
     has_begun: bool,
-    /// Whether it is on record that it begins.
+    /// Whether the beginning of the stream is on record.
     is_announced: bool,
     is_entered: bool,
 }
@@ -50,12 +50,12 @@ impl Record {
         Self { service, report, entry, has_begun: false, is_announced: false, is_entered: false }
     }
 
-    /// Something of the answer was written.
+    /// Notes that a piece of the answer was written.
     pub(crate) fn piece(&mut self) {
         self.has_begun = true;
     }
 
-    /// One of its texts has ended, and so many tokens were used so far.
+    /// Adds a text that has ended; `usage` is that of the answer so far.
     pub(crate) fn text(&mut self, index: usize, choice: &Choice, usage: Usage) {
         let Choice { written, mark, .. } = choice;
         let reason = choice.finish_reason();
@@ -64,10 +64,10 @@ impl Record {
         (self.entry.prompt_tokens, self.entry.completion_tokens) = (usage.prompt, usage.completion);
     }
 
-    /// Puts on record that a stream is about to begin, and waits until it is there.
+    /// Records that a stream is about to begin, and waits until that is on disk.
     ///
     /// # Errors
-    /// Where that cannot be done: then nothing of it may be sent.
+    /// If that fails; then nothing of the stream may be sent.
     pub(crate) async fn begin(&mut self) -> Result<(), Refusal> {
         (self.entry.time, self.entry.outcome) = (Timestamp::now(), Outcome::Begun);
         self.service.operator.enter(&self.entry).await?;
@@ -75,15 +75,15 @@ impl Record {
         Ok(())
     }
 
-    /// Puts the whole answer on record, and waits until it is there.
+    /// Records the complete answer, and waits until that is on disk.
     ///
     /// # Errors
-    /// Where that cannot be done: then the answer may not end.
+    /// If that fails; then the answer must not end.
     pub(crate) async fn enter(&mut self) -> Result<(), Refusal> {
         self.enter_as(Outcome::Whole).await
     }
 
-    /// As [`Record::enter`], for an answer that is refused for one of its texts.
+    /// Like [`Record::enter`], for an answer that is refused because of one of its texts.
     pub(crate) async fn refuse(&mut self) -> Result<(), Refusal> {
         self.enter_as(Outcome::Refused).await
     }

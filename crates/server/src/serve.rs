@@ -1,4 +1,4 @@
-//! From the beginning to the end.
+//! Start and shutdown of the server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,42 +13,42 @@ use crate::operator::Operator;
 use crate::routes;
 use crate::service::{Drafts, Options, Service};
 
-/// Why there is no server.
+/// Why the server could not start, or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The keys do not fit the model.
     #[error(transparent)]
     Key(#[from] Error),
-    /// The address cannot be listened to.
+    /// The server cannot listen at the address.
     #[error("{address}: {source}: choose another --host or --port")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Everybody who reaches the address could ask.
+    /// Other machines can reach the address, and no API key is required.
     #[error(
-        "{0} can be reached from other machines, and nobody needs a key: give --api-key-file, or say --allow-anyone"
+        "{0} can be reached from other machines, and no API key is required: give --api-key-file, or --allow-anyone"
     )]
     Open(SocketAddr),
     /// The audit log cannot be written.
-    #[error("{}: {source}: nothing is answered without --audit-log, if it is given", .path.display())]
+    #[error("{}: {source}: choose another file for --audit-log", .path.display())]
     Audit {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Threads or signals.
+    /// Threads or signals could not be set up.
     #[error(transparent)]
     System(#[from] std::io::Error),
 }
 
-/// Serves until it is told to stop (SIGTERM, or Ctrl-C): then no new requests are taken, those that are being
-/// answered end, as long as [`Options::drain`] allows, and the server with them. Told so again it ends at once.
-/// `ready` is called with the address when connections are taken.
+/// Serves until SIGTERM or Ctrl-C. Then no new requests are accepted, and running ones may finish within
+/// [`Options::drain`]; a second signal ends the server at once. `ready` is called with the address when connections are
+/// accepted.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -72,7 +72,7 @@ pub fn serve(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let service = Arc::new(Service::new(engine, operator, drafts, options));
     let served = runtime.block_on(until_stopped(service, ready));
-    // Told twice, it ends whatever is still being computed.
+    // Does not wait for running computations, so that a second signal ends them.
     runtime.shutdown_background();
     served
 }
@@ -87,7 +87,7 @@ async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) ->
     let limits = service.options.limits;
     let server = connections::answer(listener, routes::router(service), limits, async move {
         told().await;
-        // Connections are still taken, so that `/health` tells of it.
+        // Connections are still accepted, so that `/health` reports the shutdown.
         drained.drain().await;
     });
     let cut_off = async move {
@@ -104,24 +104,24 @@ async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) ->
     Ok(())
 }
 
-/// SIGHUP: from now on it does not end the program.
+/// Handles SIGHUP, which from now on does not end the program.
 #[cfg(unix)]
 fn hangups() -> std::io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
 }
 
-/// Reads keys again whenever that is asked for. What cannot be used changes nothing.
+/// Reads the keys again at every SIGHUP. If they cannot be used, nothing changes.
 #[cfg(unix)]
 async fn reload_when_told(service: Arc<Service>, mut hangups: tokio::signal::unix::Signal) {
     while hangups.recv().await.is_some() {
         match service.operator.reload(service.engine.reader()).await {
             Ok(()) => tracing::info!("the keys have been read again"),
-            Err(error) => tracing::error!(%error, "the keys cannot be used, and stay as they were"),
+            Err(error) => tracing::error!(%error, "the keys cannot be used, and the previous ones stay in use"),
         }
     }
 }
 
-/// Waits until the server is told to stop. Without signals nobody can tell it.
+/// Waits for a signal to stop; forever if there are no signals.
 async fn told() {
     if signal().await.is_err() {
         std::future::pending().await

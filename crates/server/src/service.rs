@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,52 +23,52 @@ use crate::protocol::mark::MarkStatus;
 use crate::shares::{Share, Shares};
 use crate::writer::Writer;
 
-/// How the server is run.
+/// The options of a server.
 #[derive(Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// The address to listen at.
     pub address: SocketAddr,
     /// The name of the model, in requests and answers.
     pub model: String,
-    /// Who may ask; without keys, everybody who reaches the address.
+    /// The API keys; without any, anyone who can reach the address may use the server.
     pub api_keys: ApiKeys,
-    /// Keys by tenants, which are the names of API keys, and by periods. It is read again on SIGHUP.
+    /// Keys by tenant (the names of API keys) and period. The ring is read again on SIGHUP.
     pub ring: Option<KeyRing>,
-    /// The file that holds a line for every answer.
+    /// The audit log, with a line for every answer.
     pub audit_log: Option<PathBuf>,
-    /// Names that it answers to at a loopback address besides those of this machine; at another address, where there
-    /// are some, the only ones.
+    /// The host names that the server answers to, in addition to those of this machine. If there are none, it answers
+    /// to all names, except at a loopback address.
     pub allowed_hosts: Vec<String>,
-    /// Whether an address that others reach may do without keys.
+    /// Whether API keys may be missing at an address that other machines can reach.
     pub allow_anyone: bool,
-    /// The largest weight that a request may give to experts; where there is none, it may give none.
+    /// The maximum weight that a request may give the experts; `None` if it may not set the weight.
     pub max_alpha: Option<f64>,
-    /// Whether a request that wants no mark is refused.
+    /// Whether requests that do not want a mark are refused.
     pub enforce_all: bool,
-    /// Whether a text that was to be marked, and in which a detector could not verify the mark, is refused.
+    /// Whether texts are refused if they should be marked and a detector could not verify the mark.
     pub refuses_unmarkable: bool,
     /// The p-value at which a text of an answer is called watermarked.
     pub mark_level: Level,
-    /// The most tokens of an answer.
+    /// The maximum number of tokens of an answer.
     pub max_tokens: usize,
-    /// What the texts that are written may have at a time.
+    /// The capacity for the texts that are written at the same time.
     pub capacity: Capacity,
-    /// Whether tenants share what is kept of prompts and forms. Then each can find out how the others' prompts begin,
-    /// and whether they ask for a form.
+    /// Whether tenants share cached prompts and constraints. Then each can find out how the others' prompts begin, and
+    /// whether they use a constraint.
     pub share_caches: bool,
-    /// Requests that are answered or wait at the same time; one more is told to come again.
+    /// The maximum number of requests that run or wait at the same time; further ones are refused with status 429.
     pub max_requests: usize,
-    /// The most bytes of a body.
+    /// The maximum number of bytes of a body.
     pub max_body: usize,
-    /// What else a request may take.
+    /// Further limits of a request.
     pub limits: Limits,
-    /// How long running answers may take to end once the server is told to.
+    /// The time that running requests may take to end at shutdown.
     pub drain: Duration,
 }
 
-/// Who drafts, as the operator has it: nobody, by `()`, or as the options of a program say.
+/// The drafting of all texts, chosen by the operator: none with `()`, or by the options of a program.
 pub trait Drafts: Send + Sync {
-    /// The same request with drafts. A text whose seed is given must be the same whenever it is asked for.
+    /// Adds drafts to a request. A text with a given seed must be the same each time.
     fn onto<'r>(&'r self, request: Request<'r>, seed: Option<u64>) -> Request<'r>;
 }
 
@@ -78,23 +78,23 @@ impl Drafts for () {
     }
 }
 
-/// A place among the requests that are answered.
+/// The slot of a request, and its tenant's share of them.
 pub(crate) struct Place {
     _share: Share,
     _place: OwnedSemaphorePermit,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Service {
     pub(crate) options: Options,
     pub(crate) engine: Arc<Engine>,
     pub(crate) operator: Operator,
     pub(crate) writer: Arc<Writer>,
     pub(crate) metrics: Arc<Metrics>,
-    /// In seconds since 1970, for lists of models.
+    /// Seconds since 1970, for lists of models.
     pub(crate) begun: i64,
     places: Arc<Semaphore>,
-    /// Of the places, and of the bytes that bodies and answers take, what each tenant has.
+    /// The shares of tenants in the slots for requests, and in the bytes of bodies and answers.
     requests: Arc<Shares>,
     bytes: Arc<Shares>,
     draining: AtomicBool,
@@ -117,46 +117,46 @@ impl Service {
         }
     }
 
-    /// Whether no new requests are taken.
+    /// Whether no new requests are accepted.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Takes no new requests, and waits until those that are being answered have ended.
+    /// Accepts no new requests, and waits until the running ones have ended.
     pub(crate) async fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         let all = u32::try_from(self.options.max_requests).unwrap_or(u32::MAX);
-        // The places are never closed.
+        // The semaphore is never closed.
         let _ = self.places.acquire_many(all).await;
     }
 
-    /// A place among the requests that are answered, which is free again when it is dropped. Where there are several
-    /// tenants, one that has many leaves some to the others.
+    /// Takes a slot for a request, which is freed on drop. With several tenants, one that has many slots leaves some to
+    /// the others.
     pub(crate) fn place(&self, tenant: &Arc<str>) -> Result<Place, Refusal> {
         if self.is_draining() {
-            return Err(Refusal::new(503, "draining", "the server is about to stop: ask another").retry_after(1));
+            return Err(Refusal::new(503, "draining", "the server is shutting down: use another").retry_after(1));
         }
         let share = self.requests.take(tenant, 1, self.operator.has_one_tenant());
         let place = share.zip(self.places.clone().try_acquire_owned().ok());
         let (_share, _place) = place.ok_or_else(|| {
-            let message = format!("of {} requests yours are all being answered: come again", self.options.max_requests);
+            let message = format!("your share of {} requests is in use: try again later", self.options.max_requests);
             Refusal::new(429, "overloaded", message).retry_after(1)
         })?;
         Ok(Place { _share, _place })
     }
 
-    /// So many bytes for what a tenant sends or is answered, which are free again when they are dropped.
+    /// Takes memory for the bodies and answers of a tenant, which is freed on drop.
     pub(crate) fn bytes(&self, tenant: &Arc<str>, bytes: usize) -> Result<Share, Refusal> {
         self.bytes.take(tenant, bytes, self.operator.has_one_tenant()).ok_or_else(|| {
             let message = format!(
-                "this request could take {bytes} bytes, and others of yours have so many that they do not fit now: \
-                 come again, or ask for less"
+                "this request could take {bytes} bytes, which do not fit now with those of your other requests: try \
+                 again later, or request less"
             );
             Refusal::new(429, "overloaded", message).retry_after(1)
         })
     }
 
-    /// What an answer may take while it is written.
+    /// Takes memory for an answer while it is written.
     pub(crate) fn answer_bytes(&self, ask: &Ask, tenant: &Arc<str>) -> Result<Share, Refusal> {
         let Options { max_tokens, limits, .. } = self.options;
         charge::check_texts(ask, limits.texts)?;
@@ -165,31 +165,31 @@ impl Service {
         self.bytes(tenant, bytes)
     }
 
-    /// Refuses a model that this is not.
+    /// Refuses any model but the one that is served.
     pub(crate) fn check_model(&self, model: &str) -> Result<(), Refusal> {
         if *model == self.options.model {
             return Ok(());
         }
-        let message = format!("there is no model {model:?} here: this is {:?}", self.options.model);
+        let message = format!("this server has no model {model:?}: it serves {:?}", self.options.model);
         Err(Refusal { param: Some("model".into()), ..Refusal::new(404, "model_not_found", message) })
     }
 
-    /// Refuses a weight of experts that a request may not give.
+    /// Refuses a weight of the experts that a request may not set.
     pub(crate) fn check_alpha(&self, ask: &Ask) -> Result<(), Refusal> {
         let message = match (ask.alpha, self.options.max_alpha) {
             (None, _) => return Ok(()),
             (Some(alpha), Some(most)) if alpha <= most => return Ok(()),
-            (Some(alpha), Some(most)) => format!("alpha is {alpha}, and this server takes up to {most}"),
-            (Some(_), None) => "this server takes no weight of experts from a request: leave the field out".into(),
+            (Some(alpha), Some(most)) => format!("alpha is {alpha}, but this server accepts up to {most}"),
+            (Some(_), None) => "requests may not set the weight of the experts here: leave the field out".into(),
         };
         Err(Refusal::field("alpha", "alpha_not_allowed", message))
     }
 
-    /// Whether prompts must be counted: there is a limit, and by their bytes alone they may be longer.
+    /// Whether the tokens of prompts must be counted: there is a limit, and by their bytes they may exceed it.
     pub(crate) fn must_count(&self, ask: &Ask) -> bool {
         let most = self.options.limits.prompt_tokens;
         let may_be_longer = |prompt: &Prompt| match prompt {
-            // A token has at least one byte, but for the one that begins a text.
+            // A token has at least one byte, except for the one that begins a text.
             Prompt::Text(text) => text.len() >= most,
             Prompt::Tokens(tokens) => tokens.len() > most,
             Prompt::Chat(_) => true,
@@ -203,29 +203,29 @@ impl Service {
         for prompt in &ask.prompts {
             let tokens = self.engine.prompt_tokens(prompt).map_err(|error| ask.refusal(error))?;
             if tokens.len() > most {
-                let message = format!("a prompt is {} tokens long, and this server reads up to {most}", tokens.len());
+                let message = format!("a prompt has {} tokens, but this server accepts up to {most}", tokens.len());
                 return Err(Refusal::field(ask.prompt_field(), "context_length_exceeded", message));
             }
         }
         Ok(())
     }
 
-    /// Refuses forms of a request that are too long.
+    /// Refuses a request whose constraints are too long.
     pub(crate) fn check_forms(&self, ask: &Ask) -> Result<(), Refusal> {
         ask.form.iter().try_for_each(|form| self.check_form(form))?;
         let (tools, most) = (ask.tools.as_ref().map_or(0, |tools| tools.bytes()), self.options.limits.form);
         if tools > most {
-            let message = format!("the schemas of tools have {tools} bytes, but may have {most}");
+            let message = format!("the schemas of tools have {tools} bytes, but at most {most} are allowed");
             return Err(Refusal::field("tools", "constraint_too_large", message));
         }
         Ok(())
     }
 
-    /// Refuses a form that is too long.
+    /// Refuses a constraint that is too long.
     pub(crate) fn check_form(&self, form: &Form) -> Result<(), Refusal> {
         let (bytes, most) = (form.bytes(), self.options.limits.form);
         if bytes > most {
-            let message = format!("{} has {bytes} bytes, but may have {most}", form.path());
+            let message = format!("{} has {bytes} bytes, but at most {most} are allowed", form.path());
             return Err(Refusal::field(form.path(), "constraint_too_large", message));
         }
         Ok(())
@@ -237,41 +237,41 @@ impl Service {
             (Some(true), false) => Err(Refusal::field(
                 "watermarking",
                 "no_key",
-                "a mark is asked for, and this server has no key: leave the field out, or ask another server",
+                "a mark is requested, but this server has no key: leave the field out, or use another server",
             )),
             (Some(false), true) if self.options.enforce_all => Err(Refusal::field(
                 "watermarking",
                 "watermark_enforced",
-                "this server marks all that it writes: leave the field out",
+                "this server marks all texts that it writes: leave the field out",
             )),
             (Some(false), _) | (None, false) => Ok(None),
             (_, true) => self.operator.writer(&caller.tenant).map(Some).ok_or_else(|| {
-                let message = "there is no key today to mark this answer with: tell the operator";
+                let message = "the server has no key for marking this answer today: tell the operator";
                 Refusal::new(503, "no_key_today", message)
             }),
         }
     }
 
-    /// The keys that texts are looked at with for whoever asks: the one that is named, or all of theirs.
+    /// The keys with which texts are tested for a client: the one with the given id, or all that the client may use.
     pub(crate) fn keys_named(&self, caller: &Caller, id: Option<&str>) -> Result<Vec<Arc<Key>>, Refusal> {
         let mut keys = self.operator.readers(&caller.tenant);
         if keys.is_empty() {
-            let message = "this server has no key to look with: start it with one, or ask another";
+            let message = "this server has no key for detection: start it with one, or use another server";
             return Err(Refusal::new(400, "no_key", message));
         }
         if let Some(id) = id {
             keys.retain(|key| key.id() == id);
             if keys.is_empty() {
-                return Err(Refusal::field("key_id", "unknown_key", format!("there is no key {id:?} here")));
+                return Err(Refusal::field("key_id", "unknown_key", format!("this server has no key {id:?}")));
             }
         }
         Ok(keys)
     }
 
-    /// What an answer says about its mark.
+    /// The status of the mark of a text.
     pub(crate) fn mark_of(&self, key: Option<&Key>, written: &Written) -> MarkStatus {
         let Some(key) = key else {
-            let reason = if !self.operator.marks() { "the server has no key" } else { "the request wants none" };
+            let reason = if !self.operator.marks() { "the server has no key" } else { "the request wants no mark" };
             return MarkStatus::NotWatermarked { reason };
         };
         let (key_id, scheme) = (key.id().to_owned(), key.dialect().name());

@@ -1,19 +1,19 @@
-//! What tenants have of something that there is only so much of.
+//! Fair division of a limited resource among tenants.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So much of something, and what each tenant has of it.
+/// A limited resource, and the amount that each tenant holds.
 ///
-/// Where there are several tenants, none may have more than it leaves free (dynamic thresholds, Choudhury and Hahne,
-/// 1998): one that comes finds some, whatever another takes, and of several that take all they can each has as much.
+/// With several tenants, none may hold more than it leaves free (dynamic thresholds, Choudhury and Hahne, 1998): a new
+/// tenant finds some, whatever another takes, and tenants that take all they can hold equal amounts.
 #[derive(Debug)]
 pub(crate) struct Shares {
     total: usize,
     held: Mutex<HashMap<Arc<str>, usize>>,
 }
 
-/// What a tenant has taken. It is given back when this is dropped.
+/// An amount that a tenant has taken. It is given back on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Shares>,
@@ -26,7 +26,7 @@ impl Shares {
         Arc::new(Self { total, held: Mutex::default() })
     }
 
-    /// Takes some for a tenant, who is the only one or one of several; none where it may not have as much.
+    /// Takes `amount` for a tenant, which is the only one or one of several. `None` if it may not have that much.
     pub(crate) fn take(self: &Arc<Self>, tenant: &Arc<str>, amount: usize, is_only: bool) -> Option<Share> {
         let mut held = self.held();
         let left = self.total.checked_sub(held.values().sum())?.checked_sub(amount)?;
@@ -59,7 +59,7 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    /// Takes one after the other, as many as it may have.
+    /// Takes one after another, as many as the tenant may have.
     fn all(shares: &Arc<Shares>, tenant: &str, is_only: bool) -> Vec<Share> {
         std::iter::from_fn(|| shares.take(&tenant.into(), 1, is_only)).collect()
     }
@@ -67,11 +67,11 @@ mod tests {
     #[test]
     fn one_leaves_some_for_others() {
         let shares = Shares::new(96);
-        assert_eq!(all(&shares, "", true).len(), 96, "who is alone may have all");
+        assert_eq!(all(&shares, "", true).len(), 96, "a single tenant may have all");
         let acme = all(&shares, "acme", false);
         let rival = all(&shares, "rival", false);
         assert_eq!((acme.len(), rival.len()), (48, 24));
-        // What the first gives back goes to the others until all have as much.
+        // The amount that the first gives back goes to the others until all have the same.
         drop(acme);
         let (rival_more, acme) = (all(&shares, "rival", false), all(&shares, "acme", false));
         assert_eq!((rival.len() + rival_more.len(), acme.len()), (48, 24));

@@ -1,4 +1,4 @@
-//! Places for work that takes a while, which tenants take in turn.
+//! Slots for long work, which tenants take in turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,29 +6,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot::{self, Sender};
 use verdigris::constrain::Cancellation;
 
-/// So many places. Where all are taken, tenants wait in a ring, each with a queue of its own; and a tenant takes the
-/// last place only if it has none, so that one with long work leaves one to the others.
+/// A fixed number of slots. Tenants wait for them in a ring, each with its own queue. A tenant takes the last free slot
+/// only if it holds none, so that one with long work leaves a slot to the others.
 #[derive(Clone)]
 pub(crate) struct Turns(Arc<Mutex<State>>);
 
 struct State {
     places: usize,
     taken: HashMap<Arc<str>, usize>,
-    /// Who waits, in the order of the ring. No queue is empty.
+    /// The waiting requests of each tenant, in the order of the ring. No queue is empty.
     ring: VecDeque<(Arc<str>, VecDeque<Sender<Turn>>)>,
 }
 
-/// A place, which is free again when this is dropped.
+/// A slot, which is freed on drop.
 pub(crate) struct Turn {
     of: Turns,
     tenant: Arc<str>,
 }
 
 impl Turn {
-    /// Does some work on a thread of its own, and gives the place back when it ends. Where nobody waits for it any more
-    /// it is cancelled. `None` where it panics.
+    /// Runs `work` on its own thread, and frees the slot when it ends. The work is cancelled if the future is dropped.
+    /// `None` if it panics.
     pub(crate) async fn spend<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        /// Cancels the work where it is dropped with what waits.
+        /// Cancels the work when the waiting future is dropped.
         struct Wanted(Cancellation);
         impl Drop for Wanted {
             fn drop(&mut self) {
@@ -61,15 +61,15 @@ impl Turns {
             }
         }
         self.hand_out();
-        turn.await.expect("who waits is given a place, or waits on")
+        turn.await.expect("a sender is kept until it is used")
     }
 
-    /// Gives free places to those whose turn it is.
+    /// Gives free slots to the tenants whose turn it is.
     fn hand_out(&self) {
         loop {
             let next = self.state().next();
             let Some((tenant, sender)) = next else { return };
-            // Who has gone away gives the place back.
+            // If the receiver is gone, the slot is freed again.
             drop(sender.send(Turn { of: self.clone(), tenant }));
         }
     }
@@ -80,7 +80,7 @@ impl Turns {
 }
 
 impl State {
-    /// Takes a place for the next of the ring that may have one.
+    /// Takes a slot for the next tenant of the ring that may have one.
     fn next(&mut self) -> Option<(Arc<str>, Sender<Turn>)> {
         let free = self.places - self.taken.values().sum::<usize>();
         let may = |(tenant, _): &(Arc<str>, _)| match self.taken.get(tenant) {
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// What is there already.
+    /// The value of a future that is ready.
     fn now<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
         match future.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => Some(value),
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// A schema is given up where the client has left, and the place is free for the next.
+    /// A schema is abandoned when the client disconnects, and its slot is freed.
     #[tokio::test]
     async fn work_of_those_that_leave_is_cancelled() {
         let (turns, acme) = (Turns::new(2), "acme".into());
@@ -146,7 +146,7 @@ mod tests {
         });
         let leaving = async { has_begun.await.unwrap() };
         tokio::select! {
-            _ = work => panic!("it ends only when nobody waits for it"),
+            _ = work => panic!("it ends only when it is cancelled"),
             () = leaving => {}
         }
         assert!(has_ended.await.unwrap().contains("cancelled"));
@@ -160,16 +160,16 @@ mod tests {
         let first = now(pin!(turns.take(&acme))).unwrap();
         let second = now(pin!(turns.take(&acme))).unwrap();
         let (mut more, mut gone) = (Box::pin(turns.take(&acme)), Box::pin(turns.take(&acme)));
-        assert!(now(more.as_mut()).is_none() && now(gone.as_mut()).is_none(), "the last place is another's");
-        let of_rival = now(pin!(turns.take(&rival))).expect("a place for one who has none");
+        assert!(now(more.as_mut()).is_none() && now(gone.as_mut()).is_none(), "the last slot is for others");
+        let of_rival = now(pin!(turns.take(&rival))).expect("a slot for a tenant without one");
         let mut of_third = Box::pin(turns.take(&third));
         let mut again = Box::pin(turns.take(&rival));
         assert!(now(of_third.as_mut()).is_none() && now(again.as_mut()).is_none());
         drop(second);
         assert!(now(more.as_mut()).is_none() && now(again.as_mut()).is_none());
-        let of_third = now(of_third.as_mut()).expect("the one who has none");
+        let of_third = now(of_third.as_mut()).expect("the tenant without one");
         drop((first, gone, of_third));
-        let more = now(more.as_mut()).expect("its turn, and nobody has gone away with the place");
+        let more = now(more.as_mut()).expect("its turn, and an abandoned slot is free again");
         drop(of_rival);
         assert!(now(again.as_mut()).is_some());
         drop(more);

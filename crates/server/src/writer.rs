@@ -1,4 +1,4 @@
-//! Answers as they are written: each text is one of many that share the passes of the model.
+//! Generation: the texts of all answers share the passes of the model.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -18,30 +18,31 @@ use crate::protocol::refusal::Refusal;
 use crate::service::{Drafts, Options};
 use crate::turns::Turns;
 
-/// What comes of an answer.
+/// An event of a text.
 pub(crate) enum Piece {
-    /// A text of it has waited long enough: its prompt is read.
+    /// The text has had its turn: its prompt is read.
     Begun,
-    /// It is taken, and written as long as this is kept.
+    /// The text is accepted; dropping the handle ends it.
     Taken(Handle),
-    /// What comes next of it: never empty, and whole characters.
+    /// The next piece of the text: never empty, and whole characters.
     Text(String),
-    /// Its end.
+    /// The end of the text.
     End(Ending),
-    /// No end.
+    /// The text cannot be written, or continued.
     Failed(Refusal),
 }
 
-/// What comes of the texts of an answer, with their numbers. As many pieces wait as its texts that are being written
-/// have, so a client that reads slowly holds up its own texts alone; when this is dropped, they end.
+/// The events of the texts of an answer, with the numbers of the texts. Only a limited number of texts is started
+/// before others are read to their ends, so a client that reads slowly only delays its own. Dropping this ends the
+/// texts.
 pub(crate) struct Pieces {
     pieces: UnboundedReceiver<(usize, Piece)>,
-    /// How many more of its texts may be begun.
+    /// The number of further texts that may be started.
     room: Arc<Semaphore>,
 }
 
 impl Pieces {
-    /// The next piece.
+    /// The next event.
     pub(crate) async fn next(&mut self) -> Option<(usize, Piece)> {
         let next = self.pieces.recv().await;
         if let Some((_, Piece::End(_) | Piece::Failed(_))) = next {
@@ -51,25 +52,25 @@ impl Pieces {
     }
 }
 
-/// One model that writes all answers.
+/// The writer of all texts, with one model.
 pub(crate) struct Writer {
     engine: Arc<Engine>,
     service: Service,
     drafts: Box<dyn Drafts>,
     forms: Forms<Form>,
-    /// Of texts that may call tools.
+    /// The constraints of texts that may call tools.
     calls: Forms<calls::Asked>,
-    /// Who works out what a request asks for: so many at a time, that the model keeps its share of the processor.
+    /// The slots for compiling constraints, so few that the model keeps its share of the processor.
     planners: Turns,
-    /// The same for texts whose forms are known, or that have none. They take no time, and wait for no form.
+    /// The slots for texts without a constraint, or with a known one. They take no time, and wait for no compilation.
     beginners: Turns,
-    /// The most tokens of an answer.
+    /// The maximum number of tokens of an answer.
     most: usize,
-    /// Whether tenants share what is kept of prompts and forms.
+    /// Whether tenants share cached prompts and constraints.
     share_caches: bool,
-    /// How many texts of one answer are begun and not yet read to their ends.
+    /// The maximum number of texts of an answer that are started and not yet read to their ends.
     at_a_time: usize,
-    /// How many answers there were.
+    /// The number of answers so far.
     requests: AtomicU64,
 }
 
@@ -77,7 +78,7 @@ impl Writer {
     pub(crate) fn new(engine: Arc<Engine>, drafts: Box<dyn Drafts>, options: &Options) -> Self {
         let service = Service::start(&engine, options.capacity);
         let (most, share_caches) = (options.max_tokens, options.share_caches);
-        // One more than there are processors, for tenants that have none.
+        // One more than there are processors, for a tenant without a slot.
         let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
         let (planners, beginners) = (Turns::new(threads), Turns::new(threads));
         Self {
@@ -90,19 +91,19 @@ impl Writer {
             beginners,
             most,
             share_caches,
-            // As many wait as are written, so that no place is empty until the next is begun.
+            // Twice the number of running texts, so that a free slot is filled at once.
             at_a_time: options.capacity.texts.saturating_mul(2),
             requests: AtomicU64::new(0),
         }
     }
 
-    /// What texts of a tenant share: prompts and forms that are kept, with those of the same salt.
+    /// The salt of a tenant's texts: texts with the same salt share cached prompts and constraints.
     fn salt(&self, tenant: &Arc<str>) -> Arc<str> {
         if self.share_caches { "".into() } else { tenant.clone() }
     }
 
-    /// Works out for the model what its tools make of a request's prompt and form. What the request holds is held as
-    /// long as that takes, also where its client goes away.
+    /// Runs [`Ask::settled`] on a thread for compilation. `held` is what the request holds; it is kept until that ends,
+    /// even if the client disconnects.
     pub(crate) async fn settled<H: Send + 'static>(
         self: &Arc<Self>,
         ask: Ask,
@@ -114,19 +115,19 @@ impl Writer {
         self.planned(tenant, settle).await?
     }
 
-    /// Does what works out a form for a tenant, when one of the few threads for that is free and it is the tenant's
-    /// turn. Where the client leaves, the work is cancelled; its place is taken until it ends.
+    /// Runs work that compiles a constraint for a tenant, when it is the tenant's turn for one of the few slots. If the
+    /// client disconnects, the work is cancelled; its slot is taken until it ends.
     pub(crate) async fn planned<T: Send + 'static>(
         &self,
         tenant: &Arc<str>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let done = self.planners.take(tenant).await.spend(work).await;
-        done.ok_or_else(|| Refusal::new(500, "internal_error", "the form could not be worked out"))
+        done.ok_or_else(|| Refusal::new(500, "internal_error", "the constraint could not be compiled"))
     }
 
-    /// Has all texts written that a tenant asks for: those of the first prompt, then those of the next. So many of them
-    /// are begun as can be written at a time, and one more whenever one has been read to its end.
+    /// Writes all texts of a request: those of the first prompt, then those of the next. [`Writer::at_a_time`] of them
+    /// are started, and one more whenever one has been read to its end.
     pub(crate) fn write(self: &Arc<Self>, ask: &Arc<Ask>, key: Option<&Arc<Key>>, tenant: &Arc<str>) -> Pieces {
         let (sender, pieces) = unbounded_channel();
         let room = Arc::new(Semaphore::new(self.at_a_time));
@@ -144,7 +145,7 @@ impl Writer {
         Pieces { pieces, room }
     }
 
-    /// The request of one of the texts that are asked for, with its form worked out.
+    /// The request for one of the texts, with its constraint compiled.
     fn request<'a>(
         &'a self,
         ask: &Ask,
@@ -159,35 +160,35 @@ impl Writer {
             (Some(calls), _) => Ok(request.constraint(&calls.constraint)),
             (None, Some(form)) => {
                 let asked = || form.onto(self.engine.request("")).compiled_form();
-                let worked_out = || Ok::<_, Error>(asked()?.expect("a form was asked for"));
+                let worked_out = || Ok::<_, Error>(asked()?.expect("the request has a constraint"));
                 Ok(request.constraint(&self.forms.constraint(salt, form, worked_out)?))
             }
             (None, None) => Ok(request),
         }
     }
 
-    /// Whether a form is known, or none is asked for.
+    /// Whether the constraint is known, or there is none.
     fn has_form(&self, ask: &Ask, salt: &Arc<str>) -> bool {
         ask.calls.is_some() || ask.form.as_ref().is_none_or(|form| self.forms.knows(salt, form))
     }
 
-    /// How many texts of one answer are begun and not yet read to their ends.
+    /// The maximum number of texts of an answer that are started and not yet read to their ends.
     pub(crate) fn at_a_time(&self) -> usize {
         self.at_a_time
     }
 
-    /// What the model is doing, and has done.
+    /// Statistics of the model's loop.
     pub(crate) fn statistics(&self) -> Statistics {
         self.service.statistics()
     }
 
-    /// Whether answers are written: they are until the model fails.
+    /// Whether texts are written, which ends when the model fails.
     pub(crate) fn is_alive(&self) -> bool {
         self.service.is_alive()
     }
 }
 
-/// The texts of an answer that are still to be begun.
+/// The texts of an answer that have not been started yet.
 struct Beginning {
     writer: Arc<Writer>,
     ask: Arc<Ask>,
@@ -195,15 +196,15 @@ struct Beginning {
     account: Account,
     salt: Arc<str>,
     pieces: UnboundedSender<(usize, Piece)>,
-    /// The prompt that was read last, with its number: its texts share it.
+    /// The tokens of the last prompt, with its number: its texts share them.
     prompt: Option<(usize, Arc<[TokenId]>)>,
 }
 
 impl Beginning {
-    /// So many texts are worked out before others have their turn.
+    /// The maximum number of texts that are started before others have their turn.
     const AT_ONCE: usize = 16;
 
-    /// Begins one text after the other, as room comes.
+    /// Starts one text after another, as room permits.
     async fn all(self, room: Arc<Semaphore>) {
         let (pieces, texts) = (self.pieces.clone(), self.ask.texts());
         let (mut number, mut beginning) = (0, Some(self));
@@ -213,7 +214,7 @@ impl Beginning {
             let (turn, more) = tokio::select! {
                 () = pieces.closed() => return,
                 got = async {
-                    // It is never closed.
+                    // The semaphore is never closed.
                     room.acquire().await.into_iter().for_each(SemaphorePermit::forget);
                     let turn = turns.take(&this.account.tenant).await;
                     let more = room.available_permits().min(Self::AT_ONCE - 1);
@@ -226,7 +227,7 @@ impl Beginning {
             };
             let some = number..texts.min(number + 1 + more);
             number = some.end;
-            // Where it panics, the reader sees an end without a piece.
+            // If it panics, the receiver sees the end of the channel without a final event.
             let begun = turn.spend(move || this.some(some).then_some(this));
             beginning = tokio::select! {
                 () = pieces.closed() => return,
@@ -235,7 +236,7 @@ impl Beginning {
         }
     }
 
-    /// Hands texts to the model; `false` where no more are to be begun: one cannot be written, or nobody reads.
+    /// Passes texts to the model; `false` if no more should be started: one cannot be written, or the receiver is gone.
     fn some(&mut self, numbers: Range<usize>) -> bool {
         for number in numbers {
             if self.pieces.is_closed() {
@@ -245,7 +246,7 @@ impl Beginning {
                 Ok(handle) => (Piece::Taken(handle), true),
                 Err(error) => (Piece::Failed(self.ask.refusal(error)), false),
             };
-            // Where nobody reads any more, dropping the handle ends the text.
+            // If the receiver is gone, dropping the handle ends the text.
             let _ = self.pieces.send((number, piece));
             if !goes_on {
                 return false;

@@ -1,4 +1,4 @@
-//! Answers of `/v1/chat/completions` and `/v1/completions`: a choice for each text.
+//! Answers of `/v1/chat/completions` and `/v1/completions`, with a choice for each text.
 
 use serde_json::{Value, json};
 
@@ -6,31 +6,31 @@ use crate::answer::{Call, Choice, Told, Usage, Voice, logprobs, new_name};
 use crate::calls::reader::Part;
 use crate::protocol::Refusal;
 
-/// Which protocol an answer is in.
+/// The protocol of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Of `/v1/chat/completions`.
+    /// `/v1/chat/completions`.
     Chat,
-    /// Of `/v1/completions`.
+    /// `/v1/completions`.
     Completion,
 }
 
-/// What all objects of one answer have, and how far its texts are told.
+/// The fields that all objects of one answer share, and the progress of its texts.
 #[derive(Debug)]
 pub(crate) struct Choices {
     shape: Shape,
     id: String,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     created: i64,
     model: String,
     return_token_ids: bool,
     include_usage: bool,
-    /// The calls of each text that have begun.
+    /// The number of calls begun so far, for each text.
     calls: Vec<usize>,
 }
 
 impl Choices {
-    /// An answer of so many texts, with a new id.
+    /// An answer of `texts` texts, with a new id.
     pub(crate) fn new(shape: Shape, model: &str, texts: usize, return_token_ids: bool, include_usage: bool) -> Self {
         let prefix = if shape == Shape::Chat { "chatcmpl" } else { "cmpl" };
         Self {
@@ -90,7 +90,7 @@ impl Voice for Choices {
         &self.id
     }
 
-    /// What the answer says of its mark is said of its first choice, and beside each.
+    /// The mark's status is a field of each choice; that of the first is also a field of the answer.
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value {
         let object = if self.shape == Shape::Chat { "chat.completion" } else { "text_completion" };
         let all = choices.iter().enumerate().map(|(number, choice)| {
@@ -138,7 +138,7 @@ impl Voice for Choices {
         told.push(self.chunk(number, delta, None));
     }
 
-    /// Why it ended, what it says of its mark, and its logarithms of probabilities.
+    /// Sends the finish reason, the mark's status and the log-probabilities.
     fn end(&mut self, number: usize, choice: &Choice, told: &mut Vec<Told>) {
         let delta = match self.shape {
             Shape::Chat => json!({}),
@@ -165,7 +165,7 @@ fn data(body: &Value) -> Told {
     Told { event: None, data: body.to_string() }
 }
 
-/// What says that nothing more comes.
+/// The event that ends a stream.
 fn done() -> Told {
     Told { event: None, data: "[DONE]".into() }
 }
@@ -177,7 +177,7 @@ fn used(usage: Usage) -> Value {
     })
 }
 
-/// What the model said. Where it called tools and said nothing, there is no content.
+/// The message of a choice. Its content is null if the model only called tools.
 fn message(choice: &Choice) -> Value {
     let said = &choice.said;
     let content = Some(&said.text).filter(|text| said.calls.is_empty() || !text.is_empty());

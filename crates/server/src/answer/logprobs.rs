@@ -1,9 +1,9 @@
-//! Logarithms of probabilities.
+//! Log-probabilities in answers.
 
 use serde_json::{Value, json};
 use verdigris::{Logprob, TokenLogprobs};
 
-/// In place of the logarithm of 0, which JSON has not: OpenAI's number.
+/// OpenAI's number for the logarithm of 0, which JSON cannot represent.
 const IMPOSSIBLE: f64 = -9999.0;
 
 fn number(logprob: f64) -> f64 {
@@ -14,7 +14,7 @@ fn of_one(logprob: &Logprob) -> Value {
     json!({"token": logprob.text, "logprob": number(logprob.logprob), "bytes": logprob.text.as_bytes()})
 }
 
-/// As chats and responses have them: an object for each token.
+/// The format of chats and responses: an object for each token.
 pub(super) fn objects(all: &[TokenLogprobs]) -> Vec<Value> {
     let of_token = |logprobs: &TokenLogprobs| {
         let mut body = of_one(&logprobs.chosen);
@@ -24,7 +24,7 @@ pub(super) fn objects(all: &[TokenLogprobs]) -> Vec<Value> {
     all.iter().map(of_token).collect()
 }
 
-/// As completions have them: arrays side by side.
+/// The format of completions: parallel arrays.
 pub(super) fn columns(all: &[TokenLogprobs]) -> Value {
     let tops = all.iter().map(|token| -> Value {
         token.top.iter().map(|top| (top.text.clone(), Value::from(number(top.logprob)))).collect()

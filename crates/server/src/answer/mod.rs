@@ -1,11 +1,11 @@
-//! What is sent back, whole or piece by piece: the objects of OpenAI's protocol.
+//! Response bodies, complete or streamed: the objects of OpenAI's protocol.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `said` | what a text says: words, and calls of tools |
+//! | `said` | the content of a text: words and tool calls |
 //! | `choices` | answers of `/v1/chat/completions` and `/v1/completions` |
 //! | `response` | answers of `/v1/responses` |
-//! | `logprobs` | logarithms of probabilities |
+//! | `logprobs` | log-probabilities |
 
 mod choices;
 mod logprobs;
@@ -23,16 +23,16 @@ pub(crate) use choices::{Choices, Shape};
 pub(crate) use response::Response;
 pub(crate) use said::{Call, Said};
 
-/// The tokens of a request.
+/// The numbers of tokens of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) prompt: usize,
     pub(crate) completion: usize,
 }
 
-/// One of several texts that have ended.
+/// A text that has ended.
 pub(crate) struct Choice {
-    /// The prompt as text, where it stands before the answer.
+    /// The prompt as text, if it is echoed before the answer.
     pub(crate) echo: Option<String>,
     pub(crate) written: Box<Written>,
     pub(crate) said: Said,
@@ -40,13 +40,13 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Whether its tokens were used up before it was whole, or a call was closed because they were.
+    /// Whether the tokens ran out before the text was complete, or a call was closed because of that.
     fn is_cut(&self) -> bool {
         let is_whole = !self.said.calls.is_empty() && self.written.complete == Some(true) && !self.written.closed;
         matches!(self.written.stop, Some(Stop::Length | Stop::Context)) && !is_whole
     }
 
-    /// Why it ended.
+    /// The reason why the text ended, as OpenAI names it.
     pub(crate) fn finish_reason(&self) -> &'static str {
         match (self.is_cut(), self.said.calls.is_empty()) {
             (true, _) => "length",
@@ -59,40 +59,40 @@ impl Choice {
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Its name, where events have names.
+    /// The event's name, if the protocol has named events.
     pub(crate) event: Option<&'static str>,
     pub(crate) data: String,
 }
 
-/// How one protocol tells an answer: whole, or as its texts come. Texts have numbers, from 0.
+/// Writes an answer in one protocol, complete or as a stream. Texts have numbers, from 0.
 pub(crate) trait Voice: Send {
-    /// The answer's name.
+    /// The answer's id.
     fn id(&self) -> &str;
 
-    /// All texts at once.
+    /// The complete answer.
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value;
 
-    /// A text begins; the prompt where that stands before it.
+    /// A text begins, with the prompt if it is echoed.
     fn begin(&mut self, number: usize, echo: Option<&str>, told: &mut Vec<Told>);
 
-    /// What comes next of a text.
+    /// The next part of a text.
     fn part(&mut self, number: usize, part: Part, told: &mut Vec<Told>);
 
     /// A text has ended.
     fn end(&mut self, number: usize, choice: &Choice, told: &mut Vec<Told>);
 
-    /// All texts have.
+    /// All texts have ended.
     fn over(&mut self, usage: Usage, told: &mut Vec<Told>);
 
-    /// A text could not be written to its end, and so the stream ends.
+    /// A text could not be completed, so the stream ends.
     fn failed(&mut self, refusal: &Refusal, told: &mut Vec<Told>);
 }
 
-/// A new name: letters and digits, as many as there are bytes.
+/// A new name of `N` letters and digits.
 fn new_name<const N: usize>() -> String {
     const SIGNS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut random = [0; N];
-    // Names need not be secret: where the system has no random numbers, the time tells answers apart.
+    // Names need not be secret: if the system has no random numbers, the time distinguishes answers.
     if getrandom::fill(&mut random).is_err() {
         let time = jiff::Timestamp::now().as_nanosecond().to_le_bytes();
         random.iter_mut().zip(time).for_each(|(random, time)| *random = time);

@@ -1,4 +1,4 @@
-//! Answers of `/v1/responses`: items, which are messages and calls, and events that tell how they come.
+//! Answers of `/v1/responses`: items (messages and calls), and the events of their stream.
 
 use serde_json::{Map, Value, json};
 use verdigris::TokenLogprobs;
@@ -7,21 +7,21 @@ use crate::answer::{Call, Choice, Told, Usage, Voice, logprobs, new_name};
 use crate::calls::reader::Part;
 use crate::protocol::Refusal;
 
-/// One answer, and how far it is told.
+/// One answer, and the progress of its stream.
 #[derive(Debug)]
 pub(crate) struct Response {
     id: String,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     created: i64,
     model: String,
-    /// What was asked for, as the answer repeats it.
+    /// The fields of the request that the answer repeats.
     asked: Map<String, Value>,
-    /// Events that were told.
+    /// The number of events so far.
     events: u64,
-    /// Items that are whole.
+    /// The complete items.
     items: Vec<Value>,
     open: Option<Item>,
-    /// What the text's end said: whether it was cut, its mark, and its tokens where they are wanted.
+    /// The end of the text: whether it was cut short, its mark, and its tokens if they were requested.
     ended: Option<Ended>,
     return_token_ids: bool,
 }
@@ -39,7 +39,7 @@ impl Ended {
     }
 }
 
-/// An item that comes.
+/// An item.
 #[derive(Debug)]
 enum Item {
     Message { id: String, text: String },
@@ -61,7 +61,7 @@ impl Item {
         }
     }
 
-    /// As it is told: with its content, where it has come.
+    /// The item as JSON, with its content unless it is in progress.
     fn body(&self, status: &str, logprobs: &[TokenLogprobs]) -> Value {
         match self {
             Self::Message { id, text } => {
@@ -76,12 +76,12 @@ impl Item {
     }
 }
 
-/// The text of a message.
+/// The content part of a message.
 fn part(text: &str, logprobs: &[TokenLogprobs]) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs::objects(logprobs)})
 }
 
-/// Those of the tokens that a text begins with: what comes after are calls.
+/// The log-probabilities of the tokens of `text`, with which the whole text begins; the tokens after it are calls.
 fn of_text<'l>(text: &str, choice: &'l Choice) -> &'l [TokenLogprobs] {
     let all = choice.written.logprobs.as_deref().unwrap_or_default();
     let mut length = 0;
@@ -91,7 +91,7 @@ fn of_text<'l>(text: &str, choice: &'l Choice) -> &'l [TokenLogprobs] {
         is_in
     });
     let count = tokens.count();
-    // Tokens that write nothing end a text without calls.
+    // A text without calls may end with tokens that write nothing.
     if choice.said.calls.is_empty() { all } else { &all[..count] }
 }
 
@@ -111,7 +111,7 @@ impl Response {
         }
     }
 
-    /// The answer with what has come of it.
+    /// The answer so far, as JSON.
     fn body(&self, status: &str, items: &[Value], ended: Option<&Ended>, usage: Option<Usage>) -> Value {
         let mut body = self.asked.clone();
         let why = (status == "incomplete").then(|| json!({"reason": "max_output_tokens"}));
@@ -135,7 +135,7 @@ impl Response {
         Ended { is_cut: choice.is_cut(), mark: choice.mark.body(), tokens }
     }
 
-    /// Tells an event.
+    /// Sends an event.
     fn tell(&mut self, event: &'static str, mut data: Value, told: &mut Vec<Told>) {
         data["type"] = event.into();
         data["sequence_number"] = self.events.into();
@@ -143,7 +143,7 @@ impl Response {
         told.push(Told { event: Some(event), data: data.to_string() });
     }
 
-    /// An item begins.
+    /// Begins an item.
     fn open(&mut self, item: Item, told: &mut Vec<Told>) {
         let index = self.items.len();
         let (id, is_message) = (item.id().to_owned(), matches!(item, Item::Message { .. }));
@@ -156,7 +156,7 @@ impl Response {
         }
     }
 
-    /// The item that came is whole, or as whole as it gets.
+    /// Ends the current item, which is complete or cut short.
     fn close(&mut self, logprobs: &[TokenLogprobs], status: &str, told: &mut Vec<Told>) {
         let Some(item) = self.open.take() else { return };
         let index = self.items.len();
@@ -239,14 +239,14 @@ impl Voice for Response {
     fn end(&mut self, _number: usize, choice: &Choice, told: &mut Vec<Told>) {
         let ended = self.ended(choice);
         if self.open.is_none() && self.items.is_empty() {
-            // A text of nothing is a message too.
+            // An empty text is a message too.
             self.open(Item::message(String::new()), told);
         }
         let text = match &self.open {
             Some(Item::Message { text, .. }) => text.clone(),
             _ => String::new(),
         };
-        // A call that is still open was cut short, by a stop string perhaps.
+        // A call that is still open was cut short, for example by a stop string.
         let is_call = matches!(self.open, Some(Item::Call { .. }));
         self.close(of_text(&text, choice), if is_call { "incomplete" } else { ended.status() }, told);
         self.ended = Some(ended);

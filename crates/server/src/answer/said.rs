@@ -1,28 +1,28 @@
-//! What a text says: words for people, and calls of tools.
+//! The content of a text: words and tool calls.
 
 use crate::answer::new_name;
 use crate::calls::reader::{CallReader, Part};
 use crate::calls::syntax::Syntax;
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// What the answer of the tool names.
+    /// The id that the tool's result refers to.
     pub(crate) id: String,
     /// The name of the tool.
     pub(crate) name: String,
-    /// JSON that obeys the tool's schema.
+    /// The arguments, JSON that obeys the tool's schema.
     pub(crate) arguments: String,
 }
 
 impl Call {
-    /// A call that begins. Some templates take ids of nine letters and digits alone.
+    /// A new call without arguments. Its id has nine letters and digits, since some templates accept no others.
     pub(crate) fn begin(name: String) -> Self {
         Self { id: new_name::<9>(), name, arguments: String::new() }
     }
 }
 
-/// What a text says.
+/// The words and tool calls of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) text: String,
@@ -30,7 +30,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Reads a whole text. A call that was cut short, by a stop string or because the tokens were used up, stays text.
+    /// Reads a complete text. A call that was cut short, by a stop string or because the tokens ran out, stays text.
     pub(crate) fn of(text: &str, syntax: Option<&'static Syntax>) -> Self {
         let (mut reader, mut parts, mut said) = (CallReader::new(syntax), Vec::new(), Self::default());
         reader.push(text, &mut parts);
@@ -44,7 +44,7 @@ impl Said {
             }
         }
         if let Some(cut) = cut {
-            // It may have got as far as its name.
+            // The reader has already returned its name.
             if cut.contains(syntax.map_or("\0", |syntax| syntax.arguments)) {
                 said.calls.pop();
             }

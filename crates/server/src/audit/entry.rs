@@ -5,44 +5,44 @@ use serde::Serialize;
 
 use crate::protocol::mark::MarkStatus;
 
-/// What is known of an answer when it ends: neither text nor secrets. `docs/operating.md` has its fields for people.
+/// The record of an answer, without text and secrets. `docs/operating.md` describes the fields.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Entry {
     pub(crate) time: Timestamp,
     pub(crate) request_id: String,
-    /// The id in the answer itself.
+    /// The id in the answer.
     pub(crate) answer_id: String,
-    /// The name of the API key; empty where none is needed.
+    /// The name of the API key; empty if none is required.
     pub(crate) tenant: String,
     pub(crate) endpoint: String,
     pub(crate) model: String,
     pub(crate) stream: bool,
     pub(crate) outcome: Outcome,
-    /// The key that the texts were to be marked with.
+    /// The id of the key for marking the texts.
     pub(crate) key_id: Option<String>,
     pub(crate) scheme: Option<&'static str>,
     pub(crate) prompt_tokens: usize,
-    /// Of the texts that have ended.
+    /// The tokens of the texts that have ended.
     pub(crate) completion_tokens: usize,
     pub(crate) texts: Vec<TextEntry>,
 }
 
-/// How far an answer came.
+/// The outcome of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// A stream is about to send its first byte; another line says how it ended.
+    /// A stream is about to send its first byte; another line records its end.
     Begun,
-    /// All of it is written. Whether it was read as well, nobody but its reader knows.
+    /// The answer is complete. Whether the client received it is unknown.
     Whole,
-    /// The mark of a text could not be verified, and the server refuses such texts. A stream's client has read it.
+    /// The mark of a text could not be verified, and the server refuses such texts. A stream has sent it already.
     Refused,
-    /// A stream ended before its texts did: its reader left, or something failed.
+    /// A stream ended before its texts did: the client disconnected, or something failed.
     Cut,
 }
 
 impl Outcome {
-    /// Its name, as it stands in the log.
+    /// The name in the log.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Begun => "begun",
@@ -53,11 +53,11 @@ impl Outcome {
     }
 }
 
-/// One text of an answer, which has ended.
+/// One text of an answer.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TextEntry {
     pub(crate) index: usize,
-    /// As in the answer: what it says about its mark, and why there is none.
+    /// The mark's status in the answer; `reason` says why the text is not marked.
     pub(crate) watermark: &'static str,
     pub(crate) reason: Option<&'static str>,
     pub(crate) scored_tokens: usize,

@@ -1,4 +1,4 @@
-//! A file of lines that are on disk before whoever wrote them goes on.
+//! A file of lines, each of which is on disk before its writer continues.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,18 +9,17 @@ use std::thread::JoinHandle;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-/// The most lines of one write: more would make the first of them wait.
+/// The maximum number of lines per write; more would delay the first of them.
 const BATCH: usize = 1024;
 
-/// A file of lines of JSON. Lines that come while others are on their way to the disk go there together, so that one
-/// flush serves all of them.
+/// A file of lines of JSON. Lines that arrive during a flush are written together, and share the next flush.
 pub(crate) struct AuditLog {
     /// `None` once the log is being closed.
     orders: Option<mpsc::Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread of the log is to do, and who is told of it.
+/// A task for the log's thread, and the channel for its result.
 enum Order {
     Write(Vec<u8>, Told),
     Reopen(Told),
@@ -29,10 +28,10 @@ enum Order {
 type Told = oneshot::Sender<io::Result<()>>;
 
 impl AuditLog {
-    /// Opens the file at the end of what stands in it. Nobody else may have it open for the same.
+    /// Opens the file for appending. No other server may have it open.
     ///
     /// # Errors
-    /// Where it cannot be opened or written.
+    /// If it cannot be opened or is locked.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut lines = Lines::open(path.into())?;
         let (orders, received) = mpsc::channel();
@@ -43,7 +42,7 @@ impl AuditLog {
     /// Writes a line, and waits until it is on disk.
     ///
     /// # Errors
-    /// Where that cannot be: then the line is not in the file, as far as can be told.
+    /// If that fails; then the line is removed from the file, if possible.
     pub(crate) async fn enter(&self, entry: &impl Serialize) -> io::Result<()> {
         let line = line(entry)?;
         self.order(|done| Order::Write(line, done)).await
@@ -56,10 +55,10 @@ impl AuditLog {
         }
     }
 
-    /// Goes on in a new file of the same name, where the old one has been moved away.
+    /// Continues in a new file of the same name if the old one has been moved.
     ///
     /// # Errors
-    /// Where that cannot be opened: then the old one is still written.
+    /// If the new file cannot be opened; then the log continues in the old one.
     pub(crate) async fn reopen(&self) -> io::Result<()> {
         self.order(Order::Reopen).await
     }
@@ -67,7 +66,7 @@ impl AuditLog {
     async fn order(&self, order: impl FnOnce(Told) -> Order) -> io::Result<()> {
         let (done, told) = oneshot::channel();
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order(done)).is_ok());
-        let gone = || io::Error::other("nobody writes the audit log any more");
+        let gone = || io::Error::other("the audit log is closed");
         if sent { told.await.unwrap_or_else(|_| Err(gone())) } else { Err(gone()) }
     }
 }
@@ -77,7 +76,7 @@ impl Drop for AuditLog {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told.
+            // A panic there has been reported already.
             let _ = thread.join();
         }
     }
@@ -89,11 +88,11 @@ fn line(entry: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The file, and what is known of its end.
+/// The file, and the state of its end.
 struct Lines {
     path: PathBuf,
     file: File,
-    /// Whether part of a line may stand at the end, which was not entered.
+    /// Whether the file may end with a part of a line.
     is_torn: bool,
 }
 
@@ -110,7 +109,7 @@ impl Lines {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => (),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // A file that is new must be in its folder when the first line is on disk.
+        // The folder must list a new file before its first line counts as on disk.
         #[cfg(unix)]
         if let Some(folder) = path.parent() {
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -124,7 +123,7 @@ impl Lines {
         Ok(Self { path, file, is_torn: last != *b"\n" })
     }
 
-    /// Does what is ordered until nobody can order any more.
+    /// Executes orders until the channel is closed.
     fn follow(&mut self, orders: &mpsc::Receiver<Order>) {
         while let Ok(first) = orders.recv() {
             let (mut bytes, mut told, mut reopen) = (Vec::new(), Vec::new(), None);
@@ -146,7 +145,7 @@ impl Lines {
                     tracing::error!(file = %self.path.display(), %error, "the audit log cannot be written");
                 }
                 for done in told {
-                    // Who does not wait is not told.
+                    // The caller of `note` does not wait for the result.
                     let _ = done.send(match &written {
                         Ok(()) => Ok(()),
                         Err(error) => Err(error.kind().into()),
@@ -159,7 +158,7 @@ impl Lines {
         }
     }
 
-    /// Adds lines, all or none.
+    /// Appends lines, all or none.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let about = self.file.metadata()?;
         let tear: &[u8] = if self.is_torn { b"\n" } else { b"" };
@@ -180,7 +179,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Whether another file, or none, has the name of this one.
+    /// Whether the path no longer leads to this file.
     fn is_moved(&self) -> bool {
         #[cfg(unix)]
         {
@@ -221,7 +220,7 @@ mod tests {
                 let (log, path) = (log.clone(), path.clone());
                 tokio::spawn(async move {
                     log.enter(&number).await.unwrap();
-                    assert!(number % 50 != 0 || numbers(&path).contains(&number), "it is there when it is told");
+                    assert!(number % 50 != 0 || numbers(&path).contains(&number), "it is there when `enter` returns");
                 })
             });
             for task in tasks.collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! What is put on record of every answer, on disk before the answer ends.
+//! The audit log: a record of every answer, on disk before the answer ends.
 
 mod entry;
 mod log;

@@ -1,4 +1,4 @@
-//! The form of a text that may call tools, or must.
+//! The constraint of a text that may or must call tools.
 
 use verdigris::constrain::{BadSchema, TooLarge};
 use verdigris::{Grammar, Style};
@@ -8,11 +8,11 @@ use crate::protocol::Refusal;
 use crate::protocol::form::Form;
 use crate::protocol::tools::{Tool, ToolChoice, Tools};
 
-/// The texts with calls of tools as a model writes them. Where it need not call any, they are free before the first
-/// call, and may have none; with `form` those without calls have that form.
+/// The grammar of texts with tool calls in the model's syntax. With [`ToolChoice::Auto`] a text may have no calls, and
+/// then obeys `form` if there is one. Without `form`, words may precede the calls, unless the syntax wants them first.
 ///
 /// # Errors
-/// A schema that cannot be used.
+/// If a schema cannot be used.
 pub(crate) fn grammar(syntax: &Syntax, tools: &Tools, form: Option<&Form>) -> Result<Grammar, Refusal> {
     let (only, rest) = match tools.choice {
         ToolChoice::Named(number) => (&tools.tools[number], &[][..]),
@@ -46,7 +46,7 @@ pub(crate) fn grammar(syntax: &Syntax, tools: &Tools, form: Option<&Form>) -> Re
     whole.map_err(too_large)
 }
 
-/// Calls, of which `written` is there already.
+/// The grammar of the calls of a text after `written`, the beginning of `open`.
 fn calls(syntax: &Syntax, written: &str, call: Grammar, several: bool) -> Result<Grammar, TooLarge> {
     let open = syntax.open.strip_prefix(written).unwrap_or(syntax.open);
     let mut parts = vec![Grammar::text(open), call.clone()];
@@ -57,8 +57,8 @@ fn calls(syntax: &Syntax, written: &str, call: Grammar, several: bool) -> Result
     Grammar::sequence(parts)
 }
 
-/// A call of one tool. Where a schema does not say whether an object may have properties that it does not name, it has
-/// none: a function takes no argument that it does not know.
+/// The grammar of a call of one tool. An object has no properties that its schema does not name, unless the schema
+/// allows them explicitly: a function takes no unknown arguments.
 fn call(syntax: &Syntax, tool: &Tool) -> Result<Grammar, Refusal> {
     let bad = |fault: BadSchema| Refusal::field(&tool.path, "invalid_json_schema", fault.to_string());
     let arguments = Grammar::json_schema(&tool.schema(), Style::default().closed()).map_err(bad)?;
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// The field is the tool's, and the fault has its place in the schema.
+    /// The refusal names the tool's field, and the location of the fault in the schema.
     #[test]
     fn a_schema_that_is_not_understood_is_named() {
         let mut tools = tools(json!({}));

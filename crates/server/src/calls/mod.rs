@@ -1,9 +1,9 @@
-//! Calls of tools: how a model writes them, the form that it writes them in, and how they are read.
+//! Tool calls: their syntax, constraint and parser.
 //!
-//! A model has learned to write calls in some way, and its chat template shows which ([`syntax`]). A text then has a
-//! form ([`form`]): free, until a call begins; a call names a tool and gives it arguments that obey its schema. So what
-//! is written can be read without guessing ([`reader`]). A model whose template knows no tools is told of them in words
-//! ([`words`]).
+//! A model has learned some syntax for calls, which its chat template reveals ([`syntax`]). A constraint ([`form`])
+//! leaves the text free until a call begins; a call names a tool and gives it arguments that obey its schema. So the
+//! text can be parsed without guessing ([`reader`]). If the template does not support tools, they are described to the
+//! model in words ([`words`]).
 
 pub(crate) mod form;
 pub(crate) mod reader;
@@ -21,17 +21,14 @@ use crate::protocol::Refusal;
 use crate::protocol::form::Form;
 use crate::protocol::tools::Tools;
 
-/// Calls as a text may hold them.
+/// The syntax of calls, and the constraint of a text that may contain them.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
     pub(crate) syntax: &'static Syntax,
     pub(crate) constraint: Constraint,
 }
 
-/// Tells the model of a conversation what tools there are and what came of them.
-///
-/// # Errors
-/// Where the model has no chat template.
+/// Adds the tools to a conversation, and adapts its calls and results to the model.
 pub(crate) fn tell(
     template: &ChatTemplate,
     conversation: Conversation,
@@ -47,8 +44,8 @@ pub(crate) fn tell(
     })
 }
 
-/// What makes the form of a text that may call tools, or must: how calls are written, the tools, and what the text has
-/// to look like where it calls none.
+/// The source of the constraint of a text that may or must call tools: the syntax, the tools, and the constraint of a
+/// text without calls.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) syntax: &'static Syntax,
@@ -57,10 +54,10 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What is asked for, worked out or known.
+    /// Compiles the constraint, or takes it from the cache.
     ///
     /// # Errors
-    /// A schema that cannot be used.
+    /// If a schema cannot be used.
     pub(crate) fn calls(self, engine: &Engine, known: &Forms<Self>, salt: &Arc<str>) -> Result<Calls, Refusal> {
         let Self { syntax, tools, form } = &self;
         let work_out = || form::grammar(syntax, tools, form.as_ref()).map(|grammar| engine.constraint(grammar));
@@ -68,7 +65,7 @@ impl Asked {
     }
 }
 
-/// The prompt of a chat in which tools have a part.
+/// The prompt of a chat with tools, and the syntax of its calls.
 pub(crate) fn prompt(
     engine: &Engine,
     prompt: Prompt,

@@ -1,29 +1,29 @@
-//! Calls of tools, read out of a text as it comes.
+//! An incremental parser for tool calls in a text.
 
 use crate::calls::syntax::Syntax;
 
-/// What comes next of a text. No piece is empty.
+/// The next part of a text. No string is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Text for people.
+    /// Text outside calls.
     Text(String),
     /// A call begins: the name of the tool.
     Call(String),
-    /// More of the arguments of the call, as JSON.
+    /// A piece of the arguments of the call, as JSON.
     Arguments(String),
-    /// The arguments are whole.
+    /// The arguments are complete.
     CallEnd,
 }
 
-/// Reads a text that obeys the form of [`super::form`], in whatever pieces it comes.
+/// Parses a text that obeys the constraint of [`super::form`], split into any pieces.
 #[derive(Debug)]
 pub(crate) struct CallReader {
-    /// How calls are written; nothing where there can be none.
+    /// The syntax of calls; `None` if the text cannot contain any.
     syntax: Option<&'static Syntax>,
     at: At,
-    /// What has come and is not told yet.
+    /// Input that has not been returned yet.
     held: String,
-    /// The call that is being read, as it is written.
+    /// The source text of the current call.
     call: String,
 }
 
@@ -33,24 +33,24 @@ enum At {
     Text {
         is_begun: bool,
     },
-    /// At what opens calls.
+    /// At the string that opens calls.
     Open,
     /// At the name of a tool.
     Name,
     Arguments(Json),
     /// After the arguments of a call.
     After,
-    /// After all.
+    /// After the last call.
     Rest,
 }
 
 impl CallReader {
-    /// Of a text at its beginning.
+    /// A reader at the beginning of a text.
     pub(crate) fn new(syntax: Option<&'static Syntax>) -> Self {
         Self { syntax, at: At::Text { is_begun: false }, held: String::new(), call: String::new() }
     }
 
-    /// Takes a piece; appends what is known by it.
+    /// Reads a piece, and appends the parts that are now certain.
     pub(crate) fn push(&mut self, piece: &str, parts: &mut Vec<Part>) {
         let Some(syntax) = self.syntax else {
             return parts.extend((!piece.is_empty()).then(|| Part::Text(piece.into())));
@@ -59,7 +59,7 @@ impl CallReader {
         while self.step(syntax, parts) {}
     }
 
-    /// Reads on, as far as one part goes. Whether there may be more.
+    /// Reads at most one part; returns whether there may be more.
     fn step(&mut self, syntax: &Syntax, parts: &mut Vec<Part>) -> bool {
         match self.at {
             At::Text { is_begun } => {
@@ -74,7 +74,7 @@ impl CallReader {
                 }
                 let kept = if syntax.is_first && is_begun { 0 } else { begun(&self.held, syntax.mark) };
                 let ready = match syntax.is_first && kept < self.held.len() {
-                    // It begins otherwise, so that it has no calls.
+                    // The text does not begin with a call, so it has none.
                     true => self.held.len(),
                     false => self.held.len() - kept,
                 };
@@ -124,12 +124,12 @@ impl CallReader {
                 }
                 goes_on
             }
-            // Nothing but the end of the form is left, which tells nothing.
+            // Only the closing string is left, which is not a part.
             At::Rest => false,
         }
     }
 
-    /// Tells the first bytes of what is held as text.
+    /// Returns the first `length` held bytes as text.
     fn text(&mut self, length: usize, parts: &mut Vec<Part>) {
         if length > 0 {
             parts.push(Part::Text(self.held.drain(..length).collect()));
@@ -137,14 +137,14 @@ impl CallReader {
         }
     }
 
-    /// Takes the first bytes of what is held as part of a call.
+    /// Takes the first `length` held bytes as part of a call.
     fn take(&mut self, length: usize) -> String {
         let taken: String = self.held.drain(..length).collect();
         self.call.push_str(&taken);
         taken
     }
 
-    /// The end of the text; appends what was held back. A call that was cut short is returned as it was written.
+    /// Ends the text and appends what was held back. Returns the source text of a call that was cut short.
     pub(crate) fn finish(&mut self, parts: &mut Vec<Part>) -> Option<String> {
         match self.at {
             At::Text { .. } => {
@@ -159,24 +159,24 @@ impl CallReader {
     }
 }
 
-/// How many bytes at the end of `text` are the beginning of `mark`, but not all of it.
+/// The number of bytes at the end of `text` that are a proper prefix of `mark`.
 fn begun(text: &str, mark: &str) -> usize {
     let most = text.len().min(mark.len() - 1);
     (1..=most).rev().find(|&length| text.as_bytes().ends_with(&mark.as_bytes()[..length])).unwrap_or(0)
 }
 
-/// Where a JSON value stands that comes in pieces.
+/// The state of a scan through a JSON value in pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Json {
-    /// Objects and arrays that are open.
+    /// The number of open objects and arrays.
     depth: usize,
     in_string: bool,
     is_escaped: bool,
 }
 
 impl Json {
-    /// Reads on: how many bytes belong to the value, and whether it is whole. Numbers and words are whole where
-    /// something else comes.
+    /// Scans `text`; returns the number of bytes that belong to the value, and whether it is complete. Numbers and
+    /// literals end at the bracket after them.
     fn read(&mut self, text: &str) -> (usize, bool) {
         for (at, byte) in text.bytes().enumerate() {
             match byte {
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::calls::syntax::{BARE, LIST, TAGGED};
 
-    /// Read in pieces of so many bytes; neighbours of a kind are one.
+    /// Reads a text in pieces of `piece` bytes, and joins adjacent parts of a kind.
     fn read(syntax: &'static Syntax, text: &str, piece: usize) -> (Vec<Part>, Option<String>) {
         let (mut reader, mut parts) = (CallReader::new(Some(syntax)), Vec::new());
         let mut rest = text;
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// What was cut is told as it was written.
+    /// The source text of the call is returned.
     #[test]
     fn a_call_that_is_cut_short_is_none() {
         let written = "Yes.<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"b";

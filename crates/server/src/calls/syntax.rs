@@ -1,11 +1,11 @@
-//! How a model writes calls of tools.
+//! The syntaxes in which models write tool calls.
 
 use serde_json::{Value, json};
 use verdigris::text::ChatTemplate;
 use verdigris::{Conversation, Message};
 
-/// How a model writes calls. A text with calls is free text, then `open`, a call, as often as there are more `between`
-/// and a call, and then `close`. A call is `name`, a tool's name, `arguments`, JSON, and `end`.
+/// A syntax for calls. A text with calls is free text, `open`, a call, `between` and a call for each further one, and
+/// `close`. A call is `name`, a tool's name, `arguments`, JSON, and `end`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Syntax {
     pub(crate) open: &'static str,
@@ -14,24 +14,25 @@ pub(crate) struct Syntax {
     pub(crate) end: &'static str,
     pub(crate) between: &'static str,
     pub(crate) close: &'static str,
-    /// With what calls begin that a text in free words cannot have: the beginning of `open` with `name`.
+    /// The beginning of calls, which free text cannot contain: a prefix of `open` and `name` together.
     pub(crate) mark: &'static str,
-    /// Whether calls stand at the beginning of a text alone.
+    /// Whether calls are only allowed at the beginning of a text.
     pub(crate) is_first: bool,
-    /// Whether there can be several.
+    /// Whether a text can have several calls.
     pub(crate) several: bool,
-    /// Whether templates of this kind take ids of nine letters and digits alone.
+    /// Whether templates of this kind only accept ids of nine letters and digits.
     short_ids: bool,
-    /// What a template of this kind writes for a call, in this order: [`NAME`] and [`ARGUMENTS`] stand for its parts.
+    /// The strings that such a template renders for the call that probes it, in order, with its [`NAME`] and
+    /// [`ARGUMENTS`].
     traces: &'static [&'static str],
 }
 
-/// The name and the arguments of a call that a template is tried with.
+/// The name and the arguments of the call that probes a template.
 const NAME: &str = "probe_tool";
 const ARGUMENTS: &str = r#"{"probe_key": 1}"#;
 
-/// Of Hermes, of Qwen 2.5 and 3, of SmolLM 2 and others: JSON between tags. A model that has learned none is told of
-/// this one.
+/// Hermes, Qwen 2.5 and 3, SmolLM 2 and others: JSON between tags. This syntax is described to models whose template
+/// has none of these.
 pub(crate) static TAGGED: Syntax = Syntax {
     open: "<tool_call>\n",
     name: r#"{"name": ""#,
@@ -46,8 +47,8 @@ pub(crate) static TAGGED: Syntax = Syntax {
     traces: &["<tool_call>\n{\"name\": \"", NAME, r#"", "arguments": "#, ARGUMENTS, "}\n</tool_call>"],
 };
 
-/// Of Mistral: a list of JSON objects. The model writes a control token before it, which no form can hold; what
-/// follows is told from free text without.
+/// Mistral: a list of JSON objects. The model has learned to write a control token before it, which is not text and so
+/// cannot be part of a constraint; the list is recognized without it.
 pub(super) static LIST: Syntax = Syntax {
     open: "[",
     name: r#"{"name": ""#,
@@ -62,7 +63,7 @@ pub(super) static LIST: Syntax = Syntax {
     traces: &["[TOOL_CALLS]", r#"{"name": ""#, NAME, r#"", "arguments": "#, ARGUMENTS],
 };
 
-/// Of Llama 3.1 and after: one JSON object, and nothing else.
+/// Llama 3.1 and later: one JSON object, and nothing else.
 pub(super) static BARE: Syntax = Syntax {
     open: "",
     name: r#"{"name": ""#,
@@ -78,25 +79,25 @@ pub(super) static BARE: Syntax = Syntax {
 };
 
 impl Syntax {
-    /// How the model of a chat template writes calls: as the template writes one that was made. Nothing where it knows
-    /// no tools, or writes calls in another way than those here.
+    /// The syntax in which a chat template renders an earlier call. `None` if the template does not support tools, or
+    /// uses another syntax.
     pub(crate) fn of(template: &ChatTemplate) -> Option<&'static Self> {
         let shown = template.render(&probe()).ok()?;
-        // The tool is told, and the call, and what came of it.
+        // The output must contain the tool's description and the call's result.
         let is_told = shown.contains("probe_description") && shown.contains("probe_result");
         [&TAGGED, &LIST, &BARE].into_iter().find(|syntax| is_told && syntax.is_traced_in(&shown))
     }
 
-    /// Whether the traces of a call stand in a text, one after the other. A name may stand in it elsewhere too.
+    /// Whether a text contains the traces of a call. The name may also appear elsewhere.
     fn is_traced_in(&self, text: &str) -> bool {
         let before = self.traces.iter().take_while(|trace| **trace != NAME).count();
-        // What is around the name must be next to it.
+        // The traces around the name must be adjacent to it.
         let around: String = self.traces[before - 1..].concat();
         let first = self.traces[..before - 1].iter().all(|trace| text.contains(trace));
         first && text.contains(&around)
     }
 
-    /// A conversation as templates of this kind take it.
+    /// Adapts a conversation to templates of this kind.
     pub(crate) fn told(&self, mut conversation: Conversation) -> Conversation {
         if self.short_ids {
             for message in &mut conversation.messages {
@@ -110,17 +111,17 @@ impl Syntax {
     }
 }
 
-/// An id of nine letters and digits: itself, or one that is made of it.
+/// An id of nine letters and digits: `id` itself, or a hash of it.
 fn short(id: &str) -> String {
     if id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return id.into();
     }
-    // FNV-1a: two ids of one conversation are told apart, and nothing depends on it being hard to reverse.
+    // FNV-1a: it distinguishes the ids of one conversation, and need not be hard to reverse.
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!("{:09x}", id.bytes().fold(0xcbf2_9ce4_8422_2325, mix) & 0xf_ffff_ffff)
 }
 
-/// A conversation with a call.
+/// A conversation with a call and its result.
 fn probe() -> Conversation {
     let arguments: Value = serde_json::from_str(ARGUMENTS).expect("it is JSON");
     let call = json!({"id": "probe0001", "type": "function", "function": {"name": NAME, "arguments": arguments}});
@@ -139,7 +140,7 @@ fn probe() -> Conversation {
 mod tests {
     use super::*;
 
-    /// The parts of templates that matter here, written after those of the models.
+    /// The relevant parts of templates, based on those of the models.
     const QWEN: &str = "{%- if tools %}{{ '<|im_start|>system\\nTools:' }}{% for tool in tools %}{{ '\\n' }}\
         {{ tool | tojson }}{% endfor %}{{ '<|im_end|>\\n' }}{% endif %}{% for m in messages %}\
         {% if m.role == 'tool' %}{{ '<|im_start|>user\\n<tool_response>\\n' + m.content + \
@@ -186,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Ids of another server are ids here.
+    /// Ids of other servers are accepted.
     #[test]
     fn ids_are_as_short_as_a_template_wants_them() {
         let template = ChatTemplate::new(MISTRAL, None, None).unwrap();

@@ -1,4 +1,4 @@
-//! Tools in words, for a model whose chat template knows none.
+//! Tools described in words, for chat templates that do not support them.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use verdigris::{Conversation, Message};
 use crate::calls::syntax::{Syntax, TAGGED};
 use crate::protocol::tools::{ToolChoice, Tools};
 
-/// The conversation with the tools told in its first message, and with calls and what came of them as text.
+/// The conversation with the tools described in its first message, and with calls and their results as text.
 pub(super) fn told(template: &ChatTemplate, conversation: Conversation, tools: Option<&Tools>) -> Conversation {
     let mut messages = spoken(conversation.messages);
     if let Some(tools) = tools {
@@ -25,18 +25,18 @@ pub(super) fn told(template: &ChatTemplate, conversation: Conversation, tools: O
     messages.into()
 }
 
-/// Whether a template has a place for what the model is told to be.
+/// Whether a template renders system messages.
 fn takes_systems(template: &ChatTemplate) -> bool {
     let probe = vec![Message::system("probe_system"), Message::user("Hello.")];
     template.render(&probe.into()).is_ok_and(|prompt| prompt.contains("probe_system"))
 }
 
-/// What the tools are, and how one is called.
+/// The description of the tools, with instructions for calling them.
 fn words(tools: &Tools) -> String {
     let mut words =
         "You can call these tools, each with arguments that obey the JSON Schema in its parameters:\n".to_owned();
     for tool in &tools.tools {
-        // Text grows without end.
+        // Writing to a string cannot fail.
         let _ = writeln!(words, "{}", tool.told()["function"]);
     }
     let Syntax { open, name, arguments, end, close, .. } = &TAGGED;
@@ -52,14 +52,14 @@ fn words(tools: &Tools) -> String {
     words
 }
 
-/// A call as it is written.
+/// The source text of a call.
 fn block(name: &str, arguments: &Value) -> String {
     let Syntax { open, name: before, arguments: between, end, close, .. } = &TAGGED;
     format!("{open}{before}{name}{between}{arguments}{end}{close}")
 }
 
-/// Messages in which calls are text of the model, and what came of them is told by the one who asks, in one message
-/// for neighbours, for many templates want roles to take turns.
+/// Converts calls to text of the assistant, and results to user messages. Adjacent results share a message, since many
+/// templates require alternating roles.
 fn spoken(messages: Vec<Message>) -> Vec<Message> {
     let mut spoken: Vec<Message> = Vec::new();
     let mut after_result = false;

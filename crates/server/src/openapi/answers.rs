@@ -1,4 +1,4 @@
-//! What comes back. Answers may have more fields than are named here.
+//! The schemas of answers. Answers may have more fields than these.
 
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,7 @@ fn list(items: Value) -> Value {
     json!({"type": "array", "items": items})
 }
 
-/// The schemas of what comes back, by their names.
+/// The schemas of answers, by name.
 pub(super) fn schemas() -> Vec<(String, Value)> {
     let (text, whole) = (json!({"type": "string"}), json!({"type": "integer", "minimum": 0}));
     let tokens = list(whole.clone());
@@ -122,7 +122,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
         ("Models", object(&[("object", json!({"const": "list"})), ("data", list(named("Model")))])),
         ("Tokens", object(&[("count", whole.clone()), ("max_model_len", whole.clone()), ("tokens", tokens.clone())])),
         ("Text", object(&[("prompt", text.clone())])),
-        // As `verdigris detect --json` says it, or `results` with one for each text.
+        // The output of `verdigris detect --json`, or `results` with one for each text.
         ("Found", json!({"type": "object"})),
         ("Version", object(&[("version", text)])),
         ("About", json!({"type": "object"})),

@@ -1,29 +1,28 @@
-//! The OpenAPI document at `/openapi.json`: every address, every field of a request, and what answers look like.
+//! The OpenAPI document at `/openapi.json`: every address, every field of a request, and the schemas of answers.
 //!
-//! Bodies are read field by field, so that what nobody knows is refused by its name; no types of Rust stand for them
-//! that a document could be derived from. So it is written down here, and tests hold it against what is read: each
-//! field that is documented is taken, and each that is taken is documented.
+//! Bodies are read field by field, so that unknown fields are refused by name. There are no Rust types from which the
+//! document could be derived, so it is written by hand, and tests check that exactly the documented fields are read.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `requests` | what can be asked for |
-//! | `answers` | what comes back |
+//! | `requests` | schemas of requests |
+//! | `answers` | schemas of answers |
 
 mod answers;
 mod requests;
 
 use serde_json::{Map, Value, json};
 
-/// The statuses of errors, and why.
+/// The statuses of errors, with their causes.
 const ERRORS: [(&str, &str); 8] = [
-    ("400", "The request cannot be answered as it asks"),
-    ("401", "No API key, or a wrong one"),
-    ("404", "There is no such model"),
-    ("405", "The address takes another method"),
-    ("413", "The body is too long"),
-    ("429", "Too many requests: come again"),
-    ("500", "The fault is the server's"),
-    ("503", "The server is about to stop"),
+    ("400", "The request cannot be answered as specified"),
+    ("401", "The API key is missing or wrong"),
+    ("404", "The model does not exist"),
+    ("405", "The address requires another method"),
+    ("413", "The body is too large"),
+    ("429", "Too many requests: try again later"),
+    ("500", "An internal error of the server"),
+    ("503", "The server is shutting down, or cannot answer now"),
 ];
 
 /// The document.
@@ -32,8 +31,8 @@ pub(crate) fn document() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Verdigris", "version": env!("CARGO_PKG_VERSION"),
-            "description": "OpenAI's protocol: every answer is marked, or says why not; every form that is asked for \
-                            is obeyed, or the request refused. A field that is null counts as absent.",
+            "description": "OpenAI's protocol: every answer is marked or says why not; every constraint is obeyed, or \
+                            the request is refused. A field that is null counts as absent.",
             "license": {"name": "MIT OR Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -52,9 +51,9 @@ fn schemas() -> Map<String, Value> {
 
 fn paths() -> Value {
     let model = json!([{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}]);
-    let mut one_model = get("The model of this name", "getModel", "Model");
+    let mut one_model = get("The model with this name", "getModel", "Model");
     one_model["parameters"] = model;
-    let mut health = get("Whether requests are taken", "health", "");
+    let mut health = get("Whether requests are accepted", "health", "");
     health["security"] = json!([]);
     json!({
         "/v1/chat/completions": {
@@ -62,7 +61,7 @@ fn paths() -> Value {
         },
         "/v1/completions": {
             "post": streamed(
-                "Texts that go on from prompts", "complete", "CompletionRequest", "Completion", "Completion",
+                "Texts that continue prompts", "complete", "CompletionRequest", "Completion", "Completion",
             ),
         },
         "/v1/responses": {
@@ -77,23 +76,23 @@ fn paths() -> Value {
         "/detokenize": {"post": post("Tokens to text", "detokenize", "DetokenizeRequest", "Text")},
         "/detect": {"post": post("Is a text marked?", "detect", "DetectRequest", "Found")},
         "/health": {"get": health},
-        "/ready": {"get": get("Whether requests are taken", "ready", "")},
+        "/ready": {"get": get("Whether requests are accepted", "ready", "")},
         "/metrics": {"get": plain("Metrics for Prometheus", "metrics", "application/openmetrics-text")},
         "/version": {"get": get("The program's version", "version", "Version")},
-        "/about": {"get": get("What the page for people has to know", "about", "About")},
+        "/about": {"get": get("Information for the page", "about", "About")},
         "/openapi.json": {"get": get("This document", "openapi", "Document")},
     })
 }
 
-/// A schema by its name.
+/// A reference to a schema by its name.
 fn named(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// What comes back: `content` by its kinds, or an error.
+/// The responses of an operation: `content` by media type, or an error.
 fn responses(content: Value) -> Value {
     let mut all = Map::new();
-    let mut good = json!({"description": "As it was asked for"});
+    let mut good = json!({"description": "The answer"});
     if content.as_object().is_some_and(|kinds| !kinds.is_empty()) {
         good["content"] = content;
     }
@@ -101,7 +100,7 @@ fn responses(content: Value) -> Value {
     for (status, why) in ERRORS {
         let mut error = json!({"description": why, "content": {"application/json": {"schema": named("Error")}}});
         if matches!(status, "429" | "503") {
-            let about = "After how many seconds another try may succeed";
+            let about = "The number of seconds after which to try again";
             error["headers"] = json!({"Retry-After": {"description": about, "schema": {"type": "integer"}}});
         }
         all.insert(status.into(), error);
@@ -114,7 +113,7 @@ fn plain(summary: &str, id: &str, kind: &str) -> Value {
     json!({"summary": summary, "operationId": id, "responses": responses(text)})
 }
 
-/// An address that answers with an object of a name; without a name, with nothing.
+/// An operation that returns the schema `answer`, or nothing if that is empty.
 fn get(summary: &str, id: &str, answer: &str) -> Value {
     let content = if answer.is_empty() { json!({}) } else { json!({"application/json": {"schema": named(answer)}}) };
     json!({"summary": summary, "operationId": id, "responses": responses(content)})
@@ -128,7 +127,7 @@ fn post(summary: &str, id: &str, request: &str, answer: &str) -> Value {
     operation
 }
 
-/// With an answer that may come as events, of a schema each.
+/// An operation whose answer may be a stream of events, each of the schema `event`.
 fn streamed(summary: &str, id: &str, request: &str, answer: &str, event: &str) -> Value {
     let mut operation = post(summary, id, request, answer);
     operation["responses"]["200"]["content"]["text/event-stream"] = json!({
@@ -152,7 +151,7 @@ mod tests {
         names.cloned().collect()
     }
 
-    /// What a body may hold, at its top, is what is read of it.
+    /// The documented top-level fields are those that are read.
     #[test]
     fn fields_are_those_that_are_taken() {
         let chat = json!({"messages": [{"role": "user", "content": "x"}]});
@@ -194,11 +193,11 @@ mod tests {
         });
         assert_eq!(missing.collect::<Vec<_>>(), Vec::<&(String, &str)>::new());
         for (path, method) in &documented {
-            assert!(routes.contains(&(path.clone(), method.as_str())), "there is no {method} {path}");
+            assert!(routes.contains(&(path.clone(), method.as_str())), "unknown: {method} {path}");
         }
     }
 
-    /// Every reference leads somewhere, and nothing stands there that nothing leads to.
+    /// Every reference has a schema, and every schema a reference.
     #[test]
     fn schemas_are_those_that_are_named() {
         let text = document().to_string();

@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! The schemas of requests.
 
 use serde_json::{Map, Value, json};
 use verdigris::{Field, Sampling};
@@ -8,7 +8,7 @@ use super::named;
 /// Fields of one object, with their schemas.
 type Fields = Vec<(&'static str, Value)>;
 
-/// An object of these fields alone, of which some must be there; the others may be null too.
+/// An object of these fields only. Fields that are not `required` may also be null.
 fn object(fields: Fields, required: &[&str]) -> Value {
     let properties: Map<String, Value> = fields
         .into_iter()
@@ -42,18 +42,18 @@ fn list(items: Value, description: &str) -> Value {
     json!({"type": "array", "items": items, "description": description})
 }
 
-/// Taken, and without effect.
+/// A field that is accepted and has no effect.
 fn ignored() -> Value {
-    json!({"description": "Changes nothing here"})
+    json!({"description": "Has no effect"})
 }
 
-/// What all requests for texts may have.
+/// The fields of all requests for texts.
 fn of_texts() -> Fields {
     let object_of = |value: Value| json!({"type": "object", "additionalProperties": value});
     let bias = number(-100.0, 100.0, "What is added to the logit");
     let mut fields = vec![
         ("model", text("The name of the model")),
-        ("n", count(1, Some(128), "Answers to each prompt, each with the seed after the one before")),
+        ("n", count(1, Some(128), "The number of answers to each prompt, with consecutive seeds")),
         ("logit_bias", object_of(bias)),
         ("alpha", number(0.0, f64::from(f32::MAX), "The weight of experts, where the server takes one")),
         ("ignore_eos", flag("The text does not end by itself")),
@@ -64,16 +64,16 @@ fn of_texts() -> Fields {
         ),
         (
             "stop",
-            json!({"description": "What ends the text where it comes in it", "anyOf": [
+            json!({"description": "Strings that end the text", "anyOf": [
                 {"type": "string", "minLength": 1, "maxLength": 1024},
                 {"type": "array", "maxItems": 4, "items": {"type": "string", "minLength": 1, "maxLength": 1024}},
             ]}),
         ),
         ("response_format", named("ResponseFormat")),
         ("structured_outputs", named("StructuredOutputs")),
-        ("return_token_ids", flag("The tokens of each text, beside it")),
-        ("watermarking", flag("false: not to be marked; true: to be refused where there is no key")),
-        ("watermark", object(vec![("enabled", flag("As watermarking"))], &[])),
+        ("return_token_ids", flag("Whether to return the tokens of each text")),
+        ("watermarking", flag("false: do not mark; true: refuse the request if the server has no key")),
+        ("watermark", object(vec![("enabled", flag("The same as watermarking"))], &[])),
         ("user", ignored()),
         ("safety_identifier", ignored()),
         ("prompt_cache_key", ignored()),
@@ -100,10 +100,10 @@ fn sampling(field: &Field) -> Value {
 
 fn of_streams() -> Fields {
     let options = vec![
-        ("include_usage", flag("The tokens of the request, in an event of their own")),
+        ("include_usage", flag("Whether an additional event has the numbers of tokens")),
         ("include_obfuscation", ignored()),
     ];
-    vec![("stream", flag("As it is written, in events")), ("stream_options", object(options, &[]))]
+    vec![("stream", flag("Whether to send the answer as a stream of events")), ("stream_options", object(options, &[]))]
 }
 
 fn of_tools(tool: &str, choice: &str) -> Fields {
@@ -111,7 +111,7 @@ fn of_tools(tool: &str, choice: &str) -> Fields {
     vec![
         ("tools", tools),
         ("tool_choice", named(choice)),
-        ("parallel_tool_calls", flag("Whether one answer may have several calls; true unless told otherwise")),
+        ("parallel_tool_calls", flag("Whether an answer may have several calls; true by default")),
     ]
 }
 
@@ -122,12 +122,12 @@ fn choice(function: Value) -> Value {
 fn function() -> Fields {
     vec![
         ("name", json!({"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"})),
-        ("description", text("What it does")),
+        ("description", text("The purpose of the function")),
         (
             "parameters",
-            json!({"type": "object", "description": "The JSON Schema of its arguments, which are an object"}),
+            json!({"type": "object", "description": "The JSON Schema of the arguments, which are an object"}),
         ),
-        ("strict", flag("The schema is obeyed in any case")),
+        ("strict", flag("Has no effect: the schema is always obeyed")),
     ]
 }
 
@@ -138,10 +138,10 @@ fn kind(of: &str) -> Value {
 fn content() -> Value {
     let kinds = json!({"enum": ["text", "input_text", "output_text"]});
     let part = vec![("type", kinds), ("text", text("")), ("annotations", ignored()), ("logprobs", ignored())];
-    json!({"anyOf": [{"type": "string"}, list(object(part, &["type", "text"]), "Parts, one after the other")]})
+    json!({"anyOf": [{"type": "string"}, list(object(part, &["type", "text"]), "Parts, which are concatenated")]})
 }
 
-/// A format, in whichever protocol: `more` is what it has beside its type where it is a schema.
+/// A format of either protocol, where `more` has the fields of a schema other than its type.
 fn format(more: Fields, required: &[&str]) -> Value {
     let plain = object(vec![("type", json!({"enum": ["text", "json_object"]}))], &["type"]);
     let schema = [vec![("type", kind("json_schema"))], more].concat();
@@ -157,11 +157,11 @@ fn schema() -> Fields {
     ]
 }
 
-/// The schemas of what can be asked for, by their names.
+/// The schemas of requests, by name.
 pub(super) fn schemas() -> Vec<(String, Value)> {
-    let tokens = list(json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}), "Ids of tokens");
+    let tokens = list(json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}), "Token ids");
     let call = vec![
-        ("id", text("What the answer of the tool names")),
+        ("id", text("The id that the result of the tool refers to")),
         ("type", kind("function")),
         (
             "function",
@@ -179,8 +179,8 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     let message = vec![
         ("role", json!({"enum": ["system", "developer", "user", "assistant", "tool"]})),
         ("content", content()),
-        ("tool_calls", list(object(call, &["id", "function"]), "What the model has called")),
-        ("tool_call_id", text("The call that a tool answers")),
+        ("tool_calls", list(object(call, &["id", "function"]), "The calls of the model")),
+        ("tool_call_id", text("The id of the call that has this result")),
         ("name", ignored()),
         ("refusal", ignored()),
         ("annotations", ignored()),
@@ -191,9 +191,9 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
         vec![
             ("messages", messages.clone()),
             ("max_tokens", count(1, None, "The older name of max_completion_tokens")),
-            ("max_completion_tokens", count(1, None, "The most tokens, up to the server's own bound")),
-            ("logprobs", flag("Logarithms of the probabilities of all tokens")),
-            ("top_logprobs", count(0, Some(20), "So many of the likeliest tokens beside each")),
+            ("max_completion_tokens", count(1, None, "The maximum number of tokens, up to the server's limit")),
+            ("logprobs", flag("Whether to return log-probabilities")),
+            ("top_logprobs", count(0, Some(20), "The number of most probable tokens to return with each token")),
             ("metadata", ignored()),
             ("store", ignored()),
         ],
@@ -208,9 +208,9 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     let completion = [
         vec![
             ("prompt", prompt),
-            ("max_tokens", count(1, None, "The most tokens, up to the server's own bound")),
-            ("logprobs", count(0, Some(20), "So many of the likeliest tokens beside each")),
-            ("echo", flag("The prompt before the text")),
+            ("max_tokens", count(1, None, "The maximum number of tokens, up to the server's limit")),
+            ("logprobs", count(0, Some(20), "The number of most probable tokens to return with each token")),
+            ("echo", flag("Whether to return the prompt before the text")),
         ],
         of_streams(),
         of_texts(),
@@ -224,11 +224,11 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
                 json!({"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": named("InputItem")}]}),
             ),
             ("instructions", text("The system prompt")),
-            ("max_output_tokens", count(1, None, "The most tokens, up to the server's own bound")),
+            ("max_output_tokens", count(1, None, "The maximum number of tokens, up to the server's limit")),
             ("text", object(text_field, &[])),
-            ("include", list(included, "What else the answer holds")),
-            ("top_logprobs", count(0, Some(20), "So many of the likeliest tokens beside each")),
-            ("stream", flag("As it is written, in events")),
+            ("include", list(included, "Additional contents of the answer")),
+            ("top_logprobs", count(0, Some(20), "The number of most probable tokens to return with each token")),
+            ("stream", flag("Whether to send the answer as a stream of events")),
             ("stream_options", object(vec![("include_obfuscation", ignored())], &[])),
             ("metadata", ignored()),
             ("store", json!({"const": false, "description": "Nothing is stored"})),
@@ -251,7 +251,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     ];
     let input_call = vec![
         ("type", kind("function_call")),
-        ("call_id", text("What the answer of the tool names")),
+        ("call_id", text("The id that the result of the tool refers to")),
         ("name", text("")),
         ("arguments", text("A JSON object, as text")),
         ("parsed_arguments", ignored()),
@@ -260,7 +260,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     ];
     let input_output = vec![
         ("type", kind("function_call_output")),
-        ("call_id", text("The call that a tool answers")),
+        ("call_id", text("The id of the call that has this result")),
         ("output", content()),
         ("id", ignored()),
         ("status", ignored()),
@@ -275,16 +275,16 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
         vec![
             ("model", text("The name of the model")),
             ("prompt", text("A text")),
-            ("add_special_tokens", flag("As for a prompt; true unless told otherwise")),
+            ("add_special_tokens", flag("Whether to add the tokens that begin a prompt; true by default")),
             ("messages", messages),
         ],
         of_tools("Tool", "ToolChoice"),
     ];
     let detect = vec![
-        ("text", text("What is looked at")),
+        ("text", text("The text to test")),
         ("token_ids", tokens.clone()),
         ("texts", list(json!({"type": "string"}), "Several texts")),
-        ("key_id", text("The key to look with")),
+        ("key_id", text("The id of the key to test")),
         ("level", number(1e-300, 1.0 - f64::EPSILON, "The p-value at which a text is called marked")),
         ("windows", flag("Look for marked passages")),
     ];
@@ -302,7 +302,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
         ("ResponseRequest", object(response.concat(), &["input"])),
         ("TokenizeRequest", object(tokenize.concat(), &[])),
         ("DetokenizeRequest", object(vec![("model", text("The name of the model")), ("tokens", tokens)], &["tokens"])),
-        // What else there is to detect with, docs/serve.md says.
+        // docs/serve.md has the other fields.
         ("DetectRequest", json!({"type": "object", "properties": object(detect, &[])["properties"]})),
         ("Message", object(message, &["role"])),
         (

@@ -1,4 +1,4 @@
-//! What a request asks for, whichever of the protocols it came by.
+//! A request for texts, in any of the protocols.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::protocol::sampling::Sampled;
 use crate::protocol::tools::{ToolShape, Tools};
 use crate::protocol::{mark, messages};
 
-/// The most answers to one prompt, as many as OpenAI gives.
+/// The maximum number of answers to one prompt, the same as OpenAI's.
 const CHOICES: usize = 128;
 
-/// The most prompts of one request.
+/// The maximum number of prompts of one request.
 const PROMPTS: usize = 128;
 
-/// The most of the likeliest tokens beside each that is chosen.
+/// The maximum number of most probable tokens to list with each token.
 pub(super) const TOP_LOGPROBS: usize = 20;
 
-/// What is asked for.
+/// A request for texts.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     /// The model's name.
     pub(crate) model: Option<String>,
-    /// One, or several for completions.
+    /// One prompt, or several for completions.
     pub(crate) prompts: Vec<Prompt>,
-    /// Answers to each prompt.
+    /// The number of answers to each prompt.
     pub(crate) choices: usize,
     pub(crate) sampling: Sampled,
     /// The weight of experts, where it is not the server's.
@@ -40,31 +40,31 @@ pub(crate) struct Ask {
     pub(crate) form: Option<Form>,
     /// The tools that may be called.
     pub(crate) tools: Option<Tools>,
-    /// How they are, once the model is known that calls them.
+    /// The tool calls, which [`Ask::settled`] works out for the model.
     pub(crate) calls: Option<Calls>,
-    /// The most tokens to write; as the server has it, where none are said.
+    /// The maximum number of tokens to write; `None` for the server's.
     pub(crate) max_tokens: Option<usize>,
-    /// The likeliest tokens beside each, where logarithms of probabilities are asked for.
+    /// The number of most probable tokens to list with each token; `None` without log-probabilities.
     pub(crate) logprobs: Option<usize>,
-    /// Whether the prompt stands before the text.
+    /// Whether the prompt is returned before the text.
     pub(crate) echo: bool,
     pub(crate) return_token_ids: bool,
-    /// To be marked, or not to be; nothing is as the server has it.
+    /// Whether to mark the texts; `None` for the server's default.
     pub(crate) watermarking: Option<bool>,
-    /// As it is written; with what is used at its end.
+    /// The options of a streamed answer; `None` for a complete one.
     pub(crate) stream: Option<Stream>,
-    /// The field that a conversation stands in.
+    /// The name of the field with the conversation.
     pub(super) conversation: &'static str,
 }
 
-/// How an answer comes piece by piece.
+/// The options of a streamed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stream {
     pub(crate) include_usage: bool,
 }
 
 impl Ask {
-    /// `/v1/chat/completions`.
+    /// Reads a request to `/v1/chat/completions`.
     pub(crate) fn chat(body: Value) -> Result<Self, Refusal> {
         let mut body = Fields::of(body, "")?;
         let prompt = Prompt::from(messages::take(&mut body, "messages")?);
@@ -73,7 +73,7 @@ impl Ask {
         let top = body.count("top_logprobs", 0, TOP_LOGPROBS)?;
         let logprobs = match (body.take("logprobs")?.unwrap_or(false), top) {
             (false, Some(1..)) => {
-                let message = "top_logprobs goes with logprobs: true: ask for that too, or leave it out";
+                let message = "top_logprobs requires logprobs: true: set it too, or leave top_logprobs out";
                 return Err(Refusal::field("top_logprobs", "invalid_value", message));
             }
             (wanted, top) => wanted.then_some(top.unwrap_or(0)),
@@ -84,7 +84,7 @@ impl Ask {
         Ok(Self { tools, stream, logprobs, ..Self::whole(body, vec![prompt], max_tokens)? })
     }
 
-    /// `/v1/completions`.
+    /// Reads a request to `/v1/completions`.
     pub(crate) fn completion(body: Value) -> Result<Self, Refusal> {
         let mut body = Fields::of(body, "")?;
         let path = body.path("prompt");
@@ -100,7 +100,7 @@ impl Ask {
         Ok(Self { stream, logprobs, echo, ..Self::whole(body, prompts, max_tokens)? })
     }
 
-    /// With the fields that all protocols have; there is nothing else in the body.
+    /// Reads the fields that all protocols have, and refuses any others.
     pub(super) fn whole(mut body: Fields, prompts: Vec<Prompt>, max_tokens: Option<usize>) -> Result<Self, Refusal> {
         let ask = Self {
             model: body.take("model")?,
@@ -119,13 +119,13 @@ impl Ask {
             stream: None,
             conversation: "messages",
         };
-        // Names for who asks, and what OpenAI's service does with them.
+        // Ids of the user, and options of OpenAI's service.
         body.ignore(&["user", "safety_identifier", "prompt_cache_key", "service_tier"]);
         body.end()?;
         Ok(ask)
     }
 
-    /// Whether something is to be worked out before it can be written.
+    /// Whether [`Ask::settled`] has something to do.
     pub(crate) fn is_open(&self) -> bool {
         self.prompts.iter().any(|prompt| match prompt {
             Prompt::Text(_) => false,
@@ -137,10 +137,10 @@ impl Ask {
         })
     }
 
-    /// Works out for a model what its tools make of prompt and form.
+    /// Checks the tokens of prompts, and works out the prompt and the constraint of a chat with tools.
     ///
     /// # Errors
-    /// Where there is no chat template, a tool's schema is not understood, or a token of a prompt is none.
+    /// If there is no chat template, a tool's schema cannot be used, or a token is not in the vocabulary.
     pub(crate) fn settled(
         mut self,
         engine: &Engine,
@@ -166,7 +166,7 @@ impl Ask {
         Ok(self)
     }
 
-    /// How many texts are asked for.
+    /// The number of texts requested.
     pub(crate) fn texts(&self) -> usize {
         self.prompts.len() * self.choices
     }
@@ -176,7 +176,7 @@ impl Ask {
         &self.prompts[number / self.choices]
     }
 
-    /// The request of one of the texts after its prompt, of at most so many tokens, without its form.
+    /// The request for one of the texts after `prompt`, of at most `most` tokens, without its constraint.
     pub(crate) fn request<'a>(
         &self,
         engine: &'a Engine,
@@ -200,12 +200,12 @@ impl Ask {
         }
     }
 
-    /// How calls of tools are written, where there can be some.
+    /// The syntax of tool calls, if the texts can contain any.
     pub(crate) fn syntax(&self) -> Option<&'static Syntax> {
         self.calls.as_ref().map(|calls| calls.syntax)
     }
 
-    /// The field that prompts stand in.
+    /// The name of the field with the prompts.
     pub(crate) fn prompt_field(&self) -> &'static str {
         match self.prompts[0] {
             Prompt::Text(_) | Prompt::Tokens(_) => "prompt",
@@ -213,7 +213,7 @@ impl Ask {
         }
     }
 
-    /// Why a text could not be written, with the field that asked for it.
+    /// The refusal for an error of a text, with the field that caused it.
     pub(crate) fn refusal(&self, error: Error) -> Refusal {
         let of_form = matches!(error, Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::OverBudget(_));
         let of_prompt = matches!(error, Error::PromptTooLong { .. } | Error::NoPrompt);
@@ -228,13 +228,13 @@ impl Ask {
     }
 }
 
-/// Whether the answer comes piece by piece.
+/// Takes the options of a streamed answer; `None` for a complete one.
 fn stream(body: &mut Fields) -> Result<Option<Stream>, Refusal> {
     let options = body.object("stream_options")?;
     Ok(match (body.take("stream")?.unwrap_or(false), options) {
         (false, None) => None,
         (false, Some(_)) => {
-            let message = "stream_options goes with stream: true: ask for that too, or leave it out";
+            let message = "stream_options requires stream: true: set it too, or leave stream_options out";
             return Err(Refusal::field("stream_options", "invalid_value", message));
         }
         (true, None) => Some(Stream { include_usage: false }),
@@ -247,7 +247,7 @@ fn stream(body: &mut Fields) -> Result<Option<Stream>, Refusal> {
     })
 }
 
-/// A text, several, the tokens of one, or those of several.
+/// Reads a text, several texts, the tokens of one, or the tokens of several.
 fn prompts(value: Value, path: &str) -> Result<Vec<Prompt>, Refusal> {
     let items = match value {
         Value::String(text) => return Ok(vec![Prompt::Text(text)]),

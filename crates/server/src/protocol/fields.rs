@@ -1,19 +1,19 @@
-//! The fields of a body: each is taken by its name, and what nobody takes is refused, not ignored.
+//! The fields of a body: each is taken by its name, and the remaining ones are refused, not ignored.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::protocol::refusal::Refusal;
 
-/// A JSON object whose fields are still to be taken. A field that is `null` counts as absent, as with OpenAI.
+/// The fields of a JSON object that have not been taken yet. A field that is `null` counts as absent, as with OpenAI.
 pub(crate) struct Fields {
-    /// Where the object stands in the body; empty for the body itself.
+    /// The path of the object in the body; empty for the body itself.
     path: String,
     fields: Map<String, Value>,
 }
 
 impl Fields {
-    /// The fields of an object that stands at `path`.
+    /// The fields of the object at `path`.
     pub(crate) fn of(value: Value, path: impl Into<String>) -> Result<Self, Refusal> {
         let path = path.into();
         match value {
@@ -26,41 +26,41 @@ impl Fields {
         }
     }
 
-    /// Where a field stands in the body.
+    /// The path of a field in the body.
     pub(crate) fn path(&self, name: &str) -> String {
         if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
     }
 
-    /// A field as it is.
+    /// Takes a field as JSON.
     pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
         #[cfg(test)]
         self.note(name);
         self.fields.remove(name).filter(|value| !value.is_null())
     }
 
-    /// A field of some type.
+    /// Takes a field of some type.
     pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Refusal> {
         self.value(name).map(|value| read(value, self.path(name))).transpose()
     }
 
-    /// A field that there must be.
+    /// Takes a required field.
     pub(crate) fn need<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Refusal> {
         self.take(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// That a field is not there.
+    /// The refusal for a missing field.
     pub(crate) fn missing(&self, name: &str) -> Refusal {
         let path = self.path(name);
         Refusal::field(&path, "missing_field", format!("{path} is missing: the request needs it"))
     }
 
-    /// A number from one to another.
+    /// Takes a number from `least` to `most`.
     pub(crate) fn number(&mut self, name: &str, least: f64, most: f64) -> Result<Option<f64>, Refusal> {
         let fits = |value: &Value| value.as_f64().filter(|number| (least..=most).contains(number));
         self.fitting(name, fits, || format!("a number from {least} to {most}"))
     }
 
-    /// A whole number from one to another.
+    /// Takes a whole number from `least` to `most`.
     pub(crate) fn count(&mut self, name: &str, least: usize, most: usize) -> Result<Option<usize>, Refusal> {
         let whole = |value: &Value| value.as_u64().and_then(|count| usize::try_from(count).ok());
         let fits = |value: &Value| whole(value).filter(|count| (least..=most).contains(count));
@@ -83,27 +83,27 @@ impl Fields {
         })
     }
 
-    /// An object whose own fields are taken.
+    /// Takes an object with fields of its own.
     pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, Refusal> {
         let path = self.path(name);
         self.value(name).map(|value| Self::of(value, path)).transpose()
     }
 
-    /// The items of an array, each with where it stands.
+    /// Takes the items of an array, each with its path.
     pub(crate) fn items(&mut self, name: &str) -> Result<Option<Vec<(String, Value)>>, Refusal> {
         let path = self.path(name);
         let Some(items) = self.take::<Vec<Value>>(name)? else { return Ok(None) };
         Ok(Some(items.into_iter().enumerate().map(|(at, item)| (format!("{path}[{at}]"), item)).collect()))
     }
 
-    /// Takes fields that change nothing here, such as a name for the user.
+    /// Takes fields that have no effect, such as a name for the user.
     pub(crate) fn ignore(&mut self, names: &[&str]) {
         #[cfg(test)]
         names.iter().for_each(|name| self.note(name));
         names.iter().for_each(|name| drop(self.fields.remove(*name)));
     }
 
-    /// Keeps the names of the fields of bodies that are asked for.
+    /// Records the name of a top-level field that is taken.
     #[cfg(test)]
     fn note(&self, name: &str) {
         if self.path.is_empty() {
@@ -111,7 +111,7 @@ impl Fields {
         }
     }
 
-    /// Refuses what was not taken.
+    /// Refuses fields that were not taken.
     pub(crate) fn end(self) -> Result<(), Refusal> {
         match self.fields.iter().find(|(_, value)| !value.is_null()) {
             None => Ok(()),
@@ -124,7 +124,7 @@ impl Fields {
     }
 }
 
-/// A value of some type, which stands at `path`.
+/// Reads the value at `path` as some type.
 pub(crate) fn read<T: DeserializeOwned>(value: Value, path: String) -> Result<T, Refusal> {
     T::deserialize(value)
         .map_err(|error| Refusal { param: Some(path.clone()), ..wrong_type(format!("{path}: {error}")) })
@@ -135,7 +135,7 @@ thread_local! {
     static TAKEN: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-/// The fields of bodies that are asked for meanwhile, whether they are there or not.
+/// The names of the top-level fields that `meanwhile` takes, whether they are present or not.
 #[cfg(test)]
 pub(crate) fn taken(meanwhile: impl FnOnce()) -> Vec<String> {
     TAKEN.take();
@@ -147,7 +147,7 @@ fn wrong_type(message: String) -> Refusal {
     Refusal::new(400, "invalid_type", message)
 }
 
-/// A value in a message: numbers as they are, and of all else the kind.
+/// A value in a message: a number itself, of all others the type.
 fn shown(value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),

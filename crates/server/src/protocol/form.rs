@@ -1,5 +1,4 @@
-//! What the text must look like: OpenAI's `response_format` and vLLM's `structured_outputs`, of which one can be asked
-//! for.
+//! The constraint of a text: OpenAI's `response_format` or vLLM's `structured_outputs`, but not both.
 
 use serde_json::{Value, json};
 use verdigris::{Error, Grammar, Request, Style};
@@ -7,7 +6,7 @@ use verdigris::{Error, Grammar, Request, Style};
 use crate::protocol::fields::Fields;
 use crate::protocol::refusal::Refusal;
 
-/// What the text must look like, and the field that says so.
+/// The constraint of a text, and the field that it comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Form {
     kind: Kind,
@@ -28,14 +27,14 @@ impl Form {
         let outputs = body.object("structured_outputs")?.map(structured_outputs).transpose()?;
         match (format, outputs) {
             (Some(_), Some(_)) => {
-                let message = "response_format and structured_outputs both say what the text must look like: use one";
+                let message = "response_format and structured_outputs both constrain the text: use one of them";
                 Err(Refusal::field("structured_outputs", "two_constraints", message))
             }
             (format, outputs) => Ok(format.or(outputs)),
         }
     }
 
-    /// Takes `format` of the field `text` of responses, which has what is said of a schema beside its type.
+    /// Takes `format` of the field `text` of responses, where the fields of a schema are next to its type.
     pub(crate) fn of_text(text: &mut Fields) -> Result<Option<Self>, Refusal> {
         let Some(mut format) = text.object("format")? else { return Ok(None) };
         let form = match kind(&mut format)?.as_str() {
@@ -46,7 +45,7 @@ impl Form {
         Ok(form)
     }
 
-    /// Takes the form that texts were written in, of which a detector is told.
+    /// Takes the constraint under which the texts for a detector were written.
     pub(crate) fn of_detection(body: &mut Fields) -> Result<Option<Self>, Refusal> {
         let schema = body.value("schema").map(|schema| parsed(schema, "schema")).transpose()?;
         let form = match (schema, body.take("regex")?, body.take("choice")?) {
@@ -62,12 +61,12 @@ impl Form {
         Ok(Some(form))
     }
 
-    /// JSON that obeys a schema, which stands at `path`.
+    /// JSON that obeys the schema at `path`.
     pub(crate) fn json_schema(schema: Value, path: impl Into<String>) -> Self {
         Self { kind: Kind::JsonSchema(schema), path: path.into() }
     }
 
-    /// A request whose text looks so.
+    /// Adds the constraint to a request.
     pub(crate) fn onto<'a>(&self, request: Request<'a>) -> Request<'a> {
         match &self.kind {
             Kind::Regex(pattern) => request.regex(pattern),
@@ -76,7 +75,7 @@ impl Form {
         }
     }
 
-    /// The bytes of what it asks for.
+    /// The number of bytes of the schema, the expression or the choices.
     pub(crate) fn bytes(&self) -> usize {
         match &self.kind {
             Kind::Regex(pattern) => pattern.len(),
@@ -85,10 +84,10 @@ impl Form {
         }
     }
 
-    /// The texts that look so.
+    /// The grammar of the constraint.
     ///
     /// # Errors
-    /// Where there are none, or the form cannot be obeyed.
+    /// If no text obeys the constraint, or it is not supported.
     pub(crate) fn grammar(&self) -> Result<Grammar, Refusal> {
         let grammar = match &self.kind {
             Kind::Regex(pattern) => Grammar::regex(pattern).map_err(Error::from),
@@ -98,7 +97,7 @@ impl Form {
         grammar.map_err(|error| Refusal { param: Some(self.path.clone()), ..error.into() })
     }
 
-    /// Where the body says so.
+    /// The path of the constraint in the body.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -123,7 +122,7 @@ fn response_format(mut format: Fields) -> Result<Option<Form>, Refusal> {
     Ok(form)
 }
 
-/// The kind of a format.
+/// Takes the type of a format.
 fn kind(format: &mut Fields) -> Result<String, Refusal> {
     let kind: String = format.need("type")?;
     if matches!(kind.as_str(), "text" | "json_object" | "json_schema") {
@@ -134,20 +133,20 @@ fn kind(format: &mut Fields) -> Result<String, Refusal> {
     Err(Refusal::field(path, "invalid_value", message))
 }
 
-/// A schema, and what is said about it.
+/// Takes a schema, and the fields that describe it.
 fn schema(about: &mut Fields) -> Result<Form, Refusal> {
     let path = about.path("schema");
     let schema = about.value("schema").ok_or_else(|| about.missing("schema"))?;
-    // A schema is obeyed in any case.
+    // A schema is always obeyed.
     about.ignore(&["name", "description", "strict"]);
     Ok(Form::json_schema(schema, path))
 }
 
-/// A schema, which may be written as text, as vLLM takes it.
+/// A schema, which may be JSON in a string, as in vLLM.
 fn parsed(schema: Value, path: &str) -> Result<Value, Refusal> {
     match schema {
         Value::String(text) => serde_json::from_str(&text)
-            .map_err(|error| Refusal::field(path, "invalid_json_schema", format!("{path} is no JSON: {error}"))),
+            .map_err(|error| Refusal::field(path, "invalid_json_schema", format!("{path} is not JSON: {error}"))),
         other => Ok(other),
     }
 }

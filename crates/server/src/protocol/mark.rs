@@ -1,11 +1,11 @@
-//! Whether an answer is marked: vLLM's `watermarking` and SGLang's `watermark`, and what the answer says of it.
+//! Whether to mark an answer (vLLM's `watermarking`, SGLang's `watermark`), and the status of the mark in the answer.
 
 use serde_json::{Value, json};
 
 use crate::protocol::fields::Fields;
 use crate::protocol::refusal::Refusal;
 
-/// What a request says about its mark: to have one, to have none, or nothing.
+/// Takes whether to mark an answer; `None` if the request does not say.
 pub(crate) fn take(body: &mut Fields) -> Result<Option<bool>, Refusal> {
     let plain = body.take::<bool>("watermarking")?;
     let object = match body.object("watermark")? {
@@ -19,52 +19,52 @@ pub(crate) fn take(body: &mut Fields) -> Result<Option<bool>, Refusal> {
     match (plain, object) {
         (Some(a), Some(b)) if a != b => {
             let message =
-                format!("watermarking is {a} and watermark.enabled {b}: say one of them, or the same in both");
+                format!("watermarking is {a} and watermark.enabled is {b}: give only one, or the same value in both");
             Err(Refusal::field("watermark.enabled", "contradiction", message))
         }
         (plain, object) => Ok(plain.or(object)),
     }
 }
 
-/// What an answer says about its mark.
+/// The status of the mark in an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MarkStatus {
-    /// It carries one.
+    /// The text carries a mark.
     Watermarked {
         /// The id of the key.
         key_id: String,
         /// The key's dialect.
         scheme: &'static str,
-        /// The tokens whose colours or numbers a detector counts.
+        /// The number of tokens that a detector scores.
         scored_tokens: usize,
     },
-    /// It was to carry one, and a detector could not verify it.
+    /// The text should carry a mark, but a detector could not verify it.
     TooWeak {
         /// The id of the key.
         key_id: String,
         /// The key's dialect.
         scheme: &'static str,
-        /// The tokens whose colours or numbers a detector counts.
+        /// The number of tokens that a detector scores.
         scored_tokens: usize,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// It was to carry one and has nothing that could.
+    /// The text should carry a mark, but has no tokens that could.
     Skipped {
         /// The id of the key.
         key_id: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// None was asked for, or there is no key.
+    /// No mark was requested, or the server has no key.
     NotWatermarked {
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 }
 
 impl MarkStatus {
-    /// Its name, in answers and metrics.
+    /// The name in answers and metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Watermarked { .. } => "watermarked",
@@ -74,7 +74,7 @@ impl MarkStatus {
         }
     }
 
-    /// Why a text that was to be marked is not known to be; `None` where it is, and where none was asked for.
+    /// The reason why a text that should be marked is not known to be; `None` if it is, or if no mark was requested.
     pub(crate) fn unmarkable(&self) -> Option<&'static str> {
         match self {
             Self::TooWeak { reason, .. } | Self::Skipped { reason, .. } => Some(reason),

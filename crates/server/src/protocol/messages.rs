@@ -9,7 +9,7 @@ use crate::protocol::fields::{Fields, read};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::tools;
 
-/// Takes the messages of a chat: at least one, with text and calls of tools alone.
+/// Takes the messages of a chat: at least one, with only text and tool calls.
 pub(crate) fn take(body: &mut Fields, name: &str) -> Result<Vec<Message>, Refusal> {
     let items = body.items(name)?.ok_or_else(|| body.missing(name))?;
     if items.is_empty() {
@@ -20,22 +20,22 @@ pub(crate) fn take(body: &mut Fields, name: &str) -> Result<Vec<Message>, Refusa
     items.into_iter().map(|(path, item)| message(Fields::of(item, path)?, &mut called)).collect()
 }
 
-/// The calls of tools so far: the name of the tool, by the call's id.
+/// The tool calls so far: the name of the tool by the id of the call.
 #[derive(Debug, Default)]
 pub(crate) struct Called(HashMap<String, String>);
 
 impl Called {
-    /// A call of a tool, as templates of models read it, with its arguments as an object.
+    /// A tool call in the format of chat templates, with its arguments as an object.
     pub(crate) fn call(&mut self, id: String, name: String, arguments: Value) -> Value {
         let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
         self.0.insert(id, name);
         call
     }
 
-    /// What a tool gave for a call, whose id stands at `path`.
+    /// The result of a tool for the call whose id is at `path`.
     pub(crate) fn result(&self, id: &str, content: String, path: String) -> Result<Message, Refusal> {
         let Some(name) = self.0.get(id) else {
-            let message = format!("{path} is {id:?}, which is the id of no call before it");
+            let message = format!("{path} is {id:?}, but no earlier call has this id");
             return Err(Refusal::field(path, "invalid_value", message));
         };
         Ok(Message::new("tool", content).with("tool_call_id", json!(id)).with("name", json!(name)))
@@ -48,12 +48,12 @@ fn message(mut fields: Fields, called: &mut Called) -> Result<Message, Refusal> 
     let path = fields.path("content");
     let content = match fields.value("content") {
         Some(content) => text(content, path)?,
-        // A message that calls tools need say nothing.
+        // A message with calls needs no content.
         None if !calls.is_empty() => String::new(),
         None => return Err(fields.missing("content")),
     };
     let message = match role.as_str() {
-        // The templates of models know `developer`, OpenAI's newer word for it, by its older one.
+        // Chat templates only know `system`, the older name of `developer`.
         "developer" => Message::system(content),
         "tool" => {
             let id: String = fields.need("tool_call_id")?;
@@ -66,13 +66,13 @@ fn message(mut fields: Fields, called: &mut Called) -> Result<Message, Refusal> 
             return Err(Refusal::field(path, "invalid_value", message));
         }
     };
-    // What the official client adds to what the model said.
+    // Fields that the official client adds to answers.
     fields.ignore(&["name", "refusal", "annotations", "parsed"]);
     fields.end()?;
     Ok(if calls.is_empty() { message } else { message.with("tool_calls", Value::Array(calls)) })
 }
 
-/// The calls of a message of the model.
+/// Takes the calls of an assistant message.
 fn calls(fields: &mut Fields, called: &mut Called) -> Result<Vec<Value>, Refusal> {
     let calls = fields.items("tool_calls")?.unwrap_or_default();
     calls
@@ -94,7 +94,7 @@ fn calls(fields: &mut Fields, called: &mut Called) -> Result<Vec<Value>, Refusal
         .collect()
 }
 
-/// Text, or an array of parts of text, one after the other.
+/// Text, or the concatenation of an array of text parts.
 pub(crate) fn text(content: Value, path: String) -> Result<String, Refusal> {
     let parts = match content {
         Value::String(text) => return Ok(text),
@@ -108,7 +108,7 @@ pub(crate) fn text(content: Value, path: String) -> Result<String, Refusal> {
             let kind: String = part.need("type")?;
             if !matches!(kind.as_str(), "text" | "input_text" | "output_text") {
                 let path = part.path("type");
-                let message = format!("{path} is {kind:?}, but this server reads text alone");
+                let message = format!("{path} is {kind:?}, but this server only supports text");
                 return Err(Refusal::field(path, "unsupported_content", message));
             }
             let text = part.need::<String>("text")?;
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(got.unwrap(), [Message::system("Be brief."), Message::user("ab"), Message::assistant("c")]);
     }
 
-    /// As templates of models read them: arguments as objects, and with what a tool gave the tool's name.
+    /// The format is that of chat templates: arguments are objects, and results have the tool's name.
     #[test]
     fn calls_of_tools_are_part_of_it() {
         let call = json!({"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{\"a\": 1}"}});

@@ -1,7 +1,7 @@
-//! What requests ask for, and why they are refused.
+//! Parsing of requests, and refusals.
 //!
-//! A body is read field by field ([`fields`]): what does not fit is refused by its path, and what nobody reads is
-//! refused by its name. So nothing that a client asks for is silently left out.
+//! A body is read field by field ([`fields`]): a bad value is refused by its path, an unknown field by its name. So
+//! nothing that a client requests is silently ignored.
 
 pub(crate) mod ask;
 pub(crate) mod fields;

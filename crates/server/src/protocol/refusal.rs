@@ -1,10 +1,10 @@
-//! Why a request is not answered, as OpenAI's clients read it.
+//! Refusals, in OpenAI's format of errors.
 
 use serde_json::{Value, json};
 use verdigris::{BadSampling, Error};
 
-/// Why a request is refused, or an answer ends early: a status, and an object `error` with a message for people, a type
-/// for programs, the field that is at fault, and a code where one helps.
+/// The reason why a request is refused or an answer ends early: a status, and an object `error` with a message for
+/// people, a type for programs, the field at fault, and a code if one helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -14,29 +14,29 @@ pub struct Refusal {
     pub message: String,
     /// The field, as a path from the body: `messages[0].role`.
     pub param: Option<String>,
-    /// A name for the cause that programs can tell.
+    /// The name of the cause, for programs.
     pub code: Option<&'static str>,
-    /// The seconds after which another try may succeed.
+    /// The number of seconds after which to try again.
     pub retry_after: Option<u64>,
 }
 
 impl Refusal {
-    /// Without a field.
+    /// A refusal without a field.
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), param: None, code: Some(code), retry_after: None }
     }
 
-    /// A field of the body that cannot be used: 400.
+    /// A refusal of a field of the body, with status 400.
     pub fn field(param: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..Self::new(400, code, message) }
     }
 
-    /// What another try is to wait for.
+    /// Sets the number of seconds after which to try again.
     pub fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// The type of errors with this status: the names are OpenAI's.
+    /// OpenAI's name for errors with this status.
     fn kind(&self) -> &'static str {
         match self.status {
             401 => "authentication_error",
@@ -56,7 +56,7 @@ impl Refusal {
     }
 }
 
-/// Who asks for what cannot be is told so (400), with the field where it is known; what is our own fault is a 500.
+/// A fault of the request has status 400, with the field if it is known; a fault of the server has status 500.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let message = error.to_string();

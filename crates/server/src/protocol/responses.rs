@@ -1,4 +1,4 @@
-//! `/v1/responses`: the same questions in OpenAI's newer words. Nothing is stored.
+//! `/v1/responses`: the same requests in OpenAI's newer protocol. Nothing is stored.
 
 use serde_json::{Map, Value, json};
 use verdigris::{Message, Prompt};
@@ -10,7 +10,7 @@ use crate::protocol::messages::{Called, text};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::tools::{ToolShape, Tools, arguments};
 
-/// What an answer repeats of its request, and what stands there where the request says nothing.
+/// The fields that an answer repeats from its request, with their defaults.
 fn repeated() -> [(&'static str, Value); 14] {
     [
         ("instructions", Value::Null),
@@ -30,7 +30,7 @@ fn repeated() -> [(&'static str, Value); 14] {
     ]
 }
 
-/// What is asked for, and what the answer repeats of it.
+/// Reads a request; also returns the fields that the answer repeats.
 pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
     let mut asked = Map::new();
     for (name, usual) in repeated() {
@@ -59,52 +59,52 @@ pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
         options.ignore(&["include_obfuscation"]);
         options.end()?;
     }
-    // There is one answer.
+    // There is only one answer.
     body.count("n", 1, 1)?;
     body.ignore(&["metadata"]);
     let mut ask = Ask::whole(body, vec![Prompt::from(messages)], max_tokens)?;
     if let (Some(_), Some(form)) = (&ask.form, &form) {
-        let message = format!("{} and structured_outputs both say what the text must look like: use one", form.path());
+        let message = format!("{} and structured_outputs both constrain the text: use one of them", form.path());
         return Err(Refusal::field("structured_outputs", "two_constraints", message));
     }
     ask.form = ask.form.or(form);
     Ok((Ask { tools, logprobs, stream, conversation: "input", ..ask }, asked))
 }
 
-/// What goes on from an answer that would have to be stored, or what this server does not do.
+/// Refuses fields that need stored answers, and truncation.
 fn refuse_what_is_stored(body: &mut Fields) -> Result<(), Refusal> {
     for (name, usual) in [("store", false), ("background", false)] {
         if body.take::<bool>(name)?.unwrap_or(usual) != usual {
-            let message = format!("{name} is true, but this server stores nothing: leave it out, or say false");
+            let message = format!("{name} is true, but this server stores nothing: leave it out, or set it to false");
             return Err(Refusal::field(name, "nothing_is_stored", message));
         }
     }
     for name in ["previous_response_id", "conversation", "prompt"] {
         if body.value(name).is_some() {
             let message =
-                format!("{name} names what is stored, but this server stores nothing: send all of it as input");
+                format!("{name} refers to stored data, but this server stores nothing: send the data as input");
             return Err(Refusal::field(name, "nothing_is_stored", message));
         }
     }
     match body.take::<String>("truncation")?.as_deref() {
         None | Some("disabled") => Ok(()),
         Some(other) => {
-            let message = format!("truncation is {other:?}, but this server leaves nothing out: say disabled");
+            let message = format!("truncation is {other:?}, but this server never truncates: set it to disabled");
             Err(Refusal::field("truncation", "invalid_value", message))
         }
     }
 }
 
-/// The likeliest tokens beside each, where logarithms of probabilities are to be included.
+/// The number of most probable tokens to list with each token; `None` without log-probabilities.
 fn logprobs(body: &mut Fields) -> Result<Option<usize>, Refusal> {
     let mut is_included = false;
     for (path, item) in body.items("include")?.unwrap_or_default() {
         match item.as_str() {
             Some("message.output_text.logprobs") => is_included = true,
-            // There is none of it in any answer.
+            // No answer has any.
             Some("reasoning.encrypted_content") => (),
             _ => {
-                let message = format!("{path} is nothing that an answer here could include");
+                let message = format!("{path} is nothing that this server can include: leave it out");
                 return Err(Refusal::field(path, "invalid_value", message));
             }
         }
@@ -112,14 +112,14 @@ fn logprobs(body: &mut Fields) -> Result<Option<usize>, Refusal> {
     match (is_included, body.count("top_logprobs", 0, TOP_LOGPROBS)?) {
         (false, None | Some(0)) => Ok(None),
         (false, Some(_)) => {
-            let message = "top_logprobs goes with message.output_text.logprobs in include: ask for that too";
+            let message = "top_logprobs requires message.output_text.logprobs in include: add it";
             Err(Refusal::field("top_logprobs", "invalid_value", message))
         }
         (true, top) => Ok(Some(top.unwrap_or(0))),
     }
 }
 
-/// A text, or items of a conversation.
+/// Takes a text, or the items of a conversation.
 fn input(body: &mut Fields, messages: &mut Vec<Message>) -> Result<(), Refusal> {
     let path = body.path("input");
     match body.value("input").ok_or_else(|| body.missing("input"))? {
@@ -140,7 +140,7 @@ fn input(body: &mut Fields, messages: &mut Vec<Message>) -> Result<(), Refusal> 
 
 fn take_item(mut item: Fields, called: &mut Called, messages: &mut Vec<Message>) -> Result<(), Refusal> {
     let kind: Option<String> = item.take("type")?;
-    // What answers name their items by, and say of them.
+    // Fields of items from earlier answers.
     item.ignore(&["id", "status"]);
     match kind.as_deref() {
         None | Some("message") => {
@@ -164,7 +164,7 @@ fn take_item(mut item: Fields, called: &mut Called, messages: &mut Vec<Message>)
             let arguments = arguments(&item.need::<String>("arguments")?, item.path("arguments"))?;
             item.ignore(&["parsed_arguments"]);
             let call = called.call(id, name, arguments);
-            // What the model says and calls at once is one message.
+            // Text and calls of the model in a row are one message.
             let calls = messages.last_mut().filter(|message| message.role == "assistant");
             match calls.map(|message| message.more.entry("tool_calls").or_insert_with(|| json!([]))) {
                 Some(Value::Array(calls)) => calls.push(call),
@@ -180,7 +180,7 @@ fn take_item(mut item: Fields, called: &mut Called, messages: &mut Vec<Message>)
         Some(other) => {
             let path = item.path("type");
             let message =
-                format!("{path} is {other:?}, but this server reads message, function_call and function_call_output");
+                format!("{path} is {other:?}, but this server knows message, function_call and function_call_output");
             return Err(Refusal::field(path, "unsupported_content", message));
         }
     }

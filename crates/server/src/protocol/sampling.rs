@@ -1,4 +1,4 @@
-//! How tokens are sampled: the fields of OpenAI and those that vLLM adds.
+//! Sampling parameters: OpenAI's fields and those that vLLM adds.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use verdigris::{Request, Sampling};
 use crate::protocol::fields::{Fields, read};
 use crate::protocol::refusal::Refusal;
 
-/// The most stop strings, as many as OpenAI takes.
+/// The maximum number of stop strings, the same as OpenAI's.
 const STOPS: usize = 4;
 
-/// How tokens are sampled and where texts end: the options of [`Sampling`] as fields, and OpenAI's.
+/// Sampling parameters. The defaults are OpenAI's: temperature 1, top-p 1, no penalty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sampled {
     pub(crate) options: Sampling,
@@ -43,7 +43,7 @@ impl Sampled {
         })
     }
 
-    /// The request with these options. Its answer of number `index` has its own seed, the first the one that was given.
+    /// Adds the parameters to a request. Answer number `index` has the given seed plus `index`.
     pub(crate) fn onto<'a>(&self, request: Request<'a>, index: u64) -> Request<'a> {
         let mut request = request.sampling(self.options.clone());
         if self.ignore_eos {
@@ -57,7 +57,7 @@ impl Sampled {
     }
 }
 
-/// Ids of tokens, as strings, with -100 to 100 for each.
+/// Takes biases from -100 to 100, by token ids as strings.
 fn logit_bias(body: &mut Fields) -> Result<Vec<(TokenId, f64)>, Refusal> {
     let path = body.path("logit_bias");
     let biases = body.take::<BTreeMap<String, f64>>("logit_bias")?.unwrap_or_default();
@@ -66,7 +66,7 @@ fn logit_bias(body: &mut Fields) -> Result<Vec<(TokenId, f64)>, Refusal> {
         .map(|(token, bias)| match token.parse() {
             Ok(token) if (-100.0..=100.0).contains(&bias) => Ok((token, bias)),
             Ok(_) => Err((token, format!("is {bias}, but must be -100 to 100"))),
-            Err(_) => Err((token, "is no id of a token: name tokens by their numbers".into())),
+            Err(_) => Err((token, "is not a token id, which is a whole number".into())),
         })
         .map(|entry| {
             entry.map_err(|(token, fault)| {
@@ -77,7 +77,7 @@ fn logit_bias(body: &mut Fields) -> Result<Vec<(TokenId, f64)>, Refusal> {
         .collect()
 }
 
-/// One string, or up to [`STOPS`].
+/// Takes one string, or up to [`STOPS`].
 fn stop(body: &mut Fields) -> Result<Vec<String>, Refusal> {
     let path = body.path("stop");
     let stops = match body.value("stop") {

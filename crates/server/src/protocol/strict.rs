@@ -1,4 +1,4 @@
-//! JSON in which no name stands twice: of two that say different things, each reader would believe another one.
+//! JSON without duplicate names: of two different values, different readers would use different ones.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::protocol::refusal::Refusal;
 
-/// Reads a body.
+/// Parses a body.
 pub(crate) fn json(body: &[u8]) -> Result<Value, Refusal> {
     let read: Result<Strict, _> = serde_json::from_slice(body);
     read.map(|Strict(value)| value)
-        .map_err(|error| Refusal::new(400, "invalid_json", format!("the body is no JSON: {error}")))
+        .map_err(|error| Refusal::new(400, "invalid_json", format!("the body is not JSON: {error}")))
 }
 
 struct Strict(Value);
@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut all = Map::new();
         while let Some((name, Strict(value))) = fields.next_entry::<String, Strict>()? {
             if all.contains_key(&name) {
-                return Err(A::Error::custom(format_args!("the name {name:?} stands twice in one object")));
+                return Err(A::Error::custom(format_args!("the name {name:?} appears twice in one object")));
             }
             all.insert(name, value);
         }
@@ -114,6 +114,6 @@ mod tests {
             assert_eq!((refusal.status, refusal.code), (400, Some("invalid_json")), "{text}");
         }
         assert!(json(b"\"\xff\"").is_err());
-        assert!(json(br#"{"a": 1, "\u0061": 2}"#).unwrap_err().message.contains("\"a\" stands twice"));
+        assert!(json(br#"{"a": 1, "\u0061": 2}"#).unwrap_err().message.contains("\"a\" appears twice"));
     }
 }

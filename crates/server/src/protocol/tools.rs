@@ -1,16 +1,16 @@
 //! The tools that a model may call, and whether it must: `tools`, `tool_choice` and `parallel_tool_calls`.
 //!
-//! `/v1/chat/completions` has what is said of a tool in an object `function`, `/v1/responses` beside its type.
+//! `/v1/chat/completions` describes a tool in an object `function`, `/v1/responses` at the same level as its type.
 
 use serde_json::{Map, Value, json};
 
 use crate::protocol::fields::{Fields, read};
 use crate::protocol::refusal::Refusal;
 
-/// The most tools of one request, as many as OpenAI takes.
+/// The maximum number of tools of one request, the same as OpenAI's.
 const TOOLS: usize = 128;
 
-/// The longest name of a tool.
+/// The maximum length of a tool's name.
 const LONGEST_NAME: usize = 64;
 
 /// A tool that may be called.
@@ -18,43 +18,43 @@ const LONGEST_NAME: usize = 64;
 pub(crate) struct Tool {
     pub(crate) name: String,
     description: Option<String>,
-    /// The schema of its arguments, as it is told to the model.
+    /// The schema of the arguments, as shown to the model.
     parameters: Value,
-    /// Where that schema stands in the body.
+    /// The path of that schema in the body.
     pub(crate) path: String,
 }
 
-/// Whether tools are called.
+/// Which tools the model must call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolChoice {
-    /// As the model likes.
+    /// The model decides.
     Auto,
-    /// At least one.
+    /// At least one tool.
     Required,
-    /// The one of this number.
+    /// The tool with this index.
     Named(usize),
 }
 
-/// The tools of a request: at least one, and they may be called.
+/// The tools that the model may call: at least one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tools {
     pub(crate) tools: Vec<Tool>,
     pub(crate) choice: ToolChoice,
-    /// Whether one answer may have several calls.
+    /// Whether an answer may have several calls.
     pub(crate) several: bool,
 }
 
-/// Which protocol describes a tool.
+/// The format of a tool's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolShape {
     /// In an object `function`.
     Nested,
-    /// Beside its type.
+    /// At the same level as the tool's type.
     Flat,
 }
 
 impl Tool {
-    /// As templates of models read it: as OpenAI's chats have it.
+    /// The tool in the format of chat templates, which is that of OpenAI's chats.
     pub(crate) fn told(&self) -> Value {
         let mut function = Map::from_iter([("name".to_owned(), json!(self.name))]);
         function.extend(self.description.iter().map(|text| ("description".to_owned(), json!(text))));
@@ -62,7 +62,7 @@ impl Tool {
         json!({"type": "function", "function": function})
     }
 
-    /// The schema of its arguments, which are an object.
+    /// The schema of the arguments, which are an object.
     pub(crate) fn schema(&self) -> Value {
         let mut schema = self.parameters.clone();
         if let Value::Object(keywords) = &mut schema {
@@ -73,12 +73,12 @@ impl Tool {
 }
 
 impl Tools {
-    /// The bytes of their schemas.
+    /// The number of bytes of the schemas.
     pub(crate) fn bytes(&self) -> usize {
         self.tools.iter().map(|tool| tool.parameters.to_string().len()).sum()
     }
 
-    /// Takes their fields; nothing where no tool may be called.
+    /// Takes the fields about tools; `None` if no tool may be called.
     pub(crate) fn take(body: &mut Fields, shape: ToolShape) -> Result<Option<Self>, Refusal> {
         let path = body.path("tools");
         let items = body.items("tools")?.unwrap_or_default();
@@ -90,7 +90,7 @@ impl Tools {
         for (path, item) in items {
             let tool = tool(Fields::of(item, path.clone())?, shape)?;
             if tools.iter().any(|known| known.name == tool.name) {
-                let message = format!("{path}: there is a tool {:?} before it: give each a name of its own", tool.name);
+                let message = format!("{path}: an earlier tool is also named {:?}: give each its own name", tool.name);
                 return Err(Refusal::field(path, "invalid_value", message));
             }
             tools.push(tool);
@@ -113,14 +113,14 @@ fn tool(mut item: Fields, shape: ToolShape) -> Result<Tool, Refusal> {
     }
 }
 
-/// Refuses what is no function.
+/// Refuses tools other than functions.
 fn kind(item: &mut Fields) -> Result<(), Refusal> {
     let kind: String = item.need("type")?;
     if kind == "function" {
         return Ok(());
     }
     let path = item.path("type");
-    let message = format!("{path} is {kind:?}, but this server knows tools of the type function alone");
+    let message = format!("{path} is {kind:?}, but this server only supports tools of the type function");
     Err(Refusal::field(path, "unsupported_tool", message))
 }
 
@@ -141,16 +141,16 @@ fn function(mut about: Fields) -> Result<Tool, Refusal> {
         None => false,
     };
     if !is_of_objects {
-        let message = format!("{path} is no schema of an object: arguments are one, so its type must be object");
+        let message = format!("{path} is not a schema of an object: arguments are one, so its type must be object");
         return Err(Refusal::field(path, "invalid_json_schema", message));
     }
-    // A schema is obeyed in any case.
+    // A schema is always obeyed.
     about.ignore(&["strict"]);
     about.end()?;
     Ok(Tool { name, description, parameters, path })
 }
 
-/// Whether tools are called; nothing where they are not to be.
+/// Takes which tools the model must call; `None` if it may call none.
 fn choice(body: &mut Fields, tools: &[Tool], shape: ToolShape) -> Result<Option<ToolChoice>, Refusal> {
     let path = body.path("tool_choice");
     let choice = match body.value("tool_choice") {
@@ -179,24 +179,24 @@ fn choice(body: &mut Fields, tools: &[Tool], shape: ToolShape) -> Result<Option<
             let path = about.path("name");
             about.end()?;
             let number = tools.iter().position(|tool| tool.name == name).ok_or_else(|| {
-                Refusal::field(&path, "invalid_value", format!("{path} is {name:?}, which is none of tools"))
+                Refusal::field(&path, "invalid_value", format!("{path} is {name:?}, which is not in tools"))
             })?;
             ToolChoice::Named(number)
         }
     };
     if tools.is_empty() {
-        let message = format!("{path} wants a tool to be called, and there is none: give tools");
+        let message = format!("{path} requires a call, but the request has no tools: give tools");
         return Err(Refusal::field(path, "missing_field", message));
     }
     Ok(Some(choice))
 }
 
-/// The arguments of a call that was made before: an object, written as text.
+/// The arguments of an earlier call: an object, as text.
 pub(crate) fn arguments(text: &str, path: String) -> Result<Value, Refusal> {
-    // A tool without parameters is called with nothing by some.
+    // Some clients send an empty text for a tool without parameters.
     let text = if text.trim().is_empty() { "{}" } else { text };
     let value: Value = serde_json::from_str(text)
-        .map_err(|error| Refusal::field(&path, "invalid_value", format!("{path} is no JSON: {error}")))?;
+        .map_err(|error| Refusal::field(&path, "invalid_value", format!("{path} is not JSON: {error}")))?;
     read::<Map<String, Value>>(value, path).map(Value::Object)
 }
 

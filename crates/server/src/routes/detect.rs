@@ -1,4 +1,4 @@
-//! Whether a text carries the mark.
+//! `/detect`: whether texts are marked.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::protocol::fields::{Fields, read};
 use crate::protocol::form::Form;
 use crate::service::Service;
 
-/// The most texts of one request.
+/// The maximum number of texts of one request.
 const TEXTS: usize = 1000;
 
-/// What is looked at.
+/// A text to test.
 enum Text {
     Plain(String),
     Tokens(Vec<TokenId>),
@@ -29,7 +29,7 @@ enum Text {
 
 const PASSAGES: &str = "only the text as a whole was judged: look for marked passages too (\"windows\": true)";
 
-/// How it is examined, and what the answer has.
+/// The options for testing texts, and for the result.
 struct Wanted {
     key_id: Option<String>,
     look: Look,
@@ -69,24 +69,24 @@ pub(super) async fn detect(
         }
         found.next().unwrap_or(Ok(Value::Null))
     };
-    // A form is worked out, and may take its time over each text.
+    // A constraint takes time to compile, and may take time for each text.
     let done = if has_form { writer.planned(&caller.tenant, work).await } else { computed(work).await };
     done?.map(Json)
 }
 
-/// What a client without the right to more is answered: the verdict alone. Numbers, colours and levels of its own
-/// choice would let it find out, text by text, which tokens the key prefers.
+/// The result for a client without the right `detect`: the verdict only. From numbers, colours or levels of its own
+/// choice it could learn, text by text, which tokens the key prefers.
 fn verdict_of(found: &Value) -> Value {
     let kept = ["format", "verdict", "is_watermarked", "key_id", "error", "code"];
     kept.iter().filter_map(|&name| found.get(name).map(|value| (name.to_owned(), value.clone()))).collect()
 }
 
-/// What is said of one of several texts that could not be judged.
+/// The result for one of several texts that could not be judged.
 fn fault(refusal: &Refusal) -> Value {
     json!({"format": FORMAT, "verdict": "error", "error": refusal.message, "code": refusal.code})
 }
 
-/// The texts, and whether they came as several.
+/// Takes the texts; also returns whether they are in the field `texts`.
 fn texts(body: &mut Fields) -> Result<(Vec<Text>, bool), Refusal> {
     let several = body.items("texts")?;
     match (body.take("text")?, body.take("token_ids")?, several) {
@@ -109,10 +109,10 @@ fn texts(body: &mut Fields) -> Result<(Vec<Text>, bool), Refusal> {
 }
 
 impl Wanted {
-    /// Refuses what a client without the right `detect` may not ask.
+    /// Refuses fields that require the right `detect`.
     ///
     /// # Errors
-    /// With the field that asks for it.
+    /// If there is such a field, which the refusal names.
     fn is_for_strangers(&self) -> Result<(), Refusal> {
         let Look { level, passages, tokens, course, .. } = self.look;
         let asked =
@@ -121,7 +121,7 @@ impl Wanted {
             None => Ok(()),
             Some((field, _)) => {
                 let message = format!(
-                    "{field} is for API keys with the right detect; without it a text gets its verdict alone: leave \
+                    "{field} requires an API key with the right detect; without it only verdicts are returned: leave \
                      the field out"
                 );
                 Err(Refusal { param: Some((*field).into()), ..Refusal::new(403, "not_allowed", message) })
@@ -143,7 +143,7 @@ impl Wanted {
         })
     }
 
-    /// What one text is. `left` is how many tokens may still be told of.
+    /// Tests one text. `left` is the number of tokens that may still be returned one by one.
     fn found(&self, reader: &Reader, keys: &[&Key], text: &Text, left: &mut u64) -> Result<Value, Refusal> {
         let judgement = match text {
             Text::Plain(text) => reader.judge(keys, text, &self.look),
@@ -164,7 +164,7 @@ impl Wanted {
         if self.look.tokens {
             *left = left.checked_sub(judgement.evidence.tokens).ok_or_else(|| {
                 let message =
-                    format!("with tokens: true all texts may have {MOST_TOKENS} tokens together: leave it out");
+                    format!("with tokens: true all texts together may have {MOST_TOKENS} tokens: leave it out");
                 Refusal::field("tokens", "too_many_tokens", message)
             })?;
             answer = answer.with_tokens(reader, &judgement, judged);
@@ -178,7 +178,7 @@ fn level(body: &mut Fields) -> Result<Level, Refusal> {
     level.map_err(|bad| Refusal::field("level", "invalid_value", format!("level {bad}")))
 }
 
-/// Refuses ids that no token has.
+/// Refuses token ids that are not in the vocabulary.
 fn check(reader: &Reader, tokens: &[TokenId]) -> Result<(), Refusal> {
     let size = reader.tokenizer().vocabulary().size();
     match tokens.iter().find(|&&token| token as usize >= size) {

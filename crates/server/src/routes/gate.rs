@@ -1,5 +1,4 @@
-//! What is done for every request, whatever it asks for: who may not ask is told so, what is too large or too slow is
-//! refused, and what came of it is counted and logged.
+//! The middleware of all requests: checks hosts, API keys, sizes and times, and counts and logs the outcome.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::protocol::Refusal;
 use crate::service::Service;
 use crate::shares::Share;
 
-/// The addresses that programs ask again and again.
+/// The addresses that monitoring requests again and again.
 const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
@@ -53,26 +52,26 @@ pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, 
     response.map(|body| Body::new(Logged { body, line }))
 }
 
-/// What the log says of a request, once its answer has been sent or given up.
+/// The log line of a request, which is written once its answer has been sent or abandoned.
 struct Line {
     arrived: Instant,
     request_id: Arc<str>,
     route: Arc<str>,
     method: Method,
-    /// Nobody, where who asks is not known.
+    /// `None` if the client is unknown.
     tenant: Option<Arc<str>>,
     status: u16,
-    /// Why it was refused.
+    /// The code of the refusal.
     code: Option<&'static str>,
     report: Report,
-    /// Whether all of the answer was handed to the connection.
+    /// Whether the complete answer was passed to the connection.
     is_whole: bool,
-    /// What the body takes, until all is over.
+    /// The memory that the body is charged for, until the answer ends.
     body: Option<Share>,
 }
 
 impl Line {
-    /// The request, with its body read, if it may be answered.
+    /// Returns the request with its body read, if it may be answered.
     async fn admitted(&mut self, service: &Service, request: Request) -> Result<Request, Refusal> {
         let options = &service.options;
         let length = length(request.uri(), request.headers());
@@ -90,13 +89,13 @@ impl Line {
                 ("".into(), Rights::default())
             }
             None => {
-                let message = "no API key, or a wrong one: send the header Authorization: Bearer KEY";
+                let message = "the API key is missing or wrong: send the header Authorization: Bearer KEY";
                 return Err(Refusal::new(401, "invalid_api_key", message));
             }
         };
         let mut request = if request.method() == Method::POST {
             let length = check_body(request.headers(), options.max_body)?;
-            // Twice, for what is made of it.
+            // Twice, for the parsed body.
             self.body = Some(service.bytes(&tenant, length.saturating_mul(2))?);
             let read = options.limits.read;
             tokio::time::timeout(read, whole(request)).await.map_err(|_| late(read))??
@@ -109,28 +108,28 @@ impl Line {
     }
 }
 
-/// The bytes of what comes before a body.
+/// The number of bytes of the address and the headers.
 fn length(uri: &Uri, headers: &HeaderMap) -> usize {
     let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
     path + headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
 }
 
-/// Refuses what is no body of JSON before it is read; how many bytes it may have.
+/// Refuses a body that is not JSON before it is read; returns the number of bytes that it may have.
 ///
-/// A page of another site can have a browser send anything here, though it cannot read the answer. What says that it
-/// comes from there is refused, for it would compute at the cost of whoever looks at the page.
+/// A page of another site can make a browser send anything here, though it cannot read the answer. Requests that are
+/// marked as coming from one are refused: they would use the computer of the page's visitor.
 fn check_body(headers: &HeaderMap, most: usize) -> Result<usize, Refusal> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
     if matches!(text(HeaderName::from_static("sec-fetch-site")), Some("cross-site" | "same-site")) {
-        let message = "a browser sends this for a page of another site: ask from a page of this one, or from a program";
+        let message = "a browser sent this for a page of another site: use a page of this server, or another program";
         return Err(Refusal::new(403, "cross_site", message));
     }
     let kind = text(header::CONTENT_TYPE).and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
-    // The second is what curl says unless told otherwise.
+    // The last one is curl's default.
     let is_json = ["", "application/json", "application/x-www-form-urlencoded"].iter();
     let is_plain = text(header::CONTENT_ENCODING).is_none_or(|encoding| encoding.eq_ignore_ascii_case("identity"));
     if !is_plain || !is_json.clone().any(|json| kind.eq_ignore_ascii_case(json)) {
-        let message = "the body must be JSON as it is: say Content-Type: application/json, and no Content-Encoding";
+        let message = "the body must be uncompressed JSON: send Content-Type: application/json, no Content-Encoding";
         return Err(Refusal::new(415, "unsupported_media_type", message));
     }
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
@@ -146,12 +145,12 @@ async fn whole(request: Request) -> Result<Request, Refusal> {
 }
 
 fn late(after: Duration) -> Refusal {
-    Refusal::new(408, "body_too_slow", format!("the body has not come within {} seconds", after.as_secs()))
+    Refusal::new(408, "body_too_slow", format!("the body did not arrive within {} seconds", after.as_secs()))
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // Probes come every few seconds, and say nothing as long as all is well.
+        // Probes arrive every few seconds, and are of interest only if they fail.
         if self.status < 400 && PROBES.contains(&&*self.route) {
             return;
         }

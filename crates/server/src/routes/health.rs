@@ -1,4 +1,4 @@
-//! How the server is.
+//! Health, version and metrics of the server.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::caller::Caller;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
-/// It lives, and takes requests.
+/// Succeeds if the model works and requests are accepted.
 pub(super) async fn health(State(service): State<Arc<Service>>) -> Result<(), Refusal> {
     if service.is_draining() {
-        return Err(Refusal::new(503, "draining", "the server is about to stop"));
+        return Err(Refusal::new(503, "draining", "the server is shutting down"));
     }
     if !service.writer.is_alive() {
         return Err(Refusal::new(
             503,
             "model_failed",
-            "the model has failed, and nothing is written: start the server anew",
+            "the model has failed, and no texts are written: restart the server",
         ));
     }
     Ok(())
 }
 
-/// The model is loaded before the first connection is taken.
+/// The same as `health`: the model is loaded before the first connection is accepted.
 pub(super) async fn ready(service: State<Arc<Service>>) -> Result<(), Refusal> {
     health(service).await
 }
@@ -35,13 +35,13 @@ pub(super) async fn version() -> axum::Json<Value> {
     axum::Json(json!({"version": env!("CARGO_PKG_VERSION")}))
 }
 
-/// What all tenants do, for those who may know it.
+/// The metrics of all tenants, for API keys with the right `metrics`.
 pub(super) async fn metrics(
     State(service): State<Arc<Service>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<impl IntoResponse, Refusal> {
     if !caller.rights.metrics {
-        let message = "this API key may not read what all tenants do: use one with the right metrics";
+        let message = "this API key may not read the metrics of all tenants: use one with the right metrics";
         return Err(Refusal::new(403, "not_allowed", message));
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

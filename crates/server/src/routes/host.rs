@@ -1,6 +1,5 @@
-//! Which names the server answers to. A page that somebody opens can give its own name this machine's address (DNS
-//! rebinding), so its requests look like those of a page of this server; what they cannot change is the name in `Host`
-//! and `Origin`.
+//! The host names that the server answers to. A page can point its own name to this machine's address (DNS rebinding),
+//! so that its requests look like those of a page of this server; but it cannot change the name in `Host` and `Origin`.
 
 use std::net::IpAddr;
 
@@ -10,20 +9,20 @@ use axum::http::{HeaderMap, Uri};
 
 use crate::protocol::Refusal;
 
-/// Refuses a request for another host than the server answers to, or from a page of another one.
+/// Refuses a request to a host that the server does not answer to, or from a page of another host.
 ///
-/// At an address that other machines reach, any host is answered unless the operator has named some: there API keys say
-/// who may ask.
+/// At an address that other machines can reach, every host is accepted unless the operator has named some: there, API
+/// keys control access.
 pub(super) fn check(headers: &HeaderMap, uri: &Uri, address: IpAddr, allowed: &[String]) -> Result<(), Refusal> {
     let is_known = |host: &str| is_local(host) || allowed.iter().any(|name| name.eq_ignore_ascii_case(host));
     let host = uri.authority().cloned().map_or_else(|| authority(headers, header::HOST), |host| Some(Ok(host)));
     let is_restricted = address.is_loopback() || !allowed.is_empty();
     match &host {
-        // HTTP/1.0 needs no host, and no browser sends it.
+        // HTTP/1.0 requires no host, and browsers do not use it.
         None => (),
         Some(Ok(host)) if !is_restricted || is_known(name_of(host)) => (),
         Some(host) => {
-            let shown = host.as_ref().map_or("a host that is none", |host| name_of(host));
+            let shown = host.as_ref().map_or("an invalid host", |host| name_of(host));
             let message = format!("this server does not answer to {shown:.100}: start it with --allowed-host NAME");
             return Err(Refusal::new(403, "unknown_host", message));
         }
@@ -38,11 +37,11 @@ pub(super) fn check(headers: &HeaderMap, uri: &Uri, address: IpAddr, allowed: &[
     if is_own || origin.is_some_and(|origin| allowed.iter().any(|name| name.eq_ignore_ascii_case(name_of(origin)))) {
         return Ok(());
     }
-    let message = "a browser sends this for a page of another site: ask from a page of this one, or from a program";
+    let message = "a browser sent this for a page of another site: use a page of this server, or another program";
     Err(Refusal::new(403, "cross_site", message))
 }
 
-/// A host in a header; an error where it is none.
+/// The host in a header; an error if it is invalid.
 fn authority(headers: &HeaderMap, name: HeaderName) -> Option<Result<Authority, ()>> {
     let value = headers.get(name)?;
     Some(value.to_str().map_err(drop).and_then(|host| host.parse().map_err(drop)))
@@ -53,7 +52,7 @@ fn name_of(host: &Authority) -> &str {
     host.host()
 }
 
-/// Whether a host is this machine, whoever asks.
+/// Whether a host always means this machine.
 fn is_local(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -94,7 +93,7 @@ mod tests {
             assert_eq!(code("127.0.0.1", Some("localhost:8000"), Some(origin), &[]), Some("cross_site"), "{origin}");
             assert_eq!(code("0.0.0.0", Some("models.example"), Some(origin), &[]), Some("cross_site"), "{origin}");
         }
-        // Rebound: both say the page's name.
+        // Rebound: both have the page's name.
         assert_eq!(code("127.0.0.1", Some("evil.example"), Some("http://evil.example"), &[]), Some("unknown_host"));
         assert_eq!(code("0.0.0.0", Some("models.example"), Some("https://models.example"), &[]), None);
         assert_eq!(code("127.0.0.1", Some("localhost"), Some("https://app.example"), &["app.example"]), None);

@@ -1,4 +1,4 @@
-//! The addresses, one file for each kind; and what is done for all of them.
+//! HTTP handlers, one file for each kind of address, and the middleware of all.
 
 mod detect;
 mod gate;
@@ -25,7 +25,7 @@ use crate::openapi;
 use crate::protocol::{Refusal, strict};
 use crate::service::Service;
 
-/// All addresses.
+/// The router of all addresses.
 pub(crate) fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(texts::chat))
@@ -46,7 +46,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/page/{file}", get(page::file))
         .fallback(|| async { Refusal::new(404, "unknown_route", "there is nothing at this address") })
         .method_not_allowed_fallback(|| async {
-            Refusal::new(405, "method_not_allowed", "this address takes another method")
+            Refusal::new(405, "method_not_allowed", "this address requires another method")
         })
         .layer(from_fn_with_state(service.clone(), gate::gate))
         .layer(DefaultBodyLimit::max(service.options.max_body))
@@ -58,7 +58,7 @@ async fn document() -> axum::Json<Value> {
     axum::Json(openapi::document())
 }
 
-/// Beside an answer that is a refusal: its code, for the log.
+/// The code of a refusal, attached to its response for the log.
 #[derive(Clone, Copy)]
 struct Code(&'static str);
 
@@ -76,17 +76,17 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Does what computes for a while on a thread of its own, so that other requests are not held up.
+/// Runs a long computation on its own thread, so that other requests are not delayed.
 async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| Refusal::new(500, "internal_error", "the answer could not be computed"))
 }
 
 fn too_large() -> Refusal {
-    Refusal::new(413, "body_too_large", "the body is longer than this server takes")
+    Refusal::new(413, "body_too_large", "the body is larger than this server accepts")
 }
 
-/// A body that came whole.
+/// A body that has been read completely.
 fn read_body(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refusal> {
     body.map_err(|rejection| match rejection.status().as_u16() {
         413 => too_large(),

@@ -25,7 +25,7 @@ pub(super) async fn one(
     State(service): State<Arc<Service>>,
     model: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    // What is no text is no name of a model.
+    // A name that is not UTF-8 is not that of the model.
     let model = model.map_or_else(|_| char::REPLACEMENT_CHARACTER.into(), |Path(model)| model);
     service.check_model(&model)?;
     Ok(Json(about(&service)))

@@ -1,4 +1,4 @@
-//! The page for people: files that the program holds, and what the page has to know of the server.
+//! The page for people: its files, which are part of the program, and information about the server for it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::caller::Caller;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
-/// Scripts and styles are files of this server's, and nothing else is loaded, sent or framed.
+/// Scripts and styles are files of this server, and nothing else is loaded, sent or framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -33,7 +33,7 @@ macro_rules! files {
     };
 }
 
-/// What the page loads.
+/// The files that the page loads.
 const FILES: &[File] = files![
     "page.css" as "text/css; charset=utf-8",
     "icon.svg" as "image/svg+xml",
@@ -49,7 +49,7 @@ const FILES: &[File] = files![
     "verdict.js" as "text/javascript; charset=utf-8",
 ];
 
-/// Whether an address is the page's own, which has no secret and asks for no key.
+/// Whether an address belongs to the page, which contains no secret and requires no API key.
 pub(super) fn is_page(path: &str) -> bool {
     path == "/" || path.starts_with("/page/")
 }
@@ -59,14 +59,14 @@ pub(super) async fn index(headers: HeaderMap) -> Response {
 }
 
 pub(super) async fn file(name: Result<Path<String>, PathRejection>, headers: HeaderMap) -> Result<Response, Refusal> {
-    // What is no text names no file.
+    // A name that is not UTF-8 is not that of a file.
     let file = name.ok().and_then(|Path(name)| FILES.iter().find(|file| file.name == name));
     let file = file.ok_or_else(|| Refusal::new(404, "unknown_route", "the page has no such file"))?;
     Ok(file.sent(&headers))
 }
 
 impl File {
-    /// The file, or that whoever asks has it already.
+    /// The file, or status 304 if the client has it already.
     fn sent(&self, headers: &HeaderMap) -> Response {
         let tag = self.tag();
         let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
@@ -94,7 +94,7 @@ impl File {
         response
     }
 
-    /// A name for what is in it: another program may have another page.
+    /// A hash of the content: another version of the program may have another page.
     fn tag(&self) -> String {
         let mut hasher = DefaultHasher::new();
         self.text.hash(&mut hasher);
@@ -102,7 +102,7 @@ impl File {
     }
 }
 
-/// What the page has to know: which keys there are, and how the model is asked.
+/// Information for the page: the keys, and how to use the model.
 pub(super) async fn about(State(service): State<Arc<Service>>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let keys = service.keys_named(&caller, None).unwrap_or_default();
     let keys =

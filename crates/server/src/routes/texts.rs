@@ -1,4 +1,4 @@
-//! Texts that are written: chats, completions and responses, whole or piece by piece.
+//! Chats, completions and responses, complete or streamed.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -28,7 +28,7 @@ use crate::service::{Place, Service};
 use crate::shares::Share;
 use crate::writer::{Piece, Pieces};
 
-/// How long a stream may be silent before it says that it lives.
+/// The time after which a silent stream sends a keep-alive message.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 pub(super) async fn chat(
@@ -66,16 +66,16 @@ fn choices(service: &Service, ask: &Ask, shape: Shape) -> Box<dyn Voice> {
     Box::new(Choices::new(shape, &service.options.model, ask.texts(), ask.return_token_ids, include_usage))
 }
 
-/// The texts of one request as they come. Dropping it ends them.
+/// The texts of one request in progress. Dropping it ends them.
 struct Texts {
     service: Arc<Service>,
     ask: Arc<Ask>,
     key: Option<Arc<Key>>,
     voice: Box<dyn Voice>,
     pieces: Pieces,
-    /// Of the texts that are being written: they are as long as these are kept.
+    /// The handles of running texts, which end when these are dropped.
     taken: HashMap<usize, Handle>,
-    /// Texts that have not ended.
+    /// The number of texts that have not ended.
     open: usize,
     usage: Usage,
     clock: Clock,
@@ -120,7 +120,7 @@ impl Texts {
         if self.ask.stream.is_none() {
             return self.whole().await;
         }
-        // What cannot be written has a status of its own.
+        // A text that cannot be written has its own status, which must be known before the first byte is sent.
         let first = self.begun().await?;
         self.record.begin().await?;
         Ok(Sse::new(stream::unfold(Streaming::new(self, first), Streaming::next))
@@ -128,7 +128,8 @@ impl Texts {
             .into_response())
     }
 
-    /// Waits until it is known whether the first text is written. A piece of it may come sooner than that it is taken.
+    /// Waits until it is known whether a first text can be written. If a piece arrives before [`Piece::Taken`], it is
+    /// returned.
     async fn begun(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
         match self.received().await? {
             Some((number, Piece::Taken(handle))) => {
@@ -139,7 +140,7 @@ impl Texts {
         }
     }
 
-    /// What comes next, of whichever text.
+    /// The next piece of any text.
     async fn next(&mut self) -> Result<(usize, Piece), Refusal> {
         loop {
             match self.received().await? {
@@ -149,7 +150,7 @@ impl Texts {
         }
     }
 
-    /// What the writer says next, but for texts whose turn has come: those are noted.
+    /// The next event of any text other than [`Piece::Begun`], which is noted.
     async fn received(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
         loop {
             match self.deadline.wait(self.pieces.next()).await? {
@@ -185,7 +186,7 @@ impl Texts {
         Ok(axum::Json(self.voice.whole(&choices, self.usage)).into_response())
     }
 
-    /// A text has ended: it is counted, and what is asked about it and what it says of its mark is looked up.
+    /// Completes a text that has ended: determines its mark and tool calls, counts and records it.
     async fn ended(&mut self, number: usize, ending: Ending) -> Result<Choice, Refusal> {
         self.open -= 1;
         self.taken.remove(&number);
@@ -198,7 +199,7 @@ impl Texts {
             Ok(Choice { echo, written: Box::new(written), said, mark })
         };
         let choice = computed(look).await??;
-        // The texts of one prompt share it.
+        // The texts of one prompt share it, so its tokens count once.
         let (prompt, written) = (choice.written.prompt_tokens, choice.written.tokens.len());
         if number.is_multiple_of(self.ask.choices) {
             self.usage.prompt += prompt;
@@ -211,8 +212,8 @@ impl Texts {
         if let Some(reason) = choice.mark.unmarkable().filter(|_| self.service.options.refuses_unmarkable) {
             self.record.refuse().await?;
             let message = format!(
-                "a detector could not verify the mark of this text ({reason}), and this server refuses such texts: ask \
-                 for a longer one, or for one with more choice"
+                "a detector could not verify the mark of this text ({reason}), and this server refuses such texts: \
+                 request a longer one, or one with more choice"
             );
             return Err(Refusal::new(422, "unmarkable", message));
         }
@@ -222,7 +223,7 @@ impl Texts {
         Ok(choice)
     }
 
-    /// The prompt of a text, where it stands before it.
+    /// The prompt of a text, if it is returned before the text.
     fn echo(&self, number: usize) -> Option<String> {
         match self.ask.prompt(number) {
             _ if !self.ask.echo => None,
@@ -233,14 +234,14 @@ impl Texts {
     }
 }
 
-/// An answer that comes piece by piece.
+/// A streamed answer.
 struct Streaming {
     texts: Texts,
-    /// The first piece, where it came before anything else was known.
+    /// The first piece, if it has arrived already.
     first: Option<(usize, Piece)>,
-    /// Those who read the texts that have begun.
+    /// The parsers of the texts that have begun.
     readers: Vec<Option<CallReader>>,
-    /// What is sent before the next piece is waited for.
+    /// Events to send before waiting for the next piece.
     ready: VecDeque<Told>,
     is_over: bool,
 }
@@ -269,7 +270,7 @@ impl Streaming {
         }
     }
 
-    /// Makes of the next piece what is sent.
+    /// Converts the next piece to events.
     async fn read(&mut self, told: &mut Vec<Told>) -> Result<(), Refusal> {
         let (number, piece) = match self.first.take() {
             Some(first) => first,
@@ -286,9 +287,9 @@ impl Streaming {
                 reader.push(&text, &mut parts);
                 parts.into_iter().for_each(|part| self.texts.voice.part(number, part, told));
             }
-            Piece::Taken(_) | Piece::Begun => unreachable!("these are no pieces of a text"),
+            Piece::Taken(_) | Piece::Begun => unreachable!("these are not pieces of a text"),
             Piece::End(ending) => {
-                // Of a call that is cut short all is told that there is.
+                // A call that is cut short has been sent as far as it goes.
                 reader.finish(&mut parts);
                 parts.into_iter().for_each(|part| self.texts.voice.part(number, part, told));
                 let choice = self.texts.ended(number, ending).await?;

@@ -1,4 +1,4 @@
-//! Text to tokens and back, as in vLLM.
+//! `/tokenize` and `/detokenize`: text to tokens and back, as in vLLM.
 
 use std::sync::Arc;
 
