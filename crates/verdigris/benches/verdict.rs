@@ -1,4 +1,4 @@
-//! Text to verdict, and prompt to text: `cargo bench -p verdigris`.
+//! Benchmarks of detection and generation: `cargo bench -p verdigris`.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
@@ -10,7 +10,7 @@ fn model(name: &str) -> Engine {
     Engine::load(format!("{}/../../fixtures/models/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// Bytes of text to a verdict on one core, tokenization included.
+/// Detection on one core, in bytes of text, with and without scoring after tokenization.
 fn verdict(c: &mut Criterion) {
     let engine = model("tale-small");
     let text: String = (0..30)
@@ -30,7 +30,7 @@ fn verdict(c: &mut Criterion) {
     group.finish();
 }
 
-/// A hundred tokens after a short prompt, plain and marked.
+/// Generation of 100 tokens after a short prompt, plain and marked.
 fn generation(c: &mut Criterion) {
     let mut group = c.benchmark_group("generate");
     group.sample_size(10);

@@ -1,5 +1,5 @@
-//! All of it in one run: JSON that obeys a type, carries a mark, is steered by an expert and drafted by a
-//! small model; and the detector proves it. `cargo run --release -p verdigris --example everything`
+//! All features together: JSON that matches a type, carries a mark, is steered by an expert and drafted by a small
+//! model, and is then checked by the detector: `cargo run --release -p verdigris --example everything`
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ struct Line {
 fn main() -> Result<(), Error> {
     let load = |name: &str| Engine::load(format!("{}/../../fixtures/models/{name}", env!("CARGO_MANIFEST_DIR")));
     let (expert, anti) = (load("tale-expert")?, load("tale-small")?);
-    // Steered towards what the expert has learned: plays.
+    // The expert was tuned on plays.
     let engine = load("tale")?.steered(&[(&expert, &anti, 0.75)])?;
     let key = Key::generate(Marking::default(), engine.reader().vocabulary());
 

@@ -1,8 +1,8 @@
-//! Many keys: one a month, and a text of which nobody remembers when it was written:
+//! Detection with several keys, one for each month, of a text whose month is unknown:
 //! `cargo run --release -p verdigris --example key_ring`
 //!
-//! Every key that is tried is paid for in the p-value, so that a ring of a thousand keys calls no more texts marked by
-//! chance than a single key does.
+//! The p-value is corrected for every key that is tried, so a ring of a thousand keys has no more false positives than
+//! a single key.
 
 use verdigris::{Engine, Key, Look, Marking};
 

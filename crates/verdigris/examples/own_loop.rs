@@ -1,8 +1,8 @@
-//! A decoding loop of your own: a model, a constraint and a sampler, token by token, without [`verdigris::Request`]:
+//! A custom decoding loop with a model, a constraint and a sampler, without [`verdigris::Request`]:
 //! `cargo run --release -p verdigris --example own_loop`
 //!
-//! This is for who has a loop already. A [`Cursor`](verdigris::constrain::Cursor) says which tokens may come and which
-//! must, so that tokens without a choice cost no call of the model.
+//! This is for programs that already have a loop. A [`Cursor`](verdigris::constrain::Cursor) returns the tokens that
+//! are allowed next and those that are forced, so that forced tokens need no call of the model.
 
 use verdigris::constrain::Constraint;
 use verdigris::logits::{Row, Sampler};
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut unread, mut written, mut calls) = (prompt, Vec::new(), 0);
     let mut row = Row::default();
     loop {
-        // What is forced needs no model; it is read with the next token that is not.
+        // Forced tokens are not sampled. The model reads them together with the next sampled token.
         for token in cursor.forced() {
             cursor.advance(token);
             unread.push(token);

@@ -1,8 +1,8 @@
-//! A model of your own, or of another library, behind everything here:
+//! A custom model, or one of another library, used with all features of this crate:
 //! `cargo run --release -p verdigris --example own_model`
 //!
-//! What a model must do is [`Forward`]: read some tokens, and give the logits after the last of them. This one counts
-//! on a page which token follows which. Its text carries a mark and obeys an expression like any other model's.
+//! A model implements [`Forward`]: it reads some tokens and returns the logits after the last one. The model here
+//! counts which token follows which in a document. Marks and constraints work with it as with any other model.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use verdigris::models::BoxError;
 use verdigris::models::foreign::{Foreign, Forward};
 use verdigris::{Engine, Key, Marking, ModelFolder};
 
-/// How often each token came after each.
+/// The number of times that each token followed another, by the earlier token.
 type Counts = HashMap<u32, HashMap<u32, u32>>;
 
-/// One text, of which only the last token matters.
+/// The state of one text. Only its last token matters, which is passed to each call.
 #[derive(Clone)]
 struct Bigrams {
     counts: Arc<Counts>,
@@ -25,7 +25,7 @@ struct Bigrams {
 impl Forward for Bigrams {
     fn forward(&mut self, tokens: &[u32], _held: usize) -> Result<Vec<f32>, BoxError> {
         let last = tokens.last().ok_or("a call without tokens")?;
-        // What never came is improbable, not impossible: a constraint may leave nothing else.
+        // Unseen tokens are improbable, not impossible: a constraint may allow no others.
         let mut row = vec![(0.001f32).ln(); self.vocabulary];
         for (&next, &count) in self.counts.get(last).into_iter().flatten() {
             row[next as usize] = (count as f32).ln();
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let (counts, vocabulary) = (Arc::new(counts), tokenizer.vocabulary().size());
     let model = Foreign::new(vocabulary, 1024, Bigrams { counts, vocabulary });
-    // A text that has its form ends with this token.
+    // A text that satisfies its constraint ends with this token.
     let end = tokenizer.id("<|endoftext|>").ok_or("a vocabulary without an end")?;
     let engine = Engine::new(Arc::new(model), tokenizer, vec![end]);
 

@@ -1,4 +1,4 @@
-//! What README shows: `cargo run --release -p verdigris --example readme`, beside a model in `tale.gguf`, which
+//! The code in the README: `cargo run --release -p verdigris --example readme`. It needs a model in `tale.gguf`, which
 //! `verdigris convert tale --out tale.gguf` writes.
 
 fn main() -> Result<(), verdigris::Error> {

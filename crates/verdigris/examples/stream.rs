@@ -1,4 +1,4 @@
-//! A text as it comes, on a thread of its own, up to an empty line or until nobody wants more of it:
+//! Streaming from a separate thread, until an empty line or until the receiver is dropped:
 //! `cargo run --release -p verdigris --example stream`
 
 use std::error::Error;
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (sender, pieces) = mpsc::sync_channel::<String>(16);
     let writer = std::thread::spawn(move || {
         let request = engine.request("The captain looked").max_tokens(300).stop("\n\n");
-        // A receiver that is gone ends the text within a token.
+        // After the receiver is dropped, the text ends within one token.
         request.stream(|piece| match sender.send(piece.to_owned()) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),

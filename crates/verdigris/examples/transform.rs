@@ -1,10 +1,10 @@
-//! A step of one's own in the law of a text: no letter "e", and every word that was written becomes less likely again.
+//! A custom transform: the text has no letter "e", and recently written tokens become less likely.
 //! `cargo run --release -p verdigris --example transform`
 
 use verdigris::logits::{Row, TokenId, TokenSet, Transform};
 use verdigris::{Engine, Error};
 
-/// Allows the tokens of a set, and takes some of the logit of those that came not long ago.
+/// Allows only the tokens of a set, and lowers the logits of recent ones.
 struct Lipogram {
     allowed: TokenSet,
     recent: usize,
@@ -12,7 +12,7 @@ struct Lipogram {
 }
 
 impl Transform for Lipogram {
-    /// What depends on the text is here and nowhere else: drafts and texts side by side go on from copies of it.
+    /// All state that depends on the text, since drafts and concurrent texts continue from copies of it.
     type State = Vec<TokenId>;
 
     fn start(&self, _prompt: &[TokenId]) -> Vec<TokenId> {

@@ -1,19 +1,19 @@
-//! Which library computes a model: the decoders of this project, or candle for what they lack.
+//! The choice between the decoders of this project and candle, which has further architectures.
 
 use verdigris_models::{Device, LoadedModel, ModelError, ModelFolder};
 
-/// The device of a name: `cpu`, `cuda` (the first GPU) or `cuda:1`. Where our own kernels do not run on it, it is
-/// candle's, if the program was built with `candle-cuda`; with `candle-metal` there are `metal` and `metal:1`.
+/// The device with this name: `cpu`, `cuda` (the first GPU) or `cuda:1`. If our own kernels do not run on it and the
+/// program was built with `candle-cuda`, the device is candle's. With `candle-metal` there are `metal` and `metal:1`.
 ///
 /// # Errors
-/// As [`device`](fn@verdigris_models::device).
+/// Those of [`device`](fn@verdigris_models::device).
 pub fn device(name: &str) -> Result<Device, ModelError> {
     let own = verdigris_models::device(name);
     #[cfg(any(feature = "candle-cuda", feature = "candle-metal"))]
     if own.is_err() {
         match verdigris_candle::Candle::new(name) {
             Ok(candle) => return Ok(Device::Backend(std::sync::Arc::new(candle))),
-            // Where there are no kernels of our own, candle knows what is wrong.
+            // Without our own CUDA kernels, candle's error is the informative one.
             Err(fault) if cfg!(not(feature = "cuda")) => return Err(fault),
             Err(_) => {}
         }
@@ -21,10 +21,10 @@ pub fn device(name: &str) -> Result<Device, ModelError> {
     own
 }
 
-/// Loads a model for a device. An architecture that the decoders lack is computed by candle on the same kind of device.
+/// Loads a model for a device. If the decoders lack its architecture, candle computes it on the same kind of device.
 ///
 /// # Errors
-/// As [`ModelFolder::load`].
+/// Those of [`ModelFolder::load`].
 pub(crate) fn load(folder: &ModelFolder, device: &Device) -> Result<LoadedModel, ModelError> {
     match folder.load(device) {
         Err(ModelError::Architecture { path, model_type, known })
@@ -37,7 +37,7 @@ pub(crate) fn load(folder: &ModelFolder, device: &Device) -> Result<LoadedModel,
     }
 }
 
-/// A model that candle computes; of what else there would be otherwise.
+/// Loads a model with candle. If candle cannot compute it, returns a further part for the list of supported types.
 #[cfg(feature = "candle")]
 fn beside(folder: &ModelFolder, device: &Device, model_type: &str) -> Result<Result<LoadedModel, ModelError>, String> {
     if !verdigris_candle::has(model_type) {
@@ -55,12 +55,12 @@ fn beside(folder: &ModelFolder, device: &Device, model_type: &str) -> Result<Res
 #[cfg(not(feature = "candle"))]
 fn beside(_: &ModelFolder, _: &Device, model_type: &str) -> Result<Result<LoadedModel, ModelError>, String> {
     match OF_CANDLE.contains(&model_type) {
-        true => Err("; built with the feature `candle` this one is too".into()),
+        true => Err("; this one is supported with the feature `candle`".into()),
         false => Err(String::new()),
     }
 }
 
-/// The model types that candle computes and the decoders of this project do not.
+/// The model types that candle supports and the decoders of this project do not.
 #[cfg(any(test, not(feature = "candle")))]
 const OF_CANDLE: [&str; 8] = ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "qwen3_moe", "starcoder2", "t5"];
 
@@ -68,7 +68,7 @@ const OF_CANDLE: [&str; 8] = ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "q
 mod tests {
     use super::*;
 
-    /// The list is that of candle less our own.
+    /// The list equals candle's without our own types.
     #[test]
     fn what_candle_has_is_known_without_it() {
         let others = verdigris_candle::model_types();

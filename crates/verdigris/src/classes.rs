@@ -1,10 +1,10 @@
-//! Language models that tell classes of texts apart.
+//! Language models that distinguish classes of texts.
 
 use crate::engine::Engine;
 use crate::prompt::Prompt;
 
-/// Classes of texts, each with a language model and what that reads before each text: models that were tuned on texts
-/// of each class, or one model after their names. The first class is the one that texts shall be of
+/// Classes of texts, each with a language model and the prompt that it reads before each text: models tuned on texts of
+/// each class, or one model after the names of the classes. The first is the desired class
 /// ([`Request::guide_by_classes`](crate::Request::guide_by_classes), which is GeDi).
 ///
 /// ```no_run
@@ -21,12 +21,13 @@ use crate::prompt::Prompt;
 pub struct Classes<'e>(pub(crate) Vec<(&'e Engine, Prompt)>);
 
 impl<'e> Classes<'e> {
-    /// None.
+    /// No classes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a class: a language model, and what it reads before each text. An empty text is what begins every text.
+    /// Adds a class: a language model, and the prompt that it reads before each text. If the prompt is empty, it is the
+    /// token that begins texts.
     pub fn class(mut self, model: &'e Engine, prompt: impl Into<Prompt>) -> Self {
         self.0.push((model, prompt.into()));
         self

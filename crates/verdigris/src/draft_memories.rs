@@ -1,17 +1,18 @@
-//! What an engine has learned of drafting: one memory for each way to draft.
+//! The memories of an engine about drafting, one for each way to draft.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use verdigris_decoding::{Coupling, DraftMemory};
 
-/// Past so many ways all are forgotten: a program that makes its drafters anew for each text does not fill the memory.
+/// The maximum number of ways. Beyond it all are dropped, so a program that makes new drafters for each text does not
+/// leak memory.
 const MOST: usize = 64;
 
-/// How texts are drafted, as far as it changes what pays.
+/// A way to draft: the settings that affect how many drafts are worthwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DraftingWay {
-    /// The address of the drafter. Should another one come to lie there, what is remembered is soon corrected.
+    /// The address of the drafter. If another drafter is later allocated there, the memory soon adapts to it.
     pub(crate) drafter: Option<usize>,
     pub(crate) lookup: bool,
     pub(crate) coupling: Coupling,

@@ -1,4 +1,4 @@
-//! A model that is ready to write.
+//! A loaded model.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::prompt::{Prompt, PromptReader};
 use crate::request::Request;
 use crate::steering::{Members, Steering};
 
-/// A loaded model with its tokenizer. Shared by any number of requests.
+/// A loaded model with its tokenizer, shared by any number of requests.
 ///
 /// ```no_run
 /// use verdigris::{Engine, Message};
@@ -30,7 +30,7 @@ use crate::steering::{Members, Steering};
 /// ```
 pub struct Engine {
     pub(crate) model: Arc<dyn LanguageModel>,
-    /// The same, if it is steered, and how its members read prompts of their own.
+    /// The same model if it is steered, and the prompt readers of its members.
     pub(crate) steered: Option<(Arc<Steered>, Members)>,
     reader: Reader,
     /// The tokens that end a text.
@@ -38,14 +38,14 @@ pub struct Engine {
     pub(crate) prompts: Arc<PromptReader>,
     /// The vocabulary for constraints, made when the first of them needs it.
     lexicon: OnceLock<Lexicon>,
-    /// The ids that a text may hold, where those are not all: see [`Engine::known`].
+    /// The ids that a text may contain, or `None` for all: see [`Engine::known`].
     known: OnceLock<Option<TokenSet>>,
     pub(crate) draft_memories: DraftMemories,
 }
 
 impl Engine {
     /// Loads a model for the CPU: a Hugging Face model folder, a GGUF file, or the name of a model on the
-    /// [`hub`](verdigris_models::hub), which is fetched where it is not there yet.
+    /// [`hub`](verdigris_models::hub), which is downloaded unless it is cached.
     ///
     /// # Errors
     /// [`Error::Model`]: as [`ModelFolder::find`] and [`ModelFolder::load`].
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device). With
-    /// the feature `candle`, an architecture that the decoders of this project lack is computed by candle.
+    /// the feature `candle`, architectures that the decoders of this project lack are computed by candle.
     ///
     /// # Errors
     /// [`Error::Model`]: as [`ModelFolder::load`].
@@ -63,8 +63,8 @@ impl Engine {
         Ok(Self::of(model, tokenizer, end, begin, chat))
     }
 
-    /// A model of one's own, such as a [`Foreign`](verdigris_models::Foreign) one, with its tokenizer and the tokens
-    /// that end a text, of which the first also begins one without a prompt.
+    /// An engine for a custom model, such as a [`Foreign`](verdigris_models::Foreign) one, with its tokenizer and the
+    /// tokens that end a text. The first of these also begins a text without a prompt.
     pub fn new(model: Arc<dyn LanguageModel>, tokenizer: Tokenizer, end: Vec<TokenId>) -> Self {
         let begin = end.first().copied();
         Self::of(model, tokenizer, end, begin, None)
@@ -83,12 +83,12 @@ impl Engine {
         Self { model, steered: None, reader, end, prompts, lexicon, known, draft_memories }
     }
 
-    /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
-    /// same tokens under the same ids; how far their rows are padded does not matter. [`Engine::steered_by`] has all
-    /// else that steering can be.
+    /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must have the same
+    /// tokens under the same ids, but their rows may be padded differently. [`Engine::steered_by`] has all other
+    /// options of steering.
     ///
     /// # Errors
-    /// [`Error::Alpha`] for a weight that is no number, and [`Error::ForeignExpert`] for models of other tokens.
+    /// [`Error::Alpha`] for a weight that is not finite, and [`Error::ForeignExpert`] for models with other tokens.
     pub fn steered(self, pairs: &[(&Engine, &Engine, f64)]) -> Result<Self, Error> {
         let mut steering = Steering::new();
         for &(expert, anti, alpha) in pairs {
@@ -100,9 +100,9 @@ impl Engine {
     /// Steers this model.
     ///
     /// # Errors
-    /// [`Error::GuidanceScale`] and [`Error::Budget`] for a scale and a budget that are none, [`Error::Parameter`] for
-    /// a filter that is none, those of [`TokenClass::tokens`](crate::TokenClass::tokens), and [`Error::ForeignExpert`]
-    /// for models of other tokens.
+    /// [`Error::GuidanceScale`] and [`Error::Budget`] for an invalid scale or budget, [`Error::Parameter`] for an
+    /// invalid filter, those of [`TokenClass::tokens`](crate::TokenClass::tokens), and [`Error::ForeignExpert`] for
+    /// models with other tokens.
     pub fn steered_by(self, steering: &Steering<'_>) -> Result<Self, Error> {
         let (steered, members) = steering.steer(&self)?;
         let steered = Arc::new(steered);
@@ -114,18 +114,18 @@ impl Engine {
         })
     }
 
-    /// The expert that drafts where a request says so ([`Request::draft_by_expert`](crate::Request::draft_by_expert)).
+    /// The expert that drafts for requests with [`Request::draft_by_expert`](crate::Request::draft_by_expert).
     pub fn drafting_expert(&self) -> Option<&Arc<dyn LanguageModel>> {
         self.steered.as_ref().and_then(|(steered, _)| steered.first_expert())
     }
 
-    /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of
-    /// one tokenizer are often padded to different lengths, which is none.
+    /// Checks that another model can be used with this one: the first token that differs is an error. Different padding
+    /// of rows is allowed, since it is common among models with one tokenizer.
     pub(crate) fn fits(&self, other: &Self) -> Result<(), Error> {
         self.shares_tokens(other.reader.tokenizer())
     }
 
-    /// Whether a tokenizer has the tokens of this model.
+    /// Checks that a tokenizer has the tokens of this model.
     pub(crate) fn shares_tokens(&self, other: &Tokenizer) -> Result<(), Error> {
         let (ours, theirs) = (self.reader.tokenizer().vocabulary(), other.vocabulary());
         let differs = (0..ours.size() as TokenId)
@@ -140,8 +140,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The ids that a text may hold, where the rows of the model have others too: padding, of which the tokenizer knows
-    /// nothing.
+    /// The ids that a text may contain, or `None` if these are all ids in the model's rows. Other ids are padding that
+    /// the tokenizer does not know.
     pub(crate) fn known(&self) -> Option<&TokenSet> {
         let known = self.known.get_or_init(|| {
             let vocabulary = self.reader.tokenizer().vocabulary();
@@ -159,13 +159,13 @@ impl Engine {
         known.as_ref()
     }
 
-    /// Begins a request to go on from `prompt`. An empty prompt begins a new text.
+    /// Begins a request that continues `prompt`. An empty prompt begins a new text.
     pub fn request(&self, prompt: impl Into<String>) -> Request<'_> {
         Request::new(self, Prompt::Text(prompt.into()))
     }
 
-    /// Begins a request for the model's next message in a conversation, by its chat template. What a message says stays
-    /// text: `<|im_end|>` in it ends nothing.
+    /// Begins a request for the model's next message in a conversation, by its chat template. The content of messages
+    /// is plain text: `<|im_end|>` in it does not end a message.
     pub fn chat(&self, messages: impl IntoIterator<Item = Message>) -> Request<'_> {
         Request::new(self, messages.into_iter().collect::<Vec<_>>().into())
     }
@@ -173,43 +173,43 @@ impl Engine {
     /// The model's chat template.
     ///
     /// # Errors
-    /// [`Error::NoChatTemplate`] where there is none, and [`Error::Chat`] where it is no template.
+    /// [`Error::NoChatTemplate`] if there is none, and [`Error::Chat`] if it is invalid.
     pub fn chat_template(&self) -> Result<ChatTemplate, Error> {
         self.prompts.chat_template()
     }
 
-    /// The tokens of a prompt, at least one: requests that go on from these share them.
+    /// The tokens of a prompt, at least one. Requests that continue these tokens share them.
     ///
     /// # Errors
-    /// Where the prompt cannot be read, and where it has no token and this model has none to begin with.
+    /// If the prompt cannot be tokenized, or if it is empty and this model has no token that begins texts.
     pub fn prompt_tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
         self.prompts.tokens(prompt)
     }
 
-    /// The detector's side of this model: its tokenizer.
+    /// The tokenizer of this model, ready for detection.
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// The model itself, as decoding sees it.
+    /// The model itself.
     pub fn model(&self) -> &Arc<dyn LanguageModel> {
         &self.model
     }
 
-    /// A grammar as a constraint on what this model writes.
+    /// Makes a constraint on the output of this model from a grammar.
     pub fn constraint(&self, grammar: Grammar) -> Constraint {
         Constraint::new(grammar, self.lexicon())
     }
 
-    /// The tokens that this model writes with, for [`Constraint`]s of one's own.
+    /// The tokens of this model, for custom [`Constraint`]s.
     pub fn lexicon(&self) -> &Lexicon {
         self.lexicon.get_or_init(|| Lexicon::new(self.reader.tokenizer().clone(), &self.end))
     }
 
-    /// How well this model predicts windows of text, each on its own.
+    /// The perplexity of this model on windows of text, each read separately.
     ///
     /// # Errors
-    /// [`Error::Decode`] where the model fails.
+    /// [`Error::Decode`] if the model fails.
     #[doc(alias = "score")]
     pub fn perplexity<'a>(&self, windows: impl IntoIterator<Item = &'a [TokenId]>) -> Result<Perplexity, Error> {
         Ok(perplexity(&self.model, windows)?)
@@ -220,7 +220,7 @@ impl Engine {
         &self.end
     }
 
-    /// The most tokens, prompt and output together, that the model can hold.
+    /// The maximum number of tokens of prompt and output together.
     pub fn context_length(&self) -> usize {
         self.model.context_length()
     }

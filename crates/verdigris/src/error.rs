@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of this crate.
 
 use std::sync::Arc;
 
@@ -20,22 +20,22 @@ pub enum Error {
     /// The model could not be loaded or run.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The key could not be read, made or written.
+    /// The key could not be read, created or written.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The model's chat template does not take the conversation.
+    /// The model's chat template rejects the conversation.
     #[error(transparent)]
     Chat(#[from] ChatError),
-    /// The model knows no conversations.
-    #[error("this model has no chat template: it was not made for conversations; give it a text to go on from")]
+    /// The model has no chat template.
+    #[error("this model has no chat template: it was not made for conversations; use a text as the prompt")]
     NoChatTemplate,
-    /// An expert that is to draft, and there is none.
-    #[error("an expert is to draft, and the model has none that counts: steer it by one, with an alpha that is not 0")]
+    /// Drafting by an expert, without an expert.
+    #[error("drafting by an expert needs one: steer the model by an expert, with an alpha other than 0")]
     NoExpert,
-    /// A draft head, and a model that does not show it what it needs.
+    /// A draft head with a model that does not provide its hidden states.
     #[error(
-        "a draft head reads hidden states, and this model keeps none of that size: it needs the model that it was \
-         trained for, on one CPU"
+        "a draft head reads hidden states, and this model has none of that size: use the model that it was trained \
+         for, on one CPU"
     )]
     NoHiddenStates,
     /// A sampling parameter is out of range.
@@ -44,35 +44,35 @@ pub enum Error {
     /// The regular expression cannot be used.
     #[error(transparent)]
     Regex(#[from] BadRegex),
-    /// There is nothing to choose from.
+    /// The list of choices cannot be used.
     #[error(transparent)]
     Choice(#[from] BadChoice),
     /// The JSON Schema cannot be used.
     #[error(transparent)]
     Schema(#[from] BadSchema),
-    /// What may come next in a text of the form that is asked for takes too much work or memory to find out.
+    /// Computing the tokens that the constraint allows next takes too much work or memory.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
-    /// No text of the form that is asked for is as short as the text must be.
+    /// No text that satisfies the constraint is short enough.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
-    /// The JSON ended before it was whole.
+    /// The JSON ended before it was complete.
     #[error(
         "the JSON was cut short after {tokens} tokens: raise max_tokens, or shorten the prompt if the context is full"
     )]
     CutShort {
-        /// The tokens written.
+        /// The number of tokens written.
         tokens: usize,
     },
-    /// JSON that obeys the schema of a type, and that the type does not take.
-    #[error("the type does not take what its own schema allows: {source} (in {json})")]
+    /// JSON that satisfies the schema of a type but that the type rejects.
+    #[error("the type rejects JSON that its own schema allows: {source} (in {json})")]
     Value {
         /// The JSON.
         json: String,
-        /// What the type says.
+        /// The type's error.
         source: serde_json::Error,
     },
-    /// The text could not go on.
+    /// The text could not be continued.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The text could not be judged.
@@ -84,125 +84,126 @@ pub enum Error {
     /// The text is too short for a verdict.
     #[error(transparent)]
     TooShort(#[from] TooShort),
-    /// Noise that chooses tokens, where there is nothing to choose.
+    /// A key of noise, which chooses tokens, with an option that leaves only one token.
     #[error("the key {id} marks by noise ({dialect}), which needs {needs}, or use a key of green lists")]
     NoChance {
-        /// The option that leaves one token alone.
+        /// The option that leaves only one token.
         option: &'static str,
-        /// What it must be instead, and what to do about it.
+        /// The values that are allowed, and the remedy.
         needs: &'static str,
         /// The key's id.
         id: String,
         /// Its dialect.
         dialect: &'static str,
     },
-    /// Two models do not write the same tokens.
+    /// Two models have different tokens.
     #[error(
-        "the models do not fit together: token {token} is {ours} in the one and {theirs} in the other: choose models with one tokenizer"
+        "the models have different tokenizers: token {token} is {ours} in one and {theirs} in the other; choose models \
+         with the same tokenizer"
     )]
     ForeignExpert {
         /// The first token that differs.
         token: u32,
-        /// What it is in the model to be steered.
+        /// Its meaning in the model of the request.
         ours: String,
-        /// What it is in the expert.
+        /// Its meaning in the other model.
         theirs: String,
     },
-    /// A sampling option that is out of range.
+    /// An invalid temperature.
     #[error(transparent)]
     Sampling(#[from] BadSampling),
     /// An entropy threshold that is not a number of 0 or more.
     #[error("the entropy threshold is {0}, but must be a number of 0 or more")]
     EntropyThreshold(f64),
-    /// A stop string that ends every text, or is longer than what is held back.
+    /// A stop string that is empty or too long.
     #[error("a stop string is {length} bytes long, but must be 1 to {longest}")]
     StopString {
         /// Its length in bytes.
         length: usize,
-        /// The longest there may be.
+        /// The maximum length.
         longest: usize,
     },
     /// A token that the model does not have.
-    #[error("{token} is none of the model's tokens, whose ids are below {size}")]
+    #[error("{token} is not a token of the model, whose ids are below {size}")]
     UnknownToken {
         /// Its id.
         token: u32,
-        /// How many ids there are; some of them may be padding.
+        /// The number of ids, some of which may be padding.
         size: usize,
     },
-    /// A word to forbid or to favour, or a text that breaks runs, that has no tokens.
-    #[error("a word to forbid or to favour, or a sequence breaker, has no letters: give it some")]
+    /// An empty text to forbid or bias, or an empty sequence breaker.
+    #[error("a text to forbid or bias, or a sequence breaker, is empty: give it at least one character")]
     EmptyWord,
-    /// A class of tokens that has none.
-    #[error("no token of this model is of the class {0}: a class is matched with whole tokens, such as \" the\"")]
+    /// A class without tokens.
+    #[error("no token of this model is in the class {0}: a class is matched with whole tokens, such as \" the\"")]
     EmptyClass(String),
-    /// Something is asked for that would change nothing.
-    #[error("the request asks for {what}, which goes with {needs} alone: ask for that too, or leave it out")]
+    /// An option that would have no effect.
+    #[error("the request asks for {what}, which needs {needs}: ask for that too, or leave it out")]
     Unused {
-        /// What is asked for.
+        /// The option.
         what: &'static str,
-        /// What it goes with.
+        /// The other option that it needs.
         needs: &'static str,
     },
-    /// Two things are asked for that have no meaning together.
-    #[error("{what} does not go with {with}: {why}")]
+    /// Two options that contradict each other.
+    #[error("{what} cannot be combined with {with}: {why}")]
     Apart {
-        /// The one.
+        /// The first option.
         what: String,
-        /// The other.
+        /// The second option.
         with: &'static str,
-        /// Why not, and what to do.
+        /// The reason and the remedy.
         why: &'static str,
     },
-    /// No text can be written after one of several prompts.
+    /// One of several prompts cannot be used.
     #[error("prompt {index}: {source}")]
     InPrompt {
-        /// Its number, from 0.
+        /// Its index, from 0.
         index: usize,
-        /// Why.
+        /// The reason.
         source: Box<Error>,
     },
-    /// The operating system gives no random numbers.
+    /// The operating system provides no random numbers.
     #[error("no random seed: {0}; choose a seed")]
     NoSeed(#[source] std::io::Error),
-    /// A weight of steering that is not a number.
+    /// An invalid weight of steering.
     #[error(transparent)]
     Alpha(#[from] BadAlpha),
-    /// A scale of guidance that is not a number.
+    /// A scale of guidance that is not finite.
     #[error("the guidance scale is {0}, but must be a number: 1 changes nothing, 1.5 is usual")]
     GuidanceScale(f64),
-    /// A budget of steering that is none.
-    #[error("the budget of steering is {0} nats a token, but must be 0 or more, or inf to be told what is spent")]
+    /// An invalid budget of steering.
+    #[error("the budget of steering is {0} nats a token, but must be 0 or more, or inf to only report what is spent")]
     Budget(f64),
-    /// Prompts of their own for as many members of a steered model as there are not.
+    /// Separate prompts for members of a steered model whose number does not match.
     #[error("{prompts} prompts for {members} {what}: give one for all or one for each")]
     MemberPrompts {
-        /// What the members are.
+        /// The kind of members.
         what: &'static str,
-        /// How many prompts there are.
+        /// The number of prompts.
         prompts: usize,
-        /// How many members there are.
+        /// The number of members.
         members: usize,
     },
-    /// A number about rewards that is out of range.
+    /// A parameter of rewards or guides that is out of range.
     #[error("{what} is {value}, but must be {must}")]
     Reward {
-        /// Which number.
+        /// The name of the parameter.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// What it can be.
+        /// The allowed values.
         must: &'static str,
     },
-    /// A reward model, or a language model of a class, that cannot read as long a text as may be written.
+    /// A reward model, or a language model of a class, whose context is too small for the longest text.
     #[error(
-        "prompts and text may have {tokens} tokens, but the context of what judges them is {context}: write fewer \
-         tokens"
+        "prompts and text may have {tokens} tokens, but the context of the model that judges them is {context}: \
+         write fewer tokens"
     )]
     JudgeContext {
-        /// The most tokens.
+        /// The maximum number of tokens of prompts and text.
         tokens: usize,
-        /// The judge's context.
+        /// The context of the judging model.
         context: usize,
     },
     /// The prompt leaves no room in the model's context.
@@ -216,7 +217,7 @@ pub enum Error {
     /// A service has no memory for the prompt.
     #[error(transparent)]
     TooLong(#[from] TooLong),
-    /// A service writes no more, for its model has failed.
+    /// The model of a service has failed, so it writes no more texts.
     #[error(transparent)]
     Gone(#[from] Gone),
     /// There is no prompt, and the model has no token to begin with.
@@ -225,8 +226,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the request is at fault, and not the model, the machine or whoever runs them: a server answers it with a
-    /// status of the 400s.
+    /// Whether the error is caused by the request, not by the model, the machine or their operator. A server answers it
+    /// with a 4xx status.
     pub fn is_of_request(&self) -> bool {
         match self {
             Self::Model(_)
@@ -272,8 +273,8 @@ impl Error {
         }
     }
 
-    /// Why a text could not go on: where no token was allowed, it may be that its constraint gave up, and where a row
-    /// was no law, that a guide failed.
+    /// The reason that a text could not be continued. A dead end may mean that its constraint gave up, and an invalid
+    /// row that a guide failed, whose errors are more precise.
     pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>, guides: &[Arc<Guide>]) -> Self {
         if let Some(fault) = guides.iter().find_map(|guide| guide.fault()) {
             return fault.into();

@@ -1,6 +1,6 @@
 //! Verdigris: text that can be proved and guided.
 //!
-//! A language model writes text that carries a keyed watermark, and whoever has the key proves it from the text
+//! A language model writes text that carries a keyed watermark, which anyone with the key can prove from the text
 //! alone.
 //!
 //! ```no_run
@@ -17,27 +17,26 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`Engine`] | a model that is ready to write |
-//! | [`Request`] | what is to be written, and how |
-//! | [`Service`] | an engine that writes for many at a time |
-//! | [`Steering`] | what small models, and other prompts, move a model by |
-//! | [`Reward`] | a model that judges texts, and so chooses among them |
-//! | [`Classes`] | language models that tell classes of texts apart, and so guide |
-//! | [`Reader`] | a tokenizer that is ready to detect: no model is needed for it |
-//! | [`Look`], [`Judgement`] | how a text is looked at from every side, and what that shows |
+//! | [`Engine`] | a loaded model |
+//! | [`Request`] | a request for a text, with all its options |
+//! | [`Service`] | an engine that writes many texts concurrently |
+//! | [`Steering`] | small models and other prompts that steer a model |
+//! | [`Reward`] | a model that scores texts, to choose among them |
+//! | [`Classes`] | language models that distinguish classes of texts, to guide a model |
+//! | [`Reader`] | a tokenizer for detection, which needs no model |
+//! | [`Look`], [`Judgement`] | the options of a thorough detection, and its result |
 //! | [`Key`], [`Marking`], [`Evidence`], [`Level`] | the watermark, from [`watermark`] |
 //!
 //! # Threads and async
 //!
-//! Everything here computes where it is called, for seconds or minutes, and waits for nothing. An [`Engine`], a
-//! [`Reader`] and a [`Key`] are `Send + Sync` and are never changed by a request: put an engine into an
-//! [`Arc`](std::sync::Arc) and share it. One request uses all cores, so that several on threads of their own are not
-//! much faster than one after the other; [`Request::texts`] and [`Request::prompts`], which write several texts in
-//! the same calls of the model, are.
+//! All calls are synchronous and compute for seconds or minutes. An [`Engine`], a [`Reader`] and a [`Key`] are `Send`
+//! and `Sync`, and are never changed by a request: put an engine into an [`Arc`](std::sync::Arc) and share it. One
+//! request uses all cores, so running several on separate threads is not much faster than running them in sequence. Use
+//! [`Request::texts`] and [`Request::prompts`] instead, which write several texts in the same calls of the model.
 //!
-//! In async code a request belongs on a thread for work that blocks, as `tokio::task::spawn_blocking` has them, and
-//! its pieces into a channel. It ends early where the closure of [`Request::stream`] breaks, as it does when nobody
-//! reads any more:
+//! In async code, run a request on a thread for blocking work, such as that of `tokio::task::spawn_blocking`, and send
+//! its pieces through a channel. The text ends early if the closure of [`Request::stream`] breaks, as it does here when
+//! the receiver is dropped:
 //!
 //! ```no_run
 //! use std::ops::ControlFlow;
@@ -59,8 +58,8 @@
 //! # Ok::<(), verdigris::Error>(())
 //! ```
 //!
-//! The rooms below are open too: [`constrain`], [`decoding`], [`detector`], [`logits`],
-//! [`models`], [`schedule`], [`text`], [`watermark`]. Who only detects needs no more than `verdigris-detector`.
+//! The underlying crates are re-exported: [`constrain`], [`decoding`], [`detector`], [`logits`], [`models`],
+//! [`schedule`], [`text`], [`watermark`]. For detection alone, `verdigris-detector` is enough.
 #![forbid(unsafe_code)]
 
 mod backend;
@@ -115,7 +114,7 @@ pub use verdigris_watermark::{
 mod tests {
     use super::*;
 
-    /// What the documentation promises to those with several threads.
+    /// The types that the documentation calls `Send + Sync`.
     #[test]
     fn threads_share_what_does_not_change() {
         fn is_shared<T: Send + Sync>() {}

@@ -1,4 +1,4 @@
-//! Whether a text that was written is marked: what a detector can verify of the text as it is delivered.
+//! Whether a written text is marked, as a detector can verify from the delivered text.
 
 use verdigris_watermark::{Evidence, Key, Level, TooShort};
 
@@ -6,8 +6,8 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::request::Written;
 
-/// Whether a text is marked, by what a detector finds in it. It follows from the text alone, which is tokenized anew,
-/// and not from the options that it was written with.
+/// Whether a detector finds a text marked. This depends on the text alone, which is tokenized again, and not on the
+/// options that it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MarkStatus {
     /// Its p-value is at or below the level.
@@ -19,7 +19,7 @@ pub enum MarkStatus {
 }
 
 impl MarkStatus {
-    /// Its name in answers, metrics, logs and JSON.
+    /// The name in answers, metrics, logs and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Watermarked => "watermarked",
@@ -29,26 +29,27 @@ impl MarkStatus {
     }
 }
 
-/// What a detector finds in a text that was written with a key.
+/// The result of detection in a text that was written with a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MarkCheck {
-    /// Whether it is marked.
+    /// Whether the text is marked.
     pub status: MarkStatus,
-    /// Why it is not, in words for an answer; `None` where it is.
+    /// The reason that it is not marked, for answers; `None` if it is.
     pub reason: Option<&'static str>,
-    /// The tokens that were scored: where a form left a choice, each context once.
+    /// The number of scored tokens: those about which the constraint left a choice, each context once.
     pub scored: u64,
-    /// The logarithm of the p-value to base 10; 0 where nothing was scored.
+    /// The logarithm of the p-value to base 10; 0 if nothing was scored.
     pub log10_p: f64,
     /// The level that the p-value was compared with.
     pub level: Level,
 }
 
 impl MarkCheck {
-    /// What evidence of a text comes to at a level. Where the text had a form, it is evidence of a reader who knows it.
+    /// Summarizes the evidence of a text at a level. If the text has a constraint, the evidence must be that of a
+    /// reader that knows it.
     pub fn of(evidence: &Evidence, level: Level, has_form: bool) -> Self {
         let (status, reason) = match evidence.is_marked(level) {
-            _ if evidence.scored == 0 && has_form => (MarkStatus::Skipped, Some("the form left no choice")),
+            _ if evidence.scored == 0 && has_form => (MarkStatus::Skipped, Some("the constraint left no choice")),
             _ if evidence.scored == 0 => (MarkStatus::Skipped, Some("the text is too short")),
             Ok(true) => (MarkStatus::Watermarked, None),
             Err(TooShort { .. }) => (MarkStatus::TooWeak, Some("the text is too short for a verdict")),
@@ -60,12 +61,12 @@ impl MarkCheck {
 }
 
 impl Engine {
-    /// What a detector with this key finds in a text that this engine has written: in the text as it is delivered, with
-    /// its form, where it had one and still is of it. A stop string may take the form from a text; it is then read
-    /// without one.
+    /// Runs detection with this key on a text that this engine has written. It reads the delivered text under its
+    /// constraint, if there is one. If the text does not satisfy the constraint, since a stop string cut it, the
+    /// constraint is ignored.
     ///
     /// # Errors
-    /// [`Error::Detect`] where the key is for another tokenizer.
+    /// [`Error::Detect`] if the key is for another tokenizer.
     pub fn mark_check(&self, key: &Key, written: &Written, level: Level) -> Result<MarkCheck, Error> {
         let reader = self.reader().clone();
         let reader = match &written.form {
@@ -83,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// A text of which one token is scored is short, but was not skipped.
+    /// A text with one scored token is too short for a verdict, but is not skipped.
     #[test]
     fn one_token_is_scored() {
         let of = |tokens: usize| {

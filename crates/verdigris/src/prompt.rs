@@ -1,4 +1,4 @@
-//! What stands before a text, and how a model reads it.
+//! Prompts and their tokens.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use verdigris_text::{ChatTemplate, Conversation, Message, Tokenizer};
 
 use crate::error::Error;
 
-/// What stands before the text.
+/// The input that a text continues.
 #[derive(Clone, Debug)]
 pub enum Prompt {
-    /// The text to go on from.
+    /// A text.
     Text(String),
-    /// The tokens to go on from, as they are. Requests that go on from the same ones can share them.
+    /// Tokens, used unchanged. Requests that continue the same tokens can share them.
     Tokens(Arc<[TokenId]>),
-    /// A conversation whose next message is asked for.
+    /// A conversation, continued by its next message.
     Chat(Conversation),
 }
 
@@ -61,10 +61,10 @@ impl From<Arc<[TokenId]>> for Prompt {
     }
 }
 
-/// How a model reads prompts.
+/// Turns prompts into the tokens that a model reads.
 pub(crate) struct PromptReader {
     pub(crate) tokenizer: Arc<Tokenizer>,
-    /// How the model wants conversations.
+    /// The model's chat template.
     pub(crate) chat: Option<ChatSource>,
     /// The token that begins a text without a prompt.
     pub(crate) begin: Option<TokenId>,

@@ -1,4 +1,4 @@
-//! A model that judges texts.
+//! Reward models.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use verdigris_text::Tokenizer;
 
 use crate::error::Error;
 
-/// A reward model with its tokenizer: it gives a text a number, the higher the better. It chooses among texts
-/// ([`Request::best_of`](crate::Request::best_of)) and among tokens ([`Request::guide`](crate::Request::guide)), and
-/// computes on the CPU.
+/// A reward model with its tokenizer: it scores a text, the higher the better. It chooses among texts
+/// ([`Request::best_of`](crate::Request::best_of)) or among tokens ([`Request::guide`](crate::Request::guide)), and
+/// runs on the CPU.
 ///
 /// ```no_run
 /// use verdigris::{Engine, Reward};
@@ -25,8 +25,8 @@ pub struct Reward {
 }
 
 impl Reward {
-    /// Loads one: a folder of `transformers`' `*ForSequenceClassification` with one label, an adapter that makes one of
-    /// a model, or the name of either on the hub.
+    /// Loads a reward model: a folder of `transformers`' `*ForSequenceClassification` with one label, an adapter that
+    /// turns a model into one, or the name of either on the hub.
     ///
     /// # Errors
     /// [`Error::Model`]: as [`ModelFolder::find`] and [`ModelFolder::reward`].
@@ -34,7 +34,7 @@ impl Reward {
         Self::from_folder(&ModelFolder::find(source, |_| ())?)
     }
 
-    /// Loads one out of a model folder.
+    /// Loads a reward model from a model folder.
     ///
     /// # Errors
     /// [`Error::Model`]: as [`ModelFolder::reward`].
@@ -42,10 +42,11 @@ impl Reward {
         Ok(Self { model: folder.reward()?, tokenizer: folder.tokenizer()? })
     }
 
-    /// The score of a text, tokenized as a prompt is.
+    /// The score of a text, which is tokenized like a prompt.
     ///
     /// # Errors
-    /// [`Error::Read`] where it has no tokens, and [`Error::Model`] where it is too long.
+    /// [`Error::Read`] if it cannot be tokenized, [`Error::NoPrompt`] if it has no tokens, and [`Error::Model`] if it
+    /// is too long.
     pub fn score(&self, text: &str) -> Result<f32, Error> {
         let tokens = self.tokenizer.encode_prompt(text)?;
         if tokens.is_empty() {

@@ -1,4 +1,4 @@
-//! Texts that come and go on one engine, asked for from any thread.
+//! Concurrent texts of one engine, requested from any thread.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use verdigris_schedule::{Capacity, NotTaken, Reader, Statistics};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// One model that writes for many: a loop on a thread of its own, whose every pass goes on with all texts that are
-/// being written ([`verdigris_schedule`]). Texts are asked for by [`Request::submit`](crate::Request::submit).
+/// An engine that writes many texts concurrently: a loop on its own thread, each pass of which continues all texts that
+/// are being written ([`verdigris_schedule`]). Texts are submitted by [`Request::submit`](crate::Request::submit).
 #[doc(alias = "AsyncLLMEngine")]
 pub struct Service {
     model: Arc<dyn LanguageModel>,
@@ -22,28 +22,28 @@ impl Service {
     /// Starts the loop for the texts of an engine.
     ///
     /// # Panics
-    /// If it may have no texts, or read no rows; and where the system gives no thread.
+    /// If the capacity allows no texts or no rows, or if the system cannot start a thread.
     pub fn start(engine: &Engine, capacity: Capacity) -> Self {
         let model = engine.model().clone();
         Self { texts: schedule::Service::start(model.clone(), capacity), model }
     }
 
-    /// What is going on, as of the last pass.
+    /// The statistics after the last pass.
     pub fn statistics(&self) -> Statistics {
         self.texts.statistics()
     }
 
-    /// Whether texts are written: they are until the model fails.
+    /// Whether texts are being served, which is the case until the model fails.
     pub fn is_alive(&self) -> bool {
         self.texts.is_alive()
     }
 
-    /// How many tokens of a text, prompt included, there is memory for.
+    /// The number of tokens of a text, prompt included, that fit into memory.
     pub(crate) fn memory(&self) -> usize {
         self.texts.memory()
     }
 
-    /// Hands a text of an engine to the loop.
+    /// Submits a text of an engine to the loop.
     pub(crate) fn submit(
         &self,
         engine: &Engine,
@@ -51,7 +51,7 @@ impl Service {
         reader: impl FnMut(schedule::Told) -> ControlFlow<crate::Stop> + Send + 'static,
     ) -> Result<schedule::Handle, Error> {
         if !Arc::ptr_eq(engine.model(), &self.model) {
-            let why = "each service writes with the engine that it was started for; start one for this engine";
+            let why = "a service writes with the engine that it was started for; start one for this engine";
             return Err(Error::Apart { what: "a request of one engine".into(), with: "the service of another", why });
         }
         let reader: Reader = Box::new(reader);

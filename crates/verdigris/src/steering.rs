@@ -1,4 +1,4 @@
-//! What a model is steered by.
+//! The options of steering.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::prompt::PromptReader;
 use crate::token_class::TokenClass;
 
-/// What moves a model's rows: pairs of an expert and an anti-expert, another prompt of its own, and how far. See
-/// [`Engine::steered_by`] and [`Steered`] for what is computed. Members read the request's prompt, unless they have one
-/// of their own ([`Request::expert_prompt`](crate::Request::expert_prompt)).
+/// The changes to a model's rows: pairs of an expert and an anti-expert, guidance away from another prompt, and limits.
+/// See [`Engine::steered_by`] and [`Steered`] for the formulas. Members read the request's prompt, unless they have a
+/// separate one ([`Request::expert_prompt`](crate::Request::expert_prompt)).
 ///
 /// ```no_run
 /// use verdigris::{Alpha, Engine, Steering};
@@ -34,18 +34,18 @@ pub struct Steering<'e> {
     budget: Option<f64>,
 }
 
-/// How the members of a steered model read prompts of their own: of each pair the expert, where it is not the base, and
-/// the anti-expert.
+/// The prompt readers of the members of a steered model: for each pair that of the expert, unless it is the base, and
+/// that of the anti-expert.
 #[derive(Clone)]
 pub(crate) struct Members(pub(crate) Vec<(Option<Arc<PromptReader>>, Arc<PromptReader>)>);
 
 impl<'e> Steering<'e> {
-    /// None.
+    /// No steering.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an expert, a small model that was tuned, and the same model before it was tuned.
+    /// Adds an expert, which is a tuned small model, and its anti-expert, the same model before tuning.
     #[doc(alias = "proxy_tuning")]
     #[doc(alias = "dexperts")]
     pub fn pair(mut self, expert: &'e Engine, anti: &'e Engine, alpha: Alpha) -> Self {
@@ -53,8 +53,8 @@ impl<'e> Steering<'e> {
         self
     }
 
-    /// Leads away from what a smaller model says: `z + beta * (z - z_amateur)`, contrastive decoding in the form of
-    /// O'Brien and Lewis (*Contrastive Decoding Improves Reasoning in Large Language Models*, 2023). It wants
+    /// Steers away from a smaller model: `z + beta * (z - z_amateur)`, the variant of contrastive decoding by O'Brien
+    /// and Lewis (*Contrastive Decoding Improves Reasoning in Large Language Models*, 2023). Use it with
     /// [`Steering::base_min_p`] 0.1.
     #[doc(alias = "contrastive_decoding")]
     pub fn away_from(mut self, amateur: &'e Engine, beta: Alpha) -> Self {
@@ -62,15 +62,15 @@ impl<'e> Steering<'e> {
         self
     }
 
-    /// Takes another weight for tokens of a class, of all pairs: 0 leaves digits, say, to the model itself. Of several
-    /// classes that a token is of the first counts.
+    /// Sets another weight of all pairs for tokens of a class: with 0, digits, for example, are left to the model
+    /// itself. If a token belongs to several classes, the first counts.
     pub fn alpha_of(mut self, class: TokenClass, alpha: Alpha) -> Self {
         self.of_tokens.push((class, alpha));
         self
     }
 
-    /// Classifier-free guidance: leads away from what the model would write after another prompt
-    /// ([`Request::negative_prompt`](crate::Request::negative_prompt)), with this weight; 1 changes nothing, and 1.5 is
+    /// Classifier-free guidance: steers away from the model's output for another prompt
+    /// ([`Request::negative_prompt`](crate::Request::negative_prompt)), with this weight; 1 has no effect, and 1.5 is
     /// usual.
     #[doc(alias = "cfg")]
     pub fn guidance_scale(mut self, scale: f64) -> Self {
@@ -78,37 +78,37 @@ impl<'e> Steering<'e> {
         self
     }
 
-    /// Leaves out all but the model's own `k` most probable tokens before anything is added.
+    /// Excludes all but the model's own `k` most probable tokens before anything is added.
     pub fn base_top_k(mut self, k: usize) -> Self {
         self.base_top_k = Some(k);
         self
     }
 
-    /// Leaves out all but the smallest set of tokens whose mass by the model itself reaches `p`, before anything is
-    /// added: DExperts has 0.9.
+    /// Excludes all but the smallest set of tokens whose mass under the model itself reaches `p`, before anything is
+    /// added: DExperts uses 0.9.
     #[doc(alias = "filter_p")]
     pub fn base_top_p(mut self, p: f64) -> Self {
         self.base_top_p = Some(p);
         self
     }
 
-    /// Leaves out tokens with less than `p` times the probability that the model itself gives the best, before anything
-    /// is added: contrastive decoding has 0.1.
+    /// Excludes tokens with less than `p` times the probability of the best under the model itself, before anything is
+    /// added: contrastive decoding uses 0.1.
     #[doc(alias = "plausibility")]
     pub fn base_min_p(mut self, p: f64) -> Self {
         self.base_min_p = Some(p);
         self
     }
 
-    /// Moves the law of no token further than so many nats from the model's own, as [`Steered::within`] has it; what is
-    /// spent is [`Written::steering_kl`](crate::Written::steering_kl). Infinity bounds nothing, and is told what is
-    /// spent.
+    /// Limits the divergence of the distribution of each token from the model's own to `nats`, as defined at
+    /// [`Steered::within`]. [`Written::steering_kl`](crate::Written::steering_kl) is the divergence used. Infinity
+    /// disables the limit, but the divergence is still reported.
     pub fn budget(mut self, nats: f64) -> Self {
         self.budget = Some(nats);
         self
     }
 
-    /// A model that is steered by this.
+    /// The steered model.
     pub(crate) fn steer(&self, base: &Engine) -> Result<(Steered, Members), Error> {
         let (mut pairs, mut members) = (Vec::new(), Vec::new());
         let mut of_tokens = Vec::with_capacity(self.of_tokens.len());

@@ -1,4 +1,4 @@
-//! What a model would have expected of a text: detection by those who have the model.
+//! The surprise of a text under a model, for detection with the model.
 
 use verdigris_constrain::Constraint;
 use verdigris_detector::DetectError;
@@ -10,23 +10,22 @@ use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, ScoreLaw};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// What a text says to those who have the model that is thought to have written it.
+/// The result of detection with the model that is assumed to have written the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weighed {
-    /// What is found in it.
+    /// The evidence in the text.
     pub evidence: Evidence,
-    /// What would be expected of it, were it marked ([`weighted::expected`]).
+    /// The evidence that would be expected if it were marked ([`weighted::expected`]).
     pub expected: Evidence,
 }
 
 impl Engine {
-    /// What this model expected of each token of a text at a temperature, by which the bias of the mark is divided. A
-    /// text longer than the model's context is
-    /// read in windows, each of which begins with half of the one before it. Where the text was written under a
-    /// constraint, the law of a token is the model's on what that allows.
+    /// The surprise of each token of a text under this model at a temperature; `bias` is the bias of the mark divided
+    /// by that temperature. A text longer than the model's context is read in windows that overlap by half. If the text
+    /// was written under a constraint, the distribution of a token is the model's over the allowed tokens.
     ///
     /// # Errors
-    /// [`Error::Model`] where the model fails, and [`Error::Detect`] where the text is not of the constraint's form.
+    /// [`Error::Model`] if the model fails, and [`Error::Detect`] if the text does not satisfy the constraint.
     pub fn surprises(
         &self,
         tokens: &[TokenId],
@@ -45,7 +44,7 @@ impl Engine {
         while surprises.len() < tokens.len() {
             let done = surprises.len();
             let start = done.saturating_sub(context - fresh);
-            // The row of a token is the one after the token before it; the first has the one after the begin token.
+            // A token is predicted by the row of the token before it, and the first one by the row of the begin token.
             let mut inputs: Vec<TokenId> =
                 if start == 0 { self.prompts.begin.into_iter().collect() } else { Vec::new() };
             let led = inputs.len();
@@ -55,7 +54,7 @@ impl Engine {
             sequence.forward(&Batch::chain(&inputs, Wanted::All), &mut rows)?;
             for (i, &token) in tokens.iter().enumerate().take(end).skip(done) {
                 match (i - start + led).checked_sub(1) {
-                    // Without a begin token nothing is known of the first one.
+                    // Without a begin token, nothing predicts the first token.
                     None => surprises.push(Surprise::unknown(bias)),
                     Some(at) => {
                         row.load(rows.row(at));
@@ -75,13 +74,13 @@ impl Engine {
         Ok(surprises)
     }
 
-    /// The evidence of a text with tokens weighed by what this model expected, for keys with colours; none for others.
-    /// `temperature` is the one that the text is thought to be written at, and `form` the constraint: then tokens about
-    /// which it left no choice are not scored.
+    /// The evidence of a text with tokens weighted by their surprise under this model, for keys of green lists; `None`
+    /// for others. `temperature` is the assumed temperature of the text, and `form` its constraint: tokens about which
+    /// it left no choice are not scored.
     ///
     /// # Errors
-    /// [`Error::Detect`] where the key was made for another tokenizer or the text is not of the form, and
-    /// [`Error::Model`] where the model fails.
+    /// [`Error::Detect`] if the key was made for another tokenizer or the text does not satisfy the constraint, and
+    /// [`Error::Model`] if the model fails.
     pub fn weigh(
         &self,
         key: &Key,
@@ -104,14 +103,14 @@ impl Engine {
     }
 }
 
-/// What a row, which it changes, expected of a token at a temperature.
+/// The surprise of a token in a row at a temperature. The row is modified.
 pub(crate) fn surprise(row: &mut Row, token: TokenId, temperature: f64, bias: Bias) -> Surprise {
     let entropy = row.entropy().unwrap_or(0.0);
     row.logits_mut().iter_mut().for_each(|z| *z /= temperature as f32);
     Surprise { entropy, ..Surprise::new(&row.distribution(), token as usize, bias) }
 }
 
-/// The marks of a text, with those left out about which its form left no choice.
+/// The marks of a text, without tokens about which its constraint left no choice.
 pub(crate) fn marks(
     detector: &mut Detector,
     tokens: &[TokenId],

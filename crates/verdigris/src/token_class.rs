@@ -1,4 +1,4 @@
-//! Kinds of tokens.
+//! Classes of tokens.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,40 +9,41 @@ use verdigris_logits::{TokenId, TokenSet};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// Some tokens of a vocabulary, by what they write. White space around it does not count, and control tokens are of no
-/// class but of those that name them.
+/// A class of tokens of a vocabulary, by their text. Surrounding white space is ignored, and control tokens belong only
+/// to classes that list their ids.
 ///
-/// As text it is a name, `/an expression/`, or numbers of tokens as in `13,220`.
+/// Its string representation is a name, `/an expression/`, or token ids as in `13,220`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenClass {
-    /// Digits alone, of any script: `digits`.
+    /// Only digits, of any script: `digits`.
     Digits,
-    /// Letters alone, of any script: `words`. Parts of words are such tokens too.
+    /// Only letters, of any script, including parts of words: `words`.
     Words,
-    /// Punctuation and symbols alone: `punctuation`.
+    /// Only punctuation and symbols: `punctuation`.
     Punctuation,
-    /// White space and nothing else: `space`.
+    /// Only white space: `space`.
     Space,
-    /// What a regular expression, of the syntax of [`Request::regex`](crate::Request::regex), matches as a whole.
+    /// Tokens that a regular expression, in the syntax of [`Request::regex`](crate::Request::regex), matches as a
+    /// whole, including white space.
     Regex(String),
-    /// These.
+    /// Tokens with these ids.
     Tokens(Vec<TokenId>),
 }
 
-/// A class of tokens that is none.
+/// An invalid class of tokens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no class of tokens: it must be digits, words, punctuation, space, /an expression/, or ids of tokens as \
-     in 13,220"
+    "{0:?} is not a class of tokens: it must be digits, words, punctuation, space, /an expression/, or token ids as in \
+     13,220"
 )]
 pub struct BadTokenClass(String);
 
 impl TokenClass {
-    /// The tokens of a model that are of this class.
+    /// The tokens of a model that belong to this class.
     ///
     /// # Errors
-    /// [`Error::Regex`] for an expression that is none, [`Error::UnknownToken`] for a token that the model does not
-    /// have, and [`Error::EmptyClass`] where no token is of the class.
+    /// [`Error::Regex`] for an invalid expression, [`Error::UnknownToken`] for a token that the model does not have,
+    /// and [`Error::EmptyClass`] if no token belongs to the class.
     pub fn tokens(&self, engine: &Engine) -> Result<TokenSet, Error> {
         let mut set = TokenSet::new(engine.model().vocabulary_size());
         match self {
@@ -123,7 +124,7 @@ mod tests {
     fn a_class_is_what_its_name_says() {
         let engine = Engine::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/tale")).unwrap();
         let vocabulary = engine.reader().tokenizer().vocabulary();
-        /// Whether all characters between white space are of a kind, and there is one.
+        /// Whether there are characters between surrounding white space, and all are of a kind.
         fn all(text: &str, is: impl Fn(char) -> bool) -> bool {
             !text.trim().is_empty() && text.trim().chars().all(is)
         }

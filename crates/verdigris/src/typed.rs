@@ -1,4 +1,4 @@
-//! Values of Rust types.
+//! Generation of values of Rust types.
 
 use std::ops::ControlFlow;
 
@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::request::{Request, Written};
 
 impl Request<'_> {
-    /// Writes a value of a type: JSON that obeys the type's schema, read by the type.
+    /// Writes a value of a type: JSON that satisfies the type's schema, which is then deserialized.
     ///
-    /// The schema is what [`schemars`] derives. Objects have no properties but those of the type.
-    /// If [`Request::max_tokens`] are too few for any value, this is [`Error::NoRoom`]; where that was not certain, or
-    /// a stop string came first, or the tokens ran out inside a value ([`Written::closed`]), [`Error::CutShort`].
+    /// The schema is derived by [`schemars`]. Objects have only the properties of the type. If [`Request::max_tokens`]
+    /// are too few for any value, the error is [`Error::NoRoom`]. If that was not certain, or a stop string came first,
+    /// or the tokens ran out inside a value ([`Written::closed`]), it is [`Error::CutShort`].
     ///
     /// ```no_run
     /// use schemars::JsonSchema;
@@ -35,19 +35,19 @@ impl Request<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::CutShort`] where there was no room for all of it, [`Error::Value`] where the type refuses what its
-    /// schema allows, and those of [`Request::text`](crate::Request::text).
+    /// [`Error::CutShort`] if the whole value did not fit, [`Error::Value`] if the type rejects JSON that its schema
+    /// allows, and those of [`Request::text`](crate::Request::text).
     pub fn json<T: DeserializeOwned + JsonSchema>(self) -> Result<T, Error> {
         let (value, written) = self.json_stream(|_| ControlFlow::Continue(()))?;
-        // What was made up so that the JSON ends is no answer.
+        // Values made up to close the JSON are not an answer.
         if written.closed { Err(Error::CutShort { tokens: written.tokens.len() }) } else { Ok(value) }
     }
 
-    /// As [`Request::json`], and hands over each part of the JSON as soon as it is there. A value that was closed
-    /// because its tokens ran out is returned, and [`Written::closed`] says so.
+    /// Like [`Request::json`], and passes each piece of the JSON to `each` as soon as it is ready. A value that was
+    /// closed because its tokens ran out is returned, with [`Written::closed`] set.
     ///
     /// # Errors
-    /// As [`Request::json`].
+    /// Those of [`Request::json`].
     pub fn json_stream<T: DeserializeOwned + JsonSchema>(
         self,
         each: impl FnMut(&str) -> ControlFlow<()>,

@@ -1,4 +1,4 @@
-//! Whole requests on a GPU, or its emulation: the texts that the CPU writes. `VERDIGRIS_GPU=0` names a real one.
+//! Whole requests on a GPU, or its emulation, compared with the CPU. `VERDIGRIS_GPU=0` selects a real GPU.
 #![cfg(feature = "emulated-cuda")]
 
 use std::path::Path;
@@ -12,24 +12,25 @@ fn gpu() -> Device {
 }
 
 fn engine(name: &str, device: &Device) -> Engine {
-    // Carried to another machine, it runs in the root of the repository there.
+    // On another machine the test runs in the root of the repository.
     let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     let folder = if there.exists() { &there } else { Path::new("fixtures") }.join("models").join(name);
     Engine::from_folder(&ModelFolder::at(folder).cached_as(Format::F32), device).unwrap()
 }
 
-/// A request, written in some way.
+/// Sets options of a request.
 type Way = fn(Request<'_>) -> Request<'_>;
 
-/// Marked, constrained, penalised, cut, drawn, several at a time and with guesses: token for token those of the CPU. A
-/// difference in the last bits of a logit moves a draw only where its number falls between.
+/// Texts that are marked, constrained, penalised, cut, sampled, written several at a time or with guesses are equal to
+/// those of the CPU token for token. A difference in the last bits of a logit changes a sample only if its random
+/// number falls between the two.
 #[test]
 fn texts_are_those_of_the_cpu() {
     let [cpu, there] = [Device::Cpu, gpu()].map(|device| engine("tale-small", &device));
     let key = Key::from_secret([4; 32], "gpu", Marking::default(), cpu.reader().vocabulary()).unwrap();
     let ways: [(&str, Way); 5] = [
         ("greedy", |request| request.temperature(0.0)),
-        ("drawn", |request| request.temperature(0.9).top_k(60).top_p(0.95).min_p(0.01)),
+        ("sampled", |request| request.temperature(0.9).top_k(60).top_p(0.95).min_p(0.01)),
         ("penalised", |request| request.temperature(0.8).top_p(1.0).repetition_penalty(1.2)),
         ("constrained", |request| {
             let request = request.temperature(1.0).top_p(1.0);

@@ -1,4 +1,4 @@
-//! A text that is written beside others: before it begins, while it is written, and at its end.
+//! A text that is written concurrently with others: before it begins, while it is written, and at its end.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Request, Written};
 
-/// What a request asks for, worked out.
+/// A compiled request.
 pub(super) struct Plan {
     pub(super) planned: Planned,
     pub(super) form: Option<Constraint>,
     pub(super) guides: Vec<Arc<Guide>>,
 }
 
-/// A text that is to begin.
+/// A text that has not begun.
 pub(super) struct Planned {
     pub(super) prompt: Arc<[TokenId]>,
     pub(super) target: Target,
@@ -35,29 +35,29 @@ pub(super) struct Begun {
     law: Law,
 }
 
-/// A text that has ended, of which nothing is told yet.
+/// A text that has ended, without the information that is added at the end.
 pub(super) struct AtEnd {
     written: Written,
     law: Law,
 }
 
-/// What the tokens of a text were drawn from.
+/// The distribution that the tokens of a text were sampled from.
 struct Law {
     prompt: Arc<[TokenId]>,
     target: Target,
     model: TextModel,
-    /// What is read of its rows, where that is asked for and nothing else is.
+    /// The log-probabilities read so far, if they are requested without an explanation.
     logprobs: Option<ReadLogprobs>,
 }
 
 impl Request<'_> {
-    /// Works out one text of this request.
+    /// Compiles this request for one text.
     pub(super) fn plan(&self) -> Result<Plan, Error> {
         self.plan_within(usize::MAX)
     }
 
-    /// As [`Request::plan`], where there is memory for so many tokens of a text. A prompt that leaves none is not
-    /// refused here.
+    /// Like [`Request::plan`], with memory for `memory` tokens of a text. A prompt that fills the memory is not refused
+    /// here.
     pub(super) fn plan_within(&self, memory: usize) -> Result<Plan, Error> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
@@ -71,7 +71,7 @@ impl Request<'_> {
 }
 
 impl Planned {
-    /// What a schedule is asked for, and the text that comes of it.
+    /// Returns the request for a schedule, and the text that receives its tokens.
     pub(super) fn begin(self, request: &Request<'_>) -> Result<(Ask, Begun), Error> {
         let Self { prompt, target, model, seed } = self;
         let drafter = request.drafter(&target, prompt.len().saturating_add(request.max_tokens))?;
@@ -87,17 +87,17 @@ impl Planned {
 }
 
 impl Begun {
-    /// As [`Text::push`].
+    /// Like [`Text::push`].
     pub(super) fn push(&mut self, token: TokenId, provenance: Provenance) -> &str {
         self.text.push(token, provenance)
     }
 
-    /// As [`Text::is_stopped`].
+    /// Like [`Text::is_stopped`].
     pub(super) fn is_stopped(&self) -> bool {
         self.text.is_stopped()
     }
 
-    /// As [`Text::end`].
+    /// Like [`Text::end`].
     pub(super) fn end(self, ended: Ended) -> (AtEnd, String) {
         let (written, rest) = self.text.end(ended);
         (AtEnd { written, law: self.law }, rest)
@@ -105,7 +105,7 @@ impl Begun {
 }
 
 impl AtEnd {
-    /// The text with what its request, which has this form, asks about it.
+    /// Returns the text with all information that the request asks for. `form` is the request's constraint.
     pub(super) fn told(mut self, request: &Request<'_>, form: Option<&Constraint>) -> Result<Written, Error> {
         self.take_logprobs();
         let Law { prompt, target, model, .. } = &self.law;
@@ -113,14 +113,14 @@ impl AtEnd {
         Ok(self.written)
     }
 
-    /// The text with what is known of it without another reading.
+    /// Returns the text with the information that needs no second reading by the model.
     pub(super) fn into_written(mut self, form: Option<&Constraint>) -> Written {
         self.take_logprobs();
         add_form(&self.law.prompt, form, &mut self.written);
         self.written
     }
 
-    /// Takes what was read of the rows. A text that was ended from outside was not read once more.
+    /// Takes the log-probabilities. There are none if the text was cancelled, since it was not read a second time.
     fn take_logprobs(&mut self) {
         let all = self.law.logprobs.as_ref().map(ReadLogprobs::take);
         self.written.logprobs = all.filter(|all| all.len() == self.written.tokens.len());

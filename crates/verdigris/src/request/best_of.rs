@@ -1,4 +1,4 @@
-//! Several texts, of which a reward model chooses one, or the model itself.
+//! Best of n: a reward model, or the model itself, chooses one of several texts.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::request::{Request, Written};
 use crate::reward::Reward;
 
-/// Several texts, and which of them was chosen.
+/// Several texts, and the choice among them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BestOf {
@@ -17,30 +17,31 @@ pub struct BestOf {
     pub texts: Vec<Written>,
     /// The score of each: the reward, or the mean log-probability of its tokens.
     pub rewards: Vec<f32>,
-    /// The number of the one that was chosen.
+    /// The index of the chosen text.
     pub index: usize,
 }
 
 impl BestOf {
-    /// The text that was chosen.
+    /// The chosen text.
     pub fn text(&self) -> &Written {
         &self.texts[self.index]
     }
 
-    /// How far the law of the chosen text can be from that of each text alone, in nats: see [`kl_bound`].
+    /// A bound on the divergence of the distribution of the chosen text from that of a single text, in nats: see
+    /// [`kl_bound`].
     pub fn kl_bound(&self) -> f64 {
         kl_bound(self.texts.len())
     }
 }
 
 impl Request<'_> {
-    /// Writes `count` texts, as [`Request::texts`] does, and takes the one that a reward model scores highest; at a
-    /// `temperature` above 0 one that is drawn with a probability in proportion to `exp(reward / temperature)`, out of
-    /// this request's seed. What is scored is the prompt followed by the tokens of the text.
+    /// Writes `count` texts like [`Request::texts`], and chooses the one that a reward model scores highest. At a
+    /// `temperature` above 0, samples one with probability proportional to `exp(reward / temperature)`, by this
+    /// request's seed. The reward model reads the prompt followed by the tokens of the text.
     ///
     /// # Errors
-    /// [`Error::Reward`] for no text at all and a temperature that is none, [`Error::ForeignExpert`] for a reward model
-    /// of other tokens, [`Error::JudgeContext`] for texts that it cannot read, and those of [`Request::texts`].
+    /// [`Error::Reward`] for a count of 0 and an invalid temperature, [`Error::ForeignExpert`] for a reward model with
+    /// other tokens, [`Error::JudgeContext`] for texts that may be too long for it, and those of [`Request::texts`].
     #[doc(alias = "best_of_n")]
     pub fn best_of(mut self, count: usize, reward: &Reward, temperature: f64) -> Result<BestOf, Error> {
         can_be_chosen_from(count, temperature)?;
@@ -55,11 +56,11 @@ impl Request<'_> {
         Ok(chosen(texts, rewards, temperature, seed))
     }
 
-    /// As [`Request::best_of`], but the model itself judges: a text's score is the mean log-probability of its tokens,
-    /// under the law that [`Request::logprobs_mode`] names. A text without tokens is the worst.
+    /// Like [`Request::best_of`], but the score of a text is the mean log-probability of its tokens, under the
+    /// distribution that [`Request::logprobs_mode`] names. A text without tokens is the worst.
     ///
     /// # Errors
-    /// [`Error::Reward`] for no text at all and a temperature that is none, and those of [`Request::texts`].
+    /// [`Error::Reward`] for a count of 0 and an invalid temperature, and those of [`Request::texts`].
     pub fn likeliest_of(mut self, count: usize, temperature: f64) -> Result<BestOf, Error> {
         can_be_chosen_from(count, temperature)?;
         let (seed, asked) = (self.seed_or_a_new_one()?, self.logprobs);
@@ -78,30 +79,30 @@ impl Request<'_> {
         Ok(chosen(texts, rewards, temperature, seed))
     }
 
-    /// The most tokens of a prompt and the text after it; the model never reads the last.
+    /// The maximum number of tokens of a prompt and the text after it. The model never reads the last one.
     pub(super) fn longest(&self, prompt_tokens: usize) -> usize {
         prompt_tokens.saturating_add(self.max_tokens).min(self.engine.context_length() + 1)
     }
 }
 
-/// Refuses a judge of that context who has to read so many tokens.
+/// Returns an error if a judging model with this context cannot read `tokens` tokens.
 pub(super) fn fits_into(context: usize, tokens: usize) -> Result<(), Error> {
     if tokens > context { Err(Error::JudgeContext { tokens, context }) } else { Ok(()) }
 }
 
-/// Refuses what nothing can be chosen from, or by.
+/// Checks the number of texts and the temperature.
 fn can_be_chosen_from(count: usize, temperature: f64) -> Result<(), Error> {
     if count == 0 {
         return Err(Error::Reward { what: "the number of texts to choose from", value: 0.0, must: "1 or more" });
     }
     if !(temperature >= 0.0 && temperature.is_finite()) {
         let what = "the temperature of rewards";
-        return Err(Error::Reward { what, value: temperature, must: "a number from 0 on" });
+        return Err(Error::Reward { what, value: temperature, must: "a finite number of 0 or more" });
     }
     Ok(())
 }
 
-/// Chooses by rewards, out of a seed.
+/// Chooses by rewards and a seed.
 fn chosen(texts: Vec<Written>, rewards: Vec<f32>, temperature: f64, seed: u64) -> BestOf {
     let number = Random::new(seed).uniform(0, Purpose::Choice);
     let index = choose(&rewards, temperature, number).expect("there is a text");

@@ -1,4 +1,4 @@
-//! How much of a mark a text can carry.
+//! The strength of the mark that a text can carry.
 
 use verdigris_logits::{Row, Transform};
 use verdigris_watermark::weighted::{self, Bias, Weighting};
@@ -10,13 +10,13 @@ use crate::request::{Request, Written};
 use crate::surprise::{marks, surprise};
 
 impl Request<'_> {
-    /// What would be found, on average over keys, in a text with the choices that this one had:
-    /// [`weighted::expected`], with all tokens that are scored of one weight. The model reads the prompt and the text
-    /// once more, with its experts and its form. `None` without a key whose lists have colours, and at temperature 0.
+    /// The evidence that is expected, on average over keys, in a text with the same choices as this one:
+    /// [`weighted::expected`], with equal weights for all scored tokens. The model reads the prompt and the text again,
+    /// with its experts and the constraint. `None` without a key of green lists, and at temperature 0.
     ///
     /// # Errors
-    /// As [`Request::text`], and [`Error::Detect`] where the text is not of the form, as one that a stop string ended
-    /// may be.
+    /// Those of [`Request::text`], and [`Error::Detect`] if the text does not satisfy the constraint, which can happen
+    /// if a stop string ended it.
     pub fn expected_mark(&self, written: &Written) -> Result<Option<Evidence>, Error> {
         let Some(key) = self.key.filter(|_| self.sampling.temperature > 0.0) else { return Ok(None) };
         let scheme = self.engine.reader().scheme(key)?;

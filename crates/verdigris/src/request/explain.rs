@@ -1,4 +1,4 @@
-//! How each token of a text came, and what each step did to the row that it was drawn from.
+//! The origin of each token of a text, and the effect of each step on the row that it was sampled from.
 
 use verdigris_decoding::writing::Provenance;
 use verdigris_decoding::{DecodeError, Target};
@@ -10,76 +10,75 @@ use verdigris_watermark::{Embed, MarkScore};
 use crate::error::Error;
 use crate::request::{Guesser, Request};
 
-/// A token of a text: how it came, and what each step did to the row that it was drawn from.
+/// A token of a text, its origin, and the effect of each step on the row that it was sampled from.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explained {
     /// The token.
     pub token: TokenId,
-    /// Its text. Bytes that are no character by themselves become U+FFFD.
+    /// Its text. Bytes that are not a valid character become U+FFFD.
     pub text: String,
-    /// How it came.
+    /// Its origin.
     pub origin: TokenOrigin,
-    /// The natural logarithm of its probability by the model (with its experts), before any step.
+    /// The natural logarithm of its probability under the model (with its experts), before any step.
     pub model_logprob: f64,
-    /// That of its probability after all steps, which it was drawn with. At temperature 0 the most probable token is
-    /// taken, whatever its probability is; contrastive search is a step that leaves one token.
+    /// The natural logarithm of its probability after all steps, with which it was sampled. At temperature 0 the most
+    /// probable token is taken regardless of this; contrastive search is a step that leaves one token.
     pub logprob: f64,
-    /// The steps that changed the row, in the order in which they acted ([`Request`] tells it).
+    /// The steps that changed the row, in the order listed at [`Request`].
     pub steps: Vec<StepEffect>,
-    /// What the token says for the mark; `None` without a key, and where the key marks nothing, for too little stands
-    /// before the token or [`Request::entropy_threshold`] leaves it as it is.
+    /// The token's score for the mark. `None` without a key, or if the key does not mark this token, because there are
+    /// too few tokens before it or because of [`Request::entropy_threshold`].
     pub mark: Option<MarkScore>,
 }
 
-/// How a token came to be written.
+/// The origin of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenOrigin {
-    /// By a call of the model.
+    /// Computed by a call of the model.
     Computed,
-    /// By a call of the model, in the place of a draft that did not stand.
+    /// Computed by a call of the model, instead of a draft that was rejected.
     Corrected,
-    /// As a draft that stood. The name is that of the method of [`Request`] that asked for who made it, such as
-    /// `lookup`.
+    /// An accepted draft. The name is that of the method of [`Request`] that selects the drafter, such as `lookup`.
     Drafted(&'static str),
-    /// Without a call: the step of this name, as [`StepEffect::name`], allowed nothing else.
+    /// Decided without a call: the step with this [name](StepEffect::name) allowed no other token.
     Decided(&'static str),
 }
 
-/// What a step did to a row.
+/// The effect of a step on a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StepEffect {
-    /// The method of [`Request`] that asked for it, such as `top_p`; `biases` and `penalties` are several in one step,
-    /// and `padding` forbids ids that are no tokens.
+    /// The method of [`Request`] that adds the step, such as `top_p`. `biases` and `penalties` are several methods in
+    /// one step, and `padding` forbids ids that are not tokens.
     pub name: &'static str,
-    /// How many tokens were allowed after it.
+    /// The number of tokens allowed after the step.
     pub allowed: usize,
-    /// How many it has forbidden.
+    /// The number of tokens that it forbade.
     pub forbidden: usize,
-    /// What it has added to the logit of the token that was written.
+    /// The amount that it added to the logit of the written token.
     pub shift: f32,
-    /// The natural logarithm of the token's probability after it.
+    /// The natural logarithm of the token's probability after the step.
     pub logprob: f64,
 }
 
 impl Request<'_> {
-    /// Says of each token how it came, and what each step did to the row that it was drawn from
-    /// ([`Written::explained`](crate::Written::explained)). For that the model reads the prompt and the text once more
-    /// when the text is at its end, as for [`Request::logprobs`], and the steps act on each row one by one.
+    /// Explains each token: its origin, and the effect of each step on the row that it was sampled from
+    /// ([`Written::explained`](crate::Written::explained)). For this the model reads the prompt and the text again at
+    /// the end, as for [`Request::logprobs`], and the steps act on each row one by one.
     pub fn explain(mut self) -> Self {
         self.explain = true;
         self
     }
 
-    /// How a token came, by the names of who was asked; `decided_by` is the step that decides in its place.
+    /// The origin of a token, with the names of steps and drafters; `decided_by` is the step that decides its position.
     fn origin(&self, provenance: Provenance, decided_by: Option<&'static str>) -> TokenOrigin {
         match provenance {
             Provenance::Computed => TokenOrigin::Computed,
             Provenance::Corrected => TokenOrigin::Corrected,
             Provenance::Decided => TokenOrigin::Decided(decided_by.unwrap_or_default()),
-            // Beside another drafter lookup has the ways from the second on.
+            // If lookup is combined with another drafter, its ways start at 1.
             Provenance::Drafted { way } => TokenOrigin::Drafted(match self.guesser {
                 Some(_) if way > 0 => "lookup",
                 None => "lookup",
@@ -95,7 +94,7 @@ impl Request<'_> {
 pub(super) struct Explainer<'a> {
     request: &'a Request<'a>,
     names: Vec<&'static str>,
-    /// The mark, with the end of the text.
+    /// The mark, and its state after the text so far.
     mark: Option<(Embed, <Embed as Transform>::State)>,
     /// The logits before a step.
     before: Vec<f32>,
@@ -114,7 +113,7 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// Takes the model's row of a token through all steps.
+    /// Applies all steps to the model's row of a token, and records their effects.
     pub(super) fn explain(
         &mut self,
         target: &Target,
@@ -138,7 +137,7 @@ impl<'a> Explainer<'a> {
                 (after, before) if after == before => 0.0,
                 (after, before) => after - before,
             };
-            // A row that a step has left without tokens has no law.
+            // A row without allowed tokens has no distribution.
             last = logprob(row).unwrap_or(f64::NEG_INFINITY);
             let forbidden = allowed.saturating_sub(left);
             steps.push(StepEffect { name, allowed: left, forbidden, shift, logprob: last });
@@ -146,7 +145,7 @@ impl<'a> Explainer<'a> {
             before.clear();
             before.extend_from_slice(row.logits());
         };
-        // Whether there is a mark depends on the row that it would be put on.
+        // Whether the token is marked depends on the row before the watermark.
         let watermark = names.iter().position(|name| *name == "watermark");
         let has_choice = |row: &Row| mark.as_ref().is_some_and(|(embed, _)| embed.has_choice(row));
         let mut is_marked = watermark == Some(0) && has_choice(row);
@@ -156,7 +155,7 @@ impl<'a> Explainer<'a> {
                 is_marked = has_choice(row);
             }
         });
-        // Contrastive search chooses among the tokens that a top-k leaves, and leaves one.
+        // Contrastive search acts like a top-k, and then chooses one of its tokens.
         if let (Some(_), Some(k)) = (request.penalty_alpha, request.sampling.top_k) {
             let law = row.logits().to_vec();
             TopK::new(k).expect("it has been tried").apply(&(), row);

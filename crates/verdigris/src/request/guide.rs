@@ -1,4 +1,4 @@
-//! Judges that have their say about every token.
+//! Models and functions that guide the choice of every token.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::request::Request;
 use crate::request::best_of::fits_into;
 use crate::reward::Reward;
 
-/// A judge, and how much it has to say.
+/// A judge, its weight, and the number of tokens that it scores.
 #[derive(Clone)]
 pub(super) struct Guidance<'a> {
     by: Judge<'a>,
@@ -28,33 +28,33 @@ enum Judge<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Lets a reward model have its say about every token: `weight` times what it thinks of the text with the token is
-    /// added to the logits of the `top_k` tokens that are likeliest of those allowed, and all others are left out
-    /// ([`Guide`]: ARGS). That costs a call of the reward model for each token.
+    /// Guides every token by a reward model: `weight` times its score of the text with the token is added to the logits
+    /// of the `top_k` likeliest allowed tokens, and all others are excluded ([`Guide`]: ARGS). This costs a call of the
+    /// reward model for each token of the text.
     ///
-    /// Of this and the other judges any number can be asked for, and each acts on what those before it leave.
+    /// This and the other guides can be used any number of times. Each acts on the result of those before it.
     #[doc(alias = "args")]
     pub fn guide(self, reward: &'a Reward, weight: f64, top_k: usize) -> Self {
         self.guided(Judge::Reward(reward, ScoreKind::Reward), weight, top_k)
     }
 
-    /// As [`Request::guide`], but the number is the logit of an attribute, and what counts is its log-probability:
-    /// FUDGE, whose authors take weight 1 and 200 tokens. A weight below 0 leads away from the attribute.
+    /// Like [`Request::guide`], but the model's output is the logit of an attribute, and its log-probability is the
+    /// score: FUDGE, whose authors use weight 1 and 200 tokens. A weight below 0 steers away from the attribute.
     #[doc(alias = "fudge")]
     pub fn guide_by_classifier(self, classifier: &'a Reward, weight: f64, top_k: usize) -> Self {
         self.guided(Judge::Reward(classifier, ScoreKind::Logit), weight, top_k)
     }
 
-    /// As [`Request::guide`], but what counts is how probable language models of classes find it that the text is of
-    /// the first class ([`ClassScorer`]): GeDi, whose authors take weight 30 and all tokens. The models read the text
-    /// once, whatever the number of tokens.
+    /// Like [`Request::guide`], but the score is the log-probability that the text belongs to the first class, computed
+    /// from language models of the classes ([`ClassScorer`]): GeDi, whose authors use weight 30 and all tokens. The
+    /// models read the text once, regardless of `top_k`.
     #[doc(alias = "gedi")]
     pub fn guide_by_classes(self, classes: &'a Classes<'a>, weight: f64, top_k: usize) -> Self {
         self.guided(Judge::Classes(classes), weight, top_k)
     }
 
-    /// As [`Request::guide`], by any function of the text and the token that is tried, or a [`Scorer`] of one's own.
-    /// The text is the prompt and what is written.
+    /// Like [`Request::guide`], with a custom [`Scorer`], such as a function of the text and the token that is tried.
+    /// The text consists of the prompt and the tokens written so far.
     ///
     /// ```no_run
     /// use verdigris::Engine;
@@ -76,7 +76,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The guides, each one for all of so many texts, so that a common beginning is read once.
+    /// The guides of this request, each shared by `texts` texts, so that a common prefix is read once.
     pub(super) fn guides_asked_for(&self, prompt_tokens: usize, texts: usize) -> Result<Vec<Arc<Guide>>, Error> {
         let guide = |guidance: &Guidance<'_>| {
             let Guidance { by, weight, top_k } = guidance;
@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
             Judge::Reward(reward, kind) => {
                 self.engine.shares_tokens(reward.tokenizer())?;
                 fits_into(reward.model.context_length(), self.longest(prompt_tokens))?;
-                // The tokens that are tried stand beside each other at the end of the text.
+                // All tokens that are tried are read in parallel at the end of the text.
                 let capacity = context.saturating_add(top_k);
                 let scorer = RewardScorer::new(reward.model.scorer().clone(), *kind, capacity);
                 Ok(Arc::new(scorer.remembering(texts)))
@@ -119,7 +119,7 @@ impl<'a> Request<'a> {
                 let class = |(engine, prompt): &(&Engine, Prompt)| {
                     self.engine.fits(engine)?;
                     let prompt = engine.prompts.tokens(prompt)?;
-                    // What is tried is not read: its probability is asked for.
+                    // The tokens that are tried are not read; only their probabilities are used.
                     fits_into(engine.context_length(), prompt.len() + self.longest(prompt_tokens) - 1)?;
                     Ok(TextClass { model: engine.model.clone(), prompt: prompt.to_vec() })
                 };

@@ -1,4 +1,4 @@
-//! What a request asks for as tokens, constraint and law.
+//! Turns a request into prompt tokens, a constraint and a distribution.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use crate::error::Error;
 use crate::prompt::Prompt;
 use crate::request::{Form, Request};
 
-/// What numbers in JSON hold exactly everywhere: seeds that are made here stay below, with room for those after them.
+/// The upper limit of generated seeds: JSON numbers are exact below 2^53 everywhere, and the seeds after the first need
+/// room too.
 const EXACT: u64 = (1 << 53) - (1 << 32);
 
 impl Request<'_> {
-    /// The longest stop string, in bytes.
+    /// The maximum length of a stop string, in bytes.
     pub const LONGEST_STOP: usize = 1024;
 
     pub(super) fn prompt_tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
@@ -38,7 +39,7 @@ impl Request<'_> {
         Ok(u64::from_le_bytes(bytes) % EXACT)
     }
 
-    /// The form, worked out once for all texts of the request.
+    /// The constraint, compiled once for all texts of the request.
     pub(super) fn constraint_asked_for(&self) -> Result<Option<Constraint>, Error> {
         let is_schema = matches!(self.form, Some(Form::JsonSchema(_)));
         for (what, is_given) in [("a style of JSON", self.style.is_some()), ("a registry", self.registry.is_some())] {
@@ -48,7 +49,7 @@ impl Request<'_> {
         }
         let Some(form) = &self.form else {
             return match self.forced_text {
-                Some(_) => Err(Error::Unused { what: "a way to write forced text", needs: "a form" }),
+                Some(_) => Err(Error::Unused { what: "a way to write forced text", needs: "a constraint" }),
                 None => Ok(None),
             };
         };
@@ -84,8 +85,8 @@ impl Request<'_> {
         }
     }
 
-    /// The law of a text of at most `room` tokens: the steps in the order in which [`Request`] tells them, then the
-    /// draw.
+    /// The distribution of a text of at most `room` tokens: the steps in the order listed at [`Request`], and the
+    /// sampler.
     pub(super) fn target(
         &self,
         room: usize,
@@ -129,7 +130,7 @@ impl Request<'_> {
             transforms.push_named("transform", own.clone());
         }
         if let Some(form) = form {
-            // So that the text is whole when its tokens are used up.
+            // The text must be complete when its tokens are used up.
             let form = form.within(room);
             form.check()?;
             transforms.push_named(self.form.as_ref().map_or("constraint", Form::name), form);
@@ -149,8 +150,8 @@ impl Request<'_> {
                             let (id, dialect) = (key.id().to_owned(), key.dialect().name());
                             return Err(Error::NoChance { option, needs, id, dialect });
                         }
-                        let why = "it asks how surprising a token was, and their noise leaves none that could be; use \
-                                   a key of green lists";
+                        let why = "it measures the surprise of each token, and their noise leaves no surprise; use a \
+                                   key of green lists";
                         self.surprises_are_drawn("keys of noise", why)?;
                         after = Some(embed);
                     }
@@ -175,7 +176,7 @@ impl Request<'_> {
         }
         let random = Random::new(seed);
         self.push_warpers(&mut warpers, random)?;
-        // Where nothing is drawn, nothing need be cut away.
+        // If nothing is sampled, the cuts have no effect.
         if !greedy {
             transforms.append(warpers);
         }

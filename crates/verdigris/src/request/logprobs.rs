@@ -1,4 +1,4 @@
-//! What the tokens of a text were expected to be.
+//! Log-probabilities of the tokens of a text.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,59 +9,58 @@ use verdigris_text::Tokenizer;
 
 use crate::request::Request;
 
-/// Whose law log-probabilities are of. The names are those of vLLM, whose default is the same.
+/// The distribution that log-probabilities refer to. The names are those of vLLM, whose default is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogprobsMode {
     /// The model's own, before any step acts on it.
     #[default]
     Raw,
-    /// The one that the token was drawn from, after all steps.
+    /// The distribution that the token was sampled from, after all steps.
     Processed,
 }
 
-/// What was expected in the place of a token.
+/// The log-probabilities at the position of a token.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TokenLogprobs {
     /// The token that was written.
     pub chosen: Logprob,
-    /// The most probable tokens, the best first; fewer than asked for where no more are possible.
+    /// The most probable tokens, the best first; fewer than requested if no more are possible.
     pub top: Vec<Logprob>,
 }
 
-/// How probable a token was.
+/// The probability of a token.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Logprob {
     /// The token.
     pub token: TokenId,
-    /// Its text. Bytes that are no character by themselves become U+FFFD.
+    /// Its text. Bytes that are not a valid character become U+FFFD.
     pub text: String,
-    /// The natural logarithm of its probability; minus infinity for one that was impossible.
+    /// The natural logarithm of its probability; minus infinity if it was impossible.
     pub logprob: f64,
-    /// How many tokens were more probable, and one.
+    /// Its rank: 1 plus the number of tokens that were more probable.
     pub rank: usize,
 }
 
 impl Request<'_> {
-    /// Says of each token what its log-probability was, and which `top` tokens had the highest
-    /// ([`Written::logprobs`](crate::Written::logprobs)). For that the model reads the prompt and the text once more
-    /// when the text is at its end, so they do not depend on how it was written, and cost what reading it as a prompt
-    /// does.
+    /// Returns the log-probability of each token, and the `top` tokens with the highest
+    /// ([`Written::logprobs`](crate::Written::logprobs)). For this the model reads the prompt and the text again at the
+    /// end, so they do not depend on how the text was written, and cost as much as reading it as a prompt.
     #[doc(alias = "top_logprobs")]
     pub fn logprobs(mut self, top: usize) -> Self {
         self.logprobs = Some(top);
         self
     }
 
-    /// Whose law [`Request::logprobs`] are of; [`LogprobsMode::Raw`] unless told otherwise.
+    /// Sets the distribution that [`Request::logprobs`] refer to; [`LogprobsMode::Raw`] by default.
     pub fn logprobs_mode(mut self, mode: LogprobsMode) -> Self {
         self.logprobs_mode = mode;
         self
     }
 }
 
-/// Reads the rows of a text for what was expected in the place of each token.
+/// Computes log-probabilities from the rows of a text.
 pub(super) struct LogprobsReader {
     top: usize,
     mode: LogprobsMode,
@@ -72,7 +71,7 @@ pub(super) struct LogprobsReader {
     read: ReadLogprobs,
 }
 
-/// What was read so far.
+/// The log-probabilities so far.
 #[derive(Clone, Default)]
 pub(super) struct ReadLogprobs(Arc<Mutex<Vec<TokenLogprobs>>>);
 
@@ -83,7 +82,7 @@ impl ReadLogprobs {
 }
 
 impl Request<'_> {
-    /// What reads the rows of a text after a prompt, if its log-probabilities are asked for.
+    /// Returns a reader of the rows of a text after a prompt, if log-probabilities are requested.
     pub(super) fn logprobs_reader(&self, target: &Target, prompt: &[TokenId]) -> Option<LogprobsReader> {
         let (top, tokenizer) = (self.logprobs?, self.engine.reader().tokenizer().clone());
         let (mode, state) = (self.logprobs_mode, target.transforms.start(prompt));
@@ -93,18 +92,18 @@ impl Request<'_> {
 }
 
 impl LogprobsReader {
-    /// What was read.
+    /// Returns the log-probabilities.
     pub(super) fn finish(self) -> Vec<TokenLogprobs> {
         self.read.take()
     }
 
-    /// As what a schedule hands rows to, and what is read of them.
+    /// Returns a callback that receives the rows of a schedule, and the log-probabilities that it collects.
     pub(super) fn shared(mut self) -> (RowReader, ReadLogprobs) {
         let read = self.read.clone();
         (Box::new(move |token, position, logits: &[f32]| self.row(token, position, logits)), read)
     }
 
-    /// Reads the row that a token was drawn from, behind so many others.
+    /// Reads the row that a token was sampled from, after `position` other tokens.
     pub(super) fn row(&mut self, token: TokenId, position: usize, logits: &[f32]) -> Result<(), DecodeError> {
         self.row.load(logits);
         if self.mode == LogprobsMode::Processed {
@@ -120,7 +119,8 @@ impl LogprobsReader {
     }
 }
 
-/// What a row says of a token and of the best ones, whose texts `text` knows; `None` where it is no law.
+/// The log-probabilities of a token and of the best ones in a row; `text` returns the text of a token. `None` if the
+/// row is not a distribution.
 pub(super) fn expected_in(
     row: &mut Row,
     token: TokenId,

@@ -1,4 +1,4 @@
-//! Several texts side by side, which begin and end as they come: a call of the model serves all of them.
+//! Several concurrent texts, which begin and end at any time and share calls of the model.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -13,46 +13,46 @@ use crate::prompt::Prompt;
 use crate::request::begun::{Begun, Planned};
 use crate::request::{Request, Written};
 
-/// What comes of one of several texts.
+/// An event of one of several texts.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
-    /// What comes next of it: never empty, and always whole characters.
+    /// The next piece of the text: never empty, and always whole characters.
     Text(&'e str),
-    /// Its end, once for each text, in the order in which they end.
+    /// The end of the text, once for each text, in the order in which they end.
     End(&'e Written),
-    /// That it cannot be written, and why: [`Request::stream_incoming`].
+    /// The error for a prompt that cannot be used: see [`Request::stream_incoming`].
     Refused(&'e Error),
 }
 
-/// Why a text is not to begin.
+/// The reason that a text cannot begin.
 enum NoPlan {
-    /// For what its prompt is.
+    /// An error of its prompt.
     Prompt(Error),
-    /// For what all texts of the request are.
+    /// An error of the request, which affects all texts.
     Request(Error),
 }
 
 impl Request<'_> {
-    /// The most texts that are written at the same time.
+    /// The maximum number of texts that are written at the same time.
     pub const SIDE_BY_SIDE: usize = 64;
 
-    /// Writes so many texts side by side, which takes far less time than one after the other: those that this request
-    /// gives with its seed and the ones after it. The prompt is read and kept once. A drafter drafts for each text. At
-    /// most [`Request::SIDE_BY_SIDE`] are written at the same time; the next begins when one has ended.
+    /// Writes `count` texts concurrently, which takes far less time than one after the other. They are the texts that
+    /// this request gives with its seed and the seeds after it. The prompt is read and kept once. A drafter drafts for
+    /// each text. At most [`Request::SIDE_BY_SIDE`] are written at the same time; when one ends, the next begins.
     ///
     /// # Errors
-    /// As [`Request::text`].
+    /// Those of [`Request::text`].
     pub fn texts(self, count: usize) -> Result<Vec<Written>, Error> {
         self.stream_texts(count, |_, _| ControlFlow::Continue(()))
     }
 
-    /// As [`Request::texts`], and hands over what comes of each text, with the text's number, as soon as it is there.
-    /// On [`ControlFlow::Break`] all end there; texts that have not ended come back without [`Written::stop`], and have
-    /// no further event, and those that have not begun do not come back.
+    /// Like [`Request::texts`], and passes the events of each text, with its index, to `each` as they occur. On
+    /// [`ControlFlow::Break`] all texts end: those that have not ended are returned without [`Written::stop`] and have
+    /// no further events, and those that have not begun are not returned.
     ///
     /// # Errors
-    /// As [`Request::texts`].
+    /// Those of [`Request::texts`].
     pub fn stream_texts(
         self,
         count: usize,
@@ -74,10 +74,10 @@ impl Request<'_> {
         texts.written(planned, &mut each)
     }
 
-    /// Writes a text after each of these prompts, which take the place of the request's own. The text after the
-    /// prompt of number `i` is the one that this request gives alone with that prompt and the seed `i` above its own.
-    /// At most [`Request::SIDE_BY_SIDE`] are written at the same time; the next begins when one has ended. What prompts
-    /// begin with in common is read once. A drafter drafts for each text.
+    /// Writes a text after each of these prompts, which replace the request's own. The text for the prompt with index
+    /// `i` is the one that this request gives with that prompt and its seed plus `i`. At most [`Request::SIDE_BY_SIDE`]
+    /// are written at the same time; when one ends, the next begins. Common prefixes of prompts are read once. A
+    /// drafter drafts for each text.
     ///
     /// ```no_run
     /// use verdigris::Engine;
@@ -91,16 +91,16 @@ impl Request<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InPrompt`], with what is wrong with that prompt; else as [`Request::text`].
+    /// [`Error::InPrompt`] for an invalid prompt, and those of [`Request::text`].
     pub fn prompts(self, prompts: impl IntoIterator<Item = impl Into<Prompt>>) -> Result<Vec<Written>, Error> {
         self.stream_prompts(prompts, |_, _| ControlFlow::Continue(()))
     }
 
-    /// As [`Request::prompts`], and hands over what comes of each text, with its prompt's number, as soon as it is
-    /// there. On [`ControlFlow::Break`] all end there; texts that have not begun do not come back.
+    /// Like [`Request::prompts`], and passes the events of each text, with the index of its prompt, to `each` as they
+    /// occur. On [`ControlFlow::Break`] all texts end; those that have not begun are not returned.
     ///
     /// # Errors
-    /// As [`Request::prompts`].
+    /// Those of [`Request::prompts`].
     pub fn stream_prompts(
         self,
         prompts: impl IntoIterator<Item = impl Into<Prompt>>,
@@ -109,7 +109,7 @@ impl Request<'_> {
         self.draws_texts()?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let mut read = Vec::new();
-        // All prompts are looked at before anything is written.
+        // All prompts are checked before anything is written.
         for (index, prompt) in prompts.into_iter().enumerate() {
             let in_prompt = |source| Error::InPrompt { index, source: Box::new(source) };
             let source = prompt.into();
@@ -130,13 +130,12 @@ impl Request<'_> {
         texts.written(planned, &mut each)
     }
 
-    /// Writes a text after each of these prompts, of which any number may come: each is asked for when there is room
-    /// for one more text, and nothing of those that have ended is kept. With a prompt comes the seed of its text;
-    /// without one it has a new one. A prompt that no text can be written after is [told](Event::Refused), and the
-    /// others go on.
+    /// Writes a text after each of any number of prompts. A prompt is taken from the iterator when there is room for
+    /// another text, and texts that have ended are not kept. A prompt may come with the seed of its text; by default it
+    /// is the request's, or a new one. An invalid prompt is [reported](Event::Refused), and the others continue.
     ///
     /// # Errors
-    /// As [`Request::text`], for what is not about a prompt.
+    /// Those of [`Request::text`], except errors of prompts.
     pub fn stream_incoming(
         self,
         prompts: impl IntoIterator<Item = (Prompt, Option<u64>)>,
@@ -166,21 +165,21 @@ impl Request<'_> {
     }
 }
 
-/// Texts being written side by side.
+/// Texts that are written concurrently.
 struct SideBySide<'r> {
     request: &'r Request<'r>,
     schedule: Schedule,
     most: usize,
     form: Option<&'r Constraint>,
     guides: &'r [Arc<Guide>],
-    /// The texts that have begun, with their numbers.
+    /// The texts that have begun, with their indices.
     open: HashMap<TextId, (usize, Begun)>,
 }
 
 type Each<'e> = &'e mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>;
 
 impl<'r> SideBySide<'r> {
-    /// So many texts of a request, of at most so many tokens.
+    /// Prepares `texts` texts of a request, of at most `longest` tokens each.
     fn new(
         request: &'r Request<'r>,
         texts: usize,
@@ -194,7 +193,7 @@ impl<'r> SideBySide<'r> {
         Self { request, schedule, most, form, guides, open: HashMap::new() }
     }
 
-    /// Writes texts; those that have begun, in their order.
+    /// Writes texts, and returns those that have begun in their order.
     fn written(
         self,
         planned: impl Iterator<Item = Result<Planned, NoPlan>>,
@@ -207,7 +206,7 @@ impl<'r> SideBySide<'r> {
         Ok(all.into_values().collect())
     }
 
-    /// Writes texts, of which `kept` gets each that has begun when it has ended.
+    /// Writes texts, and passes each that has begun to `kept` when it has ended.
     fn run(
         mut self,
         planned: impl Iterator<Item = Result<Planned, NoPlan>>,
@@ -230,7 +229,7 @@ impl<'r> SideBySide<'r> {
             }
             goes_on = self.pass(each, &mut kept)?;
         }
-        // What a reader has ended.
+        // The texts that were cut by a break.
         for (id, (number, text)) in std::mem::take(&mut self.open) {
             let ended = self.schedule.cancel(id).unwrap_or_default();
             kept(number, text.end(ended).0.told(self.request, self.form)?);
@@ -248,7 +247,7 @@ impl<'r> SideBySide<'r> {
         Ok(())
     }
 
-    /// One call of the model. After a break texts that have ended have no events.
+    /// Makes one call of the model. After a break, texts that end have no events.
     fn pass(&mut self, each: Each<'_>, kept: &mut dyn FnMut(usize, Written)) -> Result<ControlFlow<()>, Error> {
         let Self { request, schedule, form, guides, open, .. } = self;
         let mut outcome = Ok(ControlFlow::Continue(()));
@@ -258,7 +257,7 @@ impl<'r> SideBySide<'r> {
                 Told::Begun => (),
                 Told::Token(..) if is_over => return ControlFlow::Break(Stop::StopString),
                 Told::Token(token, provenance) => {
-                    let (number, text) = open.get_mut(&id).expect("a text has no token behind its end");
+                    let (number, text) = open.get_mut(&id).expect("no token follows the end of a text");
                     let piece = text.push(token, provenance);
                     let goes_on =
                         if piece.is_empty() { ControlFlow::Continue(()) } else { each(*number, Event::Text(piece)) };
@@ -297,7 +296,7 @@ impl<'r> SideBySide<'r> {
     }
 }
 
-/// Says what was held back of a text, and that it has ended.
+/// Reports the text that was held back, and the end.
 fn told_of_end(number: usize, written: &Written, rest: &str, each: Each<'_>) -> ControlFlow<()> {
     if !rest.is_empty() {
         each(number, Event::Text(rest))?;

@@ -1,4 +1,4 @@
-//! What is to be written, and how.
+//! Requests and their options.
 
 mod begun;
 mod best_of;
@@ -42,8 +42,7 @@ use crate::request::processors::Processors;
 use crate::request::steering::MemberPrompts;
 use crate::sampling::Sampling;
 
-/// A request to write. Nothing is checked or computed before [`Request::text`] or one of the other methods that
-/// write.
+/// A request for a text. Nothing is checked or computed before [`Request::text`] or another method that writes.
 ///
 /// ```no_run
 /// use verdigris::{Engine, Key};
@@ -59,19 +58,19 @@ use crate::sampling::Sampling;
 /// # Ok::<(), verdigris::Error>(())
 /// ```
 ///
-/// By default it writes at most [`Request::MAX_TOKENS`] tokens, samples them as [`Sampling`] says, and has its own seed
-/// each time.
+/// The defaults are those of `verdigris generate`: at most [`Request::MAX_TOKENS`] tokens, at [`Request::TEMPERATURE`]
+/// with [`Request::TOP_P`], and with a new seed each time.
 ///
 /// # The order of steps
-/// What a model says of the next token goes through these steps, in this order: ids that are no tokens,
+/// The model's logits of the next token go through these steps, in this order: exclusion of ids that are not tokens,
 /// [`Request::suppress_tokens`] and [`Request::through_end`]; biases ([`Request::logit_bias`],
 /// [`Request::sequence_bias`], [`Request::bad_words`]); penalties; [`Request::dry_multiplier`];
-/// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; one's own steps
-/// ([`Request::transform`]); the form (as [`Request::regex`]); judges ([`Request::guide`]), which so score nothing that
-/// cannot come and are part of what the mark is put on; a watermark of green lists; temperature, top-k, top-p, min-p,
-/// typical, epsilon, eta, top-a, XTC and mirostat; and a watermark of noise, which keeps the law that all these leave.
-/// Then the token is drawn.
-#[must_use = "a request does nothing until its text is asked for"]
+/// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; custom steps ([`Request::transform`]);
+/// the constraint (such as [`Request::regex`]); guides ([`Request::guide`]), which therefore score only allowed tokens
+/// and change the distribution that is marked; a watermark of green lists; temperature, top-k, top-p, min-p, typical,
+/// epsilon, eta, top-a, XTC and mirostat; and a watermark of noise, which preserves the distribution that results from
+/// all these. Then the token is sampled.
+#[must_use = "a request does nothing until a text is requested"]
 #[derive(Clone)]
 pub struct Request<'a> {
     engine: &'a Engine,
@@ -106,7 +105,7 @@ pub struct Request<'a> {
     cache_salt: Arc<str>,
 }
 
-/// What the text must look like.
+/// The constraint on the text.
 #[derive(Clone)]
 enum Form {
     Regex(String),
@@ -116,7 +115,7 @@ enum Form {
 }
 
 impl Form {
-    /// The method that asks for it.
+    /// The method that sets it.
     fn name(&self) -> &'static str {
         match self {
             Self::Regex(_) => "regex",
@@ -127,7 +126,7 @@ impl Form {
     }
 }
 
-/// Who guesses.
+/// The source of drafts.
 #[derive(Clone, Copy)]
 enum Guesser<'a> {
     Model(&'a Engine),
@@ -135,57 +134,55 @@ enum Guesser<'a> {
     Expert,
 }
 
-/// What was written.
+/// A written text.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Written {
-    /// The text, without the prompt, and without a stop string and what came after it in the same token.
+    /// The text, without the prompt, and without a stop string and the rest of its last token.
     pub text: String,
-    /// Its tokens; those of a stop string are among them.
+    /// Its tokens, including those of a stop string.
     pub tokens: Vec<TokenId>,
     /// The number of tokens of the prompt.
     pub prompt_tokens: usize,
-    /// What ended it; `None` where the one who read the stream did.
+    /// The reason that it ended; `None` if the reader of the stream ended it.
     pub stop: Option<Stop>,
-    /// The stop string that ended it, where one did.
+    /// The stop string that ended it, if any.
     pub stop_string: Option<String>,
-    /// Whether the text has the form that was asked for as a whole, or was cut short: its tokens were used up, the
-    /// context was full, or a stop string came. `None` where no form was asked for.
+    /// Whether the text satisfies its constraint. `false` if it was cut short: its tokens were used up, the context was
+    /// full, or a stop string ended it. `None` without a constraint.
     pub complete: Option<bool>,
-    /// Whether its tokens ran out inside the form, which then ruled out how it would have been free to continue: the
-    /// text is of the form, but its last values may be cut or made up
-    /// ([`Constraint::ran_out_of_room`]). `false` where no form was asked for.
+    /// Whether its tokens ran out inside the constraint, which then ruled out continuations that were otherwise
+    /// allowed: the text satisfies the constraint, but its last values may be cut or made up
+    /// ([`Constraint::ran_out_of_room`]). `false` without a constraint.
     pub closed: bool,
-    /// The seed of its draws.
+    /// The seed that it was sampled with.
     pub seed: u64,
-    /// How drafting went; `None` where nothing was drafted.
+    /// The acceptance of drafts; `None` if nothing was drafted.
     pub acceptance: Option<Acceptance>,
-    /// The name of the rule by which drafts stood, where it changed the law of the text: [`Request::judged_by`].
+    /// The name of the rule that judged drafts, if it changed the distribution of the text: [`Request::judged_by`].
     pub lossy: Option<&'static str>,
-    /// What each of [`Written::tokens`] was expected to be; `None` where [`Request::logprobs`] was not asked for.
+    /// The log-probabilities of each of [`Written::tokens`]; `None` without [`Request::logprobs`].
     pub logprobs: Option<Vec<TokenLogprobs>>,
-    /// How each of [`Written::tokens`] came, and what each step did; `None` where [`Request::explain`] was not asked
-    /// for.
+    /// The origin of each of [`Written::tokens`] and the effect of each step; `None` without [`Request::explain`].
     pub explained: Option<Vec<Explained>>,
-    /// How each token came; empty where nobody asks.
+    /// The provenance of each token; empty unless needed.
     provenance: Vec<Provenance>,
-    /// The form that it was written under.
+    /// The constraint that it was written under.
     pub(crate) form: Option<Constraint>,
-    /// How far steering has moved the law of each of [`Written::tokens`], in nats; `None` without a
-    /// [budget](crate::Steering::budget).
+    /// The divergence from the model's own distribution that steering caused at each of [`Written::tokens`], in nats;
+    /// `None` without a [budget](crate::Steering::budget).
     pub steering_kl: Option<Vec<f64>>,
 }
 
 impl Written {
-    /// Whether the text has not the form that was asked for as its model would have written it: it was cut, or closed
-    /// because its tokens ran out.
+    /// Whether the text was cut before it satisfied its constraint, or closed early because its tokens ran out.
     pub fn is_cut_short(&self) -> bool {
         self.complete == Some(false) || self.closed
     }
 }
 
 impl<'a> Request<'a> {
-    /// The most tokens that are written, unless told otherwise.
+    /// The default of [`Request::max_tokens`].
     pub const MAX_TOKENS: usize = 256;
 
     /// Below this temperature the most probable token is taken every time, as at 0.
@@ -226,109 +223,107 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Another prompt, with all else as it is asked for.
+    /// Replaces the prompt.
     pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
         self.prompt = prompt.into();
         self
     }
 
-    /// Marks the text with a key, which must be made for this model's tokenizer.
+    /// Marks the text with a key, which must have been made for this model's tokenizer.
     pub fn watermark(mut self, key: &'a Key) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Marks only where the law has more entropy than this, in nats, once penalties and the form have acted on it: see
-    /// [`Embed::above_entropy`](verdigris_watermark::Embed::above_entropy). For keys of green lists.
+    /// Marks only tokens whose distribution, after penalties and the constraint, has more entropy than this, in nats:
+    /// see [`Embed::above_entropy`](verdigris_watermark::Embed::above_entropy). For keys of green lists.
     pub fn entropy_threshold(mut self, nats: f64) -> Self {
         self.entropy_threshold = Some(nats);
         self
     }
 
-    /// Writes a number into the mark, for keys that carry one.
+    /// Embeds a number in the mark, for keys that carry a payload.
     pub fn payload(mut self, payload: u32) -> Self {
         self.payload = Some(payload);
         self
     }
 
-    /// Lets the text be one that matches a regular expression as a whole (the syntax is that of the `regex`
-    /// crate).
+    /// Constrains the text as a whole to a regular expression, in the syntax of the `regex` crate.
     ///
-    /// Of this and the other forms a text can have, the last one asked for counts. A text that draws near to
-    /// [`Request::max_tokens`] is led to its end in time. Where it is certain that none is so short, that is
-    /// [`Error::NoRoom`](crate::Error::NoRoom) before anything is written; where the search for one came to its budget,
-    /// the text may be cut short ([`Written::complete`]).
+    /// Of this and the other constraints, the last one set applies. A text that approaches [`Request::max_tokens`] is
+    /// led to its end in time. If it is certain that no text is short enough, the request fails with
+    /// [`Error::NoRoom`](crate::Error::NoRoom) before anything is written. If the search for a short text exceeded its
+    /// budget, the text may be cut short ([`Written::complete`]).
     pub fn regex(mut self, pattern: impl Into<String>) -> Self {
         self.form = Some(Form::Regex(pattern.into()));
         self
     }
 
-    /// Lets the text be one of these.
+    /// Constrains the text to one of these.
     pub fn choice(mut self, texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.form = Some(Form::Choice(texts.into_iter().map(Into::into).collect()));
         self
     }
 
-    /// Lets the text be JSON that obeys a schema. [`verdigris_constrain::json`] says what is understood.
+    /// Constrains the text to JSON that satisfies a schema. [`verdigris_constrain::json`] lists what is supported.
     pub fn json_schema(mut self, schema: Value) -> Self {
         self.form = Some(Form::JsonSchema(schema));
         self
     }
 
-    /// How the JSON of [`Request::json_schema`] is written where its schema leaves that open. With another form it is
-    /// an error.
+    /// Sets how the JSON of [`Request::json_schema`] is written where its schema leaves that open. An error with other
+    /// constraints.
     pub fn style(mut self, style: Style) -> Self {
         self.style = Some(style);
         self
     }
 
-    /// Where the references of [`Request::json_schema`] may lead beside its own document. With another form it is an
-    /// error.
+    /// Sets the documents that references of [`Request::json_schema`] may point to, in addition to its own. An error
+    /// with other constraints.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = Some(registry);
         self
     }
 
-    /// With which tokens a form writes what it leaves no choice about. Without a form it is an error.
+    /// Sets how text that the constraint leaves no choice about is split into tokens. An error without a constraint.
     pub fn forced_text(mut self, forced: ForcedText) -> Self {
         self.forced_text = Some(forced);
         self
     }
 
-    /// As [`Request::json_schema`], but objects have no properties that the schema does not name, unless it says
-    /// that they may.
+    /// Like [`Request::json_schema`], but objects have only properties that the schema names, unless it explicitly
+    /// allows others.
     pub(crate) fn closed_json_schema(mut self, schema: Value) -> Self {
         self.style = Some(self.style.unwrap_or_default().closed());
         self.json_schema(schema)
     }
 
-    /// Lets the text obey a constraint of [`Engine::constraint`], which serves any number of requests and is
-    /// worked out once.
+    /// Applies a constraint of [`Engine::constraint`], which is compiled once for any number of requests.
     pub fn constraint(mut self, constraint: &Constraint) -> Self {
         self.form = Some(Form::Given(constraint.clone()));
         self
     }
 
-    /// The most tokens to write; [`Request::MAX_TOKENS`] unless told otherwise. The model's context may end the text
-    /// sooner.
+    /// Sets the maximum number of tokens to write; [`Request::MAX_TOKENS`] by default. The model's context may end the
+    /// text sooner.
     pub fn max_tokens(mut self, max_tokens: usize) -> Self {
         self.max_tokens = max_tokens;
         self
     }
 
-    /// Ends the text where this comes in it, wherever tokens begin and end; may be asked for several times. What
-    /// ended it is not part of the text, and no piece of it is handed over before it is known that it goes on
-    /// otherwise. Of several, that counts which is whole first. It is looked for in the text alone, not in the
-    /// prompt, and holds at most [`Request::LONGEST_STOP`] bytes.
+    /// Ends the text where this string appears, and leaves the string out; can be called several times. Token
+    /// boundaries do not matter. Text that may be the beginning of a stop string is held back until it is known to
+    /// continue differently. Of several strings, the one that is complete first counts. Only the text is searched, not
+    /// the prompt. A string has at most [`Request::LONGEST_STOP`] bytes.
     pub fn stop(mut self, text: impl Into<String>) -> Self {
         self.stops.push(text.into());
         self
     }
 
-    /// Puts a step of one's own into the law of the text, after the penalties and before the form and the watermark:
-    /// what it forbids stays forbidden, and it cannot allow what the form forbids. Several act in the order in which
-    /// they are asked for. [`Transform`] says what a step may do; a form and a step that together forbid every token
-    /// end the text with an error.
+    /// Adds a custom step after the penalties and before the constraint and the watermark: tokens that it forbids stay
+    /// forbidden, and it cannot allow tokens that the constraint forbids. Several steps act in the order in which they
+    /// are added. [`Transform`] defines what a step may do. If a constraint and a step together forbid every token, the
+    /// text ends with an error.
     ///
     /// ```no_run
     /// use verdigris::Engine;
@@ -365,31 +360,31 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The seed of all draws. The same request with the same seed gives the same text. Unless told otherwise it is a
-    /// new one from the operating system each time, below 2^53 so that it survives as a number in JSON;
-    /// [`Written::seed`] tells it.
+    /// Sets the seed of all random choices. The same request with the same seed gives the same text. By default it is a
+    /// new one from the operating system each time, below 2^53 so that JSON numbers represent it exactly;
+    /// [`Written::seed`] returns it.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Forbids the end of the text, so that exactly as many tokens are written as asked for.
+    /// Forbids the end tokens, so that exactly [`Request::max_tokens`] tokens are written.
     pub fn through_end(mut self) -> Self {
         self.through_end = true;
         self
     }
 
-    /// Lets a smaller model draft, so that the text may be written faster. The law of the text stays what it is.
+    /// Lets a smaller model draft, so that the text may be written faster. The distribution of the text does not change.
     ///
-    /// How many tokens are drafted follows from how long things take, and with it which of the texts of that law
-    /// comes out. For a text that can be repeated, ask for [`Request::draft_tokens`] or [`Request::repeatable`].
+    /// The number of drafted tokens depends on measured times, and with it the text that a seed gives. For reproducible
+    /// texts use [`Request::draft_tokens`] or [`Request::repeatable`].
     pub fn draft(mut self, drafter: &'a Engine) -> Self {
         self.guesser = Some(Guesser::Model(drafter));
         self
     }
 
-    /// Lets a draft head of this model draft: a layer or a few that read the model's own hidden states
-    /// ([`DraftHead::load`]). The law of the text stays what it is, as with [`Request::draft`].
+    /// Drafts with a draft head of this model: one or a few layers that read the model's own hidden states
+    /// ([`DraftHead::load`]). The distribution of the text is unchanged, as with [`Request::draft`].
     #[doc(alias = "eagle")]
     #[doc(alias = "medusa")]
     pub fn draft_head(mut self, head: &'a DraftHead) -> Self {
@@ -397,49 +392,49 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Lets the first expert of a [steered](Engine::steered) model draft. What it has read as drafts it does not read
-    /// again to steer. The law of the text stays what it is, as with [`Request::draft`].
+    /// Drafts with the first expert of a [steered](Engine::steered) model. It does not read drafts again for steering.
+    /// The distribution of the text is unchanged, as with [`Request::draft`].
     pub fn draft_by_expert(mut self) -> Self {
         self.guesser = Some(Guesser::Expert);
         self
     }
 
-    /// Drafts from what followed the last few tokens when they stood in the text before. The text is the one that is
-    /// written without drafts under the same seed. Another drafter that is asked for drafts where less than four tokens
-    /// did.
+    /// Drafts the tokens that followed the last few tokens where they occurred before. The text is the one that is
+    /// written without drafts under the same seed. If another drafter is set too, measurements choose between the two;
+    /// with a fixed number of drafts, lookup drafts where at least four tokens match.
     pub fn lookup(mut self) -> Self {
         self.lookup = true;
         self
     }
 
-    /// Drafts just so many tokens for each call of the model, and 64 where it is more. Otherwise as many are drafted as
-    /// turn out to pay, or none. A seed gives one text for each number.
+    /// Drafts exactly this many tokens for each call of the model, at most 64. By default the number is chosen by
+    /// measurements and may be 0. For a fixed number, a seed always gives the same text.
     pub fn draft_tokens(mut self, tokens: usize) -> Self {
         self.draft_length = DraftLength::Fixed(tokens);
         self
     }
 
-    /// Drafts a tree of this shape for each call of the model: several tokens in one place, of which one may stand. A
-    /// drafter that knows no trees drafts as many tokens one after the other as the tree is deep.
+    /// Drafts a tree of this shape for each call of the model: several alternatives at a position, of which one may be
+    /// accepted. A drafter that does not support trees drafts a chain as long as the tree is deep.
     pub fn draft_tree(mut self, shape: TreeShape) -> Self {
         self.draft_length = DraftLength::Tree(shape);
         self
     }
 
-    /// The rule that decides which drafts stand; each token by itself unless told otherwise. One that changes the law
-    /// of the text is named by [`Written::lossy`].
+    /// Sets the rule that decides which drafts are accepted; by default each token is judged by itself. A rule that
+    /// changes the distribution of the text is named by [`Written::lossy`].
     pub fn judged_by(mut self, rule: Rule) -> Self {
         self.rule = rule;
         self
     }
 
-    /// The name of the rule, where drafts are made and it changes the law of the text.
+    /// The name of the rule, if there are drafts and it changes the distribution of the text.
     fn lossy(&self) -> Option<&'static str> {
         ((self.guesser.is_some() || self.lookup) && !self.rule.is_lossless()).then(|| self.rule.name())
     }
 
-    /// Lets a draft model guess at the very draws of this request instead of drawing for itself: the text is the
-    /// one that the seed gives without drafts. Fewer drafts are accepted, unless the temperature is 0.
+    /// Makes a draft model guess with the random numbers of this request instead of its own: the text is the one that
+    /// the seed gives without drafts. Fewer drafts are accepted, unless the temperature is 0.
     pub fn repeatable(mut self) -> Self {
         self.coupling = Coupling::Shared;
         self

@@ -1,4 +1,4 @@
-//! One text, as it comes.
+//! A single text, as a stream.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,21 +23,21 @@ impl Request<'_> {
     /// Writes the text.
     ///
     /// # Errors
-    /// Where the request asks for what cannot be (a schema, an expression, parameters, a key of another tokenizer),
-    /// where the prompt leaves no room, and where the model fails.
+    /// If the request is invalid (its schema, expression or parameters, or a key for another tokenizer), if the prompt
+    /// leaves no room, or if the model fails.
     pub fn text(self) -> Result<Written, Error> {
         self.stream(|_| ControlFlow::Continue(()))
     }
 
-    /// Writes the text and hands over each piece of it as soon as it is there. A piece is never empty and
-    /// always whole characters. On [`ControlFlow::Break`] the text ends there.
+    /// Writes the text and passes each piece of it to `each` as soon as it is ready. A piece is never empty and always
+    /// whole characters. On [`ControlFlow::Break`] the text ends there.
     ///
     /// # Errors
-    /// As [`Request::text`].
+    /// Those of [`Request::text`].
     pub fn stream(mut self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
         let contrast = self.contrast()?;
         if contrast.is_some() {
-            // Nothing is drawn.
+            // Nothing is sampled.
             self.sampling.temperature = 0.0;
         }
         let Plan { planned: Planned { prompt, target, model, seed }, form, guides } = self.plan()?;
@@ -66,7 +66,7 @@ impl Request<'_> {
         Ok(written)
     }
 
-    /// The way of writing that was asked for.
+    /// The decoding method of this request.
     fn writing<'t>(
         &self,
         of_text: &TextModel,
@@ -97,7 +97,7 @@ impl Request<'_> {
         })
     }
 
-    /// What the engine has learned of drafting in this way, one text at a time.
+    /// The engine's memory of this way of drafting for single texts.
     fn draft_memory(&self) -> DraftMemory {
         let drafter = self.guesser.map(|guesser| match guesser {
             Guesser::Model(small) => Arc::as_ptr(&small.model).addr(),
@@ -107,7 +107,7 @@ impl Request<'_> {
         self.engine.draft_memories.of(DraftingWay { drafter, lookup: self.lookup, coupling: self.coupling })
     }
 
-    /// The drafter that was asked for, for a text of at most `capacity` tokens.
+    /// The drafter of this request, for a text of at most `capacity` tokens.
     pub(super) fn drafter(&self, target: &Target, capacity: usize) -> Result<Option<BoxedDrafter>, Error> {
         let model = &self.engine.model;
         let (size, transforms, sampler) = (model.vocabulary_size(), &target.transforms, target.sampler);
@@ -142,7 +142,7 @@ impl Request<'_> {
         Ok(Some(self.beside_lookup(drafter, target)))
     }
 
-    /// A drafter, beside lookup where that is asked for too.
+    /// Returns a drafter, combined with lookup if that is requested too.
     fn beside_lookup(&self, drafter: impl Drafter + Send + 'static, target: &Target) -> BoxedDrafter {
         match self.lookup {
             true => Box::new(LookupOr::new(Lookup::default().over(&target.transforms), drafter)),
@@ -150,8 +150,8 @@ impl Request<'_> {
         }
     }
 
-    /// The most tokens that a text can have after a prompt, in this context. The last is never read, so it needs no
-    /// room; but of contrastive search, which reads each token that it tries.
+    /// The maximum number of tokens of a text after a prompt, in this context. The last one is never read, so it needs
+    /// no room, except in contrastive search, which reads all candidates.
     pub(super) fn most_tokens(&self, context: usize, prompt: &[TokenId]) -> usize {
         let unread = usize::from(self.penalty_alpha.is_none());
         self.max_tokens.min(context + unread - prompt.len())

@@ -1,11 +1,11 @@
-//! Which tokens are favoured, forbidden or forced, whatever the model says of them.
+//! Options that favour, forbid or force tokens.
 
 use verdigris_logits::{Chain, Dry, ForcedToken, MinTokens, NoRepeatNgram, SequenceBias, TokenId, TokenSet};
 
 use crate::error::Error;
 use crate::request::Request;
 
-/// What is asked for of these, under the names of Hugging Face `transformers`, vLLM and llama.cpp.
+/// The values of these options, under the names of Hugging Face `transformers`, vLLM and llama.cpp.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Processors {
     logit_bias: Vec<(TokenId, f64)>,
@@ -19,26 +19,26 @@ pub(super) struct Processors {
 }
 
 impl Request<'_> {
-    /// What breaks the runs of [`Request::dry_multiplier`], unless told otherwise.
+    /// The default of [`Request::dry_sequence_breakers`].
     pub const DRY_SEQUENCE_BREAKERS: [&'static str; 4] = ["\n", ":", "\"", "*"];
 
-    /// Adds a number, from -100 to 100, to the logit of a token; may be asked for of several tokens. Of one token the
-    /// last counts.
+    /// Adds a number, from -100 to 100, to the logit of a token; can be called for several tokens. For one token the
+    /// last call counts.
     pub fn logit_bias(mut self, token: TokenId, bias: f64) -> Self {
         self.processors.logit_bias.push((token, bias));
         self
     }
 
-    /// Adds a number, from -100 to 100, to the logit of the last token of a text, wherever its other tokens stand
-    /// before; may be asked for of several texts. It is about the tokens of that text as the tokenizer makes them,
-    /// alone and after a space: the same letters in other tokens are not seen.
+    /// Adds a number, from -100 to 100, to the logit of the last token of a text where it is preceded by the text's
+    /// other tokens; can be called for several texts. The tokens are those that the tokenizer makes of the text alone
+    /// and after a space: the same letters split into other tokens are not matched.
     pub fn sequence_bias(mut self, text: impl Into<String>, bias: f64) -> Self {
         self.processors.sequence_bias.push((text.into(), bias));
         self
     }
 
-    /// Never lets this word be completed; may be asked for of several. What counts are its tokens, as in
-    /// [`Request::sequence_bias`], in the prompt too.
+    /// Forbids the completion of this word; can be called for several words. Its tokens are matched as in
+    /// [`Request::sequence_bias`], and may begin in the prompt.
     pub fn bad_words(mut self, word: impl Into<String>) -> Self {
         self.processors.bad_words.push(word.into());
         self
@@ -50,27 +50,26 @@ impl Request<'_> {
         self
     }
 
-    /// Texts that break runs: every token that has one in it does. They take the place of
-    /// [`Request::DRY_SEQUENCE_BREAKERS`].
+    /// Texts that break runs: every token that contains one does. They replace [`Request::DRY_SEQUENCE_BREAKERS`].
     pub fn dry_sequence_breakers(mut self, texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.processors.dry_breakers = Some(texts.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The first token of the text.
+    /// Sets the first token of the text.
     pub fn forced_bos_token_id(mut self, token: TokenId) -> Self {
         self.processors.forced_bos_token_id = Some(token);
         self
     }
 
-    /// The token that comes in the last place that [`Request::max_tokens`] and the model's context leave, if the text
-    /// has not ended by then. One that ends texts ends it there, and is no part of it.
+    /// Sets the token at the last position that [`Request::max_tokens`] and the model's context allow, if the text has
+    /// not ended before. An end token ends the text there, and is not part of it.
     pub fn forced_eos_token_id(mut self, token: TokenId) -> Self {
         self.processors.forced_eos_token_id = Some(token);
         self
     }
 
-    /// What [`Request::logit_bias`], [`Request::sequence_bias`] and [`Request::bad_words`] ask for.
+    /// Adds the steps of [`Request::logit_bias`], [`Request::sequence_bias`] and [`Request::bad_words`].
     pub(super) fn push_biases(&self, transforms: &mut Chain) -> Result<(), Error> {
         let mut biases = SequenceBias::new();
         for &(token, bias) in &self.processors.logit_bias {
@@ -100,7 +99,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// What must not come again or not yet, and what must come, of a text with room for so many tokens.
+    /// Adds the steps that restrict repetitions, delay the end and force tokens, for a text of at most `room` tokens.
     pub(super) fn push_repeats_and_ends(&self, transforms: &mut Chain, room: usize) -> Result<(), Error> {
         let (asked, size) = (&self.processors, self.engine.model.vocabulary_size());
         let sampling = &self.sampling;
@@ -111,7 +110,7 @@ impl Request<'_> {
         if multiplier != 0.0 {
             transforms.push_named("dry_multiplier", dry);
         } else if asked.dry_breakers.is_some() || (base, allowed_length) != (Dry::BASE, Dry::ALLOWED_LENGTH) {
-            let needs = "how much it takes from a repetition (dry_multiplier)";
+            let needs = "a multiplier (dry_multiplier)";
             return Err(Error::Unused { what: "a rule of DRY", needs });
         }
         if let Some(n) = sampling.no_repeat_ngram_size {
@@ -161,7 +160,7 @@ impl Request<'_> {
         if is_known { Ok(()) } else { Err(Error::UnknownToken { token, size }) }
     }
 
-    /// The tokens of a text as it stands alone, and those that it has after a space.
+    /// The tokens of a text alone, and those that it has after a space.
     fn tokens_of_word(&self, text: &str) -> Result<Vec<Vec<TokenId>>, Error> {
         let tokenizer = self.engine.reader().tokenizer();
         let mut all = vec![tokenizer.encode(text)?];

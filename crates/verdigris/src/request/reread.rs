@@ -1,5 +1,5 @@
-//! What is told of a text once it is written: whether it has its form, and, for those who ask about its tokens, their
-//! rows, which are computed once more.
+//! Information about a finished text: whether it satisfies its constraint, and, if requested, information about its
+//! tokens, for which their rows are computed again.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::request::explain::Explainer;
 use crate::request::steering::TextModel;
 use crate::request::{Request, Written};
 
-/// How many tokens of a text are read in one call: so many rows are held at a time.
+/// The number of tokens of a text read in one call, which bounds the rows held at a time.
 const AT_A_TIME: usize = 64;
 
-/// Reads a prompt and a text once more, and hands over the row that each token of the text was drawn from.
+/// Reads a prompt and a text again, and passes on the row that each token of the text was sampled from.
 pub(super) fn each_row(
     model: &Arc<dyn LanguageModel>,
     prompt: &[TokenId],
@@ -36,21 +36,21 @@ pub(super) fn each_row(
     Ok(())
 }
 
-/// Adds to a text whether it has its form.
+/// Records whether a text satisfies its constraint.
 pub(super) fn add_form(prompt: &[TokenId], form: Option<&Constraint>, written: &mut Written) {
     written.complete = form.map(|form| {
         let machine = form.machine();
         written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
     });
     let used_up = matches!(written.stop, Some(Stop::Length | Stop::Context)) && written.complete == Some(true);
-    // All tokens that there were are used, so these are as many as there was room for.
+    // All available tokens are used, so their number is the limit that the text had.
     written.closed =
         used_up && form.is_some_and(|form| form.within(written.tokens.len()).ran_out_of_room(prompt, &written.tokens));
     written.form = form.cloned();
 }
 
 impl Request<'_> {
-    /// Adds to a text whether it has its form, and what is asked about its tokens.
+    /// Records whether a text satisfies its constraint, and adds the requested information about its tokens.
     pub(super) fn reread(
         &self,
         model: &TextModel,

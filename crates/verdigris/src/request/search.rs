@@ -1,4 +1,4 @@
-//! Texts that are searched for, or drawn without replacement.
+//! Texts that are found by a search or sampled without replacement.
 
 use std::sync::Arc;
 
@@ -16,46 +16,47 @@ use crate::request::begun::{Plan, Planned};
 use crate::request::text::Text;
 use crate::request::{LogprobsMode, Request, Written};
 
-/// A text that a search found.
+/// A text found by a search.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Hypothesis {
     /// The text.
     pub written: Written,
-    /// The natural logarithm of its probability under the model itself, before any step acts on it; its end counts.
+    /// The natural logarithm of its probability under the model itself, before any step, including its end.
     pub logprob: f64,
-    /// What it is ranked by: of [`Request::beam_search`] the log-probability after the steps, by the length penalty; of
-    /// [`Request::stochastic_beams`] the log-probability with Gumbel noise.
+    /// The score that it is ranked by: for [`Request::beam_search`] the log-probability after all steps, adjusted by
+    /// the length penalty; for [`Request::stochastic_beams`] the log-probability with Gumbel noise.
     #[doc(alias = "sequences_scores")]
     pub score: f64,
-    /// Of a text that was drawn without replacement: the natural logarithm of its probability under the law that it was
-    /// drawn from, after all steps.
+    /// For a text sampled without replacement: the natural logarithm of its probability under the distribution that it
+    /// was sampled from, after all steps.
     pub law_logprob: Option<f64>,
-    /// Of such a text: the probability that it is among those drawn, given the best that is not.
+    /// For such a text: the probability that it is in the sample, given the best text that is not.
     pub inclusion: Option<f64>,
 }
 
 impl Hypothesis {
-    /// Of a text that was drawn without replacement, what it counts for: the sum of the values of all that were drawn,
-    /// each times this, is the mean of the value over the texts of the law, without bias.
+    /// The weight of a text sampled without replacement: the sum of the values of all sampled texts, each times its
+    /// weight, is an unbiased estimate of the mean value over the distribution of texts.
     pub fn weight(&self) -> Option<f64> {
         Some(self.law_logprob?.exp() / self.inclusion?)
     }
 }
 
 impl<'a> Request<'a> {
-    /// Writes a text by contrastive search: of the tokens of [`Request::top_k`], which must be asked for, the one that
-    /// is probable and unlike what stands before it, as its hidden state tells. The weight is that of the penalty for
-    /// likeness, from 0 to 1; .6 with a top-k of 4 is usual. Nothing is drawn, and no other cut has an effect.
+    /// Writes a text by contrastive search: of the tokens of [`Request::top_k`], which must be set, it takes the one
+    /// that is probable and whose hidden state is unlike those of the preceding tokens. `alpha` is the weight of the
+    /// penalty for similarity, from 0 to 1; 0.6 with a top-k of 4 is usual. Nothing is sampled, and no other cut has an
+    /// effect.
     #[doc(alias = "contrastive_search")]
     pub fn penalty_alpha(mut self, alpha: f64) -> Self {
         self.penalty_alpha = Some(alpha);
         self
     }
 
-    /// Searches for the most probable texts, with several hypotheses side by side: at most as many come back as there
-    /// are hypotheses, the best first. Where hypotheses are [drawn](Beams::sampled), temperature, top-k and their like
-    /// act as in `transformers`; where they are not, nothing is drawn, and those have no effect.
+    /// Searches for the most probable texts, with several hypotheses in parallel. Returns at most one text for each
+    /// hypothesis, the best first. If hypotheses are [sampled](Beams::sampled), temperature, top-k and other cuts act
+    /// as in `transformers`; otherwise nothing is sampled, and they have no effect.
     ///
     /// ```no_run
     /// use verdigris::{Beams, Engine};
@@ -70,14 +71,14 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// [`Error::Apart`] with drafts, keys of noise, [`Request::penalty_alpha`], [`Request::explain`] and
-    /// [`LogprobsMode::Processed`], and at temperature 0 where hypotheses are drawn; else as [`Request::text`].
+    /// [`LogprobsMode::Processed`], and at temperature 0 if hypotheses are sampled; and those of [`Request::text`].
     #[doc(alias = "num_beams")]
     pub fn beam_search(mut self, beams: &Beams) -> Result<Vec<Hypothesis>, Error> {
         if self.logprobs.is_some() && self.logprobs_mode == LogprobsMode::Processed {
             return Err(Error::Apart {
-                what: "log-probabilities of the law that tokens are drawn from".into(),
+                what: "log-probabilities of the distribution that tokens are sampled from".into(),
                 with: "beams",
-                why: "hypotheses are ranked by sums that are no probabilities; ask for the model's own",
+                why: "hypotheses are ranked by sums that are not probabilities; ask for the model's own",
             });
         }
         if !beams.is_sampled() {
@@ -85,8 +86,8 @@ impl<'a> Request<'a> {
         } else if self.is_greedy() {
             return Err(Error::Apart {
                 what: "temperature 0".into(),
-                with: "hypotheses that are drawn",
-                why: "there is nothing to draw; raise it, or let the best go on",
+                with: "sampled hypotheses",
+                why: "there is nothing to sample; raise it, or keep the best hypotheses instead",
             });
         }
         let found = |model: Arc<dyn LanguageModel>, prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
@@ -96,21 +97,20 @@ impl<'a> Request<'a> {
         self.searched(found)
     }
 
-    /// Draws so many different texts: without replacement, the first as this request without a search would, the second
-    /// from what is left of the law without it, and so on ([`Draws`]). Fewer come back where the law gives fewer.
-    /// [`Hypothesis::weight`] says what each counts for in a mean.
+    /// Samples `count` different texts, without replacement: the first like this request without a search, the second
+    /// from the distribution without the first, and so on ([`Draws`]). Returns fewer if the distribution has no more.
+    /// [`Hypothesis::weight`] is the weight of each in a mean.
     ///
     /// # Errors
     /// [`Error::Apart`] with drafts, keys of noise, [`Request::penalty_alpha`] and [`Request::explain`], and at
-    /// temperature 0; else as
-    /// [`Request::text`].
+    /// temperature 0; and those of [`Request::text`].
     #[doc(alias = "stochastic_beam_search")]
     pub fn stochastic_beams(self, count: usize) -> Result<Vec<Hypothesis>, Error> {
         if self.is_greedy() {
             return Err(Error::Apart {
                 what: "temperature 0".into(),
                 with: "stochastic beams",
-                why: "there is one text to draw; raise it, or search with beams",
+                why: "only one text can be sampled; raise it, or search with beams",
             });
         }
         let found = |model: Arc<dyn LanguageModel>, prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
@@ -120,7 +120,7 @@ impl<'a> Request<'a> {
         self.searched(found)
     }
 
-    /// What a search finds, as texts.
+    /// Turns the results of a search into texts.
     fn searched(
         &self,
         found: impl FnOnce(
@@ -132,11 +132,11 @@ impl<'a> Request<'a> {
     ) -> Result<Vec<Hypothesis>, Error> {
         const BEAMS: &str = "beams";
         if self.penalty_alpha.is_some() {
-            let why = "each says in its own way which token is best; ask for one of them";
+            let why = "each has its own criterion for the best token; ask for one of them";
             return Err(Error::Apart { what: "contrastive search".into(), with: BEAMS, why });
         }
         if self.explain {
-            let why = "a token of theirs is there for what follows it, which no step can explain; leave it out";
+            let why = "their tokens are chosen for what follows them, which no step explains; leave it out";
             return Err(Error::Apart { what: "an explanation of each token".into(), with: BEAMS, why });
         }
         self.can_be_searched(BEAMS)?;
@@ -162,26 +162,26 @@ impl<'a> Request<'a> {
         Ok(all)
     }
 
-    /// Refuses what has no meaning where tokens are not drawn one after the other.
+    /// Refuses options that have no meaning if tokens are not sampled one after the other.
     fn can_be_searched(&self, with: &'static str) -> Result<(), Error> {
         if self.guesser.is_some() || self.lookup {
-            let why = "a draft guesses at the draws of one text, and here there are none; leave it out";
+            let why = "drafts are guesses at the next samples of one text, and a search has none; leave it out";
             return Err(Error::Apart { what: "drafting".into(), with, why });
         }
-        let why = "it follows the surprises of one text that is drawn, and here none is; leave it out";
+        let why = "it follows the surprise of the samples of one text, and a search has none; leave it out";
         self.surprises_are_drawn(with, why)?;
         let Some(key) = self.key else { return Ok(()) };
         match key.embed().is_ok_and(|embed| embed.stage() == Stage::Warped) {
             true => Err(Error::Apart {
                 what: format!("the key {}, which marks by noise ({}),", key.id(), key.dialect().name()),
                 with,
-                why: "its noise is what chooses each token, so nothing is left to search; use a key of green lists",
+                why: "its noise chooses each token, so nothing is left to search; use a key of green lists",
             }),
             false => Ok(()),
         }
     }
 
-    /// How the tokens of contrastive search are chosen, where that is asked for.
+    /// The parameters of contrastive search, if requested.
     pub(super) fn contrast(&self) -> Result<Option<Contrast>, Error> {
         let Some(alpha) = self.penalty_alpha else { return Ok(None) };
         let needs = "a top-k, the number of tokens to choose from";
@@ -191,13 +191,13 @@ impl<'a> Request<'a> {
         Ok(Some(Contrast::new(alpha, top_k)?))
     }
 
-    /// Refuses contrastive search where several texts are asked for.
+    /// Refuses contrastive search for several texts.
     pub(super) fn draws_texts(&self) -> Result<(), Error> {
         match self.penalty_alpha {
             Some(_) => Err(Error::Apart {
                 what: "contrastive search".into(),
                 with: "several texts",
-                why: "nothing is drawn, so all after one prompt would be the same; ask for one at a time",
+                why: "nothing is sampled, so all texts after one prompt would be the same; ask for one at a time",
             }),
             None => Ok(()),
         }

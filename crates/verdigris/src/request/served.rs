@@ -1,4 +1,4 @@
-//! A text that a service writes beside those of others.
+//! Texts that a service writes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,15 +12,16 @@ use crate::request::begun::{AtEnd, Plan};
 use crate::request::{Request, Written};
 use crate::service::Service;
 
-/// What comes of a text that a [`Service`] writes.
+/// An event of a text that a [`Service`] writes.
 pub enum Piece {
-    /// It has waited for its turn and for memory, and its prompt is read from now on. Told once, before all else.
+    /// The text has waited for its turn and for memory, and its prompt is read from now on. Sent once, before all other
+    /// events.
     Begun,
-    /// What comes next of it: never empty, and always whole characters.
+    /// The next piece of the text: never empty, and always whole characters.
     Text(String),
-    /// Its end. Nothing comes after it.
+    /// The end of the text. No events follow.
     End(Ending),
-    /// It cannot go on. Nothing comes after it.
+    /// The text cannot continue. No events follow.
     Failed(Error),
 }
 
@@ -32,10 +33,10 @@ pub struct Ending {
 }
 
 impl Request<'_> {
-    /// Has the text written by a service beside those that others ask for; it is the one that [`Request::stream`] gives
-    /// alone, but that how many drafts pay may turn out otherwise. What comes of it is told on the thread of the
-    /// service, where nobody may wait; on [`ControlFlow::Break`] the text ends. It ends too when what is returned is
-    /// dropped.
+    /// Submits the text to a service, which writes it concurrently with other texts. It is the text that
+    /// [`Request::stream`] gives, except that the chosen number of drafts may differ. Its events are passed to `reader`
+    /// on the thread of the service, so `reader` must not block. On [`ControlFlow::Break`], or when the returned handle
+    /// is dropped, the text ends.
     ///
     /// ```no_run
     /// use std::ops::ControlFlow;
@@ -63,8 +64,8 @@ impl Request<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Request::text`], for what is known before anything is written; [`Error::TooLong`] for a prompt that the
-    /// service has no memory for, and [`Error::Gone`] where its model has failed.
+    /// Those of [`Request::text`] that are known before anything is written, [`Error::TooLong`] for a prompt that does
+    /// not fit into the service's memory, and [`Error::Gone`] if its model has failed.
     pub fn submit(
         &self,
         service: &Service,
@@ -82,7 +83,7 @@ impl Request<'_> {
                 }
                 Told::Token(..) if is_over => ControlFlow::Break(()),
                 Told::Token(token, provenance) => {
-                    let text = begun.as_mut().expect("a text has no token behind its end");
+                    let text = begun.as_mut().expect("no token follows the end of a text");
                     let piece = text.push(token, provenance);
                     let is_read =
                         if piece.is_empty() { ControlFlow::Continue(()) } else { reader(Piece::Text(piece.into())) };
@@ -105,41 +106,42 @@ impl Request<'_> {
         })
     }
 
-    /// Whom the text is written for: where not all have their turn at once, a [`Service`] shares out what it has evenly
-    /// between tenants, and what a tenant has between its requests.
+    /// Sets the account that the text is written for. If resources are short, a [`Service`] divides them evenly between
+    /// tenants, and the part of a tenant evenly between its requests.
     pub fn account(mut self, account: Account) -> Self {
         self.account = account;
         self
     }
 
-    /// Lets the text share what a [`Service`] keeps of prompts with texts of the same salt alone; all have the same
-    /// unless told otherwise. A text that begins as another one did comes sooner, which tells its client how the other
-    /// one began: give each tenant a salt of its own.
+    /// Sets the salt: texts of a [`Service`] share cached prompts only with texts of the same salt. By default all have
+    /// the same one. A text with the same beginning as an earlier one starts sooner, which reveals to its client how
+    /// the other began, so give each tenant a separate salt.
     pub fn cache_salt(mut self, salt: impl Into<Arc<str>>) -> Self {
         self.cache_salt = salt.into();
         self
     }
 
-    /// The constraint of the form that is asked for, worked out: [`Request::constraint`] of other requests takes it.
+    /// The compiled constraint of this request, for [`Request::constraint`] of other requests.
     ///
     /// # Errors
-    /// Where there is no such form.
+    /// If the constraint is invalid.
     pub fn compiled_form(&self) -> Result<Option<Constraint>, Error> {
         self.constraint_asked_for()
     }
 }
 
 impl Ending {
-    /// The text, with what its request asks about it: log-probabilities take another reading of it by the model.
+    /// Returns the text with all information that its request asks for, some of which requires the model to read it
+    /// again.
     ///
     /// # Errors
-    /// Where the model fails.
+    /// If the model fails.
     pub fn written(self, request: &Request<'_>) -> Result<Written, Error> {
         self.text.told(request, self.form.as_ref())
     }
 
-    /// The text without what takes another reading of it by the model: how far steering has moved it, and what
-    /// [explains](Request::explain) its tokens. Log-probabilities that were asked for were read before its end.
+    /// Returns the text without the information that requires the model to read it again: the effect of steering, and
+    /// the [explanation](Request::explain) of its tokens. Requested log-probabilities are included.
     pub fn at_once(self) -> Written {
         self.text.into_written(self.form.as_ref())
     }

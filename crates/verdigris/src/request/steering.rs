@@ -1,4 +1,4 @@
-//! The model that writes a text, with what its members read instead of the prompt.
+//! The model that writes a text, with separate prompts for its members.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::prompt::{Prompt, PromptReader};
 use crate::request::{Request, Written};
 
-/// The prompts of members, as they are asked for.
+/// The requested prompts of members.
 #[derive(Clone, Default)]
 pub(super) struct MemberPrompts {
     experts: Asked,
@@ -24,7 +24,7 @@ pub(super) struct MemberPrompts {
 struct Asked {
     /// One for all or one for each.
     prompts: Vec<Prompt>,
-    /// Whether they are messages, to be read by each one's own template.
+    /// Whether each member reads its prompt as a message by its own chat template.
     chat: bool,
 }
 
@@ -33,7 +33,7 @@ impl Asked {
         self.prompts.is_empty() && !self.chat
     }
 
-    /// What the member of a number reads instead of a prompt.
+    /// The tokens that the member with this index reads instead of the prompt, if any.
     fn tokens(&self, number: usize, reader: &PromptReader, prompt: &Prompt) -> Result<Option<Vec<TokenId>>, Error> {
         let own = match &self.prompts[..] {
             [] => None,
@@ -52,11 +52,11 @@ impl Asked {
     }
 }
 
-/// What writes one text.
+/// The model that writes one text.
 #[derive(Clone)]
 pub(super) enum TextModel {
     Plain(Arc<dyn LanguageModel>),
-    /// Twice the same model.
+    /// The same model twice.
     Steered(Arc<Steered>, Arc<dyn LanguageModel>),
 }
 
@@ -74,7 +74,7 @@ impl TextModel {
         }
     }
 
-    /// Adds to a text how far it was moved, where that has a budget.
+    /// Records the divergence of a text, if steering has a budget.
     pub(super) fn add_divergence(&self, prompt: &[TokenId], written: &mut Written) -> Result<(), Error> {
         if let Some(steered) = self.steered().filter(|steered| steered.budget().is_some()) {
             written.steering_kl = Some(steered.divergence(prompt, &written.tokens)?);
@@ -84,48 +84,48 @@ impl TextModel {
 }
 
 impl Request<'_> {
-    /// What experts of a [steered](crate::Engine::steered_by) model read instead of the prompt: asked for once it is
-    /// for all of them, and several times for one after the other.
+    /// Sets the prompt that experts of a [steered](crate::Engine::steered_by) model read instead of the text's. Called
+    /// once, it applies to all of them; called several times, to one after the other.
     pub fn expert_prompt(mut self, prompt: impl Into<Prompt>) -> Self {
         self.member_prompts.experts.prompts.push(prompt.into());
         self
     }
 
-    /// As [`Request::expert_prompt`], of anti-experts.
+    /// Like [`Request::expert_prompt`], for anti-experts.
     pub fn anti_prompt(mut self, prompt: impl Into<Prompt>) -> Self {
         self.member_prompts.antis.prompts.push(prompt.into());
         self
     }
 
-    /// Lets experts read their prompt, or the request's, by their own chat template: a text is a message to them.
+    /// Lets experts read their prompt, or the request's, by their own chat template, with a text as a message.
     pub fn expert_chat(mut self) -> Self {
         self.member_prompts.experts.chat = true;
         self
     }
 
-    /// As [`Request::expert_chat`], of anti-experts.
+    /// Like [`Request::expert_chat`], for anti-experts.
     pub fn anti_chat(mut self) -> Self {
         self.member_prompts.antis.chat = true;
         self
     }
 
-    /// Another weight of all pairs than the [steered](crate::Engine::steered_by) model has, in this text; weights for
-    /// some tokens stay. Beside others in a [`Service`](crate::Service) the text reads all of its prompt: what others
-    /// have read was moved otherwise.
+    /// Replaces the weight of all pairs of the [steered](crate::Engine::steered_by) model for this text, except weights
+    /// for some tokens. In a [`Service`](crate::Service) the text does not share the cached prompts of other texts,
+    /// which were steered differently.
     pub fn alpha(mut self, alpha: Alpha) -> Self {
         self.alpha = Some(alpha);
         self
     }
 
-    /// What [guidance](crate::Steering::guidance_scale) leads away from: what the model would write after this prompt.
-    /// Unless told otherwise it is the last token of the request's prompt, as in `transformers`.
+    /// Sets the prompt that [guidance](crate::Steering::guidance_scale) steers away from. By default it is the last
+    /// token of the request's prompt, as in `transformers`.
     #[doc(alias = "negative_prompt_ids")]
     pub fn negative_prompt(mut self, prompt: impl Into<Prompt>) -> Self {
         self.member_prompts.negative = Some(prompt.into());
         self
     }
 
-    /// The model that writes a text after a prompt, whose tokens these are.
+    /// The model that writes a text after a prompt with these tokens.
     pub(super) fn text_model(&self, prompt: &Prompt, tokens: &[TokenId]) -> Result<TextModel, Error> {
         let MemberPrompts { experts, antis, negative } = &self.member_prompts;
         let Some((steered, members)) = &self.engine.steered else {
@@ -136,11 +136,11 @@ impl Request<'_> {
                 (_, false, _) => "a prompt for anti-experts",
                 _ => "a negative prompt",
             };
-            return Err(Error::Unused { what, needs: "a model that is steered" });
+            return Err(Error::Unused { what, needs: "a steered model" });
         };
         let weighed = match self.alpha {
             Some(_) if !steered.has_pairs() => {
-                return Err(Error::Unused { what: "a weight of experts", needs: "a pair whose weight is not 0" });
+                return Err(Error::Unused { what: "a weight of experts", needs: "a pair with a nonzero weight" });
             }
             Some(alpha) => Some(Arc::new(steered.weighed(alpha))),
             None => None,
@@ -169,7 +169,7 @@ impl Request<'_> {
         let of_text = Arc::new(steered.after(tokens, &own));
         let context = of_text.context_length();
         if tokens.len() >= context {
-            // A member's own prompt fills its context.
+            // The separate prompt of a member fills its context.
             let longest = own.experts.iter().chain(&own.antis).flatten().chain(&own.negative).map(Vec::len).max();
             let (tokens, context) = (longest.unwrap_or(tokens.len()), steered.context_length());
             return Err(Error::PromptTooLong { tokens, context });

@@ -1,24 +1,25 @@
-//! Texts that end a text.
+//! Stop strings.
 
-/// Looks for stop strings in a text that comes in pieces, and holds back what may be the beginning of one.
+/// Searches for stop strings in a text that arrives in pieces, and holds back a suffix that may be the beginning of
+/// one.
 ///
-/// What is found depends on the text alone, not on where its pieces begin: of all places where a stop string ends,
-/// the first.
+/// The result does not depend on the boundaries of pieces: it is the stop string that ends first.
 #[derive(Clone, Debug)]
 pub(super) struct StopStrings {
     strings: Vec<String>,
-    /// The end of the text, as far as it may belong to a stop string.
+    /// The suffix of the text that may belong to a stop string.
     held: String,
     found: Option<usize>,
 }
 
 impl StopStrings {
-    /// Looks for these, none of which is empty.
+    /// Searches for these strings, none of which may be empty.
     pub(super) fn new(strings: &[String]) -> Self {
         Self { strings: strings.to_vec(), held: String::new(), found: None }
     }
 
-    /// Takes a piece of text and appends to `ready` what belongs to no stop string. After one has come, nothing does.
+    /// Takes a piece of text, and appends the text that cannot belong to a stop string to `ready`. After a stop string,
+    /// nothing is appended.
     pub(super) fn push(&mut self, piece: &str, ready: &mut String) {
         if self.found.is_some() {
             return;
@@ -41,18 +42,18 @@ impl StopStrings {
         ready.extend(self.held.drain(..self.held.len() - kept));
     }
 
-    /// What was held back, now that nothing more comes.
+    /// Returns the text that was held back, at the end.
     pub(super) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 
-    /// The stop string that came.
+    /// The stop string that was found.
     pub(super) fn found(&self) -> Option<&str> {
         Some(&self.strings[self.found?])
     }
 }
 
-/// How many bytes at the end of `text` are the beginning of `string`, but not all of it.
+/// The number of bytes at the end of `text` that are a proper prefix of `string`.
 fn begun(text: &str, string: &str) -> usize {
     let most = text.len().min(string.len() - 1);
     let is_begun = |&length: &usize| string.is_char_boundary(length) && text.ends_with(&string[..length]);
@@ -63,7 +64,7 @@ fn begun(text: &str, string: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// By its definition, with the whole text at hand.
+    /// The result by its definition, from the whole text.
     fn expected(text: &str, strings: &[String]) -> (String, Option<String>) {
         for end in (0..=text.len()).filter(|&end| text.is_char_boundary(end)) {
             let ends = strings.iter().filter(|string| text[..end].ends_with(string.as_str()));
@@ -85,7 +86,7 @@ mod tests {
         for strings in &strings {
             for text in texts {
                 let characters: Vec<char> = text.chars().collect();
-                // Every way to cut the text in pieces.
+                // All ways to cut the text into pieces.
                 for cuts in 0..1u32 << characters.len() {
                     let (mut stops, mut written, mut piece) = (StopStrings::new(strings), String::new(), String::new());
                     for (i, &character) in characters.iter().enumerate() {

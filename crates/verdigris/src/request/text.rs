@@ -1,4 +1,4 @@
-//! A text that is put together of tokens.
+//! A text assembled from tokens.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use verdigris_text::{TextStream, Tokenizer};
 use crate::request::stop::StopStrings;
 use crate::request::{Request, Written};
 
-/// What is written of a text so far.
+/// The text written so far.
 pub(super) struct Text {
     written: Written,
     characters: TextStream<Arc<Tokenizer>>,
     stops: StopStrings,
-    /// Whether it is kept how tokens come.
+    /// Whether the provenance of tokens is kept.
     is_explained: bool,
 }
 
@@ -44,7 +44,7 @@ impl Text {
         Self { written, characters, stops, is_explained: request.explain }
     }
 
-    /// Takes a token, which came so; returns what can be handed over, which is nothing or whole characters.
+    /// Takes a token. Returns the text that can be passed on, which is empty or consists of whole characters.
     pub(super) fn push(&mut self, token: TokenId, provenance: Provenance) -> &str {
         self.written.tokens.push(token);
         if self.is_explained {
@@ -55,12 +55,13 @@ impl Text {
         &self.written.text[before..]
     }
 
-    /// Whether a stop string has come.
+    /// Whether a stop string was found.
     pub(super) fn is_stopped(&self) -> bool {
         self.stops.found().is_some()
     }
 
-    /// The text at its end, and what of it was held back. A reader who ended it gets no more of it.
+    /// Returns the finished text, and the part of it that was held back. If the reader ended the text, that part is
+    /// dropped.
     pub(super) fn end(mut self, ended: Ended) -> (Written, String) {
         let mut rest = String::new();
         if ended.stop.is_some() {

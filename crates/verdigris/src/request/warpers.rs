@@ -1,4 +1,4 @@
-//! From which tokens is drawn, beyond temperature, top-k, top-p and min-p.
+//! Options that change the distribution of tokens, in addition to temperature, top-k, top-p and min-p.
 
 use verdigris_logits::warp::{
     DynamicTemperature, EpsilonCutoff, EtaCutoff, Mirostat, Temperature, TopA, TypicalP, Xtc,
@@ -10,7 +10,7 @@ use crate::request::Request;
 use crate::sampling::Sampling;
 
 impl Request<'_> {
-    /// Refuses mirostat where tokens are not drawn one after the other from the law that it leaves.
+    /// Refuses mirostat where tokens are not sampled one after the other from the distribution that it leaves.
     pub(super) fn surprises_are_drawn(&self, with: &'static str, why: &'static str) -> Result<(), Error> {
         match self.sampling.mirostat_tau {
             Some(_) => Err(Error::Apart { what: "mirostat".into(), with, why }),
@@ -25,9 +25,9 @@ impl Request<'_> {
         (self.sampling.temperature as f32) < Self::LEAST_TEMPERATURE
     }
 
-    /// The option that leaves one token to choose from whatever the model says, and what it must be instead.
+    /// The option that leaves only one token regardless of the model, and the values that are allowed.
     pub(super) fn leaves_one_token(&self) -> Option<(&'static str, &'static str)> {
-        // The most probable token of any distribution has at least this.
+        // The most probable token of any distribution has at least this probability.
         let least = 1.0 / self.engine.model.vocabulary_size() as f64;
         match () {
             () if self.is_greedy() => Some(("temperature", "a temperature above 0: raise it")),
@@ -38,7 +38,7 @@ impl Request<'_> {
         }
     }
 
-    /// The temperature, fixed or not. That of a text where nothing is drawn is 0, which is none for a step.
+    /// Adds the temperature, fixed or dynamic. Without sampling it is replaced by 1, since the step does not allow 0.
     pub(super) fn push_temperature(&self, warpers: &mut Chain, is_greedy: bool) -> Result<(), Error> {
         let temperature = if is_greedy { 1.0 } else { self.sampling.temperature };
         let exponent = self.sampling.dynatemp_exponent;
@@ -53,7 +53,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Those that come after top-k, top-p and min-p, in their order.
+    /// Adds the steps after top-k, top-p and min-p, in their order.
     pub(super) fn push_warpers(&self, warpers: &mut Chain, random: Random) -> Result<(), Error> {
         let asked = &self.sampling;
         if let Some(p) = asked.typical_p {
@@ -72,15 +72,15 @@ impl Request<'_> {
         if asked.xtc_probability > 0.0 {
             warpers.push_named("xtc_probability", xtc);
         } else if asked.xtc_threshold != Sampling::default().xtc_threshold {
-            let needs = "how often it is to be (xtc_probability)";
+            let needs = "a probability (xtc_probability)";
             return Err(Error::Unused { what: "a threshold of XTC", needs });
         }
-        // The last, for it asks how probable a token was in the law that it leaves.
+        // Mirostat is last, since it measures the probability of a token in the distribution that it returns.
         let eta = asked.mirostat_eta;
         match asked.mirostat_tau {
             Some(tau) => warpers.push_named("mirostat_tau", Mirostat::new(tau, eta)?),
             None if eta != Sampling::default().mirostat_eta => {
-                let needs = "an aim for it (mirostat_tau)";
+                let needs = "a target surprise (mirostat_tau)";
                 return Err(Error::Unused { what: "a learning rate of mirostat", needs });
             }
             None => (),
