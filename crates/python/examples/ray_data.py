@@ -1,10 +1,10 @@
-"""Which texts of a lake are marked, on a cluster of Ray.
+"""Detects marked texts in a lake, on a Ray cluster.
 
     RAY_ADDRESS=HOST:6379 python ray_data.py LAKE KEY_ID ANSWER
 
-LAKE is a folder of Parquet files with the columns `id` and `text`. The key is found by its id on each node, in the
-folder that VERDIGRIS_KEYS names in the environment of `ray start`; no task holds it. ANSWER becomes a folder of Parquet
-files with a verdict for each document, and the node that judged it.
+LAKE is a folder of Parquet files with the columns `id` and `text`. Each node loads the key by its id from the folder
+that VERDIGRIS_KEYS names in the environment of `ray start`, so that no task contains it. ANSWER becomes a folder of
+Parquet files with a verdict for each document, and the node that judged it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import verdigris
 
 
 class Judge:
-    """A worker, which reads its key once."""
+    """A worker, which loads its key once."""
 
     def __init__(self, key_id: str):
         self.key = verdigris.Ring.load(os.environ["VERDIGRIS_KEYS"])[key_id]
@@ -33,8 +33,8 @@ if __name__ == "__main__":
     options.add_argument("lake")
     options.add_argument("key_id")
     options.add_argument("answer")
-    options.add_argument("--workers", type=int, default=2, help="how many judge, one core each")
-    options.add_argument("--rows", type=int, default=10_000, help="documents of a block, judged anew where one is lost")
+    options.add_argument("--workers", type=int, default=2, help="number of workers, one core each")
+    options.add_argument("--rows", type=int, default=10_000, help="documents per block, which is judged again if lost")
     asked = options.parse_args()
     ray.init()
     documents = ray.data.read_parquet(asked.lake, columns=["id", "text"])
@@ -44,7 +44,7 @@ if __name__ == "__main__":
         batch_format="pyarrow",
         batch_size=1024,
         compute=ray.data.ActorPoolStrategy(size=asked.workers),
-        # On different nodes, where there are several.
+        # On different nodes, if there are several.
         scheduling_strategy="SPREAD",
         num_cpus=1,
     ).write_parquet(asked.answer)

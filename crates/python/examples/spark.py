@@ -1,12 +1,13 @@
-"""Which texts of a lake are marked, on a cluster of Spark.
+"""Detects marked texts in a lake, on a Spark cluster.
 
     spark-submit --master spark://HOST:7077 spark.py LAKE KEY_ID ANSWER
 
-LAKE is a folder of Parquet files with the columns `id` and `text`. The key is found by its id on each worker, in the
-folder that VERDIGRIS_KEYS names in the worker's environment; no plan and no task holds it. ANSWER gets two folders of
-Parquet files: `each` by `mapInArrow`, with a verdict for each document, and `p` by a `pandas_udf`, with its p-value.
+LAKE is a folder of Parquet files with the columns `id` and `text`. Each worker loads the key by its id from the folder
+that VERDIGRIS_KEYS names in the worker's environment, so that no plan and no task contains it. ANSWER gets two folders
+of Parquet files: `each`, written by `mapInArrow`, with a verdict for each document, and `p`, by a `pandas_udf`, with
+its p-value.
 
-Spark gives each core a task, so a task needs one thread: RAYON_NUM_THREADS=1 in the environment of workers.
+Spark runs one task per core, so a task needs only one thread: set RAYON_NUM_THREADS=1 in the environment of workers.
 """
 
 import os
@@ -19,18 +20,18 @@ import verdigris
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import pandas_udf
 
-# Spark has no unsigned numbers.
+# Spark has no unsigned integers.
 FOUND = "id long, verdict string, marked boolean, p double, z double, tokens long, scored long, error string"
 TYPES = {"tokens": pyarrow.int64(), "scored": pyarrow.int64()}
 
 
 def key(key_id: str) -> verdigris.Key:
-    """A key of the worker on which this runs."""
+    """Loads a key on the worker on which this runs."""
     return verdigris.Ring.load(os.environ["VERDIGRIS_KEYS"])[key_id]
 
 
 def verdicts(lake: DataFrame, key_id: str) -> DataFrame:
-    """A row for each document."""
+    """Returns a row for each document."""
 
     def judge(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         mine = key(key_id)
@@ -45,7 +46,7 @@ def verdicts(lake: DataFrame, key_id: str) -> DataFrame:
 
 
 def p_value(key_id: str):
-    """A function of columns: the p-value of a text, null where there is none."""
+    """Returns a function of columns: the p-value of each text, or null if there is none."""
 
     @pandas_udf("double")
     def p(columns: Iterator[pandas.Series]) -> Iterator[pandas.Series]:

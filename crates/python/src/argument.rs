@@ -1,4 +1,4 @@
-//! Arguments whose faults are ours to name: texts, tokens and arrays of numbers.
+//! Arguments with their own error messages: texts, tokens and arrays of numbers.
 
 use std::ops::Deref;
 
@@ -10,7 +10,7 @@ use verdigris_logits::TokenId;
 
 use crate::error::{self, BadText};
 
-/// A text: a string that UTF-8 can hold.
+/// A text: a string that can be encoded as UTF-8.
 pub(crate) struct Text(PyBackedStr);
 
 impl Deref for Text {
@@ -36,7 +36,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Text {
     }
 }
 
-/// A token of a caller's, of which any whole number may be one that is not there.
+/// A token given by the caller, or `None` for an integer that cannot be a token id.
 pub(crate) struct Token(pub(crate) Option<TokenId>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Token {
@@ -58,7 +58,7 @@ pub(crate) fn array<T: Element>(given: &Bound<'_, PyAny>, what: &str, kind: &str
     PyBuffer::get(given).map_err(|_| error::wrong_type(given.py(), wrong()))
 }
 
-/// The type of a value, with the kind of its numbers where it has one.
+/// The type of a value, with its `dtype` if it has one.
 fn described(given: &Bound<'_, PyAny>) -> String {
     let kind = given.getattr_opt("dtype").ok().flatten().map_or_else(String::new, |kind| format!(" of {kind}"));
     type_name(given) + &kind
@@ -69,10 +69,10 @@ pub(crate) fn type_name(given: &Bound<'_, PyAny>) -> String {
     given.get_type().qualname().map_or_else(|_| "a value of another type".into(), |name| name.to_string())
 }
 
-/// Writes numbers into the caller's memory.
+/// Writes numbers to the caller's memory.
 pub(crate) fn write<T: Element + Copy>(py: Python<'_>, into: &PyBuffer<T>, numbers: &[T]) -> PyResult<()> {
     if into.readonly() {
-        return Err(error::argument("the array is read-only: give one that can be written"));
+        return Err(error::argument("the array is read-only: give a writable one"));
     }
     into.copy_from_slice(py, numbers)
 }

@@ -1,12 +1,12 @@
-//! Sets of tokens in a caller's memory: packed 32 to a word, as xgrammar has them. Token `i` is bit `i % 32` of word
-//! `i / 32`. That memory is an array of `int32`, such as numpy's or `tensor.numpy()`, with one row or several.
+//! Sets of tokens in the caller's memory, in the layout of xgrammar: token `i` is bit `i % 32` of word `i / 32`. The
+//! memory is an array of `int32`, such as numpy's or `tensor.numpy()`, with one row or several.
 
 use pyo3::prelude::*;
 
 use crate::argument::{array, write};
 use crate::error;
 
-/// Writes a set of so many tokens into a row; what is past them is cleared.
+/// Writes a set of `tokens` tokens into a row, and clears the rest of the row.
 pub(crate) fn write_row(
     py: Python<'_>,
     bitmask: &Bound<'_, PyAny>,
@@ -18,13 +18,13 @@ pub(crate) fn write_row(
     match *buffer.shape() {
         [words] if row == 0 => write(py, &buffer, &packed(set, words, tokens)?),
         [rows, words] if row < rows => {
-            // The row alone, which is a view of the caller's memory.
+            // Only this row, as a view of the caller's memory.
             let view = array::<i32>(&bitmask.get_item(row)?, "bitmasks", "int32")?;
             write(py, &view, &packed(set, words, tokens)?)
         }
         [_] => Err(error::argument(format!("there is no row {row} in a bitmask of 1"))),
         [rows, _] => Err(error::argument(format!("there is no row {row} in a bitmask of {rows}"))),
-        _ => Err(error::argument("a bitmask has one row of words, or several: one or two dimensions")),
+        _ => Err(error::argument("a bitmask has one or two dimensions: one row of words, or several")),
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn write_all(py: Python<'_>, bitmask: &Bound<'_, PyAny>, sets: &[Vec<
     write(py, &buffer, &all)
 }
 
-/// A set in so many words.
+/// A set as `words` words.
 fn packed(set: &[u64], words: usize, tokens: usize) -> PyResult<Vec<i32>> {
     let least = tokens.div_ceil(32);
     if words < least {

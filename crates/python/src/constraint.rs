@@ -1,4 +1,4 @@
-//! Rules in every token: regular expressions, choices and JSON Schemas over a tokenizer.
+//! Constraints: regular expressions, choices and JSON Schemas over a tokenizer.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error;
 use crate::matcher::Matcher;
 use crate::tokenizer::{Tokenizer, tokenizer};
 
-/// A rule for texts, over a tokenizer. It is compiled once and serves any number of texts.
+/// A constraint on texts, over a tokenizer. It is compiled once for any number of texts.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Constraint {
     inner: Inner,
@@ -40,18 +40,18 @@ impl Constraint {
         Ok(Self { inner, grammar, tokenizer, description })
     }
 
-    /// The rule over its tokenizer.
+    /// The constraint over its tokenizer.
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
     }
 
-    /// The rule without a tokenizer.
+    /// The grammar, without a tokenizer.
     pub(crate) fn grammar(&self) -> Arc<Grammar> {
         self.grammar.clone()
     }
 }
 
-/// A JSON Schema: a string of JSON, a dictionary, or a model of pydantic.
+/// Reads a JSON Schema: a string of JSON, a dictionary, or a pydantic model.
 pub(crate) fn schema(given: &Bound<'_, PyAny>) -> PyResult<Value> {
     let text: String = match given.extract() {
         Ok(text) => text,
@@ -66,7 +66,7 @@ pub(crate) fn schema(given: &Bound<'_, PyAny>) -> PyResult<Value> {
     serde_json::from_str(&text).map_err(|error| error::constraint(format!("the schema is not JSON: {error}")))
 }
 
-/// How JSON is written.
+/// The style of JSON.
 fn style(closed: bool, any_order: bool, whitespace: &str, numbers: &str) -> PyResult<Style> {
     let mut style = Style::default();
     if closed {
@@ -96,8 +96,8 @@ fn style(closed: bool, any_order: bool, whitespace: &str, numbers: &str) -> PyRe
 
 #[pymethods]
 impl Constraint {
-    /// Texts that match a regular expression as a whole, in the syntax of Rust's crate `regex`. `end` are the tokens
-    /// that end a text.
+    /// Constrains texts as a whole to a regular expression, in the syntax of Rust's crate `regex`. `end` lists the
+    /// tokens that end a text.
     #[staticmethod]
     #[pyo3(signature = (pattern, tokenizer=None, *, end=None))]
     fn regex(
@@ -109,7 +109,7 @@ impl Constraint {
         Self::compile(py, tokenizer, end, format!("regex {pattern:?}"), || Grammar::regex(pattern))
     }
 
-    /// One of some texts.
+    /// Constrains texts to one of these.
     #[staticmethod]
     #[pyo3(signature = (texts, tokenizer=None, *, end=None))]
     fn choice(
@@ -121,7 +121,7 @@ impl Constraint {
         Self::compile(py, tokenizer, end, format!("one of {} texts", texts.len()), || Grammar::choice(&texts))
     }
 
-    /// JSON that obeys a schema: a string of JSON, a dictionary, or a model of pydantic.
+    /// Constrains texts to JSON that satisfies a schema: a string of JSON, a dictionary, or a pydantic model.
     #[staticmethod]
     #[pyo3(signature = (schema, tokenizer=None, *, end=None, closed=false, any_order=false, whitespace="optional",
                         numbers="plain"))]
@@ -141,7 +141,7 @@ impl Constraint {
         Self::compile(py, tokenizer, end, "a JSON Schema".into(), || Grammar::json_schema(&schema, style))
     }
 
-    /// The same constraint, for texts of at most so many tokens: they come to their end in time.
+    /// The same constraint for texts of at most `tokens` tokens, which are led to their end in time.
     fn within(&self, py: Python<'_>, tokens: usize) -> PyResult<Self> {
         let inner = py.detach(|| {
             let inner = self.inner.within(tokens);
@@ -151,24 +151,24 @@ impl Constraint {
         Ok(Self { inner, ..self.copy(py) })
     }
 
-    /// The same constraint, which writes what is forced with the tokens that the tokenizer writes it with.
+    /// The same constraint, with forced text split into tokens as the tokenizer splits it.
     fn canonical(&self, py: Python<'_>) -> Self {
         Self { inner: self.inner.forced_text(ForcedText::Canonical), ..self.copy(py) }
     }
 
-    /// A text under this constraint, which follows a prompt.
+    /// Starts a text under this constraint, after a prompt.
     #[pyo3(signature = (prompt=Vec::new()))]
     fn matcher(&self, prompt: Vec<TokenId>) -> Matcher {
         Matcher::new(&self.inner, self.vocabulary_size_of(), &prompt)
     }
 
-    /// The number of tokens of its tokenizer.
+    /// The number of tokens of the tokenizer.
     #[getter]
     fn vocabulary_size(&self) -> usize {
         self.vocabulary_size_of()
     }
 
-    /// How many words of 32 bits a row of a bitmask has.
+    /// The number of 32-bit words in a row of a bitmask.
     #[getter]
     fn bitmask_words(&self) -> usize {
         self.vocabulary_size_of().div_ceil(32)
@@ -180,7 +180,7 @@ impl Constraint {
         self.inner.lexicon().end().to_vec()
     }
 
-    /// A constraint never changes, so a copy is the same one.
+    /// Returns the same object, since constraints are immutable.
     fn __copy__(this: Py<Self>) -> Py<Self> {
         this
     }

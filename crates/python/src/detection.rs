@@ -16,13 +16,13 @@ use crate::look::look;
 use crate::pool;
 use crate::tokenizer::tokenizer;
 
-/// The verdict on a text under some keys: the fields of `verdigris detect --json`, each as an attribute; `None` where a
-/// field is not set.
+/// The verdict on a text under some keys. Attributes are the fields of `verdigris detect --json`, and `None` for fields
+/// that are not set.
 #[pyclass(frozen, module = "verdigris")]
 #[derive(Clone)]
 pub(crate) struct Detection {
     pub(crate) verdict: Verdict<'static>,
-    /// Whether the constraint that the text was written under was known.
+    /// Whether the constraint of the text was given.
     has_form: bool,
     /// Files of rings that are not keys for the tokenizer.
     skipped_keys: Vec<String>,
@@ -43,7 +43,7 @@ impl Passage {
         fields::names(&self.0, &[("repairs", Absent::Empty)], &["to_dict"])
     }
 
-    /// The fields as `verdigris detect --json` has them.
+    /// The fields as in `verdigris detect --json`.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         fields::dict(py, &self.0)
     }
@@ -55,7 +55,7 @@ impl Passage {
     }
 }
 
-/// The attributes whose fields JSON may leave out.
+/// The attributes that the JSON may omit.
 const ABSENT: [(&str, Absent); 15] = [
     ("error", Absent::None),
     ("needed", Absent::None),
@@ -106,7 +106,7 @@ impl Detection {
         fields::names(&self.fields(), &ABSENT, &["skipped_keys", "to_dict"])
     }
 
-    /// The fields as `verdigris detect --json` has them, but for the format and the name of the text.
+    /// The fields as in `verdigris detect --json`, except the format and the name of the text.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         fields::dict(py, &self.fields())
     }
@@ -117,7 +117,7 @@ impl Detection {
     }
 }
 
-/// A tokenizer, keys and options that texts are judged with.
+/// The tokenizer, keys and options that texts are judged with.
 pub(crate) struct Judge {
     reader: Reader,
     keys: Vec<Arc<Inner>>,
@@ -153,9 +153,10 @@ impl Judge {
     }
 }
 
-/// Judges a text under a key, a `Ring`, or several of them, each of which pays for itself in the p-value. The tokenizer
-/// is that of the model that wrote: a `Tokenizer`, its path, one of `transformers`, or `None` for that of `tale`. With
-/// `form`, the constraint that the text was written under, only tokens that it left a choice about are counted.
+/// Judges a text under a key, a `Ring`, or several of them; the p-value is corrected for the number of keys. The
+/// tokenizer is that of the model that wrote the text: a `Tokenizer`, its path, one of `transformers`, or `None` for
+/// that of `tale`. `form` is the constraint that the text was written under: only tokens that it left a choice about
+/// are counted.
 #[pyfunction]
 #[pyo3(signature = (text, key, tokenizer=None, *, level=None, repeats="context", windows=false, repair=true, offsets=1,
                     form=None))]

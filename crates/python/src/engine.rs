@@ -1,4 +1,4 @@
-//! A model that is ready to write.
+//! A loaded model.
 
 use std::path::PathBuf;
 use std::process;
@@ -15,10 +15,10 @@ use crate::prompt;
 use crate::request::Request;
 use crate::tokenizer::Tokenizer;
 
-/// The process whose threads compute models. One that was forked from it has none of them.
+/// The process whose threads run models. A forked process does not have these threads.
 static PROCESS: OnceLock<u32> = OnceLock::new();
 
-/// A model that is ready to write. It serves any number of requests, and threads may share it.
+/// A loaded model. It serves any number of requests, and can be shared by threads.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Engine {
     model: Arc<Model>,
@@ -33,20 +33,20 @@ impl Engine {
     }
 }
 
-/// Whether models can compute here.
+/// Checks that models can run in this process.
 pub(crate) fn in_its_process() -> PyResult<()> {
     match *PROCESS.get_or_init(process::id) == process::id() {
         true => Ok(()),
         false => Err(error::argument(
-            "a model was loaded before this process was forked: load it after that, or start workers by \"spawn\"",
+            "a model was loaded before this process was forked: load it after the fork, or start workers by \"spawn\"",
         )),
     }
 }
 
 #[pymethods]
 impl Engine {
-    /// Loads a model: a Hugging Face folder, a GGUF file, or the name of a model on the hub, which is fetched where it
-    /// is not there yet. It computes on the CPU.
+    /// Loads a model: a Hugging Face folder, a GGUF file, or the name of a model on the hub, which is downloaded unless
+    /// it is cached. It runs on the CPU.
     #[staticmethod]
     fn load(py: Python<'_>, source: PathBuf) -> PyResult<Self> {
         in_its_process()?;
@@ -55,33 +55,32 @@ impl Engine {
         Ok(Self { model: Arc::new(model), tokenizer, source: source.display().to_string() })
     }
 
-    /// A request to go on from a prompt: a text, or its tokens. An empty text begins a new one. Options go by name; of
-    /// most, what they do is what Verdigris' command line and transformers or vLLM call so.
+    /// Returns a request that continues a prompt: a text, or its tokens. An empty text begins a new one. Options are
+    /// keyword arguments, and most have the names and meanings of Verdigris' command line and transformers or vLLM.
     ///
-    /// How much: max_tokens (256), min_tokens, stop (a text or several).
-    /// The form: one of regex, choice (texts), json_schema (a dictionary, a string or a model of pydantic) and
+    /// Length: max_tokens (256), min_tokens, stop (a text or several).
+    /// Constraint: one of regex, choice (texts), json_schema (a dictionary, a string or a pydantic model) and
     /// constraint (a Constraint over the engine's tokenizer).
-    /// The mark: watermark (a Key), payload, entropy_threshold.
-    /// What is drawn: seed, temperature (0.8), top_k, top_p (0.95), min_p, top_a, typical_p, epsilon_cutoff,
-    /// eta_cutoff, xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent, mirostat_tau, mirostat_eta,
-    /// penalty_alpha.
+    /// Mark: watermark (a Key), payload, entropy_threshold.
+    /// Sampling: seed, temperature (0.8), top_k, top_p (0.95), min_p, top_a, typical_p, epsilon_cutoff, eta_cutoff,
+    /// xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent, mirostat_tau, mirostat_eta, penalty_alpha.
     /// Penalties: repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, dry_multiplier,
     /// dry_base, dry_allowed_length, logit_bias (numbers by token), bad_words (texts), suppress_tokens.
     /// Speed: draft (a smaller Engine of the same tokenizer), lookup (True), draft_tokens.
-    /// Beside the text: logprobs (so many of the most probable tokens).
+    /// Output: logprobs (the number of most probable tokens to return).
     #[pyo3(signature = (prompt, **options))]
     fn request(&self, prompt: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Request> {
         Ok(Request::new(self.model()?.clone(), prompt::text(prompt)?, Options::read(options)?))
     }
 
-    /// A request for the model's next message in a conversation, by its chat template: what the user says, or the
-    /// messages so far, each a dictionary with `role` and `content`. Options are those of `request`.
+    /// Returns a request for the model's next message in a conversation, by its chat template. `messages` is the user's
+    /// message, or all messages so far, each a dictionary with `role` and `content`. Options are those of `request`.
     #[pyo3(signature = (messages, **options))]
     fn chat(&self, messages: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Request> {
         Ok(Request::new(self.model()?.clone(), prompt::conversation(messages)?, Options::read(options)?))
     }
 
-    /// Its tokenizer: what keys are made for, and what texts are detected with.
+    /// The tokenizer, which keys are made for and texts are detected with.
     #[getter]
     fn tokenizer(&self, py: Python<'_>) -> Py<Tokenizer> {
         self.tokenizer.clone_ref(py)
@@ -93,7 +92,7 @@ impl Engine {
         self.model.end().to_vec()
     }
 
-    /// The most tokens that prompt and text may have together.
+    /// The maximum number of tokens of prompt and text together.
     #[getter]
     fn context_length(&self) -> usize {
         self.model.context_length()

@@ -1,4 +1,4 @@
-//! Exceptions, with the words of Rust's errors.
+//! Exceptions, with the messages of Rust's errors.
 
 use std::fmt::Display;
 
@@ -9,21 +9,21 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use verdigris_detector::DetectError;
 
-create_exception!(verdigris, Error, PyValueError, "Anything that Verdigris cannot do; one line that says why.");
+create_exception!(verdigris, Error, PyValueError, "The base class of Verdigris' errors, with a message of one line.");
 create_exception!(verdigris, BadKey, Error, "A key, or a ring of keys, that cannot be used.");
 create_exception!(verdigris, BadTokenizer, Error, "A tokenizer that cannot be read.");
 create_exception!(verdigris, BadText, Error, "A text that cannot be judged.");
 create_exception!(verdigris, BadModel, Error, "A model that cannot be loaded, or that failed.");
-create_exception!(verdigris, BadConstraint, Error, "A constraint that is not understood, or that a text cannot obey.");
+create_exception!(verdigris, BadConstraint, Error, "A constraint that is invalid, or that no text can satisfy.");
 
-/// An [`Error`] that is a `TypeError` too, so that code which expects Python's own finds it.
+/// An [`Error`] that is also a `TypeError`, for code that catches Python's own.
 static WRONG_TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 fn wrong_type_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     let class = WRONG_TYPE.get_or_try_init(py, || {
         let fields = PyDict::new(py);
         fields.set_item("__module__", "verdigris")?;
-        fields.set_item("__doc__", "An argument of a type that does not fit.")?;
+        fields.set_item("__doc__", "An argument of the wrong type.")?;
         let bases = (py.get_type::<Error>(), py.get_type::<PyTypeError>());
         let class = py.get_type::<PyType>().call1(("WrongType", bases, fields))?;
         PyResult::Ok(class.cast_into::<PyType>()?.unbind())
@@ -43,28 +43,28 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("WrongType", wrong_type_class(py)?)
 }
 
-/// Of an argument of a type that does not fit.
+/// The error for an argument of the wrong type.
 pub(crate) fn wrong_type(py: Python<'_>, message: impl Into<String>) -> PyErr {
     let class = wrong_type_class(py);
     class.map_or_else(|fault| fault, |class| PyErr::from_type(class.clone(), message.into()))
 }
 
-/// Of a key.
+/// The error for a key.
 pub(crate) fn key(error: impl Display) -> PyErr {
     BadKey::new_err(error.to_string())
 }
 
-/// Of a constraint.
+/// The error for a constraint.
 pub(crate) fn constraint(error: impl Display) -> PyErr {
     BadConstraint::new_err(error.to_string())
 }
 
-/// Of an argument that is out of range.
+/// The error for an argument that is out of range.
 pub(crate) fn argument(message: impl Into<String>) -> PyErr {
     Error::new_err(message.into())
 }
 
-/// Of a judgement.
+/// The error for a detection.
 pub(crate) fn detect(error: DetectError) -> PyErr {
     match error {
         DetectError::Key(_) | DetectError::NoKey | DetectError::ForeignKey { .. } => key(error),
@@ -72,7 +72,7 @@ pub(crate) fn detect(error: DetectError) -> PyErr {
     }
 }
 
-/// Of a model that writes, and of what is asked of it.
+/// The error for a model or a request.
 pub(crate) fn engine(error: verdigris::Error) -> PyErr {
     let words = error.to_string();
     match error {

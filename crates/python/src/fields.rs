@@ -1,4 +1,4 @@
-//! Values that serialize, as objects of Python: each field is an attribute.
+//! Serializable values as Python objects, with each field as an attribute.
 
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
@@ -17,7 +17,7 @@ pub(crate) fn of(value: &impl Serialize) -> Fields {
     }
 }
 
-/// The value of an attribute whose field JSON leaves out, or has as null.
+/// The value of an attribute whose field is omitted in JSON, or null.
 #[derive(Clone, Copy)]
 pub(crate) enum Absent {
     None,
@@ -26,7 +26,7 @@ pub(crate) enum Absent {
     NotANumber,
 }
 
-/// The attribute of an object with some fields, and with others that may be absent.
+/// An attribute of an object with these fields, of which those in `absent` may be missing.
 pub(crate) fn attribute<'py>(
     py: Python<'py>,
     class: &str,
@@ -65,7 +65,7 @@ pub(crate) fn dict<'py>(py: Python<'py>, fields: &Fields) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
-/// A value of Python. Arrays in arrays are tuples, such as the pair of a repair and how often it was made.
+/// Converts a value to Python. Arrays in arrays become tuples, such as a repair and its count.
 pub(crate) fn python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),

@@ -1,4 +1,4 @@
-//! Which key wrote a text, if any did.
+//! Identification of the key that wrote a text.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -12,8 +12,8 @@ use crate::look;
 use crate::pool;
 use crate::tokenizer::tokenizer;
 
-/// A key that a text may have been written with, with a p-value that pays for all that were tried: the fields of
-/// `verdigris identify --json`, each as an attribute.
+/// A key that a text may have been written with, with a p-value that is corrected for all candidates. Attributes are
+/// the fields of `verdigris identify --json`.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Candidate(Inner);
 
@@ -30,7 +30,7 @@ impl Candidate {
         fields::names(&fields::of(&self.0), &ABSENT, &["to_dict"])
     }
 
-    /// The fields as `verdigris identify --json` has them.
+    /// The fields as in `verdigris identify --json`.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         fields::dict(py, &fields::of(&self.0))
     }
@@ -40,8 +40,9 @@ impl Candidate {
     }
 }
 
-/// Tries keys with their own vocabulary sizes and green shares, and others; the best candidates come first. Other
-/// systems do not say which vocabulary size they split: the tokenizer's, the model's, or the width of the logits.
+/// Tries keys with their own vocabulary sizes and green shares and with the given ones. Returns candidates, the best
+/// first. Other systems do not document which vocabulary size they use: the tokenizer's, the model's, or the width of
+/// the logits.
 #[pyfunction]
 #[pyo3(signature = (text, keys, tokenizer=None, *, vocabulary_sizes=Vec::new(), gammas=Vec::new(), repeats="context",
                     level=None))]

@@ -1,4 +1,4 @@
-//! A key: who has it can read what it marks.
+//! Keys.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use zeroize::Zeroizing;
 use crate::error;
 use crate::tokenizer::tokenizer;
 
-/// A key. It shows its name and what it marks with, and its secret to nobody; it cannot be pickled.
+/// A key. It shows its name and its scheme but never its secret, and cannot be pickled.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Key(pub(crate) Arc<Inner>);
 
 #[pymethods]
 impl Key {
-    /// Reads a key file, which nobody else may be able to read (mode 0600).
+    /// Reads a key file, which must not be readable by others (mode 0600).
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Self> {
         Ok(Self(Arc::new(Inner::load(&path).map_err(error::key)?)))
     }
 
-    /// A new key of the native scheme for a tokenizer, with a secret from the operating system. `delta` is what is
-    /// added to the logits of green tokens; `None` forbids all others.
+    /// Generates a key of the native scheme for a tokenizer, with a secret from the operating system. `delta` is added
+    /// to the logits of green tokens; `None` forbids all other tokens.
     #[staticmethod]
     #[pyo3(signature = (tokenizer=None, *, id=None, gamma=0.25, delta=Some(2.0), context="min", width=4,
                         payload_bits=None, model=None))]
@@ -62,7 +62,7 @@ impl Key {
         Ok(Self(Arc::new(key.map_err(error::key)?)))
     }
 
-    /// Writes a new file that its owner alone can read. One that is there stays as it is, and is an error.
+    /// Writes a new file that only its owner can read. An existing file is not changed, and is an error.
     fn save(&self, path: PathBuf) -> PyResult<()> {
         self.0.save(&path).map_err(error::key)
     }
@@ -73,32 +73,32 @@ impl Key {
         self.0.id()
     }
 
-    /// Whose key it is; empty for none in particular.
+    /// The tenant that the key belongs to, or an empty string.
     #[getter]
     fn tenant(&self) -> &str {
         self.0.tenant()
     }
 
-    /// The dialect by its name, such as `native`.
+    /// The name of the dialect, such as `native`.
     #[getter]
     fn dialect(&self) -> &'static str {
         self.0.dialect().name()
     }
 
-    /// The dialect in words, such as `native, gamma 0.25, minimum over 4 tokens`.
+    /// A description of the dialect, such as `native, gamma 0.25, minimum over 4 tokens`.
     #[getter]
     fn description(&self) -> String {
         self.0.describe()
     }
 
-    /// The share of tokens that are green; `None` where there are no colours.
+    /// The share of green tokens; `None` if the scheme has no colours.
     #[getter]
     fn gamma(&self) -> Option<f64> {
         self.0.dialect().gamma()
     }
 
-    /// How the tokens before a position choose its list, and how many they are, such as `("min", 4)`; `None` for the
-    /// dialects of others.
+    /// The function by which the tokens before a position choose its list, and their number, such as `("min", 4)`;
+    /// `None` for dialects other than `native`.
     #[getter]
     fn context(&self) -> Option<(&'static str, usize)> {
         let Dialect::Native(Parameters { context, .. }) = self.0.dialect() else { return None };
@@ -110,9 +110,9 @@ impl Key {
         Some((name, context.width()))
     }
 
-    /// Writes the two AES keys that make green lists, for contexts and for lists, into an array of `int32`, `[2, 4]`:
-    /// little-endian words. **They are as secret as the key**, whose lists they make on another device: overwrite the
-    /// array when it has been copied there, and never show or store it. Native keys alone have them.
+    /// Writes the two AES keys that generate green lists, for contexts and for lists, into an array of `int32`, `[2,
+    /// 4]`, as little-endian words. **They are as secret as the key**, since they generate its lists on another device:
+    /// overwrite the array after copying it there, and never show or store it. Only native keys have them.
     fn write_sub_keys(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<()> {
         let Some(keys) = self.0.sub_keys() else {
             return Err(error::key(format!(
@@ -130,30 +130,30 @@ impl Key {
         buffer.copy_from_slice(py, &words)
     }
 
-    /// How many bits of a number its mark carries; `None` where it carries none.
+    /// The number of bits of the payload; `None` if the key carries none.
     #[getter]
     fn payload_bits(&self) -> Option<u8> {
         self.0.payload_bits()
     }
 
-    /// The number of tokens of the vocabulary that it was made for.
+    /// The size of the vocabulary that the key was made for.
     #[getter]
     fn vocabulary_size(&self) -> usize {
         self.0.vocabulary().size()
     }
 
-    /// What it knows the tokenizer by that it was made for.
+    /// The fingerprint of the tokenizer that the key was made for.
     #[getter]
     fn fingerprint(&self) -> &str {
         self.0.vocabulary().fingerprint()
     }
 
-    /// Whether another key marks alike.
+    /// Whether another key makes the same marks.
     fn marks_as(&self, other: &Self) -> bool {
         self.0.marks_as(&other.0)
     }
 
-    /// A key never changes, so a copy is the same one.
+    /// Returns the same object, since keys are immutable.
     fn __copy__(this: Py<Self>) -> Py<Self> {
         this
     }

@@ -1,4 +1,4 @@
-//! What may be given as a key: one, a ring, or some of both.
+//! Key arguments: a key, a ring, or several of either.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::error;
 use crate::key::Key;
 use crate::ring::Ring;
 
-/// Keys to read with.
+/// Keys for detection.
 pub(crate) struct Keys {
-    /// Each once: more keys mean more looks, and p-values that are larger by as much.
+    /// Distinct keys: p-values are corrected for the number of keys, so duplicates would weaken them.
     pub(crate) keys: Vec<Arc<Inner>>,
-    /// The files of rings that are no keys for the tokenizer.
+    /// The files of rings that are not keys for the tokenizer.
     pub(crate) skipped: Vec<String>,
 }
 
 impl Keys {
-    /// Those for a tokenizer. A key for another one is an error; in a ring it is skipped.
+    /// The keys for a tokenizer. A key for another tokenizer is an error, or is skipped if it is in a ring.
     pub(crate) fn fitting(given: &Bound<'_, PyAny>, reader: &Reader) -> PyResult<Self> {
         let (mut keys, mut skipped) = (Vec::new(), Vec::new());
         for given in each(given)? {
@@ -37,7 +37,7 @@ impl Keys {
         Ok(Self { keys: distinct(keys)?, skipped })
     }
 
-    /// All of them, for whatever tokenizer.
+    /// All keys, for any tokenizer.
     pub(crate) fn all(given: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Inner>>> {
         let mut keys = Vec::new();
         for given in each(given)? {
@@ -55,13 +55,13 @@ fn each<'py>(given: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         return Ok(vec![given.clone()]);
     }
     match given.try_iter() {
-        // A text is a sequence too, of keys of one character.
+        // Strings are iterable too, but are not sequences of keys.
         Ok(each) if !given.is_instance_of::<PyString>() && !given.is_instance_of::<PyBytes>() => each.collect(),
         _ => as_key(given).map(|_| Vec::new()),
     }
 }
 
-/// One key.
+/// A single key.
 fn as_key<'a, 'py>(given: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, Key>> {
     given.cast::<Key>().map_err(|_| {
         let found = type_name(given);

@@ -1,23 +1,23 @@
-//! The module `verdigris._verdigris` of the wheel: writing, detection and constraints for Python.
+//! The module `verdigris._verdigris` of the wheel: generation, detection and constraints for Python.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `error` | exceptions, with the words of Rust's errors |
-//! | `argument` | arguments whose faults are ours to name |
-//! | `pool` | the threads that work while the interpreter is released |
-//! | `tokenizer`, `key`, `ring` | what texts are read with |
-//! | `keys` | what may be given as a key |
-//! | `look` | how a text is looked at |
-//! | `detection` | what a text is under some keys |
-//! | `texts` | columns of texts, out of lists and Arrow |
-//! | `many` | many texts at a time, and what they came to as Arrow |
-//! | `identify`, `payload` | which key wrote a text, and which number |
-//! | `bitmask` | sets of tokens in a caller's memory |
-//! | `constraint`, `matcher` | rules in every token |
-//! | `mark` | the mark on rows of logits that another system has |
-//! | `engine`, `prompt` | a model that is ready to write, and what stands before a text |
-//! | `options`, `request` | what is to be written, and how |
-//! | `stream`, `written` | a text as it comes, and as it was written |
+//! | `error` | exceptions, with the messages of Rust's errors |
+//! | `argument` | arguments with their own error messages |
+//! | `pool` | threads that work while the interpreter lock is released |
+//! | `tokenizer`, `key`, `ring` | tokenizers and keys |
+//! | `keys` | key arguments |
+//! | `look` | options of detection |
+//! | `detection` | the verdict on a text |
+//! | `texts` | columns of texts, from lists and Arrow |
+//! | `many` | detection in many texts, with results as Arrow |
+//! | `identify`, `payload` | the key that wrote a text, and its payload |
+//! | `bitmask` | sets of tokens in the caller's memory |
+//! | `constraint`, `matcher` | constraints, and texts under them |
+//! | `mark` | marks on rows of logits of other engines |
+//! | `engine`, `prompt` | a loaded model, and its prompts |
+//! | `options`, `request` | requests and their options |
+//! | `stream`, `written` | a text as a stream, and when it is finished |
 #![forbid(unsafe_code)]
 
 mod argument;
@@ -47,7 +47,7 @@ mod written;
 
 use pyo3::prelude::*;
 
-/// What the package `verdigris` is made of; import that.
+/// The compiled part of the package `verdigris`, which should be imported instead.
 #[pymodule]
 fn _verdigris(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,11 +1,11 @@
-//! How a text is examined: the options of `verdigris detect`.
+//! Options of detection: those of `verdigris detect`.
 
 use pyo3::prelude::*;
 use verdigris_detector::{Level, Look, Offsets, Repeats};
 
 use crate::error;
 
-/// How a text is examined.
+/// The options of detection.
 pub(crate) fn look(level: Option<f64>, repeats: &str, windows: bool, repair: bool, offsets: usize) -> PyResult<Look> {
     let offsets = Offsets::new(offsets).map_err(|bad| error::argument(format!("offsets {bad}")))?;
     let (level, repeats) = (self::level(level)?, self::repeats(repeats)?);
@@ -17,7 +17,7 @@ pub(crate) fn level(given: Option<f64>) -> PyResult<Level> {
     given.map_or(Ok(Level::DEFAULT), Level::new).map_err(|bad| error::argument(format!("level {bad}")))
 }
 
-/// What counts as the same evidence again.
+/// The rule for repeated evidence.
 pub(crate) fn repeats(name: &str) -> PyResult<Repeats> {
     match name {
         "context" => Ok(Repeats::Context),

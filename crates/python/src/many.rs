@@ -1,4 +1,4 @@
-//! Many texts at a time, and what they came to as Arrow.
+//! Detection in many texts, with results as Arrow.
 
 use std::sync::Arc;
 
@@ -19,19 +19,20 @@ use crate::look::look;
 use crate::pool;
 use crate::texts::Texts;
 
-/// Texts that are judged before Python is asked whether somebody has interrupted.
+/// The number of texts judged between checks for signals, such as Ctrl-C.
 const BATCH: usize = 4096;
 
-/// The results for many texts, in their order: a sequence, and a table for readers of Arrow (`pyarrow.table(found)`, `polars.from_arrow(found)`).
+/// The results for many texts, in their order: a sequence, and a table for Arrow readers (`pyarrow.table(found)`,
+/// `polars.from_arrow(found)`).
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Detections(Vec<Found>);
 
 /// The result for one text.
 enum Found {
-    /// There was none.
+    /// The text is missing.
     Missing,
     Judged(Box<Detection>),
-    /// It could not be judged, and why.
+    /// The error for a text that cannot be judged.
     Fault(String),
 }
 
@@ -54,8 +55,7 @@ impl Detections {
         self.0.len()
     }
 
-    /// What became of a text: a `Detection`, or `None` where there was no text. Raises `BadText` where it could not be
-    /// judged.
+    /// The result for a text: a `Detection`, or `None` for a missing text. Raises `BadText` if it could not be judged.
     fn __getitem__(&self, index: isize) -> PyResult<Option<Detection>> {
         let place = if index < 0 { index + self.0.len() as isize } else { index };
         let found = usize::try_from(place).ok().and_then(|place| self.0.get(place));
@@ -66,7 +66,7 @@ impl Detections {
         }
     }
 
-    /// Why texts could not be judged, by their places.
+    /// The errors of texts that could not be judged, by their indices.
     #[getter]
     fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let faults = PyDict::new(py);
@@ -78,12 +78,12 @@ impl Detections {
         Ok(faults)
     }
 
-    /// The table's schema, for whoever reads Arrow.
+    /// The schema of the table, for Arrow readers.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         Ok(to_schema_pycapsule(py, Self(Vec::new()).table().data_type().clone())?)
     }
 
-    /// The table, for whoever reads Arrow.
+    /// The table, for Arrow readers.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -101,9 +101,9 @@ impl Detections {
     }
 }
 
-/// Judges many texts as `detect` judges one, on all cores. Texts are a list of strings, or anything that gives strings
-/// as Arrow (a column of pyarrow, polars or DuckDB); a text may be missing. One that cannot be judged does not stop the
-/// others.
+/// Judges many texts like `detect`, on all cores. Texts are a list of strings, or anything that exports strings as
+/// Arrow (a column of pyarrow, polars or DuckDB). A text may be missing, and one that cannot be judged does not stop
+/// the others.
 #[pyfunction]
 #[pyo3(signature = (texts, key, tokenizer=None, *, level=None, repeats="context", windows=false, repair=true, offsets=1,
                     form=None))]

@@ -1,4 +1,4 @@
-//! The mark on rows of logits that another system has.
+//! Marks on rows of logits of other engines.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::error;
 use crate::key::Key;
 use crate::pool;
 
-/// What a key does to rows of logits: for engines that run a model themselves. Colours alone: schemes of noise take the
-/// place of the sampler, which those engines keep.
+/// Marks rows of logits with a key, for engines that run a model themselves. It supports only schemes with colours,
+/// since schemes of noise replace the engine's sampler.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Mark {
     key_id: String,
     scheme: Arc<dyn Scheme>,
     embed: Embed,
-    /// As `embed`, whose lists can be had without logits.
+    /// Like `embed`, but lists can be computed without logits.
     lists: Embed,
     delta: Option<f64>,
     reads_logits: bool,
 }
 
-/// A caller's tokens: the ends of some texts, a row each.
+/// Tokens given by the caller: the ends of some texts, a row each.
 struct Contexts {
     tokens: Vec<TokenId>,
     columns: usize,
@@ -43,11 +43,11 @@ impl Contexts {
             return Err(error::argument("tokens have two dimensions: a row of int64 for each text"));
         };
         let all = buffer.to_vec(py)?;
-        // More than the scheme looks at are not needed.
+        // The scheme reads at most this many.
         let kept = columns.min(MAX_CONTEXT);
         let tails = all.chunks(columns.max(1)).flat_map(|row| &row[columns - kept..]);
         let token =
-            |&token: &i64| TokenId::try_from(token).map_err(|_| error::argument(format!("{token} is no token")));
+            |&token: &i64| TokenId::try_from(token).map_err(|_| error::argument(format!("{token} is not a token")));
         Ok(Self { tokens: tails.map(token).collect::<PyResult<_>>()?, columns: kept, rows })
     }
 
@@ -56,7 +56,7 @@ impl Contexts {
     }
 }
 
-/// The words of a row's list; nothing where the scheme looked at logits to make it.
+/// The words of the green list after a context; `None` if the list depends on logits.
 fn list(embed: &Embed, tokens: usize, context: &[TokenId], row: &mut Row, steps: &mut Steps) -> Option<Vec<u64>> {
     let state = embed.start(context);
     let recorded = row.record(tokens, steps, |row| embed.apply(&state, row));
@@ -69,7 +69,7 @@ fn list(embed: &Embed, tokens: usize, context: &[TokenId], row: &mut Row, steps:
 
 #[pymethods]
 impl Mark {
-    /// The mark of a key; of one that carries numbers, with a number.
+    /// Makes the mark of a key. `payload` is required if the key carries payloads.
     #[new]
     #[pyo3(signature = (key, payload=None))]
     fn new(key: &Bound<'_, Key>, payload: Option<u32>) -> PyResult<Self> {
@@ -80,7 +80,7 @@ impl Mark {
         if !scheme.law().is_of_colours() || rules.memory > 0 || !rules.sees_prompt {
             let name = key.dialect().name();
             return Err(error::key(format!(
-                "the key {} marks by {name}, which other engines' logits processors cannot do: use a key of colours, \
+                "the key {} marks by {name}, which logits processors of other engines cannot do: use a key of colours, \
                  such as native or hugging-face",
                 key.id()
             )));
@@ -102,39 +102,39 @@ impl Mark {
         &self.key_id
     }
 
-    /// What is added to the logits of green tokens; `None` where all others are forbidden.
+    /// The bias added to the logits of green tokens; `None` if all others are forbidden.
     #[getter]
     fn delta(&self) -> Option<f64> {
         self.delta
     }
 
-    /// How many tokens before the next one choose its list.
+    /// The number of tokens before a position that choose its list.
     #[getter]
     fn context_width(&self) -> usize {
         self.scheme.context_width()
     }
 
-    /// The number of tokens that lists are made of. Columns past those are padding, and never green.
+    /// The number of tokens of a list. Columns past it are padding, and never green.
     #[getter]
     fn vocabulary_size(&self) -> usize {
         self.scheme.vocabulary_size()
     }
 
-    /// How many words of 32 bits a row of a bitmask has.
+    /// The number of 32-bit words in a row of a bitmask.
     #[getter]
     fn bitmask_words(&self) -> usize {
         self.scheme.vocabulary_size().div_ceil(32)
     }
 
-    /// Whether lists depend on logits, so that `fill_bitmask` does not know them.
+    /// Whether lists depend on logits, so that `fill_bitmask` cannot be used.
     #[getter]
     fn reads_logits(&self) -> bool {
         self.reads_logits
     }
 
-    /// Writes the green lists after some texts into a bitmask: an array of `int32` with a row for each text, in which
-    /// token `i` is bit `i % 32` of word `i / 32`. `tokens` is an array of `int64` with the ends of the texts, a row
-    /// each. A row that is too short for a context has no green tokens.
+    /// Writes the green lists of the next tokens of some texts into a bitmask: an array of `int32` with a row for each
+    /// text, in which token `i` is bit `i % 32` of word `i / 32`. `tokens` is an array of `int64` with the ends of the
+    /// texts, a row each. A row that is too short for a context has no green tokens.
     fn fill_bitmask(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, bitmask: &Bound<'_, PyAny>) -> PyResult<()> {
         if self.reads_logits {
             return Err(error::key(format!("the lists of {} depend on logits: use apply", self.key_id)));
@@ -179,7 +179,7 @@ impl Mark {
         write(py, &buffer, &all)
     }
 
-    /// A mark never changes, so a copy is the same one.
+    /// Returns the same object, since marks are immutable.
     fn __copy__(this: Py<Self>) -> Py<Self> {
         this
     }

@@ -1,4 +1,4 @@
-//! One text under a constraint, token by token.
+//! A text under a constraint, token by token.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,23 +11,23 @@ use crate::argument::Token;
 use crate::bitmask;
 use crate::error;
 
-/// A text under a constraint as far as it is written.
+/// The state of a text under a constraint.
 #[pyclass(module = "verdigris")]
 pub(crate) struct Matcher {
     constraint: Constraint,
     vocabulary: usize,
     at: Place,
-    /// Where it stood before each token.
+    /// The state before each token.
     before: Vec<Place>,
-    /// What masks are worked out with.
+    /// Scratch space for masks.
     scratch: Mutex<(Row, Steps)>,
 }
 
-/// Where a text stands. Copies are cheap.
+/// The state of a text at a position. Copies are cheap.
 #[derive(Clone)]
 struct Place {
     cursor: Cursor,
-    /// As the cursor, and knows for how many tokens there is room.
+    /// Like the cursor, and also tracks the number of tokens left.
     state: <Constraint as Transform>::State,
     ended: bool,
 }
@@ -40,7 +40,7 @@ impl Matcher {
         Self { constraint: constraint.clone(), vocabulary, at, before: Vec::new(), scratch }
     }
 
-    /// The words of the tokens that may come next.
+    /// The words of the set of allowed next tokens.
     fn allowed(&mut self) -> PyResult<Vec<u64>> {
         let mut words = vec![0; self.vocabulary.div_ceil(64)];
         if self.at.ended {
@@ -72,22 +72,22 @@ impl Matcher {
 
 #[pymethods]
 impl Matcher {
-    /// Writes which tokens may come next into a row of a bitmask: an array of `int32`, in which token `i` is bit
-    /// `i % 32` of word `i / 32`. After its end a text may only end.
+    /// Writes the allowed next tokens into a row of a bitmask: an array of `int32`, in which token `i` is bit `i % 32`
+    /// of word `i / 32`. After the end of the text only end tokens are allowed.
     #[pyo3(signature = (bitmask, row=0))]
     fn fill_bitmask(&mut self, py: Python<'_>, bitmask: &Bound<'_, PyAny>, row: usize) -> PyResult<()> {
         let words = py.detach(|| self.allowed())?;
         bitmask::write_row(py, bitmask, row, &words, self.vocabulary)
     }
 
-    /// The tokens that may come next.
+    /// The allowed next tokens.
     fn allowed_tokens(&mut self) -> PyResult<Vec<TokenId>> {
         let words = self.allowed()?;
         let tokens = 0..self.vocabulary as TokenId;
         Ok(tokens.filter(|&token| words[token as usize / 64] >> (token % 64) & 1 == 1).collect())
     }
 
-    /// Goes on by one token. `False`, and nothing is changed, where it may not come.
+    /// Accepts a token. Returns `False`, and changes nothing, if the token is not allowed.
     fn accept(&mut self, token: Token) -> bool {
         let Some(token) = token.0 else { return false };
         let ends = self.constraint.lexicon().end().contains(&token);
@@ -106,7 +106,7 @@ impl Matcher {
         true
     }
 
-    /// Takes the last tokens back.
+    /// Removes the last tokens.
     #[pyo3(signature = (tokens=1))]
     fn rollback(&mut self, tokens: usize) -> PyResult<()> {
         let Some(left) = self.before.len().checked_sub(tokens) else {
@@ -125,18 +125,18 @@ impl Matcher {
         self.at.ended || self.at.cursor.is_accepting()
     }
 
-    /// Whether it has ended, or can only end here.
+    /// Whether the text has ended, or can only end here.
     fn is_finished(&self) -> bool {
         let mask = self.at.cursor.mask();
         self.at.ended || (mask.accepts && mask.tokens.is_empty())
     }
 
-    /// The tokens that must come next, as the tokenizer writes them; none where there is a choice.
+    /// The forced next tokens, as the tokenizer splits their text; empty if there is a choice.
     fn forced(&self) -> Vec<TokenId> {
         if self.at.ended { Vec::new() } else { self.at.cursor.forced() }
     }
 
-    /// Why a token may come next, or may not.
+    /// Explains why a token is allowed next, or why not.
     fn explain(&self, token: Token) -> PyResult<String> {
         let Some(token) = token.0.filter(|&token| (token as usize) < self.vocabulary) else {
             return Err(error::argument(format!("there is no such token among {}", self.vocabulary)));
@@ -144,12 +144,12 @@ impl Matcher {
         Ok(self.at.cursor.explain(token).to_string())
     }
 
-    /// The number of tokens that were accepted.
+    /// The number of accepted tokens.
     fn __len__(&self) -> usize {
         self.before.len()
     }
 
-    /// A second text that goes on from here.
+    /// A fork of the text.
     fn __copy__(&self) -> Self {
         let (constraint, at, before) = (self.constraint.clone(), self.at.clone(), self.before.clone());
         Self { constraint, vocabulary: self.vocabulary, at, before, scratch: Mutex::default() }
@@ -165,7 +165,7 @@ impl Matcher {
         } else if self.is_accepting() {
             "may end"
         } else {
-            "goes on"
+            "continues"
         };
         format!("Matcher({} tokens, {state})", self.before.len())
     }

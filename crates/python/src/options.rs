@@ -1,4 +1,4 @@
-//! How a text is to be written: what may be asked for by name.
+//! The options of a request, as keyword arguments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::engine::Engine;
 use crate::error;
 use crate::key::Key;
 
-/// Declares options that hand their value to the method of Rust's `Request` of the same name.
+/// Declares options that pass their value to the method of Rust's `Request` with the same name.
 macro_rules! options {
     ($($name:ident: $type:ty),* $(,)?) => {
-        /// What was asked for by name.
+        /// The options of a request.
         #[derive(Clone, Default)]
         pub(crate) struct Options {
             $($name: Option<$type>,)*
             sampling: Sampling,
             watermark: Option<Arc<Secret>>,
             json_schema: Option<Value>,
-            /// Whether objects have no properties but those that the schema names.
+            /// Whether objects have only properties that the schema names.
             closed: bool,
             constraint: Option<Form>,
             stop: Vec<String>,
@@ -50,7 +50,7 @@ macro_rules! options {
                     })?;
                 }
                 if options.forms() > 1 {
-                    return Err(error::argument("a text has one form: regex, choice, json_schema or constraint"));
+                    return Err(error::argument("use only one of regex, choice, json_schema and constraint"));
                 }
                 Ok(options)
             }
@@ -69,7 +69,7 @@ macro_rules! options {
                 Ok(())
             }
 
-            /// The request with what was asked for.
+            /// Adds these options to a request.
             fn with_values<'a>(&self, request: Request<'a>) -> Request<'a> {
                 let mut request = request.sampling(self.sampling.clone());
                 $(if let Some(value) = &self.$name {
@@ -94,7 +94,7 @@ options! {
     logprobs: usize,
 }
 
-/// One text or some.
+/// One text or several.
 fn texts(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     value.extract().map(|text| vec![text]).or_else(|_| value.extract())
 }
@@ -111,24 +111,24 @@ impl Options {
             "draft" => self.draft = Some(value.cast::<Engine>()?.get().model()?.clone()),
             "lookup" => self.lookup = value.extract()?,
             _ => {
-                let unknown = "there is no such option; help(verdigris.Engine.request) names them";
+                let unknown = "there is no such option; help(verdigris.Engine.request) lists them";
                 return Err(error::wrong_type(value.py(), unknown));
             }
         }
         Ok(())
     }
 
-    /// How many forms are asked for.
+    /// The number of constraints.
     fn forms(&self) -> usize {
         let forms =
             [self.regex.is_some(), self.choice.is_some(), self.json_schema.is_some(), self.constraint.is_some()];
         forms.into_iter().filter(|&is_asked_for| is_asked_for).count()
     }
 
-    /// The same for values of a type, whose schema this is.
+    /// The same options for values of a type with this schema.
     pub(crate) fn typed(&self, schema: Value) -> PyResult<Self> {
         if self.forms() > 0 {
-            return Err(error::argument("the type is the form: leave out regex, choice, json_schema and constraint"));
+            return Err(error::argument("the type is the constraint: omit regex, choice, json_schema and constraint"));
         }
         Ok(Self { json_schema: Some(schema), closed: true, ..self.clone() })
     }
@@ -138,7 +138,7 @@ impl Options {
         self.watermark.as_deref()
     }
 
-    /// The request that this asks for.
+    /// Adds all options to a request.
     pub(crate) fn of<'a>(&'a self, request: Request<'a>) -> Request<'a> {
         let mut request = self.with_values(request);
         if let Some(key) = &self.watermark {

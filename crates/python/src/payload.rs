@@ -1,4 +1,4 @@
-//! The number that a mark carries.
+//! The payload of a mark.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -12,8 +12,7 @@ use crate::look;
 use crate::pool;
 use crate::tokenizer::tokenizer;
 
-/// The number that a text's mark carries, and how sure that is: the fields of `verdigris payload --json`, each as an
-/// attribute.
+/// The payload of a text's mark, and how certain it is. Attributes are the fields of `verdigris payload --json`.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Payload(PayloadVerdict);
 
@@ -30,7 +29,7 @@ impl Payload {
         fields::names(&fields::of(&self.0), &ABSENT, &["to_dict"])
     }
 
-    /// The fields as `verdigris payload --json` has them, but for the format and the name of the text.
+    /// The fields as in `verdigris payload --json`, except the format and the name of the text.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         fields::dict(py, &fields::of(&self.0))
     }
@@ -41,7 +40,7 @@ impl Payload {
     }
 }
 
-/// Reads the number that a text's mark carries. The key must be one that carries numbers.
+/// Reads the payload of a text's mark. The key must carry payloads.
 #[pyfunction]
 #[pyo3(signature = (text, key, tokenizer=None, *, level=None))]
 pub(crate) fn payload(

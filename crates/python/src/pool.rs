@@ -1,7 +1,7 @@
-//! The threads that work while the interpreter is released.
+//! Threads that work while the interpreter lock is released.
 //!
-//! Python's programs fork: so do its own `multiprocessing` and the workers of Spark. A forked process has none of its
-//! parent's threads, and would wait for them for ever; so each process has a pool of its own.
+//! Python programs fork, as do `multiprocessing` and the workers of Spark. A forked process has none of its parent's
+//! threads, and would wait for them forever, so each process has its own pool.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,12 +23,12 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
     }
     let made = ThreadPoolBuilder::new().thread_name(|number| format!("verdigris-{number}")).build();
     let made = Arc::new(made.map_err(|fault| error::argument(format!("no threads can be started: {fault}")))?);
-    // A pool whose threads are not there cannot be ended.
+    // The pool of the parent process cannot be dropped, since its threads do not exist here.
     mem::forget(kept.replace((process, made.clone())));
     Ok(made)
 }
 
-/// Does work that may use all cores, while other threads of Python go on.
+/// Does work on all cores, while other Python threads continue.
 pub(crate) fn work<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     let pool = pool()?;
     Ok(py.detach(|| pool.install(work)))

@@ -1,4 +1,4 @@
-//! What stands before a text.
+//! Prompts.
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -9,7 +9,7 @@ use verdigris::{Message, Prompt};
 use crate::argument::Text;
 use crate::error;
 
-/// A text to go on from, or its tokens.
+/// Reads a prompt: a text, or its tokens.
 pub(crate) fn text(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     if given.is_instance_of::<PyString>() {
         return Ok(Prompt::Text(given.extract::<Text>()?.to_string()));
@@ -20,7 +20,7 @@ pub(crate) fn text(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     }
 }
 
-/// What a user says, or messages.
+/// Reads a conversation: the user's message, or a list of messages.
 pub(crate) fn conversation(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     if given.is_instance_of::<PyString>() {
         return Ok(vec![Message::user(given.extract::<Text>()?.to_string())].into());

@@ -1,4 +1,4 @@
-//! What is to be written, and how.
+//! Requests.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::prompt;
 use crate::stream::Stream;
 use crate::written::Written;
 
-/// A request to write. Nothing is computed before one of its methods is called, and each call writes anew. While one
-/// writes other threads of Python go on, and Ctrl-C ends it.
+/// A request for texts. Nothing is computed before one of its methods is called, and each call generates again.
+/// Meanwhile other Python threads continue, and Ctrl-C ends the call.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Request {
     model: Arc<Model>,
@@ -29,7 +29,7 @@ impl Request {
         Self { model, prompt, options }
     }
 
-    /// Writes, and asks now and then whether somebody wants it to end.
+    /// Writes, and checks for signals regularly.
     fn write<T: Send>(
         &self,
         py: Python<'_>,
@@ -56,7 +56,7 @@ impl Request {
     }
 }
 
-/// What a signal, such as Ctrl-C, has raised.
+/// The exception that a signal, such as Ctrl-C, has raised.
 struct Interrupted(Option<PyErr>);
 
 impl Interrupted {
@@ -78,14 +78,14 @@ impl Request {
         self.one(py, &self.options)
     }
 
-    /// Writes so many texts side by side, with seeds that follow one another.
+    /// Writes `count` texts concurrently, with consecutive seeds.
     fn texts(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Written>> {
         let written = self
             .write(py, &self.options, |request, interrupted| request.stream_texts(count, |_, _| interrupted.asked()))?;
         written.into_iter().map(|written| self.written(py, written)).collect()
     }
 
-    /// Writes a text after each of these prompts, which take the place of the request's own, side by side.
+    /// Writes a text after each of these prompts, which replace the request's own, concurrently.
     fn prompts(&self, py: Python<'_>, prompts: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Written>> {
         let read = match self.prompt {
             Prompt::Chat(_) => prompt::conversation,
@@ -98,16 +98,16 @@ impl Request {
         written.into_iter().map(|written| self.written(py, written)).collect()
     }
 
-    /// Writes the text and hands over its pieces as they come: an iterator of strings, whose `written` is the whole
-    /// once it has ended. A text whose iterator is dropped ends there.
+    /// Writes the text, and returns an iterator over its pieces. Its `written` is the whole text after the end. If the
+    /// iterator is dropped, the text ends there.
     fn stream(&self) -> PyResult<Stream> {
         in_its_process()?;
         Stream::start(self.model.clone(), self.prompt.clone(), self.options.clone())
     }
 
-    /// Writes a value of a type: a model of pydantic, or whatever pydantic's `TypeAdapter` takes, such as a dataclass,
-    /// a `TypedDict` or `list[int]`. The text is JSON that obeys the type's schema in every token, and the type reads
-    /// it.
+    /// Writes a value of a type: a pydantic model, or any type that pydantic's `TypeAdapter` takes, such as a
+    /// dataclass, a `TypedDict` or `list[int]`. The text is JSON that satisfies the type's schema, and is then parsed
+    /// by the type.
     fn json(&self, py: Python<'_>, r#type: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let pydantic = py.import("pydantic").map_err(|fault| match fault.is_instance_of::<PyImportError>(py) {
             true => PyImportError::new_err("typed values need pydantic: pip install pydantic"),

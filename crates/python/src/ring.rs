@@ -1,4 +1,4 @@
-//! Several keys.
+//! Rings of keys.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use verdigris_detector::{Key as Inner, KeyRing, Reader};
 use crate::error;
 use crate::key::Key;
 
-/// How many ids are shown.
+/// The maximum number of ids shown.
 const SHOWN: usize = 4;
 
-/// Several keys, each of which a detection looks for and pays for.
+/// Several keys. Detection tests each of them, and corrects the p-value for their number.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Ring {
     path: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The keys for a tokenizer, and the files of those that are for another, or are none.
+    /// The keys for a tokenizer, and the files that are for another one or are not keys.
     pub(crate) fn fitting(&self, reader: &Reader) -> PyResult<(Vec<Arc<Inner>>, Vec<String>)> {
         let (mut keys, mut skipped) = (Vec::new(), self.skipped.clone());
         for (file, key) in &self.keys {
@@ -43,7 +43,7 @@ impl Ring {
 
 #[pymethods]
 impl Ring {
-    /// A ring of keys that are at hand.
+    /// Makes a ring of the given keys.
     #[new]
     fn new(keys: Vec<Bound<'_, Key>>) -> PyResult<Self> {
         if keys.is_empty() {
@@ -63,13 +63,13 @@ impl Ring {
         Ok(Self { path: Some(path), keys, skipped })
     }
 
-    /// The files of the folder that are no keys, with why.
+    /// The files of the folder that are not keys, with the reasons.
     #[getter]
     fn skipped(&self) -> Vec<String> {
         self.skipped.iter().map(ToString::to_string).collect()
     }
 
-    /// The folder; `None` for keys that were given.
+    /// The folder; `None` if the ring was made of keys.
     #[getter]
     fn path(&self) -> Option<&Path> {
         self.path.as_deref()
@@ -85,7 +85,7 @@ impl Ring {
         self.keys.len()
     }
 
-    /// The key of an id. Raises `BadKey`, which names those that are there.
+    /// The key with this id. Raises `BadKey`, which lists the existing ids, if there is none.
     fn __getitem__(&self, id: &str) -> PyResult<Key> {
         let found = self.keys.iter().find(|(_, key)| key.id() == id);
         let unknown = || {

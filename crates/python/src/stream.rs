@@ -1,4 +1,4 @@
-//! A text as it comes.
+//! Streaming.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -13,28 +13,28 @@ use crate::error;
 use crate::options::Options;
 use crate::written::Written;
 
-/// How many pieces may wait for their reader before the model does.
+/// The number of pieces that are buffered before the model waits for the reader.
 const PIECES: usize = 64;
 
-/// How often a reader who waits for a piece looks for Ctrl-C.
+/// The interval at which a waiting reader checks for signals, such as Ctrl-C.
 const SIGNALS: Duration = Duration::from_millis(50);
 
-/// What comes of a text.
+/// An event of a text.
 enum Piece {
     Text(String),
     End(Box<Result<Written, Error>>),
 }
 
-/// The pieces of a text as they come, each of whole characters.
+/// An iterator over the pieces of a text, each of whole characters.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Stream {
-    /// None after the end.
+    /// `None` after the end.
     pieces: Mutex<Option<Receiver<Piece>>>,
     written: Mutex<Option<Written>>,
 }
 
 impl Stream {
-    /// Begins to write, on a thread of its own, which ends when nobody takes its pieces any more.
+    /// Begins to write on a separate thread, which ends when the stream is dropped.
     pub(crate) fn start(model: Arc<Model>, prompt: Prompt, options: Options) -> PyResult<Self> {
         let (sender, pieces) = sync_channel(PIECES);
         let work = move || {
@@ -70,7 +70,7 @@ impl Stream {
                 Some(ended) => {
                     *self.pieces.lock().unwrap_or_else(PoisonError::into_inner) = None;
                     let Ok(Piece::End(written)) = ended else {
-                        return Err(error::argument("the model failed while it wrote"));
+                        return Err(error::argument("the model failed while writing"));
                     };
                     let written = written.map_err(error::engine)?;
                     *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
@@ -80,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// The whole text and how it was written; `None` until it has ended.
+    /// The whole text with information about it; `None` until it has ended.
     #[getter]
     fn written(&self) -> Option<Written> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()

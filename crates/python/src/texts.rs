@@ -1,4 +1,4 @@
-//! Columns of texts, out of lists and Arrow.
+//! Columns of texts, from lists and Arrow.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -8,16 +8,16 @@ use pyo3_arrow::input::AnyArray;
 use crate::argument::{Text, type_name};
 use crate::error;
 
-/// Texts, some of which may be missing. Strings stay where they are.
+/// Texts, some of which may be missing. Strings are not copied.
 pub(crate) enum Texts {
-    /// Of Python.
+    /// A Python list.
     List(Vec<Option<Text>>),
-    /// Of Arrow, in chunks of any length.
+    /// An Arrow column, in chunks of any length.
     Arrow(Vec<ArrayRef>),
 }
 
 impl Texts {
-    /// Of a list of strings, or of anything that gives Arrow's strings.
+    /// Reads a list of strings, or anything that exports strings as Arrow.
     pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
         let gives = |method| given.hasattr(method);
         if !gives("__arrow_c_array__")? && !gives("__arrow_c_stream__")? {
@@ -49,7 +49,7 @@ impl Texts {
     }
 }
 
-/// The texts of a chunk; nothing where it has no strings.
+/// The texts of a chunk; `None` if it does not contain strings.
 fn column(chunk: &ArrayRef) -> Option<Vec<Option<&str>>> {
     let small = || chunk.as_string_opt::<i32>().map(|texts| texts.iter().collect());
     let large = || chunk.as_string_opt::<i64>().map(|texts| texts.iter().collect());

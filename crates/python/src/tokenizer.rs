@@ -1,4 +1,4 @@
-//! What makes tokens of texts.
+//! Tokenizers.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,19 +12,19 @@ use crate::argument::{Text, type_name};
 use crate::error::{self, BadText, BadTokenizer};
 use crate::pool;
 
-/// That of the models that are built into the program.
+/// The tokenizer of the models that are built into the program.
 const TALE: &[u8] = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
 
-/// A tokenizer: what makes tokens of texts. Reading one takes a while, so keep it.
+/// A tokenizer, which splits texts into tokens. Loading one takes a while, so keep it.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Tokenizer {
     inner: Arc<Inner>,
-    /// What constraints share, with the tokens that end a text: the last that were asked for.
+    /// The lexicon that constraints share, for the last requested end tokens.
     lexicon: Mutex<Option<Lexicon>>,
 }
 
 impl Tokenizer {
-    /// One that is read already.
+    /// Wraps a loaded tokenizer.
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
         Self { inner, lexicon: Mutex::default() }
     }
@@ -33,7 +33,7 @@ impl Tokenizer {
         Ok(Self::new(Arc::new(Inner::from_json(json)?)))
     }
 
-    /// A reader of texts.
+    /// A reader with this tokenizer.
     pub(crate) fn reader(&self) -> Reader {
         Reader::new(self.inner.clone())
     }
@@ -43,7 +43,7 @@ impl Tokenizer {
         self.inner.vocabulary().size()
     }
 
-    /// The tokens that constraints are made of.
+    /// The lexicon for constraints with these end tokens.
     pub(crate) fn lexicon(&self, end: &[TokenId]) -> Lexicon {
         let mut kept = self.lexicon.lock().unwrap_or_else(PoisonError::into_inner);
         match &*kept {
@@ -55,7 +55,7 @@ impl Tokenizer {
 
 #[pymethods]
 impl Tokenizer {
-    /// Reads a `tokenizer.json`, or that of a model's folder.
+    /// Loads a `tokenizer.json`, or the one in a model folder.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let file = if path.is_dir() { path.join("tokenizer.json") } else { path };
@@ -66,22 +66,22 @@ impl Tokenizer {
         })
     }
 
-    /// Reads the contents of a `tokenizer.json`.
+    /// Loads a tokenizer from the contents of a `tokenizer.json`.
     #[staticmethod]
     fn from_json(py: Python<'_>, json: &str) -> PyResult<Self> {
         py.detach(|| Self::of(json.as_bytes())).map_err(|error| BadTokenizer::new_err(error.to_string()))
     }
 
-    /// That of a tokenizer of `transformers`, which must be a fast one.
+    /// Converts a tokenizer of `transformers`, which must be a fast one.
     #[staticmethod]
     fn from_transformers(py: Python<'_>, tokenizer: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Some(backend) = tokenizer.getattr_opt("backend_tokenizer")? else {
-            return Err(BadTokenizer::new_err("this tokenizer is none of `transformers`' fast ones: give its file"));
+            return Err(BadTokenizer::new_err("this is not a fast tokenizer of `transformers`: give its file"));
         };
         Self::from_json(py, &backend.call_method0("to_str")?.extract::<String>()?)
     }
 
-    /// That of the models `tale`, `tale-small` and `tale-expert`, which the program has built in.
+    /// The tokenizer of `tale`, `tale-small` and `tale-expert`, the models built into the program.
     #[staticmethod]
     fn tale(py: Python<'_>) -> PyResult<Py<Self>> {
         static KEPT: OnceLock<Py<Tokenizer>> = OnceLock::new();
@@ -98,7 +98,7 @@ impl Tokenizer {
         self.size()
     }
 
-    /// What keys know the tokenizer by.
+    /// The fingerprint that identifies the tokenizer in keys.
     #[getter]
     fn fingerprint(&self) -> &str {
         self.inner.vocabulary().fingerprint()
@@ -119,7 +119,7 @@ impl Tokenizer {
     }
 }
 
-/// What may be given as a tokenizer: one, the path of one, or nothing for `tale`'s.
+/// Reads a tokenizer argument: a tokenizer, its path, or `None` for that of `tale`.
 pub(crate) fn tokenizer(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<Py<Tokenizer>> {
     let Some(given) = given else { return Tokenizer::tale(py) };
     if let Ok(tokenizer) = given.cast::<Tokenizer>() {

@@ -1,4 +1,4 @@
-//! A text as it was written.
+//! Written texts.
 
 use pyo3::prelude::*;
 use verdigris::{Engine as Model, Error, Key as Secret, Stop};
@@ -6,7 +6,7 @@ use verdigris_logits::TokenId;
 
 use crate::error;
 
-/// A text, and how it was written: the fields of `verdigris generate --json`.
+/// A written text, with the fields of `verdigris generate --json`.
 #[pyclass(frozen, get_all, module = "verdigris")]
 #[derive(Clone)]
 pub(crate) struct Written {
@@ -16,49 +16,49 @@ pub(crate) struct Written {
     tokens: Vec<TokenId>,
     /// The number of tokens of the prompt.
     prompt_tokens: usize,
-    /// What ended it: `end`, `length`, `context`, `stop_string` or, where it was interrupted, `cancelled`.
+    /// The reason that it ended: `end`, `length`, `context`, `stop_string` or, if it was interrupted, `cancelled`.
     stop: &'static str,
     /// The stop string that ended it.
     stop_string: Option<String>,
-    /// Whether the text has the whole form that was asked for; `None` where none was.
+    /// Whether the text satisfies its constraint; `None` without a constraint.
     complete: Option<bool>,
-    /// Whether its tokens ran out inside the form, which closed it: its last values may be cut or made up.
+    /// Whether its tokens ran out and the constraint closed it: its last values may be cut or made up.
     closed: bool,
-    /// The seed of its draws.
+    /// The seed that it was sampled with.
     seed: u64,
-    /// Calls of the model, tokens drafted and drafts that stood; `None` where nothing was drafted.
+    /// The number of calls of the model; `None` if nothing was drafted.
     calls: Option<usize>,
-    /// As `calls`.
+    /// The number of drafted tokens; `None` if nothing was drafted.
     drafted: Option<usize>,
-    /// As `calls`.
+    /// The number of accepted drafts; `None` if nothing was drafted.
     accepted: Option<usize>,
-    /// What each token was expected to be; `None` where `logprobs` was not asked for.
+    /// The log-probabilities of each token; `None` unless `logprobs` was requested.
     logprobs: Option<Vec<TokenLogprobs>>,
-    /// What a detector finds in the text; `None` where it was written without a key.
+    /// The result of detection in the text; `None` without a key.
     mark: Option<MarkCheck>,
 }
 
-/// What a detector with the key finds in a text as it is delivered: `mark` of `verdigris generate --json`.
+/// The result of detection in the delivered text, with its key: `mark` of `verdigris generate --json`.
 #[pyclass(frozen, get_all, module = "verdigris")]
 #[derive(Clone)]
 pub(crate) struct MarkCheck {
-    /// `watermarked` where the p-value is at or below the level of detection, else `too_weak` or `skipped`.
+    /// `watermarked` if the p-value is at or below the level of detection, else `too_weak` or `skipped`.
     status: &'static str,
-    /// Why it is not watermarked; `None` where it is.
+    /// The reason that it is not watermarked; `None` if it is.
     reason: Option<&'static str>,
-    /// The tokens that were scored.
+    /// The number of scored tokens.
     scored: u64,
     /// The logarithm of the p-value to base 10.
     log10_p: f64,
 }
 
-/// What a token was expected to be.
+/// The log-probabilities at the position of a token.
 #[pyclass(frozen, get_all, module = "verdigris")]
 #[derive(Clone)]
 pub(crate) struct TokenLogprobs {
     /// The token that was written.
     chosen: Logprob,
-    /// The most probable ones, the best first.
+    /// The most probable tokens, the best first.
     top: Vec<Logprob>,
 }
 
@@ -72,12 +72,12 @@ pub(crate) struct Logprob {
     text: String,
     /// The natural logarithm of its probability.
     logprob: f64,
-    /// How many tokens were more probable, and one.
+    /// 1 for the most probable token, 2 for the next.
     rank: usize,
 }
 
 impl Written {
-    /// The text that a model has written, and what is found in it with the key that it was written with.
+    /// Converts a text that a model has written, with the result of detection with its key.
     pub(crate) fn new(written: verdigris::Written, model: &Model, key: Option<&Secret>) -> Result<Self, Error> {
         let check = key.map(|key| model.mark_check(key, &written, verdigris::Level::DEFAULT)).transpose()?;
         let logprobs = |of: Vec<verdigris::TokenLogprobs>| of.into_iter().map(TokenLogprobs::from).collect();
@@ -124,7 +124,7 @@ impl From<verdigris::Logprob> for Logprob {
 }
 
 impl Written {
-    /// The text, which must have the whole form that was asked for.
+    /// The text, which must satisfy its constraint.
     pub(crate) fn into_whole(self) -> PyResult<String> {
         match self.complete {
             _ if self.closed => Err(error::engine(Error::CutShort { tokens: self.tokens.len() })),

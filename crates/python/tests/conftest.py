@@ -1,4 +1,4 @@
-"""What the tests share: the program that is the judge, and texts that it has written."""
+"""Fixtures shared by the tests: the program to compare with, and texts that it has written."""
 
 import json
 import os
@@ -11,17 +11,17 @@ import verdigris
 
 ROOT = pathlib.Path(os.environ.get("VERDIGRIS_ROOT") or pathlib.Path(__file__).resolve().parents[3])
 TALE = ROOT / "fixtures" / "models" / "tale"
-# What engines are asked, each to be marked in its own way.
+# The prompts for engines, whose texts are marked in different ways.
 PROMPTS = ["The captain and the doctor were seen near the harbour", "A letter came to the widow in the winter, and",
            "The soldier stood at the window while the storm", "In the morning the road to the river was"]
 
 
 @pytest.fixture(scope="session")
 def program():
-    """Runs `verdigris` with arguments and standard input; gives what it prints. Its status may say 'not marked'."""
+    """Runs `verdigris` with arguments and standard input, and returns its output. Its status may be 'not marked'."""
     path = os.environ.get("VERDIGRIS_PROGRAM")
     if not path:
-        pytest.skip("VERDIGRIS_PROGRAM does not name the program `verdigris`, which is the judge here")
+        pytest.skip("VERDIGRIS_PROGRAM does not name the program `verdigris`, which this test compares with")
 
     def run(*arguments, text=""):
         command = [path, *map(str, arguments)]
@@ -34,7 +34,7 @@ def program():
 
 @pytest.fixture(scope="session")
 def model():
-    """`tale` as transformers computes it; who asks for it has seen that torch is there."""
+    """`tale` in transformers, for tests that have checked that torch is installed."""
     import torch
     import transformers
 
@@ -42,11 +42,11 @@ def model():
 
 
 def known_key(path, **options):
-    """A key whose secret is the same in every run, so that texts are; and its file."""
+    """Writes and loads a key whose secret is the same in every run, so that texts are too."""
     verdigris.Key.generate(**{"id": "a", **options}).save(path)
     fields = json.loads(path.read_text())
     fields["secret"] = "5a" * 32
-    # The check value was that of the other secret.
+    # The check value is for the original secret.
     fields.pop("check", None)
     path.write_text(json.dumps(fields))
     return verdigris.Key.load(path)
@@ -62,7 +62,7 @@ def key(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def texts(program, key):
-    """Texts that the program has marked, and some that are not."""
+    """Texts that the program has marked, followed by unmarked ones."""
     lines = program("generate", "The captain", "--key", key, "--texts", 6, "--max-tokens", 150, "--seed", 1, "--json")
     marked = [json.loads(line)["text"] for line in lines.splitlines()]
     plain = program("generate", "The captain", "--texts", 3, "--max-tokens", 150, "--seed", 2, "--json")
@@ -70,7 +70,7 @@ def texts(program, key):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Says what plug-ins were tested against."""
+    """Prints what plug-ins were tested against."""
     engines = sys.modules.get("engines")
     for name, what in sorted(engines.USED.items() if engines else ()):
         terminalreporter.write_line(f"{name}: {what}")

@@ -1,8 +1,8 @@
-"""vLLM and SGLang as tests need them: their own classes where these can be imported, else what was recorded of them.
+"""vLLM and SGLang for tests: their own classes if these can be imported, or else recorded interfaces.
 
-Neither runs a model without a GPU, so what is tested is what each calls a plug-in with. Where its package is not there,
-the names and the arguments stand here instead, of vLLM 0.33.0 and SGLang 0.5.23; a test then knows only what we wrote
-down, and `pytest` says which it was.
+Neither runs a model without a GPU, so the tests call plug-ins as the engines do. If a package is not installed, the
+names and arguments of vLLM 0.33.0 and SGLang 0.5.23 are those recorded here; then a test covers only what was recorded,
+and the summary of `pytest` shows which was used.
 """
 
 import enum
@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-#: What each engine's tests ran against, for the summary.
+#: The source of the classes for each engine, for the summary.
 USED: dict[str, str] = {}
 
 
@@ -98,7 +98,7 @@ def _record_vllm():
 
 
 def sglang() -> types.SimpleNamespace:
-    """The sampler, its registry, the hooks and what they are set on, of SGLang."""
+    """The sampler, its registry, the hooks and their targets, of SGLang."""
     try:
         sampler = importlib.import_module("sglang.srt.layers.sampler")
         hooks = importlib.import_module("sglang.srt.plugins.hook_registry")
@@ -107,7 +107,7 @@ def sglang() -> types.SimpleNamespace:
         context = importlib.import_module("sglang.srt.runtime_context")
         USED["SGLang"] = f"its own classes, {importlib.import_module('sglang').__version__}"
     except Exception as error:
-        # Where a library of its own is missing, it raises errors of many kinds.
+        # If one of its dependencies is missing, it raises errors of many kinds.
         sampler, hooks, parameters, forward, context = _record_sglang()
         USED["SGLang"] = f"a record of 0.5.23, for {error}"
     return types.SimpleNamespace(sampler=sampler, hooks=hooks.HookRegistry, Parameters=parameters.SamplingParams,
@@ -204,7 +204,7 @@ def _record_sglang():
 
 
 def _module(name: str, **members: Any) -> types.ModuleType:
-    """A module of that name with those members, known to `import`, with the packages that it is in."""
+    """Registers a module with this name and these members, and its parent packages, for `import`."""
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
         part = ".".join(parts[:end])

@@ -9,7 +9,7 @@ import re
 import pytest
 import verdigris
 
-numpy = pytest.importorskip("numpy", reason="SKIPPED: numpy is not there, so masks are not looked at")
+numpy = pytest.importorskip("numpy", reason="SKIPPED: numpy is not installed, so masks are not tested")
 
 TALE = verdigris.Tokenizer.tale()
 EXPRESSIONS = ["[0-9]{4}", "(yes|no|perhaps)", r"\w{1,20}( \w+)*\.", "[a-z]+", r"She was born in (18|19)[0-9]{2}\."]
@@ -19,12 +19,12 @@ SCHEMA = {"type": "object", "required": ["name", "age"], "additionalProperties":
 
 
 def bits(row, size):
-    """Of a row in xgrammar's layout, by its definition: token i is bit i % 32 of word i / 32."""
+    """The tokens in a row of xgrammar's layout, by its definition: token i is bit i % 32 of word i / 32."""
     return [i for i in range(size) if int(row[i // 32]) >> (i % 32) & 1]
 
 
 def write(constraint, chance, most=400):
-    """A text under a constraint, by chance."""
+    """A random text under a constraint."""
     matcher, tokens = constraint.matcher(), []
     row = numpy.zeros(constraint.bitmask_words, numpy.int32)
     while not matcher.is_finished() and len(tokens) < most:
@@ -39,7 +39,7 @@ def write(constraint, chance, most=400):
 
 @pytest.mark.parametrize("pattern", EXPRESSIONS)
 def test_the_first_mask_is_that_of_pythons_expressions(pattern):
-    """A token that writes a whole text alone is allowed exactly if Python's `re` says that it matches."""
+    """A token that is a whole text is allowed if Python's `re` matches it."""
     constraint = verdigris.Constraint.regex(pattern)
     matcher = constraint.matcher()
     row = numpy.full(constraint.bitmask_words, -1, numpy.int32)
@@ -72,7 +72,7 @@ def test_texts_by_chance_obey():
 
 
 def test_a_model_of_pydantic_is_a_schema():
-    pydantic = pytest.importorskip("pydantic", reason="SKIPPED: pydantic is not there")
+    pydantic = pytest.importorskip("pydantic", reason="SKIPPED: pydantic is not installed")
 
     class Person(pydantic.BaseModel):
         name: str = pydantic.Field(pattern="^[A-Z][a-z]+$", max_length=12)
@@ -150,7 +150,7 @@ def test_rows_of_a_callers_memory():
 
 
 def test_the_layout_is_xgrammars():
-    xgrammar = pytest.importorskip("xgrammar", reason="SKIPPED: xgrammar is not there to compare with")
+    xgrammar = pytest.importorskip("xgrammar", reason="SKIPPED: xgrammar is not installed")
     torch = pytest.importorskip("torch")
     constraint = verdigris.Constraint.regex("[0-9]{4}")
     mask = xgrammar.allocate_token_bitmask(2, 4096)

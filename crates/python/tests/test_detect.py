@@ -1,4 +1,4 @@
-"""Detection is that of the program, to the last digit."""
+"""Detection gives the results of the program, to the last digit."""
 
 import copy
 import json
@@ -103,7 +103,7 @@ def test_the_number_that_a_mark_carries(program, tmp_path):
     for name in ("verdict", "payload", "best", "scored", "green", "log10_p", "doubt"):
         assert getattr(found, name) == theirs[name]
     assert verdigris.detect(text, numbered).payload == 0x2A
-    # A manifest is no part of the text, and changed characters and white space are repaired, as in the program.
+    # As in the program, a manifest is not part of the text, and changed characters and white space are repaired.
     block = f"# -----BEGIN C2PA MANIFEST----- {'c' * 40_000} -----END C2PA MANIFEST-----\n"
     assert verdigris.payload(block + text, numbered).log10_p == found.log10_p
     for changed in (text.replace(" ", "\u00a0"), block + text.replace(" ", "  "), text.replace("t", "t\u200b")):
@@ -196,7 +196,7 @@ def test_stubs_name_what_is_there():
 
 
 def test_stubs_are_what_is_there():
-    pytest.importorskip("mypy", reason="SKIPPED: mypy is not there, so types are not looked at")
+    pytest.importorskip("mypy", reason="SKIPPED: mypy is not installed, so types are not checked")
     import subprocess
     import sys
     done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "verdigris._verdigris"], capture_output=True, text=True)

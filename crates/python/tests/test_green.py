@@ -1,4 +1,4 @@
-"""Green lists on a device are those of the program, bit for bit."""
+"""Green lists on a device are identical to those of the program."""
 
 import copy
 import os
@@ -10,12 +10,12 @@ import numpy
 import pytest
 import verdigris
 
-torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so nothing is known of lists on devices")
+torch = pytest.importorskip("torch", reason="SKIPPED: torch is not installed, so lists on devices are not tested")
 
 from verdigris.bits import expand  # noqa: E402
 from verdigris.green import GreenLists, aes  # noqa: E402
 
-# Threads wait for each other longer than they compute lists this small.
+# For lists this small, threads would spend more time waiting for each other than computing.
 torch.set_num_threads(1)
 
 CASES = [
@@ -38,7 +38,7 @@ def keys():
 
 
 def contexts(rows, width=8, seed=1):
-    """Ends of texts, one in four of whose tokens is at an edge."""
+    """Ends of texts, in which one in four tokens is an edge case."""
     chance = numpy.random.default_rng(seed)
     tokens = chance.integers(0, 4096, (rows, width))
     at_edges = chance.random((rows, width)) < 0.25
@@ -63,7 +63,7 @@ def test_blocks_are_those_of_the_standard():
 
 
 def test_a_million_answers_are_those_of_the_program(keys):
-    """Rows of all keys go together; each has the answers that its key has alone in the program."""
+    """Rows of all keys in one batch have the same lists as each key alone in the program."""
     rows = 280
     tokens, which = contexts(rows), torch.arange(rows) % len(keys)
     green = GreenLists(keys).green(which, tokens)
@@ -85,7 +85,7 @@ def test_an_answer_does_not_depend_on_its_batch(keys):
 
 
 def test_the_beginning_of_a_text_stays(keys):
-    """Nothing is green where a token is missing that the key looks at, and where a row has no key."""
+    """Nothing is green if a token that the key reads is missing, or if a row has no key."""
     lists, which = GreenLists(keys), torch.arange(len(keys))
     widths = torch.tensor([key.context[1] for key in keys])
     for missing in range(8):
@@ -98,7 +98,7 @@ def test_the_beginning_of_a_text_stays(keys):
 
 @pytest.mark.parametrize("by_torch", [False, True])
 def test_logits_are_those_of_the_program(keys, by_torch):
-    """Soft and hard keys, rows with nothing green left, and columns that pad the vocabulary."""
+    """Soft and hard keys, rows without allowed green tokens, and columns that pad the vocabulary."""
     rows = 4 * len(keys)
     tokens, which = contexts(rows, seed=3), torch.arange(rows) % len(keys)
     logits = torch.randn(rows, 4160)
@@ -111,7 +111,7 @@ def test_logits_are_those_of_the_program(keys, by_torch):
         verdigris.Mark(keys[int(which[row])]).apply(tokens[row : row + 1].numpy(), want[row : row + 1])
     lists = GreenLists(keys)
     if by_torch:
-        # As on any device but a CPU.
+        # As on any device other than a CPU.
         lists._marks = None
     got = lists.mark(logits, which, tokens)
     assert got is logits and numpy.array_equal(got.numpy(), want)
@@ -128,7 +128,7 @@ def test_rows_without_a_context_or_a_key_keep_their_logits(keys):
 
 
 def test_one_self_salted_key_costs_its_own_rows_alone(keys, monkeypatch):
-    """Lists that judge each token by itself are made for the rows of such keys, and of no others."""
+    """Self-salted lists are made only for the rows of self-salted keys."""
     lists, which = GreenLists(keys), torch.arange(24) % len(keys)
     rows = []
     made = lists._salted
@@ -141,8 +141,8 @@ def test_one_self_salted_key_costs_its_own_rows_alone(keys, monkeypatch):
 
 
 def test_the_kernel_is_torchs_operations(tmp_path):
-    """Triton's interpreter runs the kernel on the CPU; it reads its variable where the kernel is made."""
-    pytest.importorskip("triton", reason="SKIPPED: triton is not there, so the kernel is not looked at")
+    """Triton's interpreter runs the kernel on the CPU; it reads its environment variable when the kernel is defined."""
+    pytest.importorskip("triton", reason="SKIPPED: triton is not installed, so the kernel is not tested")
     program = tmp_path / "program.py"
     program.write_text(
         "import torch, verdigris\n"
@@ -175,7 +175,7 @@ def test_other_keys_are_refused(program, tmp_path):
     program("key", "new", path, "--dialect", "kgw", "--import", secret)
     theirs = verdigris.Key.load(path)
     for key in (theirs, verdigris.Key.generate(payload_bits=8)):
-        with pytest.raises(verdigris.BadKey, match="use a native key that carries no number"):
+        with pytest.raises(verdigris.BadKey, match="use a native key without a payload"):
             GreenLists([key])
     assert theirs.context is None
     with pytest.raises(verdigris.BadKey, match="kgw"):

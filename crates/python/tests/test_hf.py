@@ -1,4 +1,4 @@
-"""What transformers writes with the processors is what the program writes, and each finds the other's mark."""
+"""With the processors transformers writes the same texts as the program, and each detects the other's mark."""
 
 import copy
 import json
@@ -9,13 +9,13 @@ import pytest
 import verdigris
 from conftest import TALE, known_key
 
-torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so nothing is known of transformers")
-transformers = pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
+torch = pytest.importorskip("torch", reason="SKIPPED: torch is not installed, so transformers is not tested")
+transformers = pytest.importorskip("transformers", reason="SKIPPED: transformers is not installed")
 
 from verdigris.hf import ConstraintProcessor, WatermarkConfig, WatermarkProcessor  # noqa: E402
 
 WORDS = "captain ship storm harbour letter morning widow garden soldier lantern river window doctor winter road".split()
-# The shortest has as many tokens as the widest context here.
+# The shortest has at least as many tokens as the widest context here.
 PROMPTS = [f"The {a} and the {b} were seen near the {c}" for a in WORDS for b in WORDS for c in WORDS]
 PROMPTS = random.Random(1).sample(PROMPTS, 200)
 LENGTH = 24
@@ -24,7 +24,7 @@ ANSWER = r" (no|yes|perhaps)( indeed| not)?\."
 
 @pytest.fixture(scope="module")
 def model():
-    # Threads wait for each other longer than they compute a model this small.
+    # For a model this small, threads would spend more time waiting for each other than computing.
     torch.set_num_threads(1)
     loaded = transformers.AutoModelForCausalLM.from_pretrained(TALE, dtype=torch.float32).eval()
     loaded.generation_config.pad_token_id = 0
@@ -38,7 +38,7 @@ def tokenizer():
 
 
 def write(model, tokenizer, prompts, processors, length=LENGTH, **options):
-    """Texts after prompts, in batches of prompts that are equally long."""
+    """Texts after prompts, in batches of prompts of equal length."""
     ids = [tokenizer(prompt).input_ids for prompt in prompts]
     written = [None] * len(prompts)
     for size in {len(prompt) for prompt in ids}:
@@ -53,7 +53,7 @@ def write(model, tokenizer, prompts, processors, length=LENGTH, **options):
 
 
 def by_program(program, tmp_path, prompts, *options, length=LENGTH, temperature=0):
-    """What the program writes after prompts, greedily, by their places."""
+    """The program's greedy texts after prompts, in their order."""
     asked, answers = tmp_path / "prompts.jsonl", tmp_path / "answers.jsonl"
     asked.write_text("".join(json.dumps({"id": i, "prompt": prompt}) + "\n" for i, prompt in enumerate(prompts)))
     program("batch", asked, answers, "--model", TALE, "--temperature", temperature, "--max-tokens", length, "--force",
@@ -63,7 +63,7 @@ def by_program(program, tmp_path, prompts, *options, length=LENGTH, temperature=
 
 
 def is_close(model, tokenizer, prompt, ours, theirs, processor):
-    """Whether two texts part at a place where both tokens are as likely, but for how sums are rounded."""
+    """Whether two texts diverge at a position where both tokens are equally likely, up to rounding of sums."""
     place = next(i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b)
     ids = torch.tensor([tokenizer(prompt).input_ids + ours[:place]])
     with torch.inference_mode():
@@ -86,7 +86,7 @@ DIALECTS = {
 
 @pytest.fixture
 def made(request, program, tmp_path):
-    """A key by the name of its kind."""
+    """A key of the named kind."""
     path = tmp_path / "made.key"
     if request.param in KEYS:
         known_key(path, **KEYS[request.param])
@@ -113,7 +113,7 @@ def test_texts_are_those_of_the_program_token_for_token(program, model, tokenize
             assert is_close(model, tokenizer, prompt, mine, line["tokens"], WatermarkProcessor(key)), prompt
     print(f"{same} of {texts} texts are the same, token for token")
     assert same >= 0.97 * texts
-    # And the mark is there: without it the texts are others.
+    # The mark has an effect: without it the texts differ.
     plain = write(model, tokenizer, prompts[:6], list)
     assert plain != ours[:6]
 
@@ -151,7 +151,7 @@ def test_a_batch_is_what_its_texts_are_alone(model, tokenizer):
 
 
 def test_lists_are_the_same_by_bits_and_by_logits():
-    """What is done on a GPU with bits is what Rust does to logits."""
+    """The code for GPUs, which uses bits, has the same result as Rust's on logits."""
     torch.manual_seed(2)
     for options in KEYS.values():
         processor = WatermarkProcessor(verdigris.Key.generate(**options))
@@ -164,7 +164,7 @@ def test_lists_are_the_same_by_bits_and_by_logits():
 
 
 def continuously(tokenizer, prompts, **options):
-    """What continuous batching writes after prompts, greedily."""
+    """The greedy texts of continuous batching after prompts."""
     model = transformers.AutoModelForCausalLM.from_pretrained(TALE, dtype=torch.float32).eval()
     config = transformers.GenerationConfig(max_new_tokens=12, do_sample=False, eos_token_id=-1, pad_token_id=0,
                                            **options)
@@ -176,14 +176,14 @@ def continuously(tokenizer, prompts, **options):
 
 
 def test_continuous_batching_marks_alike_or_refuses(model, tokenizer):
-    pytest.importorskip("psutil", reason="SKIPPED: psutil is not there, which continuous batching on a CPU needs")
+    pytest.importorskip("psutil", reason="SKIPPED: psutil is not installed, which continuous batching on a CPU needs")
     prompts = [PROMPTS[0], PROMPTS[1] + " on a grey and windy day", PROMPTS[2]]
     key = verdigris.Key.generate(context="all", width=1)
     alone = write(model, tokenizer, prompts, lambda: [WatermarkProcessor(key)], length=12)
     assert continuously(tokenizer, prompts, watermarking_config=WatermarkConfig(key)) == alone
     assert continuously(tokenizer, prompts) != alone
     wide, last = WatermarkProcessor(verdigris.Key.generate()), torch.tensor([1, 2])
-    with pytest.raises(verdigris.Error, match="looks at 4 tokens"):
+    with pytest.raises(verdigris.Error, match="reads 4 tokens"):
         wide(last, torch.zeros(2, 4096))
     with pytest.raises(verdigris.Error, match="continuous batching"):
         ConstraintProcessor(verdigris.Constraint.regex("a"))(last, torch.zeros(2, 4096))

@@ -1,4 +1,4 @@
-"""Many texts at a time: each is what it is alone, and Arrow goes in and comes out."""
+"""Detection in many texts: results are those of single texts, and Arrow is accepted and exported."""
 
 import multiprocessing
 import threading
@@ -29,7 +29,7 @@ def test_each_text_is_what_it_is_alone(mine):
 
 
 def test_arrow_goes_in_and_comes_out(mine):
-    pyarrow = pytest.importorskip("pyarrow", reason="SKIPPED: pyarrow is not there, so nothing is known of Arrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="SKIPPED: pyarrow is not installed, so Arrow is not tested")
     texts = [*TEXTS, None, "caf\u00e9 \U0001f40b"]
     alone = verdigris.detect_many(texts, mine)
     want = [{name: getattr(one, name) for name in FIELDS} if one else dict.fromkeys(FIELDS) for one in alone]
@@ -57,7 +57,7 @@ def test_a_text_that_cannot_be_judged_does_not_stop_the_others(mine):
     with pytest.raises(verdigris.BadText) as alone:
         found[1]
     assert str(alone.value) == found.errors[1]
-    pyarrow = pytest.importorskip("pyarrow", reason="SKIPPED: pyarrow is not there, so nothing is known of Arrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="SKIPPED: pyarrow is not installed, so Arrow is not tested")
     row = pyarrow.record_batch(found).to_pylist()[1]
     assert row["verdict"] == "error" and row["error"] == found.errors[1] and row["p"] is None
 
@@ -66,7 +66,7 @@ def test_a_text_that_cannot_be_judged_does_not_stop_the_others(mine):
     lambda text, key: verdigris.detect(text, key), lambda text, key: verdigris.detect_many([text], key),
 ])
 def test_other_threads_of_python_go_on_meanwhile(mine, judge):
-    """While a text is judged another thread looks at the clock. It would stand still if the interpreter were held."""
+    """While a text is judged, another thread reads the clock. It would stop if the interpreter lock were held."""
     longest, stop = [0.0], threading.Event()
 
     def watch():
@@ -88,7 +88,7 @@ def test_other_threads_of_python_go_on_meanwhile(mine, judge):
 
 
 def test_a_forked_process_has_threads_of_its_own(mine):
-    """As `multiprocessing` and the workers of Spark fork: those threads that have worked before are not there."""
+    """After a fork, as by `multiprocessing` and the workers of Spark, earlier threads do not exist."""
     want = verdigris.detect_many(TEXTS, mine)[1].p
     context = multiprocessing.get_context("fork")
     results = context.Queue()

@@ -3,7 +3,7 @@
 import pytest
 import verdigris
 
-numpy = pytest.importorskip("numpy", reason="SKIPPED: numpy is not there, so marks are not looked at")
+numpy = pytest.importorskip("numpy", reason="SKIPPED: numpy is not installed, so marks are not tested")
 
 KEYS = [{}, {"context": "all", "width": 1}, {"context": "self-salted", "width": 2}, {"delta": None}, {"delta": 0.5}]
 
@@ -18,7 +18,7 @@ def test_lists_and_logits_say_the_same(options):
     assert not mark.reads_logits and mark.vocabulary_size == 4096
     chance = numpy.random.default_rng(1)
     tokens = chance.integers(0, 4096, (7, 9))
-    # As many columns as a padded model has.
+    # The width of a padded model.
     logits = chance.normal(size=(7, 4100)).astype(numpy.float32)
     logits[2, 100:2000] = -numpy.inf
     mask = numpy.full((7, mark.bitmask_words), -1, numpy.int32)
@@ -42,7 +42,7 @@ def test_a_row_that_is_too_short_stays():
 
 
 def test_detection_finds_what_is_marked():
-    """A text of green tokens alone has them all counted as green."""
+    """In a text of green tokens, detection counts them as green."""
     key = verdigris.Key.generate(context="all", width=1)
     mark, tale = verdigris.Mark(key), verdigris.Tokenizer.tale()
     words = [token for token in range(300, 4096) if tale.encode(tale.decode([token])) == [token]

@@ -1,4 +1,4 @@
-"""Which key marks a request of a server, and what is refused."""
+"""The choice of the key that marks a request of a server, and refused requests."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_the_environment(keys, tmp_path):
     assert several.keys[several.choose({})].id == "b" and not several.triton
     asked = Policy.from_environment({"VERDIGRIS_KEYS": ring, "VERDIGRIS_MARK": "requested", "VERDIGRIS_TRITON": "1"})
     assert asked.choose({}) is None and asked.triton and repr(asked) == "Policy(2 keys, requested)"
-    with pytest.raises(verdigris.BadKey, match="names no key to mark with, and this server has none"):
+    with pytest.raises(verdigris.BadKey, match="the request names no key, and this server has no default"):
         asked.choose({"verdigris_watermark": 1})
     assert Policy.from_environment({}).choose({}) is None
     for environment, says in [
@@ -75,9 +75,9 @@ def test_keys_that_cannot_mark_on_a_device_say_so_when_they_are_named(keys):
     numbered = verdigris.Key.generate(id="numbered", payload_bits=8)
     policy = Policy([numbered, *keys], "a")
     assert [key.id for key in policy.keys] == ["a", "b"]
-    with pytest.raises(verdigris.BadKey, match="numbered carries numbers.*: use a native key"):
+    with pytest.raises(verdigris.BadKey, match="numbered carries payloads.*: use a native key"):
         policy.choose({"verdigris_key_id": "numbered"})
-    with pytest.raises(verdigris.BadKey, match="carries numbers"):
+    with pytest.raises(verdigris.BadKey, match="carries payloads"):
         Policy([numbered])
     with pytest.raises(verdigris.BadKey, match="the same id"):
         Policy([keys[0], verdigris.Key.generate(id="a")], "a")
@@ -86,7 +86,7 @@ def test_keys_that_cannot_mark_on_a_device_say_so_when_they_are_named(keys):
 def test_keys_of_another_model_are_refused(keys, tmp_path):
     policy, text = Policy(keys, "a"), (TALE / "tokenizer.json").read_text()
     policy.check(4160, str(TALE))
-    # A name of the hub, of which nothing is here.
+    # A name on the hub that is not cached.
     policy.check(4160, "someone/tale")
     with pytest.raises(verdigris.BadKey, match="for 4096 tokens, but the model has 4000"):
         policy.check(4000)
@@ -95,12 +95,12 @@ def test_keys_of_another_model_are_refused(keys, tmp_path):
     first, second = list(vocabulary)[300:302]
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (tmp_path / "tokenizer.json").write_text(json.dumps(other))
-    with pytest.raises(verdigris.BadKey, match="another tokenizer than that of the model"):
+    with pytest.raises(verdigris.BadKey, match="a different tokenizer than the model's"):
         policy.check(4160, str(tmp_path))
 
 
 def test_the_package_is_typed():
-    pytest.importorskip("mypy", reason="SKIPPED: mypy is not there, so types are not looked at")
+    pytest.importorskip("mypy", reason="SKIPPED: mypy is not installed, so types are not checked")
     options = ["--ignore-missing-imports", "--follow-imports=silent", "--cache-dir", os.devnull]
     command = [sys.executable, "-m", "mypy", *options, "-p", "verdigris"]
     done = subprocess.run(command, capture_output=True, text=True)

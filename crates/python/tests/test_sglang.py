@@ -1,4 +1,4 @@
-"""What SGLang would call, in its order, over `tale`: each request has its own mark, which is Rust's."""
+"""The calls of SGLang, in its order, over `tale`: each request has its own mark, which is equal to Rust's."""
 
 import inspect
 import json
@@ -9,8 +9,8 @@ import pytest
 import verdigris
 from conftest import PROMPTS, TALE
 
-torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so nothing is known of SGLang")
-pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
+torch = pytest.importorskip("torch", reason="SKIPPED: torch is not installed, so SGLang is not tested")
+pytest.importorskip("transformers", reason="SKIPPED: transformers is not installed")
 
 import engines  # noqa: E402
 import verdigris.sglang as plugin  # noqa: E402
@@ -33,7 +33,7 @@ def ring(tmp_path_factory):
 
 @pytest.fixture
 def served(ring, monkeypatch):
-    """A server of the ring, with what SGLang knows of its own options and of the GPUs beside this one."""
+    """A server with the ring, and SGLang's state about its own options and other GPUs."""
     monkeypatch.setenv("VERDIGRIS_KEYS", str(ring))
     monkeypatch.setenv("VERDIGRIS_DEFAULT_KEY", "a")
     serving.policy.cache_clear()
@@ -56,12 +56,12 @@ def served(ring, monkeypatch):
 
 
 class Text:
-    """A request as the scheduler has it."""
+    """A request in the scheduler."""
 
     def __init__(self, prompt, key_id, slot, length):
         self.tokens, self.slot, self.key_id = list(prompt), slot, key_id
         self.prompt, self.end = len(prompt), len(prompt) + length
-        # As much as the scheduler has heard of: it is told of tokens late.
+        # The number of tokens that the scheduler knows: it receives tokens late.
         self.heard = len(prompt)
         options = {"verdigris_watermark": 0} if key_id is None else {"verdigris_key_id": key_id}
         self.sampling_params = sglang.Parameters(custom_params=options)
@@ -83,7 +83,7 @@ def marked_by_rust(keys, text, row):
 
 
 def test_texts_are_found_by_their_own_key_alone(served, ring, model, program, monkeypatch):
-    """The sampler that SGLang makes, greedily, in steps that read, write, and do both; slots are used again."""
+    """SGLang's sampler, greedily, in steps that read, write, and do both, with reused slots."""
     plugin.register()
     sampler = sglang.sampler.create_sampler("pytorch")
     assert isinstance(sampler, sglang.sampler.Sampler) and type(sampler) is not sglang.sampler.Sampler
@@ -94,7 +94,7 @@ def test_texts_are_found_by_their_own_key_alone(served, ring, model, program, mo
     )  # fmt: skip
     owners = ["a", None, "b", "a", "b", None, "a"]
     waiting = [(tale.encode(PROMPTS[at % len(PROMPTS)]), owner) for at, owner in enumerate(owners)]
-    # Its beginning stays as it is, for a key that looks at four.
+    # Its beginning is not marked by a key that reads four tokens.
     waiting.append((tale.encode("The")[:1], "a"))
     texts, running, keys, mixed = [], [], {key.id: key for key in serving.policy().keys}, 0
     free = list(range(SLOTS))
@@ -117,7 +117,7 @@ def test_texts_are_found_by_their_own_key_alone(served, ring, model, program, mo
         plugin.attach(slots, sglang.ForwardBatch, batch, runner, return_hidden_states_before_norm=False)
         with torch.inference_mode():
             rows = [model(torch.tensor([text.tokens])).logits[0, -1].float() for text in step]
-        # Greedy texts go in circles, where contexts come again: what is random is added to the model's logits.
+        # Greedy texts run in loops, which repeat contexts, so random numbers are added to the model's logits.
         rows = [torch.nn.functional.pad(row, (0, COLUMNS - len(row)), value=-30.0) for row in rows]
         rows = [row - torch.from_numpy(numpy.log(chance.exponential(size=COLUMNS))).float() for row in rows]
         want = torch.stack([marked_by_rust(keys, text, row) for text, row in zip(step, rows)])
@@ -139,7 +139,7 @@ def test_texts_are_found_by_their_own_key_alone(served, ring, model, program, mo
 
 def test_hooks_stand_where_sglang_calls(served, monkeypatch):
     verify, init_new = sglang.Parameters.verify, vars(sglang.ForwardBatch)["init_new"]
-    # What `attach` takes for the batch and the model is that.
+    # `attach` relies on these positions of the batch and the model.
     assert list(inspect.signature(init_new.__func__).parameters)[1:3] == ["batch", "model_runner"]
     plugin.register()
     try:
@@ -161,7 +161,7 @@ def test_hooks_stand_where_sglang_calls(served, monkeypatch):
 def test_what_would_go_without_a_mark_does_not_start(served, monkeypatch, tmp_path):
     plugin.register()
     sampler = sglang.sampler.create_sampler("pytorch")
-    with pytest.raises(verdigris.Error, match="whose rows a step has"):
+    with pytest.raises(verdigris.Error, match="did not pass the rows of a step"):
         output, info = types.SimpleNamespace(next_token_logits=torch.zeros(1, 9)), types.SimpleNamespace()
         sampler(output, info, False, [], [], None)
     served.speculative_algorithm = "EAGLE"
@@ -170,7 +170,7 @@ def test_what_would_go_without_a_mark_does_not_start(served, monkeypatch, tmp_pa
     served.speculative_algorithm, served.disaggregation_mode = None, "decode"
     with pytest.raises(verdigris.Error, match="leave --disaggregation-mode or VERDIGRIS_KEYS out"):
         sglang.sampler.create_sampler("flashinfer")
-    # SGLang goes on after any other exception of a plug-in.
+    # SGLang continues after any other exception of a plug-in.
     monkeypatch.setenv("VERDIGRIS_KEYS", str(tmp_path / "none.key"))
     serving.policy.cache_clear()
     with pytest.raises(SystemExit, match="none.key"):

@@ -1,4 +1,4 @@
-"""What vLLM would call, in its order, over `tale`: each request has its own mark, which is Rust's."""
+"""The calls of vLLM, in its order, over `tale`: each request has its own mark, which is equal to Rust's."""
 
 import json
 import types
@@ -8,25 +8,25 @@ import pytest
 import verdigris
 from conftest import PROMPTS, TALE
 
-torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so nothing is known of vLLM")
-pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
+torch = pytest.importorskip("torch", reason="SKIPPED: torch is not installed, so vLLM is not tested")
+pytest.importorskip("transformers", reason="SKIPPED: transformers is not installed")
 
 import engines  # noqa: E402
 from verdigris import serving, startup  # noqa: E402
 
 vllm = engines.vllm()
-# It is made of what vLLM has when it is imported.
+# Imported after `engines.vllm()`, since its base class depends on vLLM.
 from verdigris.vllm import LogitsProcessor  # noqa: E402
 
 torch.set_num_threads(1)
-# As wide as a padded model.
+# The width of a padded model.
 COLUMNS = 4160
 SLOTS = 8
 
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory):
-    """A folder of keys `a`, `b` and `hard`, which differ in all that keys can differ in."""
+    """A folder of keys `a`, `b` and `hard`, which differ in all parameters."""
     folder = tmp_path_factory.mktemp("ring")
     for name, options in {"a": {}, "b": {"context": "all", "width": 2, "gamma": 0.5, "delta": 3.0},
                           "hard": {"context": "all", "width": 1, "delta": None}}.items():
@@ -36,7 +36,7 @@ def ring(tmp_path_factory):
 
 @pytest.fixture
 def served(ring, monkeypatch):
-    """A server of the ring, whose default is `a`."""
+    """A server with the ring, whose default key is `a`."""
     monkeypatch.setenv("VERDIGRIS_KEYS", str(ring))
     monkeypatch.setenv("VERDIGRIS_DEFAULT_KEY", "a")
     serving.policy.cache_clear()
@@ -45,7 +45,7 @@ def served(ring, monkeypatch):
 
 
 def config(vocabulary=COLUMNS, is_ahead=False, named=None, tokenizer=str(TALE)):
-    """What a plug-in sees of vLLM's configuration."""
+    """The part of vLLM's configuration that a plug-in reads."""
     size = lambda: vocabulary  # noqa: E731
     model_config = types.SimpleNamespace(logits_processors=named, tokenizer=tokenizer, get_vocab_size=size)
     scheduler = types.SimpleNamespace(async_scheduling=is_ahead, max_num_seqs=SLOTS)
@@ -57,7 +57,7 @@ def asks(**options):
 
 
 class Text:
-    """A request: what it has so far, and what it asked for."""
+    """A request: its tokens so far, and its options."""
 
     def __init__(self, prompt, key_id):
         self.tokens, self.prompt, self.slot = list(prompt), len(prompt), None
@@ -70,14 +70,14 @@ class Text:
 
 
 def logits_after(model, tokens, places):
-    """What the model says after each of the last so many places, as wide as a padded model."""
+    """The model's logits after each of the last `places` positions, padded to the width of a padded model."""
     with torch.inference_mode():
         logits = model(torch.tensor([tokens])).logits[0, -places:].float()
     return torch.nn.functional.pad(logits, (0, COLUMNS - logits.shape[1]), value=-30.0)
 
 
 def marked_by_rust(keys, text, rows, contexts):
-    """The rows as `Mark` leaves them."""
+    """The rows marked by `Mark`."""
     if text.key_id is None:
         return rows
     mark = verdigris.Mark(keys[text.key_id])
@@ -88,14 +88,14 @@ def marked_by_rust(keys, text, rows, contexts):
 
 
 def write_by_slots(model, processor, state, texts, length, chance):
-    """Steps as the second runner takes them: drafts in rows of their own, requests in any order, slots used again.
+    """Steps of the second runner: drafts in separate rows, requests in any order, reused slots.
 
-    Gives how many rows had a draft before them.
+    Returns the number of rows after a draft.
     """
     waiting, running, free, drafted_rows = list(texts), [], list(range(SLOTS)), 0
     keys = {key.id: key for key in serving.policy().keys}
     while waiting or running:
-        # Two at most, so that later ones take slots that others had.
+        # Few at a time, so that later ones reuse slots.
         while waiting and len(running) < 3:
             text = waiting.pop(0)
             text.slot = free.pop(int(chance.integers(len(free))))
@@ -107,7 +107,7 @@ def write_by_slots(model, processor, state, texts, length, chance):
         for text in running:
             known = len(text.tokens)
             state.all_token_ids.gpu[text.slot, :known] = torch.tensor(text.tokens, dtype=torch.int32)
-            # What is behind the end is what earlier requests left, or drafts that were not taken.
+            # After the end are tokens of earlier requests, or rejected drafts.
             state.all_token_ids.gpu[text.slot, known:] = int(chance.integers(4096))
             drafts = []
             for _ in range(int(chance.integers(3)) if len(text.tokens) > text.prompt else 0):
@@ -133,7 +133,7 @@ def write_by_slots(model, processor, state, texts, length, chance):
         drafted_rows += len(rows) - len(batch)
         at = 0
         for text, drafts, _ in batch:
-            # A draft is taken where it is what the row before it draws.
+            # A draft is accepted if it equals the token sampled from the row before it.
             for row in range(len(drafts) + 1):
                 token = int(torch.multinomial(marked[at + row, :4096].softmax(-1), 1))
                 text.tokens.append(token)
@@ -147,7 +147,7 @@ def write_by_slots(model, processor, state, texts, length, chance):
 
 
 def of_slots(processor_class, max_len=400):
-    """A processor as the second runner makes it, and the state that it reads."""
+    """A processor created as by the second runner, and the state that it reads."""
     staged = types.SimpleNamespace(gpu=torch.full((SLOTS, max_len), 7, dtype=torch.int32))
     state = vllm.State(device=torch.device("cpu"), max_num_reqs=SLOTS, vocab_size=COLUMNS, all_token_ids=staged,
                        prompt_len=None, prefill_len=None, total_len=None)
@@ -159,7 +159,7 @@ def test_texts_of_the_second_runner_are_found_by_their_own_key_alone(served, rin
     tale, chance = verdigris.Tokenizer.tale(), numpy.random.default_rng(1)
     owners = ["a", "b", None, "hard", "b", "a"]
     texts = [Text(tale.encode(PROMPTS[at % len(PROMPTS)]), owner) for at, owner in enumerate(owners)]
-    # A prompt that is shorter than a context, whose beginning stays as it is.
+    # A prompt that is shorter than a context, so that the first tokens are not marked.
     texts.append(Text(tale.encode("The")[:1], "a"))
     processor, state = of_slots(LogitsProcessor)
     assert isinstance(processor, vllm.Interface)
@@ -173,7 +173,7 @@ def test_texts_of_the_second_runner_are_found_by_their_own_key_alone(served, rin
 
 
 def test_the_first_runner_follows_rows_that_go_come_and_move(served, ring, model):
-    """Each step's rows are marked as Rust marks them, whatever happened to the rows before."""
+    """The rows of each step are marked as in Rust, whatever happened to the rows before."""
     torch.manual_seed(2)
     tale, chance = verdigris.Tokenizer.tale(), numpy.random.default_rng(2)
     processor = LogitsProcessor(config(), torch.device("cpu"), False)
@@ -194,7 +194,7 @@ def test_the_first_runner_follows_rows_that_go_come_and_move(served, ring, model
             rows.extend([None] * (at + 1 - len(rows)))
             rows[at], outputs[id(text)] = text, []
             added.append((at, text.asked, list(text.tokens), outputs[id(text)]))
-        # Holes are filled from behind, as vLLM does, and two rows change places now and then.
+        # Holes are filled from the end, as in vLLM, and two rows are swapped now and then.
         while free and free[0] < len(rows) and None in rows:
             hole, last = rows.index(None), max((at for at, text in enumerate(rows) if text is not None), default=-1)
             if last < hole:
@@ -229,7 +229,7 @@ def test_a_placeholder_is_no_token(served, caplog):
     for _ in range(2):
         assert torch.equal(processor.apply(logits.clone()), logits)
     assert [record.message for record in caplog.records] == [
-        "vLLM shows no token where one was sampled: what comes next is not marked"
+        "vLLM did not pass a sampled token: tokens that depend on it are not marked"
     ]
     shown[-1] = 9
     assert not torch.equal(processor.apply(logits.clone()), logits)
@@ -264,7 +264,7 @@ def test_a_misspelt_option_is_refused(served, name):
 
 
 def test_beam_search_is_refused_where_there_are_keys(served, monkeypatch):
-    """The requests that it makes for itself have no options of the client, and choose without the mark."""
+    """Its internal requests do not have the client's options, and choose tokens without the mark."""
     step = vllm.Parameters(max_tokens=1, logprobs=4, detokenize=False)
     own = asks()
     with pytest.raises(ValueError, match="leave use_beam_search out"):
@@ -278,7 +278,7 @@ def test_beam_search_is_refused_where_there_are_keys(served, monkeypatch):
 
 
 @pytest.mark.parametrize(("speculates", "second", "diffusion", "says"), [
-    (True, False, False, "drops plug-ins where it speculates"), (True, True, False, None),
+    (True, False, False, "drops plug-ins when it speculates"), (True, True, False, None),
     (False, False, False, None), (False, True, True, "diffusion models"),
 ])  # fmt: skip
 def test_a_configuration_that_drops_marks_does_not_start(served, monkeypatch, speculates, second, diffusion, says):
@@ -290,7 +290,7 @@ def test_a_configuration_that_drops_marks_does_not_start(served, monkeypatch, sp
         return
     with pytest.raises(verdigris.Error, match=says):
         startup.check(made)
-    # Without keys there is nothing to drop.
+    # Without keys there are no marks to drop.
     monkeypatch.delenv("VERDIGRIS_KEYS")
     monkeypatch.delenv("VERDIGRIS_DEFAULT_KEY")
     serving.policy.cache_clear()
@@ -314,7 +314,7 @@ def test_what_would_go_without_a_mark_does_not_start(served):
                         (config(vocabulary=4000), "for 4096 tokens, but the model has 4000")):
         with pytest.raises(verdigris.Error, match=says):
             LogitsProcessor(wrong, cpu, False)
-    # Where another processor is named, vLLM fills the tokens in.
+    # If another processor is named, vLLM fills in the tokens.
     LogitsProcessor(config(is_ahead=True, named=["other:Processor"]), cpu, False)
     with pytest.raises(verdigris.Error, match="use 0.33"):
         LogitsProcessor(config())
@@ -333,10 +333,10 @@ def test_without_keys_it_does_nothing(monkeypatch):
     serving.policy.cache_clear()
 
 
-@pytest.mark.skipif(vllm.build_second is None, reason="SKIPPED: vLLM's own loaders are not there")
+@pytest.mark.skipif(vllm.build_second is None, reason="SKIPPED: vLLM is not installed")
 def test_vllm_finds_and_makes_it_for_both_runners(served, monkeypatch):
-    """By the entry point of the wheel that is installed."""
-    # Its own processors pin memory, for which there has to be a driver.
+    """By the entry point of the installed wheel."""
+    # vLLM's own processors pin memory, which requires a driver.
     monkeypatch.setattr("vllm.utils.torch_utils.PIN_MEMORY", False)
     staged = types.SimpleNamespace(gpu=torch.zeros((SLOTS, 16), dtype=torch.int32))
     state = types.SimpleNamespace(device=torch.device("cpu"), max_num_reqs=SLOTS, vocab_size=COLUMNS,

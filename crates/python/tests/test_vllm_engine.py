@@ -1,7 +1,7 @@
 """vLLM itself on a CPU, with the plug-in that it finds: `tests/scripts/wheel --vllm` installs it and runs this.
 
-Each engine is a process of its own, as its keys come by the environment. The judge is the built program, and for tokens
-`Mark.fill_bitmask`.
+Each engine is a separate process, since keys are given by the environment. The results are compared with the built
+program, and for tokens with `Mark.fill_bitmask`.
 """
 
 import json
@@ -20,9 +20,9 @@ import verdigris
 from conftest import PROMPTS, TALE
 
 pytestmark = pytest.mark.skipif(os.environ.get("VERDIGRIS_VLLM") != "1",
-                                reason="SKIPPED: vLLM is run by tests/scripts/wheel --vllm alone")
+                                reason="SKIPPED: vLLM is run only by tests/scripts/wheel --vllm")
 
-# What every engine starts with: its sampling, and nothing compiled, which takes minutes on a CPU.
+# The beginning of every program: sampling options, and no compilation, which takes minutes on a CPU.
 ENGINE = """
 import json, os, sys, time
 from vllm import LLM, SamplingParams
@@ -60,7 +60,7 @@ def environment(ring, **more):
 
 
 def run(ring, program, **more):
-    """What a program over `ENGINE` answers, and all that it printed."""
+    """Runs a program after `ENGINE`. Returns its answer, and all of its output."""
     done = subprocess.run([sys.executable, "-c", ENGINE + program], env=environment(ring, **more), text=True,
                           capture_output=True, timeout=1800)
     answers = [line[7:] for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
@@ -68,13 +68,13 @@ def run(ring, program, **more):
 
 
 def found(program, key, texts):
-    """How many texts carry the mark of a key."""
+    """The number of texts that carry the mark of a key."""
     lines = [json.loads(program("detect", "--json", "--key", key, text=text["text"])) for text in texts]
     return sum(line["verdict"] == "marked" for line in lines)
 
 
 def greens(key, text):
-    """Which of a text's tokens are green, by the lists of the library."""
+    """Whether each token of a text is green, by the lists of the library."""
     mark, all_tokens = verdigris.Mark(key), text["prompt"] + text["tokens"]
     contexts = numpy.array([all_tokens[at - 8 : at] for at in range(len(text["prompt"]), len(all_tokens))])
     mask = numpy.zeros((len(contexts), mark.bitmask_words), numpy.int32)
@@ -84,7 +84,7 @@ def greens(key, text):
 
 
 def test_texts_are_marked_by_the_key_that_they_name(ring, program):
-    """The first runner, which a CPU has: the default, an opt-out, named keys in one batch, n and top-p."""
+    """The first runner, the only one on a CPU: the default key, an opt-out, named keys in one batch, n and top-p."""
     made, printed = run(ring, """
 llm = LLM(**settings)
 every = prompts * 3
@@ -146,8 +146,8 @@ llm = LLM(**settings)
 answer(texts(llm.generate(prompts[:1], asks(max_tokens=20))))
 """
     made, printed = run(ring, program, VLLM_USE_V2_MODEL_RUNNER="0")
-    assert made is None and "drops plug-ins where it speculates" in printed
-    # Without keys there is nothing to drop.
+    assert made is None and "drops plug-ins when it speculates" in printed
+    # Without keys there are no marks to drop.
     made, printed = run(None, program, VLLM_USE_V2_MODEL_RUNNER="0")
     assert made and len(made[0]["tokens"]) == 20, printed[-3000:]
 

@@ -1,4 +1,4 @@
-"""Models that write from Python."""
+"""Generation from Python."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ import pytest
 import verdigris
 from conftest import TALE
 
-pydantic = pytest.importorskip("pydantic", reason="SKIPPED: pydantic is not there, so typed values are not tried")
+pydantic = pytest.importorskip("pydantic", reason="SKIPPED: pydantic is not installed, so typed values are not tested")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_pieces_are_the_text(engine):
     assert stream.written.calls > 0 and list(stream) == []
     one = engine.request("The captain", max_tokens=100_000, seed=1).stream()
     assert next(one)
-    # The thread that writes it ends with it.
+    # Dropping it ends the thread that writes it.
     del one
 
 
@@ -89,7 +89,7 @@ def test_values_of_types(engine):
     assert isinstance(engine.request("The person: ", watermark=key).json(Person), Person)
     with pytest.raises(verdigris.BadConstraint, match="token"):
         engine.request("The person: ", max_tokens=3).json(Person)
-    with pytest.raises(verdigris.Error, match="the type is the form"):
+    with pytest.raises(verdigris.Error, match="the type is the constraint"):
         engine.request("The person: ", regex="a").json(Person)
 
 
@@ -123,7 +123,7 @@ def test_a_smaller_model_drafts(engine):
     ({"top_k": "many"}, TypeError, "top_k"),
     ({"temperature": -1.0}, verdigris.Error, "temperature is -1"),
     ({"regex": "("}, verdigris.BadConstraint, "unclosed"),
-    ({"regex": "a", "choice": ["b"]}, verdigris.Error, "one form"),
+    ({"regex": "a", "choice": ["b"]}, verdigris.Error, "use only one of regex"),
     ({"json_schema": "{"}, verdigris.BadConstraint, "not JSON"),
     ({"payload": 3}, verdigris.Error, "payload"),
     ({"logit_bias": {5000: 1.0}}, verdigris.Error, "5000"),
@@ -159,7 +159,7 @@ def test_ctrl_c_ends_a_text(engine):
     before = time.monotonic()
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        # A form without an end keeps it writing.
+        # A constraint without a forced end keeps it writing.
         engine.request("The captain", regex="[a-z ]*", max_tokens=1_000_000, min_tokens=1_000).texts(500)
     assert time.monotonic() - before < 30
 
@@ -178,7 +178,7 @@ def test_threads_go_on(engine):
     assert counted > 5
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="SKIPPED: there is no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SKIPPED: this platform has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_is_told(engine):
     reader, writer = os.pipe()

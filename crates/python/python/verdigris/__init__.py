@@ -1,4 +1,4 @@
-"""Text that can be proved and guided: detection, constraints and marks, and models that write so.
+"""Text that can be proved and guided: detection, constraints, marks, and models that write with them.
 
 >>> import verdigris
 >>> key = verdigris.Key.load("my.key")                 # doctest: +SKIP
@@ -7,7 +7,7 @@
 >>> engine = verdigris.Engine.load("model.gguf")       # doctest: +SKIP
 >>> print(engine.chat("Who are you?", watermark=key).text())    # doctest: +SKIP
 
-``verdigris.hf`` marks and constrains what ``transformers`` writes. It is imported by itself, for it needs torch.
+``verdigris.hf`` marks and constrains texts of ``transformers``. It must be imported separately, since it needs torch.
 """
 
 from ._verdigris import (

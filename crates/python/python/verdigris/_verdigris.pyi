@@ -1,4 +1,4 @@
-"""Types of the compiled part; what each does stands in its documentation (``help(verdigris.detect)``)."""
+"""Types of the compiled part. Its documentation is in docstrings (``help(verdigris.detect)``)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
@@ -54,12 +54,12 @@ class _ArrowArray(Protocol):
 
 _T = TypeVar("_T")
 _Path: TypeAlias = str | PathLike[str]
-# A tokenizer, its file or its model's folder, a fast one of `transformers`, or `None` for that of `tale`.
+# A tokenizer, its file or its model's folder, a fast tokenizer of `transformers`, or `None` for that of `tale`.
 _Tokenizer: TypeAlias = Tokenizer | _Path | Any | None
 _Keys: TypeAlias = Key | Ring | Iterable[Key | Ring]
 _Texts: TypeAlias = Iterable[str | None] | _ArrowArray | _ArrowStream
 _Repeats: TypeAlias = Literal["context", "draw", "nothing"]
-# An array of int32, int64 or float32 that gives its memory: numpy's, `tensor.numpy()`, `array.array`.
+# An array of int32, int64 or float32 with the buffer protocol: numpy's, `tensor.numpy()`, `array.array`.
 _Buffer: TypeAlias = Any
 
 @final

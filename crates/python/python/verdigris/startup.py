@@ -1,9 +1,9 @@
-"""Refuses configurations of vLLM under which texts would silently go out without their mark.
+"""Refuses configurations of vLLM under which texts would silently be returned without their mark.
 
-vLLM drops plug-ins for logits, with nothing but a line in its log, where its first model runner speculates, and never
-calls them for diffusion models. A plug-in that is dropped is not even made, so this is registered among the general
-ones (``vllm.general_plugins``), which vLLM calls in every process before it reads its configuration. It is a module of
-its own because it must not import the interfaces that ``verdigris.vllm`` is made of: vLLM is not ready for that yet.
+vLLM drops plug-ins for logits, with only a line in its log, when its first model runner speculates, and never calls
+them for diffusion models. A dropped plug-in is not even created, so this check is registered as a general plug-in
+(``vllm.general_plugins``), which vLLM calls in every process before it reads its configuration. It is a separate module
+because it must not import the interfaces that ``verdigris.vllm`` uses: vLLM is not ready for that yet.
 """
 
 import os
@@ -15,7 +15,7 @@ from .serving import policy
 
 
 def register() -> None:
-    """Has every configuration of vLLM checked once it is complete."""
+    """Makes vLLM check every configuration once it is complete."""
     from vllm.config import VllmConfig
 
     complete = VllmConfig.__post_init__
@@ -32,17 +32,17 @@ def register() -> None:
 
 
 def check(vllm_config: Any) -> None:
-    """Raises `Error`, with what to do, where the configuration would drop marks and there are keys to mark with."""
+    """Raises `Error` with a remedy if the configuration would drop marks and there are keys to mark with."""
     if not os.environ.get("VERDIGRIS_KEYS") or not policy().keys:
         return
     if getattr(vllm_config.model_config, "is_diffusion", False):
         raise Error(
             "vLLM does not call plug-ins for diffusion models, so nothing would be marked: serve another model, or "
-            "leave VERDIGRIS_KEYS unset"
+            "unset VERDIGRIS_KEYS"
         )
     if vllm_config.speculative_config is not None and not vllm_config.use_v2_model_runner:
         raise Error(
-            "vLLM's first model runner drops plug-ins where it speculates, so nothing would be marked: leave the "
-            "speculative configuration out, or use the second runner, which needs Triton "
+            "vLLM's first model runner drops plug-ins when it speculates, so nothing would be marked: remove the "
+            "speculative configuration, or use the second runner, which needs Triton "
             "(VLLM_USE_V2_MODEL_RUNNER=1)"
         )

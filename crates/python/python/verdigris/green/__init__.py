@@ -1,10 +1,10 @@
-"""Green lists of native keys on any device of torch, bit for bit those of the program. Needs torch and numpy.
+"""Green lists of native keys on any torch device, identical to those of the program. Needs torch and numpy.
 
 >>> from verdigris.green import GreenLists
 >>> lists = GreenLists([key], logits.device)                                   # doctest: +SKIP
 >>> lists.mark(logits, which, contexts)                                        # doctest: +SKIP
 
-What ``verdigris.vllm`` and ``verdigris.sglang`` mark with; for engines of one's own as well.
+``verdigris.vllm`` and ``verdigris.sglang`` use these, and custom engines can too.
 """
 
 from .lists import GreenLists

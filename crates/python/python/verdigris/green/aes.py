@@ -1,7 +1,7 @@
-"""AES-128 (FIPS 197) on tensors of 32-bit words, many blocks at a time, by tables.
+"""AES-128 (FIPS 197) on tensors of 32-bit words, many blocks at a time, by table look-ups.
 
-A block is four little-endian words, the columns of the state. A round is sixteen look-ups: what a byte adds to its
-column after substitution and mixing stands in a table, one for each row of the state.
+A block is four little-endian words, the columns of the state. A round is sixteen look-ups: for each row of the state, a
+table maps a byte to its contribution to its column after substitution and mixing.
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ ROUNDS = 10
 
 
 def _times(a: int, b: int) -> int:
-    """The product in the field of 256 elements modulo x^8 + x^4 + x^3 + x + 1."""
+    """The product in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1."""
     product = 0
     while b:
         product ^= a * (b & 1)
@@ -36,7 +36,7 @@ def _signed(word: int) -> int:
 
 @cache
 def _words() -> tuple[torch.Tensor, torch.Tensor]:
-    """The tables on the CPU: `[4, 256]` for a round, and the S-box for the last one, which does not mix."""
+    """The tables on the CPU: `[4, 256]` for a round, and the S-box for the last round, which does not mix."""
     boxes = [_substitute(byte) for byte in range(256)]
     mixed = [_times(s, 2) | s << 8 | s << 16 | _times(s, 3) << 24 for s in boxes]
     rotated = [[_signed((word << 8 * row | word >> (32 - 8 * row)) & 0xFFFFFFFF) for word in mixed] for row in range(4)]
@@ -45,19 +45,19 @@ def _words() -> tuple[torch.Tensor, torch.Tensor]:
 
 @cache
 def tables(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """What a round looks up for each row of the state, and what the last one does: `[4, 256]` words each."""
+    """The tables of a round and of the last round, one for each row of the state: `[4, 256]` words each."""
     mixed, boxes = _words()
     last = torch.stack([boxes << 8 * row for row in range(4)])
     return mixed.to(device), last.to(device)
 
 
 def expand_keys(keys: torch.Tensor) -> torch.Tensor:
-    """The keys of all rounds (`[.., 11, 4]`, int32) out of keys (`[.., 4]`, int32)."""
+    """Expands keys (`[.., 4]`, int32) to the keys of all rounds (`[.., 11, 4]`, int32)."""
     _, boxes = _words()
     rounds, constant = [keys], 1
     for _ in range(ROUNDS):
         before, column = rounds[-1], rounds[-1][..., 3]
-        # The last column, its bytes moved on by one and substituted.
+        # The last column, with its bytes rotated by one and substituted.
         first = before[..., 0] ^ constant
         for row in range(4):
             byte = (column >> 8 * ((row + 1) % 4)) & 0xFF
@@ -71,7 +71,7 @@ def expand_keys(keys: torch.Tensor) -> torch.Tensor:
 
 
 def encrypt(rounds: torch.Tensor, blocks: torch.Tensor) -> torch.Tensor:
-    """Blocks (`[rows, blocks, 4]`, int32), each under the keys of its row (`[rows, 11, 4]`, int32)."""
+    """Encrypts blocks (`[rows, blocks, 4]`, int32), each with the round keys of its row (`[rows, 11, 4]`, int32)."""
     mixed, last = tables(blocks.device)
     state = blocks ^ rounds[:, None, 0]
     for at in range(1, ROUNDS + 1):

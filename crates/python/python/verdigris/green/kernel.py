@@ -1,4 +1,4 @@
-"""The words of green lists in Triton, one launch where torch's operations take hundreds."""
+"""The words of green lists by a Triton kernel: one launch instead of hundreds of torch operations."""
 
 import torch
 import triton
@@ -6,7 +6,7 @@ import triton.language as tl
 
 from . import aes
 
-# Blocks of a row that a program makes at a time.
+# The number of blocks of a row that a Triton program computes.
 _BLOCKS = 128
 
 
@@ -17,13 +17,13 @@ def _look_up(tables, row: tl.constexpr, word):
 
 @triton.jit
 def _column(tables, a, b, c, d):
-    """A column after a round, before its key: row r comes from the column r places on."""
+    """A column after a round, before adding the key: row r comes from the column r positions later."""
     return _look_up(tables, 0, a) ^ _look_up(tables, 1, b) ^ _look_up(tables, 2, c) ^ _look_up(tables, 3, d)
 
 
 @triton.jit
 def _expand(words, seeds, rounds, m_of, k_of, mixed, last, blocks, BLOCKS: tl.constexpr, PLANES: tl.constexpr):
-    """`words[row, 4 * block ..]`: the list of a row's seed, 128 tokens to a block, as `GreenLists` compares them."""
+    """Writes `words[row, 4 * block ..]`: the list of a row's seed, 128 tokens per block, as in `GreenLists`."""
     row = tl.program_id(0)
     block = tl.program_id(1) * BLOCKS + tl.arange(0, BLOCKS)
     rounds += row * 44
@@ -63,8 +63,8 @@ def _expand(words, seeds, rounds, m_of, k_of, mixed, last, blocks, BLOCKS: tl.co
 def expand(
     rounds: torch.Tensor, seeds: torch.Tensor, m: torch.Tensor, k: torch.Tensor, blocks: int, planes: int
 ) -> torch.Tensor:
-    """The words of each row's list (`[rows, 4 * blocks]`, int32) out of its seed (`[rows, 4]`), under its round keys
-    (`[rows, 11, 4]`), with `gamma = m / 2^k` (`[rows]`, int64) and no k above `planes`."""
+    """The words of each row's list (`[rows, 4 * blocks]`, int32), from its seed (`[rows, 4]`) and its round keys
+    (`[rows, 11, 4]`), with `gamma = m / 2^k` (`[rows]`, int64) and all k at most `planes`."""
     mixed, last = aes.tables(seeds.device)
     words = seeds.new_empty((len(seeds), 4 * blocks))
     if len(seeds):

@@ -1,6 +1,6 @@
-"""Green lists of native keys, out of the tokens before a position, where these tokens are: on any device of torch.
+"""Green lists of native keys, computed from the tokens before a position on their device: any device of torch.
 
-Everything is integers, so each device makes the lists that the program makes, bit for bit (docs/watermark.md, "The
+All arithmetic is on integers, so the lists are identical to the program's on every device (docs/watermark.md, "The
 native scheme"). Nothing waits for the device: rows with different keys go through the same operations.
 """
 
@@ -15,21 +15,21 @@ from ..bits import expand
 from ..serving import why_not
 from . import aes
 
-# Tokens that a self-salted list judges at a time, each in blocks of its own.
+# The number of tokens of a self-salted list processed at a time, each with its own blocks.
 _PIECE = 1 << 14
 _PACKED = 4
 _MOST = 8
 
 
 class GreenLists:
-    """The green lists of some native keys, which share a device and a batch; each row has a key of its own.
+    """The green lists of some native keys on one device. Each row of a batch may have a different key.
 
-    With `triton` a kernel of Triton's makes them, in one launch.
+    With `triton`, a Triton kernel makes them in one launch.
 
-    What is kept on the device are the round keys of AES, 352 bytes for a key, as long as this object lives, and a copy
-    for each row while it is marked, which torch does not overwrite when it has done. Whoever can read that memory can
-    write and read the marks of the keys, as with the memory of the process itself. They are shown by nothing here, and
-    cannot be pickled.
+    The device holds the AES round keys, 352 bytes for each key, as long as this object exists, and a copy for each row
+    while it is marked, which torch does not overwrite afterwards. Anyone who can read that memory can write and read
+    the marks of the keys, as with the memory of the process itself. The round keys are never shown, and cannot be
+    pickled.
     """
 
     def __init__(self, keys: Sequence[Key], device: torch.device | str = "cpu", *, triton: bool = False) -> None:
@@ -40,7 +40,7 @@ class GreenLists:
             if (why := why_not(key)) is not None:
                 raise BadKey(why)
         marks = [Mark(key) for key in keys]
-        # On a CPU the program's own lists are some fifty times as fast as torch's operations.
+        # On a CPU the program's own lists are about fifty times as fast as torch operations.
         self._marks = marks if self.device.type == "cpu" else None
         contexts = [key.context or ("all", 1) for key in keys]
         self.width = max((width for _, width in contexts), default=1)
@@ -53,7 +53,7 @@ class GreenLists:
         self._widths_here = [width for _, width in contexts]
         self._hard = any(mark.delta is None for mark in marks)
         self._rounds = self._round_keys(keys)
-        # Of each key: `gamma = m / 2^k` as m and k, and what else its rows need.
+        # For each key: `gamma = m / 2^k` as m and k, and the other parameters of its rows.
         self._m = self._column([m for m, _ in ratios])
         self._k = self._column([below.bit_length() - 1 for _, below in ratios])
         self._widths = self._column([width for _, width in contexts])
@@ -66,22 +66,21 @@ class GreenLists:
     def green(
         self, which: torch.Tensor, contexts: torch.Tensor, columns: int | None = None, *, salted: bool = True
     ) -> torch.Tensor:
-        """Which tokens are green after each context: `[rows, columns]`, true for green; by default a column a token.
+        """Whether each token is green after each context: `[rows, columns]`, by default a column for each token.
 
-        `which` (`[rows]`) is the place of a row's key in the list that was given, -1 for none. `contexts` (`[rows,
-        at least width]`) are the tokens before the position, the newest last, -1 where there is none or it is not
-        known. Where one that a key looks at is missing, nothing is green, as the program leaves the beginning of a
-        text; nor is what a row has past the vocabulary of its key.
+        `which` (`[rows]`) is the index of a row's key in the given list, or -1 for none. `contexts` (`[rows, at least
+        width]`) are the tokens before the position, the newest last, with -1 for missing or unknown ones. If a token
+        that a key reads is missing, nothing is green, as at the beginning of a text. Columns past the vocabulary of
+        the key are never green.
 
-        Lists of self-salted keys cost much more than others, and are made for the rows of such keys alone. To find
-        these rows a caller waits for the device; `salted=False`, from a caller that knows that there are none, saves
-        that.
+        Lists of self-salted keys cost much more than others, and are made only for the rows of such keys. Finding
+        these rows requires waiting for the device. `salted=False` avoids that, if the caller knows that there are none.
         """
         columns = self.vocabulary_size if columns is None else columns
         which = which.to(self.device, torch.int64)
         keys = which.clamp(min=0)
         widths = self._widths[keys].unsqueeze(1)
-        # From the left, the oldest first; what is behind the newest is a copy of it until it is taken away.
+        # From the oldest to the newest token. Entries after the newest are copies of it until they are cleared.
         places = torch.arange(_MOST, device=self.device)
         taken = places < widths
         given = contexts.shape[1]
@@ -100,15 +99,15 @@ class GreenLists:
         return green & within & whole.unsqueeze(1)
 
     def is_salted(self, place: int) -> bool:
-        """Whether the key at that place of the list that was given is self-salted."""
+        """Whether the key with this index in the given list is self-salted."""
         return place in self._salted_places
 
     def mark(
         self, logits: torch.Tensor, which: torch.Tensor, contexts: torch.Tensor, *, salted: bool = True
     ) -> torch.Tensor:
-        """Marks rows of logits (`[rows, columns]`) in place, as `Mark.apply` does, and gives them back.
+        """Marks rows of logits (`[rows, columns]`) in place like `Mark.apply`, and returns them.
 
-        On a CPU, rows of `float32` are marked by `Mark.apply` itself. `salted` is that of `green`.
+        On a CPU, rows of `float32` are marked by `Mark.apply` itself. `salted` is as in `green`.
         """
         if self._marks is not None and logits.dtype == torch.float32:
             return self._mark_here(self._marks, logits, which, contexts)
@@ -117,7 +116,7 @@ class GreenLists:
         deltas = self._deltas[keys].unsqueeze(1).to(logits.dtype)
         marked = torch.where(green, logits + deltas, logits)
         if self._hard:
-            # Where no green token is allowed, all stay.
+            # If no green token is allowed, the row is unchanged.
             some = (green & (logits > -torch.inf)).any(dim=1, keepdim=True)
             forbidden = self._is_hard[keys].unsqueeze(1) & some & ~green
             marked = marked.masked_fill(forbidden, -torch.inf)
@@ -126,11 +125,11 @@ class GreenLists:
     def _mark_here(
         self, marks: list[Mark], logits: torch.Tensor, which: torch.Tensor, contexts: torch.Tensor
     ) -> torch.Tensor:
-        """Marks rows on the CPU, those of one key in one call."""
+        """Marks rows on the CPU, with one call for each key."""
         tokens, places = contexts.to("cpu", torch.int64), which.to("cpu").tolist()
         rows_of: dict[int, list[int]] = {}
         for row, place in enumerate(places):
-            # A token that is missing is a context that is too short, after which nothing is green.
+            # With a missing token the context is too short, and nothing is green.
             width = self._widths_here[place] if place >= 0 else 0
             if width and width <= tokens.shape[1] and bool((tokens[row, -width:] >= 0).all()):
                 rows_of.setdefault(place, []).append(row)
@@ -144,7 +143,7 @@ class GreenLists:
     def _seeds(
         self, rounds: torch.Tensor, keys: torch.Tensor, tokens: torch.Tensor, taken: torch.Tensor
     ) -> torch.Tensor:
-        """The block that a context comes to: `[rows, 4]`."""
+        """The blocks that are the seeds of contexts: `[rows, 4]`."""
         seeds = tokens.new_zeros((len(tokens), 4))
         if "all" in self._functions:
             for start in range(0, self.width, _PACKED):
@@ -158,10 +157,10 @@ class GreenLists:
         return seeds
 
     def _expanded(self, rounds: torch.Tensor, keys: torch.Tensor, seeds: torch.Tensor) -> torch.Tensor:
-        """The words of a list out of its seed: `[rows, words]`.
+        """The words of a list from its seed: `[rows, words]`.
 
-        Compares numbers of k bits with m from the lowest plane up: a plane where m has a one decides for every zero,
-        one where it has a zero against every one.
+        Compares numbers of k bits with m, starting from the lowest bit: where m has a 1, numbers with a 0 are below it;
+        where m has a 0, numbers with a 1 are not.
         """
         count = -(-self.vocabulary_size // 128)
         if self._triton:
@@ -181,7 +180,7 @@ class GreenLists:
     def _salted(
         self, rounds: torch.Tensor, keys: torch.Tensor, tokens: torch.Tensor, taken: torch.Tensor, columns: int
     ) -> torch.Tensor:
-        """Lists of which each token has its own: the smallest of its blocks with each token before it, and itself."""
+        """Self-salted lists: a token's number is the smallest of its blocks with the tokens before it and itself."""
         m, k = self._m[keys].unsqueeze(1), self._k[keys].unsqueeze(1)
         always = taken.new_ones((len(taken), 1))
         pieces = []
@@ -193,7 +192,7 @@ class GreenLists:
                 words = [other, candidates, torch.full_like(candidates, -1), torch.zeros_like(candidates)]
                 block = aes.encrypt(rounds[:, 0], torch.stack(words, dim=-1))
                 use = always if at is None else taken[:, at, None]
-                # The first of a context is always there.
+                # The first token of a context always exists.
                 smallest = block if smallest is None else torch.where(
                     (use & _is_below(block, smallest)).unsqueeze(-1), block, smallest
                 )
@@ -202,7 +201,7 @@ class GreenLists:
         return torch.cat(pieces, dim=1)
 
     def _round_keys(self, keys: Sequence[Key]) -> torch.Tensor:
-        """The round keys for contexts and for lists, `[keys, 2, 11, 4]`: the secret."""
+        """The round keys for contexts and for lists, `[keys, 2, 11, 4]`, which are secret."""
         given = torch.zeros((max(len(keys), 1), 2, 4), dtype=torch.int32)
         for key, into in zip(keys, given):
             key.write_sub_keys(into.numpy())
@@ -219,17 +218,17 @@ class GreenLists:
         return f"GreenLists({len(self.ids)} keys on {self.device})"
 
     def __reduce__(self) -> NoReturn:
-        raise BadKey("green lists hold what keys keep secret, and are not pickled: make them where they are used")
+        raise BadKey("green lists hold secrets of keys, and are not pickled: make them where they are used")
 
 
 def _is_below(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Whether blocks are smaller as numbers of 128 bits without sign, of which the last word is the highest."""
+    """Whether blocks are smaller as unsigned 128-bit numbers, whose last word is the most significant."""
     (low_a, high_a), (low_b, high_b) = _halves(a), _halves(b)
     return (high_a < high_b) | ((high_a == high_b) & (low_a < low_b))
 
 
 def _halves(block: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both halves of a block, moved so that comparing them with sign is comparing them without."""
+    """Both halves of a block, shifted so that signed comparison gives the result of unsigned comparison."""
     words = block.to(torch.int64)
     low, high = (
         ((words[..., at + 1] << 32) | (words[..., at] & 0xFFFFFFFF)) ^ torch.iinfo(torch.int64).min for at in (0, 2)
@@ -238,7 +237,7 @@ def _halves(block: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _smallest(blocks: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
-    """The smallest of the blocks that are taken, of which the first always is: `[rows, 4]` of `[rows, blocks, 4]`."""
+    """The smallest of the taken blocks, `[rows, 4]` of `[rows, blocks, 4]`. The first block is always taken."""
     smallest = blocks[:, 0]
     for at in range(1, blocks.shape[1]):
         use = taken[:, at] & _is_below(blocks[:, at], smallest)

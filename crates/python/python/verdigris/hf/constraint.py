@@ -1,4 +1,4 @@
-"""A constraint on what transformers writes."""
+"""Constraints on texts of transformers."""
 
 import copy
 
@@ -12,22 +12,22 @@ from ..bits import expand
 
 
 class ConstraintProcessor(LogitsProcessor):
-    """Forbids every token after which no text of a constraint could come. Make one for each call of `generate`.
+    """Forbids all tokens that a constraint does not allow. Make one for each call of `generate`.
 
-    Beams may fork: each text is known by its tokens. The texts of a batch end on their own; what comes after an end is
-    padding. Continuous batching shows no texts, so there it raises `Error`.
+    Beams may fork, since texts are identified by their tokens. The texts of a batch end independently, and are padded
+    after their ends. Continuous batching does not show the texts, so there it raises `Error`.
     """
 
     supports_continuous_batching = True
 
     def __init__(self, constraint: Constraint) -> None:
         self.constraint = constraint
-        # Where each text stood at the last step.
+        # The state of each text at the last step.
         self._at: dict[tuple[int, ...], Matcher] = {}
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         if input_ids.dim() == 1:
-            raise Error("continuous batching shows no texts, so they cannot be constrained there: call generate")
+            raise Error("continuous batching does not show texts, so they cannot be constrained: call generate")
         texts = [tuple(tokens) for tokens in input_ids.tolist()]
         bitmask = numpy.zeros((len(texts), self.constraint.bitmask_words), numpy.int32)
         at = {}
@@ -42,8 +42,8 @@ class ConstraintProcessor(LogitsProcessor):
         *before, last = text
         matcher = copy.copy(self._at.get(tuple(before)))
         if matcher is None:
-            # All that is there is the prompt.
+            # The text is only the prompt.
             return self.constraint.matcher(text)
         if not matcher.accept(last) and not matcher.is_finished():
-            raise BadConstraint(f"token {last} was written, which may not come there: {matcher.explain(last)}")
+            raise BadConstraint(f"token {last} was written, which is not allowed there: {matcher.explain(last)}")
         return matcher

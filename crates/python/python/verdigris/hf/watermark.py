@@ -1,4 +1,4 @@
-"""The mark of a key on what transformers writes."""
+"""Marks in texts of transformers."""
 
 import json
 from typing import Any
@@ -14,12 +14,12 @@ from ..bits import expand
 
 
 class WatermarkProcessor(LogitsProcessor):
-    """Prefers what is green under a key, after each text of a batch: native keys, and other dialects of colours.
+    """Prefers green tokens in each text of a batch, for native keys and other dialects with colours.
 
-    A text that is shorter than a key's context stays as it is there; tokens that pad a batch on the left count as text.
+    Tokens are not marked while the text is shorter than the key's context. Padding on the left counts as text.
 
-    Continuous batching shows a processor the last token of each text alone, so only keys whose context is one token can
-    mark there. Any other raises `Error`: to be left out with a warning would be to write texts without a mark.
+    Continuous batching shows a processor only the last token of each text, so only keys whose context is one token can
+    mark there. Others raise `Error`, since a warning alone would let texts be written without a mark.
     """
 
     supports_continuous_batching = True
@@ -32,8 +32,8 @@ class WatermarkProcessor(LogitsProcessor):
         if input_ids.dim() == 1:
             if width > 1:
                 raise Error(
-                    f"the key {self.mark.key_id} looks at {width} tokens, and continuous batching shows the last one "
-                    "alone: make a key with context='all' and width=1, or call generate"
+                    f"the key {self.mark.key_id} reads {width} tokens, but continuous batching shows only the last one"
+                    ": make a key with context='all' and width=1, or call generate"
                 )
             input_ids = input_ids.unsqueeze(1)
         tokens = input_ids[:, -width:].to("cpu", torch.int64).contiguous().numpy()
@@ -46,7 +46,7 @@ class WatermarkProcessor(LogitsProcessor):
         green = expand(torch.from_numpy(bitmask).to(scores.device), scores.shape[1])
         if self.mark.delta is not None:
             return torch.where(green, scores + self.mark.delta, scores)
-        # Where no green token is allowed, all stay.
+        # If no green token is allowed, the row is unchanged.
         some = (green & (scores > -torch.inf)).any(dim=1, keepdim=True)
         return scores.masked_fill(some & ~green, -torch.inf)
 
@@ -54,7 +54,7 @@ class WatermarkProcessor(LogitsProcessor):
 class WatermarkConfig(BaseWatermarkingConfig):
     """`model.generate(watermarking_config=WatermarkConfig(key))` marks after temperature, top-k and top-p.
 
-    It is never saved with a model: a key belongs into a file of its own.
+    It is never saved with a model, since a key belongs in a separate file.
     """
 
     def __init__(self, key: Key, payload: int | None = None) -> None:
@@ -74,7 +74,7 @@ class WatermarkConfig(BaseWatermarkingConfig):
         WatermarkProcessor(self.key, self.payload)
 
     def to_dict(self) -> dict[str, Any]:
-        """What may be told of it: the key's name, and nothing of its secret."""
+        """The public fields: the key's name, and nothing about its secret."""
         return {"key_id": self.key.id, "dialect": self.key.dialect, "payload": self.payload}
 
     def to_json_string(self) -> str:

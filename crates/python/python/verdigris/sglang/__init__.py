@@ -1,7 +1,7 @@
-"""The mark in what SGLang writes, which finds it by itself (``sglang.srt.plugins``): set ``VERDIGRIS_KEYS``.
+"""Marks in texts of SGLang, which finds this plug-in by itself (``sglang.srt.plugins``): set ``VERDIGRIS_KEYS``.
 
-``verdigris.serving`` says which variables and which options of requests (``custom_params``) there are. No code comes
-with requests, so ``--enable-custom-logit-processor`` stays off.
+``verdigris.serving`` lists the variables and the options of requests (``custom_params``). Requests contain no code, so
+``--enable-custom-logit-processor`` stays off.
 """
 
 from typing import Any
@@ -13,9 +13,9 @@ _INIT_NEW = "sglang.srt.model_executor.forward_batch_info.ForwardBatch.init_new"
 
 
 def register() -> None:
-    """Called by SGLang in each of its processes: our sampler in place of its own, and two hooks.
+    """Called by SGLang in each of its processes: registers our sampler instead of its own, and two hooks.
 
-    SGLang logs what plug-ins raise and goes on, and would write without a mark; `SystemExit` it does not catch.
+    SGLang logs exceptions of plug-ins and continues, and so would write without a mark. It does not catch `SystemExit`.
     """
     try:
         if not policy().keys:
@@ -35,12 +35,12 @@ def register() -> None:
 
 
 def validate(_result: None, params: Any, *_: Any) -> None:
-    """After SGLang has checked a request: refuses one whose options cannot be followed."""
+    """Called after SGLang has checked a request: refuses one with invalid options."""
     policy().choose(params.custom_params)
 
 
 def attach(forward_batch: Any, _cls: type, batch: Any, model_runner: Any, **_: Any) -> None:
-    """After SGLang has made a step: whose rows it has, for the sampler, which is shown nothing else."""
+    """Called after SGLang has prepared a step: attaches the requests of its rows, which the sampler does not see."""
     from .marker import Marker
 
     if batch.sampling_info is not None:

@@ -1,4 +1,4 @@
-"""The mark on the rows of SGLang's steps, whose texts are followed on the device."""
+"""Marks on the rows of SGLang's steps, with the texts tracked on the device."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ _NO_KEY = -1
 
 
 class Marker:
-    """Green lists, and the last tokens of the request in each slot: what was sampled is not on the host in time."""
+    """Green lists, and the last tokens of the request in each slot, since sampled tokens reach the host too late."""
 
     def __init__(self, policy: Policy, slots: int, device: torch.device | str) -> None:
         self._policy = policy
@@ -21,7 +21,7 @@ class Marker:
 
     @classmethod
     def of(cls, policy: Policy, model_runner: Any) -> "Marker":
-        """That of a model, made for its first step."""
+        """The marker of a model, created at its first step."""
         made = getattr(model_runner, "verdigris", None)
         if made is None:
             config = model_runner.model_config
@@ -31,11 +31,11 @@ class Marker:
         return made
 
     def step(self, batch: Any, slots: torch.Tensor) -> "Step":
-        """Whose rows a step has: one for each request, in their order, and their slots."""
+        """The rows of a step: one for each request, in their order, with their slots."""
         chosen = [self._policy.choose(request.sampling_params.custom_params) for request in batch.reqs]
         texts: list[Any] = []
         if batch.forward_mode.is_extend() and batch.decoding_reqs is None:
-            # Requests that are read stand before those that are written.
+            # Requests whose prompts are read come before those that are being written.
             written = len(batch.mix_running_indices_cpu) if batch.forward_mode.is_mixed() else 0
             texts = [request.get_fill_ids() for request in batch.reqs[: len(chosen) - written]]
         keys = [_NO_KEY if key is None else key for key in chosen]
@@ -58,7 +58,7 @@ class Marker:
         self._tails[slots] = torch.cat([self._tails[slots, 1:], newest], dim=1)
 
     def _send(self, numbers: list[Any]) -> torch.Tensor:
-        """Numbers on the device, for which the host does not wait."""
+        """Copies numbers to the device without waiting."""
         made = torch.tensor(numbers)
         if self._tails.is_cuda:
             made = made.pin_memory()
@@ -70,17 +70,17 @@ class Step:
     """The rows of one step."""
 
     marker: Marker
-    #: The place of each row's key; -1 for none.
+    #: The index of each row's key; -1 for none.
     keys: list[int]
     #: The slot of each row's request, on the device.
     slots: torch.Tensor
-    #: What requests that are read have so far, which are the first rows; the slots of others have it already.
+    #: The tokens so far of requests whose prompts are read, which are the first rows; the slots of others have theirs.
     texts: list[Any]
 
     def mark(self, logits: torch.Tensor) -> None:
-        """Marks the rows in place, before a token is sampled in each."""
+        """Marks the rows in place, before tokens are sampled."""
         self.marker.mark(logits, self)
 
     def follow(self, tokens: torch.Tensor) -> None:
-        """Takes in the tokens that were sampled."""
+        """Records the sampled tokens."""
         self.marker.follow(tokens, self)

@@ -1,4 +1,4 @@
-"""Requests in rows, as vLLM's first runner has them: it tells of rows that go, come and move."""
+"""Requests in rows, for vLLM's first runner, which reports rows that are removed, added and moved."""
 
 import logging
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ _log = logging.getLogger(__name__)
 @dataclass
 class _Request:
     key: int
-    # The end of its prompt; empty where that is no tokens.
+    # The end of its prompt; empty if the prompt is not given as tokens.
     prompt: list[int]
-    # A list that vLLM goes on writing.
+    # A list that vLLM keeps appending to.
     output: list[int]
 
     def context(self, width: int) -> list[int]:
@@ -29,16 +29,16 @@ class _Request:
 
 
 class Batch:
-    """Which request is in each row."""
+    """The request in each row."""
 
     def __init__(self, policy: Policy, device: torch.device, vllm_config: Any) -> None:
-        # Without a processor that was named, this runner does not say which token was sampled last where it schedules
-        # ahead: there stands -1.
+        # With asynchronous scheduling, unless a processor is named, this runner does not pass the last sampled token:
+        # it is -1.
         is_ahead = vllm_config.scheduler_config.async_scheduling and not vllm_config.model_config.logits_processors
         if policy.keys and is_ahead:
             raise Error(
-                "vLLM's first runner does not show plug-ins the last token where it schedules ahead: start it with "
-                "--no-async-scheduling, or with VLLM_USE_V2_MODEL_RUNNER=1"
+                "vLLM's first runner does not pass the last token to plug-ins when it schedules asynchronously: start "
+                "it with --no-async-scheduling, or with VLLM_USE_V2_MODEL_RUNNER=1"
             )
         self._policy = policy
         self._lists = GreenLists(policy.keys, device, triton=policy.triton)
@@ -46,7 +46,7 @@ class Batch:
         self._has_warned = False
 
     def update(self, update: Any) -> None:
-        """In the order that vLLM asks for: what goes, what comes, what moves."""
+        """Applies removals, additions and moves, in the order that vLLM requires."""
         if update is None:
             return
         for row in update.removed:
@@ -68,9 +68,9 @@ class Batch:
             return logits
         contexts = [request.context(self._lists.width) for request in self._requests.values()]
         if not self._has_warned and any(r.output and r.output[-1] < 0 for r in self._requests.values()):
-            # A placeholder is no token: lists made of it would be found by nobody.
+            # Lists made from a placeholder instead of a token would never be detected.
             self._has_warned = True
-            _log.warning("vLLM shows no token where one was sampled: what comes next is not marked")
+            _log.warning("vLLM did not pass a sampled token: tokens that depend on it are not marked")
         given = [[row, request.key, *context] for (row, request), context in zip(self._requests.items(), contexts)]
         sent = torch.tensor(given)
         if logits.is_cuda:

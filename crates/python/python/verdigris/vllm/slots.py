@@ -1,4 +1,4 @@
-"""Requests in slots, as vLLM's second runner has them: what they have written stays on the device."""
+"""Requests in slots, for vLLM's second runner, which keeps written tokens on the device."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ _NO_KEY = -1
 
 
 class Slots:
-    """Which key marks each slot. A step may have several rows of a slot, one after each of its drafts."""
+    """The key of each slot. A step may have several rows of a slot, one after each of its drafts."""
 
     def __init__(self, policy: Policy, state: Any) -> None:
         self._policy = policy
         self._state = state
         self._lists = GreenLists(policy.keys, state.device, triton=policy.triton)
         self._ages = torch.arange(self._lists.width - 1, -1, -1, device=state.device)
-        # The keys of slots: here to see whether there is anything to do, and there for the rows.
+        # The keys of slots: on the host, to see whether there is anything to do, and on the device, for the rows.
         self._here = numpy.full(state.max_num_reqs, _NO_KEY)
         self._there = torch.full((state.max_num_reqs,), _NO_KEY, device=state.device)
         self._entered: set[int] = set()
@@ -36,7 +36,7 @@ class Slots:
             self._entered.clear()
             both = torch.from_numpy(numpy.stack([slots, self._here[slots]]))
             if self._there.is_cuda:
-                # What is pinned is copied while the host goes on.
+                # Pinned memory is copied while the host continues.
                 both = both.pin_memory()
             places, keys = both.to(self._there.device, non_blocking=True)
             self._there[places] = keys
@@ -50,11 +50,11 @@ class Slots:
         return self._lists.mark(logits, self._there[slots], self._contexts(slots, ctx), salted=salted)
 
     def _contexts(self, slots: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The tokens before each row's next one, `[rows, width]`; -1 where there is none."""
+        """The tokens before each row's next one, `[rows, width]`; -1 if there is none."""
         rows = torch.arange(len(slots), device=slots.device).unsqueeze(1) - self._ages
         positions = ctx.pos.unsqueeze(1) - self._ages
         committed = self._state.all_token_ids.gpu[slots.unsqueeze(1), positions.clamp(min=0)]
-        # A request's rows follow each other: the first was fed its last token, and the others a draft each.
+        # The rows of a request are consecutive: the first was fed its last token, and each other one a draft.
         is_of_step = self._ages <= ctx.expanded_local_pos.unsqueeze(1)
         tokens = torch.where(is_of_step, ctx.input_ids[rows.clamp(min=0)], committed)
         return torch.where(positions >= 0, tokens, -1)
