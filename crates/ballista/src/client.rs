@@ -1,4 +1,4 @@
-//! Who asks.
+//! The client side of a cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,27 +10,28 @@ use verdigris_datafusion::{Judges, register};
 
 use crate::error::ClusterError;
 
-/// A context whose queries run on a cluster. Scans are cut into at most so many `tasks`, that lost work is small.
+/// Creates a context whose queries run on a cluster. Scans are split into at most `tasks` tasks, so that little work is
+/// lost with one.
 ///
 /// # Errors
-/// Where `scheduler` is no host and port.
+/// [`ClusterError::Query`] if `scheduler` is not a host and a port.
 pub async fn client(scheduler: &str, tasks: usize) -> Result<SessionContext, ClusterError> {
     let config = SessionConfig::new_with_ballista().with_target_partitions(tasks);
     let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
     let context = SessionContext::remote_with_state(&format!("df://{scheduler}"), state).await?;
-    // After the context is made: making it replaces all functions.
+    // After the context is created, since creating it replaces all functions.
     register(&context, &Arc::new(Judges::none()));
     Ok(context)
 }
 
-/// Makes a file or folder of Parquet the table `documents`. Executors open it by the name that it has here.
+/// Registers a file or folder of Parquet as the table `documents`. Executors open it by the same path as this machine.
 ///
 /// # Errors
-/// [`ClusterError::Input`] where there is none.
+/// [`ClusterError::Input`] if it does not exist.
 pub async fn register_documents(context: &SessionContext, path: &Path) -> Result<(), ClusterError> {
     let input = |why: &dyn std::fmt::Display| ClusterError::Input(format!("cannot read {}: {why}", path.display()));
     let there = path.canonicalize().map_err(|error| input(&error))?;
-    // A folder is told from a file by its last character.
+    // The engine recognizes a folder by a slash at the end.
     let mut name = there.to_string_lossy().into_owned();
     if there.is_dir() {
         name.push('/');

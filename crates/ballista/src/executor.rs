@@ -1,4 +1,4 @@
-//! Who judges texts.
+//! The executor, which judges texts.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,31 +14,31 @@ use verdigris_datafusion::{Judges, functions};
 
 use crate::error::{ClusterError, of_ballista};
 
-/// What an executor is told, beside its keys.
+/// The options of an executor, apart from its keys.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    /// What the cluster calls it: no two may have one name.
+    /// Its name in the cluster, which must be unique.
     pub name: String,
     /// Host and port of the scheduler.
     pub scheduler: (String, u16),
-    /// Where it listens, and where others find it.
+    /// The address that it listens on and that others reach it by.
     pub address: IpAddr,
     /// The port for its results.
     pub port: u16,
-    /// The port for its orders.
+    /// The port for commands from the scheduler.
     pub control: u16,
-    /// How many tasks it does at a time.
+    /// The number of tasks that it runs at a time.
     pub tasks: NonZeroUsize,
-    /// Where it keeps what tasks hand to one another.
+    /// The folder for intermediate results of tasks.
     pub folder: PathBuf,
-    /// How often it says that it lives.
+    /// The interval between heartbeats.
     pub heartbeat: Duration,
 }
 
-/// Works until the process is told to end; `ready` is called when the scheduler knows of it.
+/// Runs the executor until the process is stopped; `ready` is called when the scheduler knows the executor.
 ///
 /// # Errors
-/// [`ClusterError::Executor`], such as where nobody schedules, or a port is taken.
+/// [`ClusterError::Executor`], for example if there is no scheduler or a port is taken.
 pub async fn execute(told: &Executor, judges: &Arc<Judges>, ready: impl FnOnce()) -> Result<(), ClusterError> {
     let (host, port) = told.scheduler.clone();
     let config = ExecutorProcessConfig {
@@ -49,7 +49,7 @@ pub async fn execute(told: &Executor, judges: &Arc<Judges>, ready: impl FnOnce()
         grpc_port: told.control,
         scheduler_host: host.clone(),
         scheduler_port: port,
-        // It is known to be there by then; with a limit of its own, Ballista 55 would wait for ever.
+        // The scheduler is known to be reachable by then; with a limit of its own, Ballista 55 would wait forever.
         scheduler_connect_timeout_seconds: 0,
         vcores: told.tasks.get(),
         work_dir: Some(told.folder.to_string_lossy().into_owned()),
@@ -59,7 +59,7 @@ pub async fn execute(told: &Executor, judges: &Arc<Judges>, ready: impl FnOnce()
     };
     let cannot = |why| ClusterError::Executor { name: told.name.clone(), scheduler: format!("{host}:{port}"), why };
     std::fs::create_dir_all(&told.folder).map_err(|error| cannot(format!("{}: {error}", told.folder.display())))?;
-    reached(&host, port).await.map_err(|error| cannot(format!("nobody answers there: {error}")))?;
+    reached(&host, port).await.map_err(|error| cannot(format!("nothing answers at this address: {error}")))?;
     let health = config.health.clone();
     let known = async {
         while !health.is_ready() {
@@ -70,11 +70,11 @@ pub async fn execute(told: &Executor, judges: &Arc<Judges>, ready: impl FnOnce()
     };
     tokio::select! {
         done = start_executor_process(Arc::new(config)) => done.map_err(|error| cannot(of_ballista(&error))),
-        () = known => unreachable!("it waits for ever"),
+        () = known => unreachable!("the future never completes"),
     }
 }
 
-/// Waits until somebody listens there, but not for long: all parts may begin at once.
+/// Waits up to 10 seconds for a listener, since all parts of a cluster may start at the same time.
 async fn reached(host: &str, port: u16) -> io::Result<()> {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
@@ -86,7 +86,7 @@ async fn reached(host: &str, port: u16) -> io::Result<()> {
     }
 }
 
-/// The functions of the engine and ours, with keys.
+/// Returns the engine's functions and ours, with keys.
 fn registry(judges: &Arc<Judges>) -> BallistaFunctionRegistry {
     let mut all = BallistaFunctionRegistry::default();
     let (scalars, aggregates) = functions(judges);

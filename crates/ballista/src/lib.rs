@@ -1,18 +1,18 @@
-//! Is a text marked? On a cluster of [Ballista](https://datafusion.apache.org/ballista), with the functions of
-//! [`verdigris_datafusion`] in all places that must know them.
+//! Tests texts for marks on a cluster of [Ballista](https://datafusion.apache.org/ballista), with the functions of
+//! [`verdigris_datafusion`] registered in all parts of the cluster.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `scheduler` | plans queries and hands out tasks; knows the functions by name |
+//! | `scheduler` | plans queries and assigns tasks; knows the functions by name |
 //! | `executor` | judges texts; has the keys |
-//! | `client` | asks; knows the functions by name |
+//! | `client` | sends queries; knows the functions by name |
 //!
-//! A plan that travels names a function and the id of a key. So scheduler and client are given functions that have no
-//! key ([`Judges::none`](verdigris_datafusion::Judges::none)): they tell which types are in and out, and cannot judge.
-//! Each executor looks the names up among its own functions, which have the keys of its own folder. A task that fails
-//! for want of a key fails the query with the words of the executor on which it ran.
+//! A plan that is sent to another process contains the name of a function and the id of a key. So scheduler and client
+//! get functions without keys ([`Judges::none`](verdigris_datafusion::Judges::none)), which know the types of arguments
+//! and results but cannot judge. Each executor looks the names up among its own functions, which have the keys of its
+//! own folder. If an executor lacks a key, the task fails, and with it the query, with that executor's message.
 //!
-//! Ballista speaks to whoever reaches its ports, in the clear: keep them on a network of your own.
+//! Ballista accepts unencrypted connections from anyone who can reach its ports: keep them on a private network.
 #![forbid(unsafe_code)]
 
 mod client;

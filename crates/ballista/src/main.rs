@@ -1,4 +1,4 @@
-//! `verdigris-ballista`: a scheduler, an executor, or a question to them.
+//! `verdigris-ballista`: runs a scheduler or an executor, or sends them a query.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a program has no public items")]
 
@@ -22,15 +22,15 @@ use verdigris_ballista::{ClusterError, Executor, Scheduler, client, execute, reg
 use verdigris_datafusion::{Keys, KeysError};
 use verdigris_detector::Level;
 
-/// Ask about the texts of a lake on several machines: SQL with verdigris_p, verdigris_detect and verdigris_combine
+/// Query the texts of a data lake on several machines: SQL with verdigris_p, verdigris_detect and verdigris_combine
 #[derive(Parser)]
 #[command(
     name = "verdigris-ballista",
     version,
     term_width = 100,
     after_help = "\
-Executors have the keys; scheduler and query know their ids alone. Ballista speaks to whoever reaches its ports, in the
-clear: keep them on a network of your own. RUST_LOG=info shows what goes on.
+Executors have the keys; scheduler and query only know their ids. Ballista accepts unencrypted connections from anyone
+who can reach its ports: keep them on a private network. RUST_LOG=info logs its work.
 
 Examples:
   verdigris-ballista scheduler
@@ -51,13 +51,13 @@ enum Part {
     Query(QueryOptions),
 }
 
-/// Plan queries and hand out their tasks
+/// Plan queries and assign their tasks
 #[derive(Args)]
 struct SchedulerOptions {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50050")]
     listen: SocketAddr,
-    /// Take an executor for dead that was silent for so many seconds: others do its tasks again
+    /// Presume an executor dead after this many seconds of silence: others redo its tasks
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     patience: u64,
 }
@@ -65,22 +65,22 @@ struct SchedulerOptions {
 /// Judge texts, with the keys of this machine
 #[derive(Args)]
 struct ExecutorOptions {
-    /// What the cluster calls this executor: no two may have one name
+    /// Name of this executor, unique in the cluster
     #[arg(long)]
     name: String,
     /// Host and port of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = host_and_port)]
     scheduler: (String, u16),
-    /// Where to listen, and where the others find this executor
+    /// IP address to listen on, by which the others reach this executor
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     listen: IpAddr,
     /// The port for results
     #[arg(long, value_name = "PORT", default_value_t = 50051)]
     port: u16,
-    /// The port for orders
+    /// The port for commands from the scheduler
     #[arg(long, value_name = "PORT", default_value_t = 50052)]
     control_port: u16,
-    /// A key; give it again for more keys
+    /// A key; may be given again
     #[arg(short, long, value_name = "FILE", required_unless_present = "ring")]
     key: Vec<PathBuf>,
     /// A folder of keys (files that end in .key or .json)
@@ -92,33 +92,33 @@ struct ExecutorOptions {
     /// The p-value at which a text is called marked
     #[arg(long, value_name = "P", default_value_t)]
     level: Level,
-    /// How many tasks, and threads that judge [default: one for each core]
+    /// Number of tasks, and of threads that judge [default: one for each core]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Where to keep what tasks hand to one another: no secrets, but see docs/lake.md
+    /// Folder for intermediate results of tasks: no secrets, but see docs/lake.md
     #[arg(long, value_name = "DIR")]
     work: PathBuf,
-    /// Say so often that this executor lives, in seconds
+    /// Interval between heartbeats, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     heartbeat: u64,
 }
 
-/// Ask the table `documents`
+/// Query the table `documents`
 #[derive(Args)]
 struct QueryOptions {
-    /// A file or folder of Parquet, which every executor finds under the same name
+    /// A file or folder of Parquet, which every executor can open under the same name
     #[arg(value_name = "INPUT")]
     input: PathBuf,
-    /// The question
+    /// The query
     #[arg(long, value_name = "QUERY")]
     sql: String,
     /// Host and port of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     scheduler: String,
-    /// Cut the work into so many tasks at most
+    /// Split the work into at most this many tasks
     #[arg(long, value_name = "N", default_value = "16")]
     tasks: NonZeroUsize,
-    /// Print an object a row
+    /// Print one JSON object per row
     #[arg(long)]
     json: bool,
 }
@@ -139,7 +139,7 @@ fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("off")).init();
     match run(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has seen enough.
+        // The reader of the output has closed it.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -189,7 +189,7 @@ async fn executor(options: ExecutorOptions) -> Result<(), Failure> {
 async fn query(options: &QueryOptions) -> Result<(), Failure> {
     let context = client(&options.scheduler, options.tasks.get()).await?;
     register_documents(&context, &options.input).await?;
-    // A question changes nothing.
+    // Queries are read-only.
     let allowed = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     let answer = context.sql_with_options(&options.sql, allowed).await.map_err(ClusterError::from)?;
     let mut rows = answer.execute_stream().await.map_err(ClusterError::from)?;
@@ -214,5 +214,5 @@ async fn query(options: &QueryOptions) -> Result<(), Failure> {
 
 fn host_and_port(told: &str) -> Result<(String, u16), String> {
     let (host, port) = told.rsplit_once(':').ok_or("give a host and a port, such as 127.0.0.1:50050")?;
-    Ok((host.to_owned(), port.parse().map_err(|_| format!("{port:?} is no port"))?))
+    Ok((host.to_owned(), port.parse().map_err(|_| format!("{port:?} is not a port"))?))
 }

@@ -1,4 +1,4 @@
-//! Who plans queries and hands out their tasks.
+//! The scheduler, which plans queries and assigns their tasks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use verdigris_datafusion::{Judges, functions};
 
 use crate::error::{ClusterError, of_ballista};
 
-/// What a scheduler is told.
+/// The options of a scheduler.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    /// Where it listens, for clients and executors.
+    /// The address that it listens on, for clients and executors.
     pub address: SocketAddr,
-    /// An executor that was silent for so long is taken for dead, and others do what it had not done.
+    /// The silence after which an executor is presumed dead, and others do its unfinished tasks.
     pub patience: Duration,
 }
 
-/// Schedules until the process ends.
+/// Runs the scheduler until the process ends.
 ///
 /// # Errors
-/// [`ClusterError::Scheduler`], such as where another program listens already.
+/// [`ClusterError::Scheduler`], for example if another program listens on the address.
 pub async fn schedule(told: &Scheduler) -> Result<(), ClusterError> {
     let patience = told.patience.as_secs().max(1);
     let config = SchedulerConfig {
@@ -37,7 +37,7 @@ pub async fn schedule(told: &Scheduler) -> Result<(), ClusterError> {
         external_host: told.address.ip().to_string(),
         executor_timeout_seconds: patience,
         expire_dead_executor_interval_seconds: (patience / 3).max(1),
-        // A query that finds nobody at work waits for somebody.
+        // A query waits this long if there are no executors.
         no_executors_grace_period_seconds: 2 * patience,
         task_distribution: TaskDistributionPolicy::RoundRobin,
         override_session_builder: Some(Arc::new(planning)),
@@ -50,7 +50,7 @@ pub async fn schedule(told: &Scheduler) -> Result<(), ClusterError> {
     serve.await.map_err(|error| ClusterError::Scheduler { address: told.address.to_string(), why: of_ballista(&error) })
 }
 
-/// Every session of the scheduler: that of Ballista, with functions that have no keys.
+/// Creates a session of the scheduler: Ballista's default, with functions without keys.
 fn planning(config: SessionConfig) -> Result<SessionState> {
     let mut state = default_session_builder(config)?;
     let (scalars, aggregates) = functions(&Arc::new(Judges::none()));

@@ -1,9 +1,8 @@
-//! Whether a manifest is of this text: the hard binding.
+//! Checks that a manifest belongs to this text: the hard binding.
 //!
-//! The library judges bytes without those that the manifest excludes. That is all there is to it for structured text
-//! and sidecars, but for one thing: what is excluded must be the manifest and nothing that people read. Of unstructured
-//! text it knows nothing, for what is hashed there are not the bytes but their composed form (NFC): so that is judged
-//! here.
+//! The library checks the bytes that the manifest does not exclude. For structured text and sidecars that is enough,
+//! except that the excluded part must be the manifest and nothing that people read. It does not support unstructured
+//! text, where the composed form (NFC) is hashed instead of the bytes: that is checked here.
 
 use std::ops::Range;
 
@@ -13,12 +12,12 @@ use serde_json::Value;
 
 use crate::locate::{Located, Place};
 
-/// The code of a hash that is another.
+/// The code of a different hash.
 pub(crate) const MISMATCH: &str = "assertion.dataHash.mismatch";
-/// The code of exclusions that are not those of the manifest.
+/// The code of exclusions that do not match the manifest.
 const MALFORMED: &str = "assertion.dataHash.malformed";
 
-/// A hard binding as a manifest has it.
+/// A hard binding in a manifest.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Recorded {
     #[serde(default)]
@@ -33,11 +32,11 @@ struct Exclusion {
     length: usize,
 }
 
-/// Whether the bytes that a binding leaves out are the manifest of the text, and the text in composed form is that of
-/// the binding.
+/// Checks that the excluded bytes are the manifest of the text, and, for unstructured text, that the composed text has
+/// the recorded hash.
 pub(crate) fn check(text: &str, located: &Located, recorded: &Recorded) -> Result<(), &'static str> {
     let Some(range) = located.range.clone() else {
-        // With a sidecar there is nothing to leave out but a reference to it, if that.
+        // With a sidecar only a reference to it may be excluded.
         return if recorded.exclusions.is_empty() { Ok(()) } else { of_sidecar(text, &recorded.exclusions) };
     };
     let [excluded] = recorded.exclusions[..] else { return Err(MALFORMED) };
@@ -51,7 +50,7 @@ pub(crate) fn check(text: &str, located: &Located, recorded: &Recorded) -> Resul
     }
 }
 
-/// A text whose manifest was taken out of it and lies beside it may leave out the block that names it.
+/// A text with a sidecar may exclude the block that refers to it.
 fn of_sidecar(text: &str, exclusions: &[Exclusion]) -> Result<(), &'static str> {
     match (c2pa_structured_text::hardbinding::manifest_exclusion(text), exclusions) {
         (Ok(block), [one]) if (block.start, block.length) == (one.start, one.length) => Ok(()),
@@ -59,8 +58,8 @@ fn of_sidecar(text: &str, exclusions: &[Exclusion]) -> Result<(), &'static str> 
     }
 }
 
-/// Unstructured text, which may have come through a program that composes or decomposes characters: then the place of
-/// its manifest is that in the composed text.
+/// Checks unstructured text. A program may have composed or decomposed its characters, so the position of the manifest
+/// may also be that in the composed text.
 fn composed(text: &str, range: Range<usize>, excluded: Exclusion, recorded: &Recorded) -> Result<(), &'static str> {
     let before = UnicodeNfc.nfc(&text[..range.start]);
     if ![range.start, before.len()].contains(&excluded.start) {
@@ -73,7 +72,7 @@ fn composed(text: &str, range: Range<usize>, excluded: Exclusion, recorded: &Rec
     if bytes(&recorded.hash).is_some_and(|recorded| recorded == hash) { Ok(()) } else { Err(MISMATCH) }
 }
 
-/// Bytes, as numbers or in base 64.
+/// Reads bytes, given as numbers or in base64.
 fn bytes(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => c2pa_structured_text::codec::decode(text).ok(),
@@ -90,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// A signer could leave words out of the hash, and change them afterwards.
+    /// Otherwise a signer could exclude words from the hash, and change them afterwards.
     #[test]
     fn nothing_but_the_manifest_is_left_out() {
         let text = "# -----BEGIN C2PA MANIFEST----- urn:a -----END C2PA MANIFEST-----\nThe captain.\n";
@@ -113,7 +112,7 @@ mod tests {
             assert_eq!(said(Place::Text, within.clone(), exclusions.clone()), Err(MALFORMED), "{exclusions}");
         }
         assert_eq!(said(Place::Sidecar, None, json!([])), Ok(()));
-        assert_eq!(said(Place::Sidecar, None, one(0, block)), Ok(()), "the block that names it");
+        assert_eq!(said(Place::Sidecar, None, one(0, block)), Ok(()), "the block that refers to the sidecar");
         assert_eq!(said(Place::Sidecar, None, one(block, 3)), Err(MALFORMED));
     }
 }

@@ -1,7 +1,7 @@
-//! A certificate for trying it out, which nobody trusts.
+//! An untrusted certificate for trying it out.
 //!
-//! The specification lets no certificate sign that has signed itself, so there are two: a root, whose key is thrown
-//! away as soon as it has signed the other.
+//! The specification does not allow a self-signed certificate to sign, so there are two: a root, whose key is discarded
+//! once it has signed the other.
 
 use p256::ecdsa::signature::Signer as _;
 use p256::ecdsa::{DerSignature, SigningKey};
@@ -15,24 +15,24 @@ use zeroize::Zeroizing;
 
 use crate::error::C2paError;
 
-/// The days that it holds.
+/// The validity in days.
 const DAYS: i64 = 365;
 
-/// A certificate that nobody trusts, for trying it out.
+/// An untrusted certificate for trying it out.
 pub struct Development {
     /// The certificate and its root, in PEM.
     pub chain: String,
-    /// The root alone, for those who want to see what trust looks like.
+    /// The root alone, to try out a trusted signer.
     pub root: String,
     /// The key, in PEM.
     pub private_key: Zeroizing<String>,
 }
 
 impl Development {
-    /// A certificate of this name.
+    /// Creates a certificate with this name.
     ///
     /// # Errors
-    /// [`C2paError::Name`] for a name that certificates cannot have, and [`C2paError::Make`] where none could be made.
+    /// [`C2paError::Name`] for a name that certificates cannot have, and [`C2paError::Make`] if none could be made.
     pub fn new(name: &str) -> Result<Self, C2paError> {
         if name.trim().is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control) {
             return Err(C2paError::Name { name: name.to_owned() });
@@ -67,7 +67,7 @@ fn params(name: &str, key: &Pair) -> Result<CertificateParams, C2paError> {
     params.distinguished_name = subject;
     params.serial_number = Some(SerialNumber::from(random::<16>()?.to_vec()));
     params.key_identifier_method = KeyIdMethod::PreSpecified(key.public[1..21].to_vec());
-    // A clock that is a little slow elsewhere must not make it a certificate of tomorrow.
+    // The certificate must be valid on machines whose clocks are slow, too.
     let now = OffsetDateTime::now_utc();
     params.not_before = now - Duration::days(1);
     params.not_after = now + Duration::days(DAYS);
@@ -82,7 +82,7 @@ fn random<const N: usize>() -> Result<[u8; N], C2paError> {
     Ok(bytes)
 }
 
-/// A key of P-256, which zeroizes itself.
+/// A P-256 key, which is zeroized when dropped.
 struct Pair {
     secret: p256::SecretKey,
     signing: SigningKey,

@@ -1,18 +1,18 @@
-//! What a manifest says of a text and its watermark.
+//! The claims of a manifest about a text and its watermark.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The name of the soft binding. It is on no list of the C2PA; its version is that of what follows here.
+/// The name of the soft binding, which is not on the C2PA's list. Its version covers the format below.
 const ALGORITHM: &str = "verdigris.watermark.1";
 /// The label of its assertion.
 const SOFT_BINDING: &str = "c2pa.soft-binding";
-/// A mark that does not lead to this manifest: it says which key, not which text.
+/// The action of a mark that identifies a key and not this manifest.
 const ACTION: &str = "c2pa.watermarked.unbound";
-/// The International Press Telecommunications Council's word for what a model has written.
+/// The International Press Telecommunications Council's term for the output of a model.
 const GENERATED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
 
-/// What is claimed of a text: that a model wrote it, and how it is marked.
+/// The claims about a text: that a model wrote it, and how it is marked.
 #[derive(Clone, Debug, Default)]
 pub struct Claim {
     /// The model, by name.
@@ -21,7 +21,7 @@ pub struct Claim {
     pub mark: Option<Mark>,
 }
 
-/// A watermark, as a manifest names it: nothing of it is secret.
+/// A watermark as a manifest names it. None of this is secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The name of the dialect.
@@ -30,21 +30,21 @@ pub struct Mark {
     pub key_id: String,
 }
 
-/// A soft binding as a manifest has it, whoever wrote it.
+/// A soft binding in any manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamedMark {
     /// The algorithm.
     pub algorithm: String,
-    /// The scheme, where the algorithm is ours.
+    /// The scheme, if the algorithm is ours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
-    /// The key's id, where the algorithm is ours.
+    /// The key's id, if the algorithm is ours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
 }
 
 impl Claim {
-    /// The manifest, as the library takes it.
+    /// Returns the manifest definition for the library.
     pub(crate) fn definition(&self) -> Value {
         let mut created = json!({ "action": "c2pa.created", "digitalSourceType": GENERATED });
         if let Some(model) = &self.model {
@@ -75,7 +75,7 @@ impl Claim {
 }
 
 impl NamedMark {
-    /// What an assertion names, if it is a soft binding.
+    /// Reads an assertion, if it is a soft binding.
     pub(crate) fn from_assertion(label: &str, data: &Value) -> Option<Self> {
         if !label.starts_with(SOFT_BINDING) {
             return None;
@@ -88,7 +88,7 @@ impl NamedMark {
     }
 }
 
-/// The names of the actions in an assertion, if it is one of actions.
+/// Returns the names of the actions in an assertion, if it is one of actions.
 pub(crate) fn actions(label: &str, data: &Value) -> Vec<String> {
     if !label.starts_with("c2pa.actions") {
         return Vec::new();
@@ -97,7 +97,7 @@ pub(crate) fn actions(label: &str, data: &Value) -> Vec<String> {
     actions.iter().filter_map(|action| action["action"].as_str()).map(str::to_owned).collect()
 }
 
-/// Whether an action is that of marking.
+/// Whether an action claims a watermark.
 pub(crate) fn is_marking(action: &str) -> bool {
     action == "c2pa.watermarked" || action.starts_with("c2pa.watermarked.")
 }

@@ -1,4 +1,4 @@
-//! A certificate and its key, which fit each other.
+//! A certificate and its matching key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use x509_parser::prelude::X509Certificate;
 
 use crate::error::C2paError;
 
-/// Who signs: a chain of certificates and the key of the first of them.
+/// A signer: a chain of certificates and the key of the first of them.
 #[derive(Clone)]
 pub struct Credentials {
     signer: Arc<BoxedSigner>,
-    /// The bytes of a signature and its certificates.
+    /// The size of a signature and its certificates in bytes.
     size: usize,
 }
 
-/// The key is not shown.
+/// Hides the key.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("algorithm", &self.signer.alg()).finish_non_exhaustive()
@@ -30,30 +30,30 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// A chain of certificates in PEM, the signer's own first, and its key as PKCS#8 in PEM.
+    /// Reads a chain of certificates in PEM, the signer's own first, and its key as PKCS#8 in PEM.
     ///
     /// # Errors
-    /// [`C2paError::Certificate`], [`C2paError::PrivateKey`] and [`C2paError::Pair`] where they are none, or do not
-    /// belong together.
+    /// [`C2paError::Certificate`] and [`C2paError::PrivateKey`] if they cannot be used, and [`C2paError::Pair`] if they
+    /// do not belong together.
     pub fn new(certificates: &[u8], private_key: &[u8]) -> Result<Self, C2paError> {
         let own = Pem::iter_from_buffer(certificates).next();
-        let own = own.ok_or_else(|| C2paError::Certificate("is empty or no PEM".into()))?;
-        let own = own.map_err(|_| C2paError::Certificate("is no PEM".into()))?;
+        let own = own.ok_or_else(|| C2paError::Certificate("is empty or not PEM".into()))?;
+        let own = own.map_err(|_| C2paError::Certificate("is not PEM".into()))?;
         if own.label != "CERTIFICATE" {
             return Err(C2paError::Certificate(format!("is a {}", shown(&own.label))));
         }
         let parsed = own.parse_x509().map_err(|_| C2paError::Certificate("cannot be read".into()))?;
         let algorithm = algorithm(&parsed)?;
-        // The library takes a certificate without one for none at all.
+        // The library treats a certificate without an organisation as missing.
         if parsed.subject().iter_organization().next().is_none() {
             return Err(C2paError::Certificate("names no organisation (O), which signers must have".into()));
         }
         if !Pem::iter_from_buffer(private_key).next().is_some_and(|pem| pem.is_ok_and(|pem| pem.label == "PRIVATE KEY"))
         {
-            return Err(C2paError::PrivateKey("is no PEM that begins with BEGIN PRIVATE KEY".into()));
+            return Err(C2paError::PrivateKey("is not PEM that begins with BEGIN PRIVATE KEY".into()));
         }
         let signer = c2pa::create_signer::from_keys(certificates, private_key, algorithm, None)
-            .map_err(|_| C2paError::PrivateKey(format!("is none for {algorithm}, which the certificate is for")))?;
+            .map_err(|_| C2paError::PrivateKey(format!("is not for {algorithm}, as the certificate is")))?;
         let probe = b"a key that signs this fits the certificate that checks it";
         let signature = signer.sign(probe).map_err(|error| C2paError::PrivateKey(format!("does not sign: {error}")))?;
         let fits = validator_for_signing_alg(algorithm)
@@ -66,13 +66,13 @@ impl Credentials {
         Ok(Self { signer: Arc::new(signer), size })
     }
 
-    /// One that signs and asks nobody for the time, with so many bytes of room around signature and certificates.
+    /// Returns a signer without a time authority, with `room` bytes in addition to signature and certificates.
     pub(crate) fn signer(&self, room: usize) -> Offline {
         Offline { signer: self.signer.clone(), size: self.size + room }
     }
 }
 
-/// What a certificate's key signs with.
+/// Returns the signature algorithm of a certificate's key.
 fn algorithm(certificate: &X509Certificate<'_>) -> Result<SigningAlg, C2paError> {
     let key = &certificate.public_key().algorithm;
     let curve = || key.parameters.as_ref().and_then(|curve| curve.as_oid().ok());
@@ -92,20 +92,20 @@ fn algorithm(certificate: &X509Certificate<'_>) -> Result<SigningAlg, C2paError>
         None
     };
     found.ok_or_else(|| {
-        C2paError::Certificate("is of a key that C2PA knows not (P-256, P-384, P-521, Ed25519 or RSA)".into())
+        C2paError::Certificate("has a key that C2PA does not support (P-256, P-384, P-521, Ed25519 and RSA are)".into())
     })
 }
 
-/// A label without what would disturb a terminal.
+/// A label without control characters, which could disturb a terminal.
 fn shown(label: &str) -> String {
     label.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// A signer without a time authority, which therefore needs no room for its answer: in invisible characters ten
-/// thousand bytes of room are thirty thousand bytes of text.
+/// A signer without a time authority, which needs no room for a timestamp: as invisible characters ten thousand bytes
+/// of room are thirty thousand bytes of text.
 pub(crate) struct Offline {
     signer: Arc<BoxedSigner>,
-    /// The bytes of a signature with all that stands around it.
+    /// The size of a signature with everything around it in bytes.
     size: usize,
 }
 

@@ -1,31 +1,31 @@
-//! Where a manifest stands.
+//! The location of a manifest.
 
 use std::path::Path;
 
 use crate::error::C2paError;
 
-/// The most bytes of a text that is signed or judged.
+/// The maximum size of a text that is signed or judged, in bytes.
 pub use verdigris_detector::MAX_TEXT;
-/// The most bytes of a manifest store. In invisible characters each takes up to four.
+/// The maximum size of a manifest store, in bytes. As invisible characters each takes up to four.
 pub const MAX_MANIFEST: usize = 4 << 20;
 
-/// Where a manifest stands.
+/// The location of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// In invisible characters at the end of the text (A.8).
     Text,
     /// In a comment or in front matter (A.9).
     Structured(Comments),
-    /// In a file of its own.
+    /// In a separate file.
     Sidecar,
 }
 
-/// How a format writes comments on one line.
+/// The notation of one-line comments in a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comments {
-    /// What a comment begins with.
+    /// The beginning of a comment.
     pub(crate) begin: &'static str,
-    /// What it ends with.
+    /// The end of a comment, if it has one.
     pub(crate) end: Option<&'static str>,
     /// Whether the format may begin with front matter.
     pub(crate) front_matter: bool,
@@ -35,7 +35,7 @@ const fn comments(begin: &'static str, end: Option<&'static str>) -> Comments {
     Comments { begin, end, front_matter: false }
 }
 
-/// Formats by the ends of their files' names.
+/// Formats by file extension.
 const FORMATS: &[(&[&str], Comments)] = &[
     (&["md", "markdown"], Comments { begin: "<!--", end: Some("-->"), front_matter: true }),
     (&["xml"], comments("<!--", Some("-->"))),
@@ -54,8 +54,7 @@ const FORMATS: &[(&[&str], Comments)] = &[
 ];
 
 impl Form {
-    /// The form of a name: `text`, `sidecar`, or the end of a file's name that says how comments are written, such as
-    /// `md` or `py`.
+    /// Parses a location: `text`, `sidecar`, or a file extension whose format has comments, such as `md` or `py`.
     ///
     /// # Errors
     /// [`C2paError::Form`] for any other name.
@@ -68,7 +67,7 @@ impl Form {
         }
     }
 
-    /// As people and programs read it.
+    /// The name in output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -77,8 +76,8 @@ impl Form {
         }
     }
 
-    /// The form for a file of this name: in a comment where its format has some, beside the file where what is in it
-    /// would be damaged by either way, and else in invisible characters.
+    /// Returns the location for a file of this name: in a comment if its format has them, next to the file if either
+    /// other location would damage its content, and otherwise in invisible characters.
     pub fn of_file(path: &Path) -> Self {
         let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase();
         match &*end {

@@ -1,4 +1,4 @@
-//! What a manifest is worth.
+//! Judges manifests.
 
 use std::io::Cursor;
 
@@ -12,18 +12,18 @@ use crate::claim::{NamedMark, actions, is_marking};
 use crate::error::C2paError;
 use crate::locate::{Located, Place, Unlocated};
 
-/// The code of a certificate that leads to no anchor: a matter of whom one trusts, not of the manifest.
+/// The code of a certificate without a trusted anchor, which is a question of trust and not a fault of the manifest.
 const UNTRUSTED: &str = "signingCredential.untrusted";
 
-/// The roots that are trusted.
+/// The trusted roots.
 #[derive(Clone, Debug)]
 pub struct Anchors(String);
 
 impl Anchors {
-    /// Certificates in PEM, one after the other.
+    /// Reads concatenated certificates in PEM.
     ///
     /// # Errors
-    /// [`C2paError::Anchors`] where there is none, or one is damaged.
+    /// [`C2paError::Anchors`] if there is none, or one is damaged.
     pub fn new(pem: &[u8]) -> Result<Self, C2paError> {
         let text = std::str::from_utf8(pem).map_err(|_| C2paError::Anchors)?;
         let read = Pem::iter_from_buffer(pem).map(|one| one.ok().filter(|one| one.parse_x509().is_ok()).map(drop));
@@ -34,79 +34,80 @@ impl Anchors {
     }
 }
 
-/// What became of a manifest.
+/// The class of the verdict on a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Validity {
-    /// Its signature is whole, it is of this text, and it breaks no rule. That says nothing of trust.
+    /// The signature is intact, the text is the one that was signed, and no rule is broken. This does not include
+    /// trust.
     Valid,
-    /// It is damaged, or of another text, or breaks a rule.
+    /// It is damaged, belongs to another text, or breaks a rule.
     Invalid,
-    /// There is none.
+    /// There is no manifest.
     Absent,
-    /// It lies on a network, and nothing is read from there.
+    /// It is at an address on a network, which is not fetched.
     Elsewhere,
 }
 
-/// What a manifest is worth, and what it says. What is not known is left out of JSON.
+/// The verdict on a manifest, and its contents. Unknown fields are left out of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct ManifestVerdict {
-    /// What became of it.
+    /// The class of the verdict.
     pub verdict: Validity,
-    /// Where it stands.
+    /// The location of the manifest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// Where it lies, if that is on a network.
+    /// The address of the manifest, if it is on a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The bytes of its store.
+    /// The size of the manifest store in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
-    /// The codes of what is wrong, in the words of the specification.
+    /// The codes of the faults: those of the specification, or ours.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub codes: Vec<String>,
-    /// What is wrong, for people.
+    /// The fault in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether it is of this text: the hard binding.
+    /// Whether the text is the one that was signed: the hard binding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<Binding>,
     /// The name in the signer's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signer: Option<String>,
-    /// The organisation in it.
+    /// The organisation in the signer's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub organisation: Option<String>,
-    /// What it is signed with.
+    /// The signature algorithm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
-    /// Whether the certificate leads to an anchor that is trusted.
+    /// Whether the certificate leads to a trusted anchor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
-    /// When it was signed, if an authority for time that is trusted says so.
+    /// The time of signing, if a trusted time-stamping authority states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted_time: Option<String>,
     /// The program that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator: Option<String>,
-    /// What was done to the text, in order.
+    /// The actions performed on the text, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
     /// The action that claims a watermark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watermark: Option<String>,
-    /// The watermarks that it names.
+    /// The soft bindings, such as watermarks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub soft_bindings: Vec<NamedMark>,
 }
 
-/// Whether a manifest is of a text.
+/// The result of checking the hard binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
-    /// It is.
+    /// The text is the one that was signed.
     Match,
-    /// The text is another, or parts of it are left out.
+    /// The text is different, or the wrong parts are excluded.
     Mismatch,
 }
 
@@ -132,7 +133,7 @@ impl ManifestVerdict {
         }
     }
 
-    /// Whether it is valid; where somebody says whom to trust, also whether its signer is.
+    /// Whether it is valid, and if anchors are given, whether its signer is trusted.
     pub fn is_good(&self, anchors: Option<&Anchors>) -> bool {
         self.verdict == Validity::Valid && (anchors.is_none() || self.trusted == Some(true))
     }
@@ -164,7 +165,7 @@ fn invalid(place: Place, code: &str, why: String) -> ManifestVerdict {
     ManifestVerdict { place: Some(place), codes, error: Some(why), ..ManifestVerdict::of(Validity::Invalid) }
 }
 
-/// Lets the library read a manifest.
+/// Reads a manifest with the library.
 fn read(text: &str, located: &Located, anchors: Option<&Anchors>) -> c2pa::Result<Reader> {
     let settings = json!({
         "version": 1,
@@ -189,7 +190,7 @@ fn of_reader(text: &str, located: &Located, reader: &Reader) -> ManifestVerdict 
     let failures = failures.flat_map(|codes| codes.failure());
     let mut codes: Vec<String> = Vec::new();
     for failure in failures {
-        // Of unstructured text the library has hashed something else.
+        // For unstructured text the library does not hash the composed form.
         let is_judged_here = located.place == Place::Text && failure.code() == MISMATCH;
         let code = failure.code();
         if code != UNTRUSTED && !is_judged_here && !codes.iter().any(|known| known == code) {
@@ -199,7 +200,7 @@ fn of_reader(text: &str, located: &Located, reader: &Reader) -> ManifestVerdict 
     let mismatch = codes.iter().any(|code| code.starts_with("assertion.dataHash."));
     let checked = match recorded(reader) {
         Some(recorded) => binding::check(text, located, &recorded),
-        // A manifest that says nothing of any text is bound to none.
+        // A manifest without a hard binding does not belong to any text.
         None => Err("claim.hardBindings.missing"),
     };
     if let Err(code) = checked
@@ -224,19 +225,19 @@ fn of_reader(text: &str, located: &Located, reader: &Reader) -> ManifestVerdict 
     verdict
 }
 
-/// What the first of some codes means, for people.
+/// Describes the first of the codes in words.
 fn why(codes: &[String]) -> Option<&'static str> {
     Some(match &**codes.first()? {
         code if code.starts_with("assertion.dataHash") => "the text is not the one that was signed",
         code if code.starts_with("assertion.") => "a part of the manifest is not the one that was signed",
         code if code.starts_with("claimSignature.") => "its signature is not that of this claim",
-        code if code.starts_with("signingCredential.") => "its certificate may not sign such claims, or not any more",
-        code if code.starts_with("claim.") => "its claim is not whole",
+        code if code.starts_with("signingCredential.") => "its certificate may not or may no longer sign such claims",
+        code if code.starts_with("claim.") => "its claim is damaged",
         _ => "it breaks a rule of the specification",
     })
 }
 
-/// What a manifest says.
+/// Adds the contents of a manifest to its verdict.
 fn tell(verdict: &mut ManifestVerdict, manifest: &Manifest, is_timed: bool) {
     if let Some(info) = manifest.signature_info() {
         verdict.signer = info.common_name.clone();
@@ -256,14 +257,14 @@ fn tell(verdict: &mut ManifestVerdict, manifest: &Manifest, is_timed: bool) {
     verdict.watermark = verdict.actions.iter().find(|action| is_marking(action)).cloned();
 }
 
-/// The hard binding, which the library does not show among the other assertions.
+/// Returns the hard binding, which the library does not list among the other assertions.
 fn recorded(reader: &Reader) -> Option<Recorded> {
     let all: Value = serde_json::from_str(&reader.detailed_json()).ok()?;
     let assertions = &all["manifests"][reader.active_label()?]["assertion_store"];
     serde_json::from_value(assertions["c2pa.hash.data"].clone()).ok()
 }
 
-/// On one line.
+/// Joins a text into one line.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

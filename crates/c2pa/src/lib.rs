@@ -1,22 +1,22 @@
-//! C2PA manifests beside the mark: what signs a text and says of its watermark, and what judges both, each for itself.
+//! C2PA manifests in addition to the mark: signs texts with claims about their watermark, and judges manifests.
 //!
-//! A mark is in the words and says nothing of who wrote them; a manifest is beside them, says who signed, and is lost
-//! with the first program that does not know it. Neither stands for the other, so there are two verdicts and no score
-//! of both.
+//! A mark is in the words but does not say who wrote them. A manifest is attached to the text and says who signed it,
+//! but is lost in the first program that does not support it. Neither replaces the other, so there are two verdicts and
+//! no combined score.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `form` | where a manifest stands: in invisible characters (A.8), in a comment or front matter (A.9), or beside |
-//! | `claim` | what a manifest says of a text and its watermark |
-//! | `credentials` | a certificate and its key, which fit each other |
-//! | `certificate` | a certificate for trying it out, which nobody trusts |
-//! | `sign` | a text, a claim and credentials become a signed text |
-//! | `locate` | where a text has its manifest |
-//! | `binding` | whether a manifest is of this text: the hard binding |
-//! | `judge` | what a manifest is worth |
+//! | `form` | the location of a manifest: invisible characters (A.8), a comment or front matter (A.9), or a sidecar |
+//! | `claim` | the claims of a manifest about a text and its watermark |
+//! | `credentials` | a certificate and its matching key |
+//! | `certificate` | an untrusted certificate for trying it out |
+//! | `sign` | signing a text |
+//! | `locate` | finding the manifest of a text |
+//! | `binding` | checking that a manifest belongs to this text: the hard binding |
+//! | `judge` | judging a manifest |
 //!
-//! The manifest store, its signature and its rules are the crate `c2pa`'s, the two ways to put it into a text those of
-//! `c2pa-unstructured-text` and `c2pa-structured-text`. Nothing here reads from a network.
+//! The crate `c2pa` handles the manifest store, its signature and its rules, and `c2pa-unstructured-text` and
+//! `c2pa-structured-text` the two ways to put it into a text. Nothing here reads from a network.
 #![forbid(unsafe_code)]
 
 mod binding;

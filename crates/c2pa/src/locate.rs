@@ -1,4 +1,4 @@
-//! Where a text has its manifest.
+//! Finds the manifest of a text.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::form::MAX_MANIFEST;
 
-/// Where a manifest stands.
+/// The location of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -18,14 +18,14 @@ pub enum Place {
     Text,
     /// In a comment or in front matter (A.9).
     Structured,
-    /// In a file of its own.
+    /// In a separate file.
     Sidecar,
 }
 
 /// A manifest store, not yet judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Where it stands.
+    /// The location.
     pub place: Place,
     /// Its bytes.
     pub store: Vec<u8>,
@@ -33,58 +33,58 @@ pub struct Located {
     pub range: Option<Range<usize>>,
 }
 
-/// Why there is no manifest to judge.
+/// The reason why there is no manifest to judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unlocated {
-    /// There is none.
+    /// There is no manifest.
     Absent,
-    /// There is something that wants to be one.
+    /// There is a damaged or ambiguous manifest.
     Faulty {
-        /// Where it stands.
+        /// The location.
         place: Place,
-        /// The specification's code, or one of ours where it has none.
+        /// The specification's code, or one of ours if it has none.
         code: &'static str,
-        /// What is wrong.
+        /// The fault in words.
         why: String,
     },
-    /// It lies on a network, at this address.
+    /// The manifest is at this address on a network.
     Elsewhere(String),
 }
 
 impl Located {
-    /// A manifest that lies in a file of its own.
+    /// Creates a manifest from a separate file.
     ///
     /// # Errors
-    /// [`Unlocated::Faulty`] where it is too long.
+    /// [`Unlocated::Faulty`] if it is too long.
     pub fn sidecar(store: Vec<u8>) -> Result<Self, Unlocated> {
         let range = None;
         within_bounds(Self { place: Place::Sidecar, store, range })
     }
 }
 
-/// Where the manifest of a file would lie that has it beside it: its name with `.c2pa` after it.
+/// Returns the path of a file's sidecar: the file's name with `.c2pa` appended.
 pub fn beside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".c2pa");
     name.into()
 }
 
-/// The manifest in a text.
+/// Finds the manifest in a text.
 ///
 /// # Errors
-/// [`Unlocated`] where there is none, or more than one, or it is damaged.
+/// [`Unlocated`] if there is none, or more than one, or it is damaged or at an address.
 pub fn locate(text: &str) -> Result<Located, Unlocated> {
     match (unstructured(text), structured(text)) {
         (found, Err(Unlocated::Absent)) | (Err(Unlocated::Absent), found) => found,
         _ => Err(faulty(
             Place::Text,
             "manifest.text.multipleWrappers",
-            "there is one in invisible characters and one in a comment: only one can be the text's",
+            "there is one in invisible characters and one in a comment: a text can have only one",
         )),
     }
 }
 
-/// The one in invisible characters.
+/// Finds a manifest in invisible characters.
 fn unstructured(text: &str) -> Result<Located, Unlocated> {
     use c2pa_unstructured_text::Error;
 
@@ -97,17 +97,17 @@ fn unstructured(text: &str) -> Result<Located, Unlocated> {
         Err(Error::MultipleWrappers) => Err(faulty(
             Place::Text,
             "manifest.text.multipleWrappers",
-            "there is more than one: it was signed twice, or pieces of signed texts were put together",
+            "there is more than one: the text was signed twice, or parts of signed texts were concatenated",
         )),
         Err(_) => Err(faulty(
             Place::Text,
             "manifest.text.corruptedWrapper",
-            "its invisible characters are not all there: they were cut off, or changed",
+            "its invisible characters were cut off or changed",
         )),
     }
 }
 
-/// The one in a comment or in front matter.
+/// Finds a manifest in a comment or in front matter.
 fn structured(text: &str) -> Result<Located, Unlocated> {
     use c2pa_structured_text::Error;
 
@@ -115,11 +115,11 @@ fn structured(text: &str) -> Result<Located, Unlocated> {
     let found = match extract_manifest(text) {
         Ok(found) => found,
         Err(Error::NotFound) => return Err(Unlocated::Absent),
-        // The specification takes such a text for one without a manifest, and has no code for it.
+        // The specification treats such a text as one without a manifest, and has no code for it.
         Err(Error::MultipleBlocks) => {
             return Err(faulty(Place::Structured, "verdigris.structured.multiple", "there is more than one"));
         }
-        Err(_) => return Err(malformed("there is nothing between its lines of armour")),
+        Err(_) => return Err(malformed("there is nothing between its BEGIN and END")),
     };
     match classify_reference(&found.reference) {
         Ok(Reference::Embedded(store)) => {
@@ -128,7 +128,7 @@ fn structured(text: &str) -> Result<Located, Unlocated> {
             within_bounds(Located { place: Place::Structured, store, range })
         }
         Ok(Reference::Url(url)) => Err(Unlocated::Elsewhere(url)),
-        Err(_) => Err(malformed("what stands between its lines of armour is no manifest and no address")),
+        Err(_) => Err(malformed("there is neither a manifest nor an address between its BEGIN and END")),
     }
 }
 
@@ -136,7 +136,7 @@ fn within_bounds(found: Located) -> Result<Located, Unlocated> {
     match found.store.len() {
         0..=MAX_MANIFEST => Ok(found),
         bytes => {
-            let why = format!("it has {bytes} bytes, and {MAX_MANIFEST} are the most that are read");
+            let why = format!("it has {bytes} bytes, but at most {MAX_MANIFEST} are read");
             Err(Unlocated::Faulty { place: found.place, code: "verdigris.manifest.tooLong", why })
         }
     }

@@ -1,4 +1,4 @@
-//! A text, a claim and credentials become a signed text.
+//! Signs a text with a claim and credentials.
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use crate::error::C2paError;
 use crate::form::{Comments, Form, MAX_MANIFEST, MAX_TEXT};
 use crate::locate::{Unlocated, locate};
 
-/// The bytes of the assertion of the hard binding, whatever numbers stand in it: so its manifest has one length.
+/// The size of the assertion of the hard binding in bytes, padded so that the manifest's length does not depend on its
+/// numbers.
 const BINDING: usize = 160;
 
 /// A signed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
-    /// The text with its manifest, or as it was if that stands beside it.
+    /// The text with its manifest, or the original text if the manifest is a sidecar.
     pub text: String,
     /// The manifest store.
     pub manifest: Vec<u8>,
@@ -31,7 +32,7 @@ pub struct Signed {
 /// Signs a text.
 ///
 /// # Errors
-/// [`C2paError`] where the text is too long or signed already, or the library does not sign.
+/// [`C2paError`] if the text is too long or already signed, or if the library does not sign.
 pub fn sign(text: &str, form: Form, credentials: &Credentials, claim: &Claim) -> Result<Signed, C2paError> {
     if text.len() > MAX_TEXT {
         return Err(C2paError::LongText { bytes: text.len() });
@@ -46,7 +47,7 @@ pub fn sign(text: &str, form: Form, credentials: &Credentials, claim: &Claim) ->
         let manifest = store(None, RustCrypto.digest(Algorithm::Sha256, text.as_bytes()))?;
         return Ok(Signed { text: text.to_owned(), manifest });
     }
-    // Where it stands and how long it is is signed, too: so its length must be known before it is.
+    // The manifest's position and length are signed too, so its length must be known first.
     let kept = store(Some((0, 0)), vec![0; 32])?.len();
     if kept > MAX_MANIFEST {
         return Err(C2paError::LongManifest { bytes: kept });
@@ -59,7 +60,7 @@ pub fn sign(text: &str, form: Form, credentials: &Credentials, claim: &Claim) ->
     Ok(Signed { text: framed(text, form, &manifest)?, manifest })
 }
 
-/// What signs offline, and what was signed is looked at once more by the library.
+/// Creates a context that signs offline and lets the library verify the result.
 fn context(credentials: &Credentials, room: usize) -> Result<Arc<Context>, C2paError> {
     let settings = json!({
         "version": 1,
@@ -69,8 +70,8 @@ fn context(credentials: &Credentials, room: usize) -> Result<Arc<Context>, C2paE
     Ok(Context::new().with_settings(settings)?.with_signer(credentials.signer(room)).into_shared())
 }
 
-/// The room that a signature needs beside itself and its certificates. What is too much is padding, of which each byte
-/// takes three or four in a text.
+/// Finds the room that a signature needs in addition to itself and its certificates. Excess room is padding, each byte
+/// of which takes three or four in a text.
 fn room(credentials: &Credentials, claim: &Claim) -> Result<usize, C2paError> {
     let mut room = 64;
     loop {
@@ -83,7 +84,7 @@ fn room(credentials: &Credentials, claim: &Claim) -> Result<usize, C2paError> {
     }
 }
 
-/// A signed manifest store with this hard binding.
+/// Returns a signed manifest store with this hard binding.
 fn store(
     context: &Arc<Context>,
     claim: &Claim,
@@ -101,19 +102,19 @@ fn store(
     Ok(builder.sign_embeddable("application/c2pa")?)
 }
 
-/// The text with a manifest in its place.
+/// Returns the text with a manifest.
 fn framed(text: &str, form: Form, manifest: &[u8]) -> Result<String, C2paError> {
     let too_long = |_| C2paError::LongManifest { bytes: manifest.len() };
     Ok(match form {
         Form::Sidecar => text.to_owned(),
-        // Padded, for which byte stands where decides about its length.
+        // Padded, since otherwise the length depends on the values of the bytes.
         Form::Text => format!("{text}{}", wrapper::encode_padded(manifest).map_err(too_long)?),
         Form::Structured(Comments { begin, end, front_matter }) => {
             let fence = ["---", "+++"].into_iter().find(|fence| text.starts_with(&format!("{fence}\n")));
             let manifest = ManifestRef::Embedded(manifest);
             match fence.filter(|_| front_matter) {
                 Some(fence) => embed_front_matter(text, manifest, fence),
-                // A first line that the format has claimed.
+                // The format requires this first line.
                 None if text.starts_with("#!") || text.starts_with("<?") => {
                     embed_manifest_at_end(text, manifest, begin, end)
                 }
@@ -123,7 +124,7 @@ fn framed(text: &str, form: Form, manifest: &[u8]) -> Result<String, C2paError> 
     })
 }
 
-/// Where the manifest stands in a text, how long it is, and the hash of all else.
+/// Returns the start and length of the manifest in a text, and the hash of the rest.
 fn binding(framed: &str, form: Form) -> Result<(usize, usize, Vec<u8>), C2paError> {
     if let Form::Text = form {
         let found = wrapper::extract(framed).map_err(|_| C2paError::Signed)?;

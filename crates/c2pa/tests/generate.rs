@@ -1,4 +1,4 @@
-//! The main program signs what it writes and hands texts on to be judged; marks and manifests are judged apart.
+//! The main program signs its texts and passes texts on to be judged; marks and manifests are judged separately.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{Desk, c2pa, main_program, marked, run, verdigris};
 use serde_json::Value;
 
-/// The main program with the one that signs beside it, as they are installed.
+/// The main program with the signing program next to it, as installed.
 struct Installed {
     desk: Desk,
     program: PathBuf,
@@ -38,7 +38,7 @@ impl Installed {
     }
 }
 
-/// Both verdicts are what they should be, and the main program finds the mark by itself.
+/// Checks both verdicts, and that the main program finds the mark on its own.
 fn both(installed: &Installed, name: &str) -> Value {
     let found = installed.verify(name);
     assert_eq!(found["manifest"]["verdict"], "valid", "{found}");
@@ -59,7 +59,7 @@ fn both(installed: &Installed, name: &str) -> Value {
 fn what_is_generated_is_signed_wherever_it_goes() {
     let installed = Installed::new();
     let plain = marked(&installed.desk.key());
-    // Standard output: what stands there is the signed file.
+    // Standard output is the signed file.
     let signed = installed.generate(&[]).ok();
     assert!(signed.starts_with(&plain) && signed.len() > plain.len());
     installed.desk.write("out.txt", &signed);
@@ -100,7 +100,7 @@ fn json_has_the_text_and_the_signed_text() {
     assert!(unsigned.get("signed").is_none());
 }
 
-/// The mark is gone and the manifest is whole, or the other way round: neither verdict leans on the other.
+/// Cases in which only the mark or only the manifest is intact: the verdicts are independent.
 #[test]
 fn neither_verdict_leans_on_the_other() {
     let installed = Installed::new();
@@ -110,24 +110,24 @@ fn neither_verdict_leans_on_the_other() {
     desk.write("both.txt", installed.generate(&[]).ok());
     assert_eq!(status("both.txt"), 0);
 
-    // Words of one's own, signed with a claim of a mark.
+    // Unmarked words, signed with a claim of a mark.
     let unmarked = desk.write("unmarked.txt", "Nobody has marked these words, which somebody has signed. ".repeat(9));
     let claim = ["--scheme", "native", "--key-id", "my"];
     desk.write("lie.txt", desk.sign(&[&[&*unmarked], &claim[..]].concat()).ok());
     let found = installed.verify("lie.txt");
     assert_eq!(found["manifest"]["verdict"], "valid");
     assert_eq!(found["mark"]["verdict"], "not marked");
-    assert_eq!(found["notes"], serde_json::json!(["the manifest claims a watermark, and none was found"]));
+    assert_eq!(found["notes"], serde_json::json!(["the manifest claims a watermark, but none was found"]));
     assert_eq!(status("lie.txt"), 1);
 
-    // A letter of a marked text is another.
+    // A marked text with one changed letter.
     desk.write("edited.txt", desk.read("both.txt").replacen('e', "a", 1));
     let found = installed.verify("edited.txt");
     assert_eq!(found["manifest"]["verdict"], "invalid");
     assert_eq!(found["mark"]["verdict"], "marked");
     assert_eq!(status("edited.txt"), 4);
 
-    // The manifest was taken out.
+    // The manifest was removed.
     desk.write("bare.txt", desk.read("both.txt").split('\u{FEFF}').next().unwrap());
     let found = installed.verify("bare.txt");
     assert_eq!(found["manifest"], serde_json::json!({ "verdict": "absent" }));
@@ -135,7 +135,7 @@ fn neither_verdict_leans_on_the_other() {
     assert_eq!(status("bare.txt"), 4);
 
     assert_eq!(status("unmarked.txt"), 5);
-    // Nothing adds them up.
+    // There is no combined verdict.
     for name in ["both.txt", "lie.txt", "edited.txt", "bare.txt", "unmarked.txt"] {
         let found = installed.verify(name);
         let mut fields: Vec<&String> = found.as_object().unwrap().keys().filter(|&field| field != "notes").collect();
@@ -153,8 +153,8 @@ fn a_key_that_is_not_the_one_named_is_told_of() {
     verdigris(&["key", "new", &other, "--id", "other"], "").ok();
     let done = installed.run(&["verify", &desk.at("tale.txt"), "--key", &other]);
     assert_eq!(done.status, 1, "{}", done.out);
-    assert!(done.out.contains("the manifest names the key my, which is none of those that were looked for"));
-    // A ring with both.
+    assert!(done.out.contains("the manifest names the key my, which is not among those that were looked for"));
+    // A ring with both keys.
     let ring = desk.path("ring");
     std::fs::create_dir(&ring).unwrap();
     for name in ["my.key", "other.key"] {
@@ -175,8 +175,8 @@ fn what_cannot_be_signed_is_told_before_anything_is_written() {
         installed.run(&[&fixed[..], options].concat()).error()
     };
     let own = desk.at("ada.cert.pem");
-    assert!(given(&bad, &[]).contains("the certificate is empty or no PEM"));
-    assert!(given(&own, &["--c2pa-manifest", "json"]).contains("is no place for a manifest"));
+    assert!(given(&bad, &[]).contains("the certificate is empty or not PEM"));
+    assert!(given(&own, &["--c2pa-manifest", "json"]).contains("is not a location for a manifest"));
     assert!(given(&own, &["--texts", "2"]).contains("a manifest is of one text"));
     assert!(given(&own, &["--c2pa-manifest", "sidecar"]).contains("a sidecar lies beside a file"));
     assert!(given(&own, &["--c2pa-manifest", "sidecar", "--json"]).contains("a sidecar lies beside a file"));
@@ -186,7 +186,7 @@ fn what_cannot_be_signed_is_told_before_anything_is_written() {
     assert!(!desk.has("there.json"));
 }
 
-/// Without the program nothing is generated, and it is said how to build it.
+/// Without the signing program nothing is generated, and the error says how to build it.
 #[test]
 fn without_the_program_it_is_said_how_to_build_it() {
     let desk = Desk::new();
@@ -206,7 +206,7 @@ fn without_the_program_it_is_said_how_to_build_it() {
     }
 }
 
-/// A signer that fails when the text is there: the text is not lost.
+/// If the signer fails after the text is complete, the text is not lost.
 #[cfg(unix)]
 #[test]
 fn a_text_is_not_lost_when_its_signer_fails() {

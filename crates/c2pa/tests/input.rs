@@ -1,4 +1,4 @@
-//! Bad input: one line that names the cause and the cure, and no file is lost.
+//! Bad input: one line with the cause and the remedy, and no file is lost.
 
 mod common;
 
@@ -7,12 +7,12 @@ use common::{Desk, PLAIN, c2pa, run, shared};
 use rcgen::{DnType, ExtendedKeyUsagePurpose};
 use time::{Duration, OffsetDateTime};
 
-/// What is said when these sign.
+/// The error when signing with these.
 fn refused(desk: &Desk, certificate: &str, private_key: &str) -> String {
     let (certificate, private_key) = (desk.write("a.pem", certificate), desk.write("a.key.pem", private_key));
     let options = ["sign", "-", "--certificate", &certificate, "--private-key", &private_key];
     let error = c2pa(&options, PLAIN).error();
-    // The same before anything is written.
+    // `--check` reports the same error before anything is written.
     assert_eq!(c2pa(&[&options[..], &["--check"]].concat(), "").error(), error);
     error
 }
@@ -25,15 +25,15 @@ fn certificates_and_keys_that_do_not_go_together_are_named() {
     let (other, _) = chain(&key, |_| ());
     for (certificate, private_key, said) in [
         (&*own, &*key.pem, "the private key is not the certificate's"),
-        (&own, &Pair::p384(7).pem, "the private key is none for es256"),
-        (&own, &Pair::ed25519(7).pem, "the private key is none for es256"),
+        (&own, &Pair::p384(7).pem, "the private key is not for es256"),
+        (&own, &Pair::ed25519(7).pem, "the private key is not for es256"),
         (&other, &own_key, "the private key is not the certificate's"),
-        ("", &own_key, "the certificate is empty or no PEM"),
-        ("Nothing in PEM.", &own_key, "the certificate is empty or no PEM"),
+        ("", &own_key, "the certificate is empty or not PEM"),
+        ("Nothing in PEM.", &own_key, "the certificate is empty or not PEM"),
         (&own_key, &own_key, "the certificate is a PRIVATE KEY"),
-        (&own, &own, "is no PEM that begins with BEGIN PRIVATE KEY"),
+        (&own, &own, "is not PEM that begins with BEGIN PRIVATE KEY"),
         (&own, "", "openssl pkcs8 -topk8 -nocrypt"),
-        (&own, "-----BEGIN PRIVATE KEY-----\nbm90IGEga2V5\n-----END PRIVATE KEY-----\n", "the private key is none for"),
+        (&own, "-----BEGIN PRIVATE KEY-----\nbm90IGEga2V5\n-----END PRIVATE KEY-----\n", "the private key is not for"),
         ("-----BEGIN CERTIFICATE-----\nbm90IGEgY2VydA==\n-----END CERTIFICATE-----\n", &own_key, "cannot be read"),
     ] {
         let error = refused(&desk, certificate, private_key);
@@ -41,7 +41,7 @@ fn certificates_and_keys_that_do_not_go_together_are_named() {
     }
 }
 
-/// The specification lets only some certificates sign.
+/// The specification allows only some certificates to sign.
 #[test]
 fn certificates_that_may_not_sign_are_refused() {
     let desk = Desk::new();
@@ -65,8 +65,8 @@ fn certificates_that_may_not_sign_are_refused() {
 fn texts_that_cannot_be_signed_are_named_and_left_alone() {
     let desk = Desk::new();
     let latin = desk.write("latin.txt", b"caf\xe9");
-    assert!(desk.sign(&[&latin]).error().contains("is no UTF-8 from byte 3 on: convert it to UTF-8"));
-    assert!(c2pa(&["verify", &latin], "").error().contains("is no UTF-8 from byte 3 on"));
+    assert!(desk.sign(&[&latin]).error().contains("is not UTF-8 at byte 3: convert it to UTF-8"));
+    assert!(c2pa(&["verify", &latin], "").error().contains("is not UTF-8 at byte 3"));
     let missing = desk.at("missing.txt");
     assert!(desk.sign(&[&missing]).error().contains("cannot read"));
     assert!(c2pa(&["verify", &missing], "").error().contains("cannot read"));
@@ -77,9 +77,9 @@ fn texts_that_cannot_be_signed_are_named_and_left_alone() {
     let file = desk.write("tale.txt", PLAIN);
     for place in ["json", "html", "nowhere"] {
         let error = desk.sign(&[&file, "--manifest", place]).error();
-        assert!(error.contains("is no place for a manifest") && error.contains("sidecar"), "{error}");
+        assert!(error.contains("is not a location for a manifest") && error.contains("sidecar"), "{error}");
     }
-    // A file that is there is not replaced unasked, and nothing is left half written.
+    // An existing file is not replaced without --force, and no unfinished file remains.
     let there = desk.write("there.txt", "precious");
     assert!(desk.sign(&[&file, "-o", &there]).error().contains("exists already; --force replaces it"));
     assert!(desk.sign(&[&file, "-o", &desk.at("none/a.txt")]).error().contains("cannot write"));
@@ -108,7 +108,7 @@ fn one_bad_text_does_not_hide_the_others() {
     let bad = desk.write("bad.txt", b"\xff");
     let done = c2pa(&["verify", &bad, &good, "--json"], "");
     assert_eq!(done.status, 2);
-    assert!(done.err.contains("bad.txt is no UTF-8"), "{}", done.err);
+    assert!(done.err.contains("bad.txt is not UTF-8"), "{}", done.err);
     assert_eq!(done.json()["manifest"]["verdict"], "valid");
 }
 
@@ -126,7 +126,7 @@ fn anchors_and_keys_that_are_none_are_named() {
     let refused = c2pa(&["verify", &file, "--level", "2"], "");
     assert!(refused.status == 2 && refused.err.contains("must be a number above 0 and below 1"), "{}", refused.err);
     let error = c2pa(&["verify", &file, &file, "--manifest", &file], "").error();
-    assert!(error.contains("--manifest is that of one text"), "{error}");
+    assert!(error.contains("--manifest belongs to one text"), "{error}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_private_key_is_for_its_owner_alone_and_stands_in_no_output() {
     assert!(error.contains("exists already; --force replaces it"), "{error}");
     for name in ["\u{7}", &"a".repeat(65), " "] {
         let error = c2pa(&["certificate", &desk.at("eve"), "--signer", name], "").error();
-        assert!(error.contains("is no name for a certificate"), "{error}");
+        assert!(error.contains("cannot be the name in a certificate"), "{error}");
     }
     assert!(!desk.has("eve.key.pem"));
     let secret = desk.read("ada.key.pem").lines().nth(1).unwrap().to_owned();
@@ -152,7 +152,7 @@ fn a_private_key_is_for_its_owner_alone_and_stands_in_no_output() {
     }
 }
 
-/// Anybody can have a certificate made out to any name.
+/// Anyone can obtain a certificate with any name.
 #[test]
 fn a_name_of_a_signer_cannot_disturb_a_terminal() {
     let desk = Desk::new();

@@ -1,5 +1,5 @@
-"""Other programs judge what verdigris-c2pa has signed: the C2PA's own library the store and the hard binding, another
-implementation of A.8 and A.9 the frame. And what they have framed is judged by verdigris-c2pa."""
+"""Other programs judge what verdigris-c2pa signed: the C2PA's own library checks the store and the hard binding,
+another implementation of A.8 and A.9 the frame. In turn verdigris-c2pa judges what they framed."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ def run(*arguments, expect=0):
 
 
 def judged(store, text, anchors=None):
-    """What the C2PA's library says of a store and the bytes that it is of."""
+    """The verdict of the C2PA's library on a store and the bytes that it belongs to."""
     context = None
     if anchors:
         context = c2pa.Context.from_dict({"trust": {"user_anchors": anchors}})
@@ -33,15 +33,15 @@ def judged(store, text, anchors=None):
 
 
 def faults(told, placed):
-    """What the library finds wrong. It looks for the manifest in the bytes, too, where it knows no text: that the
-    exclusion is not where it found none is no fault of a manifest that stands in a text."""
+    """The faults that the library finds. It also looks for the manifest in the bytes, although it does not support
+    text: if the manifest is in a text, the error that the exclusion does not match its location is ignored."""
     found = told["validation_results"]["activeManifest"]["failure"]
     where = "data hash exclusion does not match the manifest location in the asset"
     return [each for each in found if not (placed and each.get("explanation") == where)]
 
 
 def matches(told):
-    """Whether the hash is that of the text without what is excluded."""
+    """Whether the hash is that of the text without the excluded part."""
     return "assertion.dataHash.match" in {
         each["code"] for each in told["validation_results"]["activeManifest"]["success"]
     }
@@ -68,7 +68,7 @@ def main():
     signed = run("sign", plain, *signing, "--manifest", "md").decode()
     found = c2pa_text.extract_structured(signed)
     stores.append(("structured", c2pa_text.decode_data_uri(found.reference), signed.encode()))
-    # In invisible characters: another program finds it, and sees nothing wrong with its form.
+    # In invisible characters: another program finds it and accepts its format.
     signed = run("sign", plain, *signing).decode()
     store, start, length = c2pa_text.find_wrapper_info(signed)
     assert c2pa_text.validate_text(signed).valid, c2pa_text.validate_text(signed)
@@ -91,16 +91,16 @@ def main():
         assert (binding["alg"], binding["alg-params"]) == ("verdigris.watermark.1", "native"), binding
         assert binding["blocks"][0]["value"] == "my", binding
         assert manifest["signature_info"]["common_name"] == "Ada", manifest["signature_info"]
-        # A letter that changed is one to them, too.
+        # The library notices a changed letter.
         _, told = judged(store, text.replace(b"captain", b"Captain"), root)
         assert not matches(told) and faults(told, placed), (name, told)
-        # So is a byte of the claim.
+        # It also notices a changed byte of the claim.
         at = store.find(b"trainedAlgorithmicMedia")
         _, told = judged(store[:at] + b"T" + store[at + 1 :], text, root)
         assert faults(told, placed), (name, told)
         print(f"{name}: {len(store)} bytes of store, as c2pa-python {c2pa.sdk_version()} judges it")
 
-    # The hash of A.8 is of the composed text, by another library's idea of it.
+    # The hash of A.8 is of the composed text, as composed by another library.
     _, clean = c2pa_text.extract_manifest(unicodedata.normalize("NFD", signed))
     assert clean == PLAIN
     decomposed = folder / "decomposed.txt"
@@ -109,12 +109,12 @@ def main():
     digest = hashlib.sha256(unicodedata.normalize("NFC", PLAIN).encode()).digest()
     assert digest in stores[2][1]
 
-    # A store that they frame is found here; as it was made for another place, it is bound to none.
+    # A store that they frame is found here; it was made for another location, so its binding does not match.
     text = folder / "theirs.txt"
     text.write_text(c2pa_text.embed_manifest(PLAIN, stores[0][1]), encoding="utf-8", newline="")
     theirs = verified(text, expect=4)
     assert theirs["place"] == "text" and theirs["codes"] == ["assertion.dataHash.malformed"], theirs
-    # Framed with the padding that the specification asks for, a manifest of ours stands where it did.
+    # Framed with the padding that the specification requires, a manifest of ours is at its original position.
     padded = c2pa_text.encode_wrapper_padded(store, 3 + (13 + len(store)) * 4 + 6)
     text.write_text(PLAIN + padded, encoding="utf-8", newline="")
     assert verified(text)["verdict"] == "valid", verified(text)

@@ -1,4 +1,4 @@
-//! What is signed is valid, wherever its manifest stands, and says what it was told.
+//! Signed texts are valid at all locations of the manifest, and the manifest has the given claims.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{Desk, PLAIN, c2pa, shared};
 
 const MARK: [&str; 4] = ["--scheme", "native", "--key-id", "my"];
 
-/// Every format that has a way of its own, with what its first line is when signed.
+/// Every format with its own location or notation, and the beginning of its first line when signed.
 const FORMATS: [(&str, &str, &str); 14] = [
     ("plain.txt", PLAIN, ""),
     ("heading.md", "# A tale\n\nThe captain.\n", "<!-- -----BEGIN"),
@@ -38,7 +38,7 @@ fn what_is_signed_is_valid_in_every_format() {
         assert_eq!(manifest["verdict"], "valid", "{name}: {found}");
         assert_eq!(manifest["binding"], "match", "{name}");
         assert_eq!(manifest["place"], if first.is_empty() { "text" } else { "structured" }, "{name}");
-        // Every word is there, in its place.
+        // Every line of the text is kept.
         let lines: Vec<&str> = signed.lines().filter(|line| !line.contains("C2PA MANIFEST")).collect();
         for line in text.lines() {
             assert!(lines.iter().any(|signed| signed.starts_with(line)), "{name}: {line}");
@@ -60,7 +60,7 @@ fn a_sidecar_lies_beside_a_file_that_stays_what_it_was() {
         assert!(again.contains("exists already; --force replaces it"), "{again}");
         desk.sign(&[&file, "--force"]).ok();
     }
-    // Elsewhere, under another name, and through standard output.
+    // A sidecar under another name.
     let file = desk.write("tale.txt", PLAIN);
     desk.sign(&[&file, "--manifest", "sidecar", "-o", &desk.at("other.c2pa")]).ok();
     assert_eq!(desk.verify("tale.txt", &[])["manifest"]["verdict"], "absent");
@@ -86,7 +86,7 @@ fn a_manifest_says_who_signed_and_what_marked_the_text() {
     assert!(manifest.get("trusted_time").is_none() && manifest.get("codes").is_none());
     assert_eq!(found["mark"], serde_json::json!({ "verdict": "not asked" }));
 
-    // Without a mark nothing is claimed of one.
+    // Without a mark none is claimed.
     desk.write("signed.txt", desk.sign(&[&file]).ok());
     let found = desk.verify("signed.txt", &[]);
     assert_eq!(found["manifest"]["actions"], serde_json::json!(["c2pa.created"]));
@@ -118,7 +118,7 @@ fn trust_is_asked_for_by_itself() {
     let trusted = desk.verify("signed.txt", &["--trust", &desk.at("ada.root.pem")]);
     assert_eq!(trusted["manifest"]["trusted"], true, "{trusted}");
     assert_eq!(status(&desk.at("ada.root.pem")), 0);
-    // Of another root: valid still, and not trusted.
+    // With another root it is still valid, but not trusted.
     c2pa(&["certificate", &desk.at("eve")], "").ok();
     let other = desk.verify("signed.txt", &["--trust", &desk.at("eve.root.pem")]);
     assert_eq!((&other["manifest"]["trusted"], &other["manifest"]["verdict"]), (&false.into(), &"valid".into()));
@@ -130,7 +130,7 @@ fn keys_of_other_kinds_sign_too() {
     let desk = shared();
     let keys = [("p384", Pair::p384(7)), ("ed25519", Pair::ed25519(7)), ("p256", Pair::p256(7)), ("rsa", Pair::rsa())];
     for (name, key) in keys {
-        // Shown where it fails.
+        // Shown if the test fails.
         println!("{name}");
         let (certificates, root) = chain(&key, |_| ());
         let certificate = desk.write(&format!("{name}.pem"), certificates);
@@ -146,7 +146,7 @@ fn keys_of_other_kinds_sign_too() {
     }
 }
 
-/// What a reader must bear who has no program for it.
+/// Bounds the size that a manifest adds to a text.
 #[test]
 fn a_manifest_is_small() {
     let desk = shared();

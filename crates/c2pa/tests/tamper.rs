@@ -1,4 +1,4 @@
-//! What was changed is not valid, whatever was changed.
+//! Changed texts and manifests are not valid.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Desk, PLAIN, c2pa, shared};
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// A signed text in each of the three places, in a folder of its own.
+/// A folder with a signed text for each of the three locations.
 struct Signed {
     desk: Desk,
 }
@@ -22,7 +22,7 @@ impl Signed {
         Self { desk }
     }
 
-    /// What is said of a file after a change; its status is that of a manifest that is no good.
+    /// The verdict on a file after a change, whose exit status must fit it.
     fn changed(&self, name: &str, change: impl FnOnce(&str) -> String) -> Value {
         let was = self.desk.read(name);
         let other = change(&was);
@@ -55,13 +55,13 @@ fn a_changed_letter_is_seen_wherever_the_manifest_stands() {
             let found = signed.changed(name, change);
             assert_eq!((&found["verdict"], &found["binding"]), (&"invalid".into(), &"mismatch".into()), "{name}");
             assert!(codes(&found).iter().any(|code| code.starts_with("assertion.dataHash.")), "{name}: {found}");
-            // Who signed something else is still known.
+            // The signer is still reported.
             assert_eq!(found["signer"], "Ada");
         }
     }
 }
 
-/// Programs that decompose characters, as some do with what is pasted, do not change unstructured text; of other texts
+/// Decomposing characters, as some programs do with pasted text, does not change unstructured text; of other texts the
 /// bytes are signed.
 #[test]
 fn decomposed_characters_are_the_same_text_only_where_it_is_unstructured() {
@@ -98,20 +98,20 @@ fn two_manifests_are_none() {
     let text = signed.desk.read("text.txt");
     let both = signed.changed("structured.md", |other| format!("{other}{}", wrapper(&text)));
     assert_eq!(codes(&both), ["manifest.text.multipleWrappers"]);
-    // Nor is a signed text signed again.
+    // A signed text cannot be signed again.
     for name in ["text.txt", "structured.md"] {
         let error = signed.desk.sign(&[&signed.desk.at(name)]).error();
-        assert!(error.contains("has a manifest already: sign the text as it was before"), "{error}");
+        assert!(error.contains("has a manifest already: sign the text without it"), "{error}");
     }
 }
 
-/// A manifest of one text under another: in whole, so nothing of it is damaged.
+/// The manifest of one text, undamaged, on another text.
 #[test]
 fn a_manifest_that_was_moved_to_another_text_is_not_of_it() {
     let signed = Signed::new();
     let other = |text: &str| format!("Another text.\n{}", &text[text.find('\u{FEFF}').unwrap()..]);
     assert_eq!(signed.changed("text.txt", other)["binding"], "mismatch");
-    // As long as the other, so that the manifest stands in its place.
+    // A text of the same length, so that the manifest is at the signed position.
     let other = |text: &str| {
         let at = text.find('\u{FEFF}').unwrap();
         format!("{}{}", "a".repeat(at), &text[at..])
@@ -127,7 +127,7 @@ fn a_manifest_that_was_moved_to_another_text_is_not_of_it() {
 #[test]
 fn a_damaged_wrapper_is_named() {
     let signed = Signed::new();
-    // Some of the invisible characters are gone: those at the end are padding, so more than that.
+    // Some of the invisible characters are missing; those at the end are padding, so more than that.
     let cut = |text: &str| text.chars().take(text.chars().count() - 2500).collect::<String>();
     assert_eq!(codes(&signed.changed("text.txt", cut)), ["manifest.text.corruptedWrapper"]);
     let armour = |text: &str| text.replace("base64,", "base64,!");
@@ -147,7 +147,7 @@ fn a_damaged_wrapper_is_named() {
     assert_eq!((&found["verdict"], &found["url"]), (&"elsewhere".into(), &"https://example.com/a.c2pa".into()));
 }
 
-/// Every byte of a store counts, or is padding that says nothing: no change makes a manifest say something else.
+/// Every byte of a store is either checked or padding: no change alters the contents of a valid manifest.
 #[test]
 fn a_changed_byte_of_a_manifest_is_seen_or_says_nothing() {
     let signed = Signed::new();
@@ -156,7 +156,7 @@ fn a_changed_byte_of_a_manifest_is_seen_or_says_nothing() {
     let whole = std::fs::read(&path).unwrap();
     let before = desk.verify("beside.txt", &[])["manifest"].clone();
     let mut unseen = 0;
-    // Reading takes a while: every eleventh byte, and other ones each time the length changes.
+    // Reading takes a while, so only every eleventh byte is changed; which ones depends on the length.
     for at in (0..whole.len()).step_by(11) {
         let mut changed = whole.clone();
         changed[at] ^= 1 << (at % 8);
@@ -167,7 +167,7 @@ fn a_changed_byte_of_a_manifest_is_seen_or_says_nothing() {
             assert_eq!(found, before, "byte {at}");
         }
     }
-    assert!(unseen * 11 < whole.len() / 4, "{unseen} of {} changes are not seen", whole.len() / 11);
+    assert!(unseen * 11 < whole.len() / 4, "{unseen} of {} changes were not noticed", whole.len() / 11);
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! A lake whose truth is known: CORPUS MARKED DOCUMENTS FOLDER. Documents are chains of words out of a corpus, some 100
-//! to 600 tokens long, which nobody has marked; every thousandth is one of the texts of MARKED (lines of JSON), which
-//! somebody has. The column `truth` says which. Equal arguments give equal files.
+//! Writes a data lake with known labels. Arguments: CORPUS MARKED DOCUMENTS FOLDER. Documents are random chains of
+//! words from a corpus, some 100 to 600 tokens long and unmarked; every thousandth is one of the marked texts of MARKED
+//! (lines of JSON). The column `truth` says which are marked. Equal arguments give equal files.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,11 +13,11 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::file::properties::WriterProperties;
 
-/// Documents of a file, and of a group of its rows.
+/// The number of documents in a file, and in a row group.
 const FILE: usize = 100_000;
 const GROUP: usize = 10_000;
 
-/// Bytes of the corpus that are read.
+/// The number of bytes of the corpus that are read.
 const CORPUS: usize = 24 << 20;
 
 /// Marsaglia, *Xorshift RNGs*, 2003.
@@ -32,10 +32,10 @@ impl Chance {
     }
 }
 
-/// Words after each of which stands what stood after it somewhere.
+/// A chain of words: each is followed by a word that follows it somewhere in the corpus.
 struct Chain<'c> {
     words: Vec<&'c str>,
-    /// The places of words, those of equal words together, and where these begin and end for the word of each place.
+    /// The positions of words, grouped by word, and for each position the range of its group.
     places: Vec<u32>,
     equal: Vec<(u32, u32)>,
 }
@@ -83,7 +83,7 @@ impl<'c> Chain<'c> {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [corpus, marked, documents, folder] = &arguments[..] else {
-        return Err("give CORPUS MARKED DOCUMENTS FOLDER".into());
+        return Err("usage: lake CORPUS MARKED DOCUMENTS FOLDER".into());
     };
     let mut corpus = std::fs::read(corpus)?;
     corpus.truncate(CORPUS);
@@ -102,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let ids = from..documents.min(from + GROUP);
             let truth: Vec<bool> = ids.clone().map(|id| id % 1000 == 500).collect();
             let texts = truth.iter().map(|&truth| match truth {
-                true => left.next().map(str::to_owned).ok_or("there are too few texts that are marked"),
+                true => left.next().map(str::to_owned).ok_or("there are too few marked texts"),
                 false => Ok(chain.text(&mut chance)),
             });
             let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
@@ -120,7 +120,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     let zstd = Compression::ZSTD(ZstdLevel::try_new(1)?);
                     let properties = WriterProperties::builder().set_compression(zstd);
                     let properties = properties.set_max_row_group_row_count(Some(GROUP)).build();
-                    let file = file.take().expect("there is one writer a file");
+                    let file = file.take().expect("there is one writer per file");
                     none.insert(ArrowWriter::try_new(file, batch.schema(), Some(properties))?)
                 }
             };

@@ -1,4 +1,4 @@
-//! Why a query cannot be answered.
+//! Errors of queries.
 
 use std::fmt;
 
@@ -6,55 +6,55 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::error::DataFusionError;
 use verdigris_detector::DetectError;
 
-/// Why the functions cannot be made or called. Each message is one line that names the cause and the cure.
+/// The reason why the functions cannot be created or called. Each message is one line with the cause and the remedy.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum JudgeError {
-    /// A query names a key that is not there.
+    /// A query names an unknown key.
     #[error("there is no key with the id {id:?} here: {}", known(.ids))]
     UnknownKey {
-        /// What was asked for.
+        /// The requested id.
         id: String,
-        /// What there is.
+        /// The known ids.
         ids: Vec<String>,
     },
-    /// A key was made for a tokenizer that is not there.
+    /// A key was made for a tokenizer that was not given.
     #[error("{0}, and give its tokenizer")]
     NoTokenizer(#[source] DetectError),
     /// Two keys have one id, so that a query could mean either.
     #[error("two keys that mark differently have the id {0:?}: leave one of them out")]
     TwoKeys(String),
-    /// There is no key, or none that can be used.
+    /// There is no key, or a key cannot be used.
     #[error(transparent)]
     Key(#[from] DetectError),
-    /// A column that holds no texts.
-    #[error("{function} judges texts, and this column is of type {kind}: name another one, or CAST it AS VARCHAR")]
+    /// A column that does not contain texts.
+    #[error("{function} judges texts, but this column is of type {kind}: name another one, or CAST it AS VARCHAR")]
     NotText {
-        /// Who was asked.
+        /// The function.
         function: String,
-        /// What it was given.
+        /// The type of the column.
         kind: DataType,
     },
-    /// An id of a key that is no text.
-    #[error("{function} takes the id of a key, a text, and this is of type {kind}")]
+    /// The id of a key is not a string.
+    #[error("{function} takes the id of a key as a string, but this is of type {kind}")]
     NotAnId {
-        /// Who was asked.
+        /// The function.
         function: String,
-        /// What it was given.
+        /// The type of the column.
         kind: DataType,
     },
-    /// Texts of a group under different keys are no one evidence.
+    /// Texts of a group are judged under different keys, whose evidence cannot be combined.
     #[error("verdigris_combine has texts under the keys {0:?} and {1:?} in one group: GROUP BY the id of the key, too")]
     SeveralKeys(String, String),
-    /// Each text under such a key may carry another number.
-    #[error("the key {0:?} carries payloads, of which each text may have another: judge such texts one by one")]
+    /// Texts under a key with payloads cannot be combined, since each may carry a different payload.
+    #[error("the key {0:?} carries payloads, which may differ between texts: judge such texts one by one")]
     Payload(String),
-    /// What another executor has handed over is not what this version hands over.
+    /// The state from another executor does not have this version's format.
     #[error("the state of verdigris_combine cannot be read: run the same version of Verdigris everywhere")]
     State,
 }
 
-/// The message: what clusters carry from an executor to whoever asked is what `Debug` says.
+/// Writes the message, since clusters pass the `Debug` output of an executor's error to the client.
 impl fmt::Debug for JudgeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
@@ -62,11 +62,11 @@ impl fmt::Debug for JudgeError {
 }
 
 fn known(ids: &[String]) -> String {
-    /// More are not read by anybody.
+    /// The most ids that are listed.
     const SHOWN: usize = 20;
     let shown: Vec<String> = ids.iter().take(SHOWN).map(|id| format!("{id:?}")).collect();
     match ids.len() {
-        0 => "there are no keys at all".into(),
+        0 => "there are no keys".into(),
         1 => format!("there is {}", shown[0]),
         many if many > SHOWN => format!("there are {many}, such as {}", shown.join(", ")),
         _ => format!("there are {}", shown.join(", ")),

@@ -1,4 +1,4 @@
-//! Keys by their ids, each with the tokenizer that it was made for.
+//! Keys by id, each with the tokenizer that it was made for.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,7 +12,7 @@ use verdigris_detector::{DetectError, Key, Level, Look, Reader, Row};
 use crate::error::JudgeError;
 use crate::texts::{NotUtf8, Texts};
 
-/// Who judges a text: a tokenizer, and keys for it, all of which are looked for and paid for.
+/// Judges texts with a tokenizer and keys for it. All keys are tested, and p-values are corrected for all of them.
 pub struct Judge {
     reader: Reader,
     keys: Vec<Key>,
@@ -20,11 +20,11 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// A judge that calls a text marked at a p-value of at most `level`.
+    /// Creates a judge that calls a text marked at a p-value of at most `level`.
     ///
     /// # Errors
-    /// [`JudgeError::Key`] without a key, and where one cannot be used; [`JudgeError::NoTokenizer`] where one was made
-    /// for another tokenizer.
+    /// [`JudgeError::Key`] without a key, or if one cannot be used; [`JudgeError::NoTokenizer`] if one was made for
+    /// another tokenizer.
     pub fn new(reader: Reader, keys: impl IntoIterator<Item = Key>, level: Level) -> Result<Self, JudgeError> {
         let keys: Vec<Key> = keys.into_iter().collect();
         for key in &keys {
@@ -52,7 +52,7 @@ impl Judge {
     /// Judges the texts of a column, on all cores.
     ///
     /// # Errors
-    /// [`JudgeError::NotText`] where the column holds none; `asked` is the name of the function that wants them.
+    /// [`JudgeError::NotText`] if the column does not contain texts; `asked` is the name of the calling function.
     pub fn column(&self, texts: &dyn datafusion::arrow::array::Array, asked: &str) -> Result<Vec<Row<'_>>, JudgeError> {
         let texts = Texts::of(texts, asked)?;
         Ok((0..texts.len()).into_par_iter().map(|row| self.cell(texts.get(row))).collect())
@@ -70,7 +70,7 @@ impl Judge {
         &self.reader
     }
 
-    /// Its key: the first, where there are several.
+    /// The key; the first if there are several.
     pub(crate) fn key(&self) -> &Key {
         &self.keys[0]
     }
@@ -84,11 +84,11 @@ impl Judge {
 pub struct Judges(BTreeMap<String, Arc<Judge>>);
 
 impl Judges {
-    /// A judge for each key, at the usual level (1e-5): with that of the tokenizers which the key was made for.
+    /// Creates a judge for each key, at the default level (1e-5), with the tokenizer that the key was made for.
     ///
     /// # Errors
-    /// [`JudgeError::NoTokenizer`] where none was, [`JudgeError::TwoKeys`] where two keys have one id, and
-    /// [`JudgeError::Key`] without a key.
+    /// [`JudgeError::NoTokenizer`] if a key was made for none of the tokenizers, [`JudgeError::TwoKeys`] if two
+    /// different keys have the same id, and [`JudgeError::Key`] without a key.
     pub fn new(
         readers: impl IntoIterator<Item = Reader>,
         keys: impl IntoIterator<Item = Key>,
@@ -96,10 +96,10 @@ impl Judges {
         Self::at_level(readers, keys, Level::DEFAULT)
     }
 
-    /// As [`Judges::new`], at another level.
+    /// Like [`Judges::new`], at another level.
     ///
     /// # Errors
-    /// As [`Judges::new`].
+    /// Those of [`Judges::new`].
     pub fn at_level(
         readers: impl IntoIterator<Item = Reader>,
         keys: impl IntoIterator<Item = Key>,
@@ -123,15 +123,15 @@ impl Judges {
         Ok(Self(judges))
     }
 
-    /// No keys at all, for those who plan queries and leave it to others to execute them.
+    /// No keys, for processes that plan queries and leave their execution to others.
     pub fn none() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// The judge of a key's id.
+    /// Returns the judge for a key id.
     ///
     /// # Errors
-    /// [`JudgeError::UnknownKey`], which lists the ids that there are.
+    /// [`JudgeError::UnknownKey`], which lists the known ids.
     pub fn of(&self, id: &str) -> Result<&Arc<Judge>, JudgeError> {
         let unknown = || JudgeError::UnknownKey { id: id.to_owned(), ids: self.ids().map(str::to_owned).collect() };
         self.0.get(id).ok_or_else(unknown)
@@ -143,14 +143,14 @@ impl Judges {
     }
 }
 
-/// The ids alone.
+/// Shows only the ids.
 impl fmt::Debug for Judges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Judges").field(&self.0.keys()).finish()
     }
 }
 
-/// The judges that a function asks. Functions are the same where these are: DataFusion compares expressions.
+/// The judges of a function. Functions are equal if they share their judges, since DataFusion compares expressions.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked(pub(crate) Arc<Judges>);
 

@@ -1,4 +1,4 @@
-//! Keys and tokenizers in files.
+//! Keys and tokenizers from files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,28 +7,28 @@ use verdigris_detector::{self as keys, DetectError, FittingKeys, Key, KeyFiles, 
 use crate::error::JudgeError;
 use crate::judges::{Judge, Judges};
 
-/// That of the models that are built into the main program.
+/// The tokenizer of the models that are built into the main program.
 const TALE: &[u8] = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
 
-/// Keys and tokenizers from files: what whoever executes queries has, and nobody else.
+/// Keys and tokenizers from files. Only the processes that execute queries have them.
 pub struct Keys {
     readers: Vec<Reader>,
-    /// Those that fit one of the readers.
+    /// The keys that fit one of the readers.
     keys: Vec<Key>,
     files: Vec<PathBuf>,
     notes: Vec<String>,
 }
 
 impl Keys {
-    /// Reads files of keys, a folder of them, and tokenizers: each a `tokenizer.json` or its folder. Without one it is
-    /// that of `tale`. Keys of the folder that cannot be used are left out, which [`Keys::notes`] tells.
+    /// Reads key files, a folder of keys, and tokenizers, each a `tokenizer.json` or its folder; by default that of
+    /// `tale`. Keys of the folder that cannot be used are skipped, and listed by [`Keys::notes`].
     ///
     /// # Errors
-    /// Where a file cannot be read, where a key that was named was made for another tokenizer, where the folder has no
-    /// key for any of them, and without any key.
+    /// If a file cannot be read, if a named key was made for another tokenizer, if the folder has no key for any of the
+    /// tokenizers, or if there is no key at all.
     pub fn load(keys: &[PathBuf], ring: Option<&Path>, tokenizers: &[PathBuf]) -> Result<Self, KeysError> {
         let readers = match tokenizers {
-            [] => vec![Reader::new(Tokenizer::from_json(TALE).expect("the tokenizer that is built in"))],
+            [] => vec![Reader::new(Tokenizer::from_json(TALE).expect("the built-in tokenizer is valid"))],
             paths => paths.iter().map(|path| Reader::open(path)).collect::<Result<_, _>>()?,
         };
         let fitting = KeyFiles::load(keys, ring)?.fitting(&readers).map_err(|error| match error {
@@ -39,34 +39,34 @@ impl Keys {
         Ok(Self { readers, keys, files, notes: skipped.iter().map(ToString::to_string).collect() })
     }
 
-    /// One judge with all keys.
+    /// Creates one judge with all keys.
     ///
     /// # Errors
-    /// [`KeysError::SeveralTokenizers`], and as [`Judge::new`].
+    /// [`KeysError::SeveralTokenizers`], and those of [`Judge::new`].
     pub fn judge(self, level: Level) -> Result<Judge, KeysError> {
         let [reader] = &self.readers[..] else { return Err(KeysError::SeveralTokenizers) };
         Ok(Judge::new(reader.clone(), self.keys, level)?)
     }
 
-    /// A judge for each key.
+    /// Creates a judge for each key.
     ///
     /// # Errors
-    /// As [`Judges::at_level`].
+    /// Those of [`Judges::at_level`].
     pub fn judges(self, level: Level) -> Result<Judges, KeysError> {
         Ok(Judges::at_level(self.readers, self.keys, level)?)
     }
 
-    /// What was read.
+    /// The key files that were read.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// What was left out of the folder, a line each.
+    /// The skipped files of the folder, a line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What tells keys and tokenizers apart without a part of any secret.
+    /// Descriptions that distinguish keys and tokenizers, without any part of a secret.
     pub fn described(&self) -> (Vec<String>, Vec<String>) {
         let keys = self.keys.iter().map(|key| format!("{}: {}", key.id(), key.describe()));
         let readers = self.readers.iter().map(|reader| reader.vocabulary().fingerprint().to_owned());
@@ -74,25 +74,25 @@ impl Keys {
     }
 }
 
-/// Why there are no keys to judge by. Each message is one line that names the cause and the cure.
+/// The reason why there are no keys to judge by. Each message is one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeysError {
     /// A key or a tokenizer cannot be read, or there is no key.
     #[error(transparent)]
     Files(#[from] keys::KeysError),
-    /// A key that was named was made for none of the tokenizers.
+    /// A named key was made for none of the tokenizers.
     #[error("{file}: {fault}: give its tokenizer with --tokenizer")]
     OtherTokenizer {
-        /// That of the key.
+        /// The file of the key.
         file: PathBuf,
-        /// How it differs from the first tokenizer.
+        /// The difference to the first tokenizer.
         fault: Box<DetectError>,
     },
-    /// One verdict is asked for, and there are several tokenizers.
-    #[error("without --sql there is one tokenizer: scan once for each, or name keys in a query")]
+    /// Single verdicts are requested, and there are several tokenizers.
+    #[error("several tokenizers need --sql: scan once for each, or name keys in a query")]
     SeveralTokenizers,
-    /// A key cannot be used, or not beside the others.
+    /// A key cannot be used, or not together with the others.
     #[error(transparent)]
     Judge(#[from] JudgeError),
 }

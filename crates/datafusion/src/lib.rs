@@ -1,4 +1,4 @@
-//! Is a text marked? As functions of [DataFusion](datafusion), over columns of any size.
+//! Functions of [DataFusion](datafusion) that test texts for marks, over columns of any size.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -20,16 +20,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | function | gives |
+//! | function | returns |
 //! |---|---|
-//! | `verdigris_p(text, key_id)` | the p-value, null where there is none |
-//! | `verdigris_detect(text, key_id)` | everything about the text: a struct of [`verdict_fields`] |
-//! | `verdigris_combine(text, key_id)` | an aggregate: the texts of a group as one evidence, a struct of [`combined_fields`] |
+//! | `verdigris_p(text, key_id)` | the p-value, null if there is none |
+//! | `verdigris_detect(text, key_id)` | the full verdict: a struct of [`verdict_fields`] |
+//! | `verdigris_combine(text, key_id)` | an aggregate: the combined evidence, a struct of [`combined_fields`] |
 //!
-//! A query names keys by their ids. The keys themselves are with whoever executes it, in [`Judges`]: they stand in no
-//! plan, no message, and no `Debug`.
+//! A query names keys by their ids. The keys themselves are only in the [`Judges`] of the process that executes it, and
+//! never in a plan, a message or the output of `Debug`.
 //!
-//! Texts are judged on rayon's threads, those of a batch side by side; DataFusion's own threads wait meanwhile.
+//! The texts of a batch are judged in parallel on rayon's threads; DataFusion's own threads wait meanwhile.
 #![forbid(unsafe_code)]
 
 mod combine;
@@ -51,12 +51,12 @@ pub use keys::{Keys, KeysError};
 pub use texts::{check_text, text_bytes};
 pub use verdigris_detector::arrow::{verdict_fields, verdicts};
 
-/// The functions, for a registry of one's own, such as those of executors far away.
+/// Returns the functions, for a custom registry such as that of remote executors.
 pub fn functions(judges: &Arc<Judges>) -> (Vec<ScalarUDF>, Vec<AggregateUDF>) {
     (scalar::functions(judges), vec![combine::function(judges)])
 }
 
-/// Makes the functions known to a context, with the keys that they may use.
+/// Registers the functions in a context, with the keys that they may use.
 pub fn register(context: &SessionContext, judges: &Arc<Judges>) {
     let (scalars, aggregates) = functions(judges);
     scalars.into_iter().for_each(|function| context.register_udf(function));

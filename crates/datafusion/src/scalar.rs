@@ -1,4 +1,4 @@
-//! `verdigris_p` and `verdigris_detect`: a text and the id of a key.
+//! `verdigris_p` and `verdigris_detect`: functions of a text and the id of a key.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::texts::{Texts, check};
 use verdigris_detector::Row;
 use verdigris_detector::arrow::{verdict_fields, verdicts};
 
-/// Both functions.
+/// Returns both functions.
 pub(crate) fn functions(judges: &Arc<Judges>) -> Vec<ScalarUDF> {
     [Answer::P, Answer::Verdict].map(|answer| ScalarUDF::from(Function::new(judges, answer))).into()
 }
@@ -29,7 +29,7 @@ struct Function {
     signature: Signature,
 }
 
-/// What it gives.
+/// The result of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Answer {
     P,
@@ -38,11 +38,11 @@ enum Answer {
 
 impl Function {
     fn new(judges: &Arc<Judges>, answer: Answer) -> Self {
-        // Types are checked in `return_type`: a cast of texts would copy them.
+        // Types are checked in `return_type`, since a cast would copy the texts.
         Self { answer, asked: Asked(judges.clone()), signature: Signature::any(2, Volatility::Immutable) }
     }
 
-    /// What becomes of each row. An id that there is no key for is an error of the query, whatever its texts are.
+    /// Judges each row. An unknown key id fails the query, whatever its texts are.
     fn found<'a>(&'a self, texts: &Texts<'_>, ids: &ColumnarValue) -> Result<Vec<Row<'a>>> {
         let (judges, name) = (&self.asked.0, self.name());
         let judge = |id: Option<Result<&str, _>>| match id {

@@ -1,4 +1,4 @@
-//! A column of texts, in whatever layout it comes: nothing is copied.
+//! A column of texts in any layout, read without copying.
 
 use std::str;
 
@@ -9,19 +9,19 @@ use datafusion::arrow::datatypes::DataType;
 
 use crate::error::JudgeError;
 
-/// Bytes of a column without a type of text that are none.
+/// A cell of a binary column that is not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not UTF-8: it goes wrong at byte {0}; convert it first")]
+#[error("it is not UTF-8 at byte {0}: convert it first")]
 pub(crate) struct NotUtf8(usize);
 
-/// Texts by their rows.
+/// Texts by row.
 pub(crate) enum Texts<'a> {
-    /// A column of nothing.
+    /// A column of nulls, of this length.
     Null(usize),
     Short(&'a StringArray),
     Long(&'a LargeStringArray),
     View(&'a StringViewArray),
-    /// As old writers of Parquet leave it.
+    /// Bytes, as old writers of Parquet store texts.
     Bytes(&'a BinaryArray),
     LongBytes(&'a LargeBinaryArray),
     BytesView(&'a BinaryViewArray),
@@ -33,7 +33,7 @@ pub(crate) enum Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// Texts of a column; `asked` is who wants to know.
+    /// Reads a column; `asked` is the name of the calling function.
     pub(crate) fn of(column: &'a dyn Array, asked: &str) -> Result<Self, JudgeError> {
         Ok(match column.data_type() {
             DataType::Null => Self::Null(column.len()),
@@ -46,7 +46,7 @@ impl<'a> Texts<'a> {
             DataType::Dictionary(_, values) if is_text(values) => {
                 let dictionary = column.as_any_dictionary();
                 let values = Box::new(Self::of(&**dictionary.values(), asked)?);
-                // Of nothing but nulls there are no values, and then no keys.
+                // A column of only nulls has no values, and then no valid keys.
                 let keys = if values.len() == 0 { vec![0; column.len()] } else { dictionary.normalized_keys() };
                 Self::Dictionary { keys, rows: dictionary.keys(), values }
             }
@@ -54,7 +54,7 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Null(rows) => *rows,
@@ -90,7 +90,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Whether columns of a type hold texts.
+/// Whether columns of a type can contain texts.
 fn is_text(kind: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Null, Utf8, Utf8View};
     match kind {
@@ -100,7 +100,7 @@ fn is_text(kind: &DataType) -> bool {
     }
 }
 
-/// Refuses a type whose columns hold no texts; `asked` is who wants to know.
+/// Checks that columns of a type can contain texts; `asked` is the name of the calling function.
 ///
 /// # Errors
 /// [`JudgeError::NotText`].
@@ -111,16 +111,16 @@ pub fn check_text(kind: &DataType, asked: &str) -> Result<(), JudgeError> {
     }
 }
 
-/// How many bytes the texts of a column have.
+/// Returns the total length of the texts of a column, in bytes.
 ///
 /// # Errors
-/// [`JudgeError::NotText`] where it holds none.
+/// [`JudgeError::NotText`] if it does not contain texts.
 pub fn text_bytes(column: &dyn Array) -> Result<usize, JudgeError> {
     let texts = Texts::of(column, "this")?;
     Ok((0..texts.len()).filter_map(|row| texts.get(row)?.ok()).map(str::len).sum())
 }
 
-/// Refuses what is no pair of texts and ids of keys.
+/// Checks that the arguments are texts and key ids.
 pub(crate) fn check(function: &str, arguments: &[DataType]) -> Result<(), JudgeError> {
     let [text, id] = arguments else { return Ok(()) };
     check_text(text, function)?;

@@ -1,4 +1,4 @@
-//! The functions, in queries.
+//! Tests of the functions in queries.
 
 mod common;
 
@@ -17,7 +17,7 @@ use verdigris_detector::{Look, MAX_TEXT, Reader};
 
 use common::{SECRET, key, marked, plain, reader};
 
-/// A context on so many partitions that knows keys of two ids.
+/// A context with this number of partitions and two keys.
 fn context(partitions: usize) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(16);
     let context = SessionContext::new_with_config(config);
@@ -26,7 +26,7 @@ fn context(partitions: usize) -> SessionContext {
     context
 }
 
-/// As the program runs queries.
+/// Runs a test in the kind of runtime that the program uses for queries.
 fn on_two_threads(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test);
 }
@@ -128,9 +128,9 @@ fn what_cannot_be_asked_is_told_in_one_line() {
                 "there is no key with the id \"nobody\" here: there are \"mine\", \"other\"",
             ),
             ("verdigris_combine(text, 'nobody')", "there is no key with the id \"nobody\" here"),
-            ("verdigris_detect(number, 'mine')", "verdigris_detect judges texts, and this column is of type Int64"),
-            ("verdigris_combine(number, 'mine')", "verdigris_combine judges texts, and this column is of type Int64"),
-            ("verdigris_p(text, 7)", "verdigris_p takes the id of a key, a text, and this is of type Int64"),
+            ("verdigris_detect(number, 'mine')", "verdigris_detect judges texts, but this column is of type Int64"),
+            ("verdigris_combine(number, 'mine')", "verdigris_combine judges texts, but this column is of type Int64"),
+            ("verdigris_p(text, 7)", "verdigris_p takes the id of a key as a string, but this is of type Int64"),
         ] {
             let told = answer(&context, &format!("SELECT {sql} FROM documents")).await.unwrap_err();
             assert!(told.contains(want), "{told}");
@@ -141,7 +141,7 @@ fn what_cannot_be_asked_is_told_in_one_line() {
         let constant =
             answer(&context, "SELECT verdigris_detect('The captain', 'mine')['verdict'] AS v").await.unwrap();
         assert_eq!(constant.column(0).as_string::<i32>().value(0), "too short");
-        assert!(Judges::new([reader()], [key("mine"), key("mine")]).is_ok(), "the same key twice is one");
+        assert!(Judges::new([reader()], [key("mine"), key("mine")]).is_ok(), "a key given twice counts once");
     });
 }
 
@@ -172,7 +172,7 @@ fn a_text_that_cannot_be_judged_says_so_in_its_row() {
 fn texts_of_an_author_are_one_evidence_however_they_are_shared_out() {
     on_two_threads(async {
         let (_folder, file) = saved();
-        // Beginnings that say little each, and much together.
+        // Beginnings of texts that have little evidence each, and much together.
         let short = |text: &String| text.split_inclusive(' ').take(24).collect::<String>();
         let texts: Vec<String> = marked(&file, 12).iter().map(short).chain((0..100).map(plain)).collect();
         let authors: Vec<&str> =
@@ -181,7 +181,7 @@ fn texts_of_an_author_are_one_evidence_however_they_are_shared_out() {
         let mut answers = Vec::new();
         for partitions in [1, 2, 4] {
             let context = context(partitions);
-            // All of them twice: nothing new.
+            // Each text comes twice, which adds no evidence.
             let twice = |all: &[&str]| -> ArrayRef { Arc::new(StringArray::from_iter_values(all.iter().chain(all))) };
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             table(&context, vec![("author", twice(&authors)), ("text", twice(&texts))]);
@@ -205,7 +205,7 @@ fn texts_of_an_author_are_one_evidence_however_they_are_shared_out() {
         let (ps, ..) = &answers[0];
         assert!(ps.value(0) > 1e-3 && ps.value(1) > 1e-3, "{ps:?}");
         assert!(ps.value(2) < best * 1e-4, "together {} and alone {best}", ps.value(2));
-        // One text alone is what a detector finds.
+        // A single text has the p-value of a detector.
         let context = context(2);
         table(&context, vec![("text", Arc::new(StringArray::from_iter_values(&texts[..1])))]);
         let sql = "SELECT verdigris_combine(text, 'mine')['p'], max(verdigris_p(text, 'mine')) FROM documents";

@@ -1,4 +1,4 @@
-//! The program, run as users run it, on files as they have them.
+//! Runs the program as users do, on files in all formats.
 
 mod common;
 
@@ -17,13 +17,13 @@ use verdigris_detector::{Key, Marking};
 
 use common::{SECRET, judged_by_program, key, marked, plain, write_parquet};
 
-/// A folder with a key, and what to do in it.
+/// A folder with a key, in which the program is run.
 struct Lake {
     folder: tempfile::TempDir,
 }
 
 impl Lake {
-    /// The parts that a scan has written to a folder, in order of their names; none where there is no folder.
+    /// The parts that a scan wrote to a folder, in the order of their names; none if the folder does not exist.
     fn parts(&self, folder: &str) -> Vec<String> {
         let entries = self.path(folder).read_dir().into_iter().flatten();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -58,7 +58,7 @@ impl Lake {
         self.command(&[arguments, &["--key", "my.key"]].concat()).output().unwrap()
     }
 
-    /// What is printed where all goes well.
+    /// The lines that a successful run prints.
     fn lines(&self, arguments: &[&str]) -> Vec<Value> {
         let done = self.run(arguments);
         assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
@@ -66,7 +66,7 @@ impl Lake {
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The one line that is said where it does not.
+    /// The one line that a failed run prints.
     fn fault(&self, arguments: &[&str]) -> String {
         let done = self.run(arguments);
         let told = String::from_utf8(done.stderr).unwrap();
@@ -81,7 +81,7 @@ fn some(texts: impl IntoIterator<Item = String>) -> Vec<Option<String>> {
     texts.into_iter().map(Some).collect()
 }
 
-/// All rows of a folder of parts, in their order.
+/// All rows of a folder of parts, in order.
 fn rows(folder: &Path) -> Vec<RecordBatch> {
     let mut parts: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     parts.retain(|part| part.extension().is_some_and(|kind| kind == "parquet"));
@@ -138,10 +138,10 @@ fn every_format_gives_what_the_main_program_gives_to_the_last_digit() {
             }
         }
     }
-    // A part of the lake by a pattern, and nothing twice.
+    // A pattern selects a part of the lake, and no file is read twice.
     let some = lake.lines(&["lake/*.csv", "lake/c.csv", "lake/b.jsonl", "--json", "--quiet"]);
     assert_eq!(some.len(), 2 * texts.len());
-    // As one table in a query, whatever columns each file has.
+    // In a query all files are one table, whatever columns each has.
     let sql = "SELECT count(*) AS documents, count(DISTINCT file) AS files, count(n) AS n, \
                sum(CASE WHEN verdigris_p(text, 'mine') <= 1e-5 THEN 1 ELSE 0 END) AS marked FROM documents";
     let counted = lake.lines(&["lake", "--json", "--quiet", "--sql", sql]);
@@ -166,7 +166,7 @@ fn names_of_files_are_taken_as_they_are() {
     assert_eq!(lake.lines(&["lake/", "--json", "--quiet"]).len(), 4);
 }
 
-/// A part that somebody has removed from a scan that has ended.
+/// A part that was removed from a finished scan.
 #[test]
 fn a_part_that_is_missing_is_written_again() {
     let lake = Lake::new();
@@ -211,9 +211,9 @@ fn a_scan_that_is_killed_goes_on_without_a_doubled_or_lost_row() {
         kills += usize::from(!child.wait().unwrap().success());
         assert!(lake.parts("killed").len() >= wanted);
     }
-    assert_eq!(kills, 2, "it was at work when it was killed");
-    assert!(lake.parts("killed").len() < 4, "it was not about to end");
-    // What a kill in the middle of a file leaves.
+    assert_eq!(kills, 2, "the program was running both times when it was killed");
+    assert!(lake.parts("killed").len() < 4, "the program was killed before it was almost done");
+    // A file that a kill in the middle of writing leaves.
     lake.write("killed/.tmp-1-part-000000-000001.parquet", "half a part");
     let rest = lake.lines(&["lake", "--json", "-o", "killed"]);
     assert!(rest[0]["resumed"].as_u64().unwrap() >= 16_384, "{rest:?}");
@@ -228,17 +228,17 @@ fn a_scan_that_is_killed_goes_on_without_a_doubled_or_lost_row() {
     assert!(texts_there.iter().eq(texts.iter().map(Option::as_deref)));
     assert!(!std::fs::exists(lake.path("killed/.tmp-1-part-000000-000001.parquet")).unwrap());
 
-    // Once more: nothing is left to do. With anything changed: nothing is mixed.
+    // Run again, nothing is left to do. With any argument changed, the command is refused.
     let again = lake.lines(&["lake", "--json", "-o", "killed"]);
     assert_eq!(again[0]["resumed"], 50_000);
     assert!(
         lake.fault(&["lake", "-o", "killed", "--level", "1e-3"]).contains("holds another scan: its --level is 0.00001")
     );
-    assert!(lake.fault(&["lake/a.parquet", "-o", "killed"]).contains("b.parquet has changed since, or is not read"));
+    assert!(lake.fault(&["lake/a.parquet", "-o", "killed"]).contains("b.parquet has changed since, or is no longer"));
     write_parquet(&lake.path("lake/b.parquet"), &texts[..10], 10);
     assert!(lake.fault(&["lake", "-o", "killed"]).contains("b.parquet has changed since"));
     lake.write("full/a", "");
-    assert!(lake.fault(&["lake", "-o", "full"]).contains("no folder of a scan, and it is not empty"));
+    assert!(lake.fault(&["lake", "-o", "full"]).contains("is not the folder of a scan, and it is not empty"));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_damaged_page_loses_nothing_before_it_and_nothing_else() {
     assert_eq!(all.num_rows() as u64, before + 50);
     let told = lake.fault(&["lake", "--sql", "SELECT max(verdigris_p(text, 'mine')) FROM documents"]);
     assert!(told.starts_with("error: "), "{told}");
-    // A file that is none at all.
+    // A file that is not Parquet at all.
     lake.write("lake/a.parquet", "not Parquet at all, whatever its name says");
     let done = lake.run(&["lake", "--json", "-o", "out2"]);
     let summary: Value = serde_json::from_slice(&done.stdout).unwrap();
@@ -314,11 +314,11 @@ fn what_is_asked_wrongly_is_told_with_its_cure() {
         ("no file of documents at nowhere/*.parquet: names end in .parquet", vec!["nowhere/*.parquet"]),
         ("no file of documents at my.key", vec!["my.key"]),
         (
-            "has no column \"body\": name one of its own with --text-column (id, text)",
+            "has no column \"body\": name one of its columns with --text-column (id, text)",
             vec!["lake", "--text-column", "body"],
         ),
-        ("column \"id\": a scan judges texts, and this column is of type Int64", vec!["lake", "--text-column", "id"]),
-        ("column \"text\": a scan judges texts, and this column is of type Int64", vec!["other.jsonl"]),
+        ("column \"id\": a scan judges texts, but this column is of type Int64", vec!["lake", "--text-column", "id"]),
+        ("column \"text\": a scan judges texts, but this column is of type Int64", vec!["other.jsonl"]),
         ("foreign.key: the key", vec!["lake", "--key", "foreign.key"]),
         ("cannot read nothing.json: No such file", vec!["lake", "--tokenizer", "nothing.json"]),
         (
@@ -328,7 +328,7 @@ fn what_is_asked_wrongly_is_told_with_its_cure() {
         ("--fdr is 1.5, but must be above 0 and below 1", vec!["lake", "--fdr", "1.5"]),
         ("DDL not supported", vec!["lake", "--sql", "CREATE TABLE x AS SELECT 1"]),
         ("DML not supported", vec!["lake", "--sql", "COPY documents TO 'x.csv'"]),
-        ("is a file, and a scan is written to a folder", vec!["lake", "-o", "my.key"]),
+        ("is a file, but a scan is written to a folder", vec!["lake", "-o", "my.key"]),
         ("my.key exists already", vec!["lake", "-o", "my.key", "--sql", "SELECT 1"]),
     ]);
     for (want, arguments) in exact {
@@ -352,7 +352,7 @@ fn columns_keep_their_names_and_a_query_is_written_whole() {
     lake.lines(&["lake", "-o", "answer.parquet", "--sql", sql, "--quiet"]);
     let read = lake.lines(&["answer.parquet", "--json", "--quiet", "--sql", "SELECT found['p'] AS p FROM documents"]);
     assert_eq!(read[0]["p"], found["verdigris_p"]);
-    // Where a table is printed, a line a document and the summary.
+    // A printed table has a line per document and the summary.
     let done = lake.run(&["lake"]);
     let out = String::from_utf8(done.stdout).unwrap();
     assert!(out.contains("verdict        document") && out.contains("a.jsonl:1"), "{out}");
@@ -382,7 +382,7 @@ fn several_keys_are_all_looked_for_and_a_ring_skips_what_is_not_for_it() {
     let out = String::from_utf8(done.stdout).unwrap();
     let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(rows.iter().all(|row| row["key_id"] == "theirs" && row["looks"] == 2.0 && row["verdict"] == "marked"));
-    // A folder that gives no key at all is an error, also beside a key that was named.
+    // A folder without a usable key is an error, even if another key was named.
     let told = lake.fault(&["lake", "--ring", "foreign"]);
     assert!(told.contains("other.key is skipped: it was made for another tokenizer"), "{told}");
 }

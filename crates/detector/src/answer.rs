@@ -1,4 +1,4 @@
-//! The answer to a web page: the verdict, how the evidence grew, and the mark of each token.
+//! The answer to a web page: the verdict, the growth of the evidence, and the mark of each token.
 
 use std::borrow::Cow;
 
@@ -10,26 +10,26 @@ use crate::judge::Judgement;
 use crate::reader::Reader;
 use crate::verdict::{Verdict, log10};
 
-/// The version of the fields, those of `verdigris detect --json`.
+/// The format name and version of the fields, the same as in `verdigris detect --json`.
 pub const FORMAT: &str = "verdigris-detect-1";
 
-/// The most tokens that are listed one by one.
+/// The most tokens whose marks are listed.
 pub const MOST_TOKENS: u64 = 50_000;
 
-/// The number of points of a course that a page shows.
+/// The number of points in a course that a page shows.
 pub const POINTS: usize = 400;
 
-/// What was examined.
+/// The input that was examined.
 #[derive(Clone, Copy, Debug)]
 pub enum Judged<'a> {
     /// A text.
     Text(&'a str),
-    /// A text that is known by its tokens.
+    /// A text given as tokens.
     Tokens(&'a [TokenId]),
 }
 
-/// A verdict with more fields, where these are wanted, and with the names of vLLM's detector. `docs/json.md` describes
-/// each field.
+/// A verdict with optional further fields, some under the names of vLLM's detector. `docs/json.md` describes each
+/// field.
 #[derive(Debug, Serialize)]
 pub struct Answer<'a> {
     format: &'static str,
@@ -46,7 +46,7 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// The verdict of a judgement.
+    /// Creates the answer of a judgement, without course and token marks.
     pub fn new(judgement: &'a Judgement<'_>, hint: Option<String>) -> Self {
         let verdict = judgement.verdict().with_hint(hint);
         Self {
@@ -61,20 +61,20 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// With the course of the evidence, which the [`Look`](crate::Look) asked for.
+    /// Adds the course of the evidence, which the [`Look`](crate::Look) must have requested.
     #[must_use]
     pub fn with_course(self, judgement: &Judgement<'_>) -> Self {
         Self { course: Some(judgement.course.iter().map(Point::of).collect()), ..self }
     }
 
-    /// With the mark of each token, which the [`Look`](crate::Look) asked for.
+    /// Adds the mark of each token, which the [`Look`](crate::Look) must have requested.
     #[must_use]
     pub fn with_tokens(self, reader: &Reader, judgement: &Judgement<'_>, judged: Judged<'a>) -> Self {
         Self { token_marks: Some(token_marks(reader, judgement, judged)), ..self }
     }
 }
 
-/// The evidence of a beginning of the text.
+/// The evidence of a prefix of the text.
 #[derive(Debug, Serialize)]
 struct Point {
     tokens: u64,

@@ -1,4 +1,4 @@
-//! The verdicts on many texts as Arrow: one builder for every engine that reads it.
+//! Verdicts on many texts in Arrow format, built in one way for all query engines.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Fields};
 
 use crate::columns::{COLUMNS, Column, Kind, Row, Value};
 
-/// The fields of [`verdicts`]: those of [`COLUMNS`], all of which may be null.
+/// The fields of [`verdicts`]: those of [`COLUMNS`], all nullable.
 pub fn verdict_fields() -> Fields {
     let field = |column: &Column| {
         let kind = match column.kind {
@@ -23,7 +23,7 @@ pub fn verdict_fields() -> Fields {
     COLUMNS.iter().map(field).collect()
 }
 
-/// The columns of some rows.
+/// Returns the columns of the rows.
 pub fn verdict_columns(rows: &[Row<'_>]) -> Vec<ArrayRef> {
     fn array<'r, T, A: FromIterator<Option<T>> + Array + 'static>(
         rows: &'r [Row<'_>],
@@ -52,7 +52,7 @@ pub fn verdict_columns(rows: &[Row<'_>]) -> Vec<ArrayRef> {
     COLUMNS.iter().map(column).collect()
 }
 
-/// The verdicts of some rows, as a struct of [`verdict_fields`] that is null where there is no text.
+/// Returns the verdicts of the rows as a struct of [`verdict_fields`], null for rows without a text.
 pub fn verdicts(rows: &[Row<'_>]) -> StructArray {
     let there: NullBuffer = rows.iter().map(|row| !matches!(row, Row::Missing)).collect();
     StructArray::new(verdict_fields(), verdict_columns(rows), Some(there))

@@ -1,20 +1,20 @@
-//! The verdicts on many texts as a table: the one list of its columns.
+//! Verdicts on many texts as a table: the list of its columns.
 
 use crate::verdict::Verdict;
 
 /// The result for one row of a table of texts.
 #[derive(Clone, Debug)]
 pub enum Row<'a> {
-    /// There was no text.
+    /// The row has no text.
     Missing,
     /// The text was judged.
     Judged(Box<Verdict<'a>>),
-    /// The text could not be judged, and why.
+    /// The text could not be judged, for this reason.
     Fault(String),
 }
 
 impl<'a> Row<'a> {
-    /// The verdict, where the text was judged.
+    /// The verdict, if the text was judged.
     pub fn verdict(&self) -> Option<&Verdict<'a>> {
         match self {
             Self::Judged(verdict) => Some(verdict),
@@ -64,8 +64,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// The cell of a row; `None` is null. All are null without a text. Of one that could not be judged all are but
-    /// `verdict`, which is `error`, and `error`, which has the reason.
+    /// Returns the cell of a row; `None` is null. All cells are null for a row without a text. For a text that could
+    /// not be judged all are null except `verdict`, which is `error`, and `error`, which holds the reason.
     pub fn cell<'a>(&self, row: &'a Row<'_>) -> Option<Value<'a>> {
         match (row, self.name) {
             (Row::Judged(verdict), _) => (self.cell)(verdict),
@@ -86,7 +86,7 @@ macro_rules! columns {
     };
 }
 
-/// The columns of a table of verdicts, in order. All may be null.
+/// The columns of a table of verdicts, in order. All are nullable.
 pub const COLUMNS: &[Column] = columns! {
     verdict: Text = |verdict| Some(Value::Text(verdict.verdict.name()));
     marked: Bool = |verdict| Some(Value::Bool(verdict.marked));

@@ -1,13 +1,13 @@
-//! How evidence grew along a text.
+//! The growth of the evidence along a text.
 
 use verdigris_watermark::{Evidence, Key, Mark, ScoreLaw, weighted};
 
-/// Points where tokens have weights: each is a sum of its own, and as many of these are worked out quickly.
+/// The most points where tokens have weights: each needs a sum of its own, and this many are still computed quickly.
 const WEIGHTED: usize = 64;
 
-/// The evidence of beginnings of a text, at most so many, each of which ends with a counted token: the last is that of
-/// the whole. `marks` are those of the text's tokens, `ways` in how many ways it could have gone on before each, where
-/// its form is known.
+/// Returns the evidence of at most `most` prefixes of a text, each of which ends with a counted token; the last is that
+/// of the whole. `marks` are the marks of the text's tokens, `ways` the number of ways in which the text could have
+/// continued before each of them, if its constraint is known.
 pub(crate) fn course(
     law: &ScoreLaw,
     key: &Key,

@@ -7,7 +7,8 @@ use verdigris_watermark::{Detector, Evidence, Key, Repeats, Scheme, payload, wei
 use crate::error::DetectError;
 use crate::tokens::Tokens;
 
-/// The scheme of the payload that a text under a key most likely carries, that payload, and of how many it is the best.
+/// Returns the scheme of the payload that a text under this key most likely carries, that payload, and the number of
+/// payloads of which it is the best.
 pub(crate) fn carrier(
     key: &Key,
     tokens: &Tokens,
@@ -18,7 +19,7 @@ pub(crate) fn carrier(
     Ok((key.carrier(read.payload)?, read, reader.payloads()))
 }
 
-/// The evidence of some tokens under a key of whatever tokenizer. It pays for the payloads that are tried.
+/// Returns the evidence of the tokens under a key for any tokenizer, corrected for the payloads that are tried.
 pub(crate) fn evidence(key: &Key, tokens: &Tokens, repeats: Repeats) -> Result<Evidence, DetectError> {
     let (scheme, payloads) = match key.payload_bits() {
         None => (key.scheme()?, 1.0),
@@ -31,8 +32,8 @@ pub(crate) fn evidence(key: &Key, tokens: &Tokens, repeats: Repeats) -> Result<E
     Ok(read(key, tokens, &mut detector).best_of(payloads))
 }
 
-/// The evidence of tokens that a detector reads. Where the form of the text is known, colours are weighed by the choice
-/// that it left: that knows nothing of the key, so the p-value is exact.
+/// Returns the evidence of the tokens that the detector reads. If the constraint of the text is known, colours are
+/// weighted by the choice that it left; the weights do not depend on the key, so the p-value is exact.
 pub(crate) fn read(key: &Key, tokens: &Tokens, detector: &mut Detector) -> Evidence {
     let mut marks = Vec::new();
     tokens.read(detector, |_, read| {

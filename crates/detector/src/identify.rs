@@ -1,4 +1,4 @@
-//! Which of many keys marked a text.
+//! Finding the key, among many, that marked a text.
 
 use serde::Serialize;
 use verdigris_text::ReadError;
@@ -21,7 +21,7 @@ pub struct Candidate {
     pub candidate: String,
     /// The key's id.
     pub key_id: String,
-    /// The key's tenant; empty for a key of no tenant.
+    /// The key's tenant; empty for a key without one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tenant: String,
     /// The key's dialect.
@@ -34,28 +34,28 @@ pub struct Candidate {
     pub scored: u64,
     /// Standard deviations of their sum above its expectation for unmarked text.
     pub z: f64,
-    /// The p-value, which pays for all candidates and looks.
+    /// The p-value, corrected for all candidates and looks.
     pub p: f64,
     /// Its logarithm to base 10.
     pub log10_p: f64,
-    /// Whether `p` is at or under the level.
+    /// Whether `p` is at or below the level.
     pub marked: bool,
-    /// The repairs that its best look needed, each with how often it was made.
+    /// The repairs of its best look, each with the number of times it was made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<(Repair, usize)>,
-    /// Its index among the candidates that were given.
+    /// Its index in the list of candidates.
     #[serde(skip)]
     pub index: usize,
-    /// Its evidence, which pays for everything that was tried.
+    /// Its evidence, corrected for everything that was tried.
     #[serde(skip)]
     pub evidence: Evidence,
 }
 
-/// The candidates that [`Reader::identify`] can try for a key: its own vocabulary size and some others, each with its
-/// own green share and some others, but for sizes and shares that its dialect does not have.
+/// Returns the candidates that [`Reader::identify`] can try for a key: its own vocabulary size and those of `sizes`,
+/// each with its own green share and those of `gammas`, except sizes and shares that its dialect does not support.
 ///
 /// # Errors
-/// As [`Key::with_vocabulary_size`] and [`Key::with_gamma`].
+/// Those of [`Key::with_vocabulary_size`] and [`Key::with_gamma`].
 pub fn candidates(key: &Key, sizes: &[usize], gammas: &[f64]) -> Result<Vec<(String, Key)>, KeyError> {
     let own = key.vocabulary().size();
     let mut candidates = Vec::new();
@@ -74,7 +74,7 @@ pub fn candidates(key: &Key, sizes: &[usize], gammas: &[f64]) -> Result<Vec<(Str
 
 /// The key's id, tenant, dialect and vocabulary size as a phrase.
 fn label(key: &Key) -> String {
-    // Keys of other systems were once called by the dialect alone.
+    // Keys of other systems may have the dialect as their id.
     let id = if key.id() == key.dialect().name() { "" } else { key.id() };
     let tenant = if key.tenant().is_empty() { String::new() } else { format!("tenant {}", key.tenant()) };
     let names: Vec<&str> = [id, &tenant].into_iter().filter(|name| !name.is_empty()).collect();
@@ -82,8 +82,8 @@ fn label(key: &Key) -> String {
     format!("{whose}{}, {} tokens", key.dialect(), key.vocabulary().size())
 }
 
-/// Nothing where a key cannot have such a share or size: it has no colours or other shares, carries a payload, or would
-/// have lists of one colour.
+/// Returns `None` if the key cannot have this share or size: it has no colours or only fixed shares, carries a payload,
+/// or would have lists of one colour.
 fn known(key: Result<Key, KeyError>) -> Result<Option<Key>, KeyError> {
     use BadDialect::{Gamma, NoColours, Payload, Split};
     match key {
@@ -92,17 +92,17 @@ fn known(key: Result<Key, KeyError>) -> Result<Option<Key>, KeyError> {
     }
 }
 
-/// A way to read the text, with the repairs that it needs.
+/// The tokens of a version of the text, and the repairs that made it.
 type Reading = (Tokens, Vec<(Repair, usize)>);
 
 impl Reader {
-    /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Each looks at the
-    /// original text, and at it again after the repairs that it needs ([`Versions`]). Keys here may have been made for
-    /// another tokenizer: the text is tokenized by the reader's.
+    /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Each is tried on
+    /// the original text and on each repaired version of it ([`Versions`]). The keys may have been made for another
+    /// tokenizer: the text is tokenized with the reader's.
     ///
     /// # Errors
-    /// [`DetectError::NoKey`] without a candidate, [`DetectError::Read`] where the text cannot be tokenized,
-    /// [`DetectError::Form`] where no version of it obeys the reader's constraint, and [`DetectError::Key`] where a key
+    /// [`DetectError::NoKey`] without a candidate, [`DetectError::Read`] if the text cannot be tokenized,
+    /// [`DetectError::Form`] if no version of it obeys the reader's constraint, and [`DetectError::Key`] if a key
     /// cannot be used.
     pub fn identify(
         &self,
@@ -126,7 +126,7 @@ impl Reader {
                     best = Some((evidence.best_of(evidence.tried * looks), repairs));
                 }
             }
-            let (evidence, repairs) = best.expect("a text is read in some way");
+            let (evidence, repairs) = best.expect("a text has at least one reading");
             Ok::<_, DetectError>(Candidate {
                 candidate: label.clone(),
                 key_id: key.id().into(),
@@ -148,7 +148,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// The tokens of all versions of a text that obey the reader's constraint.
+    /// Returns the tokens of all versions of a text that obey the reader's constraint.
     fn readings(&self, text: &str) -> Result<Vec<Reading>, DetectError> {
         let versions = Versions::of(text, true);
         let readings = versions.look(|version| {
@@ -172,7 +172,7 @@ mod tests {
         Key::from_secret([3; 32], "k", Marking::default(), reader.vocabulary()).unwrap()
     }
 
-    /// Words of one token each, as a key wants them.
+    /// A text of one-token words that the key marked.
     fn marked(reader: &Reader, key: &Key) -> String {
         let words = words(reader, |word| word.iter().all(u8::is_ascii_lowercase));
         written(reader, &key.embed().unwrap(), 200, |_| &words)
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// A key with payloads is as many candidates as it has payloads.
+    /// A key with payloads counts as one candidate per payload.
     #[test]
     fn payloads_are_paid_for() {
         let reader = reader();
@@ -218,7 +218,7 @@ mod tests {
         assert!(labels[1].starts_with("k, tenant one: native") && labels[2].starts_with("k, tenant two: native"));
     }
 
-    /// What one key of a ring cannot have, the others may.
+    /// Sizes and shares that one key of a ring does not support may fit the others.
     #[test]
     fn shares_and_sizes_that_a_key_cannot_have_are_passed_over() {
         let reader = reader();
@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(shares(&key(&reader), &[], &[0.25, 0.5, 0.3]), [(4096, 0.5), (4096, 0.25)]);
         let tgi = Dialect::Tgi(tgi::Parameters { gamma: GreenShare::HALF });
         let tgi = Key::new(vec![7; 8], "t", tgi, None, reader.vocabulary()).unwrap();
-        // One token cannot have two colours, nor can a share of fewer than one.
+        // A vocabulary of one token cannot have two colours, nor can a green list of less than one token.
         assert_eq!(shares(&tgi, &[1, 50], &[0.001]), [(4096, 0.001), (4096, 0.5), (50, 0.5)]);
-        assert!(candidates(&tgi, &[usize::MAX], &[]).is_err(), "no key has so many");
+        assert!(candidates(&tgi, &[usize::MAX], &[]).is_err(), "no key has a vocabulary of this size");
     }
 }

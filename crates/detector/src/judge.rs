@@ -1,4 +1,4 @@
-//! Judging a text from every side, and paying for each look.
+//! Judges a text in several ways, with a p-value corrected for all of them.
 
 use std::io::Read;
 use std::ops::Range;
@@ -24,23 +24,23 @@ use crate::versions::Versions;
 pub struct Judgement<'k> {
     /// The p-value at which the text is called marked.
     pub level: Level,
-    /// The key with the least p-value of the whole text. Where that is no mark but a passage is, the key of the most
-    /// striking passage.
+    /// The key with the least p-value of the whole text. If the whole text is not marked but a passage is, the key of
+    /// the passage with the least p-value.
     pub key: &'k Key,
-    /// The evidence of the whole text under that key, which pays for all looks.
+    /// The evidence of the whole text under that key, corrected for all looks.
     pub evidence: Evidence,
-    /// The evidence to be expected at least of a marked text with the same choices; known only with the model.
+    /// A lower bound on the expected evidence of a marked text with the same choices; known only with the model.
     pub expected: Option<Evidence>,
     /// The payload of the mark, for keys that carry payloads.
     pub payload: Option<payload::PayloadReading>,
-    /// The repairs that this look needed; empty for the original text.
+    /// The repairs of this look; empty for the original text.
     pub repairs: Vec<(Repair, usize)>,
-    /// Bytes left out at the beginning.
+    /// The number of bytes left out at the beginning.
     pub skipped: usize,
-    /// The mark of each token, with its bytes in the original text; empty where it is not wanted.
+    /// The mark of each token, with its bytes in the original text; empty if not requested.
     pub tokens: Vec<(Range<usize>, Mark)>,
-    /// The evidence of beginnings of the text, each of which ends with a counted token, the last with that of the
-    /// whole: how it grew. All pay for the looks of the whole. Empty where it is not wanted.
+    /// The evidence of prefixes of the text, each of which ends with a counted token; the last is that of the whole.
+    /// All are corrected for the looks of the whole. Empty if not requested.
     pub course: Vec<Evidence>,
     /// The marked passages of all keys, in order. Those of one key do not overlap.
     pub passages: Vec<MarkedPassage<'k>>,
@@ -48,7 +48,7 @@ pub struct Judgement<'k> {
     pub searched: bool,
     /// Whether the constraint that the text was written under was known.
     pub has_form: bool,
-    /// The bytes of the C2PA manifests in the original text, which were left out before it was read.
+    /// The bytes of the C2PA manifests in the original text, which were removed before it was read.
     pub manifests: Vec<Range<usize>>,
 }
 
@@ -63,14 +63,14 @@ pub struct MarkedPassage<'k> {
     pub scored: u64,
     /// Standard deviations of their sum above that of unmarked text.
     pub z: f64,
-    /// The natural logarithm of the p-value of the window that found it, which pays for all windows and all looks.
+    /// The natural logarithm of the p-value of the window that found it, corrected for all windows and all looks.
     pub ln_p: f64,
-    /// The repairs that the look needed which found it.
+    /// The repairs of the look that found it.
     pub repairs: Vec<(Repair, usize)>,
 }
 
 impl<'k> Judgement<'k> {
-    /// A judgement that rests on evidence alone: without the text there are no repairs, tokens or passages.
+    /// Creates a judgement from evidence alone: without the text there are no repairs, tokens or passages.
     pub fn of(key: &'k Key, evidence: Evidence, level: Level) -> Self {
         let (repairs, tokens, course) = (Vec::new(), Vec::new(), Vec::new());
         let (passages, manifests) = (Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ impl<'k> Judgement<'k> {
         }
     }
 
-    /// The judgement of a text that manifests were left out of, with positions in the original.
+    /// Moves the positions of a judgement to those of the original text, with its manifests.
     fn of_wrapped(mut self, unwrapped: &Unwrapped<'_>) -> Self {
         if !unwrapped.manifests.is_empty() {
             self.tokens.iter_mut().for_each(|(range, _)| *range = unwrapped.origin(range.clone()));
@@ -102,7 +102,7 @@ impl<'k> Judgement<'k> {
     }
 }
 
-/// What one key sees in one reading.
+/// The evidence of one reading under one key.
 #[derive(Clone, Copy)]
 struct Seen {
     key: usize,
@@ -112,20 +112,21 @@ struct Seen {
 }
 
 impl Seen {
-    /// The p-value's logarithm, not cut off at 1: so p-values are told apart that are 1 after all looks are paid for.
+    /// The logarithm of the corrected p-value, not capped at 0, so that p-values that the correction would make 1 still
+    /// differ.
     fn rank(&self) -> f64 {
         self.evidence.ln_p + ln(self.evidence.tried)
     }
 }
 
 impl Reader {
-    /// Judges a text under some keys, each of which looks at every reading of it, without the C2PA manifests in it. A
-    /// text of more than [`MAX_TEXT`] bytes is judged as a stream ([`Reader::judge_stream`]).
+    /// Judges a text under each of the keys, in every reading of it, after its C2PA manifests were removed. A text of
+    /// more than [`MAX_TEXT`] bytes is judged as a stream ([`Reader::judge_stream`]).
     ///
     /// # Errors
-    /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] where one was made for another tokenizer,
-    /// [`DetectError::Read`] where the text cannot be tokenized, and [`DetectError::Form`] where neither the original
-    /// nor a repaired version obeys the reader's constraint.
+    /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] if one was made for another tokenizer,
+    /// [`DetectError::Read`] if the text cannot be tokenized, and [`DetectError::Form`] if neither the original nor a
+    /// repaired version obeys the reader's constraint.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, DetectError> {
         if text.len() > MAX_TEXT {
             return self.judge_stream(keys, text.as_bytes(), look);
@@ -138,12 +139,12 @@ impl Reader {
         Ok(self.judge_readings(keys, &readings, unwrapped.text.len(), look)?.of_wrapped(unwrapped))
     }
 
-    /// Judges a text of any length under one key, reading it once, in bounded memory and without repair. It has no
-    /// tokens and no course.
+    /// Judges a text of any length under one key, in one pass, in bounded memory and without repair. The judgement has
+    /// no tokens and no course.
     ///
     /// # Errors
-    /// [`DetectError::Long`] with several keys, passages, offsets or a constraint, which need the whole text, and as
-    /// [`Reader::detect`].
+    /// [`DetectError::Long`] with several keys, passages, offsets or a constraint, which need the whole text, and those
+    /// of [`Reader::detect`].
     pub fn judge_stream<'k>(
         &self,
         keys: &[&'k Key],
@@ -164,11 +165,11 @@ impl Reader {
         Ok(Judgement::of(key, self.detect_repeats(key, text, look.repeats)?, look.level))
     }
 
-    /// As [`Reader::judge`], of a text that is known by its tokens: these are examined as they are. Bytes are those that
-    /// the tokens write.
+    /// Like [`Reader::judge`], for a text given as tokens, which are examined unchanged. Positions are in the bytes
+    /// that the tokens decode to.
     ///
     /// # Errors
-    /// As [`Reader::judge`].
+    /// Those of [`Reader::judge`].
     pub fn judge_tokens<'k>(
         &self,
         keys: &[&'k Key],
@@ -242,7 +243,7 @@ impl Reader {
         let (key, reading) = (keys[seen.key], &readings[seen.reading]);
         let (mut tokens, mut course) = (Vec::new(), Vec::new());
         let has_form = self.form().is_some();
-        // The tokens say which of them a constraint left a choice about.
+        // With a constraint, the marks of the tokens say where it left a choice.
         let wants_tokens = look.tokens || has_form;
         if wants_tokens || look.course > 0 {
             let scheme = match seen.payload {
@@ -269,7 +270,7 @@ impl Reader {
     }
 }
 
-/// Of passages that overlap, as those do that several readings show, the most striking ones.
+/// Of passages that overlap, such as those found in several readings, keeps those with the least p-values.
 fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
     found.sort_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
     let mut kept: Vec<MarkedPassage<'_>> = Vec::new();
@@ -289,7 +290,7 @@ mod tests {
     use super::*;
     use crate::written::{numbered, reader, words, written};
 
-    /// Of passages that get longer and longer none is found before its p-value pays for all payloads.
+    /// Among passages of increasing length, none is found before its p-value is corrected for all payloads.
     #[test]
     fn passages_pay_for_payloads() {
         let reader = reader();

@@ -1,4 +1,4 @@
-//! The keys that texts are read with, and the tokenizers they were made for: files, and folders of keys.
+//! Keys and the tokenizers that they were made for, from files and folders.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,37 +10,37 @@ use verdigris_watermark::{Key, KeyError, KeyRing};
 use crate::error::DetectError;
 use crate::reader::Reader;
 
-/// Keys as they were read from files.
+/// Keys read from files.
 #[derive(Debug)]
 pub struct KeyFiles {
     named: Vec<(PathBuf, Key)>,
     ring: Option<KeyRing>,
 }
 
-/// The keys for some tokenizers.
+/// The keys that were made for any of the given tokenizers.
 #[derive(Debug)]
 pub struct FittingKeys {
-    /// The keys, each once: more keys mean more looks, and p-values that are larger by as much.
+    /// The keys, each once: every further key is a further look, which raises the p-values.
     pub keys: Vec<Key>,
-    /// Their files, and those of keys that mark as one of them does.
+    /// Their files, and the files of keys that make the same mark as one of them.
     pub files: Vec<PathBuf>,
-    /// The files of the folder that are not used, and why.
+    /// The files of the folder that are not used, each with the reason.
     pub skipped: Vec<Skipped>,
 }
 
-/// Why there are no keys to read with. Each message is one line that names the cause and the cure.
+/// The reason why there are no keys to read with. Each message is one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeysError {
     /// A key cannot be read.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A key that was named was made for another tokenizer.
+    /// A named key was made for another tokenizer.
     #[error("{}: {fault}", file.display())]
     ForeignKey {
         /// The file of the key.
         file: PathBuf,
-        /// How it differs from the first tokenizer.
+        /// The difference to the first tokenizer.
         fault: Box<DetectError>,
     },
     /// A tokenizer cannot be read.
@@ -48,7 +48,7 @@ pub enum KeysError {
     Read {
         /// Its file.
         path: PathBuf,
-        /// The error of the system.
+        /// The I/O error.
         source: io::Error,
     },
     /// A file is not a tokenizer.
@@ -56,7 +56,7 @@ pub enum KeysError {
     Tokenizer {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         fault: Box<TokenizerError>,
     },
     /// No key was named.
@@ -68,18 +68,19 @@ impl KeyFiles {
     /// Reads key files, and all keys of a folder.
     ///
     /// # Errors
-    /// [`KeysError::Key`] where a file cannot be read or is damaged, and where the folder has no key.
+    /// [`KeysError::Key`] if a file cannot be read or is damaged, or if the folder has no key.
     pub fn load(files: &[PathBuf], ring: Option<&Path>) -> Result<Self, KeysError> {
         let load = |file: &PathBuf| Ok((file.clone(), Key::load(file)?));
         let named = files.iter().map(load).collect::<Result<_, KeysError>>()?;
         Ok(Self { named, ring: ring.map(KeyRing::load).transpose()? })
     }
 
-    /// The keys for any of some tokenizers. A named key for another one is an error; in the folder it is skipped.
+    /// Returns the keys for any of the readers' tokenizers. A named key for another tokenizer is an error; one in the
+    /// folder is skipped.
     ///
     /// # Errors
-    /// [`KeysError::ForeignKey`], [`KeysError::Key`] where the folder has no key for these tokenizers, and
-    /// [`KeysError::None`] where there is no key at all.
+    /// [`KeysError::ForeignKey`], [`KeysError::Key`] if the folder has no key for these tokenizers, and
+    /// [`KeysError::None`] if there is no key at all.
     pub fn fitting(self, readers: &[Reader]) -> Result<FittingKeys, KeysError> {
         let (mut keys, mut files, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         for (file, key) in self.named {
@@ -107,7 +108,7 @@ impl KeyFiles {
 }
 
 impl Reader {
-    /// A reader with the tokenizer of a `tokenizer.json`, or of the folder that has one.
+    /// Creates a reader with the tokenizer of a `tokenizer.json`, or of a folder that contains one.
     ///
     /// # Errors
     /// [`KeysError::Read`] and [`KeysError::Tokenizer`].

@@ -1,4 +1,5 @@
-//! Any text and a key: is it marked, where, and with what? A tokenizer is needed, and no model.
+//! Tests texts for the mark of a key: whether, where and with which key they are marked. Needs a tokenizer, but no
+//! model.
 //!
 //! ```
 //! use verdigris_detector::{Key, Marking, Reader, Tokenizer};
@@ -11,26 +12,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `reader` | a tokenizer that is ready to detect: one text, one look |
-//! | `manifest` | C2PA manifests in a text, which are left out before it is read |
-//! | `tokens` | the tokens of a text, and where its form left it a choice |
+//! | `reader` | a tokenizer ready for detection: one text, one look |
+//! | `manifest` | C2PA manifests in a text, which are removed before it is read |
+//! | `tokens` | the tokens of a text, and where its constraint left a choice |
 //! | `evidence` | the evidence of tokens under one key |
-//! | `versions` | the versions of a text that are looked at: original, and after repair |
-//! | `reading` | one way to read a text: a version of it, from a later character |
-//! | `look` | how a text is examined: the level, repairs, offsets, passages |
-//! | `judge` | a text under several keys and readings, each of which is paid for in the p-value |
-//! | `course` | how evidence grew along a text |
+//! | `versions` | the versions of a text that are tested: original and repaired |
+//! | `reading` | one way to read a text: a version of it, starting at one of its first characters |
+//! | `look` | the options of an examination: level, repairs, offsets, passages |
+//! | `judge` | a text under several keys and readings, with a p-value corrected for all of them |
+//! | `course` | the growth of the evidence along a text |
 //! | `verdict` | the verdict and its figures, as data |
-//! | `columns` | the verdicts on many texts as a table; `arrow` (a feature) as Arrow |
+//! | `columns` | verdicts on many texts as a table; `arrow` (a feature) in Arrow format |
 //! | [`answer`] | a verdict with tokens and course, for web pages |
 //! | `keys` | keys and tokenizers from files |
-//! | `hint` | what else to try, where there is no mark |
-//! | `identify` | which of many keys marked a text |
+//! | `hint` | suggestions for texts in which no mark was found |
+//! | `identify` | finding the key, among many, that marked a text |
 //! | `payload` | the number that a mark carries |
 //!
-//! What a mark is, and how evidence is counted, is in [`watermark`]; how texts become tokens, in [`text`].
+//! Marks and the statistics of evidence are described in [`watermark`], tokenizers in [`text`].
 #![forbid(unsafe_code)]
 
 pub mod answer;

@@ -1,4 +1,4 @@
-//! How a text is examined.
+//! The options for examining a text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,41 +6,41 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use verdigris_watermark::{Level, Repeats};
 
-/// The longest text that is examined as a whole, in bytes (16 MiB): that takes some thirty times as much memory. A longer
-/// one is read once, in bounded memory ([`Reader::judge_stream`](crate::Reader::judge_stream)).
+/// The longest text that is examined as a whole, in bytes (16 MiB), which takes about thirty times as much memory. A
+/// longer one is read once, in bounded memory ([`Reader::judge_stream`](crate::Reader::judge_stream)).
 pub const MAX_TEXT: usize = 16 << 20;
 
-/// How a text is examined.
+/// The options for examining a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// The p-value at which the text is called marked.
     pub level: Level,
-    /// What counts as the same evidence again.
+    /// The rule by which evidence counts as a repeat.
     pub repeats: Repeats,
-    /// Whether a text is examined again after repair of its characters, its white space and its letter case, where it
-    /// needs any of them ([`Versions`](crate::Versions)).
+    /// Whether a text is also examined after repair of its characters, its white space and its letter case, if it needs
+    /// any of them ([`Versions`](crate::Versions)).
     pub repair: bool,
-    /// From how many of the first characters on the text is tokenized.
+    /// The number of first characters from each of which the text is tokenized.
     pub offsets: Offsets,
-    /// Whether marked passages are searched for. One is found if its family-wise p-value, which pays for all looks, is
-    /// at or under the level.
+    /// Whether marked passages are searched for. One is found if its family-wise p-value, corrected for all looks, is
+    /// at or below the level.
     pub passages: bool,
-    /// Whether [`Judgement::tokens`](crate::Judgement::tokens) are wanted.
+    /// Whether [`Judgement::tokens`](crate::Judgement::tokens) are requested.
     pub tokens: bool,
-    /// The most points of [`Judgement::course`](crate::Judgement::course); 0 where it is not wanted.
+    /// The most points of [`Judgement::course`](crate::Judgement::course); 0 if it is not requested.
     pub course: usize,
 }
 
 impl Default for Look {
-    /// At the default level, repeats by context, with repair, from the beginning, as a whole, without tokens.
+    /// The default level, repeats by context, repair, one offset, no search for passages, no tokens and no course.
     fn default() -> Self {
         let (level, repeats, offsets) = Default::default();
         Self { level, repeats, repair: true, offsets, passages: false, tokens: false, course: 0 }
     }
 }
 
-/// From how many of its first characters on a text is tokenized, 1 to 64: more than 1 is for texts that were cut out in
-/// the middle of a token. Each is a look, which the p-value pays for.
+/// The number of first characters from each of which a text is tokenized, 1 to 64; more than 1 is for texts that were
+/// cut out in the middle of a token. Each is a look that the p-value is corrected for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "usize", into = "usize")]
 pub struct Offsets(usize);
@@ -51,7 +51,7 @@ pub struct Offsets(usize);
 pub struct BadOffsets(String);
 
 impl Offsets {
-    /// 1 to 64 offsets.
+    /// Creates a number of offsets from 1 to 64.
     ///
     /// # Errors
     /// [`BadOffsets`] for any other number.
@@ -66,7 +66,7 @@ impl Offsets {
 }
 
 impl Default for Offsets {
-    /// The beginning alone.
+    /// Only the beginning of the text.
     fn default() -> Self {
         Self(1)
     }

@@ -1,13 +1,13 @@
-//! C2PA manifests in a text, which are not of it: they are left out before tokens are read.
+//! C2PA manifests in a text, which are not part of its content and are removed before tokens are read.
 //!
 //! The C2PA specification (version 2.4) lets a text carry a signed manifest in two ways. Unstructured text (A.8) ends
-//! in a wrapper of invisible characters: U+FEFF, then variation selectors, each of which is one byte, the first eight
-//! of them `C2PATXT\0`. Structured text (A.9) has a block in a comment or in its front matter: a reference between two
-//! lines of armour. To a tokenizer either is thousands of tokens that nobody has marked.
+//! with a wrapper of invisible characters: U+FEFF, then variation selectors, each of which encodes one byte; the first
+//! eight bytes are `C2PATXT\0`. Structured text (A.9) has a block in a comment or in its front matter: a reference
+//! between two delimiter lines. To a tokenizer either is thousands of unmarked tokens.
 //!
-//! What is left out here is no judgement of a manifest. A wrapper that is damaged is left out like any other, for
-//! nothing of it can be seen. Of a block only what is sure to be none of the text is: a reference without a space, and
-//! the signs of a comment around it. Words between the two lines of armour, or beside them, are text.
+//! Removing a manifest does not validate it. A damaged wrapper is removed like any other, since it is invisible. Of a
+//! block, only the parts that cannot be content are removed: the delimiters, a reference without spaces, and the
+//! comment signs around them. Words between or next to the delimiters are text.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -15,36 +15,37 @@ use std::ops::Range;
 
 /// U+FEFF in UTF-8, which begins a wrapper.
 const MARKER: &[u8] = "\u{FEFF}".as_bytes();
-/// What the first variation selectors of a wrapper stand for.
+/// The bytes that the first variation selectors of a wrapper encode.
 const MAGIC: &[u8] = b"C2PATXT\0";
 const BEGIN: &[u8] = b"-----BEGIN C2PA MANIFEST-----";
 const END: &[u8] = b"-----END C2PA MANIFEST-----";
-/// What opens and closes front matter.
+/// The lines that open and close front matter.
 const FENCES: [&[u8]; 2] = [b"---\n", b"+++\n"];
 
-/// The most bytes that the signs of a comment have on one side of a block, with white space; and those of the white
-/// space around a reference.
+/// The most bytes of comment signs, with white space, on one side of a block, and the most bytes of white space on one
+/// side of a reference.
 const SIGNS: usize = 16;
-/// What may stand before the end of bytes without being told yet: a fence, the signs of a comment and most of `BEGIN`.
+/// The most bytes at the end of the input that may be the start of a manifest: a fence, comment signs and most of
+/// `BEGIN`.
 const BEFORE: usize = 64;
-/// What is looked at beyond a block: the signs of a comment and a fence.
+/// The number of bytes after a block that are examined: comment signs and a fence.
 const AFTER: usize = 64;
-/// A manifest that takes more bytes of the text is left in it, so that a stream is read in bounded memory.
+/// A longer manifest, in bytes of the text, is left in the text, so that a stream is read in bounded memory.
 const LONGEST: usize = 16 << 20;
 
 /// A text without its manifests.
 #[derive(Clone, Debug)]
 pub struct Unwrapped<'t> {
-    /// What is left.
+    /// The remaining text.
     pub text: Cow<'t, str>,
-    /// The bytes that were left out, of the text as it came, in order.
+    /// The removed byte ranges of the original text, in order.
     pub manifests: Vec<Range<usize>>,
-    /// The byte of what is left at which each of them stood, and how many bytes it and those before it had.
+    /// For each of them the byte of the remaining text at which it was, and the total length up to and including it.
     anchors: Vec<(usize, usize)>,
 }
 
 impl<'t> Unwrapped<'t> {
-    /// Leaves the manifests out of a text.
+    /// Removes the manifests of a text.
     ///
     /// ```
     /// use verdigris_detector::Unwrapped;
@@ -73,36 +74,36 @@ impl<'t> Unwrapped<'t> {
         Self { text: Cow::Owned(left), manifests, anchors }
     }
 
-    /// The bytes of the text as it came that some bytes of what is left were.
+    /// Returns the bytes of the original text for bytes of the remaining text.
     pub fn origin(&self, range: Range<usize>) -> Range<usize> {
         let before = |count: usize| count.checked_sub(1).map_or(0, |last| self.anchors[last].1);
-        // Where one stood at an edge of the range it is none of it.
+        // A manifest at an edge of the range is not part of it.
         let start = range.start + before(self.anchors.partition_point(|&(here, _)| here <= range.start));
         let end = range.end + before(self.anchors.partition_point(|&(here, _)| here < range.end));
         start..end.max(start)
     }
 }
 
-/// A stream of text without its manifests, in bounded memory: what [`Unwrapped`] leaves of the whole.
+/// Reads a stream of text without its manifests, in bounded memory. The result is the same as that of [`Unwrapped`].
 pub struct Unwrapping<R> {
     reader: R,
-    /// Read and not yet told apart from manifests.
+    /// Bytes that were read and not yet passed on.
     held: Vec<u8>,
-    /// So many bytes of it are text.
+    /// The number of its first bytes that are known to be text.
     text: usize,
-    /// So many bytes of it were given out.
+    /// The number of its first bytes that were returned.
     given: usize,
     around: Around,
 }
 
-/// What is known of the text around bytes that are at hand.
+/// The position of a piece of text within the whole text.
 #[derive(Clone, Copy)]
 struct Around {
-    /// They begin the text.
+    /// The piece begins the text.
     first: bool,
-    /// They begin a line.
+    /// The piece begins a line.
     line: bool,
-    /// They end the text.
+    /// The piece ends the text.
     last: bool,
 }
 
@@ -111,13 +112,13 @@ impl Around {
 }
 
 impl<R: Read> Unwrapping<R> {
-    /// What a reader holds, without manifests.
+    /// Creates a reader of the text without manifests.
     pub fn new(reader: R) -> Self {
         let around = Around { last: false, ..Around::ALL };
         Self { reader, held: Vec::new(), text: 0, given: 0, around }
     }
 
-    /// Is done with so many bytes that are held, which are text or a manifest.
+    /// Drops the first `count` held bytes, which are text or a manifest.
     fn pass(&mut self, count: usize) {
         if count > 0 {
             let line = self.held[count - 1] == b'\n';
@@ -126,7 +127,7 @@ impl<R: Read> Unwrapping<R> {
         }
     }
 
-    /// Reads on until there is text to give out, or none any more.
+    /// Reads until there is text to return, or until the end.
     fn advance(&mut self) -> io::Result<()> {
         const PIECE: usize = 64 << 10;
         let given = std::mem::take(&mut self.given);
@@ -137,7 +138,7 @@ impl<R: Read> Unwrapping<R> {
                     self.pass(found.end);
                     0
                 }
-                // What stands before it is given out first; then it is found again.
+                // The text before it is returned first; then the manifest is found again.
                 Next::Manifest(found) => {
                     self.text = found.start;
                     0
@@ -146,7 +147,7 @@ impl<R: Read> Unwrapping<R> {
                     self.text = count;
                     0
                 }
-                // As much again as is held, so that what is long is not looked at again and again.
+                // At least as many bytes as are held, so that a long piece is not scanned many times.
                 Next::Text(_) => PIECE.max(self.held.len()),
             };
             if wanted > 0 && !self.around.last {
@@ -171,7 +172,7 @@ impl<R: Read> Read for Unwrapping<R> {
     }
 }
 
-/// What comes next in bytes of a text.
+/// The next part of a text.
 #[derive(Debug, PartialEq)]
 enum Next {
     /// A manifest, with all text before it.
@@ -180,23 +181,23 @@ enum Next {
     Text(usize),
 }
 
-/// What stands where a manifest might begin.
+/// The kind of a possible beginning of a manifest.
 enum Candidate {
     No,
     /// A manifest.
     Whole(Range<usize>),
-    /// More bytes must be seen, from this one on.
+    /// Undecided until more bytes after this one are read.
     Open(usize),
 }
 
-/// The first manifest from a byte on.
+/// Finds the first manifest at or after `from`.
 fn next(bytes: &[u8], from: usize, around: Around) -> Next {
     let told = |candidate| match candidate {
         Candidate::Whole(found) if found.len() <= LONGEST => Some(Next::Manifest(found)),
         Candidate::Open(start) if bytes.len() - start <= LONGEST + AFTER => Some(Next::Text(start)),
         _ => None,
     };
-    // Who reads files takes a first U+FEFF for a byte order mark, so that a wrapper there comes without it.
+    // Readers of files remove a first U+FEFF as a byte order mark, so a wrapper at the beginning may lack it.
     let bare = if from == 0 && around.first { told(wrapper(bytes, 0, 0, around)) } else { None };
     if let Some(next) = bare {
         return next;
@@ -217,7 +218,7 @@ fn next(bytes: &[u8], from: usize, around: Around) -> Next {
     Next::Text(if around.last { bytes.len() } else { bytes.len().saturating_sub(BEFORE).max(from) })
 }
 
-/// The wrapper that begins at a byte with so many bytes of a marker.
+/// Examines the possible wrapper at byte `at`, whose marker has `marker` bytes.
 fn wrapper(bytes: &[u8], at: usize, marker: usize, around: Around) -> Candidate {
     let (mut end, mut count) = (at + marker, 0);
     while let Some(selector) = selector(&bytes[end..]) {
@@ -227,19 +228,19 @@ fn wrapper(bytes: &[u8], at: usize, marker: usize, around: Around) -> Candidate 
         count += 1;
         end += selector.1;
     }
-    // A character may be cut.
+    // A character may be cut off.
     if !around.last && bytes.len() - end < 4 {
         return Candidate::Open(at);
     }
     if count < MAGIC.len() { Candidate::No } else { Candidate::Whole(at..end) }
 }
 
-/// The byte that a variation selector stands for, and how many bytes it has itself in UTF-8.
+/// Returns the byte that a variation selector encodes, and the selector's own length in UTF-8.
 fn selector(bytes: &[u8]) -> Option<(u8, usize)> {
     match *bytes {
         // U+FE00 to U+FE0F.
         [0xEF, 0xB8, low @ 0x80..=0x8F, ..] => Some((low - 0x80, 3)),
-        // U+E0100 to U+E01EF, which go on from there.
+        // U+E0100 to U+E01EF, which encode the bytes from 16.
         [0xF3, 0xA0, high @ 0x84..=0x87, low @ 0x80..=0xBF, ..] => {
             let value = (usize::from(high - 0x84) << 6) + usize::from(low - 0x80) + 16;
             u8::try_from(value).ok().map(|value| (value, 4))
@@ -248,7 +249,8 @@ fn selector(bytes: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// The block whose armour begins at a byte. It begins with the line that this is on, not before `from`.
+/// Examines the possible block whose first delimiter begins at `at`. The block begins with the delimiter's line, not
+/// before `from`.
 fn block(bytes: &[u8], from: usize, at: usize, around: Around) -> Candidate {
     let near = from.max(at.saturating_sub(SIGNS + 1));
     let line = match bytes[near..at].iter().rposition(|&byte| byte == b'\n') {
@@ -277,14 +279,14 @@ fn block(bytes: &[u8], from: usize, at: usize, around: Around) -> Candidate {
         return Candidate::No;
     }
     let found = line..after + signs.map_or(rest.len(), |signs| signs + 1);
-    // Front matter that has nothing else was made for it.
+    // Front matter that contains nothing else was added for the manifest.
     match fence {
         Some(fence) if bytes[found.end..].starts_with(fence) => Candidate::Whole(0..found.end + fence.len()),
         _ => Candidate::Whole(found),
     }
 }
 
-/// Whether something may be the signs of a comment.
+/// Whether these bytes may be comment signs.
 fn is_signs(bytes: &[u8]) -> bool {
     bytes.len() <= SIGNS && bytes.iter().all(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
 }
@@ -301,7 +303,7 @@ mod tests {
 
     fn left(text: &str) -> String {
         let whole = Unwrapped::new(text);
-        // A stream that comes in small pieces is the same.
+        // A stream that arrives in small pieces gives the same text.
         for size in [1, 7, 1000].into_iter().filter(|size| text.len() / size < 1 << 20) {
             let mut streamed = Vec::new();
             Unwrapping::new(Slow(text.as_bytes(), size)).read_to_end(&mut streamed).unwrap();
@@ -320,7 +322,7 @@ mod tests {
         }
     }
 
-    /// Every byte that a manifest may have.
+    /// Bytes of all values that a manifest may contain.
     fn payload(length: usize) -> Vec<u8> {
         (0..length).map(|i| (i * 7 + i / 256) as u8).collect()
     }
@@ -368,7 +370,7 @@ mod tests {
         assert_eq!(left(&short), TEXT);
         let mut framed = b"C2PATXT\0".to_vec();
         assert_eq!(left(&format!("{TEXT}\u{FEFF}{}", vs::encode_run(&framed))), TEXT);
-        // Without the marker at the beginning alone, where it is taken for a byte order mark.
+        // Without the marker only at the beginning, where it is taken for a byte order mark.
         assert_eq!(left(&format!("{}{TEXT}", vs::encode_run(&framed))), TEXT);
         framed[7] = 1;
         for other in [vs::encode_run(&framed), vs::encode_run(b"C2PATXT"), "\u{FE0F}".into()] {
@@ -377,7 +379,7 @@ mod tests {
         }
     }
 
-    /// Nobody can hide what people read.
+    /// Text that people can read cannot be hidden in a block.
     #[test]
     fn words_in_a_block_or_beside_it_are_text() {
         let (begin, end) = ("-----BEGIN C2PA MANIFEST-----", "-----END C2PA MANIFEST-----");
@@ -411,7 +413,7 @@ mod tests {
         assert_eq!(unwrapped.origin(4..4), text.len()..text.len());
     }
 
-    /// What is too long for a stream is left alone in any text, and nothing takes more than one look at each byte.
+    /// A manifest that is too long for a stream is left in any text, and reading takes time linear in its length.
     #[test]
     fn endless_manifests_are_text() {
         let endless = wrapper::encode(&vec![200; LONGEST / 4]).unwrap();

@@ -1,4 +1,4 @@
-//! The payload of a mark: the number that it carries.
+//! The payload of a mark: the number that the mark carries.
 
 use serde::Serialize;
 use verdigris_text::ReadError;
@@ -17,9 +17,9 @@ use crate::versions::Versions;
 pub struct PayloadFinding {
     /// The payload, whether the text is marked or not.
     pub read: PayloadReading,
-    /// The evidence that the text carries any payload. It pays for all payloads and all looks.
+    /// The evidence that the text carries any payload, corrected for all payloads and all looks.
     pub evidence: Evidence,
-    /// The repairs that its look needed; empty for the original text.
+    /// The repairs of its look; empty for the original text.
     pub repairs: Vec<(Repair, usize)>,
 }
 
@@ -30,15 +30,15 @@ pub struct PayloadVerdict {
     pub verdict: Outcome,
     /// Whether there is a payload.
     pub marked: bool,
-    /// Why there is no verdict, where the text is too short.
+    /// The reason why there is no verdict, if the text is too short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The repairs that the best look needed, each with how often it was made.
+    /// The repairs of the best look, each with the number of times it was made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<(Repair, usize)>,
     /// The id of the key.
     pub key_id: String,
-    /// The payload; `None` where no mark was found.
+    /// The payload; `None` if no mark was found.
     pub payload: Option<u32>,
     /// The payload that fits best, whether there is a mark or not.
     pub best: u32,
@@ -46,11 +46,11 @@ pub struct PayloadVerdict {
     pub scored: u64,
     /// The number of them that are green under the best payload.
     pub green: u64,
-    /// The logarithm to base 10 of the p-value that there is any payload.
+    /// The logarithm to base 10 of the p-value for any payload.
     pub log10_p: f64,
-    /// The chance that another payload was written, given that there is one.
+    /// The probability that another payload was written, given that there is one.
     pub doubt: f64,
-    /// The p-value at which a payload is taken to be there.
+    /// The p-value at which a payload is reported.
     pub level: f64,
     /// The natural logarithm of the p-value.
     #[serde(skip)]
@@ -58,13 +58,13 @@ pub struct PayloadVerdict {
     /// The expected number of green tokens of unmarked text.
     #[serde(skip)]
     pub expected: f64,
-    /// Why there is no verdict, where the text is too short, as an error.
+    /// The reason why there is no verdict, if the text is too short, as an error.
     #[serde(skip)]
     pub short: Option<TooShort>,
 }
 
 impl PayloadFinding {
-    /// The verdict at a level.
+    /// Returns the verdict at a level.
     pub fn verdict(self, key: &Key, level: Level) -> PayloadVerdict {
         let Self { read, evidence, repairs } = self;
         let ln_p = evidence.ln_p_corrected();
@@ -99,9 +99,9 @@ impl Reader {
     /// Reads the payload of a text in all its versions ([`Versions`]), with a key that carries payloads.
     ///
     /// # Errors
-    /// [`DetectError::ForeignKey`] where the key was made for another tokenizer, [`DetectError::Key`] where it carries
-    /// no payload, [`DetectError::Read`] where the text cannot be tokenized, and [`DetectError::Form`] where no version
-    /// of it is of the reader's form.
+    /// [`DetectError::ForeignKey`] if the key was made for another tokenizer, [`DetectError::Key`] if it carries no
+    /// payload, [`DetectError::Read`] if the text cannot be tokenized, and [`DetectError::Form`] if no version of it
+    /// obeys the reader's constraint.
     pub fn payload(&self, key: &Key, text: &str) -> Result<PayloadFinding, DetectError> {
         self.fits(key)?;
         key.payload_reader()?;
@@ -121,6 +121,6 @@ impl Reader {
                 best = Some(PayloadFinding { read: payloads.read(), evidence, repairs });
             }
         }
-        Ok(best.expect("the original, or a version that is of the form"))
+        Ok(best.expect("at least one version obeys the constraint"))
     }
 }

@@ -1,4 +1,4 @@
-//! A tokenizer that is ready to detect.
+//! A tokenizer ready for detection.
 
 use std::io::Read;
 use std::ops::Range;
@@ -15,13 +15,13 @@ use crate::evidence::{evidence, read};
 use crate::manifest::Unwrapping;
 use crate::tokens::{Tokens, extent};
 
-/// Reads texts and judges them. Needs a tokenizer, but no model. C2PA manifests in a text are left out before it is
-/// read ([`Unwrapped`](crate::Unwrapped)).
+/// Reads texts and judges them. Needs a tokenizer, but no model. C2PA manifests in a text are removed before it is read
+/// ([`Unwrapped`](crate::Unwrapped)).
 ///
 /// ```no_run
 /// use verdigris_detector::{Key, Level, Reader, Tokenizer};
 ///
-/// // That of the model which the key was made for.
+/// // The tokenizer of the model that the key was made for.
 /// let reader = Reader::new(Tokenizer::from_json(&std::fs::read("tokenizer.json")?)?);
 /// let key = Key::load("my.key".as_ref())?;
 /// let evidence = reader.detect(&key, std::fs::File::open("tale.txt")?)?;
@@ -38,21 +38,21 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader with a tokenizer.
+    /// Creates a reader with a tokenizer.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>) -> Self {
         Self { tokenizer: tokenizer.into(), form: None }
     }
 
-    /// A reader of texts that were written under a grammar: only tokens about which it left a choice are scored, for no
-    /// mark can sway the others, and colours are weighed by how many ways there were
-    /// ([`weight_of_ways`](verdigris_watermark::weighted::weight_of_ways)). The p-value stays exact: where there was a
-    /// choice follows from the text and the grammar, and not from the key.
+    /// Makes the reader one of texts that were written under a grammar: only tokens for which the grammar left a choice
+    /// are scored, since a mark cannot change the others, and colours are weighted by the number of ways in which the
+    /// text could have continued ([`weight_of_ways`](verdigris_watermark::weighted::weight_of_ways)). The p-value stays
+    /// exact: these numbers depend on the text and the grammar, and not on the key.
     ///
-    /// A text may be cut short anywhere, and white space may stand around it. Any other text that is not of the form is
-    /// an error ([`DetectError::Form`]). The grammar must allow what the writer's did; one that allows more, or writes
-    /// white space in other ways, finds fewer of the forced tokens.
+    /// A text may be cut short anywhere, and there may be white space around it. Any other text that does not match the
+    /// grammar is an error ([`DetectError::Form`]). The grammar must allow what the writer's did; with one that allows
+    /// more, or writes white space differently, fewer of the forced tokens are found.
     ///
-    /// Texts are then read as a whole: memory grows with them.
+    /// Texts are then read as a whole, so memory grows with their length.
     ///
     /// ```
     /// use verdigris_detector::{Grammar, Key, Marking, Reader, Style, Tokenizer};
@@ -68,18 +68,18 @@ impl Reader {
     /// ```
     #[must_use]
     pub fn of_form(self, grammar: impl Into<Arc<Grammar>>) -> Self {
-        // No token ends a text that is there: a text may end is all that its form says.
+        // No end tokens: the text already ends somewhere, and the constraint only says where it may end.
         let lexicon = Lexicon::new(self.tokenizer.clone(), &[]);
         Self { form: Some(Constraint::new(grammar, &lexicon)), ..self }
     }
 
-    /// As [`Reader::of_form`], with a constraint over this tokenizer that is there already.
+    /// Like [`Reader::of_form`], with an existing constraint over this tokenizer.
     #[must_use]
     pub fn of_constraint(self, form: Constraint) -> Self {
         Self { form: Some(form), ..self }
     }
 
-    /// The form that texts are known to have.
+    /// The constraint that texts are known to obey.
     pub fn form(&self) -> Option<&Constraint> {
         self.form.as_ref()
     }
@@ -89,23 +89,24 @@ impl Reader {
         &self.tokenizer
     }
 
-    /// The bytes of a text that are of the form: all of it, or all but the line end or the white space around it, which
-    /// files and programs add. Where none of these is of the form, and where no form is known, it is all.
+    /// Returns the bytes of a text that match the constraint: all of it, or all except the line end or the white space
+    /// around it, which files and programs add. Returns the whole range if none of these match, and without a
+    /// constraint.
     pub fn extent(&self, text: &str) -> Range<usize> {
         self.form.as_ref().map_or(0..text.len(), |form| extent(form, text))
     }
 
-    /// What a key for this tokenizer has to know about it.
+    /// The properties of this tokenizer that a key for it contains.
     pub fn vocabulary(&self) -> VocabularyId {
         let vocabulary = self.tokenizer.vocabulary();
         let size = vocabulary.size().clamp(1, MAX_VOCABULARY);
         VocabularyId::new(size, vocabulary.fingerprint()).expect("the size is in bounds, and a fingerprint is short")
     }
 
-    /// The scheme of a key, if the key was made for this tokenizer.
+    /// Returns the scheme of a key that was made for this tokenizer.
     ///
     /// # Errors
-    /// [`DetectError::ForeignKey`] if it was not, and [`DetectError::Key`] where it has no scheme.
+    /// [`DetectError::ForeignKey`] if it was not, and [`DetectError::Key`] if it has no scheme.
     pub fn scheme(&self, key: &Key) -> Result<Arc<dyn Scheme>, DetectError> {
         self.fits(key)?;
         Ok(key.scheme()?)
@@ -130,20 +131,20 @@ impl Reader {
         Ok(())
     }
 
-    /// The evidence of a text of any length, read once, in bounded memory.
+    /// Returns the evidence of a text of any length, reading it once, in bounded memory.
     ///
     /// # Errors
-    /// As [`Reader::scheme`], [`DetectError::Read`] where the text cannot be read or is not UTF-8, and
-    /// [`DetectError::Form`] where it is not of the reader's form.
+    /// Those of [`Reader::scheme`], [`DetectError::Read`] if the text cannot be read or is not UTF-8, and
+    /// [`DetectError::Form`] if it breaks the reader's constraint.
     pub fn detect(&self, key: &Key, text: impl Read) -> Result<Evidence, DetectError> {
         self.detect_repeats(key, text, Repeats::default())
     }
 
-    /// As [`Reader::detect`], of a text as it was delivered: one that is not of the reader's form, as a stop string may
-    /// leave it, is read without one.
+    /// Like [`Reader::detect`], for a text as it was delivered: one that breaks the reader's constraint, for example
+    /// because a stop string ended it, is read without the constraint.
     ///
     /// # Errors
-    /// As [`Reader::detect`], but for [`DetectError::Form`].
+    /// Those of [`Reader::detect`], except [`DetectError::Form`].
     pub fn detect_delivered(&self, key: &Key, text: &str) -> Result<Evidence, DetectError> {
         match self.detect(key, text.as_bytes()) {
             Err(DetectError::Form(_)) => Self { form: None, ..self.clone() }.detect(key, text.as_bytes()),
@@ -151,12 +152,12 @@ impl Reader {
         }
     }
 
-    /// As [`Reader::detect`], with another rule for repeats. Which payload a text most likely carries is always read by
-    /// context; the tokens that are green under it are then counted by the rule. Where that is not the default, the
-    /// tokens of such a text are held.
+    /// Like [`Reader::detect`], with another rule for repeats. The payload that a text most likely carries is always
+    /// read by context; the tokens that are green under it are then counted by the rule. If the rule is not the
+    /// default, all tokens of a text under a key with payloads are held in memory.
     ///
     /// # Errors
-    /// As [`Reader::detect`].
+    /// Those of [`Reader::detect`].
     pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, DetectError> {
         if self.form.is_some() {
             self.fits(key)?;
@@ -181,10 +182,10 @@ impl Reader {
         Ok(detector.evidence())
     }
 
-    /// As [`Reader::detect`], and hands each token's bytes and mark to `each`, in order.
+    /// Like [`Reader::detect`], and passes each token's bytes and mark to `each`, in order.
     ///
     /// # Errors
-    /// As [`Reader::detect`].
+    /// Those of [`Reader::detect`].
     pub fn detect_marked(
         &self,
         key: &Key,
@@ -212,23 +213,23 @@ impl Reader {
         Ok(detector.evidence())
     }
 
-    /// The evidence of some tokens under one key: one look, which pays for the payloads that it tries.
+    /// Returns the evidence of tokens under one key: one look, corrected for the payloads that it tries.
     ///
     /// # Errors
-    /// As [`Reader::scheme`], and [`DetectError::Form`] where the tokens are not of the reader's form.
+    /// Those of [`Reader::scheme`], and [`DetectError::Form`] if the tokens break the reader's constraint.
     pub fn evidence(&self, key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, DetectError> {
         self.fits(key)?;
         evidence(key, &Tokens::new(tokens.to_vec(), self.form(), b"")?, repeats)
     }
 
-    /// The tokens of a text of any length.
+    /// Returns the tokens of a text of any length.
     fn tokens(&self, text: impl Read) -> Result<Vec<TokenId>, DetectError> {
         let mut all = Vec::new();
         self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| all.extend_from_slice(tokens))?;
         Ok(all)
     }
 
-    /// All that a reader holds.
+    /// Reads the whole text and tokenizes it.
     fn whole(&self, text: impl Read) -> Result<Tokens, DetectError> {
         let mut all = String::new();
         self.tokenizer.encode_reader(Unwrapping::new(text), |piece, _| all.push_str(piece))?;
@@ -247,7 +248,7 @@ mod tests {
 
     const FEW: &str = "sea|ship|shore|land|deck|wind";
 
-    /// Words that a key wants: one of many, and two of a few.
+    /// A marked text of words, by turns one of many and two of a few.
     fn marked(reader: &Reader, key: &Key, payload: u32) -> String {
         let many = words(reader, |word| word.iter().all(u8::is_ascii_lowercase));
         let few = words(reader, |word| FEW.split('|').any(|one| one.as_bytes() == word));
@@ -256,7 +257,7 @@ mod tests {
         written(reader, &key.embed_payload(payload).unwrap(), 240, of_place)
     }
 
-    /// However a text is asked about: with its form and without, by every rule, as a text and as tokens.
+    /// With its constraint and without, by every rule, as a text and as tokens.
     #[test]
     fn a_text_with_a_payload_has_one_p_value() {
         let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
@@ -281,7 +282,7 @@ mod tests {
                 seen.push(judged);
             }
         }
-        // A form has weights, and rules count more and more.
+        // Under a constraint tokens have weights, and each rule counts at least as many tokens as the one before it.
         assert!(seen[0].z != seen[3].z && seen[3].scored <= seen[4].scored && seen[4].scored <= seen[5].scored);
     }
 }

@@ -11,22 +11,22 @@ use crate::versions::Version;
 
 /// One way to read the text.
 pub(crate) struct Reading<'t> {
-    /// The version that is read; nothing where there are tokens alone.
+    /// The version that is read; `None` for a text given as tokens.
     version: Option<Version<'t>>,
-    /// The bytes of it that are read.
+    /// The bytes of the version that are read.
     range: Range<usize>,
-    /// The bytes before them, of the text without its manifests.
+    /// The number of bytes before them, in the text without its manifests.
     pub(crate) skipped: usize,
     pub(crate) tokens: Tokens,
 }
 
 impl Reading<'_> {
-    /// Of a text that is known by its tokens.
+    /// Creates a reading of a text given as tokens.
     pub(crate) fn of_tokens(tokens: Tokens) -> Self {
         Self { version: None, range: 0..0, skipped: 0, tokens }
     }
 
-    /// The bytes of each token, of the text as it came, which has so many.
+    /// Returns the bytes of each token in the text without its manifests, which has `bytes` bytes.
     pub(crate) fn spans(&self, tokenizer: &Tokenizer, bytes: usize) -> Result<Vec<Range<usize>>, ReadError> {
         let Some(version) = self.version else {
             let ends = self.tokens.ids().iter().scan(0, |end, &token| {
@@ -41,13 +41,13 @@ impl Reading<'_> {
         Ok(spans.map(|(_, range)| origin(range.start)..origin(range.end).min(bytes)).collect())
     }
 
-    /// What was repaired, and how often.
+    /// The repairs, each with the number of times it was made.
     pub(crate) fn repairs(&self) -> Vec<(Repair, usize)> {
         self.version.map_or(Vec::new(), |version| version.repairs())
     }
 }
 
-/// A text from each of its first characters; from none where it is not of its form, and then where it leaves that.
+/// Returns the readings of a text from each of its first characters, or where the text breaks the constraint.
 pub(crate) fn from_each_start<'t>(
     tokenizer: &Tokenizer,
     form: Option<&Constraint>,
@@ -58,7 +58,7 @@ pub(crate) fn from_each_start<'t>(
     let Range { start, end } = form.map_or(0..text.len(), |form| extent(form, text));
     let starts = text[start..end].char_indices().map(|(at, _)| at).take(offsets.max(1));
     let mut readings = Vec::new();
-    // An empty text is one reading, too.
+    // An empty text has one reading, too.
     for from in std::iter::once(0).chain(starts.skip(1)).map(|at| start + at) {
         let before = &text[start..from];
         match Tokens::new(tokenizer.encode_long(&text[from..end])?, form, before.as_bytes()) {

@@ -1,4 +1,4 @@
-//! The tokens of a text, and where it had a choice.
+//! The tokens of a text, and where its constraint left a choice.
 
 use std::ops::Range;
 
@@ -8,24 +8,24 @@ use verdigris_text::{ReadError, Tokenizer};
 use verdigris_watermark::payload::PayloadReader;
 use verdigris_watermark::{Detector, Mark};
 
-/// Tokens that a detector gets at once: while it reads one it holds many times its bytes.
+/// The number of tokens that a detector gets at once, since it needs a multiple of their memory while it reads them.
 const AT_ONCE: usize = 1 << 16;
 
 /// The tokens of a text or of its end.
 pub(crate) struct Tokens {
     ids: Vec<TokenId>,
-    /// In how many ways the text could have gone on before each token, where its form is known.
+    /// The number of ways in which the text could have continued before each token, if its constraint is known.
     choices: Option<Vec<u32>>,
 }
 
 impl Tokens {
-    /// Some tokens, which come after `before` in a text of a form, if that is known.
+    /// Creates tokens that come after `before` in a text with this constraint, if it is known.
     pub(crate) fn new(ids: Vec<TokenId>, form: Option<&Constraint>, before: &[u8]) -> Result<Self, Departure> {
         let choices = form.map(|form| form.choices(before, &ids)).transpose()?;
         Ok(Self { ids, choices })
     }
 
-    /// The tokens of a text as a whole, but for white space around its form.
+    /// Tokenizes a whole text, except white space around the part that matches the constraint.
     pub(crate) fn of(
         tokenizer: &Tokenizer,
         form: Option<&Constraint>,
@@ -35,17 +35,17 @@ impl Tokens {
         Ok(Self::new(tokenizer.encode_long(&text[range])?, form, b""))
     }
 
-    /// In how many ways the text could have gone on before each of them, where its form is known.
+    /// The number of ways in which the text could have continued before each token, if its constraint is known.
     pub(crate) fn choices(&self) -> Option<&[u32]> {
         self.choices.as_deref()
     }
 
-    /// They themselves.
+    /// The ids of the tokens.
     pub(crate) fn ids(&self) -> &[TokenId] {
         &self.ids
     }
 
-    /// How many there are.
+    /// The number of tokens.
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
@@ -58,7 +58,7 @@ impl Tokens {
         self.ids.chunks(AT_ONCE).enumerate().map(piece)
     }
 
-    /// Hands all of them to a detector, and what it makes of them to `each`.
+    /// Passes all tokens to a detector, and its marks to `each`.
     pub(crate) fn read(&self, detector: &mut Detector, mut each: impl FnMut(&[TokenId], &[Mark])) {
         for (tokens, choices) in self.pieces() {
             let marks = match choices {
@@ -69,7 +69,7 @@ impl Tokens {
         }
     }
 
-    /// Hands all of them to a reader of payloads.
+    /// Passes all tokens to a reader of payloads.
     pub(crate) fn read_payload(&self, reader: &mut PayloadReader) {
         for (tokens, choices) in self.pieces() {
             match choices {
@@ -80,8 +80,9 @@ impl Tokens {
     }
 }
 
-/// The part of a text that is of a form: all of it, or all but the line end or the white space around it, which files
-/// and programs add. Where none of these is of the form it is all, for an error to be told.
+/// Returns the part of a text that matches a constraint: all of it, or all except the line end or the white space
+/// around it, which files and programs add. Returns the whole range if none of these match, so that the error refers to
+/// all of the text.
 pub(crate) fn extent(form: &Constraint, text: &str) -> Range<usize> {
     let from = text.len() - text.trim_start().len();
     let to = text.trim_end().len().max(from);

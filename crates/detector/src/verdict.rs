@@ -1,4 +1,4 @@
-//! The verdict on a text, as data: the fields that every front end shows.
+//! The verdict on a text as data: the fields that all front ends show.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,18 +16,18 @@ use crate::judge::Judgement;
 pub enum Outcome {
     /// The text is marked.
     Marked,
-    /// A passage of it is marked, the text as a whole is not.
+    /// A passage of the text is marked, but not the text as a whole.
     MarkedInPart,
-    /// It is not marked.
+    /// The text is not marked.
     NotMarked,
-    /// It is not marked, and would not be even with a mark: it left too little choice.
+    /// The text is not marked, and would not be found to be marked even with a mark: it left too little choice.
     NotEnough,
-    /// Not even the highest scores would be enough.
+    /// The text is too short for a mark to be found, even with the highest scores.
     TooShort,
 }
 
 impl Outcome {
-    /// The name in output of any kind.
+    /// The name in all output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Marked => "marked",
@@ -55,7 +55,7 @@ impl Judgement<'_> {
     pub fn outcome(&self) -> Outcome {
         match self.evidence.is_marked(self.level) {
             Ok(true) => Outcome::Marked,
-            // A marked passage marks the text: its p-value pays for that.
+            // A marked passage makes the text marked: the passage's p-value is corrected for that.
             _ if !self.passages.is_empty() => Outcome::MarkedInPart,
             Ok(false) => match self.expected {
                 Some(expected) if expected.ln_p > ln(self.level.value()) => Outcome::NotEnough,
@@ -65,26 +65,26 @@ impl Judgement<'_> {
         }
     }
 
-    /// The verdict with its figures.
+    /// Returns the verdict with its figures.
     pub fn verdict(&self) -> Verdict<'_> {
         Verdict::of(self)
     }
 }
 
-/// The verdict on a text with its figures. `docs/json.md` describes each field. One that is not set is left out of JSON.
+/// The verdict on a text with its figures. `docs/json.md` describes each field. Unset fields are left out of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict<'a> {
     /// The class.
     pub verdict: Outcome,
     /// Whether there is a mark, in the whole or in a passage.
     pub marked: bool,
-    /// Why there is no verdict, where the text is too short.
+    /// The reason why there is no verdict, if the text is too short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The number of scored tokens that a verdict needs at least, where the text is too short.
+    /// The least number of scored tokens that a verdict needs, if the text is too short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needed: Option<u64>,
-    /// What else to try, where no mark was found.
+    /// A suggestion, if no mark was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The id of the key with the least p-value.
@@ -95,41 +95,41 @@ pub struct Verdict<'a> {
     pub tokens: u64,
     /// The number of tokens that were counted.
     pub scored: u64,
-    /// The sum of their scores: green tokens, where there are colours.
+    /// The sum of their scores: the number of green tokens, if scores are colours.
     pub score: f64,
     /// Its expectation for unmarked text.
     pub expected: f64,
     /// Standard deviations of the sum above its expectation.
     pub z: f64,
-    /// The p-value, which pays for all looks.
+    /// The p-value, corrected for all looks.
     pub p: f64,
     /// Its logarithm to base 10, exact where `p` is 0.
     pub log10_p: f64,
-    /// The number of looks that the p-value pays for.
+    /// The number of looks that the p-value is corrected for.
     pub looks: f64,
-    /// The `z` to be expected of a marked text with the same choices.
+    /// The expected `z` of a marked text with the same choices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_z: Option<f64>,
-    /// The `log10_p` to be expected of a marked text with the same choices.
+    /// The expected `log10_p` of a marked text with the same choices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_log10_p: Option<f64>,
     /// The p-value at which a text is called marked.
     pub level: f64,
-    /// The share of the tokens to be counted that was.
+    /// The share of the eligible tokens that was counted.
     pub sampled: f64,
-    /// The repairs that the best look needed, each with how often it was made.
+    /// The repairs of the best look, each with the number of times it was made.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub repairs: Cow<'a, [(Repair, usize)]>,
-    /// Bytes left out at the beginning.
+    /// The number of bytes left out at the beginning.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: usize,
-    /// The bytes of C2PA manifests, which were left out.
+    /// The bytes of C2PA manifests, which were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<[usize; 2]>,
-    /// The marked passages; `None` where they were not searched for.
+    /// The marked passages; `None` if they were not searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passages: Option<Vec<PassageVerdict<'a>>>,
-    /// The number of tokens that the constraint left no choice about; `None` without a known constraint.
+    /// The number of tokens for which the constraint left no choice; `None` without a known constraint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forced: Option<usize>,
     /// The bytes of each counted token; `None` without a known constraint.
@@ -138,7 +138,7 @@ pub struct Verdict<'a> {
     /// The payload of the mark, for keys that carry payloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<u32>,
-    /// Whether scores are colours: each token green or not.
+    /// Whether scores are colours, each token being green or not.
     #[serde(skip)]
     pub colours: bool,
 }
@@ -150,15 +150,15 @@ pub struct PassageVerdict<'a> {
     pub key_id: Cow<'a, str>,
     /// Its first byte in the original text.
     pub start: usize,
-    /// The byte after it.
+    /// The byte after its last byte.
     pub end: usize,
     /// The number of its tokens that were counted.
     pub scored: u64,
     /// Standard deviations of their sum above its expectation.
     pub z: f64,
-    /// The logarithm of its p-value to base 10, which pays for all windows and looks.
+    /// The logarithm of its p-value to base 10, corrected for all windows and looks.
     pub log10_p: f64,
-    /// The repairs that its look needed, each with how often it was made.
+    /// The repairs of its look, each with the number of times it was made.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub repairs: Cow<'a, [(Repair, usize)]>,
 }
@@ -199,13 +199,13 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// With what else to try.
+    /// Adds a suggestion.
     #[must_use]
     pub fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }
 
-    /// The same without references.
+    /// Converts the verdict into one without references.
     pub fn into_owned(self) -> Verdict<'static> {
         let passages = self.passages.map(|passages| passages.into_iter().map(PassageVerdict::into_owned).collect());
         let (key_id, repairs) = (self.key_id.into_owned().into(), self.repairs.into_owned().into());
@@ -232,7 +232,7 @@ impl<'a> PassageVerdict<'a> {
     }
 }
 
-/// A p-value for people, from its natural logarithm, which may be far below what an `f64` holds.
+/// Formats a p-value for people, from its natural logarithm, since it may be far below the smallest `f64`.
 pub fn p_value(ln_p: f64) -> String {
     let log10 = log10(ln_p);
     if log10 > -4.0 {
@@ -246,7 +246,7 @@ pub fn p_value(ln_p: f64) -> String {
     format!("{mantissa:.1}e{exponent}")
 }
 
-/// The logarithm to base 10 of a number of which the natural one is given.
+/// Converts a natural logarithm to one of base 10.
 pub(crate) fn log10(ln: f64) -> f64 {
     ln / std::f64::consts::LN_10
 }
@@ -255,7 +255,7 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// The number of tokens that the constraint left no choice about.
+/// The number of tokens for which the constraint left no choice.
 fn forced(tokens: &[(Range<usize>, Mark)]) -> usize {
     tokens.iter().filter(|(_, mark)| *mark == Mark::Forced).count()
 }

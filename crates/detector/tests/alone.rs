@@ -1,5 +1,4 @@
-//! The detector with nothing but a tokenizer and keys: words are chosen at random, as a key wants them, and found
-//! again.
+//! Tests of the detector with only a tokenizer and keys: random words are chosen under a mark, and the mark is found.
 
 use c2pa_structured_text::{ManifestRef, embed_front_matter};
 use c2pa_unstructured_text::wrapper;
@@ -20,7 +19,7 @@ fn key(reader: &Reader, secret: u8) -> Key {
     Key::from_secret([secret; 32], format!("key-{secret}"), Marking::default(), reader.vocabulary()).unwrap()
 }
 
-/// So many words of one token each, a key's where one is given.
+/// A text of `count` one-token words, marked if a key is given.
 fn words(reader: &Reader, key: Option<&Key>, count: u64, seed: u64) -> String {
     let vocabulary = reader.tokenizer().vocabulary();
     let is_word = |bytes: &[u8]| bytes.len() > 2 && bytes[0] == b' ' && bytes[1..].iter().all(u8::is_ascii_lowercase);
@@ -68,7 +67,7 @@ fn a_mark_is_found_under_its_key_alone() {
     assert_eq!((&*found[0].candidate, found[0].evidence.tried), ("own", 2.0));
 }
 
-/// Where a text has manifests, every way to read it reads what is left, and places are those of the text as it came.
+/// With manifests in a text, all ways to read it read only the rest, and positions refer to the original text.
 #[test]
 fn a_text_is_read_without_its_manifests() {
     let plain = reader();
@@ -101,13 +100,13 @@ fn a_text_is_read_without_its_manifests() {
     let strict = plain.of_form(Grammar::regex("( [a-z]+)+").unwrap());
     let Err(DetectError::Form(departure)) = strict.judge(&[&key], &format!("{block}{text} NOT"), &Look::default())
     else {
-        panic!("it is not of the form");
+        panic!("the text does not match the constraint");
     };
     assert!(departure.at >= block.len() + text.len(), "{departure:?}");
 }
 
-/// What a person or a program did to the white space or the letters of a text is repaired, each of which is a look, and
-/// the tokens lie where they are in the text.
+/// Changes of white space or letter case are repaired, each repair is a look, and tokens have their positions in the
+/// changed text.
 #[test]
 fn white_space_and_letter_case_are_repaired() {
     let reader = reader();
@@ -138,12 +137,12 @@ fn white_space_and_letter_case_are_repaired() {
         let judgement = reader.judge(&[&key], &changed, &look).unwrap();
         let found: Vec<Repair> = judgement.repairs.iter().map(|repair| repair.0).collect();
         assert_eq!((&found[..], judgement.evidence.tried), (repairs, 2.0 * looks), "{changed}");
-        // The first letter is a capital in sentence case, which costs the tokens whose context it is in.
+        // Sentence case makes the first letter a capital, which loses the tokens that have it in their context.
         let lost = bare.evidence.scored.abs_diff(judgement.evidence.scored);
         assert!(lost < 6 && judgement.evidence.ln_p < 0.95 * bare.evidence.ln_p, "{:?}", judgement.evidence);
         for (range, _) in &judgement.tokens {
             let there: Vec<&str> = changed[range.clone()].split_whitespace().collect();
-            assert!(there.len() < 2, "a token is within a word and the white space before it: {there:?}");
+            assert!(there.len() < 2, "a token spans more than a word and the white space before it: {there:?}");
         }
         let whole: String = judgement.tokens.iter().map(|(range, _)| &changed[range.clone()]).collect();
         assert_eq!(whole, changed);
@@ -173,7 +172,7 @@ fn a_marked_passage_is_found_where_it_lies() {
     assert!(judgement.outcome().is_marked());
 }
 
-/// Each point is what a text that ends there has, with a form and without.
+/// Each point has the evidence of a text that ends there, with a constraint and without.
 #[test]
 fn a_course_is_the_evidence_of_beginnings() {
     let plain = reader();

@@ -1,4 +1,4 @@
-//! What `tests/desk.cjs judge` does in node, compiled for this machine:
+//! Does the same as `tests/desk.cjs judge` in node, compiled natively:
 //! `judge TOKENIZER KEY TEXTS.jsonl ANSWERS.jsonl`.
 
 use std::fs::File;

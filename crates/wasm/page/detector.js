@@ -1,12 +1,12 @@
-// The detector, asked as a server is: `detect` answers in the shape of `POST /detect`. Each tokenizer has a worker of
-// its own, and the one before stays until the new one is ready: a file that is no tokenizer takes nothing away.
+// The detector, with the interface of a server: `detect` answers in the format of `POST /detect`. Each tokenizer has
+// its own worker, and the previous one stays until the new one is ready, so an invalid file changes nothing.
 
-/** Something that cannot be done: its name, and what to do about it. */
+/** An error: its code, and a message with the remedy. */
 export class Fault extends Error {
   constructor({ code, message, fingerprint }) {
     super(message);
     this.code = code;
-    /** Of the tokenizer that a key of another one was made for. */
+    /** The fingerprint of the tokenizer that a key was made for, if it is another one. */
     this.fingerprint = fingerprint ?? null;
   }
 }
@@ -14,15 +14,15 @@ export class Fault extends Error {
 const ENDED = {
   begin: {
     code: "not_a_tokenizer",
-    message: "this is not the tokenizer of a model, which is called tokenizer.json: a part of it is not as it must be",
+    message: "this is not the tokenizer of a model, which is called tokenizer.json: a part of it is invalid",
   },
   judge: {
     code: "cannot_be_judged",
-    message: "this text is too much for the detector in a browser: verdigris detect reads texts of any length",
+    message: "this text is too large for the detector in a browser: verdigris detect reads texts of any length",
   },
 };
 
-/** A worker that does one thing after the other. */
+/** A worker that handles one request at a time. */
 class Desk {
   #worker;
   #turn = Promise.resolve();
@@ -57,11 +57,11 @@ export class Detector {
   #module;
   #desk = null;
   #tokenizer = null;
-  /** The file that the key is in. Its contents are held by the detector alone. */
+  /** The key's file. Only the detector holds its contents. */
   #key = null;
-  /** What the tokenizer is called. */
+  /** The name of the tokenizer. */
   name = null;
-  /** What is at hand: `tokenizer`, `key` and `version`. */
+  /** The loaded `tokenizer` and `key`, and the `version`. */
   about = null;
 
   constructor(script, module) {
@@ -80,8 +80,8 @@ export class Detector {
   }
 
   /**
-   * Takes a tokenizer, packed or not, and with it a key: the one that is there unless another is given. Where the key
-   * does not go with it that is a fault, and there is no key until the tokenizer that it goes with is back.
+   * Loads a tokenizer, compressed or not, and with it a key: by default the current one. If the key was made for
+   * another tokenizer, it throws a fault, and there is no key until that tokenizer is loaded again.
    */
   async use(name, tokenizer, key = this.#key) {
     const [desk, about] = await this.#begun(tokenizer);
@@ -92,7 +92,7 @@ export class Detector {
     }
   }
 
-  /** Takes a key file. */
+  /** Loads a key file. */
   async key(file) {
     let bytes;
     try {
@@ -100,7 +100,7 @@ export class Detector {
     } catch {
       throw new Fault({ code: "not_a_key", message: `the key file ${file.name} cannot be read: is it still there?` });
     }
-    // The bytes go with the message: none stay here.
+    // The bytes are transferred with the message: none stay here.
     this.about = await this.#desk.ask("key", { file: bytes }, [bytes.buffer]);
     this.#key = file;
   }
@@ -111,7 +111,7 @@ export class Detector {
     this.about = await this.#desk.ask("forget", {});
   }
 
-  /** What a text is. */
+  /** Judges a text. */
   async detect({ text, ...wanted }) {
     try {
       return await this.#desk.ask("judge", { text, wanted });
@@ -119,7 +119,7 @@ export class Detector {
       if (error.code !== "ended") {
         throw error;
       }
-      // The module is at an end: a new one takes its place, with the same tokenizer and key.
+      // The module has ended: a new one is started with the same tokenizer and key.
       await this.use(this.name, this.#tokenizer);
       throw new Fault(ENDED.judge);
     }

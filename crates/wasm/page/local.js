@@ -1,4 +1,4 @@
-// The page without a server: a key, a tokenizer and a text, and what the detector beside it says of them.
+// The page without a server: it takes a key, a tokenizer and a text, and shows the findings of its own detector.
 
 import { Detector } from "./detector.js";
 import { BadFile, takes, textOf } from "./files.js";
@@ -18,18 +18,18 @@ let detector = null;
 /** The tokenizers that came with the page: `name`, `title`, `fingerprint` and, once loaded, `bytes`. */
 let shipped = [];
 const place = new Place(byId("finding"));
-/** One thing at a time: what is asked while another is done waits. */
+/** One task at a time: others wait. */
 let turn = Promise.resolve();
 
 async function loaded(name) {
   const response = await fetch(`./${name}`);
   if (!response.ok) {
-    throw new Error(`${name} is not beside this page: build the site anew`);
+    throw new Error(`${name} is missing next to this page: build the site again`);
   }
   return response;
 }
 
-/** From here on nobody can be asked for anything, whatever this page or its workers do. */
+/** Blocks all further requests, whatever this page or its workers do. */
 function closed() {
   const policy = document.createElement("meta");
   policy.httpEquiv = "Content-Security-Policy";
@@ -47,7 +47,7 @@ function busy(what) {
   }
 }
 
-/** Says what is at hand. */
+/** Shows the loaded tokenizer and key. */
 function told() {
   const { tokenizer, key, version } = detector.about ?? {};
   if (!tokenizer) {
@@ -70,11 +70,11 @@ function told() {
   byId("tokenizer").value = used?.name ?? OWN;
 }
 
-/** Does one thing, after what is being done. */
+/** Runs a task after the current one. */
 function next(work) {
   turn = turn.then(async () => {
     fault(null);
-    // Another text, key or tokenizer: what was found is not about it.
+    // The finding does not apply to another text, key or tokenizer.
     place.empty();
     try {
       await work();
@@ -88,7 +88,7 @@ function next(work) {
 }
 
 async function use(name, bytes, key) {
-  busy(`The tokenizer ${name} is being read.`);
+  busy(`Reading the tokenizer ${name}.`);
   await detector.use(name, bytes, key);
   announce(`The tokenizer ${name} is ready.`);
 }
@@ -114,14 +114,14 @@ function openKey(file) {
     try {
       await detector.key(file);
     } catch (error) {
-      // The tokenizer that it was made for may have come with the page.
+      // The tokenizer that the key was made for may have come with the page.
       const its = error.code && shipped.find(({ fingerprint }) => fingerprint === error.fingerprint);
       if (!its) {
         throw error;
       }
       await use(its.name, its.bytes, file);
     }
-    announce(`The key ${detector.about.key.id} is taken.`);
+    announce(`The key ${detector.about.key.id} is loaded.`);
   });
 }
 

@@ -1,5 +1,5 @@
-// One detector, in a thread of its own: the page stays alive while it works. It stands behind the bindings of the
-// module in one script (`wasm_bindgen` is theirs), and is asked by messages, one after the other.
+// One detector in its own thread, so that the page stays responsive. One script contains the module's bindings (which
+// define `wasm_bindgen`) and then this code. It handles one message after the other.
 
 let detector = null;
 
@@ -18,7 +18,7 @@ const CALLS = {
     try {
       json = await unpacked(tokenizer);
     } catch {
-      const message = "this file is damaged: it does not unpack; get it anew";
+      const message = "this file is damaged: it cannot be decompressed; download it again";
       throw JSON.stringify({ code: "not_a_tokenizer", message });
     }
     detector = new wasm_bindgen.Detector(json);
@@ -41,7 +41,7 @@ const CALLS = {
   },
 };
 
-/** What was thrown, with a name. What is no string is a trap of the module, which is at an end then. */
+/** The thrown error with its code. Anything but a string is a trap of the module, which has then ended. */
 function fault(error) {
   if (typeof error === "string") {
     return JSON.parse(error);

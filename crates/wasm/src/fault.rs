@@ -1,4 +1,4 @@
-//! What can go wrong, each with a name.
+//! Errors, each with a code.
 
 use serde_json::json;
 use verdigris_detector::DetectError;
@@ -7,38 +7,38 @@ use verdigris_detector::watermark::key::BadKeyFile;
 
 use verdigris_detector::MAX_TEXT;
 
-/// What can go wrong. Each message names the cause and the cure, and none has a part of a key.
+/// An error. Each message has the cause and the remedy, and none contains a part of a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A file that is no tokenizer.
+    /// The file is not a tokenizer.
     #[error("this is not the tokenizer of a model, which is called tokenizer.json: {0}")]
     Tokenizer(#[from] TokenizerError),
-    /// A file that is no key.
-    #[error("this is not a key that can be used: {0}; choose the file that verdigris key new made")]
+    /// The file is not a key.
+    #[error("this is not a key that can be used: {0}; choose a file that verdigris key new made")]
     Key(#[from] BadKeyFile),
-    /// A key that was made for another tokenizer.
+    /// The key was made for another tokenizer.
     #[error("{0}")]
     ForeignKey(DetectError),
-    /// A text was to be judged before there was a key.
+    /// There is no key yet to judge a text with.
     #[error("there is no key yet: choose the key file first")]
     NoKey,
-    /// A text beyond what a page takes.
-    #[error("the text has {} bytes, and this page takes {MAX_TEXT}: verdigris detect reads texts of any length", .0)]
+    /// The text is longer than a page accepts.
+    #[error("the text has {} bytes, but this page accepts {MAX_TEXT}: verdigris detect reads texts of any length", .0)]
     LongText(usize),
-    /// The tokenizer does not take the text.
+    /// The text cannot be tokenized.
     #[error(transparent)]
     Text(#[from] ReadError),
     /// The text cannot be judged.
     #[error(transparent)]
     Judge(DetectError),
-    /// How to look is not what it must be.
-    #[error("how to look cannot be read: {0}")]
+    /// The options are not valid.
+    #[error("the options cannot be read: {0}")]
     Wanted(#[from] serde_json::Error),
 }
 
 impl Fault {
-    /// Its name, for programs.
+    /// The error's code, for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Tokenizer(_) => "not_a_tokenizer",
@@ -63,7 +63,8 @@ impl From<DetectError> for Fault {
     }
 }
 
-/// As JavaScript gets it. A key of another tokenizer says whose it is: the page may have that one.
+/// The JSON that JavaScript receives. For a key of another tokenizer it has that tokenizer's fingerprint, since the
+/// page may have it.
 impl From<Fault> for String {
     fn from(fault: Fault) -> Self {
         let mut told = json!({"code": fault.code(), "message": fault.to_string()});

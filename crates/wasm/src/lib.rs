@@ -1,13 +1,13 @@
-//! The detector in a browser: a tokenizer, a key and a text go in, and what `POST /detect` says of the text comes out.
+//! The detector in a browser: it takes a tokenizer, a key and a text, and returns the same result as `POST /detect`.
 //! Nothing leaves the page.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `desk` | a tokenizer and a key, and what they say of texts |
-//! | `fault` | what can go wrong, each with a name |
+//! | `desk` | a tokenizer and a key, which judge texts |
+//! | `fault` | errors, each with a code |
 //!
-//! This file hands both to JavaScript: bytes and texts in, JSON out. `page` is the page around it, whose parts that
-//! show a finding are those of `verdigris serve`.
+//! This file exports both to JavaScript: bytes and texts in, JSON out. `page` is the web page around it, which shows
+//! findings with the components of `verdigris serve`.
 #![forbid(unsafe_code)]
 
 mod desk;
@@ -21,13 +21,13 @@ use zeroize::Zeroizing;
 
 /// A tokenizer, and a key if one was read.
 ///
-/// Whatever throws throws a string: JSON with a `code`, which is the fault's name, and a `message`.
+/// Methods throw strings: JSON with a `code`, which identifies the error, and a `message`.
 #[wasm_bindgen]
 pub struct Detector(Desk);
 
 #[wasm_bindgen]
 impl Detector {
-    /// With the contents of a `tokenizer.json`.
+    /// Creates a detector from the contents of a `tokenizer.json`.
     ///
     /// # Errors
     /// [`Fault::Tokenizer`].
@@ -36,8 +36,7 @@ impl Detector {
         Ok(Self(Desk::new(tokenizer)?))
     }
 
-    /// Takes a key file in the place of the key that was there; the bytes are wiped. Where it cannot be taken the key
-    /// that was there stays.
+    /// Replaces the key by that of a key file; the bytes are wiped. On an error the previous key stays.
     ///
     /// # Errors
     /// [`Fault::Key`] and [`Fault::ForeignKey`].
@@ -50,13 +49,13 @@ impl Detector {
         self.0.drop_key();
     }
 
-    /// What is at hand, as JSON: `tokenizer` with its `size` and `fingerprint`, and `key` with its `id`, `dialect` and
-    /// `scheme`, or null.
+    /// Returns JSON: `tokenizer` with its `size` and `fingerprint`, `key` with its `id`, `dialect` and `scheme`, or
+    /// null, and `version`.
     pub fn about(&self) -> String {
         self.0.about().to_string()
     }
 
-    /// What a text is, as JSON in the shape of `POST /detect`. `wanted` is JSON with `level` and `windows`.
+    /// Judges a text and returns JSON in the format of `POST /detect`. `wanted` is JSON with `level` and `windows`.
     ///
     /// # Errors
     /// [`Fault::NoKey`], [`Fault::LongText`], [`Fault::Text`] and [`Fault::Wanted`].
@@ -65,7 +64,7 @@ impl Detector {
         Ok(self.0.judge(text, wanted)?)
     }
 
-    /// The tokens of a text.
+    /// Returns the tokens of a text.
     ///
     /// # Errors
     /// [`Fault::Text`].

@@ -1,10 +1,10 @@
-// The built module in node, by the same bindings as in a browser:
+// Runs the built module in node, with the same bindings as in a browser:
 //
 //     node crates/wasm/tests/desk.cjs SITE about TOKENIZER
 //     node crates/wasm/tests/desk.cjs SITE judge TOKENIZER KEY TEXTS.jsonl ANSWERS.jsonl
 //
-// `judge` writes for each line `{"text": ...}` one of `{"ids": ..., "answer": ...}`, as the example `judge` does, and
-// says how many seconds it took to read the tokenizer, to make tokens, and to judge.
+// `judge` writes for each line `{"text": ...}` one `{"ids": ..., "answer": ...}`, like the example `judge`, and prints
+// the seconds for reading the tokenizer, tokenizing and judging.
 
 const fs = require("node:fs");
 const vm = require("node:vm");

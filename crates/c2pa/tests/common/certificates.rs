@@ -1,4 +1,4 @@
-//! Certificates of all kinds, made as they are needed.
+//! Certificates of all kinds, made for each test.
 
 use p256::pkcs8::{EncodePrivateKey as _, LineEnding};
 use rcgen::{
@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 
 type Sign = Box<dyn Fn(&[u8]) -> Vec<u8>>;
 
-/// A key of one of the kinds that certificates have.
+/// A key of one of the supported kinds.
 pub struct Pair {
     public: Vec<u8>,
     algorithm: &'static SignatureAlgorithm,
@@ -105,7 +105,7 @@ fn params(name: &str, serial: u64, key: &Pair) -> CertificateParams {
     params
 }
 
-/// A certificate for a key and its root, in PEM; `change` makes it another.
+/// A certificate for a key and its root, in PEM; `change` modifies its parameters.
 pub fn chain(key: &Pair, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
     let root_key = Pair::p256(99);
     let mut root = params("Root", 1, &root_key);

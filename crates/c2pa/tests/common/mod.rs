@@ -1,5 +1,5 @@
-//! What the tests share: the programs, certificates that are made as they are needed, and a marked text.
-#![allow(dead_code, unreachable_pub, reason = "each test is a crate of its own, and none needs all of it")]
+//! Shared code of the tests: the programs, certificates made for each test, and a marked text.
+#![allow(dead_code, unreachable_pub, reason = "each test is a separate crate, and none needs all of it")]
 
 pub mod certificates;
 
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a program did.
+/// The result of running a program.
 pub struct Done {
     pub status: i32,
     pub out: String,
@@ -19,13 +19,13 @@ pub struct Done {
 }
 
 impl Done {
-    /// What it printed, if it was content.
+    /// The output of a successful run.
     pub fn ok(self) -> String {
         assert_eq!(self.status, 0, "{}{}", self.out, self.err);
         self.out
     }
 
-    /// Its one line of error.
+    /// The one line of error of a failed run.
     pub fn error(self) -> String {
         assert_eq!(self.status, 2, "{}{}", self.out, self.err);
         assert_eq!(self.out, "");
@@ -52,13 +52,13 @@ pub fn run(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], input: &[u8
     let done = child.wait_with_output().unwrap();
     feeding.join().unwrap();
     Done {
-        status: done.status.code().expect("it was not stopped"),
+        status: done.status.code().expect("the program was not killed by a signal"),
         out: String::from_utf8(done.stdout).unwrap(),
         err: String::from_utf8(done.stderr).unwrap(),
     }
 }
 
-/// The program that is tested.
+/// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_verdigris-c2pa");
 
 pub fn c2pa(arguments: &[&str], input: &str) -> Done {
@@ -74,7 +74,7 @@ pub fn verdigris(arguments: &[&str], input: &str) -> Done {
     run(main_program(), arguments, input.as_bytes())
 }
 
-/// A folder with a certificate and a key.
+/// A folder with a certificate and its key.
 pub struct Desk {
     pub folder: TempDir,
 }
@@ -113,12 +113,12 @@ impl Desk {
         c2pa(&[&["sign", "--certificate", &certificate, "--private-key", &key], options].concat(), "")
     }
 
-    /// What is said of a file, as JSON.
+    /// The verdicts on a file, as JSON.
     pub fn verify(&self, name: &str, options: &[&str]) -> Value {
         c2pa(&[&["verify", &self.at(name), "--json"], options].concat(), "").json()
     }
 
-    /// A key, and the mark of it that a manifest names.
+    /// The path of a watermark key with the id `my`, made on first use.
     pub fn key(&self) -> String {
         let key = self.at("my.key");
         if !self.has("my.key") {
@@ -128,15 +128,15 @@ impl Desk {
     }
 }
 
-/// A text that is marked with a key.
+/// A text marked with a key.
 pub fn marked(key: &str) -> String {
     verdigris(&["generate", "The captain", "--key", key, "--max-tokens", "120", "--seed", "1"], "").ok()
 }
 
-/// A text that nobody has marked, with characters that are composed.
+/// An unmarked text with composed characters.
 pub const PLAIN: &str = "The na\u{ef}ve captain went to the caf\u{e9} by the quiet sea.\nHe left a red sail there.\n";
 
-/// A desk for tests that do not disturb each other there; made once.
+/// A folder shared by tests that use different files; made once.
 pub fn shared() -> &'static Desk {
     static DESK: OnceLock<Desk> = OnceLock::new();
     DESK.get_or_init(Desk::new)

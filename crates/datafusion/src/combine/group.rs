@@ -1,4 +1,4 @@
-//! One group of texts: who wrote them is one.
+//! One group of texts, judged as if they had one author.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::texts::NotUtf8;
 
 use super::pool::{Pool, Reading};
 
-/// What the texts of a group came to so far.
+/// The totals of a group so far.
 #[derive(Default)]
 pub(super) struct Group {
-    /// Who judges: known from the first text on.
+    /// The judge, known from the first text on.
     pub(super) judge: Option<Arc<Judge>>,
-    /// Texts that were judged.
+    /// The number of texts that were judged.
     pub(super) documents: u64,
-    /// Texts that could not be.
+    /// The number of texts that could not be judged.
     pub(super) faulty: u64,
     pub(super) tokens: u64,
-    /// Why one of them could not be: of all reasons the first in the order of letters, so that no order of texts
-    /// matters.
+    /// The reason why one of them could not be judged: the alphabetically first, so that the order of texts does not
+    /// matter.
     pub(super) error: Option<String>,
     pub(super) pool: Pool,
 }
 
-/// What one text adds to its group.
+/// The contribution of one text to its group.
 pub(super) enum Addition {
     Read(Reading),
     Fault(String),
@@ -39,7 +39,7 @@ impl Addition {
             Err(fault) => return Self::Fault(fault.to_string()),
             Ok(text) if text.len() > MAX_TEXT => {
                 let bytes = text.len();
-                return Self::Fault(format!("it has {bytes} bytes, and at most {MAX_TEXT} are combined with others"));
+                return Self::Fault(format!("it has {bytes} bytes, but at most {MAX_TEXT} are combined with others"));
             }
             Ok(text) => Reading::of(judge.reader(), scheme, text),
         };
@@ -47,7 +47,7 @@ impl Addition {
     }
 }
 
-/// The scheme of a judge's key, if texts under it can be put together.
+/// Returns the scheme of a judge's key, if texts under it can be combined.
 pub(super) fn scheme(judge: &Judge) -> Result<Arc<dyn Scheme>, JudgeError> {
     if judge.key().payload_bits().is_some() {
         return Err(JudgeError::Payload(judge.key().id().to_owned()));
@@ -56,7 +56,7 @@ pub(super) fn scheme(judge: &Judge) -> Result<Arc<dyn Scheme>, JudgeError> {
 }
 
 impl Group {
-    /// Takes a judge, who must be that of the others.
+    /// Sets the judge, which must be the same for all texts.
     pub(super) fn under(&mut self, judge: &Arc<Judge>) -> Result<(), JudgeError> {
         match &self.judge {
             Some(other) if other.key().id() != judge.key().id() => {
@@ -106,14 +106,14 @@ impl Group {
         };
     }
 
-    /// The evidence of all texts, and who judged; nothing where there was no text.
+    /// Returns the evidence of all texts and the judge; `None` if there was no text.
     pub(super) fn evidence(&mut self) -> Result<Option<(Arc<Judge>, Evidence)>, JudgeError> {
         let Some(judge) = self.judge.clone() else { return Ok(None) };
         let evidence = self.pool.evidence(&*scheme(&judge)?, self.tokens);
         Ok(Some((judge, evidence)))
     }
 
-    /// The bytes that it takes.
+    /// The size of the group in bytes.
     pub(super) fn size(&self) -> usize {
         size_of::<Self>() + self.pool.size() + self.error.as_ref().map_or(0, String::capacity)
     }

@@ -1,10 +1,10 @@
-//! `verdigris_combine`: the texts of a group, such as those of one author, as one evidence.
+//! `verdigris_combine`: the combined evidence of the texts of a group, such as those of one author.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `pool` | observations of many texts, each once |
 //! | `group` | the texts of one group |
-//! | `state` | groups as columns, from one executor to another |
+//! | `state` | groups as columns, to pass between executors |
 
 mod group;
 mod pool;
@@ -36,7 +36,7 @@ use group::{Addition, Group, scheme};
 const NAME: &str = "verdigris_combine";
 
 pub(crate) fn function(judges: &Arc<Judges>) -> AggregateUDF {
-    // Types are checked in `return_type`: a cast of texts would copy them.
+    // Types are checked in `return_type`, since a cast would copy the texts.
     AggregateUDF::from(Combine { asked: Asked(judges.clone()), signature: Signature::any(2, Volatility::Immutable) })
 }
 
@@ -98,7 +98,7 @@ impl Groups {
         self.groups.resize_with(groups, Group::default);
     }
 
-    /// Reads texts on all cores, and adds what they say to the group of each row.
+    /// Reads texts on all cores, and adds their evidence to the group of each row.
     fn update(
         &mut self,
         values: &[ArrayRef],
@@ -180,7 +180,7 @@ impl GroupsAccumulator for Groups {
     }
 }
 
-/// One group, where a query has no others.
+/// The only group of a query without GROUP BY.
 struct Alone(Groups);
 
 impl std::fmt::Debug for Alone {
@@ -214,14 +214,14 @@ impl Accumulator for Alone {
     }
 }
 
-/// The columns of a group's verdict: the number of its texts that were judged and of those that could not be, and the
-/// columns of a verdict. All are null where the group has no text.
+/// The columns of a group's verdict: the number of its texts that were judged, the number of those that could not be,
+/// and the columns of a verdict. All are null for a group without a text.
 pub fn combined_fields() -> Fields {
     let counts = ["documents", "faulty"].map(|name| Arc::new(Field::new(name, DataType::UInt64, true)));
     counts.into_iter().chain(verdict_fields().iter().cloned()).collect()
 }
 
-/// The verdict on a group. One of which no text could be judged has none.
+/// Returns the verdict on a group. A group in which no text could be judged has none.
 fn row(group: &mut Group) -> Result<Row<'static>, JudgeError> {
     let Some((judge, evidence)) = group.evidence()? else { return Ok(Row::Missing) };
     if group.documents == 0 {

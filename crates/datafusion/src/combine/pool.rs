@@ -1,41 +1,41 @@
-//! What several texts say together, each thing once, whatever order they come in.
+//! The combined observations of several texts, each once, independent of the order of texts.
 
 use std::collections::HashSet;
 
 use verdigris_detector::watermark::{Observation, Scheme};
 use verdigris_detector::{DetectError, Evidence, Reader, Versions};
 
-/// The most observations that are kept of a group: 24 MiB, and far more than any verdict needs.
+/// The most observations kept for a group: 24 MiB, and far more than any verdict needs.
 const CAPACITY: usize = 1 << 20;
 
-/// The bytes of an observation in a state.
+/// The size of a serialized observation in bytes.
 pub(super) const BYTES: usize = 20;
 
-/// Observations of texts, each once, in the order of their names.
+/// The observations of several texts, each once, in the order of their names.
 ///
-/// Of many texts a context may have come several times with other tokens after it, and a detector of one text would
-/// count the first. Here none is first: so that every order of texts, and every way to share them out, gives the same,
-/// all observations are kept, and at the end each context counts for that of its observations which has the least name.
-/// Names know nothing of scores, so the p-value is exact.
+/// In several texts a context may occur more than once, with different tokens after it, of which a detector of one text
+/// counts the first. Here all observations are kept, and at the end each context counts for the one of its observations
+/// with the least name, so that every order of texts, and every way to divide them, gives the same result. Names do not
+/// depend on scores, so the p-value is exact.
 ///
-/// Past [`CAPACITY`] a sample is kept, by the names of contexts: those that begin with `level` zeros.
+/// Above [`CAPACITY`] a sample is kept, by the names of contexts: those that begin with `level` zero bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pool {
     kept: Vec<Observation>,
-    /// How many of them are in order, and different.
+    /// The number of leading observations that are sorted and distinct.
     clean: usize,
     level: u32,
 }
 
-/// What one text adds.
+/// The contribution of one text.
 pub(super) struct Reading {
     pub(super) tokens: u64,
     pub(super) observations: Vec<Observation>,
 }
 
 impl Reading {
-    /// Of a text without manifests and after all repairs, which is one look, for both are decided without the key.
-    /// Within the text, what counts is what a detector would count.
+    /// Reads a text without manifests and after all repairs. That is one look, since both are decided without the key.
+    /// Within the text, the same observations count as for a detector.
     pub(super) fn of(reader: &Reader, scheme: &dyn Scheme, text: &str) -> Result<Self, DetectError> {
         let mut read = reader.tokenizer().encode_long(Versions::of(text, true).last().text)?;
         let tokens = read.len() as u64;
@@ -88,7 +88,7 @@ impl Pool {
         self.clean = self.kept.len();
     }
 
-    /// The evidence of everything that was added.
+    /// Returns the evidence of everything that was added.
     pub(super) fn evidence(&mut self, scheme: &dyn Scheme, tokens: u64) -> Evidence {
         self.tidy();
         let (mut context, mut identities) = (None, HashSet::new());
@@ -116,7 +116,7 @@ impl Pool {
         (self.level, bytes)
     }
 
-    /// Nothing where the bytes are none of a pool.
+    /// Deserializes a pool; `None` if the bytes are not those of a pool.
     pub(super) fn of_bytes(level: u32, bytes: &[u8]) -> Option<Self> {
         let (ones, []) = bytes.as_chunks::<BYTES>() else { return None };
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
@@ -128,7 +128,7 @@ impl Pool {
         Some(Self { kept: kept.collect(), clean: 0, level })
     }
 
-    /// The bytes that it takes.
+    /// The size of the pool in bytes.
     pub(super) fn size(&self) -> usize {
         self.kept.capacity() * size_of::<Observation>()
     }
@@ -183,7 +183,7 @@ mod tests {
     fn manifests_and_changed_white_space_are_no_words_of_the_author() {
         let reader = reader();
         let reference = "c".repeat(40_000);
-        // At the beginning of a line white space is its indentation.
+        // White space at the beginning of a line would count as indentation.
         let text = text(3).trim_start().to_owned();
         for scheme in schemes(reader.vocabulary().size()) {
             let evidence = |text: &str| {
@@ -211,7 +211,7 @@ mod tests {
             assert!(whole.scored > 0);
             let mut parts = vec![Pool::default(); 4];
             (0..30).rev().for_each(|seed| parts[seed % 4].add(read(seed)));
-            // A text that comes once more says nothing new.
+            // A repeated text adds no evidence.
             parts[1].add(read(4));
             let mut merged = Pool::default();
             for part in &mut parts {

@@ -1,7 +1,7 @@
-//! Groups as columns: what one executor hands to another.
+//! Groups as columns, to pass from one executor to another.
 //!
-//! A state says of contexts of the texts which of their tokens the key favours. That is not the key; but it is as much
-//! as somebody learns who may ask a detector about each of these texts.
+//! A state reveals, for contexts in the texts, which of the tokens after them the key favours. That is not the key, but
+//! it is as much as a detector reveals to a user who may query it about each of these texts.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! `verdigris-wasm-bindings MODULE FOLDER`: what JavaScript needs beside a compiled module, as the command
-//! `wasm-bindgen` makes it with `--target no-modules`. That command must be of the version that the module was compiled
-//! with; here the lock file sees to it.
+//! `verdigris-wasm-bindings MODULE FOLDER`: generates the JavaScript for a compiled module, like the command
+//! `wasm-bindgen` with `--target no-modules`. That command must have the version that the module was compiled with;
+//! here the lock file ensures that.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

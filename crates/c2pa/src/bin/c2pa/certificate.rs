@@ -9,20 +9,20 @@ use verdigris_c2pa::Development;
 use crate::error::Failure;
 use crate::files;
 
-/// Make a certificate to try it out with, which nobody trusts
+/// Make an untrusted certificate for trying it out
 #[derive(Args)]
 #[command(after_help = "\
-Writes NAME.cert.pem (the certificate and its root), NAME.key.pem (its private key, for your eyes only) and \
-NAME.root.pem (the root, for --trust). It holds for a year. Nobody else trusts it: a certificate that others \
-trust comes from an authority on the C2PA's list.")]
+Writes NAME.cert.pem (the certificate and its root), NAME.key.pem (its private key, keep it secret) and \
+NAME.root.pem (the root, for --trust). The certificate is valid for a year. A certificate that others trust \
+comes from an authority on the C2PA's trust list.")]
 pub(crate) struct Certificate {
-    /// What the files' names begin with
+    /// Prefix of the files' names
     #[arg(value_name = "NAME")]
     prefix: PathBuf,
     /// The name in the certificate [default: that of the files]
     #[arg(long, value_name = "NAME")]
     signer: Option<String>,
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 }
@@ -42,7 +42,7 @@ impl Certificate {
         files::write(key, made.private_key.as_bytes(), self.force, true)?;
         files::write(chain, made.chain.as_bytes(), self.force, false)?;
         files::write(root, made.root.as_bytes(), self.force, false)?;
-        eprintln!("{} and {}: for trying it out, nobody trusts it", chain.display(), key.display());
+        eprintln!("{} and {}: for trying it out, not trusted by anyone", chain.display(), key.display());
         Ok(ExitCode::SUCCESS)
     }
 }

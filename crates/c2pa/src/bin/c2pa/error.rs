@@ -1,4 +1,4 @@
-//! Why a command failed: one line that names the cause and the cure.
+//! Errors of a command: each is one line with the cause and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is read and written: within bounds, and whole or not at all.
+//! Reads files of limited size, and writes files completely or not at all.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,20 +9,20 @@ use zeroize::Zeroizing;
 
 use crate::error::Failure;
 
-/// The most bytes of a file in PEM.
+/// The maximum size of a PEM file in bytes.
 const MAX_PEM: u64 = 1 << 20;
 
-/// Whether a path stands for standard input.
+/// Whether a path means standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// What a file is called in messages and results.
+/// The name of a file in messages and results.
 pub(crate) fn name(path: &Path) -> String {
     if is_stdin(path) { "standard input".into() } else { path.display().to_string() }
 }
 
-/// The bytes of a file, or of standard input for `-`, if there are at most so many.
+/// Returns the bytes of a file, or of standard input for `-`, if there are at most `most`.
 pub(crate) fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let mut read = Vec::new();
     let input: Box<dyn Read> = match is_stdin(path) {
@@ -31,25 +31,25 @@ pub(crate) fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     };
     input.take(most + 1).read_to_end(&mut read).map_err(Failure::read(path))?;
     if read.len() as u64 > most {
-        return Err(Failure::Usage(format!("{} is longer than {most} bytes, the most that are read", name(path))));
+        return Err(Failure::Usage(format!("{} is longer than {most} bytes, the maximum", name(path))));
     }
     Ok(read)
 }
 
-/// A text, byte for byte: what a manifest is bound to.
+/// Returns a text byte for byte, since a manifest is bound to its bytes.
 pub(crate) fn text(path: &Path, most: u64) -> Result<String, Failure> {
     String::from_utf8(bytes(path, most)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::Usage(format!("{} is no UTF-8 from byte {at} on: convert it to UTF-8 before it is signed", name(path)))
+        Failure::Usage(format!("{} is not UTF-8 at byte {at}: convert it to UTF-8 before it is signed", name(path)))
     })
 }
 
-/// A file in PEM, which may hold a secret.
+/// Returns a PEM file, which may contain a secret.
 pub(crate) fn pem(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     bytes(path, MAX_PEM).map(Zeroizing::new)
 }
 
-/// Refuses a file that is there, unless it may be replaced, and a folder that is not.
+/// Checks that a file can be written: it does not exist, unless it may be replaced, and its folder exists.
 pub(crate) fn check(path: &Path, replace: bool) -> Result<(), Failure> {
     if path.is_dir() {
         return Err(Failure::write(path)(io::Error::other("it is a folder")));
@@ -60,7 +60,8 @@ pub(crate) fn check(path: &Path, replace: bool) -> Result<(), Failure> {
     std::fs::metadata(folder(path)).map(drop).map_err(Failure::write(path))
 }
 
-/// Writes a file under another name, which then gets its own. Of a secret nobody else may read even that.
+/// Writes a file under a temporary name, then renames it. If it is a secret, no other user can read even the temporary
+/// file.
 pub(crate) fn write(path: &Path, bytes: &[u8], replace: bool, secret: bool) -> Result<(), Failure> {
     let unfinished = || -> io::Result<NamedTempFile> {
         let mut builder = tempfile::Builder::new();

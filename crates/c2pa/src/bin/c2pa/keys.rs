@@ -1,4 +1,4 @@
-//! Keys and the tokenizer they are for, as they were asked for.
+//! The options for keys and their tokenizer.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use verdigris_detector::{Judgement, Key, KeyFiles, Level, Look, Reader, Tokenize
 
 use crate::error::Failure;
 
-/// That of the models that are built into the main program.
+/// The tokenizer of the models that are built into the main program.
 const TALE: &[u8] = include_bytes!("../../../../../fixtures/models/tale/tokenizer.json");
 
 #[derive(Args)]
 pub(crate) struct KeyOptions {
-    /// The key to look for in the words; give it again for more keys
+    /// The key to look for in the words; may be given again
     #[arg(short, long, value_name = "FILE")]
     key: Vec<PathBuf>,
     /// A folder of keys (files that end in .key or .json), all of which are looked for
@@ -26,23 +26,23 @@ pub(crate) struct KeyOptions {
     level: Level,
 }
 
-/// All that judges a mark.
+/// Keys and the reader that judges marks with them.
 pub(crate) struct Keys {
     reader: Reader,
     pub(crate) keys: Vec<Key>,
     level: Level,
-    /// What was left out of a ring.
+    /// The skipped files of a ring.
     pub(crate) notes: Vec<String>,
 }
 
 impl KeyOptions {
-    /// What judges, if keys were given.
+    /// Loads the keys, if any were given.
     pub(crate) fn load(&self) -> Result<Option<Keys>, Failure> {
         if self.key.is_empty() && self.ring.is_none() {
             return Ok(None);
         }
         let reader = match &self.tokenizer {
-            None => Reader::new(Tokenizer::from_json(TALE).expect("the tokenizer that is built in")),
+            None => Reader::new(Tokenizer::from_json(TALE).expect("the built-in tokenizer is valid")),
             Some(path) => Reader::open(path)?,
         };
         let keys = KeyFiles::load(&self.key, self.ring.as_deref())?.fitting(std::slice::from_ref(&reader))?;
@@ -52,7 +52,7 @@ impl KeyOptions {
 }
 
 impl Keys {
-    /// What a text is under all keys. Manifests in it are left out.
+    /// Judges a text under all keys, without the manifests in it.
     pub(crate) fn judge(&self, text: &str) -> Result<Judgement<'_>, String> {
         let look = Look { level: self.level, ..Look::default() };
         let keys: Vec<&Key> = self.keys.iter().collect();

@@ -1,13 +1,13 @@
-//! `verdigris-c2pa`: manifests beside the mark.
+//! `verdigris-c2pa`: C2PA manifests in addition to the mark.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `sign` | texts get manifests |
+//! | `sign` | signing texts |
 //! | `verify` | two verdicts on a text |
 //! | `certificate` | a certificate for trying it out |
-//! | `keys` | keys and the tokenizer they are for |
-//! | `files` | what is read and written |
-//! | `words` | verdicts for people |
+//! | `keys` | keys and their tokenizer |
+//! | `files` | reading and writing files |
+//! | `words` | verdicts as text |
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a program has no public items")]
 
@@ -26,7 +26,7 @@ use clap::{Parser, Subcommand};
 
 use crate::error::Failure;
 
-/// C2PA manifests for texts, beside their watermarks
+/// C2PA manifests for texts, in addition to their watermarks
 #[derive(Parser)]
 #[command(
     name = "verdigris-c2pa",
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(status) => status,
-        // Whoever reads has seen enough.
+        // The reader of the output has closed it.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(128 + 13),
         Err(error) => {
             eprintln!("error: {error}");

@@ -10,51 +10,51 @@ use verdigris_c2pa::{C2paError, Claim, Credentials, Form, MAX_TEXT, Mark, beside
 use crate::error::Failure;
 use crate::files;
 
-/// Sign a text: say who vouches for it, that a model wrote it, and which key marked it
+/// Sign a text: state who vouches for it, that a model wrote it, and which key marked it
 #[derive(Args)]
 #[command(after_help = "\
-The manifest goes where the form of the text has room for it: into a comment of Markdown or code, into \
-invisible characters at the end of other texts, and into FILE.c2pa beside JSON, CSV and HTML. --manifest \
-chooses another place: text, sidecar, or a format by the end of its files' names, such as md or py.
+The manifest goes where the format of the text has room for it: into a comment of Markdown or code, into \
+invisible characters at the end of other texts, and into FILE.c2pa next to JSON, CSV and HTML. --manifest \
+chooses another location: text, sidecar, or a format by its file extension, such as md or py.
 
-The text is signed byte for byte, the last line end with it, and goes to standard output or to --output. Its \
-words stay what they are, so a watermark in them does, too. Nobody is asked for the time: the manifest has no \
-trusted timestamp.
+The text is signed byte for byte, including the last line end, and is written to standard output or to \
+--output. Its words do not change, nor does a watermark in them. No time authority is contacted: the manifest \
+has no trusted timestamp.
 
-Exit status: 0 when it is signed, 2 on an error.")]
+Exit status: 0 if the text is signed, 2 on an error.")]
 pub(crate) struct Sign {
     /// The text; - reads it from standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
-    /// The signer's certificate and those up to its root, in PEM
+    /// The signer's certificate and its chain up to the root, in PEM
     #[arg(long, value_name = "FILE")]
     certificate: PathBuf,
     /// The certificate's private key, as PKCS#8 in PEM
     #[arg(long, value_name = "FILE")]
     private_key: PathBuf,
-    /// Where the manifest goes [default: where the name of FILE or --output says]
+    /// Where the manifest goes [default: by the name of FILE or --output]
     #[arg(long, value_name = "PLACE")]
     manifest: Option<String>,
     /// The id of the key that the text is marked with
     #[arg(long, value_name = "ID", requires = "scheme")]
     key_id: Option<String>,
-    /// The dialect that it is marked in, such as native
+    /// The dialect of that key, such as native
     #[arg(long, value_name = "NAME", requires = "key_id")]
     scheme: Option<String>,
-    /// The model that wrote it
+    /// The model that wrote the text
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The name that the text is going to have, where FILE is not it: it says where the manifest goes
+    /// The later name of the text, if it is not FILE: it decides where the manifest goes
     #[arg(long, value_name = "NAME", conflicts_with = "manifest")]
     named: Option<PathBuf>,
-    /// Write to this file, or to standard output for -; with a sidecar that is the manifest alone [default: standard
-    /// output, and FILE.c2pa]
+    /// Write to this file, or to standard output for -; with a sidecar only the manifest [default: standard output, and
+    /// FILE.c2pa]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Read no text: see whether one could be signed, and say where its manifest would go
+    /// Only check whether a text could be signed, and print where its manifest would go
     #[arg(long)]
     check: bool,
 }
@@ -79,7 +79,7 @@ impl Sign {
             (_, output) => output,
         };
         if let Some(output) = output.as_deref().filter(|_| !self.check) {
-            // Told before anything is read.
+            // Reported before anything is read.
             files::check(output, self.force)?;
         } else if !self.check && std::io::stdout().is_terminal() {
             return Err(Failure::Usage(
@@ -113,7 +113,7 @@ impl Sign {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Where the manifest goes by the name of the text, or of the file that it is written to.
+    /// Decides where the manifest goes by the name of the text, or of the output file.
     fn form(&self) -> Form {
         let output = self.output.as_deref().filter(|path| !files::is_stdin(path));
         Form::of_file(self.named.as_deref().or(output).unwrap_or(&self.file))

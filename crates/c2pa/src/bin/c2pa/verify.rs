@@ -1,4 +1,4 @@
-//! `verdigris-c2pa verify`: two verdicts on a text, side by side.
+//! `verdigris-c2pa verify`: two separate verdicts on a text.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,29 +15,29 @@ use crate::files;
 use crate::keys::{KeyOptions, Keys};
 use crate::words;
 
-/// A text, and the longest manifest in invisible characters.
+/// The maximum size of a file in bytes: a text, and the longest manifest in invisible characters.
 const MAX_FILE: usize = MAX_TEXT + 4 * MAX_MANIFEST + 1024;
 
-/// Judge the manifest of a text and the mark in its words, each for itself
+/// Judge the manifest of a text and the mark in its words, separately
 #[derive(Args)]
 #[command(after_help = "\
-A manifest is in the text, in FILE.c2pa beside it, or where --manifest says. It is valid if its signature is \
-whole, it is of this text and it breaks no rule; whether its signer is trusted is another question, for \
---trust. The mark is judged with --key or --ring, as by `verdigris detect`.
+A manifest is in the text, in FILE.c2pa next to it, or in the file that --manifest names. It is valid if its \
+signature is intact, the text is the one that was signed, and no rule is broken. Whether its signer is trusted \
+is a separate question, for --trust. The mark is judged with --key or --ring, as by `verdigris detect`.
 
-Nothing is read from a network: no time is trusted that no anchor of time stands for, no certificate is looked \
-up among those that were revoked, and a manifest at an address is not fetched.
+Nothing is read from a network: timestamps without a trusted anchor are not trusted, certificates are not \
+checked for revocation, and a manifest at an address is not fetched.
 
-Exit status: 0 when all that was asked is so; 1 the mark is not found; 4 the manifest is absent or invalid, or \
-with --trust its signer is not trusted; 5 both; 2 an error.")]
+Exit status: 0 if every check passes; 1 the mark is not found; 4 the manifest is absent or invalid, or with \
+--trust its signer is not trusted; 5 both; 2 an error.")]
 pub(crate) struct Verify {
     /// The texts; - reads one from standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The manifest, if it lies elsewhere than in FILE or beside it
+    /// The manifest, if it is not in FILE or next to it
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// Roots that are trusted to vouch for signers, in PEM
+    /// Trusted roots of signers' certificates, in PEM
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
     #[command(flatten)]
@@ -47,13 +47,13 @@ pub(crate) struct Verify {
     json: bool,
 }
 
-/// What one text is.
+/// The verdicts on one text.
 pub(crate) struct Verdicts<'k> {
     pub(crate) name: String,
     pub(crate) manifest: ManifestVerdict,
-    /// `None` where no key was given.
+    /// `None` if no key was given.
     pub(crate) mark: Option<Result<Judgement<'k>, String>>,
-    /// What the one says of the other.
+    /// Contradictions between the two verdicts.
     pub(crate) notes: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ struct Line<'a> {
 impl Verify {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.manifest.is_some() && self.files.len() > 1 {
-            return Err(Failure::Usage("--manifest is that of one text: verify the others by themselves".into()));
+            return Err(Failure::Usage("--manifest belongs to one text: verify the others separately".into()));
         }
         let anchors = match &self.trust {
             Some(path) => Some(Anchors::new(&files::pem(path)?).map_err(Failure::in_file(path))?),
@@ -86,7 +86,7 @@ impl Verify {
             let verdicts = match self.verdicts(file, keys.as_ref(), anchors.as_ref()) {
                 Ok(verdicts) => verdicts,
                 Err(error) if self.files.len() == 1 => return Err(error),
-                // No other text suffers for it.
+                // The other texts are still judged.
                 Err(error) => {
                     eprintln!("error: {error}");
                     status |= 2;
@@ -117,7 +117,7 @@ impl Verify {
         };
         let located = match (locate(&text), aside) {
             (Ok(located), Some(aside)) if self.manifest.is_none() => {
-                notes.push(format!("{} is not looked at: the text has a manifest in it", aside.display()));
+                notes.push(format!("{} is ignored: the text has a manifest in it", aside.display()));
                 Ok(located)
             }
             (_, Some(aside)) => Located::sidecar(files::bytes(&aside, MAX_MANIFEST as u64)?),
@@ -132,29 +132,29 @@ impl Verify {
 }
 
 impl Verdicts<'_> {
-    /// What became of the mark; `None` where nobody asked, or it could not be judged.
+    /// The outcome for the mark; `None` if there is no key, or the mark could not be judged.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         let judgement = self.mark.as_ref()?.as_ref().ok()?;
         Some(judgement.outcome())
     }
 
-    /// Notes where the manifest names a mark that is not the one that was looked for. Neither verdict changes.
+    /// Adds notes on contradictions between manifest and mark. They do not change the verdicts.
     fn compare(&mut self, keys: Option<&Keys>) {
         let Some(Keys { keys, .. }) = keys else { return };
         for named in &self.manifest.soft_bindings {
             let Some(id) = &named.key_id else { continue };
             if !keys.iter().any(|key| key.id() == id) {
                 self.notes.push(format!(
-                    "the manifest names the key {}, which is none of those that were looked for",
+                    "the manifest names the key {}, which is not among those that were looked for",
                     words::shown(id)
                 ));
             }
         }
         let is_found = self.outcome().is_some_and(Outcome::is_marked);
         match &self.manifest.watermark {
-            Some(_) if !is_found => self.notes.push("the manifest claims a watermark, and none was found".into()),
+            Some(_) if !is_found => self.notes.push("the manifest claims a watermark, but none was found".into()),
             None if is_found && self.manifest.bytes.is_some() => {
-                self.notes.push("the manifest claims no watermark, and one was found".into());
+                self.notes.push("the manifest claims no watermark, but one was found".into());
             }
             _ => {}
         }

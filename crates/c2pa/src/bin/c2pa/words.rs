@@ -1,4 +1,4 @@
-//! Verdicts for people: one block for the manifest, one for the mark, and nothing that adds them up.
+//! Verdicts as text: one block for the manifest, one for the mark, and no combined verdict.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use verdigris_detector::{Judgement, p_value};
 
 use crate::verify::Verdicts;
 
-/// What is said of a text. `is_trust_asked` is whether somebody has said whom to trust.
+/// Formats the verdicts on a text. `is_trust_asked` is whether trusted roots were given.
 pub(crate) fn verdicts(of: &Verdicts<'_>, is_trust_asked: bool) -> String {
     let mut out = format!("{}\n", shown(&of.name));
     let mut block = |head: &str, lines: Vec<String>| {
@@ -28,7 +28,7 @@ fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
     let place = match of.place {
         Some(Place::Text) => " in invisible characters",
         Some(Place::Structured) => " in a comment or front matter",
-        Some(Place::Sidecar) => " beside the text",
+        Some(Place::Sidecar) => " next to the text",
         None => "",
     };
     let bytes = of.bytes.map(|bytes| format!(" ({bytes} bytes)")).unwrap_or_default();
@@ -36,7 +36,7 @@ fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
         Validity::Absent => "absent".into(),
         Validity::Elsewhere => {
             let url = of.url.as_deref().map(shown).unwrap_or_default();
-            format!("elsewhere: it lies at {url}, which is not fetched; give it with --manifest")
+            format!("elsewhere: it is at {url}, which is not fetched; give it with --manifest")
         }
         Validity::Valid => format!("valid,{place}{bytes}"),
         Validity::Invalid => {
@@ -51,7 +51,7 @@ fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
         let with = of.algorithm.as_ref().map(|algorithm| format!(" ({algorithm})")).unwrap_or_default();
         let trust = match (of.trusted, is_trust_asked) {
             (Some(true), _) => "who is trusted",
-            (_, true) => "who is not trusted: no anchor stands for this certificate",
+            (_, true) => "who is not trusted: no anchor vouches for this certificate",
             (_, false) => "who is not trusted: no anchors were given with --trust",
         };
         lines.push(format!("signed by {}{with}, {trust}", shown(signer)));
@@ -61,7 +61,7 @@ fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
     }
     lines.extend(of.soft_bindings.iter().map(soft_binding));
     if of.watermark.is_some() && of.soft_bindings.is_empty() {
-        lines.push("claims a watermark and does not name it".into());
+        lines.push("claims a watermark but does not name it".into());
     }
     lines.push(match &of.trusted_time {
         Some(time) => format!("signed at {}", shown(time)),
@@ -97,7 +97,8 @@ fn mark(of: &Verdicts<'_>) -> String {
     }
 }
 
-/// On one line, without what would disturb a terminal or turn the direction of writing.
+/// Replaces control characters and those that change the writing direction, so that the text stays on one line and
+/// cannot disturb a terminal.
 pub(crate) fn shown(text: &str) -> String {
     let disturbs = |c: char| {
         c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')

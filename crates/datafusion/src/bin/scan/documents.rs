@@ -1,4 +1,4 @@
-//! Files as one table: all columns that any of them has, and the name of the file.
+//! Files as one table, with all columns that any of them has, and a column for the name of the file.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use datafusion::prelude::{DataFrame, Expr, SessionContext, ident};
 use crate::error::{Failure, line};
 use crate::inputs::Input;
 
-/// A file and the columns that it has.
+/// A file and its columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) input: Input,
     schema: SchemaRef,
-    /// How many rows it has, where it says so.
+    /// The number of its rows, if its metadata contain it.
     pub(crate) rows: Option<u64>,
 }
 
 impl Opened {
-    /// Reads what there is to know of a file before its rows are read.
+    /// Reads the schema and statistics of a file.
     pub(crate) async fn new(context: &SessionContext, input: Input) -> Result<Self, Failure> {
         let state = context.state();
         let store = context.runtime_env().object_store(&input.store)?;
@@ -46,7 +46,7 @@ impl Opened {
         self.schema.fields().iter().map(|field| field.name().as_str())
     }
 
-    /// The type of a column, where the file has it.
+    /// The type of a column, if the file has it.
     pub(crate) fn kind(&self, name: &str) -> Option<&DataType> {
         self.schema.column_with_name(name).map(|(_, field)| field.data_type())
     }
@@ -56,13 +56,13 @@ impl Opened {
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     fields: Fields,
-    /// What the column is called that names the file: `file`, unless a file has that.
+    /// The name of the column with the file's name: `file`, or `verdigris_file` if a file has a column of that name.
     pub(crate) file: String,
 }
 
 impl Columns {
     /// # Errors
-    /// Where a column has types in two files that have nothing in common.
+    /// If the types of a column in two files have no common type.
     pub(crate) fn of(files: &[Opened]) -> Result<Self, Failure> {
         let mut fields: Vec<FieldRef> = Vec::new();
         for file in files {
@@ -74,7 +74,7 @@ impl Columns {
                 let known = fields[place].data_type();
                 let Some(kind) = common(known, field.data_type()) else {
                     return Err(Failure::Usage(format!(
-                        "the column {:?} is of type {} in {}, and of type {known} before: scan these files apart",
+                        "the column {:?} is of type {} in {}, but {known} in others: scan these files separately",
                         field.name(),
                         field.data_type(),
                         file.input.name
@@ -91,7 +91,7 @@ impl Columns {
         self.fields.iter().map(|field| field.name().as_str())
     }
 
-    /// The columns of a table of some files, in the types of all.
+    /// Selects the columns of all files from a table of some of them, cast to the common types.
     fn select(&self, schema: &Schema) -> Vec<Expr> {
         let of = |field: &FieldRef| match schema.column_with_name(field.name()) {
             Some((_, own)) if own.data_type() == field.data_type() => ident(field.name()),
@@ -106,7 +106,7 @@ fn common(one: &DataType, other: &DataType) -> Option<DataType> {
     if one == other { Some(one.clone()) } else { type_union_coercion(one, other) }
 }
 
-/// The documents of some files.
+/// Returns the documents of some files.
 pub(crate) fn documents(context: &SessionContext, columns: &Columns, files: &[Opened]) -> Result<DataFrame> {
     let mut tables: Vec<Table> = Vec::new();
     for file in files {
@@ -127,7 +127,7 @@ pub(crate) fn documents(context: &SessionContext, columns: &Columns, files: &[Op
     all.map_or_else(|| context.read_empty(), Ok)
 }
 
-/// Files that are read alike: of one format, in one place, with the same columns. There is at least one.
+/// Files that are read in one way: of one format, in one store, with the same columns. There is at least one.
 #[derive(Debug)]
 struct Table {
     columns: Columns,

@@ -1,4 +1,4 @@
-//! Why a scan failed: one line that names the cause and the cure.
+//! Errors of a scan: each is one line with the cause and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl Failure {
     }
 }
 
-/// What the engine says, without the names of its layers.
+/// The engine's message without the names of its layers.
 pub(crate) fn line(error: &DataFusionError) -> String {
     let told = match error.find_root() {
         DataFusionError::External(root) => root.to_string(),

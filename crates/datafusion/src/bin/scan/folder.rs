@@ -1,4 +1,4 @@
-//! The folder that parts are written to. A part is there whole or not at all, under a name that says what it is.
+//! The folder that parts are written to. A part is either complete or missing, and its name says which part it is.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -16,24 +16,24 @@ use datafusion::parquet::file::properties::WriterProperties;
 use crate::error::Failure;
 use crate::manifest::Manifest;
 
-/// Readers of folders of Parquet pass over names that begin so.
+/// Readers of folders of Parquet skip names that begin with an underscore.
 const MANIFEST: &str = "_manifest.json";
 const SUMMARY: &str = "_summary.json";
 
-/// A folder of parts, which nobody else writes to meanwhile.
+/// A folder of parts, locked against other scans.
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Held as long as this is, also by a process that is killed.
+    /// Held until this is dropped; released if the process is killed.
     _lock: File,
     parts: BTreeMap<(usize, usize), bool>,
 }
 
 impl Folder {
-    /// A new folder, or that of the same scan, which goes on.
+    /// Opens a new folder, or that of the same scan to resume it.
     pub(crate) fn open(path: &Path, manifest: &Manifest) -> Result<Self, Failure> {
         if path.is_file() {
             return Err(Failure::Usage(format!(
-                "{} is a file, and a scan is written to a folder: name another one",
+                "{} is a file, but a scan is written to a folder: name another one",
                 path.display()
             )));
         }
@@ -42,7 +42,7 @@ impl Folder {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Failure::Usage(format!("another scan is writing to {}: let it end first", path.display())));
+                return Err(Failure::Usage(format!("another scan is writing to {}: wait for its end", path.display())));
             }
             Err(TryLockError::Error(error)) => return Err(Failure::write(path)(error)),
         }
@@ -52,8 +52,8 @@ impl Folder {
             names.push(entry.map_err(Failure::read(path))?.file_name().to_string_lossy().into_owned());
         }
         let file = path.join(MANIFEST);
-        // What a scan was about to write when it was killed: in a folder that is a scan's or has nothing else, and by
-        // the names that scans give alone.
+        // Removes temporary files of a killed scan, only in a folder that belongs to a scan or has nothing else, and
+        // only by the names that scans give.
         let is_scans = names.iter().any(|name| name == MANIFEST) || names.iter().all(|name| is_temporary(name));
         if is_scans {
             for name in names.extract_if(.., |name| is_temporary(name)) {
@@ -66,14 +66,14 @@ impl Folder {
                 .map_err(|error| Failure::Usage(format!("{}: {error}: write to a new folder", file.display())))?;
             if let Some(departure) = manifest.departure(&began) {
                 return Err(Failure::Usage(format!(
-                    "{} holds another scan: {departure}; go on with what it was begun with, or write to a new folder",
+                    "{} holds another scan: {departure}; resume it with the same arguments, or write to a new folder",
                     path.display()
                 )));
             }
             parts.extend(names.iter().filter_map(|name| parse(name)));
         } else if !names.is_empty() {
             return Err(Failure::Usage(format!(
-                "{} is no folder of a scan, and it is not empty: write to a new one",
+                "{} is not the folder of a scan, and it is not empty: write to a new one",
                 path.display()
             )));
         } else {
@@ -83,24 +83,24 @@ impl Folder {
         Ok(Self { path: path.into(), _lock: lock, parts })
     }
 
-    /// The parts of a file that are there.
+    /// The existing parts of a file.
     pub(crate) fn parts(&self, file: usize) -> impl Iterator<Item = (usize, PathBuf)> {
         let of = self.parts.range((file, 0)..(file + 1, 0));
         of.map(|(&(file, index), &last)| (index, self.path.join(name(file, index, last))))
     }
 
-    /// Whether all parts of a file are there.
+    /// Whether all parts of a file exist.
     pub(crate) fn is_finished(&self, file: usize) -> bool {
         let of: Vec<_> = self.parts.range((file, 0)..(file + 1, 0)).collect();
         of.last().is_some_and(|&(&(_, index), &last)| last && of.len() == index + 1)
     }
 
-    /// Whether a part is there.
+    /// Whether a part exists.
     pub(crate) fn has(&self, file: usize, index: usize) -> bool {
         self.parts.contains_key(&(file, index))
     }
 
-    /// Where a part belongs.
+    /// The path of a part.
     pub(crate) fn place(&self, file: usize, index: usize, last: bool) -> PathBuf {
         self.path.join(name(file, index, last))
     }
@@ -114,7 +114,7 @@ fn name(file: usize, index: usize, last: bool) -> String {
     format!("part-{file:06}-{index:06}{}.parquet", if last { "-last" } else { "" })
 }
 
-/// Whether a name is one that [`whole`] gives to a file of a scan that is not whole: `.tmp-PROCESS-NAME`.
+/// Whether a name is one that [`whole`] gives to an incomplete file of a scan: `.tmp-PROCESS-NAME`.
 fn is_temporary(name: &str) -> bool {
     let rest = name.strip_prefix(".tmp-").and_then(|rest| rest.split_once('-'));
     rest.is_some_and(|(process, name)| {
@@ -129,7 +129,7 @@ fn parse(name: &str) -> Option<((usize, usize), bool)> {
     Some(((file.parse().ok()?, index.parse().ok()?), last))
 }
 
-/// Writes rows to a Parquet file, which is there when all of them are.
+/// Writes rows to a Parquet file that appears when all rows are written.
 pub(crate) struct Writer<'f>(ArrowWriter<&'f mut File>);
 
 impl Writer<'_> {
@@ -138,7 +138,7 @@ impl Writer<'_> {
     }
 }
 
-/// Lets `fill` write a file of Parquet under another name, which it then loses.
+/// Lets `fill` write a Parquet file under a temporary name, then renames it.
 pub(crate) fn parquet(
     path: &Path,
     schema: SchemaRef,
@@ -146,9 +146,9 @@ pub(crate) fn parquet(
 ) -> Result<(), Failure> {
     let cannot = |error: ParquetError| Failure::Write { path: path.into(), source: io::Error::other(error) };
     whole(path, |file| {
-        let level = Compression::ZSTD(ZstdLevel::try_new(1).expect("it is a level"));
+        let level = Compression::ZSTD(ZstdLevel::try_new(1).expect("a valid level"));
         let properties = WriterProperties::builder().set_compression(level).build();
-        // Without Arrow's own schema, others read plain strings, whatever layout they had here.
+        // Without Arrow's own schema, other programs read plain strings, whatever layout they had here.
         let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
         let mut writer = Writer(ArrowWriter::try_new_with_options(file, schema, options).map_err(cannot)?);
         fill(&mut writer)?;
@@ -157,7 +157,7 @@ pub(crate) fn parquet(
     })
 }
 
-/// Lets `fill` write a file that is there whole or not at all, also after the power has failed.
+/// Lets `fill` write a file that is complete or missing, even after a power failure.
 fn whole(path: &Path, fill: impl FnOnce(&mut File) -> Result<(), Failure>) -> Result<(), Failure> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -165,7 +165,7 @@ fn whole(path: &Path, fill: impl FnOnce(&mut File) -> Result<(), Failure>) -> Re
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = folder.join(format!(".tmp-{}-{name}", std::process::id()));
-    // A name that can be foreseen may lead elsewhere by a link: nothing that is there is written to.
+    // The name is predictable and could be a link to another file, so an existing file is never written to.
     let _ = fs::remove_file(&temporary);
     let written = File::create_new(&temporary).map_err(Failure::write(path)).and_then(|mut file| {
         fill(&mut file)?;

@@ -1,4 +1,4 @@
-//! Which files there are to read, and what is in them.
+//! The files to read, and their formats.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Input {
     pub(crate) format: Format,
 }
 
-/// What is in a file.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) layout: Layout,
@@ -37,7 +37,7 @@ pub(crate) struct Format {
 pub(crate) enum Layout {
     Parquet,
     JsonLines,
-    /// With its delimiter.
+    /// With this delimiter.
     Csv(u8),
 }
 
@@ -64,7 +64,7 @@ impl Format {
         Some(Self { layout, compression })
     }
 
-    /// How the engine reads it. The types of columns are known only when all rows were seen.
+    /// Returns the engine's reader. The types of columns are inferred from all rows.
     pub(crate) fn reader(self) -> Arc<dyn FileFormat> {
         let compression = FileCompressionType::from(self.compression);
         match self.layout {
@@ -84,8 +84,7 @@ impl Format {
     }
 }
 
-/// All files that were asked for, each once, in the order of their names below each argument. What lies in `output` is
-/// none of them.
+/// Returns all requested files, each once, in the order of their names within each argument, except those in `output`.
 pub(crate) async fn inputs(
     context: &SessionContext,
     asked: &[String],
@@ -114,7 +113,7 @@ pub(crate) async fn inputs(
 
 async fn files(context: &SessionContext, argument: &str) -> Result<Vec<Input>, Failure> {
     let cannot = |error: &_| Failure::Usage(format!("cannot read {argument}: {}", line(error)));
-    // A name that is there is no pattern, whatever is in it.
+    // The name of an existing file is not a pattern, whatever characters it has.
     let literal = match Path::new(argument).exists() {
         true => argument.replace('[', "[[]").replace('*', "[*]").replace('?', "[?]"),
         false => argument.to_owned(),
@@ -139,7 +138,7 @@ async fn files(context: &SessionContext, argument: &str) -> Result<Vec<Input>, F
     Ok(inputs.collect())
 }
 
-/// The part of a name that was not asked for by name.
+/// The part of a file's path below the requested path.
 fn below<'a>(url: &ListingTableUrl, meta: &'a ObjectMeta) -> &'a str {
     let location = meta.location.as_ref();
     location.strip_prefix(url.prefix().as_ref()).unwrap_or(location).trim_start_matches('/')

@@ -1,17 +1,17 @@
-//! `verdigris-scan`: are the texts of a lake marked?
+//! `verdigris-scan`: tests the texts of a data lake for marks.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `options` | what is asked |
-//! | `inputs` | which files there are, and what is in them |
+//! | `options` | command-line options |
+//! | `inputs` | the files to read, and their formats |
 //! | `documents` | files as one table |
-//! | `query` | a question to that table |
-//! | `scan` | a verdict for each document |
-//! | `parts` | a file in parts |
-//! | `folder` | where parts are written, and found again |
-//! | `manifest` | which scan a folder is of |
-//! | `tally` | what all documents come to |
-//! | `print`, `progress` | the terminal |
+//! | `query` | SQL queries of that table |
+//! | `scan` | verdicts for all documents |
+//! | `parts` | splitting a file into parts |
+//! | `folder` | the folder of written parts |
+//! | `manifest` | the record of which scan a folder belongs to |
+//! | `tally` | totals of all documents |
+//! | `print`, `progress` | output on the terminal |
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a program has no public items")]
 
@@ -43,14 +43,14 @@ use verdigris_datafusion::Keys;
 use crate::error::Failure;
 use crate::options::Options;
 
-/// Rows that are read and judged together.
+/// The number of rows that are read and judged together.
 const BATCH: usize = 1024;
 
 fn main() -> ExitCode {
     let options = Options::parse();
     match run(&options) {
         Ok(status) => status,
-        // Whoever reads has seen enough.
+        // The reader of the output has closed it.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(128 + 13),
         Err(error) => {
             eprintln!("error: {error}");
@@ -71,8 +71,11 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
         match select(pin!(ask(options, threads)), pin!(tokio::signal::ctrl_c())).await {
             Either::Left((done, _)) => done,
             Either::Right(_) => {
-                let rest =
-                    if options.sql.is_none() && options.output.is_some() { ": the same command goes on" } else { "" };
+                let rest = if options.sql.is_none() && options.output.is_some() {
+                    ": give the same command again to resume"
+                } else {
+                    ""
+                };
                 Err(Failure::Usage(format!("stopped{rest}")))
             }
         }
@@ -84,7 +87,7 @@ async fn ask(options: &Options, threads: usize) -> Result<ExitCode, Failure> {
     if !options.quiet {
         keys.notes().iter().for_each(|note| eprintln!("note: {note}"));
     }
-    // Documents of a scan come in their order, so one file is read at a time; a query needs none.
+    // A scan returns documents in order, so it reads one file at a time; a query has no such order.
     let readers = if options.sql.is_some() { threads } else { 1 };
     let config = SessionConfig::new().with_batch_size(BATCH).with_target_partitions(readers);
     let context = SessionContext::new_with_config(config);

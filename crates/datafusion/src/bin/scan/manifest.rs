@@ -1,4 +1,4 @@
-//! What a scan was asked: a folder of its parts holds nothing of any other scan.
+//! The arguments of a scan, which make sure that a folder of parts only contains parts of one scan.
 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -13,21 +13,21 @@ use crate::options::Options;
 
 pub(crate) const FORMAT: &str = "verdigris-scan-1";
 
-/// Written when a scan begins, and compared when it goes on.
+/// Written when a scan starts, and compared when it is resumed.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     format: String,
     program: String,
     text_column: String,
     level: Level,
-    /// Ids and what they mark with; never a secret, nor what could be computed from one.
+    /// Ids and parameters of keys; never a secret or anything computed from one.
     keys: Vec<String>,
     key_files: Vec<Stamp>,
     tokenizers: Vec<String>,
     inputs: Vec<Stamp>,
 }
 
-/// A file, so that another one of the same name is told from it.
+/// Identifies a file, so that a different one of the same name is noticed.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     name: String,
@@ -56,7 +56,7 @@ impl Manifest {
         })
     }
 
-    /// What this scan has otherwise than the one that began.
+    /// Returns the first difference between this scan and the one that was started.
     pub(crate) fn departure(&self, began: &Self) -> Option<String> {
         let settings = [
             ("version", &self.program, &began.program),
@@ -66,19 +66,19 @@ impl Manifest {
             ("keys", &self.keys.join("; "), &began.keys.join("; ")),
         ];
         if let Some((what, now, then)) = settings.into_iter().find(|(_, now, then)| now != then) {
-            return Some(format!("its {what} is {then}, and now {now}"));
+            return Some(format!("its {what} is {then}, but now {now}"));
         }
         let pairs = [(&self.key_files, &began.key_files), (&self.inputs, &began.inputs)];
         for (now, then) in pairs {
             let changed = |other: &&Stamp| now.iter().all(|stamp| stamp != *other);
             if let Some(gone) = then.iter().find(changed) {
-                return Some(format!("{} has changed since, or is not read any more", gone.name));
+                return Some(format!("{} has changed since, or is no longer read", gone.name));
             }
             if let Some(new) = now.iter().find(|stamp| !then.contains(stamp)) {
-                return Some(format!("{} was not there", new.name));
+                return Some(format!("{} is new", new.name));
             }
         }
-        (self != began).then(|| "files are named in another order".into())
+        (self != began).then(|| "the files are given in another order".into())
     }
 }
 

@@ -1,4 +1,4 @@
-//! A file in parts, each of which is judged, written and, after a kill, found again as a whole.
+//! Splits a file into parts, each of which is judged and written, and found again by a resumed scan, as a whole.
 
 use std::panic::AssertUnwindSafe;
 
@@ -7,21 +7,21 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 
-/// A part ends with the batch that brings it to so many rows, or to so many bytes of text. Which rows are in a part
-/// must depend on the file alone: a scan that goes on counts on that.
+/// A part ends with the batch that brings it to this number of rows or of bytes of text. The split must depend on the
+/// file alone, since a resumed scan relies on it.
 const ROWS: usize = 16 << 10;
 const BYTES: usize = 32 << 20;
 
-/// Rows that follow each other in a file.
+/// Consecutive rows of a file.
 pub(crate) struct Part {
     pub(crate) index: usize,
-    /// Whether the file ends with it.
+    /// Whether it is the last part of the file.
     pub(crate) last: bool,
     pub(crate) batches: Vec<RecordBatch>,
 }
 
-/// The parts of a stream of rows, at least one. `bytes` says how much text there is in a batch. Where a row cannot be
-/// read, the rows before it are a part, and the error comes after that.
+/// Splits a stream of rows into parts, at least one. `bytes` returns the number of bytes of text in a batch. If a row
+/// cannot be read, the rows before it are a part, and the error follows.
 pub(crate) fn parts(
     rows: SendableRecordBatchStream,
     bytes: impl Fn(&RecordBatch) -> usize,
@@ -43,7 +43,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// The next batch that has rows. Libraries that panic on a damaged file have failed, and nothing more.
+    /// Returns the next batch that has rows. A library's panic on a damaged file is an error like any other.
     async fn batch(&mut self) -> Option<RecordBatch> {
         if self.fault.is_some() {
             return None;

@@ -13,9 +13,9 @@ use crate::error::Failure;
 pub(crate) struct Printer {
     json: bool,
     file: String,
-    /// Where the columns of the verdict begin.
+    /// The index of the first column of the verdict.
     verdict: usize,
-    /// The file that is being printed, and its rows so far.
+    /// The file that is being printed, and the number of its rows so far.
     at: (String, u64),
     headed: bool,
 }
@@ -35,7 +35,7 @@ impl Printer {
         Ok(out.flush()?)
     }
 
-    /// A line a document: its figures, and where it is.
+    /// Prints a line per document: its figures, file and row.
     fn table(&mut self, out: &mut BufWriter<StdoutLock<'_>>, batches: &[RecordBatch]) -> Result<(), Failure> {
         if !std::mem::replace(&mut self.headed, true) {
             writeln!(out, "{:>8}{:>8}{:>9}{:>11}  {:<14} document", "tokens", "scored", "z", "p", "verdict")?;
@@ -70,7 +70,7 @@ impl Printer {
     }
 }
 
-/// An object a row.
+/// Prints an object per row.
 pub(crate) fn json(out: &mut impl Write, batches: &[RecordBatch]) -> Result<(), Failure> {
     let mut writer = LineDelimitedWriter::new(out);
     for batch in batches {
@@ -80,7 +80,7 @@ pub(crate) fn json(out: &mut impl Write, batches: &[RecordBatch]) -> Result<(), 
     Ok(())
 }
 
-/// On one line, without what would disturb a terminal.
+/// Replaces control characters, so that the text stays on one line and cannot disturb a terminal.
 fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,11 +1,12 @@
-//! How far a scan is, on a terminal.
+//! The progress of a scan on a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar of as many documents as there are, where that is known. It has no colours, and is hidden where nobody looks.
+/// Creates a progress bar, with a length if the number of documents is known. It has no colours, and is hidden if
+/// standard error is not a terminal.
 pub(crate) fn progress(quiet: bool, documents: Option<u64>) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,4 @@
-//! A question to the table of all documents.
+//! SQL queries of the table of all documents.
 
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) async fn query(
         let is_read = path.canonicalize().is_ok_and(|path| inputs.iter().any(|input| path == Path::new(&input.name)));
         if path.is_dir() || is_read || !options.force {
             let why =
-                if path.is_dir() { "is a folder" } else { "exists already; --force replaces what is not read here" };
+                if path.is_dir() { "is a folder" } else { "exists already; --force replaces it if it is not an input" };
             return Err(Failure::Usage(format!("{} {why}", path.display())));
         }
     }
@@ -47,7 +47,7 @@ pub(crate) async fn query(
     }
     let columns = Columns::of(&files)?;
     context.register_table("documents", documents(context, &columns, &files)?.into_view())?;
-    // A question changes nothing.
+    // Queries are read-only.
     let allowed = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     let answer = context.sql_with_options(sql, allowed).await?;
     let mut rows = answer.execute_stream().await?;
@@ -75,7 +75,7 @@ pub(crate) async fn query(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rows as one file of Parquet, which is there when all are.
+/// Writes rows as one Parquet file, which appears when all are written.
 fn write(path: &Path, mut rows: SendableRecordBatchStream, bar: &ProgressBar) -> Result<(), Failure> {
     let engine = Handle::current();
     parquet(path, rows.schema(), |writer| {

@@ -1,4 +1,4 @@
-//! Object stores that speak S3.
+//! Object stores with the S3 protocol.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use object_store::aws::AmazonS3Builder;
 
 use crate::error::Failure;
 
-/// Makes the bucket of an address known; what opens it comes from the environment (`AWS_ACCESS_KEY_ID`, ...).
+/// Registers the bucket of an address, with credentials from the environment (`AWS_ACCESS_KEY_ID`, ...).
 pub(crate) fn register(context: &SessionContext, url: &ListingTableUrl) -> Result<(), Failure> {
     if url.scheme() != "s3" {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A verdict for each document, in parts: read, judged, written.
+//! Verdicts for all documents: parts are read, judged and written.
 
 use std::fs::File;
 use std::path::Path;
@@ -27,26 +27,26 @@ use crate::print::Printer;
 use crate::progress::progress;
 use crate::tally::{Run, Summary, Tally, Unreadable};
 
-/// Parts that are worked on at a time: one is judged on all cores while another is read or written.
+/// The number of parts in progress: one is judged on all cores while another is read or written.
 const AT_A_TIME: usize = 2;
 
-/// What every part needs.
+/// The state shared by all parts.
 struct Work {
     judge: Judge,
     folder: Option<Folder>,
     schema: SchemaRef,
-    /// Where the text is, and where the columns of the verdict begin.
+    /// The indices of the column of texts and of the first column of the verdict.
     text: usize,
     verdict: usize,
     fdr: f64,
 }
 
-/// What became of a part.
+/// The result for a part.
 struct Done {
     tally: Tally,
     bytes: u64,
     resumed: bool,
-    /// Where they are shown.
+    /// The rows, if they are printed.
     rows: Vec<RecordBatch>,
 }
 
@@ -94,8 +94,8 @@ pub(crate) async fn scan(
     Ok(ExitCode::from(if summary.unreadable.is_empty() { 0 } else { 2 }))
 }
 
-/// What becomes of each part of each file, in their order; where a file cannot be read to its end, that comes last of
-/// it.
+/// Returns the result for each part of each file, in order; if a file cannot be read to its end, the error is its last
+/// result.
 fn jobs<'a>(
     context: &'a SessionContext,
     columns: &'a Columns,
@@ -125,27 +125,27 @@ fn jobs<'a>(
     done.boxed_local().buffered(AT_A_TIME)
 }
 
-/// What a run has come to so far.
+/// The state of a run so far.
 struct SoFar {
     bar: ProgressBar,
     printer: Option<Printer>,
     tally: Tally,
     resumed: u64,
     bytes: u64,
-    /// The file that is being read, and its documents so far.
+    /// The file that is being read, and the number of its documents so far.
     at: (String, u64),
     unreadable: Vec<Unreadable>,
 }
 
 impl SoFar {
-    /// A file that an earlier run has finished.
+    /// Adds a file that an earlier run finished.
     fn before(&mut self, tally: Tally) {
         self.resumed += tally.documents;
         self.bar.inc(tally.documents);
         self.tally.add(tally);
     }
 
-    /// A part of a file, or why it ends too early.
+    /// Adds a part of a file, or the error that cuts the file short.
     fn take(&mut self, file: &str, done: datafusion::error::Result<Done>) -> Result<(), Failure> {
         if self.at.0 != file {
             self.at = (file.to_owned(), 0);
@@ -173,7 +173,7 @@ impl SoFar {
     }
 }
 
-/// To standard output where that is free for it.
+/// Prints the summary, to standard output unless rows are printed there as JSON.
 fn report(options: &Options, summary: &Summary) -> Result<(), Failure> {
     use std::io::Write;
     match (options.json, options.output.is_some()) {
@@ -186,7 +186,7 @@ fn report(options: &Options, summary: &Summary) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The files that can be opened, with their places among all, and the others.
+/// Opens the files. Returns those that can be opened, with their indices among all, and the others.
 async fn open(context: &SessionContext, inputs: Vec<Input>) -> (Vec<(usize, Opened)>, Vec<Unreadable>) {
     let (mut files, mut unreadable) = (Vec::new(), Vec::new());
     for (index, input) in inputs.into_iter().enumerate() {
@@ -194,7 +194,7 @@ async fn open(context: &SessionContext, inputs: Vec<Input>) -> (Vec<(usize, Open
         match Opened::new(context, input).await {
             Ok(opened) => files.push((index, opened)),
             Err(error) => {
-                let error = format!("{error}; it is left out: repair it, and scan it into another folder");
+                let error = format!("{error}; it is skipped: repair it, and scan it into another folder");
                 unreadable.push(Unreadable { file, documents: 0, error });
             }
         }
@@ -211,13 +211,13 @@ fn cut_short(file: &str, documents: u64, fault: &DataFusionError) -> Unreadable 
     Unreadable { file: file.to_owned(), documents, error }
 }
 
-/// The place of the column that holds the texts.
+/// Returns the index of the column of texts.
 fn find_text(name: &str, columns: &Columns, files: &[Opened]) -> Result<usize, Failure> {
     for file in files {
         let Some(kind) = file.kind(name) else {
             let there: Vec<&str> = file.names().collect();
             return Err(Failure::Usage(format!(
-                "{} has no column {name:?}: name one of its own with --text-column ({})",
+                "{} has no column {name:?}: name one of its columns with --text-column ({})",
                 file.input.name,
                 there.join(", ")
             )));
@@ -225,10 +225,10 @@ fn find_text(name: &str, columns: &Columns, files: &[Opened]) -> Result<usize, F
         check_text(kind, "a scan")
             .map_err(|error| Failure::Usage(format!("{}, column {name:?}: {error}", file.input.name)))?;
     }
-    Ok(columns.names().position(|known| known == name).expect("every file has it"))
+    Ok(columns.names().position(|known| known == name).expect("every file has the column"))
 }
 
-/// The rows of one file, in their order.
+/// Returns the rows of one file, in order.
 async fn rows(
     context: &SessionContext,
     columns: &Columns,
@@ -237,7 +237,8 @@ async fn rows(
     documents(context, columns, std::slice::from_ref(file))?.execute_stream().await
 }
 
-/// The columns of the documents, the file, and the verdict. A name that is taken gets `verdigris_` before it.
+/// Returns the columns of the documents, the file, and the verdict. A verdict's column whose name is taken is prefixed
+/// with `verdigris_`.
 fn schema(context: &SessionContext, columns: &Columns, files: &[Opened]) -> Result<SchemaRef, Failure> {
     let documents = documents(context, columns, files)?;
     let mut fields: Vec<FieldRef> = documents.schema().fields().iter().cloned().collect();
@@ -257,7 +258,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 impl Work {
-    /// What an earlier run has made of a file, all of whose parts are there.
+    /// Returns the totals of a file of which an earlier run wrote all parts.
     fn before(&self, file: usize) -> Result<Tally, Failure> {
         let mut tally = Tally::default();
         for (_, path) in self.folder.iter().flat_map(|folder| folder.parts(file)) {
@@ -274,7 +275,7 @@ impl Work {
             let tally = self.tally_of(&path)?;
             if tally.documents != documents as u64 {
                 return Err(Failure::Usage(format!(
-                    "{} was cut otherwise by another version of the program: write to a new folder",
+                    "{} was split differently by another version of the program: write to a new folder",
                     path.display()
                 )));
             }
@@ -299,7 +300,7 @@ impl Work {
         Ok(Done { tally, bytes, resumed: false, rows: if self.folder.is_none() { judged } else { Vec::new() } })
     }
 
-    /// A batch with its verdicts.
+    /// Returns a batch with its verdicts.
     fn judged(&self, batch: &RecordBatch) -> Result<RecordBatch, Failure> {
         let found = self.judge.column(batch.column(self.text), "a scan")?;
         let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
@@ -318,10 +319,10 @@ impl Work {
         }
     }
 
-    /// What a part says that is there.
+    /// Returns the totals of an existing part.
     fn tally_of(&self, path: &Path) -> Result<Tally, Failure> {
         let cannot = |error: &dyn std::fmt::Display| {
-            Failure::Usage(format!("{}: {error}; take it out, and its texts are judged again", path.display()))
+            Failure::Usage(format!("{}: {error}; delete it, and its texts are judged again", path.display()))
         };
         let file = File::open(path).map_err(Failure::read(path))?;
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| cannot(&error))?;
@@ -336,7 +337,7 @@ impl Work {
             };
             let columns = (verdict.as_string_opt(), marked.as_boolean_opt(), p.as_primitive_opt::<Float64Type>());
             let (Some(verdict), Some(marked), Some(p)) = columns else {
-                return Err(cannot(&"its columns are of other types"));
+                return Err(cannot(&"its columns have other types"));
             };
             self.count(&mut tally, verdict, marked, p);
         }

@@ -1,4 +1,4 @@
-//! What all documents come to.
+//! Totals of all documents.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use verdigris_detector::Level;
 
 use crate::manifest::FORMAT;
 
-/// Counts of documents, and the p-values that may matter.
+/// Numbers of documents, and the p-values of possible finds.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) documents: u64,
-    /// Those that have a p-value.
+    /// Documents that have a p-value.
     pub(crate) judged: u64,
-    /// Those without a text.
+    /// Documents without a text.
     pub(crate) missing: u64,
-    /// Those called marked by themselves.
+    /// Documents called marked at the level of a single document.
     pub(crate) marked: u64,
-    /// The p-values at or under the share of false finds that is allowed: no other can be a find.
+    /// The p-values at or below the allowed share of false finds: only these can be finds.
     small: Vec<f64>,
 }
 
@@ -40,14 +40,14 @@ impl Tally {
         self.small.extend(other.small);
     }
 
-    /// Those whose text could not be judged.
+    /// Documents whose text could not be judged.
     pub(crate) fn faulty(&self) -> u64 {
         self.documents - self.judged - self.missing
     }
 
-    /// The documents to be called marked so that the expected share of false ones among them is at most `share`, and
-    /// the largest p-value of theirs: Benjamini and Hochberg, *Controlling the false discovery rate*, 1995, for
-    /// independent documents.
+    /// Returns the number of documents to call marked, so that the expected share of false finds among them is at most
+    /// `share`, and the largest p-value among them: Benjamini and Hochberg, *Controlling the false discovery rate*,
+    /// 1995, for independent documents.
     pub(crate) fn finds(&mut self, share: f64) -> (u64, Option<f64>) {
         self.small.sort_unstable_by(f64::total_cmp);
         let is_find = |&(place, &p): &(usize, &f64)| p <= share * (place + 1) as f64 / self.judged as f64;
@@ -56,7 +56,7 @@ impl Tally {
     }
 }
 
-/// What `--json` prints of a scan, and what lies beside its parts.
+/// The summary of a scan, printed by `--json` and saved next to the parts.
 #[derive(Serialize)]
 pub(crate) struct Summary {
     format: &'static str,
@@ -66,13 +66,13 @@ pub(crate) struct Summary {
     faulty: u64,
     fdr: f64,
     marked_at_fdr: u64,
-    /// Documents with this p-value or a smaller one are those; null where there are none.
+    /// The documents with at most this p-value are the marked ones; null if there are none.
     p_at_fdr: Option<f64>,
     level: Level,
     marked_at_level: u64,
-    /// Documents that an earlier run had judged.
+    /// Documents that an earlier run judged.
     resumed: u64,
-    /// Of this run alone.
+    /// The duration of this run; the two rates also refer to this run only.
     seconds: f64,
     documents_per_second: f64,
     megabytes_per_second: f64,
@@ -83,12 +83,12 @@ pub(crate) struct Summary {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Unreadable {
     pub(crate) file: String,
-    /// Documents before the fault, which are judged.
+    /// The number of documents before the error, which were judged.
     pub(crate) documents: u64,
     pub(crate) error: String,
 }
 
-/// What one run has done.
+/// Figures of one run.
 pub(crate) struct Run {
     pub(crate) resumed: u64,
     pub(crate) bytes: u64,
@@ -123,7 +123,7 @@ impl Summary {
         serde_json::to_string(self).expect("a summary serialises")
     }
 
-    /// As people read it.
+    /// Formats the summary for people.
     pub(crate) fn words(&self) -> String {
         let mut lines = vec![format!(
             "{} documents: {} judged, {} without a text, {} faulty",
@@ -131,17 +131,17 @@ impl Summary {
         )];
         lines.push(match self.p_at_fdr {
             Some(p) => format!(
-                "{} marked (p at most {p:.1e}), of which a share of at most {} is false on average",
+                "{} marked (p at most {p:.1e}), with an expected share of false finds of at most {}",
                 self.marked_at_fdr, self.fdr
             ),
-            None => format!("none marked, where a share of at most {} may be false", self.fdr),
+            None => format!("none marked, with an expected share of false finds of at most {}", self.fdr),
         });
-        lines.push(format!("{} marked at the level {}, each for itself", self.marked_at_level, self.level));
+        lines.push(format!("{} marked at the level {}, each tested alone", self.marked_at_level, self.level));
         if self.resumed > 0 {
-            lines.push(format!("{} of the documents were there from before", self.resumed));
+            lines.push(format!("{} of the documents were judged by an earlier run", self.resumed));
         }
         lines.push(format!(
-            "{:.1} s, {:.0} documents and {:.2} MB of text a second",
+            "{:.1} s, {:.0} documents and {:.2} MB of text per second",
             self.seconds, self.documents_per_second, self.megabytes_per_second
         ));
         lines.join("\n")
