@@ -299,7 +299,7 @@ fn experts_that_do_not_fit() {
     let run = steer(&["--expert", "none", "--anti", TALE_SMALL]);
     run.fails("none is not a model");
     steer(&["--expert", "other", "--anti", TALE_SMALL]).fails("in the one and");
-    steer(&["--draft", "other"]).fails("the models do not fit together: token");
+    steer(&["--draft", "other"]).fails("the models have different tokenizers: token");
     steer(&["--draft", "none"]).fails("none is not a model");
     steer(&["--expert", TALE_SMALL, "--expert", TALE_SMALL, "--anti", TALE_SMALL]).fails("each expert needs its own");
     let twice = ["--expert", TALE_SMALL, "--anti", TALE_SMALL, "--alpha", "1", "--alpha", "2"];
@@ -355,16 +355,16 @@ fn penalties_and_devices_that_do_not_exist() {
 fn tokens_that_do_not_exist() {
     let folder = Folder::new();
     for (arguments, said) in [
-        (&["--logit-bias", "4096=1"][..], "4096 is none of the model's tokens, whose ids are below 4096"),
+        (&["--logit-bias", "4096=1"][..], "4096 is not a token of the model, whose ids are below 4096"),
         (&["--logit-bias", "5=nan"], "logit bias is NaN, but must be from -100 to 100"),
         (&["--logit-bias", "5=-101"], "logit bias is -101, but must be"),
         (&["--sequence-bias", "sea=1e9"], "logit bias is 1000000000, but must be"),
-        (&["--sequence-bias", "=1"], "a word to forbid or to favour, or a sequence breaker, has no letters"),
-        (&["--bad-words", ""], "a word to forbid or to favour, or a sequence breaker, has no letters"),
-        (&["--dry-multiplier", "1", "--dry-sequence-breaker", ""], "has no letters"),
-        (&["--suppress-tokens", "1,99999"], "99999 is none of the model's tokens"),
-        (&["--forced-bos-token-id", "99999"], "99999 is none of the model's tokens"),
-        (&["--forced-eos-token-id", "4096"], "4096 is none of the model's tokens"),
+        (&["--sequence-bias", "=1"], "a text to forbid or bias, or a sequence breaker, is empty"),
+        (&["--bad-words", ""], "a text to forbid or bias, or a sequence breaker, is empty"),
+        (&["--dry-multiplier", "1", "--dry-sequence-breaker", ""], "or a sequence breaker, is empty"),
+        (&["--suppress-tokens", "1,99999"], "99999 is not a token of the model"),
+        (&["--forced-bos-token-id", "99999"], "99999 is not a token of the model"),
+        (&["--forced-eos-token-id", "4096"], "4096 is not a token of the model"),
         (&["--forced-bos-token-id", "5", "--suppress-tokens", "5"], "the constraints contradict each other"),
         (&["--regex", "a", "--min-tokens", "9", "--json"], "the constraints contradict each other"),
     ] {

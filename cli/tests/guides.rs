@@ -81,5 +81,5 @@ fn what_cannot_guide_is_told() {
     of(&["--class-model", "none", "--class-model", TALE_SMALL]).fails("none is not a model");
     let long = "word ".repeat(2100);
     let classes = ["--class-model", TALE_SMALL, "--class-prompt", &long, "--class-prompt", "b"];
-    of(&classes).fails("but the context of what judges them is 2048: write fewer tokens");
+    of(&classes).fails("but the context of the model that judges them is 2048: write fewer tokens");
 }

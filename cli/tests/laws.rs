@@ -99,9 +99,9 @@ fn mirostat_follows_what_was_written() {
         (&["--mirostat-tau", "3", "--mirostat-eta=-1"], "mirostat eta is -1, but must be 0 or more"),
         (
             &["--mirostat-tau", "3", "--beams", "2"],
-            "mirostat does not go with beams: it follows the surprises of one text",
+            "mirostat cannot be combined with beams: it follows the surprise of the samples of one text",
         ),
-        (&["--mirostat-tau", "3", "--penalty-alpha", "0.6", "--top-k", "4"], "does not go with contrastive search"),
+        (&["--mirostat-tau", "3", "--penalty-alpha", "0.6", "--top-k", "4"], "cannot be combined with contrastive"),
     ] {
         let folder = Folder::new();
         folder.run(&[&["generate", "A", "--model", TALE_SMALL], bad].concat()).fails(why);
@@ -110,7 +110,7 @@ fn mirostat_follows_what_was_written() {
     let new = ["key", "new", "noise.key", "--model", TALE_SMALL, "--dialect", "native-gumbel"];
     assert_eq!(folder.run(&new).status, 0);
     let noise = ["generate", "A", "--model", TALE_SMALL, "--mirostat-tau", "3", "--key", "noise.key"];
-    folder.run(&noise).fails("mirostat does not go with keys of noise");
+    folder.run(&noise).fails("mirostat cannot be combined with keys of noise");
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn bad_rewards_are_one_line() {
     of(&["--guide", "none"]).fails("there is nothing at that path");
     let writes = folder.run(&["generate", "--model", &reward]);
     writes.fails("it is a reward model, which writes no text");
-    of(&["--best-of", "4", "--reward", &reward, "--reward-temperature", "-1"]).fails("must be a number from 0 on");
+    of(&["--best-of", "4", "--reward", &reward, "--reward-temperature", "-1"]).fails("must be a finite number");
     of(&["--guide", &reward, "--guide-weight", "inf"]).fails("must be a number");
     of(&["--guide", &reward, "--guide-top-k", "0"]).fails("must be 1 or more");
 }

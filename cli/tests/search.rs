@@ -147,25 +147,25 @@ fn what_has_no_meaning_together_is_refused() {
     };
     let contrast = ["--penalty-alpha", "0.6", "--top-k", "4"];
     let with_contrast = |more: &[&'static str], said: &str| fails(&[&contrast[..], more].concat(), said);
-    fails(&["--beams", "3", "--lookup"], "drafting does not go with beams: a draft guesses");
-    fails(&["--beams", "3", "--key", "noise.key"], "which marks by noise (native-gumbel), does not go with beams");
+    fails(&["--beams", "3", "--lookup"], "drafting cannot be combined with beams: drafts are guesses");
+    fails(&["--beams", "3", "--key", "noise.key"], "by noise (native-gumbel), cannot be combined with beams");
     fails(&["--beams", "3", "--key", "noise.key", "--beam-choice", "stochastic"], "use a key of green lists");
     fails(
         &["--beams", "3", "--texts", "4"],
         "3 hypotheses find at most 3 texts, and --texts asks for 4: raise --beams",
     );
     fails(&["--beams", "2", "--best-of", "2", "--reward", "r"], "--beams does not go with --best-of");
-    fails(&["--beams", "2", "--beam-choice", "stochastic", "--temperature", "0"], "there is one text to draw");
-    fails(&["--beams", "2", "--beam-choice", "sampled", "--temperature", "0"], "there is nothing to draw");
+    fails(&["--beams", "2", "--beam-choice", "stochastic", "--temperature", "0"], "only one text can be sampled");
+    fails(&["--beams", "2", "--beam-choice", "sampled", "--temperature", "0"], "there is nothing to sample");
     fails(&["--lookup", "--draft-tokens", "65"], "--draft-tokens is 65, and 64 for each call are the most");
     fails(&["--beams", "2", "--length-penalty", "NaN"], "the length penalty is NaN, but must be a number");
     let processed = ["--beams", "2", "--json", "--logprobs", "1", "--logprobs-mode", "processed"];
     fails(&processed, "ask for the model's own");
-    fails(&["--beams", "3", "--explain"], "an explanation of each token does not go with beams");
-    with_contrast(&["--beams", "3"], "contrastive search does not go with beams");
-    with_contrast(&["--texts", "3"], "contrastive search does not go with several texts");
-    with_contrast(&["--lookup"], "drafting does not go with contrastive search");
-    with_contrast(&["--key", "noise.key"], "does not go with contrastive search");
+    fails(&["--beams", "3", "--explain"], "an explanation of each token cannot be combined with beams");
+    with_contrast(&["--beams", "3"], "contrastive search cannot be combined with beams");
+    with_contrast(&["--texts", "3"], "contrastive search cannot be combined with several texts");
+    with_contrast(&["--lookup"], "drafting cannot be combined with contrastive search");
+    with_contrast(&["--key", "noise.key"], "cannot be combined with contrastive search");
     fails(&["--penalty-alpha", "1.5", "--top-k", "4"], "penalty-alpha is 1.5, but must be at least 0 and at most 1");
     for (arguments, said) in [
         (["--penalty-alpha", "0.6"], "--top-k <K>"),

@@ -152,7 +152,7 @@ fn a_record_has_all_counts_and_no_text() {
     assert_eq!(begun.len(), 1, "only a stream has a line at its beginning");
     assert_eq!((&begun[0]["answer_id"], &begun[0]["key_id"]), (&stream[0]["id"], &json!("vg-c0ffee00")));
     assert_eq!((&begun[0]["texts"], &begun[0]["completion_tokens"]), (&json!([]), &json!(0)));
-    assert_eq!(audit[2]["texts"][0]["reason"], "the request wants none");
+    assert_eq!(audit[2]["texts"][0]["reason"], "the request wants no mark");
     let skipped = &audit[3]["texts"][0];
     assert_eq!((&skipped["watermark"], &skipped["finish_reason"]), (&json!("skipped"), &json!("stop")));
     let raw = std::fs::read_to_string(folder.path("audit.jsonl")).unwrap();

@@ -210,11 +210,11 @@ fn what_cannot_steer_is_told() {
     folder.run(&["generate", "--alpha-of", "digits=1"]).fails("--alpha-of needs an expert whose weight it is");
     folder.run(&["generate", "--guidance-scale", "2", "--alpha-of", "digits=1"]).fails("--alpha-of needs an expert");
     with(&["--alpha-of", "digits"]).fails("--alpha-of \"digits\" has no = before the weight");
-    with(&["--alpha-of", "digit=1"]).fails("\"digit\" is no class of tokens: it must be digits, words, punctuation");
+    with(&["--alpha-of", "digit=1"]).fails("\"digit\" is not a class of tokens: it must be digits, words, punctuation");
     with(&["--alpha-of", "digits=much"]).fails("alpha is \"much\"");
     with(&["--alpha-of", "/(/=1"]).fails("the regular expression is wrong at character 1");
-    with(&["--alpha-of", "/q{9}/=1"]).fails("no token of this model is of the class /q{9}/");
-    with(&["--alpha-of", "5,4096=1"]).fails("4096 is none of the model's tokens, whose ids are below 4096");
+    with(&["--alpha-of", "/q{9}/=1"]).fails("no token of this model is in the class /q{9}/");
+    with(&["--alpha-of", "5,4096=1"]).fails("4096 is not a token of the model, whose ids are below 4096");
     folder.run(&["generate", "--steer-budget", "1"]).fails("--steer-budget needs something that steers");
     folder.copy_model(TALE_SMALL, "talker");
     folder.write("talker/chat_template.jinja", "{% for m in messages %}{{ m.content }}: {% endfor %}");

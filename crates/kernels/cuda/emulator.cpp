@@ -25,7 +25,7 @@ struct Fibre {
   jmp_buf here;
   State state;
   bool has_begun;
-  // What it gives to its warp; in turns, so that one exchange does not run into the next.
+  // The values that it gives to its warp, in alternating slots, so that consecutive exchanges do not interfere.
   uint64_t given[2];
   unsigned turn;
 };
@@ -49,7 +49,7 @@ void begin() {
   _longjmp(scheduler, 1);
 }
 
-// Until it waits or is done.
+// Runs a fibre until it waits or is done.
 void go_on(unsigned which) {
   Fibre &fibre = fibres[which];
   current = which;
@@ -65,7 +65,7 @@ void go_on(unsigned which) {
   setcontext(&fibre.begin);
 }
 
-// Lets those go on whom all that are not done have come to wait for. Whether there were any.
+// Resumes the fibres of a range if all that are not done wait in this state. Returns whether there were any.
 bool release(unsigned from, unsigned to, State state) {
   bool any = false;
   for (unsigned i = from; i < to; i++) {
@@ -79,8 +79,8 @@ bool release(unsigned from, unsigned to, State state) {
   return any;
 }
 
-// One warp as far as it comes, then the next; in every other block the last one first. So a warp is far ahead of another wherever
-// nothing makes it wait.
+// Runs one warp as far as possible, then the next; every other block begins with the last one. So a warp is far ahead
+// of another unless it must wait.
 void run_block(unsigned count) {
   for (unsigned i = 0; i < count; i++) {
     fibres[i].state = State::Runs, fibres[i].has_begun = false, fibres[i].turn = 0;
@@ -99,7 +99,7 @@ void run_block(unsigned count) {
   } while (release(0, count, State::WaitsForBlock));
   for (unsigned i = 0; i < count; i++) {
     if (fibres[i].state == State::Done) continue;
-    fprintf(stderr, "%s: threads of block %u %u %u wait at different places\n", kernel->name, block.x, block.y, block.z);
+    fprintf(stderr, "%s: threads of block %u %u %u wait at different positions\n", kernel->name, block.x, block.y, block.z);
     abort();
   }
 }
@@ -119,14 +119,15 @@ uint64_t exchange(uint64_t bits, unsigned lane) {
 
 } // namespace emulator
 
-// Runs a kernel; 1 if there is none of that name.
+// Runs a kernel. Returns 1 if there is no kernel of this name.
 extern "C" int verdigris_emulate(const char *name, const unsigned grid[3], unsigned threads, size_t shared, const void *args) {
   using namespace emulator;
   kernel = kernels;
   while (kernel && strcmp(kernel->name, name) != 0) kernel = kernel->next;
   if (!kernel) return 1;
   if (fibres.size() < threads) fibres = std::vector<Fibre>(threads);
-  // What another block left is as good as what was never set: both must not be read.
+  // Blocks share this memory without a reset: values left by another block are as invalid as unset ones, and neither
+  // may be read.
   memory.assign(shared, static_cast<char>(0xff));
   arguments = args;
   grid_size = {grid[0], grid[1], grid[2]}, block_size = {threads, 1, 1};

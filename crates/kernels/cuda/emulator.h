@@ -1,6 +1,7 @@
-// CUDA C++ on one thread of a CPU, so that kernels can be tested where there is no GPU. A block's threads are fibres: one runs until
-// it waits for the others, then the next. Blocks follow each other. What only real parallelism shows (races within a warp, orders of
-// memory) is not seen here; threads of a block that wait at different places are, and end the program.
+// CUDA C++ on one thread of a CPU, so that kernels can be tested without a GPU. The threads of a block are fibres: one
+// runs until it waits for the others, then the next. Blocks run one after the other. Faults that need real parallelism
+// (races within a warp, memory order) are not found; threads of a block that wait at different positions end the
+// program.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct Register {
 void *shared();
 void wait_for_block();
 void wait_for_warp();
-// The bytes that the lane `lane` of this warp gave, once all of the warp have given theirs.
+// Returns the value that lane `lane` of this warp gave, once all lanes have given theirs.
 uint64_t exchange(uint64_t bits, unsigned lane);
 
 template <class T> T exchange_as(T x, unsigned lane) {

@@ -1,33 +1,33 @@
-//! What a template may take: bytes that it makes, and work.
+//! Limits on the bytes that a template may create and the work that it may do.
 //!
-//! A template says how much of both it takes before it takes it, so that neither a loop that doubles a text nor a list
-//! that holds itself a thousand times over takes the memory of a machine. What is made is never given back: a text that
-//! is made and forgotten counts too.
+//! A template reserves both in advance, so that neither a loop that doubles a text nor a list that contains itself a
+//! thousand times exhausts the memory of a machine. Created bytes are never given back: a text that was created and
+//! dropped counts too.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
-/// Bytes that any template may make, and bytes that it may make for each message beside those of all messages.
+/// The number of bytes that any template may create, in addition to those per message.
 const MADE: u64 = 32 << 20;
 
-/// Whatever the messages are, no more is made.
+/// The maximum number of bytes created, whatever the messages are.
 const MOST_MADE: u64 = 1 << 30;
 
-/// Bytes that any template may look at.
+/// The number of bytes that any template may examine, in addition to those per message.
 const WORK: u64 = 512 << 20;
 
-/// Whatever the messages are, no more is looked at.
+/// The maximum number of bytes examined, whatever the messages are.
 const MOST_WORK: u64 = 16 << 30;
 
-/// What a value in a list or a map takes beside its text.
+/// The bytes of a value in a list or a map, in addition to its text.
 pub(super) const NODE: u64 = 64;
 
-/// Lists in lists.
+/// The maximum nesting of lists.
 const DEPTH: usize = 48;
 
-/// What is left.
+/// The remaining budget.
 #[derive(Debug)]
 pub(super) struct Budget {
     made: AtomicU64,
@@ -35,7 +35,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// For a conversation of some messages of some bytes in all. A template may look at all of them for each of them.
+    /// Creates the budget for a conversation with this number of messages and bytes in total. A template may examine
+    /// all of them for each of them.
     pub(super) fn of(messages: usize, bytes: usize) -> Self {
         let (messages, bytes) = (messages as u64, bytes as u64);
         let made = (messages.saturating_add(64)).saturating_mul(bytes).saturating_add(MADE).min(MOST_MADE);
@@ -44,17 +45,18 @@ impl Budget {
         Self { made: made.into(), work: work.into() }
     }
 
-    /// Pays for bytes that will be made.
+    /// Reserves bytes that will be created.
     pub(super) fn make(&self, bytes: u64) -> Result<(), Error> {
-        take(&self.made, bytes, "makes too much text: its memory is bounded by that of the conversation")
+        take(&self.made, bytes, "makes too much text for a conversation of this size")
     }
 
-    /// Pays for bytes that will be looked at.
+    /// Reserves work on this number of bytes.
     pub(super) fn work(&self, bytes: u64) -> Result<(), Error> {
-        take(&self.work, bytes, "does too much: its work is bounded by that of the conversation")
+        take(&self.work, bytes, "does too much work for a conversation of this size")
     }
 
-    /// The most bytes that a value takes when it is written, with all that it holds; looking at it is paid for.
+    /// Returns an upper bound on the bytes of a value when it is written, with everything in it, and counts the work of
+    /// examining it.
     pub(super) fn weigh(&self, value: &Value) -> Result<u64, Error> {
         self.weigh_at(value, 0)
     }
@@ -62,10 +64,10 @@ impl Budget {
     fn weigh_at(&self, value: &Value, depth: usize) -> Result<u64, Error> {
         let weight = match value.kind() {
             ValueKind::String if depth == 0 => value.as_str().map_or(0, |text| text.len() as u64),
-            // With marks, and characters that are written by their numbers.
+            // With quotation marks, and characters written as escapes.
             ValueKind::String => NODE + value.as_str().map_or(0, |text| 6 * text.len() as u64),
             ValueKind::Bytes => NODE + value.as_bytes().map_or(0, |bytes| 4 * bytes.len() as u64),
-            // As long as the largest number.
+            // Up to the length of the largest number.
             ValueKind::Number if !value.is_integer() => 6 * NODE,
             _ => NODE,
         };
@@ -77,7 +79,7 @@ impl Budget {
         Ok(weight)
     }
 
-    /// How many things a value holds; for a text its bytes. Looking at them is paid for.
+    /// Returns the number of items of a value, or of bytes of a text, and counts the work of examining it.
     pub(super) fn count(&self, value: &Value) -> Result<u64, Error> {
         if let Some(text) = value.as_str() {
             self.work(text.len() as u64)?;
@@ -99,13 +101,13 @@ impl Budget {
         Ok(count)
     }
 
-    /// What a list of the things that a value holds takes. A character of a text is a text of its own there.
+    /// Returns the bytes of a list of the items of a value. Each character of a text is a separate text there.
     pub(super) fn list(&self, value: &Value) -> Result<u64, Error> {
         Ok(NODE.saturating_mul(self.count(value)?))
     }
 
-    /// A value as it is kept under a name: all that it holds is there and not deep, and nothing of it waits to be made.
-    /// So whatever a loop adds to it round by round is counted round by round.
+    /// Returns a value in the form in which it is stored in a variable: everything in it is evaluated and not too deep.
+    /// So whatever a loop adds to it is counted in each iteration.
     pub(super) fn keep(&self, value: &Value) -> Result<Value, Error> {
         self.keep_at(value, 0)
     }
@@ -116,7 +118,7 @@ impl Budget {
         };
         self.work(NODE)?;
         match value.kind() {
-            // A macro holds names alone.
+            // A macro only contains names.
             _ if is_a(value, "Macro") => Ok(value.clone()),
             ValueKind::Seq | ValueKind::Iterable => {
                 let items = items()?;
@@ -133,7 +135,7 @@ impl Budget {
     }
 }
 
-/// Whether a value is a thing of minijinja's that has no public type.
+/// Whether a value is an object of minijinja without a public type.
 pub(super) fn is_a(value: &Value, kind: &str) -> bool {
     value.as_object().is_some_and(|object| object.type_name().rsplit("::").next() == Some(kind))
 }
@@ -143,14 +145,14 @@ fn take(from: &AtomicU64, bytes: u64, fault: &'static str) -> Result<(), Error> 
     taken.map(|_| ()).map_err(|_| Error::new(ErrorKind::InvalidOperation, fault))
 }
 
-/// What a value holds: the items of a list, the keys and values of a map by turns.
+/// Returns the contents of a value: the items of a list, or the keys and values of a map in alternation.
 fn children(value: &Value, depth: usize) -> Result<Box<dyn Iterator<Item = Result<Value, Error>> + '_>, Error> {
     let is_map = value.kind() == ValueKind::Map;
     if !is_map && !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
         return Ok(Box::new(std::iter::empty()));
     }
     if depth >= DEPTH {
-        return Err(Error::new(ErrorKind::InvalidOperation, "holds lists in lists too deep"));
+        return Err(Error::new(ErrorKind::InvalidOperation, "nests lists too deeply"));
     }
     let items = value.try_iter()?.checked();
     if !is_map {

@@ -6,50 +6,51 @@ use serde_json::{Map, Value};
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
-    /// Who speaks: `system`, `user` or `assistant` in most templates, and `tool` in those that know tools.
+    /// The speaker: `system`, `user` or `assistant` in most templates, and `tool` in those that support tools.
     pub role: String,
     /// The text of the message.
     pub content: String,
-    /// What else templates read: `tool_calls` of what the model said, `tool_call_id` and `name` of what a tool gave.
+    /// Other fields that templates read: `tool_calls` in messages of the model, `tool_call_id` and `name` in those of
+    /// tools.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
 impl Message {
-    /// A message of any role.
+    /// Creates a message with any role.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
         Self { role: role.into(), content: content.into(), more: Map::new() }
     }
 
-    /// What the one who asks says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new("user", content)
     }
 
-    /// What the model is told to be.
+    /// Creates a message with instructions for the model.
     pub fn system(content: impl Into<String>) -> Self {
         Self::new("system", content)
     }
 
-    /// What the model has said.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self::new("assistant", content)
     }
 
-    /// The same with something else that templates read.
+    /// Adds another field that templates read.
     pub fn with(mut self, name: impl Into<String>, value: Value) -> Self {
         self.more.insert(name.into(), value);
         self
     }
 }
 
-/// What a model answers to.
+/// The conversation that a model continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conversation {
-    /// What was said, the oldest first.
+    /// The messages, the oldest first.
     pub messages: Vec<Message>,
-    /// The tools that may be called, each as OpenAI describes one: `{"type": "function", "function": {"name": ...,
-    /// "description": ..., "parameters": SCHEMA}}`. A template that knows none leaves them out.
+    /// The tools that may be called, in OpenAI's format: `{"type": "function", "function": {"name": ..., "description":
+    /// ..., "parameters": SCHEMA}}`. A template without support for tools ignores them.
     pub tools: Vec<Value>,
 }
 
@@ -60,14 +61,14 @@ impl<M: Into<Vec<Message>>> From<M> for Conversation {
 }
 
 impl Conversation {
-    /// The bytes of all that somebody wrote.
+    /// The total number of bytes of all texts in it.
     pub(super) fn bytes(&self) -> usize {
         let mut bytes = 0;
         self.each_text(&mut |text| bytes += text.len());
         bytes
     }
 
-    /// Whether a character is somewhere in it.
+    /// Whether it contains a character.
     pub(super) fn contains(&self, character: char) -> bool {
         let mut is_in = false;
         self.each_text(&mut |text| is_in |= text.contains(character));
@@ -86,7 +87,7 @@ impl Conversation {
         self.tools.iter().for_each(|tool| texts(tool, each));
     }
 
-    /// The same with other texts; names of fields are left as they are, but for those of objects that somebody wrote.
+    /// Replaces all texts; the names of fields are unchanged, except within nested objects, which a client wrote.
     pub(super) fn map(&self, change: impl Fn(&str) -> String) -> Self {
         let messages = self.messages.iter().map(|Message { role, content, more }| Message {
             role: change(role),

@@ -1,4 +1,4 @@
-//! What a template may call, each of which pays for what it makes before it makes it.
+//! The functions that a template may call. Each reserves the bytes of its result in advance.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use super::budget::{Budget, NODE, is_a};
 use super::guarded::{CUT, HELD, ITERATED, JOINED, KEPT, SEEN, TIMES};
 
-/// What a filter makes of what it is given.
+/// The size of a filter's result.
 #[derive(Clone, Copy)]
 enum Makes {
-    /// Nothing but a list or a number; what is in lists it looks at not at all, or by other filters.
+    /// A list or a number; items of lists are not examined, or only by other filters.
     Little,
-    /// Text, of so many times the bytes of all that it is given.
+    /// Text of at most this multiple of the bytes of all arguments.
     Text(u64),
     /// A list of the pieces of a text.
     Pieces,
-    /// An order of things, for which it compares them.
+    /// A selection or order of items, which are compared.
     Order,
-    /// What the function of its name below says.
+    /// Specific to the filter: see `pay`.
     Own,
 }
 use Makes::{Little, Order, Own, Pieces, Text};
 
-/// All filters of minijinja but `tojson`, which is ours.
+/// All filters of minijinja except `tojson`, which is ours.
 fn filters() -> Vec<(&'static str, Makes, Value)> {
     vec![
         ("safe", Text(1), Value::from_function(f::safe)),
@@ -82,7 +82,7 @@ fn filters() -> Vec<(&'static str, Makes, Value)> {
     ]
 }
 
-/// Gives a template what it may call, all of it on one budget.
+/// Installs the functions that a template may call, with a shared budget.
 pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     for (name, makes, filter) in filters() {
         let budget = budget.clone();
@@ -113,12 +113,12 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     });
     let written = budget.clone();
     environment.set_formatter(move |out, state, value| {
-        // Nothing costs something too: a macro is paid for so. A character is at most six where it is escaped.
+        // Writing nothing has a cost too, which covers macros. A character becomes at most six when it is escaped.
         let each = if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 };
         written.make(4 * NODE + each * written.weigh(value)?)?;
         escape_formatter(out, state, value)
     });
-    // It writes all that there is.
+    // It writes the whole context.
     environment.remove_global("debug");
     environment.add_function("raise_exception", raise);
     let clock = budget.clone();
@@ -132,7 +132,7 @@ fn pay(budget: &Budget, name: &str, makes: Makes, args: &[Value]) -> Result<(), 
         Pieces => args.iter().try_for_each(|arg| pieces(budget, arg)),
         Order => {
             let weight = weigh(budget, args)?;
-            // A sum of texts is as many texts.
+            // A sum of texts creates a text for each item.
             let count = if name == "sum" { args.first().and_then(Value::len).unwrap_or(0) as u64 } else { 16 };
             budget.work(weight.saturating_mul(count))?;
             args.iter().try_for_each(|arg| budget.list(arg).and_then(|bytes| budget.make(2 * bytes)))
@@ -143,13 +143,13 @@ fn pay(budget: &Budget, name: &str, makes: Makes, args: &[Value]) -> Result<(), 
             budget.make(match name {
                 "replace" => replaced(text(0), text(1), text(2)),
                 "join" => joints(budget, args.first(), weight)?,
-                // The widest of all numbers that it is given, for each line.
+                // For each line at most the sum of all numeric arguments.
                 "indent" => {
                     let lines = text(0).split('\n').count() as u64 + 1;
                     numbers(args).saturating_mul(lines).saturating_add(weight)
                 }
                 "format" => formatted(text(0), &args[1..], weight),
-                // So many things at most are filled in.
+                // At most that number of items is filled in.
                 _ => numbers(args).saturating_mul(NODE).saturating_add(weight),
             })
         }
@@ -176,21 +176,21 @@ fn weigh(budget: &Budget, args: &[Value]) -> Result<u64, Error> {
     args.iter().try_fold(0u64, |sum, arg| Ok(sum.saturating_add(budget.weigh(arg)?)))
 }
 
-/// The bytes of a text in which something is replaced.
+/// Returns the bytes of a text after a replacement.
 fn replaced(text: &str, from: &str, to: &str) -> u64 {
     let places = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() } as u64;
     places.saturating_mul(to.len() as u64).saturating_add(text.len() as u64)
 }
 
-/// The bytes of the items of a list with what stands between them: no more than all else for each item.
+/// Returns the bytes of the joined items of a list: the separator has at most the bytes of all other arguments.
 fn joints(budget: &Budget, items: Option<&Value>, weight: u64) -> Result<u64, Error> {
     let Some(items) = items else { return Ok(weight) };
     let between = weight.saturating_sub(budget.weigh(items)?);
     Ok(between.saturating_mul(budget.count(items)?).saturating_add(weight))
 }
 
-/// The bytes of what a format makes: each of its places has at most all that it is given, and is at most as wide as all
-/// numbers in the format say.
+/// Returns a bound on the bytes of a formatted text: each field has at most the bytes of all arguments, and at most the
+/// width of all numbers in the format together.
 fn formatted(format: &str, args: &[Value], weight: u64) -> u64 {
     let digits = format.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let mut wide = digits.fold(0u64, |sum, digits| sum.saturating_add(digits.parse().unwrap_or(u64::MAX)));
@@ -201,7 +201,7 @@ fn formatted(format: &str, args: &[Value], weight: u64) -> u64 {
     places.saturating_mul(weight.saturating_mul(6)).saturating_add(wide.saturating_mul(4))
 }
 
-/// The sum of the numbers among some values, and of those that have names.
+/// Returns the sum of the numbers among arguments, including named ones.
 fn numbers(args: &[Value]) -> u64 {
     let number = |value: &Value| value.as_i64().map_or(0, i64::unsigned_abs);
     let named = |value: &Value| {
@@ -233,7 +233,7 @@ fn cut(budget: &Budget, value: Value) -> Result<Value, Error> {
 }
 
 fn iterated(budget: &Budget, value: Value) -> Result<Value, Error> {
-    // The characters of a text are texts.
+    // Each character of a text becomes a text.
     if value.as_str().is_some() {
         pieces(budget, &value)?
     } else {
@@ -243,11 +243,11 @@ fn iterated(budget: &Budget, value: Value) -> Result<Value, Error> {
 }
 
 fn kept(budget: &Budget, value: Value) -> Result<Value, Error> {
-    // What is written to, and the loop that goes on, are no copies.
+    // A namespace and the current loop are not copied.
     if is_a(&value, "Namespace") || is_a(&value, "Loop") { Ok(value) } else { budget.keep(&value) }
 }
 
-/// A product: of numbers, or of a text or a list and a number.
+/// Returns the product of numbers, or of a text or a list and a number.
 fn times(budget: &Budget, value: &Value, other: &Value) -> Result<Value, Error> {
     let fault = |fault: String| Error::new(ErrorKind::InvalidOperation, fault);
     let is_many = |value: &Value| matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Iterable);
@@ -284,21 +284,21 @@ fn raise(message: String) -> Result<String, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, message))
 }
 
-/// The time where the program runs, in the letters of `strftime`.
+/// Formats the local time, in the notation of `strftime`.
 fn now(budget: &Budget, format: &str) -> Result<String, Error> {
-    // No letter stands for more.
+    // No directive produces more.
     budget.make((format.len() as u64).saturating_mul(64))?;
     let now = jiff::Zoned::now();
     jiff::fmt::strtime::format(format, &now).map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
 }
 
-/// As Python's `json.dumps`, with a space after commas and colons.
+/// Like Python's `json.dumps`, with a space after commas and colons.
 fn to_json(budget: &Budget, value: &Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = options.get("indent")?;
-    // What else there is does not change anything here.
+    // The other options of `transformers` have no effect here.
     let (_, _): (Option<bool>, Option<bool>) = (options.get("ensure_ascii")?, options.get("sort_keys")?);
     options.assert_all_used()?;
-    // Nothing is too deep for what follows.
+    // Refuses values that are too deep for the serializer.
     budget.weigh(value)?;
     let mut out = Paid { budget, bytes: Vec::new() };
     let written = match indent {
@@ -313,7 +313,7 @@ fn to_json(budget: &Budget, value: &Value, options: Kwargs) -> Result<Value, Err
     Ok(Value::from_safe_string(String::from_utf8_lossy(&out.bytes).into_owned()))
 }
 
-/// Bytes that are paid for as they come.
+/// A buffer that reserves bytes as they are written.
 struct Paid<'b> {
     budget: &'b Budget,
     bytes: Vec<u8>,

@@ -1,39 +1,40 @@
-//! A template in which everything that can make much is paid for before it is done.
+//! Rewrites a template so that the budget is charged before anything that can create much.
 //!
-//! minijinja counts the steps of a template, not what they make, and lets nobody in where two texts are joined. So its
-//! own reading of a template is taken, and written anew: what an operator joins goes through a filter that pays for it,
-//! and so does what is kept under a name. The names of these filters are no names that a template can write.
+//! minijinja counts the steps of a template but not the size of their results, and has no hook where two texts are
+//! joined. So its syntax tree of a template is rewritten: operands of operators that join values go through a filter
+//! that charges the budget, as do values stored in variables. The names of these filters cannot be written in a
+//! template.
 
 use minijinja::Value;
 use minijinja::machinery::ast::*;
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// What is joined with something else.
+/// An operand of a concatenation or sum.
 pub(super) const JOINED: &str = "joined~";
-/// What is compared, searched or tested.
+/// An operand of a comparison, search or test.
 pub(super) const SEEN: &str = "seen==";
-/// What parts are taken of.
+/// A value that is sliced or indexed.
 pub(super) const CUT: &str = "cut[]";
-/// What is gone through.
+/// A value that is iterated over.
 pub(super) const ITERATED: &str = "iterated{}";
-/// What is kept under a name, or handed to a macro or a function.
+/// A value stored in a variable, or passed to a macro or a function.
 pub(super) const KEPT: &str = "kept=";
-/// What is kept in a namespace.
+/// A value stored in a namespace.
 pub(super) const HELD: &str = "held.=";
 /// A product, of which the other factor is the argument.
 pub(super) const TIMES: &str = "times*";
 
-/// Words, marks and signs between `{%` and `%}`.
+/// The most tokens of a template in one tag.
 const MAX_TOKENS: usize = 1000;
 
-/// `elif`s of a template: they lie in one another.
+/// The most `elif`s of a template, since they are nested in the syntax tree.
 const MAX_ELIFS: usize = 500;
 
-/// Whether a template is too long to be read without fear for the stack; the fault.
+/// Returns the fault of a template that could overflow the stack of the parser.
 pub(super) fn too_long(source: &str, syntax: &SyntaxConfig) -> Option<&'static str> {
     let (mut tokens, mut elifs) = (0, 0);
-    // Faults are found by reading.
+    // Syntax errors are left to the parser.
     for token in tokenize(source, false, syntax.clone()).map_while(Result::ok) {
         match token.0 {
             Token::BlockStart | Token::VariableStart => tokens = 0,
@@ -50,12 +51,12 @@ pub(super) fn too_long(source: &str, syntax: &SyntaxConfig) -> Option<&'static s
     None
 }
 
-/// The same template, with guards.
+/// Returns the template with guards.
 pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
     match stmt {
         Stmt::Template(s) => Stmt::Template(at(s, Template { children: body(&s.children) })),
         Stmt::EmitExpr(s) => Stmt::EmitExpr(at(s, EmitExpr { expr: expr(&s.expr) })),
-        // Text is written as values are, so that it is counted as they are.
+        // Text is written like a value, so that it is counted.
         Stmt::EmitRaw(s) => Stmt::EmitExpr(at(s, EmitExpr { expr: text(s.raw, s.span()) })),
         Stmt::ForLoop(s) => Stmt::ForLoop(at(
             s,
@@ -107,7 +108,7 @@ pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
 fn body<'a>(stmts: &[Stmt<'a>]) -> Vec<Stmt<'a>> {
     let mut out = Vec::with_capacity(stmts.len());
     for stmt in stmts {
-        // What is kept of a macro is paid for by writing nothing, which costs something.
+        // A macro is charged for by writing an empty text, which has a cost.
         let span = match stmt {
             Stmt::Macro(s) => Some(s.span()),
             Stmt::CallBlock(s) => Some(s.span()),
@@ -184,7 +185,7 @@ fn expr<'a>(old: &Expr<'a>) -> Expr<'a> {
                 | BinOpKind::Gt
                 | BinOpKind::Gte
                 | BinOpKind::In => Some(SEEN),
-                // These take numbers alone, or change nothing.
+                // These only take numbers, or return an operand.
                 BinOpKind::ScAnd
                 | BinOpKind::ScOr
                 | BinOpKind::Sub
@@ -204,7 +205,7 @@ fn expr<'a>(old: &Expr<'a>) -> Expr<'a> {
             s,
             IfExpr { test_expr: expr(&s.test_expr), true_expr: expr(&s.true_expr), false_expr: some(&s.false_expr) },
         )),
-        // Those that a template can name pay for themselves.
+        // Filters that a template can name charge the budget themselves.
         Expr::Filter(s) => {
             Expr::Filter(at(s, Filter { name: s.name, expr: some(&s.expr), args: arguments(&s.args, expr) }))
         }
