@@ -1,36 +1,18 @@
-//! The native scheme: a green list that is a bit-sliced AES-CTR keystream.
-//!
-//! Two AES-128 keys are derived from the secret: one turns a context into a 128-bit *seed*, the other expands the seed.
-//! For `gamma = m / 2^k` there are `k` keystream planes; bit `t` of plane `p` is bit `t mod 128` of
-//! `AES_list(seed ^ (p, t div 128))`. The `k` bits of a token, read as a number with plane 0 as the least significant
-//! bit, are compared with `m`: the token is green if the number is below. So a whole list is `k * V / 128` blocks that
-//! go straight into the words of a bitset, and one token's membership is `k` blocks.
-//!
-//! [`ContextFunction`] describes how a context gives a seed.
+//! Green lists for writing, and observations of tokens for reading.
 
 use std::fmt;
-use std::sync::Arc;
 
-use aes::Aes128;
-use aes::cipher::consts::U16;
-use aes::cipher::typenum::Unsigned;
-use aes::cipher::{
-    Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, ParBlocks,
-};
-use serde::{Deserialize, Serialize};
+use aes::cipher::BlockCipherEncrypt;
 use verdigris_logits::{Row, TokenId, TokenSet};
-use zeroize::Zeroizing;
 
-use super::error::{BITS, BadDialect, BadPayload};
-use super::spec::{Secret, Spec, tokens};
+use super::keystream::{Expand, counter};
+use super::prf::{Block, Prf, pack, to_block, value, xor};
 use crate::context::{Context, ContextFunction, MAX_WIDTH};
 use crate::gamma::Gamma;
-use crate::kdf::{self, Purpose};
+use crate::kdf::Purpose;
 use crate::scheme::{Observation, Scheme, mark_list, name};
 use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
-
-type Block = Array<u8, U16>;
 
 /// The number of blocks encrypted together: what the widest AES unit takes at once.
 const BATCH: usize = 64;
@@ -40,126 +22,6 @@ const FEW: usize = 8;
 
 /// The most bits that decide one membership.
 const MAX_PLANES: usize = 8;
-
-/// Two keyed functions: one turns contexts into seeds, the other expands seeds.
-pub(crate) struct Prf {
-    context_key: Aes128,
-    list_key: Aes128,
-}
-
-impl Prf {
-    pub(crate) fn new(secret: &[u8; 32], id: &str, tenant: &str, context: Purpose, list: Purpose) -> Self {
-        let key = |purpose| Aes128::new((&*kdf::derive(secret, purpose, id, tenant)).into());
-        Self { context_key: key(context), list_key: key(list) }
-    }
-
-    /// The seed of a context, for the functions that have one.
-    pub(crate) fn seed(&self, function: ContextFunction, context: &[TokenId]) -> u128 {
-        match function {
-            ContextFunction::All => {
-                let mut block = Block::default();
-                for part in context.chunks(4) {
-                    xor(&mut block, pack(part));
-                    self.context_key.encrypt_block(&mut block);
-                }
-                value(&block)
-            }
-            ContextFunction::Min => {
-                let mut blocks = [Block::default(); MAX_WIDTH];
-                let blocks = &mut blocks[..context.len()];
-                for (block, &token) in blocks.iter_mut().zip(context) {
-                    *block = to_block(pack(&[token]));
-                }
-                self.context_key.encrypt_blocks(blocks);
-                blocks.iter().map(value).min().expect("a context has at least one token")
-            }
-            ContextFunction::SelfSalted => unreachable!("a self-salted list has no seed"),
-        }
-    }
-
-    /// Expands a seed into one block.
-    pub(crate) fn expand(&self, seed: u128) -> u128 {
-        let mut block = to_block(seed);
-        self.list_key.encrypt_block(&mut block);
-        value(&block)
-    }
-}
-
-/// The keys of both functions of a [`Prf`] for lists.
-pub(crate) fn sub_keys(secret: &[u8], id: &str, tenant: &str) -> [Zeroizing<[u8; 16]>; 2] {
-    [Purpose::Context, Purpose::List].map(|purpose| kdf::derive(secret, purpose, id, tenant))
-}
-
-/// Green lists made by AES, as represented in key files.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameters {
-    /// The green share.
-    pub gamma: Gamma,
-    /// The context that chooses the list.
-    pub context: Context,
-    /// The number of payload bits that the mark carries; none if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub payload_bits: Option<u8>,
-}
-
-impl Parameters {
-    /// Checks that the scheme can carry `bits` bits.
-    fn check_payload(&self, bits: u8) -> Result<(), BadPayload> {
-        if !BITS.contains(&bits) {
-            return Err(BadPayload::Bits(bits));
-        }
-        if self.gamma.value() != 0.25 {
-            return Err(BadPayload::Gamma);
-        }
-        if self.context.function() == ContextFunction::SelfSalted {
-            return Err(BadPayload::SelfSalted);
-        }
-        Ok(())
-    }
-}
-
-impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "native"
-    }
-
-    fn is_native(&self) -> bool {
-        true
-    }
-
-    fn gamma(&self) -> Option<f64> {
-        Some(self.gamma.value())
-    }
-
-    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = Gamma::new(share)?;
-        Ok(())
-    }
-
-    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        if let Some(bits) = self.payload_bits {
-            self.check_payload(bits)?;
-        }
-        let Self { gamma, context, .. } = *self;
-        Ok(Arc::new(Native::new(secret.native()?, secret.id, secret.tenant, gamma, context, vocabulary)))
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe_context(self.context, f)?;
-        self.payload_bits.map_or(Ok(()), |bits| write!(f, ", carries {bits} bits"))
-    }
-}
-
-/// A context in words.
-pub(super) fn describe_context(context: Context, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let function = match context.function() {
-        ContextFunction::All => "all of",
-        ContextFunction::Min => "minimum over",
-        ContextFunction::SelfSalted => "self-salted over",
-    };
-    write!(f, ", {function} {}", tokens(context.width()))
-}
 
 /// The native scheme under one key.
 pub struct Native {
@@ -390,82 +252,6 @@ fn score(green: bool) -> f32 {
     f32::from(u8::from(green))
 }
 
-/// Makes keystream and folds it into a green list, batch by batch, inside the code for this CPU's AES unit, so that the
-/// folding uses registers as wide.
-struct Expand<'a> {
-    seed: u128,
-    /// The planes whose bits are flipped.
-    flip: u16,
-    gamma: Gamma,
-    words: &'a mut [u64],
-}
-
-impl BlockSizeUser for Expand<'_> {
-    type BlockSize = U16;
-}
-
-impl BlockCipherEncClosure for Expand<'_> {
-    #[inline(always)]
-    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
-        let batch = B::ParBlocksSize::USIZE;
-        let (m, k) = (self.gamma.numerator(), self.gamma.bits());
-        let mut random = ParBlocks::<B>::default();
-        for (part, words) in self.words.chunks_mut(2 * batch).enumerate() {
-            // Compares k-bit numbers with m, from the lowest plane up: a plane where m has a one makes every zero below
-            // m, one where m has a zero makes every one not below m. Plane 0 is of the first kind, since m is odd.
-            for plane in 0..k {
-                let (low, high) = (self.seed as u64 ^ (plane as u64) << 32, (self.seed >> 64) as u64);
-                for (i, block) in random.iter_mut().enumerate() {
-                    block[..8].copy_from_slice(&(low ^ (part * batch + i) as u64).to_le_bytes());
-                    block[8..].copy_from_slice(&high.to_le_bytes());
-                }
-                backend.encrypt_par_blocks((&mut random).into());
-                let keep = u64::from(self.flip >> plane & 1).wrapping_sub(1);
-                match (plane, m >> plane & 1 == 1) {
-                    (0, _) => fold(words, &random, |_, random| random ^ keep),
-                    (_, true) => fold(words, &random, |below, random| (random ^ keep) | below),
-                    (_, false) => fold(words, &random, |below, random| (random ^ keep) & below),
-                }
-            }
-        }
-    }
-}
-
-/// Combines each word with its half of a keystream block.
-#[inline(always)]
-fn fold(words: &mut [u64], random: &[Block], f: impl Fn(u64, u64) -> u64) {
-    let half = |block: &Block, at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
-    let (pairs, odd) = words.as_chunks_mut::<2>();
-    for (pair, block) in pairs.iter_mut().zip(random) {
-        *pair = [f(pair[0], half(block, 0)), f(pair[1], half(block, 8))];
-    }
-    if let [word] = odd {
-        *word = f(*word, half(&random[pairs.len()], 0));
-    }
-}
-
-/// Packs up to four tokens into one block.
-fn pack(tokens: &[TokenId]) -> u128 {
-    tokens.iter().rev().fold(0, |block, &token| block << 32 | u128::from(token))
-}
-
-/// The counter of a keystream block, to be XORed with the seed.
-fn counter(plane: usize, block: usize) -> u128 {
-    (plane as u128) << 32 | block as u128
-}
-
-fn to_block(value: u128) -> Block {
-    Array(value.to_le_bytes())
-}
-
-fn value(block: &Block) -> u128 {
-    u128::from_le_bytes(block.0)
-}
-
-fn xor(block: &mut Block, with: u128) {
-    *block = to_block(value(block) ^ with);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -523,7 +309,8 @@ mod tests {
     fn lists_equal_a_second_implementation() {
         use data_encoding::HEXLOWER;
         use sha3::{Digest, Sha3_256};
-        let cases: Vec<Case> = serde_json::from_str(include_str!("../../../../fixtures/golden/native.json")).unwrap();
+        let cases: Vec<Case> =
+            serde_json::from_str(include_str!("../../../../../fixtures/golden/native.json")).unwrap();
         assert_eq!(cases.len(), 7);
         for case in cases {
             let secret = HEXLOWER.decode(case.secret.as_bytes()).unwrap().try_into().unwrap();
