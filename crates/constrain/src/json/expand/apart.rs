@@ -6,7 +6,8 @@
 
 use std::rc::Rc;
 
-use super::{MAX_WAYS, NOTHING, Schemas, normal, weight};
+use super::demands::{NOTHING, normal};
+use super::{MAX_WAYS, Schemas, weight};
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Flat, Key, Objects, Properties, SomeNames, Types};
 

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::assertion::{Asked, Assertion};
+use super::demands::{NOTHING, normal};
 use super::presence;
 use super::ways::{MAX_KEPT, item_is, some_property, without};
-use super::{ContentOf, NOTHING, Schemas, normal};
+use super::{ContentOf, Schemas};
 use crate::json::fault::{Result, bad, below, check};
 use crate::json::flat::{ContainsSome, Demand, Flat, Items, Key, Properties, SomeNames, Types};
 use crate::json::format;

@@ -5,6 +5,10 @@
 
 mod apart;
 mod assertion;
+mod broken;
+mod demands;
+mod evaluated;
+mod exclusion;
 mod keywords;
 mod presence;
 mod united;
@@ -17,13 +21,16 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use serde_json::{Map, Value};
 
 use self::assertion::{Asked, Assertion};
-use crate::automata::automaton::{Automaton, NoAutomaton};
+use self::demands::{ANYTHING, joined, subsets};
+use crate::automata::automaton::Automaton;
 use crate::automata::budget::Budget;
 use crate::json::document::Document;
-use crate::json::fault::{Result, bad, below, check};
-use crate::json::flat::{Demand, EvaluatedItems, Flat, Items, Key, Objects, Properties, Types};
+use crate::json::fault::{Result, bad, check};
+use crate::json::flat::{Demand, Flat, Key, Objects, Types};
 use crate::json::pattern::pattern;
 use crate::json::registry::Registry;
+
+pub(crate) use self::demands::{NOTHING, item, normal};
 
 /// The maximum number of ways to obey a schema.
 const MAX_WAYS: usize = 4096;
@@ -36,13 +43,6 @@ const DEPTH: u32 = 6;
 
 /// The maximum depth of schemas that apply others in place.
 const MAX_NESTING: u32 = 128;
-
-/// The maximum number of branches all of whose subsets are considered.
-const MAX_BRANCHES: usize = 6;
-
-/// The schema that every value obeys, and the demand that no value obeys.
-pub(crate) const ANYTHING: u32 = 0;
-pub(crate) const NOTHING: Demand = (ANYTHING, false);
 
 /// The origin of a demand.
 #[derive(Clone)]
@@ -250,48 +250,6 @@ impl<'a> Schemas<'a> {
         Ok(ways)
     }
 
-    /// Applies the demands of `unevaluatedProperties` and `unevaluatedItems` to everything that has not been evaluated.
-    ///
-    /// Of `anyOf`, all branches that hold count. It is enough that some set of them holds and is evaluated, since
-    /// evaluating more leaves less to obey.
-    fn unevaluated(&mut self, keywords: &'a Map<String, Value>, path: &str, ways: &mut [Flat]) -> Result<()> {
-        if let Some(schema) = self.document.value_of(keywords, "unevaluatedProperties") {
-            let demand = self.demand(schema, &below(path, "unevaluatedProperties"));
-            for Flat { objects, .. } in &mut *ways {
-                if !objects.evaluated.iter().any(|properties| properties.evaluates_others) {
-                    let mut rest =
-                        Properties { others: demand.clone(), evaluates_others: true, ..Properties::default() };
-                    for properties in &objects.evaluated {
-                        rest.named.extend(properties.named.iter().map(|(name, _)| (name.clone(), Key::new())));
-                        rest.patterns.extend(properties.patterns.iter().map(|&(content, _)| (content, Key::new())));
-                    }
-                    let rest = Rc::new(rest);
-                    objects.properties.push(rest.clone());
-                    objects.evaluated.push(rest);
-                }
-            }
-        }
-        if let Some(schema) = self.document.value_of(keywords, "unevaluatedItems") {
-            let path = below(path, "unevaluatedItems");
-            let demand = self.demand(schema, &path);
-            for Flat { arrays, .. } in ways {
-                let evaluated = std::mem::take(&mut arrays.evaluated);
-                if !evaluated.all {
-                    let rest = match &evaluated.found[..] {
-                        [] => demand.clone(),
-                        found => {
-                            let branches: Vec<Key> = found.iter().chain([&demand]).cloned().collect();
-                            vec![(self.number(Source::Any(branches.into()), &path), true)]
-                        }
-                    };
-                    arrays.items.push(Rc::new(Items { first: vec![Key::new(); evaluated.first], rest }));
-                }
-                arrays.evaluated.all = true;
-            }
-        }
-        Ok(())
-    }
-
     /// The ways to obey at least one branch.
     fn any_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
         let mut any = Vec::new();
@@ -314,105 +272,6 @@ impl<'a> Schemas<'a> {
         Ok(merged)
     }
 
-    /// The ways to break some keyword of a schema.
-    fn broken(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
-        let mut ways = Vec::new();
-        for assertion in self.breakable(keywords, Asked::Broken, path)? {
-            ways.extend(self.against(&assertion, path)?);
-        }
-        let mut ways = self.merge(ways, path)?;
-        has_looked_at_nothing(&mut ways);
-        Ok(ways)
-    }
-
-    /// The ways to break some keyword of a schema and none before it, as far as that is one way.
-    fn broken_apart(&mut self, schema: u32) -> Result<Vec<Flat>> {
-        let Source::Schema(Value::Object(keywords)) = self.sources[schema as usize] else {
-            return Ok(self.flats((schema, false))?.to_vec());
-        };
-        let path = self.paths[schema as usize].clone();
-        let mut ways = Vec::new();
-        let mut before = Flat::of(Types::ALL);
-        for assertion in self.breakable(keywords, Asked::BrokenApart, &path)? {
-            let broken = match &assertion {
-                Assertion::Schema((schema, true)) => self.some_broken_apart(&vec![(*schema, true)], &path)?,
-                other => self.against(other, &path)?,
-            };
-            ways.extend(broken.iter().filter_map(|way| before.and(way)));
-            let holds = match assertion {
-                // A missing name is handled with its value.
-                Assertion::Plain { holds, .. } => <[Flat; 1]>::try_from(holds).ok().map(|[holds]| holds),
-                Assertion::Schema(demand) => self.only_way(&vec![demand])?,
-                _ => None,
-            };
-            if let Some(both) = holds.filter(|holds| holds.objects.required.is_empty()).and_then(|it| before.and(&it)) {
-                before = both;
-            }
-            check(&self.budget, &path)?;
-        }
-        has_looked_at_nothing(&mut ways);
-        Ok(ways)
-    }
-
-    /// The meaning of the keywords of a schema that must not all hold.
-    fn breakable(&mut self, keywords: &'a Map<String, Value>, asked: Asked, path: &str) -> Result<Vec<Assertion>> {
-        for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
-            if self.document.value_of(keywords, keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
-                return unbreakable(path, keyword);
-            }
-        }
-        self.assertions(keywords, asked, path)
-    }
-
-    /// The ways to break a keyword.
-    fn against(&mut self, assertion: &Assertion, path: &str) -> Result<Vec<Flat>> {
-        Ok(match assertion {
-            Assertion::Plain { broken: Ok(broken), .. } => broken.clone(),
-            Assertion::Plain { broken: Err(keyword), .. } => return unbreakable(path, keyword),
-            Assertion::Schema((schema, wanted)) => self.flats((*schema, !wanted))?.to_vec(),
-            Assertion::Any(branches) => self.none_of(branches, path)?,
-            Assertion::One(branches) => {
-                // None of them, or two.
-                let mut ways = self.none_of(branches, path)?;
-                for (i, a) in branches.iter().enumerate() {
-                    for b in &branches[i + 1..] {
-                        let both = self.ways(&joined(a, b))?;
-                        self.budget.take(weight(&both));
-                        ways.extend_from_slice(&both);
-                        check(&self.budget, path)?;
-                    }
-                }
-                ways
-            }
-            Assertion::If(condition, then, otherwise) => {
-                let then = self.some_broken(then, path)?;
-                let holds = self.flats(*condition)?;
-                let mut ways = self.cross(&holds, &then, path)?;
-                let otherwise = self.some_broken(otherwise, path)?;
-                let fails = self.flats((condition.0, !condition.1))?;
-                ways.extend(self.cross(&fails, &otherwise, path)?);
-                ways
-            }
-        })
-    }
-
-    /// The ways to break every branch, by breaking some demand of each.
-    fn none_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
-        let all: Vec<&Key> = branches.iter().collect();
-        self.breaking(vec![Flat::of(Types::ALL)], &all, path)
-    }
-
-    /// The ways to break one of several demands.
-    fn some_broken(&mut self, key: &Key, path: &str) -> Result<Vec<Flat>> {
-        let mut ways = Vec::new();
-        for &(schema, wanted) in key {
-            let broken = self.flats((schema, !wanted))?;
-            self.budget.take(weight(&broken));
-            ways.extend_from_slice(&broken);
-        }
-        self.merge(ways, path)
-    }
-
     /// The ways to obey one branch and none of the others that could hold with it.
     fn one_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
@@ -428,108 +287,6 @@ impl<'a> Schemas<'a> {
             ways.extend(self.breaking(this, &beside, path)?);
         }
         self.merge(ways, path)
-    }
-
-    /// Whether it is certain that no value obeys some demands together.
-    fn excludes(&mut self, key: &Key, depth: u32) -> Result<bool> {
-        match self.excluded.get(key) {
-            Some(&(excludes, so_deep)) if excludes || so_deep >= depth => return Ok(excludes),
-            _ => {}
-        }
-        let unknown = self.unknown;
-        let before = std::mem::replace(&mut self.depth, depth);
-        let excludes = self.excludes_at_depth(key);
-        self.depth = before;
-        let excludes = excludes?;
-        if excludes || self.unknown == unknown {
-            self.budget.take(4 + key.len() as u64);
-            self.excluded.insert(key.clone(), (excludes, depth));
-        }
-        Ok(excludes)
-    }
-
-    fn excludes_at_depth(&mut self, key: &Key) -> Result<bool> {
-        // Branches are compared in pairs, which are too many to cache.
-        let ways = match self.ways_once(key) {
-            // The value of a property may be the schema whose branches are being compared, or be unsupported.
-            Err(_) if !self.budget.is_spent() => {
-                self.unknown += 1;
-                return Ok(false);
-            }
-            ways => ways?,
-        };
-        if ways.is_empty() || self.depth == 0 {
-            return Ok(ways.is_empty());
-        }
-        if !self.comparing.insert(key.clone()) {
-            self.unknown += 1;
-            return Ok(false);
-        }
-        let mut all = Ok(true);
-        for flat in &ways {
-            all = self.is_empty(flat);
-            if all != Ok(true) {
-                break;
-            }
-        }
-        self.comparing.remove(key);
-        all
-    }
-
-    /// Whether it is certain that no value obeys a demand.
-    pub(crate) fn is_empty(&mut self, flat: &Flat) -> Result<bool> {
-        let Some(depth) = self.depth.checked_sub(1) else { return Ok(false) };
-        if flat.types.without(Types::OBJECT.or(Types::STRING).or(Types::ARRAY)) != Types::NONE {
-            return Ok(false);
-        }
-        if flat.types.has(Types::STRING) && !self.string_is_empty(flat) {
-            return Ok(false);
-        }
-        if flat.types.has(Types::ARRAY) && !self.array_is_empty(flat, depth)? {
-            return Ok(false);
-        }
-        if !flat.types.has(Types::OBJECT) {
-            return Ok(true);
-        }
-        for name in &flat.objects.required {
-            let key = self.property(&flat.objects, name);
-            if key.contains(&NOTHING) || self.excludes(&key, depth)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether a text is accepted by all automata that must accept it, and by none that must not.
-    pub(crate) fn contents_accept(&self, contents: &[(u32, bool)], text: &str) -> bool {
-        contents.iter().all(|&(content, wanted)| self.contents[content as usize].matches(text.as_bytes()) == wanted)
-    }
-
-    fn string_is_empty(&self, flat: &Flat) -> bool {
-        let strings = &flat.strings;
-        match &strings.among {
-            Some(among) => !among.iter().any(|text| self.contents_accept(&strings.contents, text)),
-            None => {
-                let parts: Vec<(&Automaton, bool)> = strings
-                    .contents
-                    .iter()
-                    .map(|&(content, wanted)| (&*self.contents[content as usize], wanted))
-                    .collect();
-                parts.len() > 1
-                    && Automaton::all_of(&self.budget, &parts).is_err_and(|fault| fault == NoAutomaton::Empty)
-            }
-        }
-    }
-
-    fn array_is_empty(&mut self, flat: &Flat, depth: u32) -> Result<bool> {
-        let arrays = flat.arrays.clone();
-        for at in 0..arrays.least.min(16) as usize {
-            let key = item(&arrays.items, at);
-            if key.contains(&NOTHING) || self.excludes(&key, depth)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Demands that hold if and only if the given ones do not all hold.
@@ -587,14 +344,6 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// Resets what is evaluated: a schema that is tested for failure does not evaluate anything.
-fn has_looked_at_nothing(ways: &mut [Flat]) {
-    for way in ways {
-        way.objects.evaluated.clear();
-        way.arrays.evaluated = EvaluatedItems::default();
-    }
-}
-
 /// The cost of copying some ways.
 fn weight(ways: &[Flat]) -> u64 {
     ways.iter().map(Flat::weight).sum()
@@ -602,21 +351,6 @@ fn weight(ways: &[Flat]) -> u64 {
 
 /// The cost of caching a way.
 const KEPT: u64 = 30;
-
-/// All subsets of some branches except the empty one.
-fn subsets(branches: &[Key], path: &str) -> Result<Vec<Key>> {
-    if branches.len() > MAX_BRANCHES {
-        return bad(
-            path,
-            format!("\"anyOf\" of more than {MAX_BRANCHES} schemas with \"unevaluated...\" is not supported"),
-        );
-    }
-    let set = |bits: u32| {
-        let chosen = branches.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1);
-        normal(chosen.flat_map(|(_, branch)| branch).copied().collect())
-    };
-    Ok((1..1 << branches.len()).map(set).collect())
-}
 
 /// Whether a schema, or one inside it, depends on what others have evaluated.
 fn looks_back(schema: &Value) -> bool {
@@ -627,29 +361,4 @@ fn looks_back(schema: &Value) -> bool {
         Value::Array(items) => items.iter().any(looks_back),
         _ => false,
     }
-}
-
-fn unbreakable<T>(path: &str, keyword: &str) -> Result<T> {
-    bad(path, format!("{keyword:?} below \"not\" (or in \"oneOf\" or \"if\") is not supported"))
-}
-
-/// Sorts demands and removes duplicates.
-pub(crate) fn normal(mut key: Key) -> Key {
-    key.retain(|&demand| demand != (ANYTHING, true));
-    key.sort_unstable();
-    key.dedup();
-    if key.contains(&NOTHING) {
-        return vec![NOTHING];
-    }
-    key
-}
-
-fn joined(a: &[Demand], b: &[Demand]) -> Key {
-    normal([a, b].concat())
-}
-
-/// The demands on the item of an array at an index.
-pub(crate) fn item(items: &[Rc<Items>], at: usize) -> Key {
-    let key = items.iter().flat_map(|items| items.first.get(at).unwrap_or(&items.rest)).copied();
-    normal(key.collect())
 }

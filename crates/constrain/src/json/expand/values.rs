@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
+use super::demands::NOTHING;
 use super::ways::{item_is, some_property};
-use super::{NOTHING, Schemas, Source};
+use super::{Schemas, Source};
 use crate::json::fault::{Result, check};
 use crate::json::flat::{Flat, Items, Key, Properties, SomeNames, Types};
 use crate::json::number::Decimal;

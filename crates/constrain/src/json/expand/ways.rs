@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::NOTHING;
+use super::demands::NOTHING;
 use crate::json::flat::{Demand, Flat, Items, Key, Properties, SomeNames, SomeProperty, Types};
 
 /// The maximum number of properties whose order is kept in the ways to break one of them.
