@@ -534,3 +534,12 @@ fn keys_of_other_systems() {
         assert_eq!(run.status, 0, "{dialect}: {run:?}");
     }
 }
+
+#[test]
+fn help_has_a_help() {
+    let folder = Folder::new();
+    for arguments in [&["help", "--help"][..], &["help", "-h"], &["key", "help", "--help"]] {
+        let run = folder.run(arguments);
+        assert!(run.status == 0 && run.out.contains("Usage:"), "{arguments:?}: {run:?}");
+    }
+}

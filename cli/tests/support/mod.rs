@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod checkpoint;
+pub mod detection;
 pub mod server;
 
 use std::fs;
