@@ -1,4 +1,4 @@
-//! `verdigris attack`: do to a text what others may do to it.
+//! `verdigris attack`: attacks a text, to test how robust its mark is.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,26 +14,26 @@ use crate::{report, text};
 /// Attack a text, to test how robust its mark is
 #[derive(Args)]
 #[command(after_help = "\
-The same text, strength and seed give the same result. docs/watermark.md has the table of what is left of a mark after \
-each attack; `verdigris bench robustness` makes it.
+The same text, strength and seed give the same result. docs/watermark.md has a table of how much of a mark is left \
+after each attack; `verdigris bench robustness` produces it.
 
 Examples:
   verdigris attack deletion tale.txt | verdigris detect --key my.key
   verdigris attack copy-paste tale.txt --strength 0.8 \\
       --human letters.txt > mixed.txt")]
 pub(crate) struct AttackCommand {
-    /// What to do
+    /// The attack
     #[arg(value_parser = attacks())]
     attack: Attack,
     /// The text; - for standard input
     file: PathBuf,
-    /// How much of it, from 0 to 1
+    /// The share of the text that the attack affects, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     strength: f64,
-    /// Another result of the same strength
+    /// The random seed: another seed gives another result of the same strength
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Human text: what copy-paste puts around the text, and where substitution takes its words from
+    /// Human text that copy-paste puts around the text, and that substitution takes its words from
     #[arg(long, value_name = "FILE")]
     human: Option<PathBuf>,
     /// Print one JSON object
@@ -41,10 +41,10 @@ pub(crate) struct AttackCommand {
     json: bool,
 }
 
-/// docs/json.md says what the fields are.
+/// docs/json.md describes the fields.
 const FORMAT: &str = "verdigris-attack-1";
 
-/// Attacks by their names.
+/// Parses an attack by its name.
 fn attacks() -> impl TypedValueParser<Value = Attack> {
     let values = Attack::ALL.map(|(_, name, what)| PossibleValue::new(name).help(what));
     PossibleValuesParser::new(values).map(|given| {

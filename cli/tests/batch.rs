@@ -102,8 +102,8 @@ fn what_cannot_be_answered_is_said() {
     // Refused before anything is generated or overwritten.
     for (lines, said) in [
         ("{\"prompt\": 1}\n", "in.jsonl, line 1: invalid type"),
-        ("{\"prompt\": \"A\"}\n{}\n", "in.jsonl, line 2: it needs \"prompt\", a text, or \"messages\""),
-        ("{\"id\": 3, \"prompt\": \"A\"}\n", "has answers of another command: line 1 was null and is 3"),
+        ("{\"prompt\": \"A\"}\n{}\n", "in.jsonl, line 2: it needs either \"prompt\", a text, or \"messages\""),
+        ("{\"id\": 3, \"prompt\": \"A\"}\n", "has answers of another command: line 1 had the id null, and now has 3"),
         ("{\"prompt\": \"A\"}\n", "2 are to lines that in.jsonl does not have"),
         (
             "{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}]}\n{\"prompt\": \"A\"}\n\n{\"prompt\": \"B\"}\n",
@@ -114,9 +114,9 @@ fn what_cannot_be_answered_is_said() {
         folder.run(&BATCH[..7]).fails(said);
     }
     folder.write("out.jsonl", "a diary\n");
-    folder.run(&BATCH[..7]).fails("out.jsonl is no file of answers");
+    folder.run(&BATCH[..7]).fails("out.jsonl is not a file of answers");
     folder.write("out.jsonl", "a diary");
-    folder.run(&BATCH[..7]).fails("out.jsonl is no file of answers");
+    folder.run(&BATCH[..7]).fails("out.jsonl is not a file of answers");
     folder.run(&["batch", "in.jsonl", "in.jsonl", "--force"]).fails("in.jsonl is a file that is read here");
     folder.run(&["batch", "none.jsonl", "out.jsonl"]).fails("cannot open none.jsonl");
 }
@@ -132,8 +132,8 @@ fn only_the_same_command_goes_on() {
     let whole = fs::read_to_string(folder.path("out.jsonl")).unwrap();
     let first = whole.lines().next().unwrap().to_owned() + "\n";
     folder.write("out.jsonl", &first);
-    asked(&["--seed", "1"]).fails("and now it is no key; give another name, or --force to begin anew");
-    asked(&["--seed", "2", "--key", "key.json"]).fails("and would have 2");
+    asked(&["--seed", "1"]).fails("not with no key; give another name, or --force to start over");
+    asked(&["--seed", "2", "--key", "key.json"]).fails("has the seed 1, not 2");
     assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), first);
     assert_eq!(asked(&["--key", "key.json"]).status, 0);
     assert_eq!(answers(&folder).len(), 2);
@@ -141,7 +141,7 @@ fn only_the_same_command_goes_on() {
     folder.write("in.jsonl", &format!("{}\n{{\"prompt\": \"B\"}}\n", json!({"prompt": "captain ".repeat(3000)})));
     assert_eq!(asked(&["--force"]).status, 3);
     assert_eq!(asked(&[]).status, 3);
-    // The output must be a file that a later run can read.
+    // Answers go to files that can be read again.
     folder.run(&["batch", "in.jsonl", "/dev/null", "--model", TALE_SMALL]).fails("/dev/null is no file that");
     folder.run(&["batch", "in.jsonl", "-", "--model", TALE_SMALL]).fails("- is no name of a file");
     assert!(!folder.path("-").exists());
@@ -210,7 +210,7 @@ fn prompts_from_a_pipe_are_refused() {
     command.stdin(cat.stdout.take().unwrap());
     let run = Folder::finish(command);
     cat.wait().unwrap();
-    run.fails("it is a pipe or a device, and prompts are read more than once: write them into a file first");
+    run.fails("it is a pipe or a device, but prompts are read more than once: write them to a file first");
     assert!(!folder.path("out.jsonl").exists());
 }
 
@@ -228,7 +228,7 @@ fn answers_of_another_command_are_not_continued() {
     let before = fs::read_to_string(folder.path("out.jsonl")).unwrap();
     // A new line before the others (without ids to reveal it), another model, another option.
     prompts(&["A new one", "The captain", "The ship"]);
-    let another = "line 1 was another prompt, or had another model or other options";
+    let another = "line 1 had another prompt, another model or other options";
     folder.run(&[&BATCH[..], &seed].concat()).fails(another);
     prompts(&["The captain", "The ship", "A new one"]);
     let model = ["batch", "in.jsonl", "out.jsonl", "--model", "tale", "--max-tokens", "12", "--quiet"];

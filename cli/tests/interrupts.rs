@@ -53,7 +53,7 @@ fn a_batch_says_that_it_can_be_resumed() {
         fs::read(folder.path("out.jsonl")).is_ok_and(|answers| answers.contains(&b'\n'))
     });
     let (by, said) = ended(child, "-INT");
-    assert_eq!((by, &*said), (Some(2), "interrupted: the same command answers what out.jsonl lacks\n"));
+    assert_eq!((by, &*said), (Some(2), "interrupted: the same command resumes out.jsonl\n"));
     let mut left = entries(&folder);
     left.sort();
     assert_eq!(left, ["in.jsonl", "out.jsonl"]);

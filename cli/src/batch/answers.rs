@@ -1,5 +1,5 @@
-//! The file of answers: a line for each prompt, in the order in which they end. It is only ever gone on with, and a
-//! line that was cut by an end of the program is taken away, so every whole line stays.
+//! The file of answers: a line for each prompt, in the order in which answers finish. Lines are only appended. A last
+//! line that was cut short when the program ended is removed; all whole lines are kept.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -40,16 +40,16 @@ enum What<'a> {
     },
 }
 
-/// What is known of an answer that is there.
+/// An answer that is already in the file.
 #[derive(Deserialize)]
 struct There {
     format: String,
     line: usize,
     #[serde(default)]
     id: Value,
-    /// Of the prompt and the options; files of older versions have none.
+    /// The digest of the prompt and the options; `None` in files of older versions.
     digest: Option<String>,
-    /// Of a text, by what it was marked.
+    /// The id of the key that a text was marked with.
     key_id: Option<String>,
     seed: Option<u64>,
     complete: Option<bool>,
@@ -61,16 +61,16 @@ struct There {
 pub(super) struct Answers {
     path: PathBuf,
     file: File,
-    /// The answers that are there, by the line of their prompt.
+    /// The answers already in the file, by the line of their prompt.
     there: BTreeMap<usize, There>,
-    /// Bytes of whole lines.
+    /// The length of all whole lines, in bytes.
     whole: u64,
-    /// Whether the file was not there, and nothing has begun: then it goes with whatever keeps that from beginning.
+    /// Whether this run created the file and has not begun to write. Such a file is removed on drop.
     is_new: bool,
 }
 
 impl Answers {
-    /// Opens a file of answers, or makes one; with `anew` nothing of it is gone on with.
+    /// Opens a file of answers, or creates one. With `anew` its contents are ignored, and [`Self::begin`] removes them.
     pub(super) fn open(path: &Path, anew: bool) -> Result<Self, Failure> {
         let fault = |source| Failure::Write { path: path.into(), source };
         let mut options = OpenOptions::new();
@@ -82,12 +82,12 @@ impl Answers {
         let file = file.map_err(fault)?;
         if !file.metadata().map_err(fault)?.is_file() {
             return Err(Failure::Usage(format!(
-                "{} is no file that answers can be gone on with in: give the name of a file, and read it when it is \
-                 whole",
+                "{} is not a regular file, so answers cannot be resumed in it: give the name of a file, and read it \
+                 when it is complete",
                 path.display()
             )));
         }
-        // Two of them would answer everything twice.
+        // Two processes would answer every prompt twice.
         if file.try_lock().is_err() {
             return Err(Failure::Usage(format!("{} is being written by another process", path.display())));
         }
@@ -95,7 +95,7 @@ impl Answers {
         Ok(Self { path: path.into(), file, there, whole, is_new })
     }
 
-    /// Takes away what is gone on without. Until then nothing is given up.
+    /// Truncates the file to the answers that are kept. Nothing in it is lost before this call.
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
         self.is_new = false;
         let cut = self.file.set_len(self.whole).and_then(|()| self.file.seek(SeekFrom::Start(self.whole)));
@@ -106,45 +106,45 @@ impl Answers {
         self.there.len()
     }
 
-    /// Whether a prompt has its answer.
+    /// Whether a prompt has an answer.
     ///
     /// # Errors
-    /// Where the answer is one to another prompt.
+    /// If the answer to its line belongs to a prompt with another id.
     pub(super) fn has(&self, asked: &Asked) -> Result<bool, Failure> {
         match self.there.get(&asked.line) {
             Some(There { id, .. }) if *id != asked.id => {
-                Err(self.of_another(&format!("line {} was {id} and is {}", asked.line, asked.id)))
+                Err(self.of_another(&format!("line {} had the id {id}, and now has {}", asked.line, asked.id)))
             }
             there => Ok(there.is_some()),
         }
     }
 
-    /// Whether the answer to a prompt is one to another line, or by another model or with other options.
+    /// Whether the answer to a prompt was made from another line, by another model, or with other options.
     pub(super) fn is_to_another(&self, asked: &Asked) -> bool {
         let digest = self.there.get(&asked.line).and_then(|there| there.digest.as_ref());
         digest.is_some_and(|digest| *digest != asked.digest)
     }
 
-    /// Refuses to go on beside answers that were marked by another key, or by none where there is one now; and those of
-    /// other seeds, where the seed of the first line is told.
+    /// Refuses to resume if the answers were written with another key than `key_id` (`None` is no key), or with other
+    /// seeds than those that follow from `first_seed`, if given.
     pub(super) fn are_of(&self, key_id: Option<&str>, first_seed: Option<u64>) -> Result<(), Failure> {
         let named = |id: Option<&str>| id.map_or("no key".to_owned(), |id| format!("the key {id}"));
         for (&line, there) in self.there.iter().filter(|(_, there)| there.error.is_none()) {
             if there.key_id.as_deref() != key_id {
                 let [was, is] = [there.key_id.as_deref(), key_id].map(named);
-                return Err(self.of_another(&format!("that to line {line} was written with {was}, and now it is {is}")));
+                return Err(self.of_another(&format!("line {line} was answered with {was}, not with {is}")));
             }
             let seed = first_seed.map(|first| first.wrapping_add(line as u64 - 1));
             if let (Some(was), Some(is)) = (there.seed, seed)
                 && was != is
             {
-                return Err(self.of_another(&format!("that to line {line} has the seed {was}, and would have {is}")));
+                return Err(self.of_another(&format!("the answer to line {line} has the seed {was}, not {is}")));
             }
         }
         Ok(())
     }
 
-    /// How many texts were cut short, and how many could not be written.
+    /// The number of texts that were cut short, and the number that could not be written.
     pub(super) fn flawed(&self) -> [usize; 2] {
         let count = |is: fn(&There) -> bool| self.there.values().filter(|there| is(there)).count();
         [count(|there| there.complete == Some(false) || there.closed), count(|there| there.error.is_some())]
@@ -152,7 +152,7 @@ impl Answers {
 
     pub(super) fn of_another(&self, how: &str) -> Failure {
         Failure::Usage(format!(
-            "{} has answers of another command: {how}; give another name, or --force to begin anew",
+            "{} has answers of another command: {how}; give another name, or --force to start over",
             self.path.display()
         ))
     }
@@ -172,7 +172,7 @@ impl Answers {
         self.put(asked, What::Error { error: error.to_string() })
     }
 
-    /// A line in one call, so that it is there whole or cut at the end of the file.
+    /// Writes a line in one call, so that only the last line of the file can be incomplete.
     fn put(&mut self, asked: &Asked, what: What<'_>) -> Result<(), Failure> {
         let line = Line { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, what };
         let mut line = serde_json::to_vec(&line).expect("an answer serialises");
@@ -184,13 +184,13 @@ impl Answers {
 impl Drop for Answers {
     fn drop(&mut self) {
         if self.is_new {
-            // What cannot be taken away is empty.
+            // A file that cannot be removed stays empty.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// What the whole lines of a file answer, and how many bytes they are.
+/// Reads the answers in the whole lines of a file. Also returns the length of these lines in bytes.
 fn whole_lines(file: &File, path: &Path) -> Result<(BTreeMap<usize, There>, u64), Failure> {
     let (mut there, mut whole, mut bytes) = (BTreeMap::new(), 0, Vec::new());
     let mut file = BufReader::new(file);
@@ -199,7 +199,7 @@ fn whole_lines(file: &File, path: &Path) -> Result<(BTreeMap<usize, There>, u64)
         let read = file.read_until(b'\n', &mut bytes);
         let length = read.map_err(|source| Failure::Open { path: path.into(), source })?;
         if bytes.last() != Some(&b'\n') {
-            // What is no line of ours is not thrown away as a cut one.
+            // An incomplete line is dropped only if it begins like one of ours.
             let begun = &bytes[..bytes.len().min(b"{\"format\":".len())];
             if !b"{\"format\":".starts_with(begun) {
                 return Err(foreign(path));
@@ -216,5 +216,5 @@ fn whole_lines(file: &File, path: &Path) -> Result<(BTreeMap<usize, There>, u64)
 }
 
 fn foreign(path: &Path) -> Failure {
-    Failure::Usage(format!("{} is no file of answers: give another name, or --force to replace it", path.display()))
+    Failure::Usage(format!("{} is not a file of answers: give another name, or --force to replace it", path.display()))
 }

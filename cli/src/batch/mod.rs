@@ -1,4 +1,4 @@
-//! `verdigris batch`: answers to a file of prompts.
+//! `verdigris batch`: answers a file of prompts.
 
 mod answers;
 mod prompts;
@@ -31,15 +31,15 @@ use crate::tokens::TokenOptions;
 use answers::Answers;
 use prompts::{Asked, Prompts};
 
-/// Write a text after each prompt of a file, many side by side
+/// Write a text for each prompt of a file, many at a time
 #[derive(Args)]
 #[command(after_help = "\
-A prompt is a line, {\"id\": 7, \"prompt\": \"...\"} or {\"id\": \"a\", \"messages\": [{\"role\": \"user\", \
-\"content\": \"...\"}]}; the id may be anything, and comes back with the answer. Answers are lines too, in the order \
-in which they end, each with the number of its prompt's line.
+Each line is a prompt, {\"id\": 7, \"prompt\": \"...\"} or {\"id\": \"a\", \"messages\": [{\"role\": \"user\", \
+\"content\": \"...\"}]}; the id may be any JSON value, and is returned with the answer. Answers are lines too, in the \
+order in which they finish, each with the line number of its prompt.
 
-The same command again goes on where it was interrupted: whole lines stay, and no prompt is answered twice. With \
---seed the prompt in line 1 has that seed, line 2 the one after it, and so on.
+Run the same command again to resume after an interruption: whole lines are kept, and no prompt is answered twice. \
+With --seed, the prompt in line 1 has that seed, line 2 the next one, and so on.
 
 Exit status: 0 when all are answered, 2 on an error, 3 when some answers were cut short or could not be written.
 
@@ -56,12 +56,12 @@ pub(crate) struct Batch {
     answers: PathBuf,
     #[command(flatten)]
     asked: RequestOptions,
-    /// Begin anew, where the file for the answers is there
+    /// Replace the file for the answers if it exists
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     run: RunOptions,
-    // Groups with a heading come last: it would hold for what follows.
+    // Groups with a heading come last, because a heading applies to all options after it.
     #[command(flatten)]
     engine: EngineOptions,
     #[command(flatten)]
@@ -78,18 +78,18 @@ pub(crate) struct Batch {
     tokens: TokenOptions,
 }
 
-/// What came of the prompts so far.
+/// The results so far.
 #[derive(Default)]
 struct Count {
     answers: usize,
     tokens: usize,
     cut: usize,
     failed: usize,
-    /// Answers whose marks would not be found.
+    /// The number of answers whose marks a detector would not find.
     unproved: usize,
 }
 
-/// Who answers, and where to.
+/// The state of a run.
 struct Desk<'r> {
     seed: Option<u64>,
     proof: Option<&'r Proof<'r>>,
@@ -104,11 +104,11 @@ impl Batch {
         self.run.begin()?;
         let mark = self.asked.mark()?;
         self.drafts.check(self.asked.seed)?;
-        // That it is none of the files that are read here.
+        // Refuses one of the files that are read here.
         let inputs: Vec<_> = [&*self.prompts].into_iter().chain(self.asked.key_file()).collect();
         OutputFile::new(&self.answers, true, &inputs)?;
         let begun = self.digest();
-        // All lines are looked at before anything is computed.
+        // All lines are checked before anything is computed.
         let (mut asked, mut converse) = (0, false);
         for line in Prompts::open(&self.prompts, &self.asked, &begun)? {
             converse |= matches!(line?.prompt, Prompt::Chat(_));
@@ -116,11 +116,11 @@ impl Batch {
         }
         let mut answers = Answers::open(&self.answers, self.force)?;
         if asked == 0 {
-            // As of a part of a larger file, perhaps, that has come out empty.
+            // Not an error: it may be an empty shard of a larger file.
             answers.begin()?;
             if !self.run.quiet {
                 let (prompts, answers) = (self.prompts.display(), self.answers.display());
-                let said = format_args!("{prompts} has no prompts, and {answers} gets no answers");
+                let said = format_args!("{prompts} has no prompts, so {answers} gets no answers");
                 crate::terminal::headed("warning", said);
             }
             return Ok(ExitCode::SUCCESS);
@@ -144,9 +144,9 @@ impl Batch {
         }
         let key = mark.key(engine.reader())?;
         answers.are_of(key.as_ref().map(Key::id), self.asked.seed)?;
-        // Last, for the others say what is different.
+        // Checked last, since the other errors say what differs.
         if let Some(line) = changed {
-            let how = format!("line {line} was another prompt, or had another model or other options");
+            let how = format!("line {line} had another prompt, another model or other options");
             return Err(answers.of_another(&how));
         }
         let drafter = self.drafts.drafter(&self.engine)?;
@@ -166,7 +166,7 @@ impl Batch {
             );
         }
         answers.begin()?;
-        crate::interrupt::clean_up(Some(format!("the same command answers what {} lacks", self.answers.display())));
+        crate::interrupt::clean_up(Some(format!("the same command resumes {}", self.answers.display())));
         let form = if key.is_some() { self.form.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
         let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);
@@ -177,9 +177,9 @@ impl Batch {
         Ok(self.report(&desk))
     }
 
-    /// A digest of what answers depend on besides their prompts: the model and the options as they were given, but for
-    /// those that change no answer, and for the seed, which each answer has. Nothing in it is secret: keys are given by
-    /// their files.
+    /// A digest of everything but the prompts that answers depend on: the model and the options as given, without
+    /// options that change no answer, and without the seed, which each answer records. Nothing in it is secret, since
+    /// keys are given as files.
     fn digest(&self) -> Sha256 {
         const CHANGES_NOTHING: [&str; 3] = ["-q", "--quiet", "--force"];
         let mut digest = Sha256::new();
@@ -210,7 +210,7 @@ impl Batch {
         bar
     }
 
-    /// Says how it went; the status.
+    /// Prints a summary and returns the exit status.
     fn report(&self, desk: &Desk<'_>) -> ExitCode {
         let (Count { answers, tokens, cut, failed, unproved }, seconds) =
             (&desk.count, desk.begun.elapsed().as_secs_f64());
@@ -242,14 +242,13 @@ impl Batch {
 }
 
 impl Desk<'_> {
-    /// Answers prompts, which are read as there is room for them. Those that cannot be answered have an error for an
-    /// answer.
+    /// Answers prompts, which are read as there is room for them. The answer to a prompt that is refused is an error.
     fn answer(
         &mut self,
         request: Request<'_>,
         lines: impl Iterator<Item = Result<Asked, Failure>>,
     ) -> Result<(), Failure> {
-        // Lines are read between answers: both sides need these.
+        // Lines are read between answers, so both closures use these.
         let (asked, fault) = (RefCell::new(HashMap::new()), RefCell::new(None));
         let first = self.seed;
         let lines = lines.map_while(|line| line.map_err(|failure| fault.replace(Some(failure))).ok());

@@ -12,17 +12,17 @@ use verdigris::{Message, Prompt};
 use crate::error::Failure;
 use crate::request::RequestOptions;
 
-/// No line of a file of prompts is longer than this.
+/// The longest line of a file of prompts, in bytes.
 const LONGEST: u64 = 16 << 20;
 
 /// A line of the file.
 pub(super) struct Asked {
-    /// Its number, from 1 on; blank lines count.
+    /// The line number, from 1; blank lines count.
     pub(super) line: usize,
-    /// What names it, `null` without a name.
+    /// The id of the prompt; `null` if it has none.
     pub(super) id: Value,
     pub(super) prompt: Prompt,
-    /// Of the line and the options, so that an answer is known to be one to them.
+    /// The digest of the line and the options, which an answer must match.
     pub(super) digest: String,
 }
 
@@ -40,7 +40,7 @@ struct Said {
     content: String,
 }
 
-/// The lines of a file, one after the other.
+/// Iterates over the prompts of a file.
 pub(super) struct Prompts<'o> {
     path: &'o Path,
     options: &'o RequestOptions,
@@ -60,7 +60,7 @@ impl<'o> Prompts<'o> {
             return Err(open(std::io::Error::other("it is a folder")));
         }
         if !kind.is_file() {
-            let why = "it is a pipe or a device, and prompts are read more than once: write them into a file first";
+            let why = "it is a pipe or a device, but prompts are read more than once: write them to a file first";
             return Err(open(std::io::Error::other(why)));
         }
         Ok(Self { path, options, begun, file: BufReader::new(file), line: 0, bytes: Vec::new() })
@@ -95,7 +95,7 @@ impl<'o> Prompts<'o> {
                 let said = said.into_iter().map(|Said { role, content }| Message::new(role, content));
                 system.chain(said).collect::<Vec<_>>().into()
             }
-            _ => return Err(self.fault("it needs \"prompt\", a text, or \"messages\", a conversation, and not both")),
+            _ => return Err(self.fault("it needs either \"prompt\", a text, or \"messages\", a conversation")),
         };
         let digest = self.begun.clone().chain_update(self.bytes.trim_ascii()).finalize();
         let digest = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -103,7 +103,7 @@ impl<'o> Prompts<'o> {
     }
 }
 
-/// What is wrong, without the place: the library counts lines of what it was given, which is one.
+/// The message of an error without its position: the library is given one line, so it always reports line 1.
 fn cause(error: &serde_json::Error) -> String {
     let said = error.to_string();
     said.split(" at line ").next().unwrap_or(&said).to_owned()

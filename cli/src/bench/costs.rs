@@ -1,4 +1,4 @@
-//! What calls of a model and drafts cost, in seconds.
+//! The cost of model calls and of drafts, in seconds.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,22 +11,21 @@ use crate::model::DraftSource;
 /// The most rows of one call that are timed.
 const MAX_ROWS: usize = 17;
 
-/// `v(1 + drafts)` for a number of drafts that is no whole one.
+/// Interpolates `v(1 + drafts)` for a fractional number of drafts.
 pub(super) fn between(v: &[f64], drafts: f64) -> f64 {
     let below = (drafts as usize).min(v.len() - 2);
     v[below] + (v[below + 1] - v[below]) * (drafts - below as f64)
 }
 
-/// How many tokens are drafted one after the other where their cost is measured.
+/// The number of tokens that are drafted in a row to measure their cost.
 const DRAFTS: usize = 3;
 
-/// How many tokens texts have whose calls are timed.
+/// The number of tokens in the sequence before a timed call.
 const HELD: usize = 100;
 
-/// How often each is timed.
+/// The number of times each call is timed.
 const ROUNDS: usize = 41;
 
-/// The median.
 fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
@@ -37,8 +36,8 @@ fn tokens(count: usize, model: &Arc<dyn LanguageModel>) -> Vec<u32> {
     (0..count as u32).map(|i| i % model.vocabulary_size() as u32).collect()
 }
 
-/// The median of the seconds that drafting takes, each time after a call of the target: it has read all its weights by
-/// then, and those of the drafter come from memory again.
+/// The median time of drafting in seconds. Each time is measured after a call of the target, which reads all its
+/// weights, so that those of the drafter come from memory again.
 fn after_calls(
     target: &Arc<dyn LanguageModel>,
     mut draft: impl FnMut() -> Result<(), Failure>,
@@ -56,7 +55,7 @@ fn after_calls(
     Ok(median(&mut times))
 }
 
-/// The seconds of a drafted token, where some are drafted after each call of the target.
+/// The cost of a drafted token in seconds, where tokens are drafted after each call of the target.
 pub(super) fn source_cost(source: &DraftSource, target: &Arc<dyn LanguageModel>) -> Result<f64, Failure> {
     let mut rows = Rows::with_hidden();
     match source {
@@ -94,15 +93,15 @@ pub(super) fn source_cost(source: &DraftSource, target: &Arc<dyn LanguageModel>)
     }
 }
 
-/// The seconds of a token that an expert of a steered model drafts: what it takes longer to read drafts one by one than
-/// to read them with the text.
+/// The cost in seconds of a token that an expert of a steered model drafts: the extra time it takes to read drafts one
+/// by one instead of together with the text.
 pub(super) fn expert_cost(expert: &Arc<dyn LanguageModel>) -> Result<f64, Failure> {
     let (one, v) = call_costs(expert)?;
     Ok(one * (1.0 - (v[DRAFTS] - 1.0) / DRAFTS as f64))
 }
 
-/// The seconds of a call with one row, and the cost of calls with 1, 2, ... rows as its multiples: medians over
-/// rounds in which each number of rows has its turn.
+/// The time of a call with one row in seconds, and the times of calls with 1, 2, ... rows as multiples of it: medians
+/// over rounds, each of which times every number of rows.
 pub(super) fn call_costs(model: &Arc<dyn LanguageModel>) -> Result<(f64, Vec<f64>), Failure> {
     let tokens = tokens(HELD + MAX_ROWS, model);
     let (mut sequence, mut rows) = (model.clone().begin(tokens.len())?, Rows::default());

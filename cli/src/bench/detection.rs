@@ -1,4 +1,4 @@
-//! `verdigris bench detection`: how many marked texts are found.
+//! `verdigris bench detection`: counts how many marked texts are found.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,11 +18,11 @@ use crate::number::samples;
 /// Write many texts, marked and not, and count how many are found
 #[derive(Args)]
 #[command(after_help = "\
-Each sample begins a new text with its own seed and its own key; every sample is judged with its key whether it was \
-marked or not. The same command gives the same table on every machine.
+Each sample is a new text with its own seed and key, and is judged with that key whether it was marked or not. The \
+same command gives the same table on every machine.
 
 Examples:
-  verdigris bench detection --gamma 0.5 --delta 2     as the KGW paper's table 2
+  verdigris bench detection --gamma 0.5 --delta 2     as table 2 of the KGW paper
   verdigris bench detection --samples 50 --tokens 100 --context all --width 1")]
 pub(crate) struct Detection {
     #[command(flatten)]
@@ -38,22 +38,22 @@ pub(crate) struct Detection {
     /// The share of green tokens
     #[arg(long, default_value_t = 0.25)]
     gamma: f64,
-    /// What is added to the logits of green tokens
+    /// The bias added to the logits of green tokens
     #[arg(long, default_value_t = 2.0)]
     delta: f64,
     /// Write green tokens only
     #[arg(long, conflicts_with = "delta")]
     hard: bool,
-    /// How the tokens before a position choose its green list
+    /// The function by which the tokens before a position choose its green list
     #[arg(long, value_enum, default_value_t = Function::Min)]
     context: Function,
-    /// How many of them take part
+    /// The number of tokens before a position that choose its green list
     #[arg(long, value_name = "H", default_value_t = 4)]
     width: usize,
     /// The sampling temperature
     #[arg(long, value_name = "T", default_value_t = 1.0)]
     temperature: f64,
-    /// Take out this share of the words before detection, as an editor might
+    /// Delete this share of the words before detection, as an editor might
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     delete_words: f64,
     /// The seed of all texts and keys
@@ -64,7 +64,7 @@ pub(crate) struct Detection {
     json: bool,
 }
 
-/// What one kind of text came to.
+/// The results for one kind of text.
 #[derive(Serialize)]
 struct Row {
     texts: &'static str,
@@ -144,7 +144,7 @@ impl Detection {
         if watermark {
             request = request.watermark(key);
         }
-        // Judged as a reader would: from the text, tokenized anew.
+        // As a reader would judge it: from the text, tokenized again.
         let text = self.edit(request.text()?.text, seed);
         Ok(engine.reader().detect(key, text.as_bytes())?)
     }

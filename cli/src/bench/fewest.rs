@@ -1,14 +1,14 @@
-//! How many tokens a verdict takes.
+//! The number of tokens that a verdict needs.
 
 use crate::error::Failure;
 
 /// The false-positive rate of the tables.
 pub(super) const LEVEL: f64 = 1e-5;
 
-/// Texts are judged after so many more tokens, to find the fewest that do.
+/// The step in tokens between the lengths at which a text is judged, to find the fewest tokens that are enough.
 pub(super) const STEP: usize = 5;
 
-/// The first of some lengths after which a text is found; none where none is enough.
+/// The first of `lengths` at which a text is found; `None` if it is found at none of them.
 pub(super) fn fewest(
     lengths: impl IntoIterator<Item = usize>,
     is_found: impl Fn(usize) -> Result<bool, Failure>,
@@ -21,7 +21,7 @@ pub(super) fn fewest(
     Ok(None)
 }
 
-/// After how many tokens half of some texts are found; none where fewer are found, or there are no texts.
+/// The number of tokens after which half of the texts are found; `None` if fewer are found, or if there are no texts.
 pub(super) fn half(mut fewest: Vec<Option<usize>>) -> Option<usize> {
     fewest.sort_by_key(|fewest| fewest.unwrap_or(usize::MAX));
     fewest.get(fewest.len().saturating_sub(1) / 2).copied().flatten()

@@ -1,4 +1,4 @@
-//! `verdigris bench loss`: how well a model predicts a text.
+//! `verdigris bench loss`: measures how well a model predicts a text.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::model::EngineOptions;
 /// Measure how well a model, steered or not, predicts a text
 #[derive(Args)]
 #[command(after_help = "\
-The text is plain or .zst, documents separated by <|endoftext|>. Windows are spread evenly over it.
+The text is plain or .zst, with documents separated by <|endoftext|>. Windows are spread evenly over it.
 
 Examples:
   verdigris bench loss --text heldout.txt
@@ -22,10 +22,10 @@ pub(crate) struct Loss {
     /// The text
     #[arg(long, value_name = "FILE")]
     text: PathBuf,
-    /// Windows at most
+    /// Maximum number of windows
     #[arg(long, value_name = "N", default_value_t = 128)]
     windows: usize,
-    /// Tokens a window
+    /// Tokens per window
     #[arg(long, value_name = "N", default_value_t = 512)]
     window: usize,
     /// Print one JSON object

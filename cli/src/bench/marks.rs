@@ -1,4 +1,4 @@
-//! What the watermark tables are made of: texts of `tale`, marked in every way that is compared.
+//! The ways of marking texts of `tale` that the watermark tables compare.
 
 use verdigris::watermark::dialects::synthid::{Bits, Score};
 use verdigris::watermark::dialects::{kgw, native, native_gumbel, sbw, synthid, unigram, vllm};
@@ -14,7 +14,7 @@ pub(super) struct Way {
     dialect: Dialect,
     pub(super) delta: f64,
     bytes: usize,
-    /// Only places of more choice than this are marked, in nats.
+    /// Only positions with more entropy than this, in nats, are marked.
     pub(super) entropy: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn by_power() -> Vec<Way> {
     ]
 }
 
-/// The rows of the table of prices.
+/// The rows of the price table.
 pub(super) fn by_price() -> Vec<Way> {
     let min = |gamma| native(ContextFunction::Min, 4, gamma);
     let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes, entropy: None };

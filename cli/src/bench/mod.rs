@@ -1,4 +1,4 @@
-//! `verdigris bench`: figures that anyone can check.
+//! `verdigris bench`: measurements that anyone can repeat.
 
 mod costs;
 mod detection;
@@ -23,7 +23,7 @@ use crate::error::Failure;
 #[cfg(not(feature = "train"))]
 use crate::left_out::LeftOut;
 
-/// Measure
+/// Measure marks, models and drafts
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     Detection(detection::Detection),
@@ -55,7 +55,7 @@ impl Bench {
     }
 }
 
-/// What a table calls a drafter.
+/// The name of a drafter in a table.
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

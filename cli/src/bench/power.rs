@@ -1,4 +1,4 @@
-//! `verdigris bench power`: how many tokens a verdict takes, and what it costs the text.
+//! `verdigris bench power`: measures how many tokens a verdict needs, and what the mark costs the text.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,18 +18,18 @@ use crate::form::FormOptions;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
 
-/// Count the tokens that a verdict takes, by scheme and strength
+/// Count the tokens that a verdict needs, by scheme and strength
 #[derive(Args)]
 #[command(after_help = "\
-Each text has its own seed and key and is judged from its text, tokenized anew, after each length. The cost is the \
-difference of the mean surprise of the marked and the plain texts of the same seeds, to the model that wrote them. \
-'weighed' rows judge the same texts with the model at hand. With a form more rows judge them by readers who know it, \
-by the model, and by both.
+Each text has its own seed and key, and is judged from its text, tokenized again, at each length. The cost is the \
+difference in mean surprise between the marked and the plain texts of the same seeds, to the model that wrote them. \
+'weighed' rows judge the same texts with the help of the model. With a constraint, more rows judge them with the \
+constraint known, with the model, and with both.
 
 Examples:
   verdigris bench power
   verdigris bench power --temperature 0.5 --only min    texts of low entropy
-  verdigris bench power --json-schema crew.json     readers who know the form")]
+  verdigris bench power --json-schema crew.json     with the schema known")]
 pub(crate) struct Power {
     #[command(flatten)]
     model: ModelOption,
@@ -38,33 +38,33 @@ pub(crate) struct Power {
     /// Texts of each way
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = samples::<u32>)]
     samples: u32,
-    /// Lengths at which texts are judged; the last one is written
+    /// Lengths at which texts are judged, in tokens; texts of the longest are written
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "25,50,100,200,400")]
     tokens: Vec<usize>,
     /// The sampling temperature
     #[arg(long, value_name = "T", default_value_t = 1.0)]
     temperature: f64,
-    /// Only ways with this in their name
+    /// Only rows with this in their name
     #[arg(long, value_name = "WORD", default_value = "", hide_default_value = true)]
     only: String,
     /// The seed of all texts and keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    // A group with a heading comes last: it would hold for what follows.
-    #[command(flatten, next_help_heading = "Form of the texts")]
+    // A group with a heading comes last, because the heading applies to all options after it.
+    #[command(flatten, next_help_heading = "Constraint on the texts")]
     form: FormOptions,
 }
 
-/// What one way of judging one way of marking came to.
+/// The results of one way of judging one way of marking.
 struct Row {
     name: String,
     /// Texts found at each length.
     found: Vec<u32>,
-    /// The fewest tokens of each text; none where all were not enough.
+    /// The fewest tokens at which each text is found; `None` if all are not enough.
     fewest: Vec<Option<usize>>,
 }
 
-/// The law of a scheme, what it makes of a text's tokens, and what the model expected of them.
+/// The score distribution of a scheme, the marks of a text's tokens, and what the model expected at each.
 type Seen = (ScoreLaw, Vec<Mark>, Vec<Surprise>);
 
 impl Power {
@@ -75,14 +75,14 @@ impl Power {
         let engine = self.model.engine(None, &self.device.device()?)?;
         let ways: Vec<_> = by_power().into_iter().filter(|way| way.name.contains(&self.only)).collect();
         if ways.is_empty() {
-            return Err(Failure::Usage(format!("no way has {:?} in its name", self.only)));
+            return Err(Failure::Usage(format!("no row has {:?} in its name", self.only)));
         }
         let form = self.form.grammar()?.map(|grammar| engine.constraint(grammar));
         let bar = progress(u64::from(self.samples) * (ways.len() as u64 + 1));
         let plain = self.texts(&engine, longest, form.as_ref(), |_| Ok(None), &bar)?;
         let plain_nats = nats(&engine, &plain)?;
         let mut out = anstream::stdout();
-        write!(out, "share of texts with p <= {LEVEL:e} after so many tokens; temperature {}; ", self.temperature)?;
+        write!(out, "share of texts with p <= {LEVEL:e} by number of tokens; temperature {}; ", self.temperature)?;
         writeln!(out, "{} texts each; plain texts: {plain_nats:.3} nats a token\n", self.samples)?;
         let lengths: Vec<String> = self.tokens.iter().map(|n| format!("{n:>5} |")).collect();
         writeln!(out, "| {:<46} | {} half found at | cost, nats a token |", "marked with", lengths.join(" "))?;
@@ -102,7 +102,7 @@ impl Power {
             if !way.name.contains("native min 4, .25") {
                 continue;
             }
-            // With the bias that is left after the temperature.
+            // The bias after division by the temperature.
             let delta = way.delta / self.temperature;
             let seen = keys.iter().zip(&texts).map(|(key, text)| self.see(&engine, key, text, delta, None));
             let seen = seen.collect::<Result<Vec<_>, _>>()?;
@@ -122,7 +122,7 @@ impl Power {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The tokens of texts as a reader gets them.
+    /// Writes texts, and returns their tokens as a reader gets them.
     fn texts<'k>(
         &self,
         engine: &Engine,
@@ -134,7 +134,7 @@ impl Power {
         (0..self.samples)
             .map(|i| {
                 let seed = self.seed << 32 | u64::from(i);
-                // A few more, for reading can join tokens.
+                // A few more, since tokenizing the text again can merge tokens.
                 let request = engine.request("").max_tokens(tokens.saturating_add(tokens / 10)).seed(seed);
                 let request = match form {
                     Some(form) => request.constraint(form),
@@ -153,7 +153,7 @@ impl Power {
             .collect()
     }
 
-    /// What a key and the model see in a text.
+    /// The marks of a text's tokens under a key, and what the model expected.
     fn see(
         &self,
         engine: &Engine,
@@ -172,7 +172,7 @@ impl Power {
         Ok((detector.law().clone(), marks, surprises))
     }
 
-    /// The rows of readers who know the form of the texts.
+    /// Prints the rows of readers that know the constraint on the texts.
     fn knowing(
         &self,
         out: &mut impl Write,
@@ -239,7 +239,7 @@ impl Power {
     }
 }
 
-/// In how many ways a text of a form could have gone on.
+/// The number of choices that the constraint left at each token of a text.
 fn choices(form: &Constraint, text: &[TokenId]) -> Result<Vec<u32>, Failure> {
     form.choices(b"", text).map_err(|departure| Failure::Usage(departure.to_string()))
 }

@@ -1,4 +1,4 @@
-//! `verdigris bench price`: what a mark costs the answers of a model, and what it buys.
+//! `verdigris bench price`: measures what a mark costs the answers of a model, and how well it is found.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -18,22 +18,22 @@ use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
 
-/// Texts that share a key, which are written side by side.
+/// The number of texts that share a key and are written together.
 const OF_ONE_KEY: usize = 16;
 
-/// From so many prompts several texts are written with one key, to see whether they differ.
+/// The number of prompts from which several texts are written with one key, to see whether they differ.
 const PROMPTS_AGAIN: usize = 10;
 
-/// How many texts, of how many tokens.
+/// The number of these texts, and their length in tokens.
 const AGAIN: (usize, usize) = (8, 40);
 
-/// Weigh what a mark costs a text against the tokens that a verdict takes
+/// Compare what a mark costs a text with the number of tokens that a verdict needs
 #[derive(Args)]
 #[command(after_help = "\
-Nats: what the unmarked model makes of a text, -ln p a token. Repeated: the share of 4-grams that are in the text \
-before (seq-rep-4). Different: of 8 texts of 40 tokens from one prompt with one key, how many differ. Found: texts \
-with p <= 1e-5; half of all texts are found after so many tokens. A file of prompts has a JSON object a line: \
-{\"prompt\": \"...\"}.
+Nats: the mean of -ln p per token, to the unmarked model. Repeated: the share of 4-grams that occur earlier in the \
+text (seq-rep-4). Different: the number of distinct texts among 8 of 40 tokens, from one prompt with one key. Found: \
+texts with p <= 1e-5. Half found at: the number of tokens after which half of all texts are found. A file of prompts \
+has one JSON object per line: {\"prompt\": \"...\"}.
 
 Examples:
   verdigris bench price --samples 20
@@ -43,19 +43,19 @@ pub(crate) struct Price {
     model: ModelOption,
     #[command(flatten)]
     device: DeviceOption,
-    /// The text to go on from
+    /// The text to continue
     #[arg(long, value_name = "TEXT", default_value = "The captain", conflicts_with = "prompts")]
     prompt: String,
     /// Prompts in JSON Lines
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
-    /// Ask as a message of a conversation
+    /// Treat prompts as chat messages
     #[arg(long)]
     chat: bool,
-    /// Texts of each way; prompts are taken in turn
+    /// Texts of each row; prompts are used in turn
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = samples::<usize>)]
     samples: usize,
-    /// The most tokens of a text
+    /// Maximum number of tokens of a text
     #[arg(long, value_name = "N", default_value_t = 200)]
     tokens: usize,
     /// The sampling temperature
@@ -64,18 +64,18 @@ pub(crate) struct Price {
     /// The sampling top-p
     #[arg(long, value_name = "P", default_value_t = Sampling::TOP_P)]
     top_p: f64,
-    /// Only ways with this in their name; several times: with one of these
+    /// Only rows with this in their name; may be given several times
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// The seed of all texts and keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object a row
+    /// Print one JSON object per row
     #[arg(long)]
     json: bool,
 }
 
-/// What one way of marking came to.
+/// The results of one way of marking.
 #[derive(Serialize)]
 struct Row<'w> {
     marked: &'w str,
@@ -86,9 +86,9 @@ struct Row<'w> {
     error: f64,
     repeated: f64,
     different: f64,
-    /// The share of texts that are found; none where there is no mark.
+    /// The share of texts that are found; `None` without a mark.
     found: Option<f64>,
-    /// Half of all texts are found after so many tokens; none where fewer are found.
+    /// The number of tokens after which half of all texts are found; `None` if fewer are found.
     half_found_at: Option<usize>,
 }
 
@@ -102,10 +102,10 @@ impl Price {
             |way: &Way| self.only.is_empty() || self.only.iter().any(|word| way.name.contains(word.as_str()));
         let ways: Vec<_> = by_price().into_iter().filter(is_asked).collect();
         if ways.is_empty() {
-            return Err(Failure::Usage(format!("no way has {:?} in its name", self.only)));
+            return Err(Failure::Usage(format!("no row has {:?} in its name", self.only)));
         }
         let engine = self.model.engine(None, &self.device.device()?)?;
-        // What cannot be written is told before anything is shown.
+        // Requests that fail do so before anything is printed.
         for way in std::iter::once(None).chain(ways.iter().map(Some)) {
             let key = way.map(|way| way.key(&engine, self.seed, 0)).transpose()?;
             self.write(&engine, way, key.as_ref(), 1, 0, prompts.first().cloned())?;
@@ -178,7 +178,7 @@ impl Price {
         })
     }
 
-    /// How many of several texts from one prompt, with one key, differ.
+    /// The mean number of distinct texts among several from one prompt, with one key.
     fn different(&self, engine: &Engine, prompts: &[Prompt], way: Option<&Way>) -> Result<f64, Failure> {
         let key = way.map(|way| way.key(engine, self.seed, 0)).transpose()?;
         let (copies, tokens) = AGAIN;
@@ -191,7 +191,7 @@ impl Price {
         Ok(different as f64 / again.len() as f64)
     }
 
-    /// Texts side by side.
+    /// Writes texts together.
     fn write(
         &self,
         engine: &Engine,
@@ -233,7 +233,7 @@ impl Price {
     }
 }
 
-/// The fewest tokens after which a text is found; none where all are not enough.
+/// The fewest tokens after which a text is found; `None` if all are not enough.
 fn fewest_tokens(engine: &Engine, key: &Key, text: &str) -> Result<Option<usize>, Failure> {
     let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
     fewest((STEP..tokens.len()).step_by(STEP).chain([tokens.len()]), |length| {
@@ -241,15 +241,15 @@ fn fewest_tokens(engine: &Engine, key: &Key, text: &str) -> Result<Option<usize>
     })
 }
 
-/// The share of a text's 4-grams that it has already had (Welleck et al., *Neural Text Generation with Unlikelihood
-/// Training*, 2020, section 6: seq-rep-4); none for fewer than four tokens.
+/// The share of a text's 4-grams that occur earlier in it (Welleck et al., *Neural Text Generation with Unlikelihood
+/// Training*, 2020, section 6: seq-rep-4); `None` for fewer than four tokens.
 fn seq_rep_4(tokens: &[TokenId]) -> Option<f64> {
     let all = tokens.len().checked_sub(3).filter(|&all| all > 0)?;
     let different = tokens.windows(4).collect::<HashSet<_>>().len();
     Some(1.0 - different as f64 / all as f64)
 }
 
-/// The mean of sums over counts, and its standard error where pairs are independent.
+/// The total of the sums over the total of the counts, and its standard error if the pairs are independent.
 fn ratio(pairs: &[(f64, f64)]) -> (f64, f64) {
     let (sum, count) = pairs.iter().fold((0.0, 0.0), |(sum, count), pair| (sum + pair.0, count + pair.1));
     let (mean, n) = (sum / count, pairs.len() as f64);

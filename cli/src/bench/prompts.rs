@@ -1,4 +1,4 @@
-//! Prompts of several kinds, which real models are measured on.
+//! Prompts of several kinds, to measure real models with.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::error::Failure;
 
-/// A prompt, and what it asks for.
+/// A prompt and its kind.
 #[derive(Clone, Deserialize)]
 pub(super) struct Prompt {
     #[serde(default)]
@@ -14,7 +14,7 @@ pub(super) struct Prompt {
     pub(super) prompt: String,
 }
 
-/// The prompts of a file in JSON Lines; at least one.
+/// Reads the prompts of a file in JSON Lines, at least one.
 pub(super) fn read(path: &Path) -> Result<Vec<Prompt>, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;

@@ -1,4 +1,4 @@
-//! `verdigris bench robustness`: what is left of a mark after each attack.
+//! `verdigris bench robustness`: measures what is left of a mark after each attack.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,9 +19,9 @@ const STRENGTHS: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 /// Attack marked texts and count how many are still found, by context function
 #[derive(Args)]
 #[command(after_help = "\
-Each text has its own seed and key. Texts are read with repair of characters, which is paid for; copy-paste also with \
-windows. Layouts (spaces, tabs, wrap, capitals, title) are of whole texts. Human text for copy-paste and substitution \
-comes from --human; without it the model's own unmarked text stands in for it.
+Each text has its own seed and key. Texts are judged with repair of characters, which the p-value accounts for; \
+copy-paste also with windows. Layout attacks (spaces, tabs, wrap, capitals, title) change the whole text. Human text \
+for copy-paste and substitution comes from --human; without it, unmarked text of the model is used.
 
 Examples:
   verdigris bench robustness --human letters.txt
@@ -40,7 +40,7 @@ pub(crate) struct Robustness {
     /// Only this attack
     #[arg(long, value_name = "NAME")]
     attack: Option<String>,
-    /// Human text
+    /// A file of human text
     #[arg(long, value_name = "FILE")]
     human: Option<PathBuf>,
     /// The seed of all texts, keys and attacks
@@ -125,7 +125,7 @@ impl Robustness {
     }
 }
 
-/// Another part of the human text for each sample.
+/// The part of the human text for sample `i`: each sample begins at another place.
 fn skip(human: &str, i: u64) -> &str {
     let at = (i as usize * 997) % (human.len() / 2).max(1);
     let at = (at..human.len()).find(|&at| human.is_char_boundary(at) && human[at..].starts_with(' ')).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `verdigris bench speculation`: what drafting costs and gains.
+//! `verdigris bench speculation`: measures what drafting costs and gains.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -26,13 +26,13 @@ use crate::number::samples;
 /// Measure what drafting costs and gains, and what it should gain
 #[derive(Args)]
 #[command(after_help = "\
-First the costs: v(m), a call of the model with m rows, and c, a drafted token of each drafter, as multiples of a call \
-with one row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them; \
-the time to the first token does not count. \
-The speed predicted is E / (v(1 + g) + g c), with E the tokens and g the drafts a call. A file of prompts has a JSON \
-object a line: {\"kind\": \"code\", \"prompt\": \"...\"}. Texts go on through their end, but not those that have a \
-form; of marked texts the share is told that is found at p <= 1e-5 by a reader who knows the form, and of texts with a \
-form the share that is whole.
+First come the costs, as multiples of a call with one row: v(m), a call of the model with m rows, and c, a drafted \
+token of each drafter. Then texts are written plainly and with drafts, in turn, so that other load on the machine \
+affects all of them; the time to the first token does not count. \
+The predicted speedup is E / (v(1 + g) + g c), with E tokens and g drafts per call. A file of prompts has one JSON \
+object per line: {\"kind\": \"code\", \"prompt\": \"...\"}. Texts without a constraint continue past their end. For \
+marked texts the table has the share found at p <= 1e-5 by a reader that knows the constraint, and for texts with a \
+constraint the share that is whole.
 
 Examples:
   verdigris bench speculation --draft tale-small
@@ -44,22 +44,22 @@ pub(crate) struct Speculation {
     /// A model or a draft head that drafts; may be given several times
     #[arg(long, value_name = "PATH|NAME")]
     draft: Vec<PathBuf>,
-    /// The text to go on from
+    /// The text to continue
     #[arg(long, value_name = "TEXT", default_value = "The captain", conflicts_with = "prompts")]
     prompt: String,
     /// Prompts of several kinds, in JSON Lines
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
-    /// Ask as a message of a conversation
+    /// Treat prompts as chat messages
     #[arg(long)]
     chat: bool,
-    /// Drafts a call that are tried, beside as many as pay; may be given several times
+    /// Numbers of drafts per call to try, besides the automatic one; may be given several times
     #[arg(long, value_name = "N", default_values_t = [2, 4])]
     draft_tokens: Vec<usize>,
-    /// Try each drafter too so that a seed repeats its text
+    /// Try each drafter also in the mode in which a seed repeats its text
     #[arg(long)]
     repeatable: bool,
-    /// Texts of each kind; of a file at most as many as it has prompts of that kind
+    /// Texts of each kind; with a file of prompts, at most its number of that kind
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = samples::<usize>)]
     samples: usize,
     /// Tokens of each text
@@ -71,13 +71,13 @@ pub(crate) struct Speculation {
     /// The sampling top-p
     #[arg(long, value_name = "P", default_value_t = 0.95)]
     top_p: f64,
-    /// Mark each text, with a key of its own
+    /// Mark each text with its own key
     #[arg(long)]
     mark: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Form of the texts")]
+    #[command(flatten, next_help_heading = "Constraint on the texts")]
     form: FormOptions,
 }
 
@@ -87,12 +87,12 @@ struct Report {
     call_ms: f64,
     /// v(1), v(2), ...
     v: Vec<f64>,
-    /// A drafted token of each drafter.
+    /// The cost of a drafted token, by drafter.
     c: BTreeMap<String, f64>,
     rows: Vec<Row>,
 }
 
-/// What one way of drafting came to, with one kind of prompt at one temperature.
+/// The results of one way of drafting, with one kind of prompt at one temperature.
 #[derive(Serialize)]
 struct Row {
     temperature: f64,
@@ -102,10 +102,10 @@ struct Row {
     accepted: f64,
     tokens_a_call: f64,
     predicted: f64,
-    /// How many times as fast as plain decoding in the same rounds.
+    /// The speedup over plain decoding in the same rounds.
     measured: f64,
     tokens_a_second: f64,
-    /// The share of texts that came to the end of their form.
+    /// The share of texts that match their constraint to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     whole: Option<f64>,
     /// The share of texts whose mark is found.
@@ -113,11 +113,11 @@ struct Row {
     found: Option<f64>,
 }
 
-/// How a text is written.
+/// One way of writing texts.
 struct Way<'a> {
     name: String,
     drafter: Option<Drafter<'a>>,
-    /// As many as pay, without this.
+    /// The number of drafts per call; `None` is automatic.
     drafts: Option<usize>,
     repeatable: bool,
 }
@@ -154,7 +154,7 @@ impl Way<'_> {
     }
 }
 
-/// What the texts of a way came to.
+/// The totals over the texts of a way.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     texts: usize,
@@ -187,7 +187,7 @@ impl Sum {
     }
 }
 
-/// Who writes, and who reads.
+/// The engine that writes texts, and the reader that judges them.
 struct Desk {
     engine: Engine,
     form: Option<Constraint>,
@@ -255,7 +255,7 @@ impl Speculation {
         self.report(&Report { call_ms: 1e3 * call, v, c, rows })
     }
 
-    /// The prompts of each kind.
+    /// The prompts, at most `samples` of each kind.
     fn asked(&self) -> Result<Vec<Prompt>, Failure> {
         let Some(path) = &self.prompts else {
             let one = Prompt { kind: String::new(), prompt: self.prompt.clone() };
@@ -271,7 +271,7 @@ impl Speculation {
         Ok(prompts)
     }
 
-    /// Plain decoding first.
+    /// The ways to compare, plain decoding first.
     fn ways<'a>(&self, drafters: &'a [(String, DraftSource, f64)], expert: Option<f64>) -> Vec<Way<'a>> {
         let way = |name: &str, drafter, drafts| Way { name: name.to_owned(), drafter, drafts, repeatable: false };
         let mut ways = vec![way("none", None, None), way("lookup, automatic", Some(Drafter::Lookup), None)];
@@ -305,7 +305,7 @@ impl Speculation {
         };
         let request = request.max_tokens(self.tokens).seed(seed);
         let request = way.of(request.temperature(temperature).top_p(self.top_p));
-        // Reading the prompt is no part of it: time begins with the first token.
+        // Reading the prompt does not count: time begins with the first token.
         let mut begun = None;
         let written = request.stream(|_| {
             begun.get_or_insert_with(Instant::now);
@@ -319,7 +319,7 @@ impl Speculation {
         Ok(Sum { texts: 1, whole, found, seconds, tokens, acceptance })
     }
 
-    /// Where there are several kinds of prompts, all together are one more.
+    /// Adds totals over all kinds of prompts, if there are several.
     fn add_totals(&self, sums: &mut BTreeMap<(usize, String), Vec<Sum>>, ways: usize) {
         for at in 0..self.temperature.len() {
             let of_temperature: Vec<_> =

@@ -1,4 +1,4 @@
-//! `verdigris bench strength`: whether a mark is as strong however the text is written.
+//! `verdigris bench strength`: measures whether a mark's strength depends on how the text is written.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use crate::error::Failure;
 use crate::model::{DraftSource, EngineOptions};
 use crate::number::samples;
 
-/// Compare the strength of a mark on texts that are written plainly, speculatively, under constraints, and steered
+/// Compare the strength of a mark on texts written plainly, speculatively, under constraints, and steered
 #[derive(Args)]
 #[command(after_help = "\
-The same keys and seeds serve all ways of writing. A mark is as strong as the text has choices: ways that leave the \
-law of the text as it is leave the mean z as it is, within its error.
+All ways of writing use the same keys and seeds. The strength of a mark depends on the choices that the text leaves: \
+ways that do not change the distribution of the text do not change the mean z, within its error.
 
 Example:
   verdigris bench strength --draft tale-small --draft tale-draft \\
@@ -28,7 +28,7 @@ pub(crate) struct Strength {
     /// A model or a draft head that drafts; may be given several times
     #[arg(long, value_name = "PATH|NAME")]
     draft: Vec<PathBuf>,
-    /// A pattern that leaves fewer choices, without an end
+    /// A pattern that leaves fewer choices but does not limit the length
     #[arg(long, value_name = "PATTERN", default_value = "[a-z ,.]*")]
     regex: String,
     /// Texts of each kind
@@ -47,7 +47,7 @@ pub(crate) struct Strength {
     engine: EngineOptions,
 }
 
-/// What one way of writing came to.
+/// The results of one way of writing.
 #[derive(Serialize)]
 struct Row {
     texts: String,
