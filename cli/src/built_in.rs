@@ -4,7 +4,7 @@ use std::path::Path;
 
 use verdigris::ModelFolder;
 
-/// All of them have one tokenizer.
+/// A built-in model; all of them share one tokenizer.
 macro_rules! built_in {
     ($name:literal) => {
         (
@@ -19,21 +19,21 @@ macro_rules! built_in {
     };
 }
 
-/// The storyteller; a smaller one, which drafts for it; and an expert, which was trained from the smaller one on plays.
+/// The storyteller; a smaller model that drafts for it; and an expert, trained from the smaller one on plays.
 const MODELS: [(&str, ModelFolder); 3] = [built_in!("tale"), built_in!("tale-small"), built_in!("tale-expert")];
 
-/// The model that is used where none is named.
+/// The default model.
 pub(crate) fn storyteller() -> ModelFolder {
     let [(_, storyteller), ..] = MODELS;
     storyteller
 }
 
-/// For the error about an unknown model: the names of the built-in ones, and the nearest of them.
+/// The names of the built-in models and the nearest match, for the error about an unknown model.
 pub(crate) fn names(given: &Path) -> String {
     let names = MODELS.map(|(name, _)| name);
     let is_near = |name: &&&str| given.to_str().is_some_and(|given| crate::usage::is_near(given, name));
     let meant = names.iter().find(is_near).map_or(String::new(), |name| format!("; did you mean {name}?"));
-    format!("built in are {}{meant}", names.join(", "))
+    format!("the built-in models are {}{meant}", names.join(", "))
 }
 
 /// The model of this name, unless there is a file or a folder of the same name.

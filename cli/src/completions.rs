@@ -1,4 +1,4 @@
-//! `verdigris completions`: what a shell needs to complete commands and options.
+//! `verdigris completions`: prints the completion script of a shell.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use crate::error::Failure;
 
-/// Print what a shell needs to complete commands and options
+/// Print a script with which a shell completes commands and options
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    /// Prints it for the commands of the program.
+    /// Prints the script for the commands of the program.
     pub(crate) fn run(self, mut commands: clap::Command) -> Result<ExitCode, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut commands, "verdigris", &mut script);

@@ -1,4 +1,4 @@
-//! `verdigris convert`: a model in fewer bits, or out of the pieces that a training left.
+//! `verdigris convert`: writes a model in fewer bits, or makes one from a training checkpoint.
 
 mod checkpoint;
 
@@ -15,7 +15,7 @@ use crate::convert::checkpoint::CheckpointOptions;
 use crate::error::Failure;
 use crate::model::find;
 
-/// Write a model as a GGUF file in fewer bits, or make one of a training's checkpoint
+/// Write a model as a GGUF file in fewer bits, or make one from a training checkpoint
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -26,20 +26,20 @@ Examples:
   verdigris convert checkpoint-500 --out model
   verdigris convert step-1000 --from dcp --like base --dtype bf16 --out model
 
-A checkpoint of DeepSpeed or of torch.distributed becomes a model folder, which can be converted again.")]
+A checkpoint of DeepSpeed or torch.distributed becomes a model folder, which can then be converted.")]
 pub(crate) struct Convert {
-    /// A model folder, a model on the Hugging Face hub, a GGUF file (whose numbers are rounded once more), or a folder
-    /// with a checkpoint of DeepSpeed or torch.distributed
+    /// A model folder, a model on the Hugging Face hub, a GGUF file (whose weights are rounded again), or a folder with
+    /// a checkpoint of DeepSpeed or torch.distributed
     #[arg(value_name = "PATH|NAME")]
     model: PathBuf,
-    /// Where the file goes, or the folder that a checkpoint becomes
+    /// The file to write, or the folder to write a checkpoint to
     #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
-    /// How weights are stored; rows that are no whole blocks of 256 are stored in blocks of 32, and those that are no
-    /// whole ones of these in f16. With 4 bits or fewer, the embedding and the output have 6 [default: q8_0]
+    /// The format of the weights; rows that do not divide into blocks of 256 are stored in blocks of 32, or else in
+    /// f16. With 4 bits or fewer, the embedding and the output have 6 [default: q8_0]
     #[arg(long, value_enum)]
     format: Option<Stored>,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
     /// Print what was written as one JSON object
@@ -66,13 +66,13 @@ enum Stored {
     /// 4 bits and a scale for 32 weights
     #[value(name = "q4_0")]
     Q4_0,
-    /// 4 bits that name numbers of a list, closer together near zero, and a scale for 32 weights
+    /// 4-bit indices into a table of values that are denser near zero, and a scale for 32 weights
     #[value(name = "iq4_nl")]
     Iq4Nl,
     /// 4 bits, likewise, with scales for 32 and for 256 weights
     #[value(name = "iq4_xs")]
     Iq4Xs,
-    /// 4 bits with a point of their own, and a power of two for 32 weights
+    /// 4-bit floating point, and a power of two for 32 weights
     #[value(name = "mxfp4")]
     Mxfp4,
     Bf16,
@@ -85,7 +85,7 @@ struct Output {
     file: PathBuf,
     bytes: u64,
     bits_a_weight: f64,
-    /// Weights by how they are stored.
+    /// The number of weights in each format.
     weights: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -97,7 +97,7 @@ impl Convert {
                     "--format is for GGUF files: a checkpoint becomes a folder (--dtype), which can be converted"
                 }
                 (None, true) => {
-                    "--force replaces files, but a checkpoint becomes a folder: choose another name, or remove it"
+                    "--force replaces files, but a checkpoint becomes a folder: give another name, or remove the folder"
                 }
                 (None, false) => {
                     self.checkpoint.convert(&self.model, kind, &self.out, self.json)?;
@@ -107,7 +107,7 @@ impl Convert {
             return Err(Failure::Usage(refused.into()));
         }
         if let Some(option) = self.checkpoint.given() {
-            let message = format!("{option} is for checkpoints, and there is none at {}", self.model.display());
+            let message = format!("{option} is for checkpoints, but there is none at {}", self.model.display());
             return Err(Failure::Usage(message));
         }
         if self.out.exists() && !self.force {

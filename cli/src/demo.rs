@@ -1,4 +1,4 @@
-//! `verdigris demo`: the whole story in one screen.
+//! `verdigris demo`: shows marking and detection on one screen.
 
 use std::io::Write;
 use std::ops::Range;
@@ -29,15 +29,15 @@ const HUMAN: &str = "It is a truth universally acknowledged, that a single man i
 const WIDEST: usize = 96;
 const NARROWEST: usize = 30;
 
-/// From so many columns on there is a table, and below a line or two for each text.
+/// The least number of columns for a table. Narrower terminals get a line or two for each text.
 const TABLE: usize = 88;
 
-/// See it work: a key, marked text, unmarked text, and what the detector makes of them
+/// Show how it works: a key, marked text, unmarked text, and the detector's verdicts
 #[derive(Args)]
 pub(crate) struct Demo {
     #[command(flatten)]
     model: ModelOption,
-    /// Another story with another key
+    /// The seed of the story and of the key
     #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = whole::<u64>)]
     seed: u64,
     /// Tokens of each text
@@ -60,9 +60,9 @@ impl Demo {
             let colour = |green| report::mark_style(Mark::Counted { green, score: 0.0 });
             (colour(true), colour(false))
         };
-        let made = format!(" that is made for this screen: {}", key.describe());
+        let made = format!(" made for this demo: {}", key.describe());
         wrapped(&mut out, width, &[(bold, "A key"), (no, &made)])?;
-        let before = "After each few tokens the key calls a quarter of all tokens green, here ";
+        let before = "For each token, the key colours a quarter of the vocabulary green, here ";
         let seen = if colours { "blue and bold" } else { "in brackets" };
         wrapped(&mut out, width, &[(no, before), (green, seen), (no, ", and the writer prefers them.")])?;
         let mut rows = Vec::new();
@@ -96,7 +96,7 @@ impl Demo {
             row(&mut out, width, name, &evidence)?;
         }
         writeln!(out)?;
-        let p = "p: how often a text that knows nothing of the key would look so green.";
+        let p = "p: how often a text written without the key would look this green.";
         wrapped(&mut out, width, &[(dim, p)])?;
         out.flush()?;
         Ok(ExitCode::SUCCESS)
@@ -121,12 +121,12 @@ fn row(out: &mut impl Write, width: usize, name: &str, evidence: &Evidence) -> R
     Ok(())
 }
 
-/// A key for show: whoever knows the seed knows the secret.
+/// A key for demonstration only: the seed gives away the secret.
 fn demo_key(engine: &Engine, seed: u64, index: u32, id: &str) -> Key {
     Key::from_secret(secret(seed, index), id, Marking::default(), engine.reader().vocabulary()).expect("a short id")
 }
 
-/// 32 bytes that a seed gives.
+/// Derives 32 bytes from a seed.
 pub(crate) fn secret(seed: u64, index: u32) -> [u8; 32] {
     let mut secret = [0; 32];
     for (block, part) in secret.chunks_mut(16).enumerate() {
@@ -136,7 +136,7 @@ pub(crate) fn secret(seed: u64, index: u32) -> [u8; 32] {
     secret
 }
 
-/// Prints a text in the colours that its tokens have for a key, or with the green ones in brackets.
+/// Prints a text in the colours that a key gives its tokens, or with the green ones in brackets.
 fn seen_by(
     key: &Key,
     out: &mut impl Write,
@@ -163,7 +163,7 @@ fn seen_by(
     Ok(evidence)
 }
 
-/// Prints text in pieces of some style, wrapped at words, which may go on from one piece to the next; and a line end.
+/// Prints styled pieces of text, wrapped between words, and a line end. A word may span pieces.
 fn wrapped(out: &mut impl Write, width: usize, pieces: &[(Style, &str)]) -> std::io::Result<()> {
     // Parts of words, each with the white space before it.
     let mut parts: Vec<(Style, &str)> = Vec::new();

@@ -142,9 +142,9 @@ fn a_folder_that_is_no_model() {
     folder.run(&["generate", "--model", "none"]).fails("none is not a model: there is nothing at that path");
     folder.run(&["key", "new", "a.key", "--model", "empty"]).fails("it has no tokenizer.json");
     let run = folder.run(&["generate", "--model", "tales"]);
-    run.fails("built in are tale, tale-small, tale-expert; did you mean tale?");
+    run.fails("the built-in models are tale, tale-small, tale-expert; did you mean tale?");
     let run = folder.run(&["key", "new", "a.key", "--model", "llama3"]);
-    run.fails("a GGUF file, or one on the Hugging Face hub (owner/name); built in are tale");
+    run.fails("a GGUF file, or one on the Hugging Face hub (owner/name); the built-in models are tale");
     fs::write(folder.path("empty/b.gguf"), "").unwrap();
     fs::write(folder.path("empty/a.gguf"), "").unwrap();
     let run = folder.run(&["generate", "--model", "empty"]);

@@ -363,11 +363,11 @@ fn parquet_columns() {
     let run = folder.run(&["detect", "a.parquet", "--column", "n", "--key", "my.key"]);
     assert!(run.out.contains("does not hold strings"), "{run:?}");
     let run = folder.run(&["detect", "a.parquet", "--key", "my.key"]);
-    assert!(run.out.contains("there is no column \"text\", but answer, n"), "{run:?}");
+    assert!(run.out.contains("there is no column \"text\", only answer, n"), "{run:?}");
     let bytes = fs::read(folder.path("a.parquet")).unwrap();
     fs::write(folder.path("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
     let run = folder.run(&["detect", "cut.parquet", "--key", "my.key"]);
-    assert!(run.out.contains("does not read as Parquet") && run.status == 2, "{run:?}");
+    assert!(run.out.contains("cannot be read as Parquet") && run.status == 2, "{run:?}");
 }
 
 /// A report is a self-contained HTML file: colours, a plot and words, without scripts or links.

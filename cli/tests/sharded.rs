@@ -83,7 +83,7 @@ fn options_that_do_not_go_together() {
     fails(&["--format", "q8_0"], "--format is for GGUF files");
     fails(&["--force"], "--force replaces files");
     fails(&[], "there is no config.json in run or /");
-    fails(&["--like", "none"], "name a folder of the model that was trained with --like");
+    fails(&["--like", "none"], "give a folder of the trained model with --like");
     fails(&["--from", "zero", "--like", "model"], "run is not a checkpoint of DeepSpeed or torch");
     folder.run(&["convert", "model", "--dtype", "f16", "--out", "out"]).fails("--dtype is for checkpoints");
     folder.run(&["convert", "model", "--from", "dcp", "--out", "out"]).fails("files *_optim_states.pt");

@@ -1,4 +1,4 @@
-//! A checkpoint of a sharded training as a model folder.
+//! Converts a checkpoint of a sharded training to a model folder.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::error::Failure;
 
 #[derive(Args)]
 pub(super) struct CheckpointOptions {
-    /// What wrote the checkpoint [default: as its files tell]
+    /// The kind of checkpoint [default: detected from its files]
     #[arg(long, value_name = "KIND")]
     from: Option<From>,
-    /// Take the configuration and the tokenizer from this model folder [default: from beside the checkpoint]
+    /// Take the configuration and the tokenizer from this model folder [default: from next to the checkpoint]
     #[arg(long, value_name = "FOLDER")]
     like: Option<PathBuf>,
-    /// Store all weights as this [default: as the checkpoint does, zero in f32]
+    /// Store all weights in this type [default: that of the checkpoint; for zero: f32]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Stored>,
 }
@@ -28,7 +28,7 @@ pub(super) struct CheckpointOptions {
 enum From {
     /// DeepSpeed with ZeRO 1, 2 or 3: global_stepN
     Zero,
-    /// torch.distributed.checkpoint, as FSDP 2: .metadata
+    /// torch.distributed.checkpoint, as of FSDP 2: .metadata
     Dcp,
 }
 
@@ -45,12 +45,12 @@ struct Output<'a> {
     checkpoint: &'a str,
     files: usize,
     bytes: u64,
-    /// Weights by how they are stored.
+    /// The number of weights of each type.
     weights: serde_json::Map<String, serde_json::Value>,
 }
 
 impl CheckpointOptions {
-    /// The kind of checkpoint at a path, as it is said to be or its files tell.
+    /// The kind of the checkpoint in a folder: that of `--from`, or else as detected from its files.
     pub(super) fn kind(&self, folder: &Path) -> Option<Kind> {
         match self.from {
             Some(From::Zero) => Some(Kind::Zero),
@@ -59,7 +59,7 @@ impl CheckpointOptions {
         }
     }
 
-    /// An option that is about checkpoints alone, where one was given.
+    /// An option that was given and applies to checkpoints only.
     pub(super) fn given(&self) -> Option<&'static str> {
         self.like.as_ref().map(|_| "--like").or(self.dtype.map(|_| "--dtype"))
     }
@@ -72,7 +72,7 @@ impl CheckpointOptions {
         };
         let files = files.map_err(|fault| match fault {
             verdigris_checkpoint::CheckpointError::NoModelFile { file, looked } => Failure::Usage(format!(
-                "there is no {file} in {looked}: name a folder of the model that was trained with --like"
+                "there is no {file} in {looked}: give a folder of the trained model with --like"
             )),
             fault => fault.into(),
         })?;

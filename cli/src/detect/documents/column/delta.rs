@@ -1,10 +1,10 @@
-//! How many lengths a page of delta-encoded strings says that it has: the library makes room for them unasked.
+//! Counts the lengths that a page of delta-encoded strings declares, for which the library allocates without a check.
 //!
 //! The encodings are those of <https://parquet.apache.org/docs/file-format/data-pages/encodings/>.
 
 use super::varint::varint;
 
-/// How many numbers stand at the beginning of `data`, packed as `DELTA_BINARY_PACKED`, and where they end. `None` if
+/// The number of values at the start of `data`, packed as `DELTA_BINARY_PACKED`, and the offset of their end. `None` if
 /// they are damaged.
 pub(super) fn packed_numbers(data: &[u8]) -> Option<(u64, usize)> {
     let mut at = 0;
@@ -21,7 +21,7 @@ pub(super) fn packed_numbers(data: &[u8]) -> Option<(u64, usize)> {
         let widths = data.get(at..at.checked_add(usize::try_from(miniblocks).ok()?)?)?;
         at += widths.len();
         for &width in widths {
-            // Behind the last number, miniblocks have widths and no bytes.
+            // After the last number, miniblocks have widths but no bytes.
             if left == 0 {
                 break;
             }
@@ -43,7 +43,7 @@ mod tests {
     fn numbers_end_behind_their_last_miniblock() {
         assert_eq!(packed_numbers(&[&HEAD[..], &[0, 0]].concat()), Some((0, 5)));
         assert_eq!(packed_numbers(&[&HEAD[..], &[1, 7, 9]].concat()), Some((1, 5)));
-        // Forty numbers: two miniblocks of 32 with 3 and 1 bits, and two that are not there, whatever their widths.
+        // Forty numbers: two miniblocks of 32 with 3 and 1 bits, and two that are absent, whatever their widths.
         let block = [&HEAD[..], &[40, 7], &[2, 3, 1, 9, 9], &[0; 12], &[0; 4], b"text"].concat();
         assert_eq!(packed_numbers(&block), Some((40, 5 + 5 + 16)));
         assert_eq!(packed_numbers(&block[..20]), None);

@@ -1,6 +1,6 @@
-//! The library's readers, each with someone before it who asks what a part of the file would cost.
+//! The library's readers, wrapped in checks of the memory that a part of the file would take.
 //!
-//! The library makes room for what the headers of pages claim before it has looked at what is there.
+//! The library allocates what page headers claim before it reads the data.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -20,14 +20,15 @@ use super::delta::packed_numbers;
 use super::header::Header;
 use super::schema;
 
-/// What ends a file: the length of its metadata, and four letters.
+/// The length of the footer in bytes: the length of the metadata, and four letters.
 const FOOTER: u64 = 8;
 
-/// Bytes that the header of a page may take: with the least and the greatest of its texts it can be long.
+/// The bytes that are read of a page header at first, and at most. Headers with the least and the greatest text of the
+/// page can be long.
 const HEADER: u64 = 4 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
-/// Bytes that the library takes for a value of a dictionary and for a length.
+/// The bytes that the library allocates for a dictionary value and for a length.
 const VALUE: u64 = 32;
 const LENGTH: u64 = 4;
 
@@ -38,10 +39,10 @@ pub(super) struct File<R: ChunkReader> {
 }
 
 impl<R: ChunkReader + 'static> File<R> {
-    /// Reads what the file says of itself.
+    /// Reads the metadata of the file.
     ///
     /// # Errors
-    /// If it is no Parquet file.
+    /// If it is not a Parquet file, or its metadata is damaged.
     pub(super) fn new(file: R, budget: Arc<Budget>) -> Result<Self> {
         let chunks = Chunks { inner: file, budget: budget.clone() };
         if chunks.metadata()?.is_some_and(|metadata| !schema::is_sound(&metadata)) {
@@ -69,7 +70,7 @@ impl<R: ChunkReader + 'static> FileReader for File<R> {
     }
 }
 
-/// Some rows of a file.
+/// A row group of a file.
 struct Group<'a> {
     inner: Box<dyn RowGroupReader + 'a>,
     budget: Arc<Budget>,
@@ -102,22 +103,24 @@ impl RowGroupReader for Group<'_> {
     }
 }
 
-/// The pages of one column in some rows.
+/// The pages of one column in a row group.
 struct Pages {
     inner: Box<dyn PageReader>,
     budget: Arc<Budget>,
     column: ColumnDescPtr,
-    /// Rows that have not been in a page yet.
+    /// The number of rows that were not in a page yet.
     rows_left: u64,
 }
 
 impl Pages {
+    /// Checks a page before its values are read.
+    ///
     /// # Errors
-    /// If the library would make too much room for the values of a page.
+    /// If the library would allocate too much for them.
     fn check(&mut self, page: &Page) -> Result<()> {
         let (values, bytes) = (u64::from(page.num_values()), page.buffer().len() as u64);
         if page.is_dictionary_page() {
-            // Where the library makes room for a value, the value takes a byte at the least.
+            // Each value that the library allocates for takes at least one byte.
             if values > bytes {
                 return Err(damaged("a dictionary has more values than bytes"));
             }
@@ -142,7 +145,7 @@ impl Pages {
         Ok(())
     }
 
-    /// What stands behind the levels of a page of data.
+    /// The bytes after the levels of a data page.
     fn values<'p>(&self, page: &'p Page) -> Option<&'p [u8]> {
         let mut rest: &[u8] = page.buffer();
         match page {
@@ -185,7 +188,7 @@ impl PageReader for Pages {
         let page = self.inner.get_next_page()?;
         match &page {
             Some(page) => self.check(page)?,
-            // A page of levels alone could stand for any number of rows.
+            // A page of levels alone could represent any number of rows.
             None if self.rows_left > 0 && self.column.max_rep_level() == 0 => {
                 return Err(damaged("a column has fewer values than rows"));
             }
@@ -210,7 +213,7 @@ struct Chunks<R> {
 }
 
 impl<R: ChunkReader> Chunks<R> {
-    /// What the file says of itself; `None` where the library sees that it is no Parquet file.
+    /// The metadata of the file; `None` if it is not a Parquet file, which the library reports.
     fn metadata(&self) -> Result<Option<Bytes>> {
         let Some(footer) = self.len().checked_sub(FOOTER) else { return Ok(None) };
         let end = self.get_bytes(footer, FOOTER as usize)?;
@@ -220,7 +223,7 @@ impl<R: ChunkReader> Chunks<R> {
         self.get_bytes(start, length as usize).map(Some)
     }
 
-    /// The header of the page at a place.
+    /// The header of the page at an offset.
     fn header(&self, start: u64) -> Result<Option<Header>> {
         let mut most = HEADER;
         loop {
@@ -244,7 +247,7 @@ impl<R: Length> Length for Chunks<R> {
 impl<R: ChunkReader> ChunkReader for Chunks<R> {
     type T = R::T;
 
-    /// The library asks for a reader where the metadata ends, and where the header of a page begins.
+    /// The library requests a reader at the end of the metadata, and at the beginning of each page header.
     fn get_read(&self, start: u64) -> Result<Self::T> {
         if start < self.len().saturating_sub(FOOTER) {
             let header = self.header(start)?.ok_or_else(|| damaged("the header of a page is damaged"))?;

@@ -1,10 +1,10 @@
-//! Headers of pages.
+//! Page headers.
 
 use super::thrift::{Reader, Struct, Value};
 
 use Value::{Bool, Number};
 
-/// `PageHeader`, with the numbers of the two sizes.
+/// The fields of `PageHeader`, and the ids of the two that hold sizes.
 const PAGE: Struct = Struct(&[
     (1, Number),
     (UNPACKED, Number),
@@ -21,18 +21,18 @@ const PACKED: i16 = 3;
 const DATA_V2: Struct =
     Struct(&[(1, Number), (2, Number), (3, Number), (4, Number), (5, Number), (6, Number), (7, Bool)]);
 
-/// What a page says of itself, in bytes.
+/// The sizes in a page header, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Its own length.
+    /// The length of the header itself.
     pub(super) length: u64,
-    /// The page's in the file, and what it unpacks to.
+    /// The length of the page in the file, and unpacked.
     pub(super) packed: u64,
     pub(super) unpacked: u64,
 }
 
 impl Header {
-    /// The header at the beginning of some bytes; `None` if it is damaged, or longer than they are.
+    /// The header at the beginning of `data`; `None` if it is damaged, or longer than `data`.
     pub(super) fn of(data: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(data);
         reader.known(&PAGE)?;
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(Header::of(&header), Some(Header { length: 19, packed: 20, unpacked: 40 }));
         assert_eq!(Header::of(&[0x15, 0, 0x15, 79, 0x15, 40, 0]), None, "less than nothing");
         assert_eq!(Header::of(&[0x15, 0, 0x15, 80, 0]), None, "no size");
-        // The library would go past them one by one.
+        // The library would skip the booleans one by one.
         let booleans = [0x99, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07];
         assert_eq!(Header::of(&[&header[..18], &booleans, &[0]].concat()), None);
     }

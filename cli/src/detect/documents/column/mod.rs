@@ -1,4 +1,4 @@
-//! A column of strings in a Parquet file, of which nothing is trusted.
+//! A column of strings in an untrusted Parquet file.
 
 mod budget;
 mod delta;
@@ -22,16 +22,16 @@ use serde_json::Value;
 
 use budget::{Budget, MOST_RATIO, MOST_UNPACKED};
 
-/// What a row costs beside its text. Rows without a text may take no byte of the file.
+/// The bytes that a row costs in addition to its text. Rows without a text may take no bytes in the file.
 const ROW: u64 = 256;
 
-/// The rows of a file, as far as two of its columns go.
+/// The rows of a file, restricted to two columns.
 pub(crate) struct Column {
     rows: RowIter<'static>,
     budget: Arc<Budget>,
-    /// Whether there was an error, behind which nothing is to be read.
+    /// Whether there was an error, after which nothing must be read.
     ended: bool,
-    /// How many rows the file says that it has.
+    /// The number of rows that the file declares.
     pub(crate) length: u64,
     text: String,
     id: String,
@@ -39,23 +39,23 @@ pub(crate) struct Column {
 
 /// One row.
 pub(crate) struct Cell {
-    /// What stands in the column of ids.
+    /// The value of the id column.
     pub(crate) id: Option<Value>,
     pub(crate) text: Result<String, String>,
 }
 
 impl Column {
-    /// The column `text` of a file, and `id` where there is such a one.
+    /// Opens the column `text` of a file, and the column `id` if it exists.
     ///
     /// # Errors
-    /// If it is no Parquet file, or has no such column of strings that can be read.
+    /// If it is not a Parquet file, or has no readable column of strings with that name.
     pub(crate) fn open(file: impl ChunkReader + 'static, text: &str, id: &str) -> Result<Self, String> {
         let open = AssertUnwindSafe(|| Self::open_unguarded(file, text, id));
-        catch_unwind(open).unwrap_or_else(|_| Err("it does not read as Parquet".into()))
+        catch_unwind(open).unwrap_or_else(|_| Err("it cannot be read as Parquet".into()))
     }
 
     fn open_unguarded(file: impl ChunkReader + 'static, text: &str, id: &str) -> Result<Self, String> {
-        let bad = |error: ParquetError| format!("it does not read as Parquet: {error}");
+        let bad = |error: ParquetError| format!("it cannot be read as Parquet: {error}");
         let budget = Arc::new(Budget::new(file.len()));
         let reader = guarded::File::new(file, budget.clone()).map_err(bad)?;
         let metadata = reader.metadata();
@@ -63,7 +63,7 @@ impl Column {
         let columns = schema.get_fields();
         let Some(field) = columns.iter().find(|field| field.name() == text) else {
             let names: Vec<&str> = columns.iter().map(|field| field.name()).collect();
-            return Err(format!("there is no column {text:?}, but {}: name one with --column", names.join(", ")));
+            return Err(format!("there is no column {text:?}, only {}: choose one with --column", names.join(", ")));
         };
         if !field.is_primitive() || field.get_physical_type() != Physical::BYTE_ARRAY {
             return Err(format!("the column {text:?} does not hold strings"));
@@ -78,13 +78,13 @@ impl Column {
         let projection = Type::group_type_builder(schema.name()).with_fields(kept).build().map_err(bad)?;
         let length = metadata.file_metadata().num_rows().max(0) as u64;
         let rows = RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(bad)?;
-        // One at a time: strings that share their beginnings grow where they are unpacked.
+        // One at a time, since strings with shared prefixes grow when they are unpacked.
         let rows = rows.with_batch_size(1);
         Ok(Self { rows, budget, ended: false, length, text: text.into(), id: id.into() })
     }
 }
 
-/// The rows as far as the first error.
+/// Yields rows up to the first error.
 impl Iterator for Column {
     type Item = Result<Cell, String>;
 
@@ -92,7 +92,7 @@ impl Iterator for Column {
         if self.ended {
             return None;
         }
-        // The library asserts in places what a damaged file does not keep.
+        // The library has assertions that damaged files violate.
         let row = match catch_unwind(AssertUnwindSafe(|| self.rows.next())) {
             Ok(row) => row?.map_err(|error| format!("the file is damaged: {error}")),
             Err(_) => Err("the file is damaged".into()),
@@ -102,7 +102,7 @@ impl Iterator for Column {
             let id = (self.id != self.text).then(|| cell(&self.id)).flatten().and_then(id);
             Cell { id, text: string(cell(&self.text), &self.text) }
         });
-        // A text that many rows share takes its bytes once in the file.
+        // A text that many rows share is in the file only once.
         let cell = cell.and_then(|cell| {
             let text = cell.text.as_ref().map_or(0, |text| text.len() as u64);
             self.budget.take(ROW + text).map_err(|error| format!("the file is damaged: {error}"))?;
@@ -123,14 +123,14 @@ fn readable(chunk: &ColumnChunkMetaData) -> Result<(), String> {
     if let Some(codec) = codec {
         return Err(format!(
             "the column {name:?} is compressed with {codec}, which is not supported: write the file with zstd, snappy, \
-             gzip, lz4 or nothing"
+             gzip, lz4 or no compression"
         ));
     }
     let size = |bytes: i64| bytes.max(0) as u64;
     let (packed, unpacked) = (size(chunk.compressed_size()).max(1), size(chunk.uncompressed_size()));
     if unpacked > MOST_UNPACKED && unpacked / packed > MOST_RATIO {
         return Err(format!(
-            "{packed} bytes of the column {name:?} would unpack to {} MiB: that is no text",
+            "{packed} bytes of the column {name:?} would unpack to {} MiB: that is not text",
             unpacked >> 20
         ));
     }
