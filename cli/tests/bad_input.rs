@@ -127,7 +127,7 @@ fn fields_of_texts_that_have_none() {
     for option in ["--id-field", "--column"] {
         for files in [&["text.txt"][..], &["text.txt", "text.txt"], &["-"], &["lines.jsonl", "--format", "text"]] {
             let run = folder.run(&[&["detect", "--key", "my.key", option, "name"], files].concat());
-            run.fails(&format!("{option} is about the fields of JSON records and the columns of Parquet files"));
+            run.fails(&format!("{option} names a field of JSON records or a column of Parquet files"));
         }
     }
     let run = folder.run(&["detect", "--key", "my.key", "--id-field", "id", "--json", "text.txt", "lines.jsonl"]);

@@ -322,7 +322,7 @@ fn many_texts_at_once() {
     let found: Vec<serde_json::Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let verdicts: Vec<&str> = found.iter().map(|line| line["verdict"].as_str().unwrap()).collect();
     assert_eq!(verdicts, ["marked", "marked", "error", "error", "error", "too short", "not marked"]);
-    for (i, said) in [(2, "is a number, not a string"), (3, "the line is not JSON"), (4, "name it with --column")] {
+    for (i, said) in [(2, "is a number, not a string"), (3, "the line is not JSON"), (4, "choose one with --column")] {
         let error = found[i]["error"].as_str().unwrap();
         assert!(error.contains(said), "{error}");
     }
@@ -384,7 +384,7 @@ fn a_report_is_one_file() {
         "prefers-color-scheme: dark",
         "class=\"g",
         "&lt;",
-        "Whoever holds the key",
+        "Anyone with the key",
     ] {
         assert!(html.contains(said), "{said}");
     }

@@ -1,13 +1,13 @@
-//! What else to try, where a text was found not to be marked.
+//! Hints on what else to try if no mark was found.
 
 use verdigris::{Hint, Judgement, Outcome};
 
 use super::documents::Fields;
 
 pub(super) const WINDOWS: &str =
-    "only the text as a whole was judged: --windows looks for marked passages inside it, too";
+    "only the text as a whole was judged: --windows also looks for marked passages inside it";
 
-/// What to try with a text in which no mark was found; with the fields of records where it may be read as some.
+/// The hint for a text in which no mark was found; with the fields of records if it may be read as records.
 pub(super) fn hint(text: &str, judgement: &Judgement<'_>, fields: Option<&Fields>) -> Option<String> {
     let hint = Hint::of(text, judgement);
     if judgement.outcome() != Outcome::NotMarked {
@@ -21,13 +21,13 @@ pub(super) fn hint(text: &str, judgement: &Judgement<'_>, fields: Option<&Fields
     Some(hint.advice(WINDOWS))
 }
 
-/// What to try with JSON lines where texts are read alone.
+/// The hint for JSON lines in a command that reads one text.
 pub(crate) fn hint_of_lines(text: &str) -> Option<&'static str> {
     is_json_lines(text, "text")
-        .then_some("the text looks like JSON lines, and is read as one text: give that of a line")
+        .then_some("the text looks like JSON lines, but is read as one text: give the text of one line")
 }
 
-/// Whether the first line is an object with a text, which has this name.
+/// Whether the first line is an object with a text in the field `name`.
 fn is_json_lines(text: &str, name: &str) -> bool {
     let line = text.trim_start().lines().next().unwrap_or_default();
     line.starts_with('{') && serde_json::from_str::<serde_json::Value>(line).is_ok_and(|value| value[name].is_string())

@@ -1,4 +1,4 @@
-//! A report for people: the texts in colours, the evidence as it grew, and a verdict in words.
+//! The HTML report: the texts in colours, a plot of the evidence, and a verdict in words.
 
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
@@ -30,7 +30,7 @@ struct Page {
 #[derive(Serialize)]
 struct Text {
     name: String,
-    /// Of the verdict, for its colour.
+    /// The CSS class of the verdict.
     class: &'static str,
     verdict: String,
     words: String,
@@ -53,9 +53,9 @@ struct Span {
 #[derive(Serialize)]
 struct Plot {
     path: String,
-    /// Numbers beside the axis of z, with their heights; that of 0 is a stronger line.
+    /// The labels of the z axis, with their heights; the line at 0 is stronger.
     heights: Vec<(String, f64)>,
-    /// Numbers of tokens under the plot, with their places.
+    /// The labels of the token axis, with their positions.
     places: Vec<(String, f64)>,
     shades: Vec<(f64, f64)>,
 }
@@ -107,12 +107,12 @@ fn text(judged: &Judged<'_>) -> Text {
     out
 }
 
-/// What the evidence means, in words that claim no more than it does.
+/// Explains the evidence in words that claim no more than it shows.
 fn sentence(judgement: &Judgement<'_>) -> String {
     let (evidence, key, level) = (&judgement.evidence, judgement.key.id(), judgement.level);
     let p = p_value(evidence.ln_p_corrected());
     let odds = odds(evidence.ln_p_corrected());
-    let who = "Whoever holds the key can write such text, so this does not say who did.";
+    let who = "Anyone with the key can write such text, so this does not show who did.";
     match judgement.outcome() {
         Outcome::Marked => format!(
             "This text carries the mark of the key {key}. A text written without that key would look as marked as this \
@@ -124,27 +124,27 @@ fn sentence(judgement: &Judgement<'_>) -> String {
             let (which, whoever) = if ids.len() == 1 { ("that key", "the key") } else { ("these keys", "a key") };
             format!(
                 "Parts of this text carry the mark of the {keys}: the passages listed below. In a text written without \
-                 {which} any such passage would be found with a probability of at most {level}. Whoever holds \
-                 {whoever} can write such text, so this does not say who did."
+                 {which} any such passage would be found with a probability of at most {level}. Anyone with \
+                 {whoever} can write such text, so this does not show who did."
             )
         }
         Outcome::TooShort => {
-            "This text is too short to say anything: even one that is marked throughout could not be told from chance."
+            "This text is too short to judge: even a fully marked one of its length could not be told from chance."
                 .into()
         }
         Outcome::NotEnough => format!(
-            "No mark of the key {key} was found, and none was to be: the text left its writer so little choice that a \
-             mark in it would not be told from chance."
+            "No mark of the key {key} was found, and none could be: the text left its writer so little choice that a \
+             mark in it could not be told from chance."
         ),
         Outcome::NotMarked => format!(
             "No mark of the key {key} was found: texts without it look as marked as this one with a probability of \
-             {p}. That does not prove that no machine wrote it. Texts that were edited much, paraphrased, or left \
-             little choice to the writer can lose their mark."
+             {p}. This does not prove that no machine wrote it. Texts that were heavily edited or paraphrased, or \
+             left little choice to the writer, can lose their mark."
         ),
     }
 }
 
-/// A phrase as the beginning of a sentence.
+/// Capitalizes the first letter of a phrase.
 fn capital(phrase: &str) -> String {
     let mut characters = phrase.chars();
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
@@ -159,7 +159,7 @@ fn odds(ln_p: f64) -> String {
     }
 }
 
-/// A p-value as people write it.
+/// Formats a p-value with a power of ten.
 fn p_value(ln_p: f64) -> String {
     let p = report::p_value(ln_p);
     match p.split_once("e-") {
@@ -168,7 +168,7 @@ fn p_value(ln_p: f64) -> String {
     }
 }
 
-/// A marked passage by its first words.
+/// Describes a marked passage, with its first words.
 fn quoted(text: &str, passage: &MarkedPassage<'_>) -> String {
     const MOST: usize = 60;
     let MarkedPassage { key, range, z, ln_p, repairs, .. } = passage;
@@ -231,7 +231,7 @@ fn spans(text: &str, judgement: &Judgement<'_>) -> (Vec<Span>, bool) {
         }
         let (class, title) = match mark {
             Mark::Unscored => ("u", "not scored: too few tokens before it".to_owned()),
-            Mark::Forced => ("u", "not scored: its form left no choice".to_owned()),
+            Mark::Forced => ("u", "not scored: the constraint left no choice".to_owned()),
             Mark::Counted { green: true, score } => ("g", format!("favoured, score {score:.2}")),
             Mark::Counted { green: false, score } => ("r", format!("not favoured, score {score:.2}")),
             Mark::Repeated { green: true, .. } => ("g f", "not counted again".to_owned()),
@@ -244,14 +244,14 @@ fn spans(text: &str, judgement: &Judgement<'_>) -> (Vec<Span>, bool) {
     (spans, false)
 }
 
-/// A piece of text without what HTML has no characters for.
+/// A piece of text without characters that HTML cannot represent.
 fn printed(piece: &str) -> String {
     terminal::shown(&piece.replace('\r', "")).into_owned()
 }
 
-/// z after counted tokens.
+/// The plot of z over the tokens; `None` if there are too few points.
 fn plot(judgement: &Judgement<'_>) -> Option<Plot> {
-    // Tokens are counted from 1, and stand in the plot at their beginnings.
+    // Tokens are counted from 1, and plotted at their beginnings.
     let line: Vec<(usize, f64)> = judgement.course.iter().map(|point| (point.tokens as usize - 1, point.z)).collect();
     if line.len() < 2 || line.iter().any(|point| !point.1.is_finite()) {
         return None;
@@ -272,7 +272,7 @@ fn plot(judgement: &Judgement<'_>) -> Option<Plot> {
     Some(Plot { path: path.join(" "), heights, places, shades: shades.collect() })
 }
 
-/// Round numbers between two, some four to eight of them.
+/// Some four to eight round numbers in a range.
 fn ticks(from: f64, to: f64) -> impl Iterator<Item = f64> {
     let rough = (to - from) / 8.0;
     let power = 10f64.powf(rough.log10().floor());

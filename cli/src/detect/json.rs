@@ -1,4 +1,4 @@
-//! What `--json` prints; docs/json.md describes the fields.
+//! The output of `--json`; docs/json.md describes the fields.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -5,7 +5,7 @@ use verdigris::{Judgement, Outcome};
 
 use crate::error::Failure;
 
-/// A text that was judged, or why it was not.
+/// A text with its judgement, or the reason why it could not be judged.
 pub(super) struct Judged<'k> {
     pub(super) name: String,
     pub(super) id: Option<Value>,

@@ -1,4 +1,4 @@
-//! `verdigris detect`: is a text marked, and how sure is that?
+//! `verdigris detect`: judges whether texts are marked, and how sure that is.
 
 mod documents;
 mod hints;
@@ -30,15 +30,15 @@ use crate::error::Failure;
 use crate::output::OutputFile;
 use crate::{report, terminal};
 
-/// Texts that are judged side by side: at most so many, and none further once they hold so many bytes, of which judging
-/// takes some thirty times as many.
+/// Limits on the texts that are judged in parallel: their number, and the bytes after which no more are added. Judging
+/// takes about thirty times the bytes of the texts.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 2 << 20;
 
-/// Where texts that could not be judged are counted, behind those of each outcome.
+/// The index at which texts that could not be judged are counted, after those of each outcome.
 const FAULTY: usize = 5;
 
-/// The exit status for so many texts of each outcome: that of the best evidence there is. No verdict at all is 2.
+/// The exit status for the given numbers of texts of each outcome: that of the strongest evidence, or 2 for no verdict.
 fn status(counts: [u64; 6]) -> ExitCode {
     let [whole, part, not, ..] = counts;
     ExitCode::from(match (whole + part, not) {
@@ -71,7 +71,7 @@ impl Detect {
             note(&passed);
         }
         if self.form.is_given() && self.format.is_none() {
-            // JSON of a form is a text itself, whatever records it may look like.
+            // JSON under a constraint is a text itself, even if it looks like records.
             let arrays = sources.iter_mut().filter(|source| source.format == Format::Json);
             arrays.for_each(|source| source.format = Format::Text);
         } else {
@@ -82,8 +82,8 @@ impl Detect {
             && sources.iter().all(|source| source.format == Format::Text)
         {
             return Err(Failure::Usage(format!(
-                "{option} is about the fields of JSON records and the columns of Parquet files, and these texts have \
-                 none: leave it out, or say with --format what is read"
+                "{option} names a field of JSON records or a column of Parquet files, but these are plain texts: leave \
+                 it out, or give their --format"
             )));
         }
         let inputs: Vec<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
@@ -114,7 +114,7 @@ impl Detect {
         Fields { text: or(&self.column, "text"), id: or(&self.id_field, "id"), named: self.column.is_some() }
     }
 
-    /// One text, with everything that can be said of it.
+    /// Judges one text, and prints all that was found.
     fn one(
         &self,
         reader: &Reader,
@@ -125,7 +125,7 @@ impl Detect {
     ) -> Result<ExitCode, Failure> {
         let document = documents.next().expect("a file is one text");
         let name = document.name.clone();
-        // To people a fault is told in a line that names the file.
+        // Without --json, a fault is an error that names the file.
         let judged = match (document.text, self.weigh.weigh) {
             (Err(Fault::Open(source)), _) if !self.json => return Err(Failure::Open { path: name.into(), source }),
             (Ok(Text::Whole(text)), Some(method)) => {
@@ -139,7 +139,7 @@ impl Detect {
         };
         bar.finish_and_clear();
         let outcome = judged.outcome();
-        // The report first: what cannot be written is told before anything is shown.
+        // The report first, so that a failure to write it is reported before anything is printed.
         if judged.result.is_ok() {
             self.write_html(report, std::slice::from_ref(&judged))?;
         }
@@ -168,7 +168,7 @@ impl Detect {
         Ok(status(counts))
     }
 
-    /// Many texts, a line each.
+    /// Judges many texts, and prints a line for each.
     fn many(
         &self,
         reader: &Reader,
@@ -217,7 +217,7 @@ impl Detect {
         Ok(status(counts))
     }
 
-    /// Judges a text; the fault of one does not name it.
+    /// Judges a text. The error does not name it.
     fn judge<'k>(&self, reader: &Reader, keys: &'k [Key], document: Document) -> Judged<'k> {
         let Document { name, id, text } = document;
         let (text, result) = match text {
@@ -230,7 +230,7 @@ impl Detect {
             Ok(Text::Long(text)) => {
                 let keys: Vec<&Key> = keys.iter().collect();
                 let result = reader.judge_stream(&keys, text, &self.look()).map_err(|error| match error {
-                    // What the decoder reports about its text.
+                    // The decoder reports a fault of the text.
                     DetectError::Read(error) => Failure::Usage(error.to_string()),
                     error => error.into(),
                 });
@@ -241,7 +241,7 @@ impl Detect {
         Judged { name, id, text, result }
     }
 
-    /// How each text is examined.
+    /// The options for judging each text.
     fn look(&self) -> Look {
         Look {
             level: self.level,
@@ -255,14 +255,14 @@ impl Detect {
     }
 
     fn hint(&self, judged: &Judged<'_>) -> Option<String> {
-        // Of a text that was read as a stream nothing is left, and no option would find more in it.
+        // A text that was read as a stream is not kept, and no option would find more in it.
         let judgement = judged.result.as_ref().ok().filter(|_| !judged.text.is_empty())?;
-        // With --weigh a text is judged as a whole, and one alone.
+        // With --weigh, a single text is judged as a whole.
         let fields = self.weigh.weigh.is_none().then(|| self.fields());
         hints::hint(&judged.text, judgement, fields.as_ref())
     }
 
-    /// Without --color as everywhere: colours where a terminal takes them.
+    /// Whether to use colours. By default, they are used if the terminal supports them.
     fn color_choice(&self) -> ColorChoice {
         match self.color {
             Some(When::Always) => ColorChoice::Always,
@@ -283,12 +283,12 @@ impl Detect {
     }
 }
 
-/// Says something of the files that is no error.
+/// Prints a note about the files.
 fn note(what: &str) {
     terminal::headed("note", terminal::shown_line(what));
 }
 
-/// The next texts to be judged side by side.
+/// The next texts to judge in parallel.
 fn batch(documents: &mut impl Iterator<Item = Document>) -> Vec<Document> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     while batch.len() < BATCH && bytes < BATCH_BYTES {
@@ -299,7 +299,7 @@ fn batch(documents: &mut impl Iterator<Item = Document>) -> Vec<Document> {
     batch
 }
 
-/// Shows on a terminal how much of all sources was read.
+/// Shows the progress over all sources on a terminal.
 fn progress(sources: &[Source]) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

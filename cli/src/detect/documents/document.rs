@@ -1,14 +1,14 @@
-//! A text to be judged, or why it could not be had.
+//! A text to judge, or the reason why it could not be read.
 
 use std::io::{self, Read};
 
-/// No text is held that is longer; one by itself in a file is then read as a stream.
+/// The longest text that is held in memory. A file that is one longer text is read as a stream.
 pub(crate) const MAX_TEXT: u64 = verdigris::MAX_TEXT as u64;
 
-/// A text with a name, or why it could not be had.
+/// A text with a name, or the reason why it could not be read.
 pub(crate) struct Document {
     pub(crate) name: String,
-    /// What the text's own record calls it.
+    /// The id in the text's record.
     pub(crate) id: Option<serde_json::Value>,
     pub(crate) text: Result<Text, Fault>,
 }
@@ -23,18 +23,18 @@ impl Text {
     /// The text of a record, which is not read as a stream.
     pub(super) fn of_record(text: String) -> Result<Self, Fault> {
         if text.len() as u64 > MAX_TEXT {
-            return Err(Fault::Text(format!("it is longer than {} MiB: detect it by itself", MAX_TEXT >> 20)));
+            return Err(Fault::Text(format!("it is longer than {} MiB: put it into its own file", MAX_TEXT >> 20)));
         }
         Ok(Self::Whole(text))
     }
 }
 
-/// Why a text could not be had; the text's name is not in it.
+/// The reason why a text could not be read, without its name.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// There is nothing to read.
+    /// The file cannot be opened.
     Open(io::Error),
-    /// What was read is no text.
+    /// The content is not text.
     Text(String),
 }
 
@@ -52,7 +52,7 @@ impl Document {
         Self { name, id: None, text: Err(Fault::Text(fault.to_string())) }
     }
 
-    /// The bytes that it holds.
+    /// The bytes of text in memory.
     pub(crate) fn size(&self) -> usize {
         match &self.text {
             Ok(Text::Whole(text)) => text.len(),
@@ -62,11 +62,11 @@ impl Document {
     }
 }
 
-/// Which fields of records are read.
+/// The fields of records that are read.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields {
     pub(crate) text: String,
     pub(crate) id: String,
-    /// Whether the field of the text was named, which says that there are records.
+    /// Whether the field of the text was given, which implies that files hold records.
     pub(crate) named: bool,
 }

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::document::{Document, Fault, Fields, MAX_TEXT, Text};
 
-/// No record is longer: room for the longest text with escapes, and for what stands beside it.
+/// The longest record: it has room for the longest text with escapes, and for other fields.
 const MAX_RECORD: u64 = 2 * MAX_TEXT;
 
-/// The texts of JSON lines, named by the numbers of the lines. A line that is at fault does not stop the others.
+/// The texts of JSON lines, named by line number. A faulty line does not stop the others.
 pub(super) fn lines(name: String, mut input: impl BufRead, fields: Fields) -> impl Iterator<Item = Document> {
     let (mut number, mut ended) = (0u64, false);
     std::iter::from_fn(move || {
@@ -41,7 +41,7 @@ fn too_long(what: &str) -> String {
     format!("the {what} is longer than {} MiB", MAX_RECORD >> 20)
 }
 
-/// The texts of one array, named by their places in it, or that of one object.
+/// The texts of one array, named by position, or the text of one object.
 pub(super) fn array(name: String, input: impl BufRead, fields: Fields) -> impl Iterator<Item = Document> {
     let mut elements = Elements::of(input);
     let mut number = 0u64;
@@ -71,7 +71,7 @@ pub(super) enum Records {
 }
 
 impl Records {
-    /// Those of some JSON, if it is either.
+    /// The records in some JSON, if it holds any.
     pub(super) fn of(input: impl BufRead, fields: &Fields) -> Option<Self> {
         let mut elements = Elements::of(input);
         let element = elements.next_element().ok()??;
@@ -81,7 +81,7 @@ impl Records {
     }
 }
 
-/// The elements of an array, of which one is held at a time; or one object.
+/// The elements of an array, one at a time in memory, or one object.
 struct Elements<R> {
     input: R,
     began: bool,
@@ -94,7 +94,7 @@ impl<R: BufRead> Elements<R> {
         Self { input, began: false, ended: false, is_object: false }
     }
 
-    /// The bytes of the next element; none after the last.
+    /// The bytes of the next element; `None` after the last.
     fn next_element(&mut self) -> Result<Option<Vec<u8>>, String> {
         let first = !std::mem::replace(&mut self.began, true);
         match if first { self.word()? } else { Some(b'[') } {
@@ -138,7 +138,7 @@ impl<R: BufRead> Elements<R> {
         }
     }
 
-    /// The rest of an object, which is all that there is.
+    /// Reads the rest of an object, which is the only element.
     fn object(&mut self) -> Result<Vec<u8>, String> {
         (self.ended, self.is_object) = (true, true);
         let mut object = vec![b'{'];
@@ -149,7 +149,7 @@ impl<R: BufRead> Elements<R> {
         Ok(object)
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn word(&mut self) -> Result<Option<u8>, String> {
         loop {
             let buffer = self.input.fill_buf().map_err(|error| error.to_string())?;
@@ -183,7 +183,7 @@ fn record(name: String, what: &str, json: &[u8], fields: &Fields) -> Document {
     }
 }
 
-/// What is wrong, without the line, which is always the first.
+/// The message of an error without its line, which is always the first.
 fn reason(error: &serde_json::Error) -> String {
     let mut reason = error.to_string();
     if let Some(at) = reason.rfind(" at line ") {
@@ -192,7 +192,7 @@ fn reason(error: &serde_json::Error) -> String {
     reason
 }
 
-/// Reads a record's id and text; nothing else of it is held.
+/// Reads a record's id and text, and skips its other fields.
 struct Record<'a>(&'a Fields);
 
 type Found = (Option<Value>, Result<String, String>);
@@ -231,7 +231,7 @@ impl<'de> Visitor<'de> for Record<'_> {
         let text = match text {
             Some(Value::String(text)) => Ok(text),
             Some(other) => Err(format!("the field {field:?} is {}, not a string", kind(&other))),
-            None => Err(format!("there is no field {field:?}: name it with --column")),
+            None => Err(format!("there is no field {field:?}: choose one with --column")),
         };
         Ok((id, text))
     }
@@ -248,7 +248,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Passes over the rest of a line.
+/// Skips the rest of a line.
 fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
     input.skip_until(b'\n').map(|_| ())
 }
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn arrays_are_cut_into_their_elements() {
         let array = |json: &str| {
-            // A buffer of three bytes, so that every state goes on in the next.
+            // A buffer of three bytes, so that every state crosses the end of a buffer.
             let input = std::io::BufReader::with_capacity(3, std::io::Cursor::new(json.to_owned()));
             show(array("f".into(), input, fields()))
         };
@@ -309,7 +309,7 @@ mod tests {
         assert!(array("[]").is_empty() && array(" [ \n ] ").is_empty());
         assert_eq!(array("[\"a\""), ["f:1 ! the array does not end: the file is cut short"]);
         assert_eq!(array("5"), ["f:1 ! it is not an array of texts: it does not begin with ["]);
-        assert_eq!(array("{}"), ["f:1 ! there is no field \"text\": name it with --column"]);
+        assert_eq!(array("{}"), ["f:1 ! there is no field \"text\": choose one with --column"]);
         assert_eq!(array(" {\"text\": \"a, [b]\",\n \"id\": 1}\n"), ["f:1 Some(\"1\") a, [b]"]);
         assert!(array("[\"a\",]")[1].contains("the element is not JSON"));
         let records = |json: &str| Records::of(json.as_bytes(), &fields());

@@ -1,4 +1,4 @@
-//! Texts out of files, folders, pipes, JSON and Parquet, one after the other.
+//! Reads texts from files, folders, pipes, JSON and Parquet, one at a time.
 
 #[cfg(feature = "parquet")]
 mod column;
@@ -25,7 +25,7 @@ use self::passed::Passed;
 use crate::error::Failure;
 use crate::text::{self, Decoder};
 
-/// What a file holds.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// One text
@@ -39,7 +39,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// By a file's name, and the records that it begins with.
+    /// The format of a file, by its name and the records that it begins with.
     fn of(path: &Path, records: Option<Records>, fields: &Fields) -> Self {
         match (&*extension(path), records) {
             ("jsonl" | "ndjson", _) => Self::Jsonl,
@@ -51,10 +51,10 @@ impl Format {
     }
 }
 
-/// The records that a file of JSON, by its name, holds. One object may be a text itself, one that was written under a
-/// schema, and so may any other JSON.
+/// The records of a file whose name says that it is JSON. Any JSON, one object included, may also be a text itself,
+/// such as one written under a schema.
 fn records(path: &Path, fields: &Fields) -> Option<Records> {
-    // What is read of a pipe would be gone.
+    // What is read from a pipe would be lost.
     if extension(path) != "json" || !path.metadata().is_ok_and(|about| about.is_file()) {
         return None;
     }
@@ -62,20 +62,20 @@ fn records(path: &Path, fields: &Fields) -> Option<Records> {
     Records::of(BufReader::with_capacity(64 << 10, Decoder::new(input)), fields)
 }
 
-/// Where texts come from.
+/// A source of texts.
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     pub(crate) format: Format,
-    /// Whether it was named, and not found in a folder.
+    /// Whether it was named, rather than found in a folder.
     named: bool,
-    /// Whether no format was given, so that its name says what it holds.
+    /// Whether no format was given, so that its name decides.
     by_name: bool,
-    /// The records that it begins with, where its name leaves open whether it has any.
+    /// The records that it begins with, if its name does not say whether it has any.
     records: Option<Records>,
 }
 
-/// The sources that some paths name: files and standard input as they are, in `format` where it is given, and folders
-/// with all files of texts in them, in order of their names. Also what of the folders is passed over, as a sentence.
+/// The sources at some paths: files and standard input, in `format` if it is given, and all text files in folders, in
+/// the order of their names. Also returns a sentence about the entries of folders that are skipped.
 pub(crate) fn sources(
     paths: &[PathBuf],
     format: Option<Format>,
@@ -96,15 +96,15 @@ pub(crate) fn sources(
         }
     }
     if found.iter().filter(|source| text::is_stdin(&source.path)).count() > 1 {
-        return Err(Failure::Usage("- is given twice, but standard input can be read once".into()));
+        return Err(Failure::Usage("- is given twice, but standard input can only be read once".into()));
     }
     Ok((found, passed.sentence()))
 }
 
-/// The endings of files that are read in folders.
+/// The extensions of the files in folders that are read.
 const KINDS: [&str; 6] = ["txt", "md", "text", "jsonl", "ndjson", "parquet"];
 
-/// Files with texts in a folder and the folders in it.
+/// Finds the text files in a folder and its subfolders.
 fn walk(
     folder: &Path,
     fields: &Fields,
@@ -121,7 +121,7 @@ fn walk(
     paths.sort();
     for path in paths {
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        // A link could lead in a circle.
+        // Links to folders could form a cycle.
         let is_folder = path.is_dir();
         if hidden {
             passed.hidden += 1;
@@ -150,7 +150,7 @@ impl Source {
         Self { path, format, named, by_name, records }
     }
 
-    /// A note on a file that is judged with its markup, as its name suggests.
+    /// A note on a file that, by its name, is judged together with its markup.
     pub(crate) fn markup(&self, fields: &Fields) -> Option<String> {
         if self.format != Format::Text || !self.by_name || text::is_stdin(&self.path) {
             return None;
@@ -158,34 +158,34 @@ impl Source {
         let (name, field) = (text::name(&self.path), &fields.text);
         match &*extension(&self.path) {
             "json" if self.records.is_some() => Some(format!(
-                "{name} is judged as one text, with all of its JSON: --format json judges what its field {field:?} \
-                 holds"
+                "{name} is judged as one text, with its JSON syntax: --format json judges its field {field:?} \
+                 only"
             )),
             "csv" | "tsv" => Some(format!(
                 "{name} is judged as one text, with its separators: `verdigris scan` judges the texts of a column"
             )),
             "html" | "htm" | "xhtml" => Some(format!(
-                "{name} is judged as one text, with its markup: `pandoc -t plain FILE | verdigris detect` judges its \
-                 words"
+                "{name} is judged as one text, with its markup: `pandoc -t plain FILE | verdigris detect` judges \
+                 its words"
             )),
             _ => None,
         }
     }
 
-    /// Its size, where that is known.
+    /// The size in bytes, if it is known.
     pub(crate) fn size(&self) -> Option<u64> {
         let about = fs::metadata(&self.path).ok()?;
         (about.is_file() && !text::is_stdin(&self.path)).then_some(about.len())
     }
 
-    /// Its texts; `bar` is told of what was read. A fault of one text is that text's; a fault of the file ends it with
-    /// one more faulty document. With `cut` a long text is its beginning.
+    /// Reads the texts, with progress on `bar`. A fault in one text affects that text only; a fault in the file ends it
+    /// with one more faulty document. With `cut`, a long text is cut short.
     pub(crate) fn documents(self, fields: &Fields, cut: bool, bar: &ProgressBar) -> Box<dyn Iterator<Item = Document>> {
         let name = text::name(&self.path);
         let one = |document| Box::new(std::iter::once(document));
-        // Nobody may ever write into a pipe that happens to lie there.
+        // A pipe that happens to be in a folder may never get any data.
         if !self.named && self.path.metadata().is_ok_and(|about| !about.is_file()) {
-            return one(Document::faulty(name, "it is not a file, but a pipe or a device: those are read when named"));
+            return one(Document::faulty(name, "it is a pipe or a device, which is read only if it is named"));
         }
         let input = match text::open(&self.path) {
             Ok((input, _)) => input,
@@ -220,7 +220,7 @@ fn read(input: impl Read + Send + 'static, cut: bool) -> Result<Text, Fault> {
     }
     start.truncate(MAX_TEXT as usize);
     String::from_utf8(start).map(Text::Whole).or_else(|error| {
-        // The last character of a text that was cut, for the decoder gives whole ones.
+        // Only the last character of a text that was cut short: the decoder gives whole ones.
         let valid = error.utf8_error().valid_up_to();
         let mut start = error.into_bytes();
         start.truncate(valid);

@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 
 use super::document::{Document, Fields};
 
-/// Why there are no rows.
+/// Returns an error that names the missing feature.
 pub(super) fn rows(
     _: &str,
     _: &Path,

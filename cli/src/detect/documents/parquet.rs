@@ -10,7 +10,7 @@ use super::column::{Cell, Column};
 use super::document::{Document, Fault, Fields, Text};
 use crate::text;
 
-/// The texts of one column, named by the numbers of their rows, with what stands in the column of ids.
+/// The texts of one column, named by row number, with the values of the id column.
 pub(super) fn rows(
     name: &str,
     path: &Path,
@@ -33,7 +33,7 @@ pub(super) fn rows(
     })))
 }
 
-/// Parquet is read from its end: what comes through a pipe goes into a file first.
+/// Makes the input seekable, since Parquet is read from its end: a pipe is first copied to a temporary file.
 fn seekable(path: &Path, mut input: impl Read) -> io::Result<File> {
     if !text::is_stdin(path) && path.metadata()?.is_file() {
         return File::open(path);

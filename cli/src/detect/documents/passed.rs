@@ -1,27 +1,27 @@
-//! Files of folders that are passed over.
+//! Entries of folders that are skipped.
 
 use std::collections::BTreeMap;
 
 use super::KINDS;
 
-/// How many entries of folders are passed over, and why.
+/// The numbers of skipped entries of folders, by reason.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
-    /// Files of other kinds, by their endings.
+    /// Files of other kinds, by extension.
     kinds: BTreeMap<String, u64>,
     pub(super) hidden: u64,
-    /// Links to folders, which could lead in a circle.
+    /// Links to folders, which could form a cycle.
     pub(super) links: u64,
 }
 
 impl Passed {
-    /// Counts a file of another kind, by its ending, which may be empty.
+    /// Counts a file of another kind, by its extension, which may be empty.
     pub(super) fn add(&mut self, ending: &str) {
-        let kind = if ending.is_empty() { "without an ending".into() } else { format!(".{ending}") };
+        let kind = if ending.is_empty() { "without an extension".into() } else { format!(".{ending}") };
         *self.kinds.entry(kind).or_default() += 1;
     }
 
-    /// All of it as a sentence; nothing where nothing was passed over.
+    /// A sentence about all of them; `None` if nothing was skipped.
     pub(super) fn sentence(&self) -> Option<String> {
         let plural = |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
         let files: u64 = self.kinds.values().sum();
@@ -30,7 +30,7 @@ impl Passed {
             let kinds: Vec<String> = self.kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             let read = KINDS.map(|kind| format!(".{kind}")).join(", ");
             parts.push(format!(
-                "{} ({}): in folders {read} are read, other files where they are named",
+                "{} ({}): in folders only {read} files are read; name others to read them",
                 plural(files, "file", "files"),
                 kinds.join(", ")
             ));

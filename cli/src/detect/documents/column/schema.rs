@@ -1,14 +1,14 @@
-//! Whether what a file says of itself can be read in the time and the room that its length gives. The library follows a
-//! schema as deep as it goes, and makes room for as many children as an element says that it has.
+//! Checks that the metadata of a file can be read in time and memory proportional to its length. The library follows a
+//! schema to any depth, and allocates for all children that an element declares.
 
 use super::thrift::{Reader, Struct, Value};
 
 use Value::{Bool, Byte, Bytes, Double, List, Number};
 
-/// The deepest that a schema may be.
+/// The greatest depth of a schema.
 const DEEPEST: usize = 64;
 
-/// `FileMetaData` and what is in it, as `parquet.thrift` of <https://github.com/apache/parquet-format> has it.
+/// `FileMetaData` and its parts, from `parquet.thrift` of <https://github.com/apache/parquet-format>.
 const FILE: Struct = Struct(&[
     (1, Number),
     (SCHEMA, Value::Structs(&ELEMENT)),
@@ -118,7 +118,7 @@ const STATISTICS: Struct = Struct(&[
 const BOX: Struct =
     Struct(&[(1, Double), (2, Double), (3, Double), (4, Double), (5, Double), (6, Double), (7, Double), (8, Double)]);
 
-/// Whether metadata has a schema, whose elements have as many children as they say and are not too deep, and nothing
+/// Whether metadata has a schema whose elements have the children that they declare and are not too deep, and nothing
 /// that would keep the library busy. It may have other faults.
 pub(super) fn is_sound(metadata: &[u8]) -> bool {
     let mut sound = None;
@@ -134,10 +134,11 @@ pub(super) fn is_sound(metadata: &[u8]) -> bool {
     whole.is_some() && sound.is_some()
 }
 
-/// Goes past the elements of a schema, which are a tree that is not too deep: each stands before its children.
+/// Skips the elements of a schema, each of which comes before its children. `None` if they are not a tree, or one that
+/// is too deep.
 fn tree(reader: &mut Reader<'_>) -> Option<()> {
     let (elements, _) = reader.list()?;
-    // Of the elements around the next one: how many children are still to come.
+    // For each ancestor of the next element, the number of children still to come.
     let mut around: Vec<u64> = Vec::new();
     for element in 0..elements {
         match around.last_mut() {
@@ -165,7 +166,7 @@ fn tree(reader: &mut Reader<'_>) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// Metadata with a schema of elements that have so many children, which stand behind a number.
+    /// Metadata with a number, and a schema whose elements have the given numbers of children.
     fn metadata(children: &[i32]) -> Vec<u8> {
         let mut bytes = vec![0x15, 2, 0x19, 0xfc];
         let number = |bytes: &mut Vec<u8>, mut number: u64| {
@@ -177,7 +178,7 @@ mod tests {
         };
         number(&mut bytes, children.len() as u64);
         for &count in children {
-            // A name, and the children.
+            // A name, and the number of children.
             bytes.extend([0x48, 1, b'n', 0x15]);
             number(&mut bytes, ((count << 1) ^ (count >> 31)) as u32 as u64);
             bytes.push(0);

@@ -1,29 +1,29 @@
-//! Thrift's compact protocol, which the library reads with less care: a list of two thousand million booleans takes it
-//! seconds and the file five bytes. <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
+//! Thrift's compact protocol, which the library reads with less care: a list of two billion booleans takes it seconds,
+//! and the file five bytes. <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
 //!
-//! What is read here is what the library would read, byte for byte, or it is refused. The library takes the kinds of
-//! fields that it knows on trust; so all of them are told here ([`Struct`]), and a field of another kind is refused.
+//! This module reads the same bytes as the library, or refuses them. The library trusts the kinds of the fields that it
+//! knows, so these are all listed here ([`Struct`]), and a field of another kind is refused.
 
 use super::varint::varint;
 
-/// The deepest that values may stand inside each other, as in the library.
+/// The greatest depth of nested values, as in the library.
 const DEEPEST: usize = 64;
 
-/// Fields that the library knows, by their numbers; it goes past all others.
+/// The fields that the library knows, by their ids; it skips all others.
 #[derive(Debug)]
 pub(super) struct Struct(pub(super) &'static [(i16, Value)]);
 
-/// What the library reads as the value of a field.
+/// The type that the library reads a field as.
 #[derive(Debug)]
 pub(super) enum Value {
-    /// It stands in the kind of the field.
+    /// The value is in the kind of the field.
     Bool,
     Byte,
-    /// Of 16, 32 or 64 bits, and in any of these the same bytes.
+    /// Of 16, 32 or 64 bits, which have the same encoding.
     Number,
     Double,
     Bytes,
-    /// Of values that are no structs; the library compares their kind with what it awaits.
+    /// Of values other than structs, whose kind the library checks.
     List,
     Structs(&'static Struct),
     Struct(&'static Struct),
@@ -46,7 +46,7 @@ impl Value {
     }
 }
 
-/// A place in some bytes. Whatever is read is `None` where they are damaged.
+/// A position in some bytes. All reads return `None` if the bytes are damaged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a> {
     data: &'a [u8],
@@ -54,7 +54,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Before some bytes.
+    /// Begins before the first byte.
     pub(super) fn new(data: &'a [u8]) -> Self {
         Self { data, at: 0 }
     }
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         varint(self.data, &mut self.at)
     }
 
-    /// A number with its sign.
+    /// A signed number.
     pub(super) fn number(&mut self) -> Option<i64> {
         self.varint().map(|bits| (bits >> 1) as i64 ^ -((bits & 1) as i64))
     }
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         Some((length, head & 15))
     }
 
-    /// Goes through a struct; `each` reads the value of a field, by its number and kind.
+    /// Visits the fields of a struct; `each` reads the value of a field, given its id and kind.
     pub(super) fn fields(&mut self, mut each: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
         let mut field = 0i16;
         loop {
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Goes past a struct whose fields the library knows.
+    /// Skips a struct whose fields the library knows, and checks their kinds.
     pub(super) fn known(&mut self, of: &Struct) -> Option<()> {
         self.fields(|reader, field, kind| match of.0.iter().find(|(known, _)| *known == field) {
             None => reader.skip(kind, DEEPEST),
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Goes past a value of a kind.
+    /// Skips a value of a kind.
     pub(super) fn skip(&mut self, kind: u8, deepest: usize) -> Option<()> {
         let deeper = deepest.checked_sub(1)?;
         match kind {
@@ -142,8 +142,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Goes past the values of a list or a map, each of which takes a byte at the least. Booleans are refused: Parquet
-    /// has no list of them here, and the library goes past them without a byte.
+    /// Skips the values of a list or a map, each of which takes at least one byte. Booleans are refused: Parquet has no
+    /// list of them here, and the library skips them without taking a byte.
     fn values<const KINDS: usize>(&mut self, length: u64, kinds: [u8; KINDS], deepest: usize) -> Option<()> {
         if length > 0 && kinds.iter().any(|kind| matches!(kind, 1 | 2)) {
             return None;
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_known_has_its_kind() {
-        // A name, two structs of a number, a boolean, a list of doubles, a map of bytes to numbers, and more behind it.
+        // A name, two structs of a number, a boolean, a list of doubles, a map of bytes to numbers, and more after it.
         let whole = [
             &[0x18, 2, b'a', b'b', 0x19, 0x2c, 0x15, 8, 0, 0x16, 0, 0][..],
             &[0x22, 0x19, 0x17],
@@ -176,10 +176,10 @@ mod tests {
         .concat();
         assert_eq!(ends_at(&whole), Some(whole.len() - 2));
         assert!((0..whole.len() - 2).all(|end| ends_at(&whole[..end]).is_none()));
-        assert_eq!(ends_at(&[0x15, 2, 0]), None, "a number for bytes");
-        assert_eq!(ends_at(&[0x29, 0x15, 2, 0]), None, "numbers for structs");
-        assert_eq!(ends_at(&[0x29, 0x1c, 0x18, 0, 0, 0]), None, "bytes for a number");
-        assert_eq!(ends_at(&[0x40]), Some(1), "the end, whatever stands beside it");
+        assert_eq!(ends_at(&[0x15, 2, 0]), None, "a number instead of bytes");
+        assert_eq!(ends_at(&[0x29, 0x15, 2, 0]), None, "numbers instead of structs");
+        assert_eq!(ends_at(&[0x29, 0x1c, 0x18, 0, 0, 0]), None, "bytes instead of a number");
+        assert_eq!(ends_at(&[0x40]), Some(1), "the end, whatever its high bits");
     }
 
     #[test]

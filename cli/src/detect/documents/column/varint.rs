@@ -1,6 +1,6 @@
-//! Numbers of as many bytes as they need.
+//! Variable-length integers.
 
-/// A number in seven bits of each byte, the lowest first; `at` is left behind it. `None` if it has no end.
+/// Reads a number of seven bits per byte, the lowest first, and moves `at` past it. `None` if it does not end.
 pub(super) fn varint(data: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
