@@ -1,4 +1,4 @@
-//! Why a command failed: one line that names the cause and the cure.
+//! The failure of a command: one line that names the cause and the cure.
 
 use std::io;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub(crate) enum Failure {
     Open { path: PathBuf, source: io::Error },
     #[error("cannot write {path}: {source}{}", cure(source))]
     Write { path: PathBuf, source: io::Error },
-    /// A fault in the text of a file, which its own error does not know the name of.
+    /// A fault in the text of a file, whose own error does not include the file's name.
     #[error("{name}: {source}")]
     Text { name: String, source: Box<verdigris::Error> },
     #[error("{0}")]
@@ -40,7 +40,7 @@ pub(crate) enum Failure {
     Output(#[from] io::Error),
 }
 
-/// What helps where a file cannot be written.
+/// The remedy if a file cannot be written.
 fn cure(source: &io::Error) -> &'static str {
     if source.kind() == io::ErrorKind::NotFound { "; make the folder first" } else { "" }
 }
@@ -54,14 +54,14 @@ impl From<verdigris::DetectError> for Failure {
 impl From<verdigris::Error> for Failure {
     fn from(error: verdigris::Error) -> Self {
         match error {
-            // In the words of the command line.
+            // With the names of options.
             verdigris::Error::NoRoom(NoRoom { tokens, enough }) => Self::Usage(format!(
-                "no text of the form that is asked for fits into {tokens} tokens: raise --max-tokens{}, or shorten the \
+                "no text that matches the constraint fits into {tokens} tokens: raise --max-tokens{}, or shorten the \
                  prompt if the model's context is full",
                 enough.map_or(String::new(), |enough| format!(" to {enough}"))
             )),
             verdigris::Error::Detect(error @ verdigris::DetectError::ForeignKey { .. }) => {
-                Self::Usage(format!("{error}, by --model (without it that of the built-in tale is taken)"))
+                Self::Usage(format!("{error}, with --model (the default is the built-in tale)"))
             }
             error => Self::Verdigris(error),
         }

@@ -1,4 +1,4 @@
-//! What a text must look like, as options.
+//! Options for constraints on a text.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -11,37 +11,37 @@ use verdigris::{Grammar, Registry, Request, Style};
 
 use crate::error::Failure;
 
-/// What the text must look like.
+/// The constraint on a text.
 #[derive(Args)]
 pub(crate) struct FormOptions {
     #[command(flatten)]
     form: Form,
-    /// References lead to the schemas in the `.json` files of this folder too, by their "$id" or their names
+    /// Resolve references also to the schemas in the `.json` files of this folder, by their "$id" or their names
     #[arg(long, value_name = "FOLDER", requires = "json_schema")]
     schemas: Option<PathBuf>,
-    /// White space in JSON
+    /// The white space in JSON
     #[arg(long, value_name = "STYLE", requires = "json_schema")]
     whitespace: Option<Spaces>,
-    /// Properties come in any order, not only that of the schema
+    /// Allow properties in any order, not only that of the schema
     #[arg(long, requires = "json_schema")]
     any_order: bool,
-    /// No properties but those that the schema names, where it does not say that there may be others
+    /// Allow only the properties that the schema names, unless it explicitly allows others
     #[arg(long, requires = "json_schema")]
     closed: bool,
-    /// Numbers in all forms of JSON: 1.0 and 1e2 too
+    /// Allow numbers in every notation of JSON, including 1.0 and 1e2
     #[arg(long, requires = "json_schema")]
     full_numbers: bool,
-    /// Characters in strings as any escapes that stand for them: \u00e9 for é
+    /// Allow any escape for a character in a string, such as \u00e9 for é
     #[arg(long, requires = "json_schema")]
     any_escapes: bool,
 }
 
-/// What the text must look like, and how it is written.
+/// The constraint on a text, and how it is tokenized.
 #[derive(Args)]
 pub(crate) struct WrittenForm {
     #[command(flatten)]
     form: FormOptions,
-    /// Write what the form leaves no choice about with the tokens that the tokenizer has for it
+    /// Write text that the constraint leaves no choice about as the tokenizer would split it
     #[arg(long, requires = "Form")]
     canonical: bool,
 }
@@ -52,7 +52,7 @@ impl WrittenForm {
         Ok(if self.canonical { request.forced_text(ForcedText::Canonical) } else { request })
     }
 
-    /// The form as a grammar.
+    /// The constraint as a grammar.
     pub(crate) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
         self.form.grammar()
     }
@@ -61,14 +61,14 @@ impl WrittenForm {
 #[derive(Args)]
 #[group(multiple = false)]
 struct Form {
-    /// The text matches this regular expression as a whole
+    /// The whole text matches this regular expression
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     regex: Option<String>,
     /// The text is one of these: give the option once for each, or a JSON list of all
     #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
     choice: Option<Vec<String>>,
-    /// The text is JSON that obeys this JSON Schema: a file, or the schema itself, which is true, false or begins with
-    /// {
+    /// The text is JSON that matches this JSON Schema: a file, or the schema itself, which is true, false or begins
+    /// with {
     #[arg(long, value_name = "FILE|JSON")]
     json_schema: Option<String>,
 }
@@ -79,17 +79,17 @@ enum Spaces {
     Compact,
     /// One space after each comma and colon
     Spaced,
-    /// One space or none after each comma and colon, as is without this option
+    /// One space or none after each comma and colon, the default
     Optional,
-    /// Spaces, tabs and line ends, up to sixteen at each place
+    /// Spaces, tabs and line ends, up to sixteen at each position
     Free,
 }
 
-/// No schema is longer than this.
+/// The longest schema, in bytes.
 const MAX_SCHEMA: u64 = 16 << 20;
 
 impl FormOptions {
-    /// Whether a form is asked for.
+    /// Whether a constraint is given.
     pub(crate) fn is_given(&self) -> bool {
         self.form.regex.is_some() || self.form.choice.is_some() || self.form.json_schema.is_some()
     }
@@ -110,7 +110,7 @@ impl FormOptions {
         })
     }
 
-    /// The form as a grammar.
+    /// The constraint as a grammar.
     pub(crate) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
         let schema = self.schema()?;
         let grammar = if let Some(pattern) = &self.form.regex {
@@ -132,7 +132,7 @@ impl FormOptions {
             None => return Ok(None),
             Some([json]) if json.trim_start().starts_with('[') => {
                 let texts = serde_json::from_str::<Vec<String>>(json).map_err(|fault| {
-                    let cure = "a single text that begins with [ is given in such a list too";
+                    let cure = "write a single text that begins with [ as such a list, too";
                     Failure::Usage(format!("--choice is not a JSON list of texts ({fault}): {cure}"))
                 })?;
                 Cow::Owned(texts)
@@ -167,8 +167,8 @@ impl FormOptions {
         ];
         let Some(schema) = &self.form.json_schema else {
             if given.contains(&true) {
-                let message = "--schemas, --whitespace, --any-order, --closed, --full-numbers and --any-escapes go \
-                    with --json-schema alone";
+                let message = "--schemas, --whitespace, --any-order, --closed, --full-numbers and --any-escapes need \
+                    --json-schema";
                 return Err(Failure::Usage(message.into()));
             }
             return Ok(None);
@@ -202,7 +202,7 @@ impl FormOptions {
     }
 }
 
-/// Whether a schema stands on the command line itself, or what is none. Files of such names are there as `./true`.
+/// Whether an argument is JSON itself, rather than the name of a file. Files of such names can be given as `./true`.
 fn is_json(schema: &str) -> bool {
     schema.trim_start().starts_with(['{', '[']) || matches!(schema.trim(), "true" | "false")
 }
@@ -213,13 +213,13 @@ fn read_schema(path: &Path) -> Result<serde_json::Value, Failure> {
     let mut json = Vec::new();
     file.take(MAX_SCHEMA + 1).read_to_end(&mut json).map_err(open)?;
     if json.len() as u64 > MAX_SCHEMA {
-        return Err(Failure::Usage(format!("{}: a schema of more than {MAX_SCHEMA} bytes", path.display())));
+        return Err(Failure::Usage(format!("{}: the schema has more than {MAX_SCHEMA} bytes", path.display())));
     }
     parsed(&path.display().to_string(), &json)
 }
 
 fn parsed(name: &str, json: &[u8]) -> Result<serde_json::Value, Failure> {
-    // As some editors begin a file.
+    // The byte order mark that some editors write.
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
     serde_json::from_slice(json).map_err(|error| Failure::Usage(format!("{name} is not JSON: {error}")))
 }

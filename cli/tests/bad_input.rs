@@ -37,7 +37,7 @@ fn nothing_where_something_is_meant() {
     for tree in ["0", "3,0", "0,1"] {
         of(&["--lookup", "--draft-tree", tree]).fails("--draft-tree has a level without drafts");
     }
-    of(&["--lookup", "--draft-tree", "8,8"]).fails("--draft-tree has 72 drafts for each call, and 64 are the most");
+    of(&["--lookup", "--draft-tree", "8,8"]).fails("--draft-tree has 72 drafts for each call, but at most 64");
     for alone in [&["--alpha", "0.5"][..], &["--alpha", "banana"], &["--guidance-scale", "1.5", "--alpha", "0.3"]] {
         of(alone).fails("--alpha needs an expert whose weight it is");
     }
@@ -176,7 +176,7 @@ fn a_tokenizer_that_is_not_the_keys() {
     folder.write("text.txt", "Some text.");
     let run = folder.run(&["detect", "text.txt", "--key", "my.key", "--model", "other"]);
     run.fails("was made for a vocabulary of 4096 tokens");
-    run.fails("by --model (without it that of the built-in tale is taken)");
+    run.fails("with --model (the default is the built-in tale)");
     assert!(run.err.contains("my.key: the key "), "{run:?}");
     folder.run(&["generate", "--key", "my.key", "--model", "other"]).fails("choose the model that goes with the key");
 }
@@ -330,7 +330,7 @@ fn a_schema_that_cannot_be_used() {
     assert_eq!(folder.run(&["generate", "--json-schema", "a.schema.json", "--regex", "a"]).status, 2);
     assert_eq!(folder.run(&["generate", "--whitespace", "free"]).status, 2);
     let stray = ["generate", "--model", TALE_SMALL, "--regex", "a", "--any-order"];
-    folder.run(&stray).fails("--full-numbers and --any-escapes go with --json-schema alone");
+    folder.run(&stray).fails("--full-numbers and --any-escapes need --json-schema");
     let nowhere = ["generate", "--model", TALE_SMALL, "--json-schema", "a.schema.json", "--schemas", "nowhere"];
     folder.run(&nowhere).fails("the folder of schemas cannot be used: nowhere");
 }

@@ -177,7 +177,7 @@ fn a_batch_that_does_not_begin_leaves_nothing() {
     assert!(folder.path("out.jsonl").exists());
     let unguided = ["--class-model", TALE_SMALL];
     fs::remove_file(folder.path("out.jsonl")).unwrap();
-    folder.run(&[&BATCH[..], &unguided].concat()).fails("one class is no choice");
+    folder.run(&[&BATCH[..], &unguided].concat()).fails("one class is not enough");
     assert!(!folder.path("out.jsonl").exists());
 }
 

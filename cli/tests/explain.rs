@@ -232,7 +232,7 @@ fn people_read_a_line_a_token() {
     let lines: Vec<&str> = run.err.lines().collect();
     assert_eq!(lines.len(), 13, "{}", run.err);
     assert!(!run.err.contains('\x1b'), "no colours in a pipe");
-    assert!(lines[0].starts_with("place") || lines[0].trim_start().starts_with("place"), "{}", lines[0]);
+    assert!(lines[0].starts_with("index") || lines[0].trim_start().starts_with("index"), "{}", lines[0]);
     assert!(run.err.contains("watermark green +2.00") && run.err.contains("watermark red"), "{}", run.err);
     assert!(lines[1..].iter().all(|line| line.contains("top-p left ") && line.contains(" call ")), "{}", run.err);
     let spelled: String = lines[1..].iter().map(|line| line.split('"').nth(1).unwrap()).collect();

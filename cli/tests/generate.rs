@@ -267,9 +267,9 @@ fn numbers_below_nothing_and_none() {
         (["--min-p", "-1"], "min-p is -1, but must be at least 0 and at most 1"),
         (["--repetition-penalty", "-1"], "repetition penalty is -1, but must be from 0.01 to 100"),
         (["--threads", "0"], "--threads is 0, but must be 1 to 1024"),
-        (["--draft-tokens", "3"], "--draft-tokens needs somebody who drafts"),
-        (["--draft-tree", "3,1"], "--draft-tree needs somebody who drafts"),
-        (["--draft-rule", "block"], "--draft-rule needs somebody who drafts"),
+        (["--draft-tokens", "3"], "--draft-tokens needs a drafter"),
+        (["--draft-tree", "3,1"], "--draft-tree needs a drafter"),
+        (["--draft-rule", "block"], "--draft-rule needs a drafter"),
     ] {
         generate(&folder, &arguments).fails(said);
     }

@@ -70,10 +70,10 @@ fn a_text_guided_by_classes_is_the_same_however_it_is_written() {
 fn what_cannot_guide_is_told() {
     let folder = Folder::new();
     let of = |arguments: &[&str]| generate(&folder, arguments);
-    of(&["--class-model", TALE_SMALL]).fails("one class is no choice: give --class-prompt for the class");
-    of(&["--class-model", TALE_SMALL, "--class-prompt", "a"]).fails("one class is no choice");
+    of(&["--class-model", TALE_SMALL]).fails("one class is not enough: give --class-prompt for the wanted class");
+    of(&["--class-model", TALE_SMALL, "--class-prompt", "a"]).fails("one class is not enough");
     let three = ["--class-prompt", "a", "--class-prompt", "b", "--class-prompt", "c"];
-    of(&[&MODELS[..], &three].concat()).fails("2 times --class-model but 3 times --class-prompt");
+    of(&[&MODELS[..], &three].concat()).fails("--class-model is given 2 times, but --class-prompt 3 times");
     of(&["--guide-weight", "2"]).fails("--guide-weight needs a judge: --guide REWARD, or --class-model");
     of(&["--guide-top-k", "2"]).fails("--guide-top-k needs a judge");
     of(&[&CODES[..], &["--guide-top-k", "0"]].concat()).fails("the number of tokens that a guide tries is 0");

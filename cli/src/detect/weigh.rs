@@ -1,4 +1,4 @@
-//! Detection with the model at hand: tokens that could hardly have been others count less.
+//! Detection with the help of the model: tokens that had few alternatives count less.
 
 use verdigris::detector::Versions;
 use verdigris::watermark::weighted::Weighting;
@@ -7,10 +7,10 @@ use verdigris::{DetectError, Device, Judgement, Key, Reader, Weighed};
 use super::options::{Detect, Method};
 use crate::error::Failure;
 
-/// The entropy that is enough where nothing else is said, in nats.
+/// The default entropy threshold, in nats.
 const ENTROPY: f64 = 0.9;
 
-/// Refuses what cannot be weighed, before anything is read.
+/// Checks options and keys before anything is read.
 pub(super) fn check(options: &Detect, method: Method, keys: &[Key]) -> Result<(), Failure> {
     let temperature = options.weigh.temperature;
     if !(temperature > 0.0 && temperature <= 100.0) {
@@ -28,13 +28,13 @@ pub(super) fn check(options: &Detect, method: Method, keys: &[Key]) -> Result<()
     match key.payload_bits() {
         None => Ok(()),
         Some(_) => Err(Failure::Usage(format!(
-            "--weigh is for keys that carry no payload, and {} carries one: leave --weigh out",
+            "--weigh is for keys that carry no payload, but {} carries one: leave --weigh out",
             key.id()
         ))),
     }
 }
 
-/// Judges one text under one key in all its versions; the error does not name it.
+/// Judges one text in all its versions under one key. The error does not name the text.
 pub(super) fn judge<'k>(
     options: &Detect,
     method: Method,
@@ -60,7 +60,7 @@ pub(super) fn judge<'k>(
     let looks = versions.look(|version| match look(version.text) {
         Ok(Some(weighed)) => Ok(Ok((weighed, version.repairs()))),
         Ok(None) => Err(Failure::Usage(format!(
-            "--weigh is for keys with colours, and {} is {}",
+            "--weigh is for keys with green lists, but {} is {}",
             key.id(),
             key.dialect().name()
         ))),
@@ -70,8 +70,8 @@ pub(super) fn judge<'k>(
     let looks = looks.map_err(DetectError::from)?;
     let tried = looks.len() as f64;
     let best = looks.into_iter().min_by(|(a, _), (b, _)| a.evidence.ln_p.total_cmp(&b.evidence.ln_p));
-    let (Weighed { evidence, mut expected }, repairs) = best.expect("the original, or a version that is of the form");
-    // What a marked text has would be paid for as this is.
+    let (Weighed { evidence, mut expected }, repairs) = best.expect("the original, or a version that matches");
+    // The expected p-value is corrected for the number of looks in the same way.
     expected.ln_p = expected.best_of(tried).ln_p_corrected();
     let manifests = versions.unwrapped().manifests.clone();
     let judgement = Judgement::of(key, evidence.best_of(tried), options.level);

@@ -1,4 +1,4 @@
-//! What was found, for a terminal.
+//! Prints results for a terminal.
 
 use std::io::Write;
 
@@ -11,16 +11,16 @@ use crate::error::Failure;
 use crate::report;
 use crate::terminal::{NARROW, shown_line, width, wrap};
 
-/// Columns before the name in a table, and before what is said of one text.
+/// The columns before the name in a table, and before the values for one text.
 const TABLE: usize = 50;
 const LABEL: usize = 10;
 
-/// A verdict as a phrase; none is a fault.
+/// A verdict as a phrase; `None` is an error.
 pub(super) fn outcome(outcome: Option<Outcome>) -> &'static str {
     outcome.map_or("error", Outcome::name)
 }
 
-/// Everything about one text.
+/// Prints everything about one text.
 pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Option<&str>) -> Result<(), Failure> {
     let (outcome, level, width) = (judgement.outcome(), judgement.level, width());
     let mut row = |label: &str, what: &str| writeln!(out, "{label:<LABEL$}{}", wrap(what, width, LABEL));
@@ -34,7 +34,7 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
     row("p", &format!("{}{}", report::p_value(evidence.ln_p_corrected()), looks(evidence)))?;
     if let Some(expected) = judgement.expected {
         let p = report::p_value(expected.ln_p);
-        row("could be", &format!("z {:.2}, p {p}: what a marked text like this would score, about", expected.z))?;
+        row("could be", &format!("z {:.2}, p {p}: about what a marked text like this would score", expected.z))?;
     }
     if !judgement.repairs.is_empty() {
         row("repaired", &repairs(&judgement.repairs))?;
@@ -47,7 +47,7 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
     }
     if let Some(read) = judgement.payload {
         let (payload, doubt) = (read.payload, crate::payload::doubt(read.doubt));
-        row("payload", &format!("{payload:#x} (if there is one, another was written with probability {doubt})"))?;
+        row("payload", &format!("{payload:#x} (if there is one, this one is wrong with probability {doubt})"))?;
     }
     for passage in &judgement.passages {
         row("passage", &self::passage(passage))?;
@@ -69,7 +69,7 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
     Ok(())
 }
 
-/// How much of the text is a manifest, which nobody has marked.
+/// The length of the manifests in the text, which are not marked.
 fn manifests(judgement: &Judgement<'_>) -> Option<String> {
     let bytes: usize = judgement.manifests.iter().map(std::ops::Range::len).sum();
     let what = if judgement.manifests.len() == 1 { "a C2PA manifest" } else { "C2PA manifests" };
@@ -140,7 +140,7 @@ fn is_narrow() -> bool {
     width().is_some_and(|width| width < NARROW)
 }
 
-/// One of many texts: a line of a table, or a line and its figures under it where there is no room for one.
+/// Prints one of many texts: as a row of a table, or on two lines if the terminal is too narrow.
 pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>) -> Result<(), Failure> {
     let outcome = judged.outcome();
     let style = match outcome {
@@ -148,7 +148,7 @@ pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>) -> Result<(), Fail
         None => report::style(AnsiColor::Red).bold(),
         _ => anstyle::Style::new(),
     };
-    // The passages that are counted behind the name say which part.
+    // The number of passages after the name says that it is a part.
     let verdict = match outcome {
         Some(Outcome::MarkedInPart) => Outcome::Marked.name(),
         outcome => self::outcome(outcome),
@@ -184,9 +184,9 @@ pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>) -> Result<(), Fail
     Ok(writeln!(out, "  {style}{verdict:<11}{style:#} {text}")?)
 }
 
-/// What all texts together are.
+/// Prints the totals over all texts.
 pub(super) fn summary(out: &mut impl Write, counts: [u64; 6], level: Level, hint: Option<&str>) -> Result<(), Failure> {
-    // One text alone is weighed: among many there is none whose choices are known.
+    // Only a single text is weighed, so none of many is known to have had too few choices.
     let [whole, part, not, _, short, faulty] = counts;
     let (marked, width) = (whole + part, width());
     let texts = marked + not + short + faulty;

@@ -1,4 +1,4 @@
-//! What this program was built with.
+//! The version and features that this program was built with.
 
 use serde::Serialize;
 
@@ -7,9 +7,9 @@ use crate::doctor::finding::Finding;
 #[derive(Serialize)]
 pub(super) struct Build {
     pub(super) version: &'static str,
-    /// Those that are on, by their names in `cli/Cargo.toml`.
+    /// The enabled features, by their names in `cli/Cargo.toml`.
     pub(super) features: Vec<&'static str>,
-    /// Whether the compiler made it fast.
+    /// Whether it was built without debug assertions.
     optimised: bool,
 }
 
@@ -39,7 +39,7 @@ impl Build {
             true => Finding::fine("program", value),
             false => Finding::better(
                 "program",
-                format!("{value}, with debug assertions, which take most of its speed"),
+                format!("{value}, with debug assertions, which cost most of its speed"),
                 "cargo install --path cli",
             ),
         }

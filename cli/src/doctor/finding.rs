@@ -1,28 +1,28 @@
-//! One thing that was looked at: how it is, and what to do about it.
+//! The result of one check, and what to do about it.
 
 use serde::Serialize;
 
-/// How a thing is.
+/// The state of a thing that was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
     /// Nothing to do.
     Fine,
-    /// All works, and would be better otherwise.
+    /// It works, but could be better.
     Better,
-    /// Something does not work.
+    /// It does not work.
     Fault,
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
-    /// What was looked at, in a word or two.
+    /// The thing that was checked, in a word or two.
     name: &'static str,
     state: State,
-    /// What is there, or what is wrong.
+    /// A description of it, or the fault.
     value: String,
-    /// What to do about it: a command, or a few words.
+    /// The remedy: a command, or a few words.
     #[serde(skip_serializing_if = "Option::is_none")]
     cure: Option<String>,
 }

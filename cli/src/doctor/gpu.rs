@@ -8,14 +8,14 @@ use crate::doctor::finding::Finding;
 
 #[derive(Serialize)]
 pub(super) struct Gpus {
-    /// Whether the program has code for them.
+    /// Whether the program was built with CUDA.
     built: bool,
-    /// Whether the first of them can be used.
+    /// Whether the first GPU can be used.
     usable: bool,
-    /// Why not.
+    /// The reason why it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
-    /// What the NVIDIA driver lists, by name.
+    /// The names of the GPUs that the NVIDIA driver lists.
     names: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl Gpus {
 
     pub(super) fn finding(&self) -> Finding {
         let listed = match &self.names[..] {
-            [] => "none that an NVIDIA driver lists".into(),
+            [] => "none listed by an NVIDIA driver".into(),
             names => names.join(", "),
         };
         match (self.built, self.usable, self.names.is_empty()) {
@@ -47,7 +47,7 @@ impl Gpus {
     }
 }
 
-/// The GPUs that the NVIDIA driver for Linux lists.
+/// The names of the GPUs that the NVIDIA driver for Linux lists.
 fn names() -> Vec<String> {
     let Ok(gpus) = fs::read_dir("/proc/driver/nvidia/gpus") else { return Vec::new() };
     let name = |gpu: fs::DirEntry| {

@@ -1,4 +1,4 @@
-//! The hub: whether it answers, and where what it gives is kept.
+//! The Hugging Face hub: whether it answers, and the cache of files from it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,33 +10,33 @@ use verdigris::models::hub::{Access, TokenSource};
 use crate::doctor::finding::Finding;
 use crate::doctor::shell::quoted;
 
-/// How long the hub may take to answer.
+/// The time that the hub has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Below so much room for models a note is due.
+/// The free space for models, in bytes, below which there is a note.
 const LITTLE_ROOM: u64 = 1 << 30;
 
-/// How many files are counted at most, so that a large cache takes no longer than all else.
+/// The most files that are counted, so that a large cache does not take longer than everything else.
 const FILES: usize = 100_000;
 
 #[derive(Serialize)]
 pub(super) struct Cache {
     path: PathBuf,
-    /// Whether files can be made in it.
+    /// Whether files can be created in it.
     writable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
-    /// What lies in it.
+    /// The size of its files.
     bytes: u64,
     models: usize,
-    /// What the disk has room for.
+    /// The free space on its disk, in bytes.
     free: Option<u64>,
 }
 
 impl Cache {
     pub(super) fn of(access: &Access) -> Self {
         let path = access.cache.clone();
-        // A folder that is not there yet is made below the first that is.
+        // A folder that does not exist yet is created below the nearest one that does.
         let there = path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
         let fault =
             tempfile::Builder::new().prefix(".verdigris-").tempfile_in(there).err().map(|error| error.to_string());
@@ -48,7 +48,7 @@ impl Cache {
     pub(super) fn finding(&self) -> Finding {
         let path = self.path.display();
         if let Some(fault) = &self.fault {
-            let cure = "export HF_HOME=FOLDER, one that you can write to";
+            let cure = "export HF_HOME=FOLDER, with one that you can write to";
             return Finding::fault("cache", format!("{path}: nothing can be written there ({fault})"), cure);
         }
         let holds = match self.models {
@@ -71,17 +71,17 @@ impl Cache {
 #[derive(Serialize)]
 pub(super) struct Hub {
     endpoint: String,
-    /// Left out where it was not asked.
+    /// Whether it answers; left out if no request was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     reachable: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
-    /// `HF_TOKEN`, `file` or nothing; never the token.
+    /// The source of the token, `HF_TOKEN` or `file`, but never the token.
     token: Option<&'static str>,
 }
 
 impl Hub {
-    /// Asks it, unless nobody is to be asked.
+    /// Sends a request to the hub, unless `offline` or the environment forbids it.
     pub(super) fn of(access: &Access, offline: bool) -> Self {
         let answer = (!offline && !access.is_offline).then(|| access.ask(PATIENCE));
         let token = access.token.map(|token| match token {
@@ -105,7 +105,7 @@ impl Hub {
             (Some(false), fault) => {
                 let fault = fault.as_deref().unwrap_or_default();
                 let value = format!("{endpoint} does not answer ({fault}); {token}");
-                Finding::better("hub", value, "without a network: fetch a model's files elsewhere, then --model FOLDER")
+                Finding::better("hub", value, "without a network: download a model elsewhere, then --model FOLDER")
             }
         }
     }
@@ -129,7 +129,7 @@ fn bytes_in(folder: &Path) -> u64 {
     bytes
 }
 
-/// What the disk of a folder has room for, in bytes.
+/// The free space on the disk of a folder, in bytes.
 #[cfg(unix)]
 fn free(folder: &Path) -> Option<u64> {
     let about = rustix::fs::statvfs(folder).ok()?;

@@ -1,4 +1,4 @@
-//! Key files: whether they can be used, by their owner alone, and for how long there is one to write with.
+//! Key files: whether they can be used, and only by their owner, and until when there is one to write with.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,31 +13,31 @@ use verdigris::watermark::{KeyError, Period};
 use crate::doctor::finding::Finding;
 use crate::doctor::shell::quoted;
 
-/// Where keys are looked for, unless a folder is named: here, and where README keeps those of a ring.
+/// The folders in which keys are looked for by default: the current one, and that of a ring in README.
 const FOLDERS: [&str; 2] = [".", "keys"];
 
-/// Files of a folder that are looked at.
+/// The most files of a folder that are checked.
 const FILES: usize = 1000;
 
-/// A ring that has nothing to write with in so many days needs a new key.
+/// The number of days in advance at which a ring needs its next key.
 const SOON: i32 = 30;
 
 #[derive(Serialize)]
 pub(super) struct KeyFile {
     file: PathBuf,
-    /// Its public name; left out where the file cannot be used.
+    /// The public name of the key; left out if the file cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     period: Option<Period>,
-    /// Why the key cannot be used.
+    /// The reason why the key cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
     #[serde(skip)]
     key: Result<Key, KeyError>,
 }
 
-/// All key files of a folder, or of the usual ones. A folder that was named and cannot be read is an error.
+/// The key files of `folder`, or of [`FOLDERS`]. If `folder` cannot be read, that is an error.
 pub(super) fn found(folder: Option<&Path>) -> std::io::Result<Vec<KeyFile>> {
     let mut all = Vec::new();
     match folder {
@@ -63,7 +63,7 @@ fn add(folder: &Path, entries: fs::ReadDir, all: &mut Vec<KeyFile>) {
     files.sort();
     for file in files.into_iter().take(FILES) {
         let key = Key::load(&file);
-        // What only has the ending of a key file is nobody's concern here.
+        // Files that merely have the extension of a key file are ignored.
         if matches!(key, Err(KeyError::NotAKey { .. })) || file.is_dir() {
             continue;
         }
@@ -78,7 +78,7 @@ fn add(folder: &Path, entries: fs::ReadDir, all: &mut Vec<KeyFile>) {
     }
 }
 
-/// What is to be said of them on a day: all that is wrong, or one line if nothing is.
+/// The findings on a day: a line on the keys that can be used, and all problems.
 pub(super) fn findings(files: &[KeyFile], folder: Option<&Path>, today: Date) -> Vec<Finding> {
     let mut findings: Vec<Finding> = files.iter().filter_map(of_file).collect();
     let rings = rings(files);
@@ -102,7 +102,7 @@ fn of_file(KeyFile { file, key, .. }: &KeyFile) -> Option<Finding> {
     match key {
         Ok(key) if key.is_public() => Some(Finding::better(
             "key",
-            format!("{name}: its secret is public, so whoever likes can forge its mark and remove it"),
+            format!("{name}: its secret is public, so anyone can forge its mark and remove it"),
             "verdigris key new NAME.key --dialect NAME --import FILE, with a secret of your own",
         )),
         Ok(_) => None,
@@ -112,18 +112,18 @@ fn of_file(KeyFile { file, key, .. }: &KeyFile) -> Option<Finding> {
             format!("chmod 600 {}", quoted(file)),
         )),
         Err(error) => {
-            // The name stands before it.
+            // Without the name of the file, which comes before it.
             let fault = match error {
                 KeyError::Read { source, .. } => source.to_string(),
                 KeyError::Malformed { fault, .. } => fault.to_string(),
                 error => error.to_string(),
             };
-            Some(Finding::fault("key", format!("{name} cannot be used: {fault}"), "bring it back from a copy"))
+            Some(Finding::fault("key", format!("{name} cannot be used: {fault}"), "restore it from a backup"))
         }
     }
 }
 
-/// Keys that take turns: those of a folder for one tenant and one tokenizer.
+/// Keys that succeed each other: those of a folder for one tenant and one tokenizer.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ring<'k> {
     folder: &'k Path,
@@ -144,7 +144,7 @@ fn rings(files: &[KeyFile]) -> BTreeMap<Ring<'_>, Vec<&Key>> {
     rings
 }
 
-/// What is wrong with the days of keys that take turns.
+/// The problem with the periods of a ring's keys, if there is one.
 fn of_ring(ring: &Ring<'_>, keys: &[&Key], today: Date) -> Option<Finding> {
     if keys.iter().all(|key| key.period().is_open()) {
         return None;
@@ -173,14 +173,14 @@ fn of_ring(ring: &Ring<'_>, keys: &[&Key], today: Date) -> Option<Finding> {
     Some(Finding::better("key", format!("{place}{tenant}: {said}"), cure))
 }
 
-/// How long there is a key to write with, without a gap.
+/// The last day with a key to write with, without a gap before it.
 #[derive(Debug, PartialEq, Eq)]
 enum Last {
-    /// Not even today.
+    /// There is no key today.
     None,
-    /// Up to this day.
+    /// This day.
     Day(Date),
-    /// For ever.
+    /// There is no last day.
     Never,
 }
 

@@ -1,4 +1,4 @@
-//! `verdigris doctor`: what this machine has, and what to expect of it.
+//! `verdigris doctor`: checks this machine.
 
 mod build;
 mod finding;
@@ -27,13 +27,13 @@ use crate::doctor::speed::{Expected, Memory, Tale};
 use crate::error::Failure;
 use crate::run::RunOptions;
 
-/// Say what this machine has, what to expect of it, and what to put right
+/// Check this machine: what it has, what speed to expect, and what to fix
 #[derive(Args)]
 #[command(after_help = "\
-It reads memory for a third of a second, writes a short text with the built-in model, and asks the hub for an answer. \
-What a model can write is bounded by how fast its weights are read, for each token needs all of them.
+It reads memory for a third of a second, writes a short text with the built-in model, and sends a request to the hub. \
+The speed of a model is limited by how fast its weights are read, since each token needs all of them.
 
-Exit status: 0, or 2 where something does not work.
+Exit status: 0, or 2 if something does not work.
 
 Examples:
   verdigris doctor
@@ -41,10 +41,10 @@ Examples:
   verdigris doctor --ring keys/
   verdigris doctor --json")]
 pub(crate) struct Doctor {
-    /// Ask nobody on the network
+    /// Do not use the network
     #[arg(long)]
     offline: bool,
-    /// Look at the keys of this folder [default: those of this one and of keys/]
+    /// Check the keys in this folder [default: the current one, and keys/]
     #[arg(long, value_name = "DIR")]
     ring: Option<PathBuf>,
     /// Print one JSON object
@@ -54,7 +54,7 @@ pub(crate) struct Doctor {
     run: RunOptions,
 }
 
-/// All that was found.
+/// All results.
 #[derive(Serialize)]
 struct Report {
     format: &'static str,

@@ -1,4 +1,4 @@
-//! What was found, for people: a line for each thing, and below it what to do where something is to be done.
+//! Prints the findings: a line for each, and below it the remedy if there is one.
 
 use std::io::{self, Write};
 
@@ -9,11 +9,11 @@ use crate::doctor::speed::{Expected, Memory};
 use crate::report::style;
 use crate::terminal::{self, shown_line, wrap};
 
-/// Columns of a mark and of a name, with the spaces behind them.
+/// The columns of a mark and of a name, including the spaces after them.
 const MARK: usize = 7;
 const NAME: usize = 12;
 
-/// Where nobody says how wide the page may be.
+/// The width if that of the terminal is not known.
 const WIDTH: usize = 80;
 
 pub(super) fn print(out: &mut impl Write, findings: &[Finding], memory: Option<&Memory>) -> io::Result<()> {
@@ -30,25 +30,25 @@ pub(super) fn print(out: &mut impl Write, findings: &[Finding], memory: Option<&
         let value = wrap(&said, Some(width), indent);
         writeln!(out, "  {of_mark}{mark:MARK$}{of_mark:#}{dim}{:NAME$}{dim:#}{value}", finding.name())?;
         if let Some(cure) = finding.cure() {
-            // A command stays in one piece, to be pasted.
+            // Not wrapped, so that a command can be pasted.
             writeln!(out, "{:indent$}{bold}{}{bold:#}", "", shown_line(cure))?;
         }
     }
     if let Some(memory) = memory {
-        writeln!(out, "\n  What memory lets models write at most, one text at a time:\n")?;
+        writeln!(out, "\n  The most that memory lets models write, one text at a time:\n")?;
         for Expected { model, format, bytes, tokens_per_second } in &memory.expected() {
             let (size, speed) = (format!("{:.2} GB", bytes / 1e9), rounded(*tokens_per_second));
             writeln!(out, "  {model:>9} {format:8}{size:>9} {dim}a token{dim:#} {speed:>9} tokens/s")?;
         }
         if let Some(cache) = memory.cache_that_helps() {
-            let note = format!("What a cache of {} MB holds may be read faster than that.", cache / 1_000_000);
+            let note = format!("Weights in the cache of {} MB may be read faster than that.", cache / 1_000_000);
             writeln!(out, "\n  {dim}{note}{dim:#}")?;
         }
     }
     Ok(())
 }
 
-/// To two digits: more would be a promise.
+/// Rounds to two digits, since an estimate has no more.
 fn rounded(number: f64) -> String {
     let digits = (1.0 - number.max(1e-9).log10().floor()).max(0.0) as usize;
     let unit = 10f64.powf(number.max(1e-9).log10().floor() - 1.0);

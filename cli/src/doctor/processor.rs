@@ -1,4 +1,4 @@
-//! The processor: what it is, and which of its units compute.
+//! The processor, and which of its units compute.
 
 use serde::Serialize;
 use verdigris::models::machine::{self, Unit, UnitState};
@@ -9,9 +9,9 @@ use crate::doctor::finding::Finding;
 pub(super) struct Processor {
     name: Option<String>,
     architecture: &'static str,
-    /// How many threads this process may run at once.
+    /// The number of threads that this process may run at once.
     cores: usize,
-    /// How many threads compute.
+    /// The number of threads that compute.
     threads: usize,
     units: Vec<FoundUnit>,
 }
@@ -67,7 +67,7 @@ impl Processor {
         };
         let used = match of("used") {
             none if none.is_empty() => {
-                "no SIMD unit that the kernels know: portable code, which is several times slower".into()
+                "no SIMD unit that the kernels support: portable code, which is several times slower".into()
             }
             used => used,
         };
@@ -76,7 +76,7 @@ impl Processor {
             not => Finding::better(
                 "computes on",
                 format!("{used}; the system does not let this process use {not}"),
-                "ask who runs this container or machine for Linux 5.16 or newer that allows arch_prctl",
+                "ask the operator of this container or machine for Linux 5.16 or newer with arch_prctl allowed",
             ),
         }
     }

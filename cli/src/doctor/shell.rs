@@ -1,8 +1,8 @@
-//! Words of a command that can be pasted.
+//! Quotes words of a command, so that it can be pasted.
 
 use std::path::Path;
 
-/// A path as a word for a shell.
+/// Quotes a path as one word for a shell.
 pub(super) fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=~".contains(c);

@@ -1,4 +1,4 @@
-//! How fast this machine reads memory and writes text, and what follows for larger models.
+//! Measures how fast this machine reads memory and writes text, and estimates the speed of larger models.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -13,22 +13,22 @@ use crate::built_in::storyteller;
 use crate::doctor::finding::Finding;
 use crate::error::Failure;
 
-/// How long memory is read.
+/// The time for which memory is read.
 const READING: Duration = Duration::from_millis(300);
 
-/// How much of it, at least: more than most caches hold.
+/// The fewest bytes that are read: more than most caches hold.
 const LEAST_MEMORY: usize = 256 << 20;
 
-/// And at most: what is written before it is read takes time.
+/// The most bytes that are read, since they are written first, which takes time.
 const MOST_MEMORY: usize = 512 << 20;
 
-/// How long the built-in model writes, at most.
+/// The time after which the built-in model stops writing.
 const WRITING: Duration = Duration::from_millis(700);
 
-/// How many tokens, at most.
+/// The most tokens that it writes.
 const TOKENS: usize = 96;
 
-/// Models that people ask about: their parameters in millions, and a format.
+/// Models of common sizes: their names, numbers of parameters, and formats.
 const MODELS: [(&str, f64, Format, &str); 4] = [
     ("135 M", 134.5e6, Format::Q8_0, "q8_0"),
     ("135 M", 134.5e6, Format::Bf16, "bf16"),
@@ -39,16 +39,16 @@ const MODELS: [(&str, f64, Format, &str); 4] = [
 #[derive(Serialize)]
 pub(super) struct Memory {
     bytes_per_second: f64,
-    /// How much was read in one pass.
+    /// The bytes read in one pass.
     read: usize,
     whiles: usize,
     threads: usize,
-    /// What the processor's largest cache holds, where the system tells.
+    /// The size of the processor's largest cache in bytes, if the system reports it.
     largest_cache: Option<usize>,
 }
 
 impl Memory {
-    /// `None` where there is too little memory to measure it.
+    /// Measures memory; `None` if too little of it is free.
     pub(super) fn measured() -> Option<Self> {
         let largest_cache = largest_cache();
         let wanted = largest_cache.map_or(LEAST_MEMORY, |cache| cache.saturating_mul(2));
@@ -71,13 +71,13 @@ impl Memory {
         Finding::fine("memory", speed)
     }
 
-    /// A cache, in bytes, that holds as much as was read or as the smallest model: with its help either is faster.
+    /// The size of the largest cache in bytes, if it could speed up the measurement or the smallest model.
     pub(super) fn cache_that_helps(&self) -> Option<usize> {
         let smallest = self.expected().iter().map(|expected| expected.bytes).fold(f64::INFINITY, f64::min);
         self.largest_cache.filter(|&cache| 2 * cache > self.read || cache as f64 > smallest)
     }
 
-    /// What each of some models can write at most.
+    /// The most that each of [`MODELS`] can write.
     pub(super) fn expected(&self) -> Vec<Expected> {
         let expect = |(model, parameters, format, name): (&'static str, f64, Format, &'static str)| {
             let bytes = parameters / format.block() as f64 * format.block_bytes() as f64;
@@ -87,7 +87,7 @@ impl Memory {
     }
 }
 
-/// What a model could write: no token is written before all weights were read for it.
+/// The speed limit of a model, since each token needs all weights.
 #[derive(Serialize)]
 pub(super) struct Expected {
     pub(super) model: &'static str,
@@ -103,10 +103,10 @@ pub(super) struct Tale {
 }
 
 impl Tale {
-    /// A short text of the built-in model.
+    /// Measures a short text of the built-in model.
     pub(super) fn measured() -> Result<Self, Failure> {
         let engine = Engine::from_folder(&storyteller(), &Device::Cpu)?;
-        // What is done once for a model is not its speed.
+        // Work that is done once per model is not measured.
         engine.request("The captain").through_end().max_tokens(1).seed(1).text()?;
         let started = Instant::now();
         let request = engine.request("The captain").through_end().max_tokens(TOKENS).seed(1);
@@ -134,7 +134,7 @@ fn largest_cache() -> Option<usize> {
     caches.filter_map(|cache| size(cache.ok()?)).max()
 }
 
-/// The memory that programs can still have, in bytes, where the system tells.
+/// The available memory in bytes, if the system reports it.
 fn available() -> Option<usize> {
     let about = fs::read_to_string("/proc/meminfo").ok()?;
     let line = about.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

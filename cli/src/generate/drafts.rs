@@ -1,4 +1,4 @@
-//! Who drafts, how much, and what decides which drafts stand.
+//! Options for drafts: the drafter, the number of drafts, and the rule by which they are accepted.
 
 use std::path::PathBuf;
 
@@ -13,26 +13,26 @@ use crate::number::whole;
 
 #[derive(Args)]
 pub(crate) struct DraftOptions {
-    /// Let a smaller model draft, or a draft head that was trained for this one. The output distribution does not
-    /// change
+    /// Draft with a smaller model, or with a draft head that was trained for this model. The output distribution does
+    /// not change
     #[arg(long, value_name = "PATH|NAME")]
     draft: Option<PathBuf>,
-    /// Let the first --expert draft, which reads each draft once for both
+    /// Draft with the first --expert, which reads each draft once for both purposes
     #[arg(long, requires = "expert", conflicts_with = "draft")]
     draft_by_expert: bool,
-    /// Draft by copying what followed the last earlier occurrence of the last tokens; beside another drafter, of four
-    /// tokens or more
+    /// Draft by copying what followed the latest earlier occurrence of the last tokens; with another drafter, only
+    /// where four tokens or more match
     #[arg(long)]
     lookup: bool,
-    /// Draft just so many tokens for each call of the model, 64 at most [default: as many as turn out to pay, which
-    /// with --seed are fewer]
+    /// Draft exactly N tokens for each call of the model, at most 64 [default: the number that turns out to pay off,
+    /// which is lower with --seed]
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     draft_tokens: Option<usize>,
-    /// Draft a tree for each call of the model: so many tokens for the next place, after each of them so many for the
-    /// one after it, and so on; 64 in all at most
+    /// Draft a tree for each call of the model: N tokens for the next position, N after each of these for the one after
+    /// it, and so on; at most 64 in all
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = whole::<usize>, conflicts_with = "draft_tokens")]
     draft_tree: Vec<usize>,
-    /// How it is decided which drafts are accepted
+    /// The rule by which drafts are accepted
     #[arg(long, value_name = "RULE", value_enum, default_value_t)]
     draft_rule: DraftRule,
 }
@@ -42,30 +42,31 @@ enum DraftRule {
     /// Each draft by itself: the output distribution does not change
     #[default]
     EachToken,
-    /// A chain of drafts as a whole, of which more are accepted: the output distribution does not change
+    /// A chain of drafts as a whole, which accepts more of them: the output distribution does not change
     Block,
-    /// What the model finds likely enough (typical acceptance): this changes the output distribution, and the output says so
+    /// Drafts that the model finds likely enough (typical acceptance): changes the output distribution, and the output
+    /// says so
     Typical,
 }
 
 impl DraftOptions {
-    /// Whether it is told how many tokens are drafted.
+    /// Whether the number of drafts is given.
     fn are_counted(&self) -> bool {
         self.draft_tokens.is_some() || !self.draft_tree.is_empty()
     }
 
-    /// Refuses what says something of drafts that nobody makes, and a seed that could not repeat its text.
+    /// Refuses options of drafts without a drafter, and a seed that could not repeat its text.
     pub(crate) fn check(&self, seed: Option<u64>) -> Result<(), Failure> {
         if self.draft_rule == DraftRule::Typical && seed.is_some() && !self.are_counted() {
             return Err(Failure::Usage(
-                "--seed with --draft-rule typical needs --draft-tokens or --draft-tree: how many drafts pay is a \
-                 matter of time, and with this rule the text depends on it"
+                "--seed with --draft-rule typical needs --draft-tokens or --draft-tree: the automatic number of drafts \
+                 depends on timing, and with this rule the text depends on it"
                     .into(),
             ));
         }
         if let Some(drafts) = self.draft_tokens.filter(|&drafts| drafts > MAX_NODES) {
             return Err(Failure::Usage(format!(
-                "--draft-tokens is {drafts}, and {MAX_NODES} for each call are the most: give a smaller number"
+                "--draft-tokens is {drafts}, but must be at most {MAX_NODES} for each call: give a smaller number"
             )));
         }
         if self.draft_tree.contains(&0) {
@@ -80,7 +81,8 @@ impl DraftOptions {
         let (_, drafts) = self.draft_tree.iter().fold((1, 0), nodes);
         if drafts > MAX_NODES {
             return Err(Failure::Usage(format!(
-                "--draft-tree has {drafts} drafts for each call, and {MAX_NODES} are the most: give smaller numbers"
+                "--draft-tree has {drafts} drafts for each call, but at most {MAX_NODES} are allowed: give smaller \
+                 numbers"
             )));
         }
         let option = match () {
@@ -90,10 +92,10 @@ impl DraftOptions {
             () if self.draft_rule != DraftRule::default() => "--draft-rule",
             () => return Ok(()),
         };
-        Err(Failure::Usage(format!("{option} needs somebody who drafts: --draft MODEL or --lookup")))
+        Err(Failure::Usage(format!("{option} needs a drafter: --draft MODEL or --lookup")))
     }
 
-    /// Whether somebody drafts.
+    /// Whether a drafter is given.
     fn are_asked_for(&self) -> bool {
         self.draft.is_some() || self.draft_by_expert || self.lookup
     }
@@ -123,7 +125,7 @@ impl DraftOptions {
             request = request.draft_tree(TreeShape::levels(&self.draft_tree));
         }
         if seed.is_some() && !self.are_counted() {
-            // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
+            // The automatic number of drafts depends on timing, which must not affect a text that can be repeated.
             request = request.repeatable();
         }
         request.judged_by(match self.draft_rule {

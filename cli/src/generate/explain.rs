@@ -1,4 +1,4 @@
-//! `--explain`: a line for each token of a text, of how it came and what each step did.
+//! `--explain`: prints the origin of each token of a text, and the effect of each step.
 
 use std::io::Write;
 
@@ -8,11 +8,11 @@ use verdigris::{Explained, MarkScore, StepEffect, TokenOrigin, Written};
 use crate::report::style;
 use crate::terminal::shown_line;
 
-/// Columns of a token, and of how it came.
+/// The columns of a token, and of its origin.
 const TOKEN: usize = 16;
 const ORIGIN: usize = 23;
 
-/// What JSON says of a token.
+/// The JSON fields of a token.
 #[derive(Serialize)]
 pub(super) struct ExplainedFields<'a> {
     token: u32,
@@ -70,22 +70,22 @@ impl<'a> From<&'a Explained> for ExplainedFields<'a> {
     }
 }
 
-/// The option that asks for what the library calls so.
+/// The option for a name of the library.
 fn option(name: &str) -> String {
     if name == "draft_head" { "draft".into() } else { name.replace('_', "-") }
 }
 
-/// Says on standard error what is known of the tokens of a text, if it is asked for; and of which, if there are others.
+/// Prints the explanation of a text on standard error if there is one, with its seed if there are several texts.
 pub(super) fn say(written: &Written, is_one_of_several: bool) {
     let Some(explained) = &written.explained else { return };
     let dim = style(anstyle::AnsiColor::BrightBlack);
     let mut err = anstream::stderr().lock();
-    // Where nobody can read it, that is no reason to fail.
+    // It is not an error if standard error cannot be written.
     if is_one_of_several {
         let _ = writeln!(err, "{dim}seed {}{dim:#}", written.seed);
     }
     let head =
-        format!("{:>5}  {:TOKEN$}  {:ORIGIN$}  {:>7}  {:>7}  steps", "place", "token", "came by", "model", "drawn");
+        format!("{:>5}  {:TOKEN$}  {:ORIGIN$}  {:>7}  {:>7}  steps", "index", "token", "origin", "model", "sampled");
     let _ = writeln!(err, "{dim}{head}{dim:#}");
     for (place, of) in explained.iter().enumerate() {
         let token = format!("\"{}\"", shown_line(&of.text));
@@ -97,14 +97,14 @@ pub(super) fn say(written: &Written, is_one_of_several: bool) {
 
 fn origin(of: &Explained) -> String {
     match of.origin {
-        TokenOrigin::Corrected => "call, not the draft".into(),
+        TokenOrigin::Corrected => "call, draft rejected".into(),
         TokenOrigin::Drafted(by) => format!("draft of --{}", option(by)),
         TokenOrigin::Decided(by) => format!("forced by --{}", option(by)),
         _ => "call".into(),
     }
 }
 
-/// What each step did, in a word or two.
+/// Describes the effect of each step in a word or two.
 fn steps(of: &Explained) -> String {
     let mut all = Vec::new();
     for step in &of.steps {
@@ -112,7 +112,7 @@ fn steps(of: &Explained) -> String {
         if let (Some(mark), "watermark") = (of.mark, step.name) {
             said += &score(mark);
         }
-        // That of all tokens is divided says nothing of one.
+        // These scale all logits, so the shift of one says nothing.
         if step.shift != 0.0 && !matches!(step.name, "temperature" | "dynatemp_range") {
             said += &format!(" {:+.2}", step.shift);
         }
@@ -137,7 +137,7 @@ fn score(MarkScore { score, green, colours }: MarkScore) -> String {
     }
 }
 
-/// From its logarithm, in seven columns.
+/// Formats a probability, given its logarithm, in seven columns.
 fn probability(logprob: f64) -> String {
     let p = logprob.exp();
     if p == 0.0 || p >= 1e-4 { format!("{p:.4}") } else { format!("{p:.0e}") }

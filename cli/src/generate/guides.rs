@@ -1,4 +1,4 @@
-//! Judges that have their say about every token, as options.
+//! Options for judges that guide every token.
 
 use std::path::PathBuf;
 
@@ -12,32 +12,32 @@ use crate::number::whole;
 
 #[derive(Args)]
 pub(crate) struct GuideOptions {
-    /// Let this reward model have its say about every token: the likeliest tokens gain what it thinks of the text with
-    /// them, and all others are left out
+    /// Guide every token by this reward model: its score of the text with each of the likeliest tokens is added to
+    /// their logits, and all other tokens are left out
     #[arg(long, value_name = "PATH|NAME")]
     guide: Option<PathBuf>,
-    /// Take the guide's number for the logit of an attribute, and let its log-probability count (FUDGE)
+    /// Treat the guide's score as the logit of an attribute, and add its log-probability (FUDGE)
     #[arg(long, requires = "guide")]
     guide_logit: bool,
-    /// Let a language model of this class of texts, against those of others, have that say (GeDi): the first is the
-    /// class that is wanted. One for all classes or one for each
+    /// Guide by language models of classes of texts instead (GeDi), the wanted class first; one model for all classes
+    /// or one for each
     #[arg(long, value_name = "PATH|NAME", conflicts_with = "guide")]
     class_model: Vec<PathBuf>,
-    /// What it reads before the prompt and the text, such as the name of the class; one for each class
+    /// The text that the class model reads before the prompt, such as the name of the class; one for each class
     #[arg(long, value_name = "TEXT", requires = "class_model", allow_hyphen_values = true)]
     class_prompt: Vec<String>,
-    /// By how much scores are multiplied; below 0 leads away [default: 1, and 30 of classes]
+    /// The factor for scores; below 0 steers away [default: 1, and 30 for classes]
     #[arg(long, value_name = "W", allow_negative_numbers = true)]
     guide_weight: Option<f64>,
-    /// How many tokens are tried [default: 10, and 200 of classes]
+    /// The number of tokens that are scored [default: 10, and 200 for classes]
     #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     guide_top_k: Option<usize>,
 }
 
-/// Who judges, loaded.
+/// The loaded judges.
 pub(crate) struct Judges {
     guide: Option<Reward>,
-    /// Of each class its model, by its number among those that are loaded, and what it reads first.
+    /// For each class the index of its model in `models`, and the text that it reads first.
     classes: Vec<(usize, String)>,
     models: Vec<Engine>,
 }
@@ -55,18 +55,18 @@ impl GuideOptions {
         }
         if models > 1 && prompts > 0 && models != prompts {
             return Err(Failure::Usage(format!(
-                "{models} times --class-model but {prompts} times --class-prompt: give one model for all classes, or \
-                 one for each"
+                "--class-model is given {models} times, but --class-prompt {prompts} times: give one model for all \
+                 classes, or one for each"
             )));
         }
         if models == 1 && prompts < 2 {
-            let message = "one class is no choice: give --class-prompt for the class that is wanted and for another, \
-                           or a second --class-model";
+            let message = "one class is not enough: give --class-prompt for the wanted class and for another, or a \
+                           second --class-model";
             return Err(Failure::Usage(message.into()));
         }
         let mut loaded: Vec<(&PathBuf, Engine)> = Vec::new();
         let mut classes = Vec::new();
-        // One for all is one for each.
+        // One model for all classes is used for each.
         for (i, path) in self.class_model.iter().cycle().take(models.max(prompts)).enumerate() {
             let number = match loaded.iter().position(|(known, _)| *known == path) {
                 Some(number) => number,
