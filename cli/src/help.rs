@@ -1,11 +1,11 @@
-//! What `--help` shows below the options: examples that can be pasted, and paragraphs that terminals wrap.
+//! Tests of the text that `--help` shows below the options: examples can be pasted, and terminals wrap paragraphs.
 
 use crate::commands as all_commands;
 
-/// No example is wider, so that none breaks in a terminal of the usual width.
+/// The greatest width of an example, so that none wraps in a terminal of the usual width.
 const COLUMNS: usize = 80;
 
-/// All commands with what stands below their options.
+/// All commands with the text below their options.
 fn footers() -> Vec<(String, String)> {
     fn go(command: &clap::Command, path: &str, all: &mut Vec<(String, String)>) {
         let path = format!("{path} {}", command.get_name());
@@ -19,7 +19,7 @@ fn footers() -> Vec<(String, String)> {
     all
 }
 
-/// The lines of a footer's examples, those that go on after a backslash as one.
+/// The lines of a footer's examples. Lines that continue after a backslash are joined.
 fn examples(footer: &str) -> Vec<String> {
     let lines = footer.lines().skip_while(|line| !line.starts_with("Example")).skip(1);
     let mut all: Vec<String> = Vec::new();
@@ -93,7 +93,7 @@ fn every_example_is_a_command_and_can_be_pasted() {
     assert!(parsed > 30, "{parsed}");
 }
 
-/// A line end within a paragraph would stand in the middle of a line where the terminal is narrower.
+/// On a narrower terminal, a line end within a paragraph would come in the middle of a line.
 #[test]
 fn paragraphs_are_wrapped_by_the_terminal() {
     for (path, footer) in footers() {

@@ -1,4 +1,4 @@
-//! `verdigris identify`: which key wrote a text, if any did.
+//! `verdigris identify`: finds the key that a text was marked with, if any.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,15 +16,15 @@ use crate::model::ModelOption;
 use crate::terminal::shown_line;
 use crate::{report, text};
 
-/// Find out which of some keys, vocabulary sizes and green shares a text was marked with
+/// Find which of several keys, vocabulary sizes and green shares a text was marked with
 #[derive(Args)]
 #[command(after_help = "\
 Other systems do not say which vocabulary size they split: the tokenizer's, the model config's, or the width of the \
-logits. Every combination that is tried is paid for: the p-value is that of the best one times their number, and times \
-the number of versions of the text, which is looked at again after each repair that it needs.
+logits. The p-value is corrected for every combination that is tried: it is that of the best one times their number, \
+and times the number of versions of the text, which is judged again after each repair that it needs.
 
-Exit status: 0 one of them is found, 1 none is, 2 no verdict: an error, or a text too short to decide. docs/json.md says \
-what the fields of --json are.
+Exit status: 0 one of them is found, 1 none is, 2 no verdict: an error, or a text too short to decide. docs/json.md \
+describes the fields of --json.
 
 Examples:
   verdigris identify text.txt --ring keys/
@@ -43,13 +43,13 @@ pub(crate) struct Identify {
     /// Try each key with these green shares, besides its own
     #[arg(long, value_name = "SHARE,..", value_delimiter = ',')]
     gammas: Vec<f64>,
-    /// What counts as the same evidence again, and is counted once
+    /// The repetitions that are counted only once
     #[arg(long, value_enum, default_value_t = RepeatsName::Context)]
     repeats: RepeatsName,
-    /// Call a key found when an unmarked text would have any of them look so with at most this probability
+    /// The corrected p-value at or below which a key is called found
     #[arg(long, value_name = "P", default_value_t)]
     level: Level,
-    /// How many of the best to show
+    /// The number of best candidates to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     show: usize,
     /// Print one JSON object
@@ -57,7 +57,7 @@ pub(crate) struct Identify {
     json: bool,
 }
 
-/// docs/json.md says what the fields are.
+/// docs/json.md describes the fields.
 const FORMAT: &str = "verdigris-identify-1";
 
 #[derive(Serialize)]

@@ -1,17 +1,17 @@
-//! Ctrl-C and `kill`: a program that they end leaves no file that is not whole.
+//! Ctrl-C and `kill`: a program that they end leaves no unfinished file.
 
-/// Removes what is not whole yet where a signal ends the program, and says so, or says this instead. Not for commands
-/// that end by themselves on signals.
+/// Removes unfinished files if a signal ends the program, and prints `hint`, or else that they were removed. Not for
+/// commands that handle signals themselves.
 #[cfg(unix)]
 pub(crate) fn clean_up(hint: Option<String>) {
     use signal_hook::consts::{SIGINT, SIGTERM};
 
-    // Without it the signals do what they do to any program.
+    // If this fails, signals have their default effect.
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
     let wait = move || {
         let Some(signal) = signals.forever().next() else { return };
         let discarded = verdigris::models::whole_file::discard_unfinished() > 0;
-        let removed = discarded.then(|| "the unfinished output is removed".to_owned());
+        let removed = discarded.then(|| "the unfinished output was removed".to_owned());
         if let Some(said) = hint.or(removed) {
             crate::terminal::say!("interrupted: {said}");
         }
@@ -21,6 +21,6 @@ pub(crate) fn clean_up(hint: Option<String>) {
     _ = std::thread::Builder::new().name("signals".into()).spawn(wait);
 }
 
-/// Other systems end a program without asking it.
+/// Other systems end a program without notice.
 #[cfg(not(unix))]
 pub(crate) fn clean_up(_hint: Option<String>) {}

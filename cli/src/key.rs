@@ -1,4 +1,4 @@
-//! `verdigris key`: make keys and look at them.
+//! `verdigris key`: makes and shows keys.
 
 mod days;
 mod dialect;
@@ -22,7 +22,7 @@ pub(crate) use crate::key::read::{KeysOption, fitting, writer_of};
 use crate::model::ModelOption;
 use crate::terminal::shown_line;
 
-/// Make a key, or see what a key is for
+/// Make, show and list keys
 #[derive(Subcommand)]
 pub(crate) enum KeyCommand {
     New(Box<New>),
@@ -33,7 +33,7 @@ pub(crate) enum KeyCommand {
 /// Make a new key in a file that only you can read
 #[derive(Args)]
 #[command(after_help = "\
-Whoever has the file can detect the mark and can forge it: keep it as you keep a password, and keep it, for without it \
+Anyone who has the file can detect the mark and forge it: protect it like a password. Do not lose it, since without it \
 nothing can be proved. A key works with one tokenizer, that of --model.
 
 Examples:
@@ -42,11 +42,11 @@ Examples:
   verdigris key new own.key --gamma 0.5 --delta 4 --context all --width 2
   verdigris key new numbered.key --payload-bits 16        to carry a number
   verdigris key new 2027.key --valid-from 2027-01-01      see detect --ring
-  verdigris key new quiet.key --dialect native-gumbel     keeps the model's law
+  verdigris key new quiet.key --dialect native-gumbel     keeps the distribution
   verdigris key new kgw.key --dialect kgw --seeding selfhash
   verdigris key new theirs.key --dialect vllm --import key.txt")]
 pub(crate) struct New {
-    /// The file to make; it must not exist
+    /// The file to create; it must not exist
     file: PathBuf,
     #[command(flatten)]
     model: ModelOption,
@@ -55,18 +55,18 @@ pub(crate) struct New {
     /// The public name of the key [default: a random one]
     #[arg(long)]
     id: Option<String>,
-    /// Whose key it is; every tenant has lists of their own
+    /// The tenant of the key; each tenant has its own lists
     #[arg(long)]
     tenant: Option<String>,
-    /// The first day on which a ring writes with it
+    /// The first day on which a ring writes with the key
     #[arg(long, value_name = "DAY")]
     valid_from: Option<String>,
-    /// The last day on which a ring writes with it
+    /// The last day on which a ring writes with the key
     #[arg(long, value_name = "DAY")]
     valid_until: Option<String>,
 }
 
-/// Show what a key marks with; never its secret
+/// Show the parameters of a key, but never its secret
 #[derive(Args)]
 pub(crate) struct Show {
     /// The key file
@@ -89,7 +89,7 @@ impl KeyCommand {
 impl New {
     fn run(self) -> Result<ExitCode, Failure> {
         if self.file.as_os_str() == "-" {
-            return Err(Failure::Usage("- is no name for a key file: a key is not printed".into()));
+            return Err(Failure::Usage("- is not a name for a key file: a key is not printed".into()));
         }
         let period = Period::new(self.valid_from.as_deref(), self.valid_until.as_deref()).map_err(KeyError::from)?;
         let vocabulary = self.model.reader()?.vocabulary().with_model(&self.model.name());
@@ -107,8 +107,8 @@ impl New {
         if key.is_public() {
             crate::terminal::headed(
                 "warning",
-                "this key is public: whoever likes can find its mark, forge it and remove \
-                 it; bring a key of your own with --import",
+                "this key is public: anyone can find its mark, forge it and remove \
+                 it; use a key of your own with --import",
             );
         }
         let (file, id) = (self.file.display().to_string(), shown_line(key.id()));
@@ -117,10 +117,10 @@ impl New {
     }
 }
 
-/// A name that fits on a line.
+/// Checks that a name fits on a line.
 fn name<'a>(option: &str, name: &'a str) -> Result<&'a str, Failure> {
     match name.is_empty() || name.contains(char::is_control) {
-        true => Err(Failure::Usage(format!("{option} is empty or has control characters in it: give it a name"))),
+        true => Err(Failure::Usage(format!("{option} is empty or has control characters in it: give another name"))),
         false => Ok(name),
     }
 }
@@ -131,12 +131,12 @@ impl Show {
         let strength = match key.strength() {
             Some(Strength::Soft(delta)) => format!("soft, delta {}", delta.value()),
             Some(Strength::Hard) => "hard: green tokens only".into(),
-            None => "none: noise decides, and the model's law stays".into(),
+            None => "none: noise decides, and the model's distribution stays".into(),
         };
         let (vocabulary, period) = (key.vocabulary(), key.period());
         let mut out = anstream::stdout();
         if self.json {
-            // docs/json.md says what the fields are.
+            // docs/json.md describes the fields.
             let json = serde_json::json!({
                 "format": "verdigris-key-show-1", "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(),
                 "scheme": key.describe(), "strength": strength, "vocabulary": vocabulary, "period": period,
@@ -145,7 +145,7 @@ impl Show {
             writeln!(out, "{json}")?;
             return Ok(ExitCode::SUCCESS);
         }
-        // The file may be a stranger's: its names must not reach the terminal as commands.
+        // The file may come from a stranger: its names must not reach the terminal as control sequences.
         writeln!(out, "id          {}", shown_line(key.id()))?;
         if !key.tenant().is_empty() {
             writeln!(out, "tenant      {}", shown_line(key.tenant()))?;

@@ -62,7 +62,7 @@ fn json_is_whole_where_there_is_room_for_it() {
         &["--seed", "6", "--canonical"],
     ] {
         let run = write(more);
-        // Values that were closed because the tokens ran out are reported.
+        // Values that were cut for lack of room are said to be.
         let is_closed = run.status == 3 && run.err.contains("closed by the form when its tokens ran out");
         assert!(run.status == 0 || is_closed, "{more:?}: {run:?}");
         let texts: Vec<String> = match more.contains(&"--json") {

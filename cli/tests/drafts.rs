@@ -79,7 +79,7 @@ fn what_decides_is_chosen_and_said() {
     let [each, block, typical] = ["each-token", "block", "typical"].map(accepted);
     assert!(block >= each && typical != each, "{each} {block} {typical}");
     let said = folder.run(&[&["generate"], &drafts[..], &["--draft-rule", "typical"]].concat()).err;
-    assert!(said.contains("typical acceptance, which changes the law of the text"), "{said}");
+    assert!(said.contains("typical acceptance, which changes the distribution of the text"), "{said}");
     let timed = ["generate", "--lookup", "--seed", "1", "--draft-rule", "typical"];
     folder.run(&timed).fails("--seed with --draft-rule typical needs --draft-tokens or --draft-tree");
 }

@@ -76,7 +76,7 @@ fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
     let texts: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let cut = texts.iter().filter(|text| text["complete"] == false).count();
     assert!(run.status == 3 && (1..6).contains(&cut), "{run:?}");
-    assert!(run.err.contains(&format!("{cut} of 6 texts ended before the form was whole")), "{run:?}");
+    assert!(run.err.contains(&format!("{cut} of 6 texts ended before the constraint was met")), "{run:?}");
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn texts_that_seeds_do_not_tell_apart() {
     // Another warning may follow: whether a text this short proves its mark depends on the key, which is random.
     assert!(run.err.starts_with("warning: of 3 texts 1 are different: the key "), "{run:?}");
     let run = generate(&folder, &[&several[..], &["--temperature", "0"]].concat());
-    assert!(run.err.contains("at temperature 0 no seed matters"), "{run:?}");
+    assert!(run.err.contains("at temperature 0 the seed has no effect"), "{run:?}");
     assert_eq!(generate(&folder, &[&several[..], &["--temperature", "0", "--quiet"]].concat()).err, "");
     assert_eq!(generate(&folder, &several).err, "");
 }

@@ -40,7 +40,7 @@ fn an_output_that_is_not_whole_is_removed() {
         let write = ["generate", "The captain", "--texts", "4000", "--output", "out.txt", "--quiet"];
         let child = begun(&folder, &write, |folder| entries(folder).iter().any(|name| name.ends_with(".part")));
         let (by, said) = ended(child, signal);
-        assert_eq!((by, &*said), (Some(number), "interrupted: the unfinished output is removed\n"));
+        assert_eq!((by, &*said), (Some(number), "interrupted: the unfinished output was removed\n"));
         assert!(entries(&folder).is_empty(), "{:?}", entries(&folder));
     }
 }

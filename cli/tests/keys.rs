@@ -133,7 +133,7 @@ fn a_key_that_could_not_be_read_again_is_not_made() {
         folder.run(&[&["key", "new", "a.key"], arguments].concat()).fails(said);
         assert!(!folder.path("a.key").exists(), "{said}");
     }
-    folder.run(&["key", "new", "-"]).fails("is no name for a key file");
+    folder.run(&["key", "new", "-"]).fails("is not a name for a key file");
     assert!(!folder.path("-").exists());
 }
 

@@ -104,7 +104,7 @@ fn a_format_is_handed_on_and_a_sidecar_is_written_beside_its_text() {
     assert!(!place.has("a.json"));
     for options in [&[][..], &["--json"], &["--json", "-o", "b.json"]] {
         let said = String::from_utf8(place.generate(options).stderr).unwrap();
-        assert!(said.contains("a sidecar lies beside a file"), "{said}");
+        assert!(said.contains("a sidecar needs a file next to it"), "{said}");
     }
 }
 

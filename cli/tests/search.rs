@@ -152,7 +152,7 @@ fn what_has_no_meaning_together_is_refused() {
     fails(&["--beams", "3", "--key", "noise.key", "--beam-choice", "stochastic"], "use a key of green lists");
     fails(
         &["--beams", "3", "--texts", "4"],
-        "3 hypotheses find at most 3 texts, and --texts asks for 4: raise --beams",
+        "3 hypotheses find at most 3 texts, but --texts asks for 4: raise --beams",
     );
     fails(&["--beams", "2", "--best-of", "2", "--reward", "r"], "--beams does not go with --best-of");
     fails(&["--beams", "2", "--beam-choice", "stochastic", "--temperature", "0"], "only one text can be sampled");

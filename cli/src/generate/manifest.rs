@@ -1,4 +1,4 @@
-//! C2PA manifests for what is written, as options: a program of its own signs.
+//! Options for C2PA manifests of the output, which a separate program signs.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -13,31 +13,31 @@ use crate::error::Failure;
 use crate::output::OutputFile;
 use crate::verify::PROGRAM;
 
-/// Who signs, and where.
+/// The signer, and the location of the manifest.
 #[derive(Args)]
 pub(super) struct ManifestOptions {
-    /// Sign what is written with this C2PA certificate: a chain in PEM, the signer's own first. verdigris-c2pa signs,
-    /// which `cargo build --release -p verdigris-c2pa` builds
+    /// Sign the output with this C2PA certificate: a chain in PEM, the signer's own first. Needs verdigris-c2pa, which
+    /// `cargo build --release -p verdigris-c2pa` builds
     #[arg(long, value_name = "FILE", requires = "c2pa_key")]
     c2pa_cert: Option<PathBuf>,
-    /// The private key of the certificate, as PKCS#8 in PEM; only its path is handed on
+    /// The private key of the certificate, as PKCS#8 in PEM; only its path is passed on
     #[arg(long, value_name = "FILE", requires = "c2pa_cert")]
     c2pa_key: Option<PathBuf>,
-    /// Where the manifest goes: text (invisible characters at the end), sidecar (FILE.c2pa beside --output), or the
-    /// comments of a format, such as md or py [default: what the name of --output says, or text]
-    #[arg(long, value_name = "PLACE", requires = "c2pa_cert")]
+    /// The location of the manifest: text (invisible characters at the end), sidecar (FILE.c2pa next to --output), or
+    /// the comments of a format, such as md or py [default: by the name of --output, or else text]
+    #[arg(long, value_name = "LOCATION", requires = "c2pa_cert")]
     c2pa_manifest: Option<String>,
 }
 
-/// What signs, once it is known that it can.
+/// A signer that has been checked.
 pub(super) struct Manifests {
     certificate: PathBuf,
     private_key: PathBuf,
     place: String,
-    /// Where the manifest goes that is no part of the text.
+    /// The file of a manifest that is not part of the text.
     sidecar: Option<OutputFile>,
     is_sidecar: bool,
-    /// What goes there.
+    /// The contents of that file.
     beside: Cell<Vec<u8>>,
     model: String,
     /// The scheme and the id of the key.
@@ -47,7 +47,7 @@ pub(super) struct Manifests {
 }
 
 impl ManifestOptions {
-    /// Makes sure that texts can be signed before one is written. `inputs` are files that nothing may be written to.
+    /// Checks that texts can be signed before one is written. `inputs` are files that must not be written to.
     pub(super) fn manifests(
         &self,
         output: Option<&Path>,
@@ -62,7 +62,7 @@ impl ManifestOptions {
         };
         if texts.is_some_and(|texts| texts > 1) && !json {
             return Err(Failure::Usage(
-                "a manifest is of one text: with --texts give --json, which has each of them signed".into(),
+                "a manifest covers one text: with --texts give --json, which signs each of them".into(),
             ));
         }
         let mut manifests = Manifests {
@@ -88,7 +88,7 @@ impl ManifestOptions {
         manifests.place = match &self.c2pa_manifest {
             Some(place) => place.clone(),
             None => match found.trim() {
-                // The format is in the name.
+                // The extension is the format.
                 "structured" => {
                     output.and_then(Path::extension).map(|end| end.to_string_lossy().into_owned()).unwrap_or_default()
                 }
@@ -102,7 +102,7 @@ impl ManifestOptions {
                 manifests.sidecar = Some(OutputFile::new(Path::new(&name), force, inputs)?);
             }
             _ if manifests.is_sidecar => {
-                return Err(Failure::Usage("a sidecar lies beside a file: give --output, and no --json".into()));
+                return Err(Failure::Usage("a sidecar needs a file next to it: give --output, and no --json".into()));
             }
             None if !json && std::io::stdout().is_terminal() => {
                 return Err(Failure::Usage(
@@ -116,12 +116,12 @@ impl ManifestOptions {
 }
 
 impl Manifests {
-    /// Names the key that texts are marked with.
+    /// Sets the key that texts are marked with.
     pub(super) fn marked(self, key: Option<&Key>) -> Self {
         Self { mark: key.map(|key| (key.dialect().name().to_owned(), key.id().to_owned())), ..self }
     }
 
-    /// Signs a text: what stands in its place.
+    /// Signs a text, and returns what to print instead.
     pub(super) fn sign(&self, text: &str) -> Result<String, Failure> {
         let mut command = self.command();
         command.args(["--manifest", &self.place, "--model", &self.model, "--output", "-"]);
@@ -139,7 +139,7 @@ impl Manifests {
         signed
     }
 
-    /// Writes what stands beside the text, when that is written, and says so if a text could not be signed.
+    /// Writes the sidecar after the text. Fails if a text could not be signed.
     pub(super) fn finish(self) -> Result<(), Failure> {
         if let Some(sidecar) = self.sidecar {
             let manifest = self.beside.take();
@@ -167,19 +167,19 @@ impl Manifests {
     }
 }
 
-/// Runs a command with this on its standard input.
+/// Runs a command with `input` on its standard input.
 fn run(mut command: Command, input: &[u8]) -> Result<Output, Failure> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|source| PROGRAM.not_started(&command, &source))?;
     let mut stdin = child.stdin.take().expect("it is piped");
     std::thread::scope(|scope| {
-        // It may end without reading all, and says itself why.
+        // The program may end without reading all of it, and reports the reason itself.
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().map_err(|source| PROGRAM.not_started(&command, &source))
     })
 }
 
-/// What a command has put out, or why it has not.
+/// The output of a command, or its error.
 fn checked(output: Output) -> Result<Vec<u8>, Failure> {
     if output.status.success() {
         return Ok(output.stdout);

@@ -1,4 +1,4 @@
-//! `verdigris generate`: write text.
+//! `verdigris generate`: writes text.
 
 pub(crate) mod drafts;
 mod explain;
@@ -36,13 +36,13 @@ use crate::sampling::SamplingOptions;
 use crate::steering::MemberPromptOptions;
 use crate::tokens::TokenOptions;
 
-/// Write text, marked with a key or plain, as it comes
+/// Write text, marked with a key or plain, as it is generated
 #[derive(Args)]
 #[command(after_help = "\
-The text goes to standard output as it is, byte for byte, and one line end after it. A terminal shows control \
-characters as escapes, and the prompt before the text.
+The text goes to standard output unchanged, byte for byte, followed by one line end. On a terminal, control characters \
+are shown as escapes, and the prompt is shown before the text.
 
-Exit status: 0 when the text is written, 2 on an error, 3 when it was cut short: it is not yet JSON, a match of the \
+Exit status: 0 when the text is written, 2 on an error, 3 when it was cut short before it was JSON, a match of the \
 expression, or one of the choices.
 
 Examples:
@@ -77,31 +77,31 @@ pub(crate) struct Generate {
     prompt: PromptOptions,
     #[command(flatten)]
     asked: RequestOptions,
-    /// Write so many texts side by side, with this seed and the ones after it, and print each when it ends
+    /// Write N texts at the same time, with this seed and the ones after it, and print each when it is complete
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     texts: Option<u16>,
-    /// Print a JSON object for each text at its end instead of text as it comes
+    /// Print a JSON object for each complete text, instead of text as it is generated
     #[arg(long)]
     json: bool,
-    /// With --json: how probable each token of the text was, and the N tokens that were most probable in its place
+    /// With --json: the log-probability of each token of the text, and the N most probable tokens at its position
     #[arg(long, value_name = "N", requires = "json", value_parser = whole::<usize>)]
     logprobs: Option<usize>,
-    /// With --logprobs: of the model's own law, or of the one that was drawn from
-    #[arg(long, value_name = "LAW", requires = "logprobs", default_value = "raw", hide_default_value = true)]
+    /// With --logprobs: the distribution that log-probabilities are taken from
+    #[arg(long, value_name = "MODE", requires = "logprobs", default_value = "raw", hide_default_value = true)]
     logprobs_mode: LawOfLogprobs,
-    /// At the end of a text, tell on standard error how each token came, how probable it was, and what each option did
-    /// to it; with --json as fields
+    /// After each text, print the origin of each token, its probability, and the effect of each option on standard
+    /// error; with --json as fields
     #[arg(long)]
     explain: bool,
     /// Write to this file instead of standard output; the file appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// With --output: replace a file that is there
+    /// With --output: replace an existing file
     #[arg(long, requires = "output")]
     force: bool,
     #[command(flatten)]
     run: RunOptions,
-    // Groups with a heading come last: it would hold for what follows.
+    // Groups with a heading come last, because a heading applies to all options after it.
     #[command(flatten)]
     engine: EngineOptions,
     #[command(flatten)]
@@ -130,7 +130,7 @@ pub(crate) struct Generate {
 enum LawOfLogprobs {
     /// The model's own, before any option acts on it
     Raw,
-    /// The one that the token was drawn from, after all of them
+    /// The one that the token was sampled from, after all options
     Processed,
 }
 
@@ -149,7 +149,7 @@ impl Generate {
         let mark = self.asked.mark()?;
         self.drafts.check(self.asked.seed)?;
         self.search.check(self.texts, self.rewards.best_of.is_some())?;
-        // Told before anything is computed.
+        // Faults are reported before anything is computed.
         let inputs: Vec<_> = self.prompt.file().into_iter().chain(self.asked.key_file()).collect();
         let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
         let (output, model) = (self.output.as_deref(), self.engine.model_name());

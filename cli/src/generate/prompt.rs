@@ -1,4 +1,4 @@
-//! Where the prompt comes from.
+//! The source of the prompt.
 
 #[cfg(not(unix))]
 use std::io::IsTerminal;
@@ -10,15 +10,15 @@ use clap::Args;
 
 use crate::error::Failure;
 
-/// How long standard input may be silent before it is said that it is waited for.
+/// The time that standard input may be silent before a message says that it is awaited.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub(crate) struct PromptOptions {
-    /// The text to go on from; - reads it from standard input, as does no prompt at all where that is a pipe or a file
-    /// [default: begin a new text]
+    /// The text to continue; - reads it from standard input, which is also read without a prompt if it is a pipe or a
+    /// file [default: begin a new text]
     prompt: Option<String>,
-    /// Read the prompt from this file. Of a file as of standard input, one line end at the end is not part of it
+    /// Read the prompt from this file. One line end at the end of a file or of standard input is not part of the prompt
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "prompt")]
     prompt_file: Option<PathBuf>,
 }
@@ -35,19 +35,19 @@ impl PromptOptions {
             (None, None) if !is_fed() => return Ok(String::new()),
             _ => Path::new("-"),
         };
-        // Ends with this function, and the thread with it.
+        // Dropped when this function returns, which ends the thread.
         let (_reading, done) = mpsc::channel::<()>();
         if path.as_os_str() == "-" && !quiet {
             std::thread::spawn(move || {
                 if done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                     crate::terminal::say!(
-                        "waiting for the prompt on standard input; for none, end it (Ctrl-D) or add < /dev/null"
+                        "waiting for the prompt on standard input; for no prompt, end it (Ctrl-D) or add < /dev/null"
                     );
                 }
             });
         }
         let mut text = crate::text::read(path)?;
-        // Editors and `echo` write one; it would be a token that nobody meant.
+        // Editors and `echo` add a line end, which would be an unintended token.
         if text.ends_with('\n') {
             text.pop();
             if text.ends_with('\r') {
@@ -58,8 +58,8 @@ impl PromptOptions {
     }
 }
 
-/// Whether somebody has connected a pipe or a file to standard input. A terminal is none, nor is what programs that
-/// run in the background have there, such as `/dev/null`.
+/// Whether standard input is a pipe or a file, rather than a terminal or what programs in the background have, such as
+/// `/dev/null`.
 fn is_fed() -> bool {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Reward models, as options.
+//! Options for reward models.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use verdigris::Reward;
 use crate::error::Failure;
 use crate::model::find;
 
-/// Who judges, and what follows from it.
+/// The judge of several texts, and the choice between them.
 #[derive(Args)]
 pub(super) struct RewardOptions {
-    /// Write so many texts, with this seed and the ones after it, and print the one that --reward scores highest;
-    /// without it the one whose tokens have the highest mean log-probability
+    /// Write N texts, with this seed and the ones after it, and print the one that --reward scores highest, or without
+    /// --reward the one whose tokens have the highest mean log-probability
     #[arg(long, value_name = "N", conflicts_with_all = ["draft", "draft_by_expert", "lookup", "texts"],
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) best_of: Option<u16>,
     /// The reward model that judges whole texts: a folder of a sequence classifier with one label, or an adapter that
-    /// makes one of a model
+    /// makes a model into one
     #[arg(long, value_name = "PATH|NAME", requires = "best_of")]
     reward: Option<PathBuf>,
-    /// Draw the text with a probability in proportion to exp(reward / L) instead of taking the best; 0 takes the best
+    /// Choose a text with a probability proportional to exp(reward / L); 0 chooses the best
     #[arg(long, value_name = "L", default_value_t = 0.0, requires = "best_of")]
     pub(super) reward_temperature: f64,
 }

@@ -1,28 +1,28 @@
-//! Searching for texts, as options.
+//! Options for searches.
 
 use clap::{Args, ValueEnum};
 use verdigris::{Beams, EarlyStopping, Error, Hypothesis, Request};
 
 use crate::error::Failure;
 
-/// What is searched for, and how.
+/// The kind of search, and its parameters.
 #[derive(Args)]
 pub(super) struct SearchOptions {
-    /// Search for the most probable texts with N hypotheses side by side (beam search), and print the best of them, or
-    /// as many as --texts says
+    /// Search for the most probable texts with N hypotheses (beam search), and print the best one, or the number of
+    /// --texts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) beams: Option<u16>,
-    /// For --beams: which hypotheses are kept
+    /// For --beams: the hypotheses that are kept
     #[arg(long, value_name = "WHICH", requires = "beams", value_enum, default_value_t)]
     beam_choice: BeamChoice,
-    /// For --beams: divide a text's log-probability by its length to the power of this; above 0 longer texts gain
+    /// For --beams: divide a text's log-probability by its length to the power of P; above 0 favours longer texts
     #[arg(long, value_name = "P", requires = "beams", default_value_t = 1.0, allow_negative_numbers = true)]
     length_penalty: f64,
-    /// For --beams: whether to stop when N texts are at their ends
+    /// For --beams: whether to stop when N texts are complete
     #[arg(long, value_name = "WHEN", requires = "beams", value_enum, default_value_t)]
     early_stopping: Stopping,
-    /// Write what is probable and unlike what stands before it (contrastive search): the weight of likeness, 0 to 1.
-    /// --top-k says how many tokens are tried; .6 and 4 are usual
+    /// Write what is probable and unlike the preceding text (contrastive search): the weight of the similarity, 0 to 1.
+    /// --top-k is the number of candidates; .6 and 4 are usual
     #[arg(long, value_name = "A", requires = "top_k")]
     penalty_alpha: Option<f64>,
 }
@@ -32,20 +32,20 @@ enum BeamChoice {
     /// Those with the highest scores
     #[default]
     Best,
-    /// Some that are drawn without replacement, by their scores (beam sampling)
+    /// Some sampled without replacement, by their scores (beam sampling)
     Sampled,
-    /// Those of N texts that are drawn without replacement from the law of the text (stochastic beam search)
+    /// Those of N texts sampled without replacement from the distribution of texts (stochastic beam search)
     Stochastic,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Stopping {
-    /// Not before the hypotheses are worse than these, at the length that they have
+    /// Not before the hypotheses are worse than these, at their current length
     #[default]
     False,
-    /// At once
+    /// Immediately
     True,
-    /// Not before the hypotheses must stay worse than these, whatever follows
+    /// Not before the hypotheses can no longer become better than these
     Never,
 }
 
@@ -60,19 +60,19 @@ impl From<Stopping> for EarlyStopping {
 }
 
 impl SearchOptions {
-    /// Refuses what has no meaning together.
+    /// Refuses options that exclude each other.
     pub(super) fn check(&self, texts: Option<u16>, chooses_by_reward: bool) -> Result<(), Failure> {
         let Some(beams) = self.beams else { return Ok(()) };
         if chooses_by_reward {
             return Err(Failure::Usage(
-                "--beams does not go with --best-of: both choose among texts, by score and by reward; ask for one of \
+                "--beams does not go with --best-of: both choose among texts, by score and by reward; give one of \
                  them"
                     .into(),
             ));
         }
         match texts.filter(|&texts| texts > beams) {
             Some(texts) => Err(Failure::Usage(format!(
-                "{beams} hypotheses find at most {beams} texts, and --texts asks for {texts}: raise --beams"
+                "{beams} hypotheses find at most {beams} texts, but --texts asks for {texts}: raise --beams"
             ))),
             None => Ok(()),
         }
@@ -85,8 +85,7 @@ impl SearchOptions {
         }
     }
 
-    /// The best texts that so many hypotheses find: one, or all that are drawn without replacement, unless it is said
-    /// how many.
+    /// The best texts that `beams` hypotheses find: `texts` of them, or by default one, or all of stochastic beams.
     pub(super) fn found(&self, request: Request<'_>, beams: u16, texts: Option<u16>) -> Result<Vec<Hypothesis>, Error> {
         let mut found = if self.beam_choice == BeamChoice::Stochastic {
             request.stochastic_beams(beams.into())?

@@ -1,4 +1,4 @@
-//! Texts as they are written, and what is said of them.
+//! Writes texts, and reports on them.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
@@ -20,7 +20,7 @@ use crate::proof::{Carried, Proof, is_proof};
 use crate::report;
 use crate::terminal::{shown, shown_line};
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Output<'a> {
     format: &'static str,
@@ -31,7 +31,7 @@ struct Output<'a> {
     /// The text with its C2PA manifest.
     #[serde(skip_serializing_if = "Option::is_none")]
     signed: Option<String>,
-    /// Why it has none.
+    /// The reason why it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     c2pa_error: Option<String>,
     seconds: f64,
@@ -41,7 +41,7 @@ struct Output<'a> {
     drafted: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<usize>,
-    /// The rule of drafts that changed the law of the text.
+    /// The draft rule that changed the distribution of the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     lossy: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,14 +64,14 @@ struct Output<'a> {
     explained: Option<Vec<ExplainedFields<'a>>>,
 }
 
-/// Why a text is printed and others are not.
+/// The reason why a text is printed, and not others.
 #[derive(Clone, Copy)]
 enum Chosen<'c> {
     ByReward(&'c BestOf),
     BySearch(&'c Hypothesis),
 }
 
-/// What JSON says of a text, whoever asked for it.
+/// The JSON fields of a text, for all commands.
 #[derive(Serialize)]
 pub(crate) struct TextFields<'a> {
     text: &'a str,
@@ -81,14 +81,14 @@ pub(crate) struct TextFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<&'a str>,
     complete: Option<bool>,
-    /// Whether its tokens ran out inside the form, which closed it.
+    /// Whether its tokens ran out before it matched the constraint, which then closed it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     closed: bool,
     seed: u64,
     key_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mark: Option<Carried>,
-    /// How far steering has moved the law of a token from the model's own, in nats: the mean.
+    /// The mean KL divergence, in nats, by which steering moved a token's distribution from the model's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     steering_kl: Option<f64>,
 }
@@ -110,19 +110,19 @@ impl<'a> TextFields<'a> {
         }
     }
 
-    /// With what was to be expected of its mark.
+    /// Adds the evidence that was expected of its mark.
     fn expecting(mut self, expected: Option<Evidence>) -> Self {
         self.mark = self.mark.map(|mark| mark.expecting(expected));
         self
     }
 }
 
-/// The mean; 0 of nothing.
+/// The mean; 0 without numbers.
 fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
 }
 
-/// What was expected in the place of a token.
+/// The log-probabilities at the position of a token.
 #[derive(Serialize)]
 struct Expected<'a> {
     #[serde(flatten)]
@@ -130,7 +130,7 @@ struct Expected<'a> {
     top: Vec<Probable<'a>>,
 }
 
-/// How probable a token was.
+/// The log-probability of a token.
 #[derive(Serialize)]
 struct Probable<'a> {
     token: u32,
@@ -151,19 +151,19 @@ impl<'a> From<&'a TokenLogprobs> for Expected<'a> {
     }
 }
 
-/// What texts are written to.
+/// The destination of texts.
 struct Paper<'w> {
     out: &'w mut dyn Write,
-    /// Whether somebody reads it there.
+    /// Whether it is a terminal.
     terminal: bool,
-    /// What signs texts that are printed as JSON.
+    /// The signer of texts that are printed as JSON.
     manifests: Option<&'w Manifests>,
     /// The request that the texts answer.
     request: &'w Request<'w>,
 }
 
 impl Paper<'_> {
-    /// Text as it is; for eyes, without what would move the cursor.
+    /// Writes text unchanged, or for a terminal without what would move the cursor.
     fn text(&mut self, text: &str) -> io::Result<()> {
         match self.terminal {
             true => self.out.write_all(shown(text).as_bytes()),
@@ -171,7 +171,7 @@ impl Paper<'_> {
         }
     }
 
-    /// What is no part of a text, for eyes alone.
+    /// Writes what is not part of a text, only to a terminal.
     fn faint(&mut self, text: &str) -> io::Result<()> {
         if !self.terminal || text.is_empty() {
             return Ok(());
@@ -182,7 +182,7 @@ impl Paper<'_> {
 }
 
 impl Generate {
-    /// Writes what a request asks for.
+    /// Writes the texts of a request.
     pub(super) fn write(
         &self,
         request: Request<'_>,
@@ -200,7 +200,7 @@ impl Generate {
             (None, None) if count == 1 => Ok(vec![self.stream(request, prompt, proof, &mut paper, started)?]),
             (None, None) => self.side_by_side(request, count, prompt, proof, &mut paper, started),
         };
-        // A manifest is of all that the output has, the line end with it.
+        // A manifest covers the whole output, including the line end.
         let write = |paper: Paper<'_>| match paper.manifests.filter(|_| !self.json) {
             None => write(paper),
             Some(manifests) => {
@@ -209,7 +209,7 @@ impl Generate {
                     write(Paper { out: &mut unsigned, terminal: false, manifests: None, request: paper.request })?;
                 let unsigned = String::from_utf8(unsigned).expect("texts are UTF-8");
                 let signed = manifests.sign(&unsigned).inspect_err(|_| {
-                    // What was computed is not lost for it.
+                    // The text that was computed must not be lost.
                     crate::terminal::say!("{}", shown(&unsigned));
                 })?;
                 paper.out.write_all(signed.as_bytes())?;
@@ -224,13 +224,13 @@ impl Generate {
                 let saved = file.write(|out| {
                     match written.insert(write(Paper { out, terminal: false, manifests: by, request: &asked })) {
                         Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
-                        Err(_) => Err(io::Error::other("the text could not be written to its end")),
+                        Err(_) => Err(io::Error::other("the text could not be written completely")),
                         Ok(_) => Ok(()),
                     }
                 });
                 match (saved, written) {
                     (_, Some(Err(failure))) if !matches!(failure, Failure::Output(_)) => return Err(failure),
-                    // What the file says of itself has its name.
+                    // Failures of the file itself include its name.
                     (Err(failure), _) => return Err(failure),
                     (Ok(()), written) => written.expect("a file that is saved was filled")?,
                 }
@@ -253,7 +253,7 @@ impl Generate {
         Ok(self.say_whether_whole(&texts))
     }
 
-    /// Writes one text as it comes.
+    /// Writes one text as it is generated.
     fn stream(
         &self,
         request: Request<'_>,
@@ -268,7 +268,7 @@ impl Generate {
             if self.json {
                 return ControlFlow::Continue(());
             }
-            // The prompt comes with the first piece: nothing is printed for a request that fails.
+            // The prompt is printed with the first piece, so that nothing is printed for a request that fails.
             let prompt = std::mem::take(&mut before);
             match paper.faint(prompt).and_then(|()| paper.text(piece)).and_then(|()| paper.out.flush()) {
                 Ok(()) => ControlFlow::Continue(()),
@@ -290,7 +290,7 @@ impl Generate {
     }
 
     /// Writes the best of several texts.
-    #[allow(clippy::too_many_arguments, reason = "as for all ways to write, and who judges")]
+    #[allow(clippy::too_many_arguments, reason = "as for all ways to write, and the judge")]
     fn best_of(
         &self,
         request: Request<'_>,
@@ -318,7 +318,7 @@ impl Generate {
         paper.out.flush()?;
         if !self.json && !self.run.quiet {
             crate::terminal::say!(
-                "text {} of {count}, seed {}, {what} {:.3}; at most {:.3} nats from the model's own law",
+                "text {} of {count}, seed {}, {what} {:.3}; at most {:.3} nats from the model's own distribution",
                 best.index + 1,
                 written.seed,
                 best.rewards[best.index],
@@ -356,7 +356,7 @@ impl Generate {
         Ok(found.into_iter().map(|hypothesis| hypothesis.written).collect())
     }
 
-    /// Writes several texts together, and each of them out when it ends.
+    /// Writes several texts together, and prints each when it is complete.
     fn side_by_side(
         &self,
         request: Request<'_>,
@@ -407,7 +407,7 @@ impl Generate {
     }
 
     /// Prints a text as JSON.
-    #[allow(clippy::too_many_arguments, reason = "what is known of a text comes from several places")]
+    #[allow(clippy::too_many_arguments, reason = "the fields of a text come from several sources")]
     fn print(
         &self,
         paper: &mut Paper<'_>,
@@ -424,7 +424,7 @@ impl Generate {
             None => (None, None),
         };
         let evidence = proof.and_then(|proof| proof.evidence(&written.text));
-        // The model reads the text once more, so only where that says why.
+        // The model reads the text again for this, so only if the mark is not proved.
         let expected = match is_proof(evidence.as_ref()) {
             false if proof.is_some() => paper.request.expected_mark(written).ok().flatten(),
             _ => None,
@@ -459,7 +459,7 @@ impl Generate {
         writeln!(paper.out, "{}", serde_json::to_string(&output).expect("the output serialises"))
     }
 
-    /// Says of texts that their seeds did not make different why that is so.
+    /// Warns if different seeds gave equal texts, with the reason.
     fn warn_of_equal(&self, texts: &[Written], proof: Option<&Proof<'_>>) {
         let different: HashSet<&[u32]> = texts.iter().map(|written| &written.tokens[..]).collect();
         if self.run.quiet || different.len() == texts.len() {
@@ -468,35 +468,35 @@ impl Generate {
         let is_noise = |key: &&Key| key.embed().is_ok_and(|embed| embed.stage() == Stage::Warped);
         let why = match proof.map(Proof::key).filter(is_noise) {
             Some(key) => format!(
-                "the key {} chooses each token by those before it, whatever the seed: vary the prompt, or use a key of \
-                 green lists",
+                "the key {} chooses each token by those before it, whatever the seed: vary the prompt, or use a key \
+                 with green lists",
                 shown_line(key.id())
             ),
-            None if self.sampling.is_greedy() => "at temperature 0 no seed matters: raise --temperature".into(),
+            None if self.sampling.is_greedy() => "at temperature 0 the seed has no effect: raise --temperature".into(),
             None => return,
         };
         let said = format_args!("of {} texts {} are different: {why}", texts.len(), different.len());
         crate::terminal::headed("warning", said);
     }
 
-    /// Says of texts that their drafts changed their law.
+    /// Warns if drafts changed the distribution of texts.
     fn warn_of_lossy(&self, texts: &[Written]) {
         let Some(rule) = texts.iter().find_map(|written| written.lossy).filter(|_| !self.run.quiet) else { return };
-        let said = format_args!("the drafts stand by {rule} acceptance, which changes the law of the text");
+        let said = format_args!("drafts are accepted by {rule} acceptance, which changes the distribution of the text");
         crate::terminal::headed("warning", said);
     }
 
-    /// Says of texts that their marks would not be found.
+    /// Warns if the marks of texts would not be found.
     fn warn_of_unproved(&self, texts: &[Written], request: &Request<'_>, proof: Option<&Proof<'_>>) {
         let Some(proof) = proof.filter(|_| !self.run.quiet) else { return };
         let is_unproved = |written: &&Written| !is_proof(proof.evidence(&written.text).as_ref());
         let unproved: Vec<&Written> = texts.iter().filter(is_unproved).collect();
-        // The model reads them once more. JSON has these figures in the line of each text.
+        // The model reads the texts again for this. With --json, the line of each text has these figures.
         let expected = unproved.iter().filter(|_| !self.json).filter_map(|of| request.expected_mark(of).ok().flatten());
         proof.warn(unproved.len(), texts.len(), &expected.collect::<Vec<_>>());
     }
 
-    /// The status of texts, and why it is not 0.
+    /// Returns the exit status, and prints the reason if it is not 0.
     fn say_whether_whole(&self, texts: &[Written]) -> ExitCode {
         let cut: Vec<&Written> = texts.iter().filter(|written| written.is_cut_short()).collect();
         let Some(first) = cut.first() else { return ExitCode::SUCCESS };
@@ -510,15 +510,15 @@ impl Generate {
             _ => format!("no ending within {} tokens was found; raise --max-tokens", self.asked.max_tokens),
         };
         let how = match first.closed {
-            true => "was closed by the form when its tokens ran out, so its last values may be cut or made up",
-            false => "ended before the form was whole",
+            true => "was closed by the constraint when its tokens ran out, so its last values may be cut or made up",
+            false => "ended before the constraint was met",
         };
         crate::terminal::headed("cut short", format_args!("{which} {how}: {why}"));
         ExitCode::from(3)
     }
 }
 
-/// What ended a text, as JSON has it.
+/// The reason why a text ended, as in JSON.
 fn stop_name(stop: Option<Stop>) -> &'static str {
     match stop {
         Some(Stop::End) => "end",
@@ -529,7 +529,7 @@ fn stop_name(stop: Option<Stop>) -> &'static str {
     }
 }
 
-/// Says on the terminal how it went.
+/// Prints a summary on the terminal.
 fn report(texts: &[Written], seconds: f64, proof: Option<&Proof<'_>>) {
     let tokens: usize = texts.iter().map(|written| written.tokens.len()).sum();
     let found = |proof: &Proof<'_>| match texts {

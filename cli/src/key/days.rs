@@ -1,4 +1,4 @@
-//! When a ring writes with a key, in words.
+//! The period in which a ring writes with a key, in words.
 
 use verdigris::watermark::Period;
 
