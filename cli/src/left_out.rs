@@ -1,4 +1,4 @@
-//! Commands of which this program was built without the feature.
+//! Commands whose feature this program was built without.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,13 +11,13 @@ use crate::error::Failure;
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct LeftOut {
-    /// Whatever is asked of it.
+    /// All arguments.
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     _arguments: Vec<OsString>,
 }
 
 impl LeftOut {
-    /// Says which feature brings the command.
+    /// Fails with a message that names the feature of the command.
     pub(crate) fn run(self, command: &str, feature: &str) -> Result<ExitCode, Failure> {
         Err(Failure::Usage(format!(
             "`verdigris {command}` is not part of this program: build it with `--features {feature}`"

@@ -5,17 +5,17 @@ use tracing_subscriber::EnvFilter;
 
 use crate::terminal;
 
-/// What its lines look like.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people
     #[default]
     Text,
-    /// An object of JSON in each line
+    /// One JSON object per line
     Json,
 }
 
-/// Begins it. What is told stands in `RUST_LOG`, or else in `usual`.
+/// Starts the log, with the filter of `RUST_LOG`, or else `usual`.
 pub(crate) fn begin(format: LogFormat, usual: &str) {
     let filter = match std::env::var_os(EnvFilter::DEFAULT_ENV) {
         Some(_) => EnvFilter::from_default_env(),

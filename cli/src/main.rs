@@ -1,4 +1,4 @@
-//! The program `verdigris`: the library's rooms behind a command line.
+//! The program `verdigris`: the library's features on a command line.
 #![forbid(unsafe_code)]
 
 mod attack;
@@ -70,10 +70,10 @@ Examples:
   verdigris doctor                          what to expect of this machine
   verdigris key new my.key                  make a key
   verdigris generate \"The captain\" --key my.key > tale.txt
-  verdigris detect tale.txt --key my.key    is it marked, and how surely?
+  verdigris detect tale.txt --key my.key    is it marked, and how sure is that?
 
-Exit status: 0 done, or marked; 1 not marked; 2 an error, or no verdict; 3 what was written was cut short; 141 nobody \
-read on.
+Exit status: 0 success, or marked; 1 not marked; 2 an error, or no verdict; 3 the output was cut short; 141 the reader \
+of the output closed it.
 
 Set RUST_LOG=debug for a log on standard error, and NO_COLOR=1 for no colour.";
 
@@ -109,8 +109,8 @@ enum Command {
     Man(man::Man),
 }
 
-/// The commands. Numbers below 0 are numbers to all options, not unknown options: whoever takes one says what is
-/// wrong with it.
+/// The commands. All options take negative numbers as values rather than as unknown options, so that errors are about
+/// the value.
 fn commands() -> clap::Command {
     fn with_numbers_below_0(command: clap::Command) -> clap::Command {
         let command = command.mut_args(|option| match option.get_action().takes_values() {
@@ -138,7 +138,7 @@ fn main() -> ExitCode {
         Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             return failed(&Failure::Usage(usage::line(&error, &given, &commands())));
         }
-        // Help and version go to standard output, and may be lost there as any output.
+        // Help and version go to standard output, where writing can fail as for any output.
         Err(error) => match error.print().and_then(|()| std::io::stdout().flush()) {
             Ok(()) => return ExitCode::from(error.exit_code() as u8),
             Err(lost) => return failed(&lost.into()),
@@ -181,14 +181,14 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run(commands()),
         Command::Man(man) => man.run(commands()),
     };
-    // What has no line end at its end is written here, and may be lost here.
+    // Output without a final line end is written here, which can fail.
     match result.and_then(|code| Ok(std::io::stdout().flush().map(|()| code)?)) {
         Ok(code) => code,
         Err(failure) => failed(&failure),
     }
 }
 
-/// The arguments; `help --help` asks for what `help help` does.
+/// The arguments, with `help --help` changed to `help help`.
 fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     let groups = ["key", "train", "bench"];
@@ -202,13 +202,13 @@ fn arguments() -> Vec<OsString> {
     arguments
 }
 
-/// Says why on standard error, where that can be, and ends with 2.
+/// Prints a failure on standard error, if that is possible. The status is 2.
 fn failed(failure: &Failure) -> ExitCode {
     if let Failure::Output(error) = failure
         && error.kind() == std::io::ErrorKind::BrokenPipe
     {
-        // Whoever reads the output has seen enough. The status is that of a program which the signal of a closed pipe
-        // ends: 0 would be a verdict.
+        // The reader of the output has closed it. The status is that of a program that is ended by SIGPIPE, since 0
+        // would be a verdict.
         return ExitCode::from(128 + 13);
     }
     let red = report::style(anstyle::AnsiColor::Red).bold();

@@ -1,4 +1,4 @@
-//! `verdigris man`: manual pages, made of the same description as `--help`.
+//! `verdigris man`: prints manual pages, made from the same descriptions as `--help`.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,14 +14,14 @@ Examples:
   verdigris man > verdigris.1                   the program's
   verdigris man key new > verdigris-key-new.1   a command's; man -l reads it")]
 pub(crate) struct Man {
-    /// The command whose page it is; without one, the program's
+    /// The command whose page to print [default: the program]
     command: Vec<String>,
 }
 
 impl Man {
     /// Prints the page of one of the commands of the program.
     pub(crate) fn run(self, mut all: clap::Command) -> Result<ExitCode, Failure> {
-        // Names commands below others by their whole path.
+        // Gives subcommands their full names.
         all.build();
         let mut command = &all;
         for name in &self.command {

@@ -1,4 +1,4 @@
-//! Which model a command uses.
+//! The model that a command uses.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -17,26 +17,26 @@ use crate::steering::SteerOptions;
 #[derive(Args)]
 pub(crate) struct ModelOption {
     /// A model folder, a GGUF file, a model on the Hugging Face hub such as Qwen/Qwen2.5-0.5B or owner/name:file.gguf,
-    /// or one that is built in: tale, tale-small, tale-expert [default: tale, a small storyteller]
+    /// or a built-in model: tale, tale-small, tale-expert [default: tale, a small storyteller]
     #[arg(short, long, value_name = "PATH|NAME")]
     pub(crate) model: Option<PathBuf>,
 }
 
-/// Where models compute, and with what.
+/// The device and the library that models compute with.
 #[derive(Args)]
 pub(crate) struct DeviceOption {
-    /// Compute on cpu, cuda or cuda:1; with candle on metal too
+    /// Compute on cpu, cuda or cuda:1, or with candle also on metal
     #[arg(long = "device", value_name = "DEVICE", default_value = "cpu")]
     name: String,
-    /// Compute with our own decoders, and with candle what they lack (auto), or all with candle
+    /// Compute with our own decoders, and models that they lack with candle (auto), or all models with candle
     #[arg(long, value_name = "LIBRARY", default_value = "auto")]
     backend: Backend,
-    /// Made when it is first asked for; all models share it.
+    /// Created on first use, and shared by all models.
     #[arg(skip)]
     device: OnceCell<Device>,
 }
 
-/// What computes.
+/// The library that computes.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     Auto,
@@ -58,7 +58,7 @@ impl Backend {
 }
 
 impl DeviceOption {
-    /// Whether it is another than the default.
+    /// Whether it differs from the default.
     fn is_chosen(&self) -> bool {
         self.name != "cpu" || self.backend != Backend::Auto
     }
@@ -77,14 +77,14 @@ impl ModelOption {
         self.model.as_deref().map_or_else(|| Ok(storyteller()), find)
     }
 
-    /// What people call it: the last part of its path, or its name on the hub.
+    /// The display name: the last part of the path, or the name on the hub.
     pub(crate) fn name(&self) -> String {
         let Some(source) = &self.model else { return "tale".into() };
         let last = source.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         last.unwrap_or_else(|| source.display().to_string())
     }
 
-    /// The model, or it with an adapter.
+    /// The model, with the adapter if one is given.
     pub(crate) fn adapted(&self, adapter: Option<&Path>) -> Result<ModelFolder, Failure> {
         let folder = self.folder()?;
         let Some(adapter) = adapter else { return Ok(folder) };
@@ -112,7 +112,7 @@ impl ModelOption {
     }
 }
 
-/// A model at a path, on the hub, or part of the program.
+/// Finds a model that is built in, at a path, or on the hub.
 pub(crate) fn find(source: &Path) -> Result<ModelFolder, Failure> {
     match named(source) {
         Some(folder) => Ok(folder),
@@ -120,7 +120,7 @@ pub(crate) fn find(source: &Path) -> Result<ModelFolder, Failure> {
     }
 }
 
-/// Shows how a model is fetched.
+/// Fetches a model, with a progress bar.
 fn fetching(
     fetch: impl FnOnce(&mut dyn FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError>,
 ) -> Result<ModelFolder, Failure> {
@@ -139,8 +139,8 @@ fn fetching(
     Ok(found?)
 }
 
-/// Looks for a model at a path or on the hub. A single name that is no path is none on the hub either: then those that
-/// are built in are named.
+/// Looks for a model at a path or on the hub. A single name that is not a path is not a name on the hub either: the
+/// error then names the built-in models.
 fn found(
     source: &Path,
     find: impl FnOnce(&Path, &mut dyn FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError>,
@@ -157,13 +157,13 @@ pub(crate) fn load(source: &Path, device: &Device) -> Result<Engine, Failure> {
     Ok(Engine::from_folder(&find(source)?, device)?)
 }
 
-/// What writes: a model on a device, steered or not.
+/// Options for an engine: a model on a device, steered or not.
 #[derive(Args)]
 pub(crate) struct EngineOptions {
     #[command(flatten)]
     model: ModelOption,
-    /// Write with this adapter of the model: a folder that peft has saved (LoRA, DoRA). Given as --model, --expert or
-    /// --anti, such a folder is its base with the adapter
+    /// Write with this adapter of the model: a folder saved by peft (LoRA, DoRA). As --model, --expert or --anti, such
+    /// a folder means its base model with the adapter
     #[arg(long, value_name = "PATH|NAME")]
     adapter: Option<PathBuf>,
     #[command(flatten)]
@@ -177,12 +177,12 @@ impl EngineOptions {
         self.steered(self.unsteered()?)
     }
 
-    /// What people call the model.
+    /// The display name of the model.
     pub(crate) fn model_name(&self) -> String {
         self.model.name()
     }
 
-    /// The model on ranks, if there are any; what steers it is whole.
+    /// The engine on ranks, if there are any. The models that steer it are not split.
     pub(crate) fn engine_on(&self, ranks: &RankOptions) -> Result<Engine, Failure> {
         match ranks.device(self.device.is_chosen())? {
             Some(ranks) => self.steered(self.model.engine(self.adapter.as_deref(), &ranks)?),
@@ -202,7 +202,7 @@ impl EngineOptions {
         self.model.engine(self.adapter.as_deref(), &self.device.device()?)
     }
 
-    /// Where it computes.
+    /// The device that it computes on.
     pub(crate) fn device(&self) -> Result<Device, Failure> {
         self.device.device()
     }
@@ -211,7 +211,7 @@ impl EngineOptions {
         !self.steer.is_none()
     }
 
-    /// Who drafts for this model: another one on the same device, or a draft head.
+    /// A drafter for this model: another model on the same device, or a draft head.
     pub(crate) fn drafter(&self, source: &Path) -> Result<DraftSource, Failure> {
         let folder = find(source)?;
         if DraftHead::is_in(&folder) {
@@ -222,7 +222,7 @@ impl EngineOptions {
     }
 }
 
-/// Who drafts.
+/// A drafter.
 pub(crate) enum DraftSource {
     Model(Engine),
     Head(DraftHead),

@@ -3,20 +3,20 @@
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
-/// A whole number that is not below 0; the error says that, or that it is too large, whatever else was written.
+/// Parses a whole number of 0 or more. The error says that it must be one, or that it is too large.
 pub(crate) fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: ParseIntError| match error.kind() {
-        IntErrorKind::PosOverflow => "it is larger than any number that can be meant".into(),
+        IntErrorKind::PosOverflow => "it is too large".into(),
         _ => "it must be a whole number, 0 or more".into(),
     })
 }
 
-/// As [`whole`], where -1 says 0 too, as other programs do.
+/// Like [`whole`], but -1 means 0, as in other programs.
 pub(crate) fn or_all(text: &str) -> Result<usize, String> {
     if text == "-1" { Ok(0) } else { whole(text).map_err(|fault| fault.replace("0 or more", "0 or more, or -1")) }
 }
 
-/// As [`whole`], of what must be there at all.
+/// Like [`whole`], but 1 or more.
 #[cfg(feature = "serve")]
 pub(crate) fn some<T: FromStr<Err = ParseIntError> + Default + PartialEq>(text: &str) -> Result<T, String> {
     whole(text)
@@ -25,7 +25,7 @@ pub(crate) fn some<T: FromStr<Err = ParseIntError> + Default + PartialEq>(text: 
         .ok_or_else(|| "it must be a whole number, 1 or more".into())
 }
 
-/// Seconds, as many as a clock can be ahead.
+/// Parses a number of seconds, at most as many as a clock can add.
 #[cfg(feature = "serve")]
 pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     const MOST: u64 = 1 << 31;
@@ -33,14 +33,14 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
         .and_then(|seconds| if seconds <= MOST { Ok(seconds) } else { Err(format!("it must be at most {MOST}")) })
 }
 
-/// A finite number that is not below 0.
+/// Parses a finite number of 0 or more.
 #[cfg(feature = "serve")]
 pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     number.ok_or_else(|| "it must be a number, 0 or more".into())
 }
 
-/// As [`whole`], of a number of texts to measure with: what would never end is a slip of the finger.
+/// Like [`whole`], for the number of texts of a measurement. Numbers that would never finish are taken for typos.
 pub(crate) fn samples<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     const MOST: u64 = 1_000_000;
     let count = whole::<u64>(text)?;

@@ -1,4 +1,4 @@
-//! Files that commands write: whole or not at all, and nothing that was there is lost unasked.
+//! Files that commands write: whole or not at all, and without replacing existing files unless requested.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,25 +8,25 @@ use verdigris::models::whole_file::{folder, write_whole};
 
 use crate::error::Failure;
 
-/// Where a file will go. Made before the work whose result it takes, so that what cannot be written is told first.
+/// A file to write. It is checked before the work whose result it takes, so that a file that cannot be written is
+/// reported first.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    /// As it was given, for messages.
+    /// The name as given, for messages.
     name: PathBuf,
-    /// Where it leads: a link stays a link.
+    /// The path with links resolved, so that a link stays a link.
     path: PathBuf,
     replace: bool,
-    /// A device or a pipe, which is written to as it is.
+    /// Whether it is a device or a pipe, which is written to directly.
     stream: bool,
 }
 
 impl OutputFile {
-    /// Refuses a file that exists, unless `replace` is set; one of `inputs` under any name, whatever is set; and a
+    /// Refuses a file that exists, unless `replace` is set; one of `inputs` under any name, even with `replace`; and a
     /// folder that does not exist.
     pub(crate) fn new(name: &Path, replace: bool, inputs: &[&Path]) -> Result<Self, Failure> {
         if name == Path::new("-") {
-            let message =
-                "- is no name of a file: what goes to standard output is written without one; ./- is such a file";
+            let message = "- is not a file name: leave the option out for standard output, or give ./- for such a file";
             return Err(Failure::Usage(message.into()));
         }
         let write = |source| Failure::Write { path: name.into(), source };
@@ -51,8 +51,8 @@ impl OutputFile {
         Ok(Self { name: name.into(), path, replace, stream })
     }
 
-    /// Lets `fill` write a temporary file in the same folder, which then takes the name at once. Where anything fails
-    /// the folder is left as it was.
+    /// Lets `fill` write a temporary file in the same folder, which then takes the name at once. If anything fails, the
+    /// folder is left unchanged.
     pub(crate) fn write(self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let write = |source| Failure::Write { path: self.name.clone(), source };
         if self.stream {
@@ -70,7 +70,7 @@ fn exists(name: &Path) -> Failure {
     Failure::Usage(format!("{} exists already; --force replaces it", name.display()))
 }
 
-/// Whether two paths lead to one file, by whatever names.
+/// Whether two paths lead to the same file, under any names.
 fn same_file(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]
     if let (Ok(a), Ok(b)) = (fs::metadata(a), fs::metadata(b)) {
@@ -109,7 +109,7 @@ mod tests {
         assert!(put(folder.path(), true, "").is_err());
     }
 
-    /// A file that came to be after the first look is not replaced either.
+    /// A file that was created after the check is not replaced either.
     #[test]
     fn of_two_writers_one_wins() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `verdigris payload`: the number that a mark carries.
+//! `verdigris payload`: reads the number that a mark carries.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,18 +15,18 @@ use crate::model::ModelOption;
 use crate::terminal::shown_line;
 use crate::{report, text};
 
-/// docs/json.md says what the fields are.
+/// docs/json.md describes the fields.
 const FORMAT: &str = "verdigris-payload-1";
 
 /// Read the number that a text's mark carries
 #[derive(Args)]
 #[command(after_help = "\
 The key must be one that carries numbers: key new --payload-bits. The p-value says how sure it is that there is a \
-payload at all, and pays for all payloads there are; the doubt is the chance that another one was written, given that \
-there is one.
+payload at all, and is corrected for the number of possible payloads; the doubt is the probability that another one \
+was written, given that there is one.
 
-Exit status: 0 there is one, 1 there is none, 2 no verdict: an error, or a text too short to decide. docs/json.md says \
-what the fields of --json are.
+Exit status: 0 there is one, 1 there is none, 2 no verdict: an error, or a text too short to decide. docs/json.md \
+describes the fields of --json.
 
 Examples:
   verdigris key new numbered.key --payload-bits 16
@@ -41,7 +41,7 @@ pub(crate) struct Payload {
     key: PathBuf,
     #[command(flatten)]
     model: ModelOption,
-    /// Call it a payload when an unmarked text would look so with at most this probability
+    /// The p-value at or below which a payload is reported
     #[arg(long, value_name = "P", default_value_t)]
     level: Level,
     /// Print one JSON object
@@ -104,12 +104,12 @@ impl Payload {
     }
 }
 
-/// The chance that another payload was written, as far down as it is known: it is what is left of 1.
+/// Formats the probability that another payload was written. It is a difference from 1, so tiny ones are not exact.
 pub(crate) fn doubt(doubt: f64) -> String {
     if doubt < 1e-12 { "less than 1e-12".into() } else { format!("{doubt:.1e}") }
 }
 
-/// A number as people write it: decimal, or hexadecimal after 0x.
+/// Parses a number: decimal, or hexadecimal after 0x.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),

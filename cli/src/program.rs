@@ -1,4 +1,4 @@
-//! Other programs of the project, which this one passes work to: their libraries are many, and few users need them.
+//! Other programs of the project that this one runs: they depend on many libraries, and few users need them.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::error::Failure;
 /// Another program of the project.
 #[derive(Clone, Copy)]
 pub(crate) struct Program {
-    /// Its name, and what needs it.
+    /// The name of the program, and the task that needs it, for messages.
     pub(crate) name: &'static str,
     pub(crate) of: &'static str,
     /// The package that builds it.
@@ -17,26 +17,26 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// A command of it: of the one beside this program, or wherever the shell finds one.
+    /// A command that runs the program: the one next to this program, or else the one on the PATH.
     pub(crate) fn command(self) -> Command {
         let name = format!("{}{}", self.name, std::env::consts::EXE_SUFFIX);
         let beside = std::env::current_exe().ok().map(|program| program.with_file_name(name));
         Command::new(beside.filter(|program| program.is_file()).unwrap_or_else(|| PathBuf::from(self.name)))
     }
 
-    /// Why a command of it could not be started.
+    /// The error if a command of it could not be started.
     pub(crate) fn not_started(self, command: &Command, source: &io::Error) -> Failure {
         let Self { name, of, package } = self;
         Failure::Usage(match source.kind() {
             io::ErrorKind::NotFound => format!(
-                "{of} is a program of its own, {name}, which is neither beside this one nor on the PATH: build it with \
-                 `cargo build --release -p {package}`, and copy it to one of these"
+                "{of} needs a separate program, {name}, which is neither next to this one nor on the PATH: build it \
+                 with `cargo build --release -p {package}`, and copy it to one of these"
             ),
             _ => format!("cannot start {}: {source}", command.get_program().display()),
         })
     }
 
-    /// Lets it take the place of this one, so that signals reach it.
+    /// Replaces this process by the program, so that signals reach it.
     pub(crate) fn take_over(self, mut command: Command) -> Result<ExitCode, Failure> {
         in_its_place(&mut command).map_err(|source| self.not_started(&command, &source))
     }

@@ -1,17 +1,17 @@
-//! What a text that was just written carries of its mark: what a reader with its key finds in it.
+//! Checks the mark of a text that was just written, as a reader with its key finds it.
 
 use serde::Serialize;
 use verdigris::{Evidence, Grammar, Key, Level, MarkCheck, Reader};
 
 use crate::report;
 
-/// A key that texts are marked with, and who reads them with it.
+/// A key that texts are marked with, and a reader for them.
 pub(crate) struct Proof<'k> {
     key: &'k Key,
     reader: Reader,
 }
 
-/// What JSON says of a mark.
+/// The JSON fields of a mark.
 #[derive(Serialize)]
 pub(crate) struct Carried {
     status: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Carried {
     scored: u64,
     z: f64,
     log10_p: f64,
-    /// Of a text that does not prove its mark, where that is known: what was to be expected with its choices.
+    /// For a text that does not prove its mark: the z that was to be expected with its choices, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     expected_z: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// What is found in a text that has a form or has none.
+    /// The fields for the evidence in a text, with or without a constraint.
     pub(crate) fn new(evidence: &Evidence, has_form: bool) -> Self {
         let check = MarkCheck::of(evidence, Level::DEFAULT, has_form);
         Self {
@@ -48,13 +48,13 @@ impl Carried {
     }
 }
 
-/// Whether a text of which this is found would be called marked.
+/// Whether a text with this evidence would be called marked.
 pub(crate) fn is_proof(evidence: Option<&Evidence>) -> bool {
     evidence.is_some_and(|evidence| evidence.ln_p_corrected() <= Level::DEFAULT.ln())
 }
 
 impl<'k> Proof<'k> {
-    /// Of texts that have a form where there is one: a reader finds more who knows it.
+    /// With the constraint on the texts, if there is one: a reader that knows it finds more.
     pub(crate) fn new(key: &'k Key, reader: &Reader, form: Option<Grammar>) -> Self {
         let reader = reader.clone();
         Self { key, reader: if let Some(form) = form { reader.of_form(form) } else { reader } }
@@ -64,28 +64,27 @@ impl<'k> Proof<'k> {
         self.key
     }
 
-    /// What is found in a text; without its form where a stop string took that.
+    /// The evidence in a text; without the constraint if a stop string broke it.
     pub(crate) fn evidence(&self, text: &str) -> Option<Evidence> {
         self.reader.detect_delivered(self.key, text).ok()
     }
 
-    /// Says how many of some texts would not be called marked, if any, and what was to be expected of those where that
-    /// is known.
+    /// Warns if some texts would not be called marked, with the evidence that was to be expected of them, if known.
     pub(crate) fn warn(&self, unproved: usize, texts: usize, expected: &[Evidence]) {
         let which = match (unproved, texts) {
             (0, _) => return,
             (_, 1) => "the text does not prove its mark".into(),
             _ => format!("{unproved} of {texts} texts do not prove their mark"),
         };
-        let whom = if self.reader.form().is_some() { " to a reader who knows its form" } else { "" };
+        let whom = if self.reader.form().is_some() { " to a reader that knows the constraint" } else { "" };
         let strongest = expected.iter().min_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
         let p = strongest.map(|of| report::p_value(of.ln_p_corrected())).unwrap_or_default();
         let choices = match expected {
             [] => String::new(),
-            [of] => format!(": with the choices it had, about z {:.1} is to be expected, with p {p}", of.z),
+            [of] => format!(": with the choices it had, about z {:.1} was to be expected, with p {p}", of.z),
             all => {
                 let mean = all.iter().map(|of| of.z).sum::<f64>() / all.len() as f64;
-                format!(": with their choices, about z {mean:.1} is to be expected on average, with p {p} at best")
+                format!(": with their choices, about z {mean:.1} was to be expected on average, with p {p} at best")
             }
         };
         let stronger =
@@ -94,7 +93,7 @@ impl<'k> Proof<'k> {
             "warning",
             format_args!(
                 "{which}{whom} (p is above {:e}){choices}; longer texts and texts \
-             of more choice do{stronger}",
+             with more choice do{stronger}",
                 Level::DEFAULT
             ),
         );

@@ -1,4 +1,4 @@
-//! `verdigris rank`: a part of a model that several processes compute together.
+//! `verdigris rank`: computes a part of a model that is split among several processes.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use crate::ranks::{Split, seconds};
 use crate::run::RunOptions;
 use crate::terminal::{headed, say, shown_line};
 
-/// Compute a part of a model that is too large for one machine, for a `generate --ranks`
+/// Compute a part of a model that is too large for one machine, for `generate --ranks`
 #[derive(Args)]
 #[command(after_help = "\
-It prints where it listens, waits for a `generate --ranks`, does its part, and ends with it: status 0 when that is \
-done, 2 when a rank is gone or late. A rank 0 of another model, split or world is refused, with a warning, and the \
-next one is waited for. Each rank needs the files of the whole model, and reads those \
-bytes that it has a part in.
+It prints the address that it listens at, waits for `generate --ranks`, computes its part, and ends with it: status 0 \
+when that is done, 2 when a rank is gone or late. A rank 0 with another model, split or world is refused with a \
+warning, and the next one is awaited. Each rank needs the files of the whole model, and reads only the \
+bytes of its part.
 
-Connections are neither encrypted nor authenticated: whoever reaches the port can have this part computed, and whoever \
-listens to the connection reads the text. Let a rank listen to other machines only in a network that you trust, or \
-through a tunnel.
+Connections are neither encrypted nor authenticated: anyone who reaches the port can have this part computed, and \
+anyone who listens to the connection can read the text. Let a rank listen to other machines only in a network that you \
+trust, or through a tunnel.
 
 Examples:
   verdigris rank --listen 127.0.0.1:7001
@@ -33,22 +33,22 @@ Examples:
 pub(crate) struct Rank {
     #[command(flatten)]
     model: ModelOption,
-    /// An adapter of the model, as rank 0 has it too
+    /// An adapter of the model, the same as that of rank 0
     #[arg(long, value_name = "PATH|NAME")]
     adapter: Option<PathBuf>,
-    /// Where to wait for the other ranks; port 0 is one that is free. Only this machine can reach the default
+    /// The address to listen at; port 0 takes a free one. Only this machine can reach the default
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
-    /// How the model is shared out: as rank 0 says it too
+    /// How the model is split, the same as for rank 0
     #[arg(long, value_enum, default_value = "tensor")]
     split: Split,
-    /// How many ranks there are, rank 0 included [default: as many as rank 0 says]
+    /// The number of ranks, including rank 0 [default: that of rank 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
     world: Option<u16>,
-    /// Give up when a rank says nothing for so long in the midst of a text
+    /// Give up when a rank sends nothing for this long in the middle of a text
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     timeout: Duration,
-    /// Give up when rank 0 has nothing to compute for so long
+    /// Give up when rank 0 has nothing to compute for this long
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     idle_timeout: Duration,
     #[command(flatten)]
@@ -58,13 +58,13 @@ pub(crate) struct Rank {
 impl Rank {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
-        // What is wrong with the model is told before anybody waits for it.
+        // Faults of the model are reported before waiting for other ranks.
         let model = self.model.adapted(self.adapter.as_deref())?.shared()?;
         let listener = Listener::bind(&self.listen).map_err(ModelError::from)?;
         writeln!(std::io::stdout(), "listening on {}", listener.address())?;
         std::io::stdout().flush()?;
         if !self.run.quiet {
-            let who = if listener.address().ip().is_loopback() { "who is on this machine" } else { "any machine" };
+            let who = if listener.address().ip().is_loopback() { "any user of this machine" } else { "any machine" };
             let said = format_args!("connections are neither encrypted nor authenticated: {who} can connect");
             headed("warning", said);
         }

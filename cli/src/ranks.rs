@@ -1,4 +1,4 @@
-//! Other processes that compute a model together with this one, as options.
+//! Options for other processes that compute a model together with this one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use verdigris::models::{self, Deadlines, Ranks};
 
 use crate::error::Failure;
 
-/// How a model is shared out to ranks.
+/// How a model is split among ranks.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Split {
-    /// Each rank has a part of every layer: less work for each, and sums over all ranks twice a layer
+    /// Each rank has a part of every layer: less work for each, but two sums over all ranks per layer
     Tensor,
-    /// Each rank has some layers, one after the other: little is sent
+    /// Each rank has some consecutive layers: little is sent
     Layers,
 }
 
@@ -27,30 +27,30 @@ impl From<Split> for models::Split {
     }
 }
 
-/// How long a rank waits for others.
+/// Parses the time that a rank waits for others.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let possible = Duration::from_millis(1)..=Duration::from_secs(365 * 24 * 3600);
     seconds.filter(|seconds| possible.contains(seconds)).ok_or_else(|| "it must be seconds, 0.001 or more".into())
 }
 
-/// Who computes the model together with this process.
+/// The ranks that compute the model together with this process.
 #[derive(Args)]
 pub(crate) struct RankOptions {
-    /// Compute the model together with the ranks that listen there (see `verdigris rank`), each of which has a part of
-    /// it; this process is rank 0. Experts and drafts stay whole and here
+    /// Compute the model together with the ranks at these addresses (see `verdigris rank`), each of which has a part of
+    /// it; this process is rank 0. Experts and drafters are not split, and run here
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     ranks: Vec<String>,
-    /// How the model is shared out
+    /// How the model is split
     #[arg(long, value_enum, default_value = "tensor", requires = "ranks")]
     split: Split,
-    /// Give up when a rank says nothing for so long
+    /// Give up when a rank sends nothing for this long
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, requires = "ranks")]
     rank_timeout: Duration,
 }
 
 impl RankOptions {
-    /// All of them as a device, if there are any, in the place of one that was not chosen.
+    /// The ranks as a device, if there are any. Refused if another device was chosen.
     pub(crate) fn device(&self, is_chosen: bool) -> Result<Option<Device>, Failure> {
         if self.ranks.is_empty() {
             return Ok(None);

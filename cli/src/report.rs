@@ -1,4 +1,4 @@
-//! How results look.
+//! Formats results.
 
 use std::io::Write;
 use std::ops::Range;
@@ -15,12 +15,12 @@ pub(crate) fn style(color: AnsiColor) -> Style {
     Style::new().fg_color(Some(color.into()))
 }
 
-/// Blue and orange, which look different to every eye, on dark and on light.
+/// Blue and orange, which everyone can tell apart, on dark and on light backgrounds.
 const FAVOURED: Style = Style::new().fg_color(Some(Color::Ansi256(Ansi256Color(33)))).bold();
 const OTHER: Style = Style::new().fg_color(Some(Color::Ansi256(Ansi256Color(166))));
 
-/// The style of a token: blue and bold if the key favours it, else orange; faint where it was counted before, plain and
-/// faint where it is not scored.
+/// The style of a token: blue and bold if the key favours it, else orange; faint if it was counted before, plain and
+/// faint if it is not scored.
 pub(crate) fn mark_style(mark: Mark) -> Style {
     match mark {
         Mark::Counted { green: true, .. } => FAVOURED,
@@ -47,7 +47,7 @@ pub(crate) fn score(evidence: &Evidence) -> String {
 }
 
 /// Prints a text in the colours of its tokens, or with those that count for the key in brackets. Tokens that share a
-/// character are shown with the first of them; nothing in the text reaches the terminal as a command.
+/// character are shown with the first of them; control characters in the text are escaped.
 pub(crate) fn marked(
     out: &mut impl Write,
     text: &str,
@@ -68,7 +68,7 @@ pub(crate) fn marked(
     out.close()
 }
 
-/// What [`marked`] writes to.
+/// The output of [`marked`].
 struct Shown<W> {
     out: W,
     colours: bool,
@@ -93,7 +93,7 @@ impl<W: Write> Shown<W> {
         if !favoured {
             self.close()?;
         }
-        // Brackets stand around what can be seen.
+        // Brackets enclose visible characters.
         let (space, rest) = piece.split_at(piece.len() - piece.trim_start().len());
         let (word, end) = rest.split_at(rest.trim_end().len());
         if space.contains('\n') {
@@ -116,14 +116,14 @@ impl<W: Write> Shown<W> {
     }
 }
 
-/// The line of `--json` for a text that could not be judged, and the status of that.
+/// Prints the line of `--json` for a text that could not be judged, and returns its status.
 pub(crate) fn json_error(format: &str, name: &str, failure: &Failure) -> Result<ExitCode, Failure> {
     let json = serde_json::json!({"format": format, "name": name, "verdict": "error", "error": failure.to_string()});
     writeln!(std::io::stdout(), "{json}")?;
     Ok(ExitCode::from(2))
 }
 
-/// Bytes of tokens as text, as far as they make characters; the rest waits for more.
+/// Decodes the bytes of tokens. Incomplete characters wait for more bytes.
 #[derive(Default)]
 pub(crate) struct Characters(Vec<u8>);
 

@@ -10,7 +10,7 @@ use crate::program::Program;
 
 /// What signs and judges manifests.
 pub(crate) const PROGRAM: Program =
-    Program { name: "verdigris-c2pa", of: "what signs and judges manifests", package: "verdigris-c2pa" };
+    Program { name: "verdigris-c2pa", of: "signing or judging manifests", package: "verdigris-c2pa" };
 
 /// Judge the C2PA manifest of a text and the mark in its words, each for itself
 #[derive(Args)]

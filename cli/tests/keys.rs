@@ -189,7 +189,7 @@ fn keys_of_others_mean_what_they_mean_there() {
 fn an_option_that_changes_nothing_is_refused() {
     let folder = Folder::new();
     for (arguments, said) in [
-        (&["--dialect", "native-gumbel", "--delta", "3"][..], "--delta is for dialects of green lists"),
+        (&["--dialect", "native-gumbel", "--delta", "3"][..], "--delta is for dialects with green lists"),
         (&["--dialect", "native-gumbel", "--gamma", "0.5"], "--gamma is for"),
         (&["--dialect", "vllm", "--hard", "--hash-key", "7"], "--hard is for"),
         (&["--dialect", "native", "--bits", "hash"], "--bits is for synthid"),
@@ -201,7 +201,7 @@ fn an_option_that_changes_nothing_is_refused() {
         (&["--dialect", "kgw", "--context", "min"], "--context is for native"),
         (&["--dialect", "unigram", "--payload-bits", "8"], "--payload-bits is for native"),
         (&["--seeding", "simple_1"], "--seeding is for kgw"),
-        (&["--import", "key.txt"], "our own dialects make their secrets"),
+        (&["--import", "key.txt"], "our own make their secrets"),
         (&["--vocabulary-size", "300"], "--vocabulary-size is for other systems"),
         (&["--dialect", "native-gumbel", "--vocabulary-size", "5000"], "--vocabulary-size is for other systems"),
     ] {
@@ -447,7 +447,7 @@ fn strengths_have_names() {
         assert!(shown.contains(&format!("soft, delta {delta}\n")), "{shown}");
     }
     let noise = folder.run(&["key", "new", "noise.key", "--dialect", "native-gumbel", "--strength", "light"]);
-    assert!(noise.status == 2 && noise.err.contains("--strength is for dialects of green lists"), "{noise:?}");
+    assert!(noise.status == 2 && noise.err.contains("--strength is for dialects with green lists"), "{noise:?}");
     assert_eq!(folder.run(&["key", "new", "both.key", "--delta", "3", "--strength", "light"]).status, 2);
 }
 

@@ -526,7 +526,7 @@ fn keys_of_other_systems() {
     folder.run(&["key", "new", "a.key", "--dialect", "sglang-dual", "--hash-key", "1"]).fails("sglang-dual takes 16");
     folder.run(&["key", "new", "a.key", "--dialect", "kgw", "--seeding", "simple_2"]).fails("is not a seeding scheme");
     folder.run(&["key", "new", "a.key", "--dialect", "sbw", "--seeding", "x"]).fails("is not a seeding scheme");
-    folder.run(&["key", "new", "a.key", "--hash-key", "5"]).fails("our own dialects make their secrets");
+    folder.run(&["key", "new", "a.key", "--hash-key", "5"]).fails("our own make their secrets");
     for dialect in
         ["native-gumbel", "tgi", "hugging-face", "unigram", "sbw", "three-bricks-maryland", "three-bricks-openai"]
     {

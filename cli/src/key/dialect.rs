@@ -1,4 +1,4 @@
-//! What a new key marks with, from the options of the command line.
+//! Options for the dialect of a new key.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,11 +16,11 @@ use verdigris::{Dialect, Gamma, Key};
 use super::marking::{Function, strength};
 use crate::error::Failure;
 
-/// Whose secrets are taken over.
-const OWN: &str = "other systems, for our own dialects make their secrets";
+/// The dialects that take a secret, for messages.
+const OWN: &str = "dialects of other systems, since our own make their secrets";
 
-/// What they take the size of a vocabulary to be.
-const SPLIT: &str = "other systems, for our own dialects split the vocabulary of the tokenizer";
+/// The dialects that take a vocabulary size, for messages.
+const SPLIT: &str = "dialects of other systems, since our own split the vocabulary of the tokenizer";
 
 const OTHERS: &str = "Dialects of other systems";
 
@@ -29,26 +29,27 @@ pub(super) struct DialectOptions {
     /// The scheme: one of our own, or one that another system embeds
     #[arg(long, value_enum, default_value_t = Name::Native)]
     dialect: Name,
-    /// The share of green tokens, above 0 and below 1; of native a multiple of 1/256 [default: .25; tgi, unigram and
+    /// The share of green tokens, above 0 and below 1; for native a multiple of 1/256 [default: .25; tgi, unigram and
     /// sbw: .5]
     #[arg(long)]
     gamma: Option<f64>,
-    /// What is added to the logits of green tokens, above 0 and at most 100 [default: 2]
+    /// The bias added to the logits of green tokens, above 0 and at most 100 [default: 2]
     #[arg(long, conflicts_with = "hard")]
     delta: Option<f64>,
-    /// How much the mark may cost the text, for which it is found in fewer tokens: a --delta by a name
+    /// The strength of the mark, a name for a --delta: a stronger mark costs the text more and is found in fewer tokens
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["delta", "hard"])]
     strength: Option<Grade>,
     /// Write green tokens only
     #[arg(long)]
     hard: bool,
-    /// How the tokens before a position choose its green list [default: min; native-gumbel: all]
+    /// The function by which the tokens before a position choose its green list [default: min; native-gumbel: all]
     #[arg(long, value_enum)]
     context: Option<Function>,
-    /// How many of them take part, 1 to 8, of other systems to 16 [default: 4; hugging-face: 1]
+    /// The number of tokens before a position that choose its green list, 1 to 8, or to 16 for other systems
+    /// [default: 4; hugging-face: 1]
     #[arg(long, value_name = "H")]
     width: Option<usize>,
-    /// Let the mark carry a number of so many bits (8 to 32): see payload
+    /// Let the mark carry a number of this many bits (8 to 32): see payload
     #[arg(long, value_name = "BITS")]
     payload_bits: Option<u8>,
     /// For kgw, hugging-face and sbw: the seeding scheme by its name there, such as simple_1, selfhash,
@@ -56,7 +57,7 @@ pub(super) struct DialectOptions {
     #[arg(long, value_name = "NAME", help_heading = OTHERS)]
     seeding: Option<String>,
     /// The key of the other system, or its keys, separated by commas: integers (0x.. in hexadecimal), and for sglang
-    /// hexadecimal as there. Other users of this machine can see it while the command runs: prefer --import
+    /// hexadecimal numbers. Other users of this machine can see it while the command runs: prefer --import
     #[arg(
         long,
         value_name = "N,..",
@@ -66,13 +67,13 @@ pub(super) struct DialectOptions {
         help_heading = OTHERS
     )]
     hash_key: Vec<String>,
-    /// A file with that key or those keys, or - for standard input
+    /// A file with the key or keys of the other system, or - for standard input
     #[arg(long, value_name = "FILE", help_heading = OTHERS)]
     import: Option<PathBuf>,
-    /// The number of tokens that the other system splits, where that is not the tokenizer's
+    /// The number of tokens that the other system splits, if it is not the tokenizer's
     #[arg(long, value_name = "N", help_heading = OTHERS)]
     vocabulary_size: Option<usize>,
-    /// For synthid: where bits come from. Transformers and PyPI have the table, its repository the hash
+    /// For synthid: the source of bits. Transformers and PyPI have the table, its repository the hash
     /// [default: table]
     #[arg(long, value_enum, help_heading = OTHERS)]
     bits: Option<BitsName>,
@@ -93,9 +94,9 @@ pub(super) struct DialectOptions {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
-    /// Green lists out of AES
+    /// Green lists from AES
     Native,
-    /// Gumbel noise out of AES: leaves the model's law as it is
+    /// Gumbel noise from AES: keeps the model's distribution
     NativeGumbel,
     /// The KGW reference
     #[value(alias = "kgw-simple-1")]
@@ -106,7 +107,7 @@ enum Name {
     HuggingFace,
     /// One list for all texts
     Unigram,
-    /// Bernoulli lists out of Philox
+    /// Bernoulli lists from Philox
     Sbw,
     /// SynthID-Text
     Synthid,
@@ -124,12 +125,12 @@ enum Name {
     ThreeBricksOpenai,
 }
 
-/// Strengths of green lists: the table of prices in docs/watermark.md says what they cost.
+/// Strengths of green lists. The price table in docs/watermark.md has their costs.
 #[derive(Clone, Copy, ValueEnum)]
 enum Grade {
     /// Delta 1: for long texts
     Light,
-    /// Delta 2, as without this option
+    /// Delta 2, the default
     Normal,
     /// Delta 4: for short texts
     Strong,
@@ -170,7 +171,7 @@ impl Name {
         matches!(self, Native | Kgw | Tgi | HuggingFace | Unigram | Sbw | ThreeBricksMaryland)
     }
 
-    /// Whether the width of its contexts is chosen by itself, and not by the name of a seeding scheme.
+    /// Whether the width of its contexts is an option, rather than a part of the name of a seeding scheme.
     fn has_width(self) -> bool {
         use Name::{Kgw, Sbw, Synthid, Tgi, Unigram};
         !matches!(self, Kgw | Tgi | Unigram | Sbw | Synthid)
@@ -187,7 +188,7 @@ impl Name {
 }
 
 impl DialectOptions {
-    /// A new key of that dialect, or a key of another system taken over.
+    /// Makes a new key of the dialect, or imports a key of another system.
     pub(super) fn key(&self, vocabulary: VocabularyId) -> Result<Key, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let vocabulary = match self.vocabulary_size {
@@ -201,7 +202,7 @@ impl DialectOptions {
         if dialect.is_native() {
             return Ok(Key::new(random_secret(), random_id("vg"), dialect, strength, vocabulary)?);
         }
-        // What wipes itself when it is dropped; it holds all numbers that a file may, so that it leaves no copy behind.
+        // A buffer that is wiped on drop. It has room for all numbers of a file, so that it leaves no copy behind.
         let mut secret = random_secret();
         secret.clear();
         secret.reserve_exact(8 * MAX_NUMBERS);
@@ -232,7 +233,7 @@ impl DialectOptions {
             && wraps(seeding.prf, u64::from_be_bytes(*first))
         {
             let message =
-                format!("SBW's {seeding} wraps at 64 bits with such a key, and KGW's does not: it is not read");
+                format!("SBW's {seeding} wraps at 64 bits with such a key, but KGW's does not: it is not supported");
             return Err(Failure::Usage(message));
         }
         if self.dialect.is_bricks() && secret.len() == 8 {
@@ -242,10 +243,10 @@ impl DialectOptions {
         Key::new(secret, id, dialect, strength, vocabulary).map_err(|error| usage(&error))
     }
 
-    /// An option that changes nothing would look as if it had.
+    /// Refuses options that the dialect does not use.
     fn refuse_what_is_not_used(&self) -> Result<(), Failure> {
         let name = self.dialect;
-        let lists = "dialects of green lists";
+        let lists = "dialects with green lists";
         let widths = "native, native-gumbel, hugging-face, vllm, sglang and three-bricks";
         let options = [
             ("--gamma", self.gamma.is_some(), name.has_colours(), lists),
@@ -271,7 +272,7 @@ impl DialectOptions {
         }
     }
 
-    /// With the hash key that the name of a seeding scheme may say.
+    /// The dialect, and the hash key if the name of the seeding scheme includes one.
     fn dialect(&self) -> Result<(Dialect, Option<u64>), Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let share = |usual: GreenShare| self.gamma.map_or(Ok(usual), GreenShare::new).map_err(|error| usage(&error));
@@ -306,7 +307,7 @@ impl DialectOptions {
                 Dialect::HuggingFace(hugging_face::Parameters { seeding, width, gamma: share(GreenShare::QUARTER)? })
             }
             Name::Unigram => Dialect::Unigram(unigram::Parameters { gamma: share(GreenShare::HALF)? }),
-            // Its schemes without gpu- in their names, the default among them, are the reference's.
+            // Schemes without gpu- in their names, including the default, are those of the reference.
             Name::Sbw => match seeding.unwrap_or("simple_1") {
                 name if name.starts_with("gpu-") => {
                     let seeding: sbw::Seeding = name.parse().map_err(|error| usage(&error))?;
@@ -340,13 +341,13 @@ impl DialectOptions {
         Ok((dialect, named_key))
     }
 
-    /// Adds the keys of the other system that were given, eight bytes each, the highest first.
+    /// Adds the given keys of the other system to `secret`, eight bytes each, the highest first.
     fn numbers(&self, secret: &mut Vec<u8>) -> Result<(), Failure> {
         let Some(file) = &self.import else {
             let keys = self.hash_key.iter().map(String::as_str);
             return self.add(keys, secret).map_err(Failure::Usage);
         };
-        // What wipes itself, as above.
+        // Wiped on drop, as above.
         let mut text = random_secret();
         text.clear();
         match file.to_str() {
@@ -367,7 +368,7 @@ impl DialectOptions {
     fn add<'t>(&self, keys: impl Iterator<Item = &'t str>, secret: &mut Vec<u8>) -> Result<(), String> {
         for key in keys {
             if secret.len() == 8 * MAX_NUMBERS {
-                return Err(format!("there are more than {MAX_NUMBERS} keys, and no system has so many"));
+                return Err(format!("there are more than {MAX_NUMBERS} keys, which is more than any system has"));
             }
             secret.extend_from_slice(&number(key, self.dialect.is_hexadecimal())?.to_be_bytes());
         }
@@ -375,22 +376,22 @@ impl DialectOptions {
     }
 }
 
-/// The most keys of another system, which is more than any has.
+/// The most keys that are read of another system, which is more than any has.
 const MAX_NUMBERS: usize = 1 << 10;
 
 fn open(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|source| Failure::Open { path: path.into(), source })
 }
 
-/// Reads what a file holds, if that is not more than a key file may hold.
+/// Reads a file that is not longer than a key file may be.
 fn read(input: impl Read, path: &Path, into: &mut Vec<u8>) -> Result<(), Failure> {
-    // All the room at once: a buffer that grew would leave copies of a secret behind.
+    // Reserved at once, since a growing buffer would leave copies of a secret behind.
     into.reserve_exact(MAX_FILE as usize + 1);
     let read = input.take(MAX_FILE + 1).read_to_end(into);
     read.map_err(|source| Failure::Open { path: path.into(), source })?;
     match into.len() as u64 > MAX_FILE {
         true => Err(Failure::Usage(format!(
-            "{} is longer than {} KiB, and such a file may be so long at most: is it another one?",
+            "{} is longer than {} KiB, the most for such a file: is it another one?",
             path.display(),
             MAX_FILE >> 10
         ))),
@@ -399,7 +400,7 @@ fn read(input: impl Read, path: &Path, into: &mut Vec<u8>) -> Result<(), Failure
 }
 
 /// Whether the product of a key and a whole context can have more than 64 bits, which SBW's tensors lose and the
-/// reference's whole numbers keep.
+/// reference's integers keep.
 fn wraps(prf: Prf, key: u64) -> bool {
     match prf {
         Prf::Multiplicative => true,
@@ -422,8 +423,8 @@ fn score(text: &str) -> Result<Score, Failure> {
     })
 }
 
-/// A whole number of 64 bits, as others write their keys; a negative one by its two's complement. The fault does not
-/// quote it.
+/// Parses a whole number of 64 bits, as other systems write their keys, a negative one as its two's complement. The
+/// error does not quote it.
 fn number(text: &str, is_hexadecimal: bool) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     let parsed = match digits {

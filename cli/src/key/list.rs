@@ -1,4 +1,4 @@
-//! `verdigris key list`: what lies in a ring.
+//! `verdigris key list`: lists the keys of a ring.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use super::days::days;
 use crate::error::Failure;
 use crate::terminal::shown_line;
 
-/// List the keys of a ring; never their secrets
+/// List the keys of a ring, but never their secrets
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   verdigris key list keys/
   verdigris key list keys/ --json")]
 pub(crate) struct List {
-    /// The folder
+    /// The folder of keys
     folder: PathBuf,
-    /// Print one JSON object a file
+    /// Print one JSON object per file
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +72,7 @@ fn row(file: &Path, key: &Key) -> [String; 6] {
     let model = vocabulary.model().map_or_else(|| format!("{} tokens", vocabulary.size()), str::to_owned);
     let writes = if key.period().is_open() { "always".into() } else { days(key.period()) };
     let file = file.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
-    // What strangers have named must not reach the terminal as commands.
+    // Names given by strangers must not reach the terminal as control sequences.
     [file, named(key.id()), named(key.tenant()), writes, model, key.describe()]
         .map(|cell| shown_line(&cell).into_owned())
 }

@@ -1,4 +1,4 @@
-//! What a native key marks with, from the options of several commands.
+//! The marking of native keys, from options of several commands.
 
 use clap::ValueEnum;
 use verdigris::watermark::strength::BadDelta;
@@ -7,10 +7,10 @@ use verdigris::{Gamma, Marking, Strength};
 
 use crate::error::Failure;
 
-/// How green lists follow from the text before.
+/// The function by which the tokens before a position choose its green list.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Function {
-    /// All of them together
+    /// All tokens together
     All,
     /// The smallest of their hashes: edits hurt least
     Min,

@@ -14,7 +14,7 @@ use crate::terminal;
 #[derive(Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct KeysOption {
-    /// The key to look for; give it again for more keys
+    /// The key to look for; may be given several times
     #[arg(short, long, value_name = "FILE")]
     pub(crate) key: Vec<PathBuf>,
     /// A folder of keys (files that end in .key or .json), all of which are looked for
@@ -23,7 +23,7 @@ pub(crate) struct KeysOption {
 }
 
 impl KeysOption {
-    /// All of them.
+    /// Loads the keys.
     pub(crate) fn load(&self) -> Result<KeyFiles, Failure> {
         Ok(KeyFiles::load(&self.key, self.ring.as_deref())?)
     }
@@ -48,7 +48,7 @@ fn note(skipped: &[Skipped]) {
     }
 }
 
-/// The key that a ring writes with today, of those for a tokenizer.
+/// The key for a tokenizer that a ring writes with today.
 pub(crate) fn writer_of(ring: KeyRing, tenant: &str, reader: &Reader) -> Result<Key, Failure> {
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let ring = ring.for_vocabulary(&reader.vocabulary())?;

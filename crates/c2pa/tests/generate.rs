@@ -201,7 +201,7 @@ fn without_the_program_it_is_said_how_to_build_it() {
         alone(&["verify", "tale.txt"]),
         alone(&["generate", "--c2pa-cert", &desk.at("ada.cert.pem"), "--c2pa-key", &desk.at("ada.key.pem")]),
     ] {
-        assert!(said.contains("verdigris-c2pa, which is neither beside this one nor on the PATH"), "{said}");
+        assert!(said.contains("verdigris-c2pa, which is neither next to this one nor on the PATH"), "{said}");
         assert!(said.contains("`cargo build --release -p verdigris-c2pa`"), "{said}");
     }
 }
