@@ -1,4 +1,4 @@
-//! What is asked of every text, as options.
+//! Options of a request that apply to every text.
 
 use std::path::{Path, PathBuf};
 
@@ -20,33 +20,32 @@ pub(crate) struct RequestOptions {
     /// Mark the text with this key
     #[arg(short, long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Mark the text with the key of this folder that is to be used today
+    /// Mark the text with the key of this folder that is valid today
     #[arg(long, value_name = "DIR", conflicts_with = "key")]
     ring: Option<PathBuf>,
-    /// For a ring: whose key
+    /// For --ring: the tenant of the key
     #[arg(long, value_name = "NAME", requires = "ring", default_value = "", hide_default_value = true)]
     tenant: String,
     /// For a key that carries numbers: the number, such as 0xbeef
     #[arg(long, value_name = "N", value_parser = crate::payload::number)]
     payload: Option<u32>,
-    /// Mark only where the text has more choice than this, in nats of entropy: leaves what is nearly certain as it
-    /// would be. The reader needs the model: detect --weigh sweet
+    /// Mark only positions with more entropy than this, in nats, and leave nearly certain tokens unchanged. The reader
+    /// needs the model: detect --weigh sweet
     #[arg(long, value_name = "NATS")]
     entropy_threshold: Option<f64>,
     /// Maximum number of tokens
     #[arg(short = 'n', long, value_name = "N", default_value_t = Request::MAX_TOKENS, value_parser = whole::<usize>)]
     pub(crate) max_tokens: usize,
-    /// End the text where this comes in it, which is then not part of it; may be given several times. A line end is
-    /// $'\n' in most shells
+    /// End the text before this string; may be given several times. A line end is $'\n' in most shells
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
-    /// Repeat a text: the same seed gives the same one [default: a new one each time, below 2^53, so that all
-    /// JSON readers keep it exact]
+    /// The random seed: the same one gives the same text [default: a new one each time, below 2^53, so that all JSON
+    /// readers keep it exact]
     #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) seed: Option<u64>,
 }
 
-/// What texts are marked with, before it is known for which tokenizer.
+/// The key or ring that texts are marked with, before the tokenizer is known.
 pub(crate) struct Mark<'o> {
     key: Option<Key>,
     ring: Option<KeyRing>,
@@ -54,7 +53,7 @@ pub(crate) struct Mark<'o> {
 }
 
 impl Mark<'_> {
-    /// The key that marks the texts of a tokenizer; of a ring that of today.
+    /// The key that marks the texts of a tokenizer; of a ring, the one for today.
     pub(crate) fn key(self, reader: &Reader) -> Result<Option<Key>, Failure> {
         match (self.key, self.ring) {
             (None, Some(ring)) => Ok(Some(writer_of(ring, self.tenant, reader)?)),
@@ -64,12 +63,12 @@ impl Mark<'_> {
 }
 
 impl RequestOptions {
-    /// The key's file, which nothing may be written to.
+    /// The key's file, which must not be written to.
     pub(crate) fn key_file(&self) -> Option<&Path> {
         self.key.as_deref()
     }
 
-    /// Reads what texts are marked with.
+    /// Reads the key or ring.
     pub(crate) fn mark(&self) -> Result<Mark<'_>, Failure> {
         let key = self.key.as_deref().map(Key::load).transpose()?;
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
@@ -79,7 +78,7 @@ impl RequestOptions {
         Ok(Mark { key, ring, tenant: &self.tenant })
     }
 
-    /// The prompt that a text is: itself, or a message to the model.
+    /// Makes a text a prompt: the text itself, or a chat message with the system prompt.
     pub(crate) fn prompt(&self, text: &str) -> Prompt {
         match self.chat {
             true => self.system.iter().map(Message::system).chain([Message::user(text)]).collect::<Vec<_>>().into(),

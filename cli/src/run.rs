@@ -1,25 +1,25 @@
-//! How a command runs, whatever it does.
+//! Options for how a command runs.
 
 use clap::Args;
 
 use crate::error::Failure;
 use crate::number::whole;
 
-/// More threads than any machine has cores are a slip of the finger.
+/// The most threads: more than this is taken for a typo.
 const MOST_THREADS: usize = 1024;
 
 #[derive(Args)]
 pub(crate) struct RunOptions {
-    /// Compute on so many threads, 1 to 1024 [default: one for each core]
+    /// The number of threads that compute, 1 to 1024 [default: one for each core]
     #[arg(short, long, value_name = "N", value_parser = whole::<usize>)]
     threads: Option<usize>,
-    /// Say nothing but what is asked for: no progress, no summary, no warning
+    /// Print only the requested output: no progress, no summary, no warnings
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
 impl RunOptions {
-    /// Comes before all that computes.
+    /// Applies the options. Must be called before anything is computed.
     pub(crate) fn begin(&self) -> Result<(), Failure> {
         let Some(threads) = self.threads else { return Ok(()) };
         if !(1..=MOST_THREADS).contains(&threads) {

@@ -1,4 +1,4 @@
-//! How tokens are sampled, as options: those of [`Sampling`], each with its name, its help and its default.
+//! Options for how tokens are sampled.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};

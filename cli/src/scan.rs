@@ -1,4 +1,4 @@
-//! Whole lakes of texts, which a program of its own looks at: its libraries are many, and few need it.
+//! `verdigris scan`: runs a separate program on data lakes, since it depends on many libraries and few users need it.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,13 +13,13 @@ const PROGRAM: Program = Program { name: "verdigris-scan", of: "scan", package: 
 /// Judge each document of a lake, or ask about it in SQL: Parquet, JSON lines, CSV
 #[derive(Args)]
 #[command(after_help = "\
-All of it goes to a program of its own, verdigris-scan, beside this one or on the PATH; `verdigris-scan --help` shows \
-its options. `cargo build --release -p verdigris-datafusion` builds it.
+This runs a separate program, verdigris-scan, next to this one or on the PATH; `verdigris-scan --help` shows its \
+options. `cargo build --release -p verdigris-datafusion` builds it.
 
 Example:
   verdigris scan lake/ --key my.key --output judged.parquet")]
 pub(crate) struct Scan {
-    /// What verdigris-scan is told.
+    /// The arguments of verdigris-scan.
     #[arg(value_name = "INPUT|OPTION", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! `verdigris serve`: OpenAI's protocol over HTTP.
+//! `verdigris serve`: serves OpenAI's protocol over HTTP.
 
 mod limits;
 pub(crate) mod settings;
@@ -26,44 +26,44 @@ use crate::terminal::{headed, shown_line};
 #[derive(Args)]
 #[command(group = ArgGroup::new("marks").multiple(true))]
 #[command(after_help = "\
-Clients of OpenAI's protocol write with http://HOST:PORT/v1 as their base URL. With --key every answer is marked, \
-unless its request says \"watermarking\": false; with --enforce-all that is refused. POST /detect says of a text \
-whether it carries the mark.
+Clients of OpenAI's protocol use http://HOST:PORT/v1 as their base URL. With --key every answer is marked, unless its \
+request says \"watermarking\": false; with --enforce-all such requests are refused. POST /detect judges whether a text \
+carries the mark.
 
-SIGTERM, or Ctrl-C: no new requests are taken, and those that are being answered end. SIGHUP: the ring and the API keys \
-are read again, and the audit log goes on in a new file where the old one was moved away.
+SIGTERM or Ctrl-C: new requests are refused, and running ones are completed. SIGHUP: the ring and the API keys are \
+read again, and the audit log continues in a new file if the old one was moved away.
 
-Each option can also stand in the file of --config (max-tokens = 100), and in the environment \
-(VERDIGRIS_SERVE_MAX_TOKENS=100). A flag counts more than a variable, a variable more than the file.
+Each option can also be set in the file of --config (max-tokens = 100), and in the environment \
+(VERDIGRIS_SERVE_MAX_TOKENS=100). A flag overrides a variable, and a variable overrides the file.
 
 Examples:
   verdigris serve --key my.key
   verdigris serve --model chat.gguf --key my.key --enforce-all
   verdigris serve --model chat.gguf --host 0.0.0.0 --api-key-file keys.txt
 
-And a request: curl localhost:8000/v1/completions -d '{\"prompt\": \"The captain\"}'")]
+A request: curl localhost:8000/v1/completions -d '{\"prompt\": \"The captain\"}'")]
 pub(crate) struct Serve {
-    /// Mark what is written with this key
+    /// Mark answers with this key
     #[arg(short, long, value_name = "FILE", group = "marks")]
     key: Option<PathBuf>,
-    /// Mark with the keys of this folder: what is written for an API key with the key whose tenant is its name, or else
-    /// with one of no tenant, and of several with that whose period includes today. Read again on SIGHUP
+    /// Mark with the keys of this folder: for each API key the one whose tenant has its name, or else one without a
+    /// tenant, and of several the one whose period includes today. Read again on SIGHUP
     #[arg(long, value_name = "DIR", group = "marks")]
     ring: Option<PathBuf>,
-    /// Refuse requests that want no mark
+    /// Refuse requests for unmarked answers
     #[arg(long, requires = "marks")]
     enforce_all: bool,
-    /// What becomes of texts in which a detector could not verify the mark, such as short or forced ones: allow them,
+    /// The policy for texts in which a detector could not verify the mark, such as short or forced ones: allow them,
     /// with a status that says so, or refuse them
     #[arg(long, value_enum, value_name = "POLICY", default_value_t, requires = "marks")]
     unmarkable: Unmarkable,
     /// The p-value at which a detector calls a text of an answer watermarked
     #[arg(long, value_name = "P", default_value_t)]
     mark_level: Level,
-    /// Let requests set the weight of the experts themselves, from 0 to this: their field "alpha"
+    /// Let requests set the weight of the experts in their field "alpha", from 0 to this
     #[arg(long, value_name = "ALPHA", requires = "anti", value_parser = not_negative)]
     max_alpha: Option<f64>,
-    /// Put every answer on record here before it ends: a line of JSON with ids and counts, without text
+    /// Log every answer to this file before it ends: a line of JSON with ids and counts, without text
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
     /// The address to listen at; 0.0.0.0 accepts connections from other machines
@@ -72,59 +72,59 @@ pub(crate) struct Serve {
     /// The port to listen at; 0 takes a free one
     #[arg(short, long, default_value_t = 8000)]
     port: u16,
-    /// What requests call the model [default: the name of its file or folder]
+    /// The name of the model in requests [default: the name of its file or folder]
     #[arg(long, value_name = "NAME")]
     served_model_name: Option<String>,
-    /// Answer to this host too, a name without a port; may be given several times. At a loopback address only this
-    /// machine's own names are answered to otherwise, at others every name
+    /// Also accept this host name, without a port; may be given several times. At a loopback address only this
+    /// machine's own names are accepted by default, at other addresses every name
     #[arg(long, value_name = "NAME")]
     allowed_host: Vec<String>,
-    /// Who may ask: a file with a line NAME KEY for each, and behind it its rights: "detect" for all that
-    /// POST /detect finds, not the verdict alone, and "metrics" for GET /metrics
+    /// The API keys: a file with a line NAME KEY for each, followed by its rights: "detect" for all results of
+    /// POST /detect, not only the verdict, and "metrics" for GET /metrics
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
-    /// Let everybody ask who reaches the address
+    /// Answer everyone who can reach the address
     #[arg(long)]
     allow_anyone: bool,
-    /// Texts that are written at the same time; others wait
+    /// The most texts that are written at the same time; others wait
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = some::<usize>)]
     max_num_seqs: usize,
-    /// The most tokens whose keys and values are held in memory, of all texts together; where they are too few,
-    /// the youngest text of those that use most gives up its own and is read again later
+    /// The most tokens in the KV cache, of all texts together; if they are too few, the youngest text of the tenant and
+    /// request that use most is evicted and read again later
     #[arg(long, value_name = "N", default_value_t = 65536, value_parser = some::<usize>)]
     kv_cache_tokens: usize,
-    /// Let all API keys share what is kept of prompts and forms. Then each client can find out, token by token, how the
-    /// prompts of the others begin
+    /// Let all API keys share the caches of prompts and constraints. Each client can then find out, token by token, how
+    /// the prompts of others begin
     #[arg(long)]
     share_caches: bool,
-    /// The most tokens that a pass of the model reads where prompts wait [default: as many as are measured to be worth
-    /// it when the server starts]
+    /// The most tokens that a pass of the model reads while prompts wait [default: the best number, measured when the
+    /// server starts]
     #[arg(long, value_name = "N", value_parser = some::<usize>)]
     max_num_batched_tokens: Option<usize>,
     /// The most tokens of an answer
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = some::<usize>)]
     max_tokens: usize,
-    /// Requests that are answered or wait at the same time; one more is told to come again
+    /// The most requests that are answered or wait at the same time; clients of others are asked to retry
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = some::<usize>)]
     max_requests: usize,
     /// The most bytes of a request
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = some::<usize>)]
     max_body: usize,
-    /// How many seconds answers may take to end once the server is told to stop
+    /// The seconds that answers may take to end when the server stops
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds)]
     drain: u64,
-    /// Read options from a file of TOML: NAME = VALUE, by the names that they have here
+    /// Read options from a TOML file: NAME = VALUE, with the names of the options
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Show the options that are in force, as such a file, and do nothing else
+    /// Print the effective options as such a file, and exit
     #[arg(long)]
     print_config: bool,
-    /// What the lines of the log look like: one for each request, on standard error
+    /// The format of the log, which has a line for each request, on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     log_format: LogFormat,
     #[command(flatten)]
     run: RunOptions,
-    // Groups with a heading come last: it would hold for what follows.
+    // Groups with a heading come last, because a heading applies to all options after it.
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitOptions,
     #[command(flatten)]
@@ -133,7 +133,7 @@ pub(crate) struct Serve {
     drafts: DraftOptions,
 }
 
-/// What becomes of texts in which the mark could not be verified.
+/// The policy for texts in which the mark could not be verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Unmarkable {
     /// They are delivered, and their status says so
@@ -143,7 +143,7 @@ enum Unmarkable {
     Refuse,
 }
 
-/// Who drafts for all texts.
+/// The drafter of all texts.
 struct Drafting {
     options: DraftOptions,
     drafter: Option<DraftSource>,
@@ -156,13 +156,13 @@ impl Drafts for Drafting {
 }
 
 impl Serve {
-    /// What its log looks like, and what is told unless `RUST_LOG` says otherwise.
+    /// The format of the log, and its filter if `RUST_LOG` is not set.
     pub(crate) fn log(&self) -> (LogFormat, &'static str) {
         let told = if self.run.quiet { "warn" } else { "warn,verdigris_server=info,verdigris::serve=info" };
         (self.log_format, told)
     }
 
-    /// Whether nothing is served, and its options are shown.
+    /// Whether to print the options instead of serving.
     pub(crate) fn prints_config(&self) -> bool {
         self.print_config
     }
@@ -224,7 +224,7 @@ impl Serve {
     }
 }
 
-/// An address of this machine; `localhost` is that of this machine alone.
+/// Parses an address of this machine; `localhost` is the loopback address.
 fn address(text: &str) -> Result<IpAddr, String> {
     if text == "localhost" {
         return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -232,7 +232,7 @@ fn address(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| "it must be an IP address of this machine, 0.0.0.0 for all, or localhost".into())
 }
 
-/// Says that all may read a file of API keys, where that is so.
+/// A warning if other users can read a file of API keys.
 fn readable(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! What steers a model, as options.
+//! Options for steering a model.
 
 use std::path::PathBuf;
 
@@ -9,48 +9,47 @@ use crate::error::Failure;
 use crate::model::{Backend, load};
 use crate::number::whole;
 
-/// How strongly experts count, unless told otherwise.
+/// The default weight of experts.
 const ALPHA: &str = "0.75";
 
 /// Models that steer a larger one, and how far.
 #[derive(Args)]
 pub(crate) struct SteerOptions {
-    /// Steer by what this small model has learned (proxy-tuning); may be given several times
+    /// Steer by what this small model has learned (proxy-tuning), relative to its --anti; may be given several times
     #[arg(long, value_name = "PATH|NAME", requires = "anti")]
     expert: Vec<PathBuf>,
-    /// What the expert was before it learned it; one for each expert. Without experts: a smaller model, whose likings
-    /// the model is led away from (contrastive decoding)
+    /// The expert before its training; one for each expert. Without experts: a smaller model, whose preferences are
+    /// subtracted (contrastive decoding)
     #[arg(long, value_name = "PATH|NAME")]
     anti: Vec<PathBuf>,
-    /// How strongly each expert counts; one for all or one for each. 0.75:100 is for the first 100 tokens, and 1..0:100
-    /// a line from 1 to 0 over them
+    /// The weight of each expert; one for all or one for each. 0.75:100 applies to the first 100 tokens, and 1..0:100
+    /// falls linearly from 1 to 0 over them
     #[arg(long, value_name = "A", default_value = ALPHA, allow_negative_numbers = true)]
     alpha: Vec<String>,
-    /// How strongly experts count for some tokens, in the place of --alpha: digits, words, punctuation, space,
-    /// /EXPRESSION/ or ids as in 13,220, such as digits=0; may be given several times, and the first that a token is of
-    /// counts
+    /// The weight of experts for a class of tokens, instead of --alpha: digits, words, punctuation, space, /EXPRESSION/
+    /// or ids as in 13,220, such as digits=0; may be given several times, and the first class of a token counts
     #[arg(long, value_name = "CLASS=A")]
     alpha_of: Vec<String>,
     /// Compute experts with auto or candle [default: as --backend]
     #[arg(long, value_name = "LIBRARY", requires = "expert")]
     expert_backend: Option<Backend>,
-    /// Lead away from what the model would write after --negative-prompt, so strongly: 1 is not at all, 1.5 is usual
-    /// (classifier-free guidance)
+    /// Steer away from what the model would write after --negative-prompt, with this strength: 1 is not at all, 1.5 is
+    /// usual (classifier-free guidance)
     #[arg(long, value_name = "G", alias = "cfg-scale")]
     guidance_scale: Option<f64>,
     /// Before experts are added, leave out all but the model's own N most probable tokens
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     base_top_k: Option<usize>,
-    /// Before experts are added, leave out what is not among the model's own most probable tokens of this mass;
-    /// DExperts has 0.9
+    /// Before experts are added, leave out all but the model's own most probable tokens that together have this
+    /// probability; DExperts has 0.9
     #[arg(long, value_name = "P", alias = "filter-p")]
     base_top_p: Option<f64>,
-    /// Before experts are added, leave out what the model finds less than P times as probable as the best; contrastive
-    /// decoding has 0.1
+    /// Before experts are added, leave out tokens that the model finds less than P times as probable as the best one;
+    /// contrastive decoding has 0.1
     #[arg(long, value_name = "P")]
     base_min_p: Option<f64>,
-    /// Steer no token further than so many nats from the model's own law, and say with --json what was spent; inf only
-    /// says it
+    /// Limit the distance of each token's distribution from the model's own to this many nats, and report with --json
+    /// what was spent; inf only reports it
     #[arg(long, value_name = "NATS")]
     steer_budget: Option<f64>,
 }
@@ -64,22 +63,22 @@ impl SteerOptions {
         self.expert_backend
     }
 
-    /// Steers an engine; without anything that does it stays as it is.
+    /// Steers an engine, if options for that are given.
     pub(crate) fn steer(&self, engine: Engine, device: &Device) -> Result<Engine, Failure> {
         let (experts, antis) = (self.expert.len(), self.anti.len());
         if experts > 0 && experts != antis {
-            let message = format!("{experts} times --expert but {antis} times --anti: each expert needs its own");
+            let message = format!("--expert is given {experts} times, but --anti {antis} times: give one for each");
             return Err(Failure::Usage(message));
         }
         if antis > 0 && self.alpha.len() != 1 && self.alpha.len() != antis {
             let count = self.alpha.len();
             let what = if experts > 0 { "experts" } else { "anti-experts" };
-            let message = format!("{count} times --alpha for {antis} {what}: give one for all or one for each");
+            let message = format!("--alpha is given {count} times for {antis} {what}: give one for all or for each");
             return Err(Failure::Usage(message));
         }
         let weights = [("--alpha-of", !self.alpha_of.is_empty()), ("--alpha", self.alpha != [ALPHA])];
         if let Some((option, _)) = weights.iter().find(|(_, is_given)| *is_given && antis == 0) {
-            let message = format!("{option} needs an expert whose weight it is: --expert and --anti, or --anti alone");
+            let message = format!("{option} is a weight of experts: give --expert and --anti, or --anti alone");
             return Err(Failure::Usage(message));
         }
         if self.is_none() {
@@ -137,44 +136,43 @@ impl SteerOptions {
     }
 }
 
-/// What stands before the last `=`, and the weight behind it.
+/// Splits an argument at the last `=` into a class of tokens and a weight.
 fn token_class_and_alpha(argument: &str) -> Result<(TokenClass, Alpha), Failure> {
     let Some((class, alpha)) = argument.rsplit_once('=') else {
-        let message =
-            format!("--alpha-of {argument:?} has no = before the weight: give a class and one, as in digits=0");
+        let message = format!("--alpha-of {argument:?} has no = before the weight: give CLASS=WEIGHT, as in digits=0");
         return Err(Failure::Usage(message));
     };
     let class = class.parse().map_err(|bad: verdigris::BadTokenClass| Failure::Usage(format!("--alpha-of: {bad}")))?;
     Ok((class, alpha.parse().map_err(verdigris::Error::from)?))
 }
 
-/// What the members of a steered model read instead of the prompt.
+/// The prompts of the members of a steered model, instead of the prompt.
 #[derive(Args)]
 pub(crate) struct MemberPromptOptions {
-    /// With --guidance-scale: the prompt to lead away from. With --chat it is a message [default: the last token of the
+    /// With --guidance-scale: the prompt to steer away from, with --chat a message [default: the last token of the
     /// prompt]
     #[arg(long, value_name = "TEXT", requires = "guidance_scale", allow_hyphen_values = true)]
     negative_prompt: Option<String>,
-    /// With --guidance-scale and --chat: what the model is told to be where it is led away from; the message stays
+    /// With --guidance-scale and --chat: the system prompt to steer away from; the message stays the same
     #[arg(long, value_name = "TEXT", requires_all = ["guidance_scale", "chat"], allow_hyphen_values = true)]
     negative_system: Option<String>,
-    /// What experts read instead of the prompt; one for all or one for each
+    /// The prompt of experts; one for all or one for each
     #[arg(long, value_name = "TEXT", requires = "expert", allow_hyphen_values = true)]
     expert_prompt: Vec<String>,
-    /// What anti-experts read instead of the prompt; one for all or one for each
+    /// The prompt of anti-experts; one for all or one for each
     #[arg(long, value_name = "TEXT", requires = "anti", allow_hyphen_values = true)]
     anti_prompt: Vec<String>,
-    /// Let experts read their prompt, or the prompt, as a message by their own chat template
+    /// Treat the prompt of experts as a chat message, with their own chat template
     #[arg(long, requires = "expert")]
     expert_chat: bool,
-    /// Let anti-experts do so
+    /// Treat the prompt of anti-experts as a chat message, with their own chat template
     #[arg(long, requires = "anti")]
     anti_chat: bool,
 }
 
 impl MemberPromptOptions {
-    /// The same request, with the prompts that were given. In a conversation they are messages; `message` is the
-    /// request's own, where there is one for all texts.
+    /// The request with the given prompts. In a conversation they are messages; `message` is the request's own, if
+    /// there is one for all texts.
     pub(crate) fn apply<'r>(
         &self,
         mut request: Request<'r>,
@@ -201,7 +199,7 @@ impl MemberPromptOptions {
             return Ok(request.negative_prompt(prompt.unwrap_or("")));
         }
         let Some(message) = prompt.or(message) else {
-            return Err(Failure::Usage("--negative-system needs --negative-prompt here: prompts are many".into()));
+            return Err(Failure::Usage("--negative-system needs --negative-prompt for a batch of prompts".into()));
         };
         let messages = system.map(Message::system).into_iter().chain([Message::user(message)]);
         Ok(request.negative_prompt(messages.collect::<Vec<_>>()))

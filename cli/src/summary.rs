@@ -1,8 +1,8 @@
-//! Which options `-h` shows, of commands that have many; `--help` shows all.
+//! Limits the options that `-h` shows of commands that have many; `--help` shows all.
 
 use clap::Command;
 
-/// The options that most people need of all commands that write texts.
+/// The options that most people need, for all commands that write texts.
 #[rustfmt::skip]
 const WRITING: &[&str] = &[
     "model", "chat", "system", "key", "ring", "max-tokens", "temperature", "top-p", "top-k", "seed", "stop", "regex",
@@ -34,7 +34,7 @@ const SHOWN: [(&str, &[&[&str]]); 4] = [
 /// The most lines of examples that `-h` shows.
 const EXAMPLES: usize = 8;
 
-/// Commands whose `-h` shows those options alone, and says where the others are.
+/// Makes `-h` show only these options, and say where the others are.
 pub(crate) fn shorten(commands: Command) -> Command {
     commands.mut_subcommands(|command| match SHOWN.iter().find(|(name, _)| command.get_name() == *name) {
         None => command,
@@ -51,7 +51,7 @@ pub(crate) fn shorten(commands: Command) -> Command {
             let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let examples = examples.split_once("Example").map_or("", |(_, rest)| rest);
             let mut lines: Vec<&str> = examples.split("\n\n").next().unwrap_or_default().lines().collect();
-            // The heading, and the first examples: none without its end.
+            // The heading and the first examples, without one that is cut.
             lines.truncate(EXAMPLES);
             while lines.last().is_some_and(|line| line.ends_with('\\')) {
                 lines.pop();

@@ -1,11 +1,11 @@
-//! The terminal: how wide it is, what it can show, and text that cannot disturb it.
+//! The terminal: its width and colours, and text that cannot disturb it.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
 
 use anstream::ColorChoice;
 
-/// Says something on standard error. Where nobody can read it, that is no reason to fail.
+/// Prints on standard error. It is not an error if that fails.
 macro_rules! say {
     ($($said:tt)*) => {{
         use std::io::Write as _;
@@ -14,23 +14,23 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Says something on standard error behind a heading in yellow, such as `warning`.
+/// Prints on standard error after a heading in yellow, such as `warning`.
 pub(crate) fn headed(heading: &str, said: impl std::fmt::Display) {
     let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
     say!("{yellow}{heading}:{yellow:#} {said}");
 }
 
-/// Below so many columns a table has no room.
+/// The number of columns below which there is no room for a table.
 pub(crate) const NARROW: usize = 76;
 
-/// The columns of the terminal that standard output is; without one, what `COLUMNS` says.
+/// The columns of the terminal on standard output; without one, the value of `COLUMNS`.
 pub(crate) fn width() -> Option<usize> {
     let terminal = terminal_size::terminal_size_of(std::io::stdout()).map(|(columns, _)| usize::from(columns.0));
     terminal.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok()).filter(|&columns| columns > 0)
 }
 
-/// Lines of a text, broken at spaces where they are longer than `width`; a word that is longer stays whole. Lines
-/// after the first begin with `indent` spaces.
+/// Wraps a text at spaces to lines of `width`; a longer word stays whole. Lines after the first begin with `indent`
+/// spaces.
 pub(crate) fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
     let Some(width) = width else { return text.to_owned() };
     let room = width.saturating_sub(indent).max(20);
@@ -51,8 +51,8 @@ pub(crate) fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
     out
 }
 
-/// Whether colours go to standard output: as asked for by name, or else where a terminal takes them and neither
-/// `NO_COLOR` nor `TERM=dumb` forbids it, or `CLICOLOR_FORCE` wants them.
+/// Whether to print colours on standard output: as requested, or else if a terminal supports them and neither
+/// `NO_COLOR` nor `TERM=dumb` forbids them, or if `CLICOLOR_FORCE` is set.
 pub(crate) fn colours(asked: ColorChoice) -> bool {
     match asked {
         ColorChoice::Always | ColorChoice::AlwaysAnsi => true,
@@ -66,13 +66,13 @@ pub(crate) fn coloured_log() -> bool {
     std::io::stderr().is_terminal() && anstream::AutoStream::choice(&std::io::stderr()) != ColorChoice::Never
 }
 
-/// A text for a terminal: control characters, which move its cursor, change its colours or ring its bell, and those
-/// that turn the direction of writing are shown as escapes. Line ends and tabs stay.
+/// Escapes a text for a terminal: control characters, which can move the cursor, change colours or ring the bell, and
+/// characters that change the direction of writing. Line ends and tabs stay.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |c| disturbs(c) && c != '\n' && c != '\t')
 }
 
-/// As [`shown`], on one line: for names and messages.
+/// Like [`shown`], but on one line, for names and messages.
 pub(crate) fn shown_line(text: &str) -> Cow<'_, str> {
     escaped(text, disturbs)
 }

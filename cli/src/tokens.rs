@@ -1,4 +1,4 @@
-//! Which tokens are favoured, forbidden or forced, as options.
+//! Options for tokens that are favoured, forbidden or forced.
 
 use clap::Args;
 use verdigris::Request;
@@ -25,7 +25,7 @@ pub(crate) struct TokenOptions {
     /// Begin the text with this token
     #[arg(long, value_name = "ID", value_parser = whole::<u32>)]
     forced_bos_token_id: Option<u32>,
-    /// Write this token in the last place that --max-tokens leaves, such as one that ends texts
+    /// Write this token at the last position that --max-tokens allows, such as one that ends texts
     #[arg(long, value_name = "ID", value_parser = whole::<u32>)]
     forced_eos_token_id: Option<u32>,
 }
@@ -56,11 +56,11 @@ impl TokenOptions {
 
 fn token_and_bias(argument: &str) -> Result<(u32, f64), String> {
     let (token, bias) = text_and_bias(argument)?;
-    Ok((token.parse().map_err(|_| format!("{token:?} is no id of a token, which is a whole number"))?, bias))
+    Ok((token.parse().map_err(|_| format!("{token:?} is not the id of a token, a whole number"))?, bias))
 }
 
-/// What stands before the last `=`, and the number behind it.
+/// Splits an argument at the last `=` into a text and a number.
 fn text_and_bias(argument: &str) -> Result<(String, f64), String> {
     let (text, bias) = argument.rsplit_once('=').ok_or("there is no = before the bias")?;
-    Ok((text.to_owned(), bias.parse().map_err(|_| format!("{bias:?} is no number"))?))
+    Ok((text.to_owned(), bias.parse().map_err(|_| format!("{bias:?} is not a number"))?))
 }

@@ -1,19 +1,19 @@
-//! What is wrong with the arguments, in one line.
+//! Reports errors in the arguments in one line.
 
 use std::ffi::OsString;
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// How many letters a name may differ in from the one that was meant.
+/// The most letters in which a name may differ from the one that was meant.
 const NEAR: usize = 2;
 
-/// The fault of some arguments, with its cause, what was probably meant, and where help is.
+/// Describes an error in the arguments: its cause, what was probably meant, and where to find help.
 pub(crate) fn line(error: &clap::Error, given: &[OsString], commands: &Command) -> String {
     let rendered = error.render().to_string();
     let mut lines = rendered.lines();
     let first = lines.next().unwrap_or_default();
-    // What is missing or possible has lines of its own.
+    // Missing arguments and possible values have their own lines.
     let rest: Vec<&str> = lines.map_while(|line| line.strip_prefix("  ")).map(str::trim).collect();
     let mut said = clustered(error, given).unwrap_or_else(|| first.trim_start_matches("error: ").to_owned());
     if !rest.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn line(error: &clap::Error, given: &[OsString], commands: &Command) 
     format!("{said} (see {path} --help)")
 }
 
-/// The argument as it was given, where its letters were taken for a short option and its value.
+/// The original argument, if its letters were taken for a short option and its value.
 fn clustered(error: &clap::Error, given: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
     let is_it = |argument: &&str| {
@@ -46,7 +46,7 @@ fn clustered(error: &clap::Error, given: &[OsString]) -> Option<String> {
     value.starts_with(char::is_alphabetic).then(|| format!("unexpected argument '{argument}' found"))
 }
 
-/// The name that is so near to the one given that it was probably meant.
+/// The name that was probably meant, if one is near to the given one.
 fn meant(error: &clap::Error) -> Option<String> {
     let text = |kind| match error.get(kind)? {
         ContextValue::String(text) => Some(text.clone()),
@@ -64,12 +64,12 @@ fn meant(error: &clap::Error) -> Option<String> {
     })
 }
 
-/// Whether one name was probably meant by the other.
+/// Whether `given` was probably meant as `name`.
 pub(crate) fn is_near(given: &str, name: &str) -> bool {
     strsim::osa_distance(given, name) <= NEAR
 }
 
-/// The command that some arguments name, and its name in full.
+/// The command that the arguments name, and its full name.
 fn named<'c>(given: &[OsString], commands: &'c Command) -> (&'c Command, String) {
     let (mut command, mut path) = (commands, commands.get_name().to_owned());
     for argument in given.iter().skip(1) {

@@ -1,4 +1,4 @@
-//! The manifest of a text and the mark in its words, which a program of its own judges side by side.
+//! `verdigris verify`: runs a separate program that judges the manifest of a text and the mark in its words.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -8,20 +8,20 @@ use clap::Args;
 use crate::error::Failure;
 use crate::program::Program;
 
-/// What signs and judges manifests.
+/// The program that signs and judges manifests.
 pub(crate) const PROGRAM: Program =
     Program { name: "verdigris-c2pa", of: "signing or judging manifests", package: "verdigris-c2pa" };
 
-/// Judge the C2PA manifest of a text and the mark in its words, each for itself
+/// Judge the C2PA manifest of a text and the mark in its words, separately
 #[derive(Args)]
 #[command(after_help = "\
-All of it goes to a program of its own, verdigris-c2pa, beside this one or on the PATH; `verdigris-c2pa verify --help` \
-shows its options. `cargo build --release -p verdigris-c2pa` builds it.
+This runs a separate program, verdigris-c2pa, next to this one or on the PATH; `verdigris-c2pa verify --help` shows \
+its options. `cargo build --release -p verdigris-c2pa` builds it.
 
 Example:
   verdigris verify tale.txt --key my.key")]
 pub(crate) struct Verify {
-    /// What verdigris-c2pa is told.
+    /// The arguments of verdigris-c2pa.
     #[arg(value_name = "FILE|OPTION", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }

@@ -39,7 +39,7 @@ fn nothing_where_something_is_meant() {
     }
     of(&["--lookup", "--draft-tree", "8,8"]).fails("--draft-tree has 72 drafts for each call, but at most 64");
     for alone in [&["--alpha", "0.5"][..], &["--alpha", "banana"], &["--guidance-scale", "1.5", "--alpha", "0.3"]] {
-        of(alone).fails("--alpha needs an expert whose weight it is");
+        of(alone).fails("--alpha is a weight of experts");
     }
     for option in ["--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-tokens", "--max-requests", "--max-body"] {
         let run = folder.run(&["serve", option, "0"]);
@@ -301,9 +301,9 @@ fn experts_that_do_not_fit() {
     steer(&["--expert", "other", "--anti", TALE_SMALL]).fails("in the one and");
     steer(&["--draft", "other"]).fails("the models have different tokenizers: token");
     steer(&["--draft", "none"]).fails("none is not a model");
-    steer(&["--expert", TALE_SMALL, "--expert", TALE_SMALL, "--anti", TALE_SMALL]).fails("each expert needs its own");
+    steer(&["--expert", TALE_SMALL, "--expert", TALE_SMALL, "--anti", TALE_SMALL]).fails("give one for each");
     let twice = ["--expert", TALE_SMALL, "--anti", TALE_SMALL, "--alpha", "1", "--alpha", "2"];
-    steer(&twice).fails("2 times --alpha for 1 experts");
+    steer(&twice).fails("--alpha is given 2 times for 1 experts");
     steer(&["--expert", TALE_SMALL, "--anti", TALE_SMALL, "--alpha", "nan"]).fails("alpha is NaN");
 }
 
@@ -372,8 +372,8 @@ fn tokens_that_do_not_exist() {
     }
     for (arguments, said) in [
         (&["--logit-bias", "5"][..], "there is no = before the bias"),
-        (&["--logit-bias", "captain=1"], "\"captain\" is no id of a token"),
-        (&["--sequence-bias", "captain=much"], "\"much\" is no number"),
+        (&["--logit-bias", "captain=1"], "\"captain\" is not the id of a token"),
+        (&["--sequence-bias", "captain=much"], "\"much\" is not a number"),
         (&["--logprobs", "3"], "--json"),
         (&["--logprobs-mode", "raw", "--json"], "--logprobs"),
         (&["--suppress-tokens", "x"], "it must be a whole number"),

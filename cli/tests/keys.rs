@@ -202,8 +202,8 @@ fn an_option_that_changes_nothing_is_refused() {
         (&["--dialect", "unigram", "--payload-bits", "8"], "--payload-bits is for native"),
         (&["--seeding", "simple_1"], "--seeding is for kgw"),
         (&["--import", "key.txt"], "our own make their secrets"),
-        (&["--vocabulary-size", "300"], "--vocabulary-size is for other systems"),
-        (&["--dialect", "native-gumbel", "--vocabulary-size", "5000"], "--vocabulary-size is for other systems"),
+        (&["--vocabulary-size", "300"], "--vocabulary-size is for dialects of other systems"),
+        (&["--dialect", "native-gumbel", "--vocabulary-size", "5000"], "is for dialects of other systems"),
     ] {
         folder.run(&[&["key", "new", "a.key"], arguments].concat()).fails(said);
         assert!(!folder.path("a.key").exists(), "{said}");

@@ -44,16 +44,16 @@ fn a_flag_counts_more_than_a_variable_and_that_more_than_the_file() {
 fn what_is_no_option_is_refused_with_the_one_that_was_meant() {
     let folder = Folder::with_key();
     for (file, said) in [
-        ("max_tokens = 5", "serve.toml: max_tokens is no option of verdigris serve: is max-tokens meant?"),
-        ("maxbody = 5", "is max-body meant?"),
-        ("frobnicate = 1", "serve.toml: frobnicate is no option of verdigris serve: see verdigris serve --help"),
-        ("config = \"other.toml\"", "config is no option"),
+        ("max_tokens = 5", "serve.toml: max_tokens is not an option of verdigris serve: did you mean max-tokens?"),
+        ("maxbody = 5", "did you mean max-body?"),
+        ("frobnicate = 1", "serve.toml: frobnicate is not an option of verdigris serve: see verdigris serve --help"),
+        ("config = \"other.toml\"", "config is not an option"),
         ("port = \"ssh\"", "serve.toml: port: invalid value 'ssh' for '--port <PORT>'"),
         ("port = 99999", "serve.toml: port: invalid value '99999'"),
         ("port = [1, 2]", "serve.toml: port: it must be one value, not 2"),
         ("enforce-all = \"yes\"", "serve.toml: enforce-all: it must be true or false"),
         ("port = 1\nport = 2", "serve.toml, line 2"),
-        ("[serve]\nport = 1", "serve.toml: serve is no option"),
+        ("[serve]\nport = 1", "serve.toml: serve is not an option"),
         ("port = {a = 1}", "serve.toml: port is a table"),
         ("key", "serve.toml, line 1"),
     ] {
@@ -62,7 +62,7 @@ fn what_is_no_option_is_refused_with_the_one_that_was_meant() {
     }
     folder.run(&["serve", "--config", "none.toml"]).fails("none.toml");
     for (variable, value, said) in [
-        ("VERDIGRIS_SERVE_MAX_TOKEN", "5", "is VERDIGRIS_SERVE_MAX_TOKENS meant?"),
+        ("VERDIGRIS_SERVE_MAX_TOKEN", "5", "did you mean VERDIGRIS_SERVE_MAX_TOKENS?"),
         ("VERDIGRIS_SERVE_PORT", "tcp://10.0.0.1:80", "the variable VERDIGRIS_SERVE_PORT: invalid value"),
         (
             "VERDIGRIS_SERVE_ALLOW_ANYONE",

@@ -207,8 +207,8 @@ fn what_cannot_steer_is_told() {
     with(&["--expert-prompt", "a", "--expert-prompt", "b"]).fails("2 prompts for 1 experts");
     with(&["--guidance-scale", "1", "--negative-prompt", "a"]).fails("a guidance scale other than 1");
     folder.run(&["generate", "--base-top-p", "0.9"]).fails("--base-top-p needs something that steers");
-    folder.run(&["generate", "--alpha-of", "digits=1"]).fails("--alpha-of needs an expert whose weight it is");
-    folder.run(&["generate", "--guidance-scale", "2", "--alpha-of", "digits=1"]).fails("--alpha-of needs an expert");
+    folder.run(&["generate", "--alpha-of", "digits=1"]).fails("--alpha-of is a weight of experts");
+    folder.run(&["generate", "--guidance-scale", "2", "--alpha-of", "digits=1"]).fails("--alpha-of is a weight");
     with(&["--alpha-of", "digits"]).fails("--alpha-of \"digits\" has no = before the weight");
     with(&["--alpha-of", "digit=1"]).fails("\"digit\" is not a class of tokens: it must be digits, words, punctuation");
     with(&["--alpha-of", "digits=much"]).fails("alpha is \"much\"");
@@ -221,7 +221,7 @@ fn what_cannot_steer_is_told() {
     folder.write("in.jsonl", "{\"prompt\": \"a\"}\n");
     let batch = ["batch", "in.jsonl", "out.jsonl", "--model", "talker", "--chat", "--guidance-scale", "2"];
     let run = folder.run(&[&batch[..], &["--negative-system", "b"]].concat());
-    run.fails("--negative-system needs --negative-prompt here");
+    run.fails("--negative-system needs --negative-prompt for a batch");
     let long = "word ".repeat(3000);
     with(&["--expert-prompt", &long]).fails("tokens long, but the model's context is 2048: shorten it to");
 }

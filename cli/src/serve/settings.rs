@@ -1,4 +1,4 @@
-//! The options of `serve` from a file and from the environment, under the names that they have on the command line.
+//! The options of `serve` from a file and from the environment, with the same names as on the command line.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,32 +11,31 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::error::Failure;
 
-/// What the names of options begin with in the environment.
+/// The prefix of the names of options in the environment.
 const PREFIX: &str = "VERDIGRIS_SERVE_";
 
 /// The command whose options these are.
 const COMMAND: &str = "serve";
 
-/// Options that say where others are, and are no settings themselves.
+/// Options that are not settings.
 const NO_SETTINGS: [&str; 3] = ["config", "print-config", "help"];
 
-/// How alike a name must be to one that there is to be meant: 1 is the same.
+/// The least similarity at which an unknown name was probably meant as a known one; 1 is equality.
 const ALIKE: f64 = 0.75;
 
-/// What an option is set to, and by what.
+/// The values of an option, and their source.
 struct Setting {
     source: String,
     values: Vec<String>,
 }
 
-/// By the names of options.
+/// Settings by the names of options.
 type Settings = BTreeMap<String, Setting>;
 
-/// The arguments, and before them what the file of `--config` and the environment say of options that they do not name.
+/// The arguments, preceded by options that only the file of `--config` or the environment sets.
 ///
 /// # Errors
-/// Where the file cannot be read, and where it or the environment names an option that is none, or a value that its
-/// option cannot have.
+/// If the file cannot be read, or if it or the environment names an unknown option or sets an invalid value.
 pub(crate) fn complete(arguments: Vec<OsString>, commands: &Command) -> Result<Vec<OsString>, Failure> {
     complete_from(arguments, commands, std::env::vars_os())
 }
@@ -50,7 +49,7 @@ fn complete_from(
     if arguments.get(1).is_none_or(|command| command != COMMAND) || serve.get_arguments().next().is_none() {
         return Ok(arguments);
     }
-    // What is wrong with the arguments themselves is told when all of them are read.
+    // Errors in the arguments themselves are reported when all of them are parsed.
     let given = commands.clone().ignore_errors(true).try_get_matches_from(&arguments);
     let Some(given) = given.ok().and_then(|mut given| given.remove_subcommand()).map(|(_, given)| given) else {
         return Ok(arguments);
@@ -74,7 +73,7 @@ fn complete_from(
     Ok(all)
 }
 
-/// Shows the options that are in force.
+/// Prints the effective options.
 pub(crate) fn print(arguments: Vec<OsString>, commands: Command) -> Result<ExitCode, Failure> {
     let matches = commands.clone().get_matches_from(arguments);
     if let (Some(serve), Some((_, matches))) = (commands.find_subcommand(COMMAND), matches.subcommand()) {
@@ -83,7 +82,7 @@ pub(crate) fn print(arguments: Vec<OsString>, commands: Command) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// All options as they are in force, as a file that `--config` reads.
+/// All effective options, as a file that `--config` reads.
 fn shown(serve: &Command, matches: &ArgMatches) -> String {
     let mut shown = String::new();
     for option in options(serve) {
@@ -121,7 +120,7 @@ fn of_environment(
         let Some(name) = variable.to_str().and_then(|variable| variable.strip_prefix(PREFIX)) else { continue };
         let (source, name) = (format!("the variable {PREFIX}{name}"), name.to_lowercase().replace('_', "-"));
         let Ok(value) = value.into_string() else {
-            return Err(Failure::Usage(format!("{source} is no text in UTF-8")));
+            return Err(Failure::Usage(format!("{source} is not UTF-8 text")));
         };
         let is_list = match options(serve).find(|option| option.get_long() == Some(&name)) {
             Some(option) => matches!(option.get_action(), ArgAction::Append),
@@ -168,18 +167,18 @@ fn of_file(serve: &Command, file: &Path) -> Result<Settings, Failure> {
 }
 
 fn unknown(source: &str, near: Option<String>) -> Failure {
-    let cure = near.map_or_else(|| "see verdigris serve --help".into(), |near| format!("is {near} meant?"));
-    Failure::Usage(format!("{source} is no option of verdigris serve: {cure}"))
+    let cure = near.map_or_else(|| "see verdigris serve --help".into(), |near| format!("did you mean {near}?"));
+    Failure::Usage(format!("{source} is not an option of verdigris serve: {cure}"))
 }
 
-/// The name of an option that is most like one that is none.
+/// The name of the option that is most similar to an unknown one.
 fn nearest(serve: &Command, name: &str) -> Option<String> {
     let alike = options(serve).filter_map(Arg::get_long).map(|option| (strsim::jaro_winkler(option, name), option));
     let nearest = alike.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (nearest.0 >= ALIKE).then(|| nearest.1.to_owned())
 }
 
-/// A setting as arguments, if its option can have the value.
+/// A setting as arguments, if the value is valid for its option.
 fn checked(serve: &Command, option: &Arg, setting: &Setting) -> Result<Vec<String>, Failure> {
     use clap::error::ErrorKind;
 
@@ -198,7 +197,7 @@ fn checked(serve: &Command, option: &Arg, setting: &Setting) -> Result<Vec<Strin
     let arguments: Vec<String> = setting.values.iter().map(|value| format!("--{name}={value}")).collect();
     let alone = std::iter::once(COMMAND.to_owned()).chain(arguments.iter().cloned());
     match serve.clone().try_get_matches_from(alone) {
-        // That it wants others beside it is told when all are read.
+        // That it requires other options is reported when all are parsed.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) => {
             let line = error.to_string().lines().next().unwrap_or_default().to_owned();
             Err(bad(line.trim_start_matches("error: ").to_owned()))

@@ -4,22 +4,21 @@ use std::io::{self, Read};
 
 use super::sniff::{Coding, sniff};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK: u64 = 64 << 10;
 
-/// Reads a text as UTF-8 without a byte order mark, whichever of UTF-8 and UTF-16 it is written in. What is no text is
-/// an error that says what it is.
+/// Reads a text in UTF-8 or UTF-16 as UTF-8 without a byte order mark. Anything else is an error that says what it is.
 pub(crate) struct Decoder<R> {
     reader: R,
-    /// Whether bytes in UTF-8 are handed on unchecked.
+    /// Whether bytes in UTF-8 are passed on unchecked.
     unchecked: bool,
     coding: Option<Coding>,
-    /// Read and not yet decoded: at the end of a chunk, a part of a character.
+    /// Bytes that are not decoded yet: at the end of a chunk, a part of a character.
     raw: Vec<u8>,
-    /// Where `raw` begins in the file.
+    /// The offset of `raw` in the file.
     offset: u64,
     ended: bool,
-    /// Decoded; what is before `given` was handed out.
+    /// Decoded bytes; those before `given` were returned.
     text: Vec<u8>,
     given: usize,
 }
@@ -63,13 +62,13 @@ impl<R: Read> Decoder<R> {
         Ok(true)
     }
 
-    /// The bytes that were decoded.
+    /// Decodes UTF-8, and returns the number of bytes used.
     fn utf8(&mut self) -> io::Result<usize> {
         let mut used = self.raw.len();
         if !self.unchecked {
             if let Err(error) = std::str::from_utf8(&self.raw) {
                 used = error.valid_up_to();
-                // The last character may go on in what is not yet read.
+                // The last character may continue in bytes that are not read yet.
                 if error.error_len().is_some() || self.ended {
                     return Err(self.not("valid UTF-8", used));
                 }
@@ -100,7 +99,7 @@ impl<R: Read> Decoder<R> {
                     text.push(c);
                     used = at + 2 * c.len_utf16();
                 }
-                // The second half may be in what is not yet read.
+                // The second half may be in bytes that are not read yet.
                 Err(_) if at + 2 == 2 * units.len() && !self.ended => break,
                 Err(_) => return Err(self.not("valid UTF-16", at)),
             }
@@ -115,7 +114,7 @@ impl<R: Read> Decoder<R> {
     fn not(&self, what: &str, at: usize) -> io::Error {
         let at = self.offset + at as u64;
         invalid(format!(
-            "byte {at} is not {what}: is it a text file? An old coding is converted first, for example with `iconv -f \
+            "byte {at} is not {what}: is it a text file? Convert other encodings first, for example with `iconv -f \
              WINDOWS-1252 -t UTF-8 FILE`"
         ))
     }

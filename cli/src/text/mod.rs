@@ -1,4 +1,4 @@
-//! Texts that commands take: whatever bytes a file or a pipe holds, as UTF-8 or refused by what they are.
+//! Reads the texts that commands take: the bytes of a file or a pipe as UTF-8, or an error that says what they are.
 
 mod decoder;
 mod sniff;
@@ -10,23 +10,23 @@ use std::path::Path;
 pub(crate) use self::decoder::Decoder;
 use crate::error::Failure;
 
-/// No text that is held in memory is longer.
+/// The longest text that is held in memory, in bytes.
 const MAX_TEXT: u64 = 64 << 20;
 
-/// What messages call standard input.
+/// The name of standard input in messages.
 const STANDARD_INPUT: &str = "standard input";
 
-/// Whether a path stands for standard input.
+/// Whether a path means standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// What a file is called in messages and results.
+/// The name of a file in messages and results.
 pub(crate) fn name(path: &Path) -> String {
     if is_stdin(path) { STANDARD_INPUT.into() } else { path.display().to_string() }
 }
 
-/// The bytes of a file, or standard input for `-`, and how many there are where that is known.
+/// Opens a file, or standard input for `-`. Also returns its length in bytes, if known.
 pub(crate) fn open(path: &Path) -> io::Result<(Box<dyn Read + Send>, Option<u64>)> {
     if is_stdin(path) {
         return Ok((Box::new(io::stdin()), None));
@@ -39,7 +39,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(Box<dyn Read + Send>, Option<u64>
     Ok((Box::new(file), about.is_file().then_some(about.len())))
 }
 
-/// A whole text, out of a file or standard input.
+/// Reads a whole text from a file or standard input.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     let (input, _) = open(path).map_err(|source| Failure::Open { path: path.into(), source })?;
     let mut text = String::new();

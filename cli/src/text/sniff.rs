@@ -1,15 +1,15 @@
-//! What bytes are, by how they begin.
+//! Recognizes kinds of files by their first bytes.
 
-/// How a text is written in bytes.
+/// The encoding of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     Utf8,
     Utf16 { big_endian: bool },
 }
 
-/// Bytes of a file's start, what such files are, and what to do with them.
+/// The first bytes of files, the kind of such files, and what to do with them.
 const KINDS: &[(&[u8], &str, &str)] = &[
-    (b"%PDF-", "a PDF document", "take its text out first, for example with `pdftotext FILE -`"),
+    (b"%PDF-", "a PDF document", "extract its text first, for example with `pdftotext FILE -`"),
     (b"\x1f\x8b", "compressed with gzip", "unpack it first: `gzip -dc FILE | verdigris detect -`"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "unpack it first: `zstd -dc FILE | verdigris detect -`"),
     (b"\xfd7zXZ\0", "compressed with xz", "unpack it first: `xz -dc FILE | verdigris detect -`"),
@@ -29,10 +29,10 @@ const KINDS: &[(&[u8], &str, &str)] = &[
     (b"\0\0\xfe\xff", "UTF-32", "convert it first: `iconv -f UTF-32 -t UTF-8 FILE`"),
 ];
 
-const IMAGE: &str = "its text must be read off first, by a program for that";
-const OFFICE: &str = "save it as plain text, or take its text out with `pandoc -t plain FILE`";
+const IMAGE: &str = "extract its text first, with a program for text recognition";
+const OFFICE: &str = "save it as plain text, or extract its text with `pandoc -t plain FILE`";
 
-/// What a ZIP archive holds, by what stands near its beginning.
+/// The contents of ZIP archives, by bytes near their beginning.
 const ARCHIVES: &[(&[u8], &str)] = &[
     (b"word/", "a Word document"),
     (b"xl/", "an Excel workbook"),
@@ -42,11 +42,11 @@ const ARCHIVES: &[(&[u8], &str)] = &[
     (b"mimetypeapplication/epub", "an e-book"),
 ];
 
-/// How much of a file is looked at.
+/// The number of bytes of a file that are examined.
 const LOOKED_AT: usize = 4096;
 
-/// How the text that begins with these bytes is written, and how many of them are a byte order mark; or what it is
-/// instead of a text, with what can be done.
+/// The encoding of the text that begins with these bytes, and the length of its byte order mark. If it is not a text,
+/// the error says what it is, and what to do.
 pub(super) fn sniff(start: &[u8]) -> Result<(Coding, usize), String> {
     let start = &start[..start.len().min(LOOKED_AT)];
     if let Some((_, what, advice)) = KINDS.iter().find(|(bytes, ..)| start.starts_with(bytes)) {
@@ -62,7 +62,7 @@ pub(super) fn sniff(start: &[u8]) -> Result<(Coding, usize), String> {
     if start.starts_with(b"RIFF") && start.get(8..12) == Some(b"WEBP") {
         return Err(format!("it is a WebP image: {IMAGE}"));
     }
-    // Compressed blocks begin with a number.
+    // Compressed blocks begin with this number.
     if start.starts_with(b"BZh") && start.get(4..10) == Some(b"1AY&SY") {
         return Err("it is compressed with bzip2: unpack it first: `bzip2 -dc FILE | verdigris detect -`".into());
     }
@@ -84,7 +84,7 @@ pub(super) fn sniff(start: &[u8]) -> Result<(Coding, usize), String> {
     })
 }
 
-/// UTF-16 of a script whose letters have a zero in every second byte.
+/// Recognizes UTF-16 of a script in which every second byte is zero.
 fn unmarked_utf16(start: &[u8]) -> Option<&'static str> {
     let pairs = start.chunks_exact(2);
     let count = pairs.len();
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(sniff(b"\xff\xfea\0"), Ok((Coding::Utf16 { big_endian: false }, 2)));
         assert_eq!(sniff(b"\xfe\xff\0a"), Ok((Coding::Utf16 { big_endian: true }, 2)));
         for (start, said) in [
-            (&b"%PDF-1.7\n"[..], "a PDF document: take its text out first, for example with `pdftotext"),
+            (&b"%PDF-1.7\n"[..], "a PDF document: extract its text first, for example with `pdftotext"),
             (b"PK\x03\x04\x14\0\x06\0[Content_Types].xml", "a document of an office program: save it as plain text"),
             (b"PK\x03\x04\x14\0\x06\0word/document.xml", "a Word document"),
             (b"PK\x03\x04\x14\0\x06\0notes.txt", "a ZIP archive"),

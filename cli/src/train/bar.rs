@@ -1,8 +1,8 @@
-//! How far a run is.
+//! The progress of a run.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar of a thousand parts, or none that is seen.
+/// A progress bar with a thousand steps, hidden if `quiet`.
 pub(super) fn bar(quiet: bool) -> ProgressBar {
     let template = "{bar:30} {percent:>3} %  {elapsed} of about {duration}  {msg}";
     let style = ProgressStyle::with_template(template).expect("a valid template");

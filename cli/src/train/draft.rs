@@ -1,4 +1,4 @@
-//! `verdigris train draft` and `verdigris train medusa`: make what drafts for a model.
+//! `verdigris train draft` and `verdigris train medusa`: train draft heads for a model.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use crate::model::ModelOption;
 use crate::number::whole;
 use crate::run::RunOptions;
 
-/// Train a feature drafter: one layer that goes on from a model's hidden states
+/// Train a feature drafter: one layer that continues from a model's hidden states
 #[derive(Args)]
 #[command(after_help = "\
-The model writes a text after each prompt, at temperatures 0, 0.7 and 1, and the drafter learns what it says at every \
-place, from the model's states and from states of its own (EAGLE). Texts are kept in texts.jsonl in the output folder; \
-a run that is interrupted goes on when the same command is given again. One text in sixteen is held out: progress \
-shows how often the likeliest token of each step of a draft is the model's there.
+The model writes a text for each prompt, at temperatures 0, 0.7 and 1, and the drafter learns to predict its output at \
+every position, from the model's states and from its own (EAGLE). Texts are kept in texts.jsonl in the output folder; \
+an interrupted run resumes when the same command is given again. One text in sixteen is held out: progress shows how \
+often the most likely token of each step of a draft is the model's on these.
 
 Examples:
   verdigris train draft --target tale-small --prompts prompts.txt --out drafter
@@ -33,7 +33,7 @@ Examples:
 pub(crate) struct Draft {
     #[command(flatten)]
     common: Common,
-    /// The width of its feed-forward part, 1 or more [default: that of the target]
+    /// The width of the feed-forward part, 1 or more [default: that of the target]
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     inner: Option<usize>,
 }
@@ -41,10 +41,10 @@ pub(crate) struct Draft {
 /// Train Medusa heads: each guesses a token further on, from one hidden state
 #[derive(Args)]
 #[command(after_help = "\
-The model writes a text after each prompt, at temperatures 0, 0.7 and 1, and each head learns what it says one place \
-further on than the head before (Medusa; the model stays as it is). Texts are kept in texts.jsonl in the output \
-folder; a run that is interrupted goes on when the same command is given again. One text in sixteen is held out: \
-progress shows how often the likeliest token of each head is the model's there.
+The model writes a text for each prompt, at temperatures 0, 0.7 and 1, and each head learns to predict its output one \
+position further on than the previous head (Medusa; the model does not change). Texts are kept in texts.jsonl in the \
+output folder; an interrupted run resumes when the same command is given again. One text in sixteen is held out: \
+progress shows how often the most likely token of each head is the model's on these.
 
 Examples:
   verdigris train medusa --target tale-small --prompts prompts.txt --out heads
@@ -53,28 +53,28 @@ Examples:
 pub(crate) struct Medusa {
     #[command(flatten)]
     common: Common,
-    /// How many heads, 1 to 16
+    /// The number of heads, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<usize>)]
     heads: usize,
-    /// Give each head an output matrix of its own, which begins as that of the target; without this they share the
-    /// target's, and the folder is small
+    /// Give each head its own output matrix, initialized from that of the target; without this they share the target's,
+    /// and the folder is small
     #[arg(long)]
     own_outputs: bool,
 }
 
-/// What both have in common.
+/// The options that both have in common.
 #[derive(Args)]
 struct Common {
     /// The model to draft for: a model folder, a GGUF file, a model on the Hugging Face hub, or one that is built in
     #[arg(long, value_name = "PATH|NAME")]
     target: PathBuf,
-    /// Beginnings of the texts to train on, one a line, or JSON Lines with a field `prompt`; plain or .zst
+    /// Beginnings of the texts to train on, one per line, or JSON Lines with a field `prompt`; plain or .zst
     #[arg(long, value_name = "FILE", required_unless_present = "texts")]
     prompts: Option<PathBuf>,
-    /// Train on texts that another run has written for this target, its texts.jsonl, and write none
+    /// Train on the texts that another run wrote for this target (its texts.jsonl), instead of writing texts
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompts", "chat", "max_tokens"])]
     texts: Option<PathBuf>,
-    /// Take prompts for messages to the model, and write its answers, as its chat template has it
+    /// Treat prompts as chat messages, with the model's chat template, and write its answers
     #[arg(long)]
     chat: bool,
     /// The most tokens that are written after a prompt, 2 or more
@@ -83,17 +83,16 @@ struct Common {
     /// The folder to write
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
-    /// Train over what is finished in that folder
+    /// Train again if the folder holds a finished head
     #[arg(long)]
     force: bool,
-    /// Guess among so many tokens, those that are written most often, 2 or more [default: all that are written, up to
-    /// 8192]
+    /// Guess among the N tokens that are written most often, 2 or more [default: all that are written, up to 8192]
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     draft_vocabulary: Option<usize>,
-    /// Texts a step, 1 or more
+    /// Texts per step, 1 or more
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<usize>)]
     batch: usize,
-    /// Tokens that are read of a text and its prompt, 4 to the target's context
+    /// The number of tokens that are read of a text and its prompt, 4 to the target's context
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = whole::<usize>)]
     window: usize,
     #[command(flatten)]
@@ -163,7 +162,7 @@ impl Common {
     }
 }
 
-/// Shares in per cent, the nearest guess first.
+/// Formats shares in per cent, the nearest guess first.
 fn shares(all: &[f64]) -> String {
     all.iter().map(|share| format!("{:.0}", 100.0 * share)).collect::<Vec<_>>().join(" ")
 }
@@ -184,7 +183,7 @@ fn print(out: &mut dyn Write, options: &Options, summary: &Summary) -> std::io::
     writeln!(out, "minutes        {:.1}", summary.minutes)?;
     if let (Some(before), Some(after)) = (&summary.heldout_before, &summary.heldout) {
         writeln!(out, "likeliest same {} %, {} % before", shares(&after.same), shares(&before.same))?;
-        writeln!(out, "laws overlap   {} %, {} % before", shares(&after.overlap), shares(&before.overlap))?;
+        writeln!(out, "overlap        {} %, {} % before", shares(&after.overlap), shares(&before.overlap))?;
     }
     Ok(())
 }

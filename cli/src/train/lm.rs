@@ -1,4 +1,4 @@
-//! `verdigris train lm`: make language models.
+//! `verdigris train lm`: trains language models.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::model::ModelOption;
 use crate::number::whole;
 use crate::run::RunOptions;
 
-/// Train a language model, from a given one or from nothing
+/// Train a language model, from a given one or from scratch
 #[derive(Args)]
 #[command(after_help = "\
-The corpus is plain text (or .zst), documents separated by <|endoftext|>. A run that is interrupted goes on where its \
-last checkpoint was when the same command is given again; a model that is finished is not trained over, unless --force \
-says so. The folder it writes is a Hugging Face model folder.
+The corpus is plain text (or .zst), with documents separated by <|endoftext|>. An interrupted run resumes at its last \
+checkpoint when the same command is given again; a finished model is not trained again without --force. The output is \
+a Hugging Face model folder.
 
 Examples:
   verdigris train lm --init tale-small --corpus plays.txt --out my-expert
@@ -30,25 +30,25 @@ pub(crate) struct Lm {
     /// The text to train on
     #[arg(long, value_name = "FILE")]
     corpus: PathBuf,
-    /// Text that is never trained on, to measure with
+    /// Text that is not trained on, for measurements
     #[arg(long, value_name = "FILE")]
     heldout: Option<PathBuf>,
     /// The model folder to write
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
-    /// Train over a finished model in that folder
+    /// Train again if the folder holds a finished model
     #[arg(long)]
     force: bool,
-    /// The model folder to go on from [default: fresh weights]
+    /// The model folder to continue from [default: fresh weights]
     #[arg(long, value_name = "DIR")]
     init: Option<PathBuf>,
-    /// For fresh weights: the model folder whose shape and tokenizer to take [default: the one built in]
+    /// For fresh weights: the model folder whose shape and tokenizer to use [default: the built-in one]
     #[arg(long, value_name = "DIR", conflicts_with = "init")]
     shape: Option<PathBuf>,
-    /// Windows a step, 1 or more
+    /// Windows per step, 1 or more
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<usize>)]
     batch: usize,
-    /// Tokens a window, 2 to the model's context
+    /// Tokens per window, 2 to the model's context
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<usize>)]
     window: usize,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `verdigris train`: make models, and what drafts for them.
+//! `verdigris train`: trains models, and draft heads for them.
 
 mod bar;
 mod draft;
@@ -12,7 +12,7 @@ use clap::Subcommand;
 
 use crate::error::Failure;
 
-/// Train a model on a text, or what drafts for a model on texts of its own
+/// Train a model on a text, or a draft head on texts of its target
 #[derive(Subcommand)]
 pub(crate) enum Train {
     Lm(lm::Lm),

@@ -1,4 +1,4 @@
-//! What a run came to, for people or for machines.
+//! Prints the summary of a run, for people or for machines.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::Failure;
 
-/// Prints a summary: as one JSON object, or as `print` has it.
+/// Prints a summary, as one JSON object or with `print`.
 pub(super) fn report<S: Serialize>(
     json: bool,
     summary: &S,

@@ -1,17 +1,17 @@
-//! What all training has in common.
+//! The options that all training has in common.
 
 use clap::Args;
 use verdigris_train::Steps;
 
 use crate::number::whole;
 
-/// How many steps, and how large.
+/// The number and the size of steps.
 #[derive(Args)]
 pub(super) struct StepOptions {
-    /// Steps at most, 1 or more
+    /// Maximum number of steps, 1 or more
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<u64>)]
     steps: u64,
-    /// Minutes at most, above 0; the learning rate falls to its end by then
+    /// Maximum number of minutes, above 0; the learning rate falls to its final value by then
     #[arg(long, value_name = "M")]
     max_minutes: Option<f64>,
     /// The highest learning rate, above 0
@@ -23,7 +23,7 @@ pub(super) struct StepOptions {
     /// Weight decay of matrices, 0 to 1
     #[arg(long, value_name = "W", default_value_t = 0.1)]
     weight_decay: f64,
-    /// The norm to which gradients are clipped, above 0
+    /// The largest norm of gradients, above 0; larger ones are clipped
     #[arg(long, value_name = "NORM", default_value_t = 1.0)]
     clip: f64,
     /// The seed of everything random
@@ -32,7 +32,7 @@ pub(super) struct StepOptions {
     /// Minutes between checkpoints, above 0
     #[arg(long, value_name = "M", default_value_t = 5.0)]
     checkpoint_minutes: f64,
-    /// Steps between measurements on what is held out, 1 or more
+    /// Steps between measurements on held-out text, 1 or more
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = whole::<u64>)]
     heldout_every: u64,
 }
