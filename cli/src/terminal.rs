@@ -20,7 +20,7 @@ pub(crate) fn headed(heading: &str, said: impl std::fmt::Display) {
     say!("{yellow}{heading}:{yellow:#} {said}");
 }
 
-/// The number of columns below which there is no room for a table.
+/// The number of columns below which a table does not fit.
 pub(crate) const NARROW: usize = 76;
 
 /// The columns of the terminal on standard output; without one, the value of `COLUMNS`.

@@ -125,8 +125,8 @@ impl Answers {
         digest.is_some_and(|digest| *digest != asked.digest)
     }
 
-    /// Refuses to resume if the answers were written with another key than `key_id` (`None` is no key), or with other
-    /// seeds than those that follow from `first_seed`, if given.
+    /// Refuses to resume if the answers were written with a different key than `key_id` (`None`: without one), or with
+    /// different seeds than those that follow from `first_seed`, if given.
     pub(super) fn are_of(&self, key_id: Option<&str>, first_seed: Option<u64>) -> Result<(), Failure> {
         let named = |id: Option<&str>| id.map_or("no key".to_owned(), |id| format!("the key {id}"));
         for (&line, there) in self.there.iter().filter(|(_, there)| there.error.is_none()) {

@@ -21,7 +21,7 @@ pub(super) fn fewest(
     Ok(None)
 }
 
-/// The number of tokens after which half of the texts are found; `None` if fewer are found, or if there are no texts.
+/// The number of tokens after which half of the texts are found; `None` if fewer are found, or without texts.
 pub(super) fn half(mut fewest: Vec<Option<usize>>) -> Option<usize> {
     fewest.sort_by_key(|fewest| fewest.unwrap_or(usize::MAX));
     fewest.get(fewest.len().saturating_sub(1) / 2).copied().flatten()

@@ -188,7 +188,7 @@ impl Power {
             detector.push_choices(&texts[i][..length], &free[i][..length]);
             Ok(detector.evidence())
         };
-        self.print(out, &self.judge("  the same, knowing the form".into(), texts, counted)?, None)?;
+        self.print(out, &self.judge("  the same, knowing the constraint".into(), texts, counted)?, None)?;
         if !matches!(engine.reader().scheme(&keys[0])?.law(), ScoreLaw::Green { .. }) {
             return Ok(());
         }
@@ -201,8 +201,8 @@ impl Power {
             let (law, marks, _) = &with[i];
             Ok(weighted::evidence_of_ways(law, &marks[..length], &free[i], delta).expect("colours"))
         };
-        self.print(out, &self.judge("  the form, by the number of ways".into(), texts, by_ways)?, None)?;
-        for (name, seen) in [("  the model alone", without), ("  the form and the model", with)] {
+        self.print(out, &self.judge("  the constraint, by the number of ways".into(), texts, by_ways)?, None)?;
+        for (name, seen) in [("  the model alone", without), ("  the constraint and the model", with)] {
             let weighed = |i: usize, length: usize| -> Result<Evidence, Failure> {
                 let (law, marks, surprises) = &seen[i];
                 let weighting = Weighting::LikelihoodRatio { delta };

@@ -125,7 +125,7 @@ impl Robustness {
     }
 }
 
-/// The part of the human text for sample `i`: each sample begins at another place.
+/// The part of the human text for sample `i`: each sample begins at another position.
 fn skip(human: &str, i: u64) -> &str {
     let at = (i as usize * 997) % (human.len() / 2).max(1);
     let at = (at..human.len()).find(|&at| human.is_char_boundary(at) && human[at..].starts_with(' ')).unwrap_or(0);

@@ -176,11 +176,11 @@ fn of_ring(ring: &Ring<'_>, keys: &[&Key], today: Date) -> Option<Finding> {
 /// The last day with a key to write with, without a gap before it.
 #[derive(Debug, PartialEq, Eq)]
 enum Last {
-    /// There is no key today.
+    /// None, not even today.
     None,
     /// This day.
     Day(Date),
-    /// There is no last day.
+    /// For ever.
     Never,
 }
 
