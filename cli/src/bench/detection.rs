@@ -22,7 +22,7 @@ Each sample is a new text with its own seed and key, and is judged with that key
 same command gives the same table on every machine.
 
 Examples:
-  verdigris bench detection --gamma 0.5 --delta 2     as table 2 of the KGW paper
+  verdigris bench detection --gamma 0.5 --delta 2     table 2 of the KGW paper
   verdigris bench detection --samples 50 --tokens 100 --context all --width 1")]
 pub(crate) struct Detection {
     #[command(flatten)]
