@@ -1,4 +1,4 @@
-//! The built programs: a scheduler and two executors on this machine, and questions to them.
+//! Runs the built programs: a scheduler and two executors on this machine, and queries to them.
 
 #[path = "../../datafusion/tests/common/mod.rs"]
 mod common;
@@ -29,7 +29,7 @@ const COMBINED: &str = "
     FROM (SELECT id % 7 AS author, verdigris_combine(text, 'mine') AS c FROM documents GROUP BY id % 7)
     ORDER BY author";
 
-/// A part of the cluster, which ends with the test.
+/// A process of the cluster, which ends with the test.
 struct Part(Child);
 
 impl Drop for Part {
@@ -42,7 +42,7 @@ impl Drop for Part {
 struct Cluster {
     folder: tempfile::TempDir,
     scheduler: String,
-    /// By their names.
+    /// The processes by name.
     parts: Vec<(String, Part)>,
 }
 
@@ -86,7 +86,7 @@ impl Cluster {
         self.parts.retain(|(other, _)| other != name);
     }
 
-    /// Texts in files, a part of which are marked, with some that are missing.
+    /// Writes files of texts, some of which are marked and some of which are missing.
     fn lake(&self, each: usize) -> PathBuf {
         let lake = self.path("lake");
         std::fs::create_dir(&lake).unwrap();
@@ -95,7 +95,7 @@ impl Cluster {
             let mut texts: Vec<Option<String>> = (0..each).map(|row| Some(plain(file * each + row))).collect();
             texts[file] = None;
             texts[each / 2] = (file % 2 == 0).then(|| marked[file / 2].clone());
-            // The documents of a file have numbers of a thousand of their own.
+            // Each file has its own range of a thousand document numbers.
             write_numbered(&lake.join(format!("{file:02}.parquet")), &texts, 100, file as i64 * 1000);
         }
         lake
@@ -119,7 +119,7 @@ impl Cluster {
         self.ask(lake, sql).wait_with_output().unwrap()
     }
 
-    /// Whether an executor has done anything yet.
+    /// Whether an executor has written anything yet.
     fn has_worked(&self, name: &str) -> bool {
         fn files(folder: &Path) -> bool {
             let Ok(entries) = folder.read_dir() else { return false };
@@ -171,17 +171,17 @@ fn program(arguments: &[&str]) -> Child {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until a part says that it is there.
+/// Waits until a process reports that it has started.
 fn begun(mut child: Child, says: &str) -> Part {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let part = Part(child);
-    let line = lines.next().expect("it says something").unwrap();
+    let line = lines.next().expect("the process prints a line").unwrap();
     assert!(line.starts_with(says), "{line}");
     std::thread::spawn(move || lines.for_each(drop));
     part
 }
 
-/// The same question to the engine in this process.
+/// The answer of the engine in this process to the same query.
 fn alone(lake: &Path, sql: &str) -> String {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
         let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
@@ -213,9 +213,9 @@ fn two_executors_say_what_one_process_says() {
         let (lines, errors) = told(&cluster.answer(&lake, sql));
         assert_eq!(lines, alone(&lake, sql), "{errors}");
     }
-    assert!(cluster.has_worked("a") && cluster.has_worked("b"), "each did a part of it");
+    assert!(cluster.has_worked("a") && cluster.has_worked("b"), "both executors worked on the query");
     let first = serde_json::from_str::<serde_json::Value>(alone(&lake, SQL).lines().next().unwrap()).unwrap();
-    assert_eq!((&first["documents"], &first["marked"]), (&100.into(), &1.into()), "the lake has what it should have");
+    assert_eq!((&first["documents"], &first["marked"]), (&100.into(), &1.into()), "the lake has the expected texts");
 }
 
 #[test]
@@ -227,11 +227,11 @@ fn an_executor_that_is_killed_changes_no_answer() {
     let mut asked = cluster.ask(&lake, SQL);
     let end = Instant::now() + Duration::from_secs(60);
     while !cluster.has_worked("a") {
-        assert!(Instant::now() < end, "nothing is done");
+        assert!(Instant::now() < end, "the executor did not start to work");
         std::thread::sleep(Duration::from_millis(5));
     }
     cluster.kill("a");
-    assert!(asked.try_wait().unwrap().is_none(), "it was killed while there was work to do");
+    assert!(asked.try_wait().unwrap().is_none(), "the query was still running when the executor was killed");
     let (lines, errors) = told(&asked.wait_with_output().unwrap());
     assert_eq!(lines, alone(&lake, SQL), "{errors}");
 }
@@ -247,7 +247,7 @@ fn what_goes_wrong_on_an_executor_is_told_to_whoever_asked() {
     assert_eq!((output.status.code(), &*lines), (Some(2), ""), "{errors}");
     assert!(errors.contains("there is no key with the id \"mine\" here: there is \"other\""), "{errors}");
     assert!(!errors.contains(SECRET) && errors.lines().count() == 1, "{errors}");
-    // Nothing is lost: it is asked again when the key is where it should be.
+    // The cluster recovers: the query succeeds once all executors have the key.
     cluster.kill("b");
     cluster.executor("c", "mine");
     let end = Instant::now() + Duration::from_secs(60);

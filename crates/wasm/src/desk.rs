@@ -1,4 +1,4 @@
-//! A tokenizer and a key, and what they say of texts.
+//! A tokenizer and a key, which judge texts.
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ use crate::fault::Fault;
 
 const PASSAGES: &str = "only the text as a whole was judged: marked passages inside it can be looked for, too";
 
-/// A tokenizer, and a key if there is one. The key's secret is wiped when it goes.
+/// A tokenizer, and a key if there is one. The key's secret is wiped when it is dropped.
 pub struct Desk {
     reader: Reader,
     key: Option<Key>,
 }
 
-/// How to look at a text.
+/// The options for examining a text.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// The p-value at which it is called marked.
+    /// The p-value at which the text is called marked.
     pub level: Level,
-    /// Whether marked passages are looked for.
+    /// Whether marked passages are searched for.
     #[serde(default)]
     pub windows: bool,
 }
@@ -35,7 +35,7 @@ impl fmt::Debug for Desk {
 }
 
 impl Desk {
-    /// With the contents of a `tokenizer.json`.
+    /// Creates a desk from the contents of a `tokenizer.json`.
     ///
     /// # Errors
     /// [`Fault::Tokenizer`].
@@ -43,7 +43,7 @@ impl Desk {
         Ok(Self { reader: Reader::new(Tokenizer::from_json(tokenizer)?), key: None })
     }
 
-    /// Takes a key in the place of the one that was there, which stays where that fails.
+    /// Replaces the key. On an error the previous one stays.
     ///
     /// # Errors
     /// [`Fault::Key`] and [`Fault::ForeignKey`].
@@ -59,7 +59,7 @@ impl Desk {
         self.key = None;
     }
 
-    /// What is at hand.
+    /// Returns the tokenizer, the key and the version, as JSON.
     pub fn about(&self) -> Value {
         let vocabulary = self.reader.tokenizer().vocabulary();
         let key = self.key.as_ref();
@@ -70,8 +70,7 @@ impl Desk {
         })
     }
 
-    /// What a text is, as JSON in the shape of `POST /detect`. Its tokens are told of one by one where there are not
-    /// too many.
+    /// Judges a text and returns JSON in the format of `POST /detect`. Tokens are listed if there are not too many.
     ///
     /// # Errors
     /// [`Fault::NoKey`], [`Fault::LongText`] and [`Fault::Text`].
@@ -91,7 +90,7 @@ impl Desk {
         Ok(serde_json::to_string(&answer)?)
     }
 
-    /// The tokens of a text.
+    /// Returns the tokens of a text.
     ///
     /// # Errors
     /// [`Fault::Text`].

@@ -1,5 +1,5 @@
-//! What the tests share: a key, texts that the main program has marked with it, and that program as the judge.
-#![allow(dead_code, unreachable_pub, reason = "each test is a crate of its own, and none needs all of it")]
+//! Shared code of the tests: a key, texts that the main program marked with it, and that program as the judge.
+#![allow(dead_code, unreachable_pub, reason = "each test is a separate crate, and none needs all of it")]
 
 pub mod verdicts;
 
@@ -13,7 +13,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
 use verdigris_detector::{Key, Marking, Reader, Tokenizer};
 
-/// The digits of the secret, which must stand nowhere.
+/// The digits of the secret, which must not appear anywhere.
 pub const SECRET: &str = "5a5a5a5a";
 
 pub fn reader() -> Reader {
@@ -45,7 +45,7 @@ pub fn verdigris(arguments: &[&str], input: &str) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// Texts that are marked with a key, of some 100 tokens each.
+/// Marked texts of some 100 tokens each.
 pub fn marked(key: &Path, texts: usize) -> Vec<String> {
     let count = texts.to_string();
     let key = key.to_str().unwrap();
@@ -58,7 +58,7 @@ pub fn field(line: &str, name: &str) -> serde_json::Value {
     serde_json::from_str::<serde_json::Value>(line).unwrap()[name].clone()
 }
 
-/// Texts that nobody has marked: each is another.
+/// An unmarked text, different for each seed.
 pub fn plain(seed: usize) -> String {
     let words = [
         "the captain",
@@ -90,19 +90,19 @@ pub fn plain(seed: usize) -> String {
     (0..40).map(|_| word()).collect::<Vec<_>>().join(" ") + "."
 }
 
-/// What the main program says of texts, one JSON object each.
+/// The main program's verdicts on texts, one JSON object each.
 pub fn judged_by_program(key: &Path, texts: &[String]) -> Vec<serde_json::Value> {
     let lines: String = texts.iter().map(|text| serde_json::json!({ "text": text }).to_string() + "\n").collect();
     let found = verdigris(&["detect", "--format", "jsonl", "--key", key.to_str().unwrap(), "--json"], &lines);
     found.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Writes texts with their numbers as Parquet, in groups of so many rows.
+/// Writes numbered texts as Parquet, in row groups of `group` rows.
 pub fn write_parquet(path: &Path, texts: &[Option<String>], group: usize) {
     write_numbered(path, texts, group, 0);
 }
 
-/// As `write_parquet`, with numbers from there on.
+/// Like `write_parquet`, with numbers from `first`.
 pub fn write_numbered(path: &Path, texts: &[Option<String>], group: usize, first: i64) {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((first..).take(texts.len())));
     let texts: ArrayRef = Arc::new(texts.iter().collect::<StringArray>());
