@@ -19,7 +19,7 @@ pub(super) struct Reading {
     pub(super) is_second: bool,
     /// The index of each node among the drafts. `None` for a token that the model does not have, and for its
     /// descendants.
-    pub(super) places: Vec<Option<usize>>,
+    places: Vec<Option<usize>>,
     /// The accepted nodes.
     pub(super) path: Vec<usize>,
     /// The indices of the tokens to keep.
@@ -83,5 +83,24 @@ impl Reading {
     /// The number of rows.
     pub(super) fn rows(&self) -> usize {
         self.tokens.len() + 1 - self.unseen
+    }
+
+    /// The number of nodes before the first one that the model does not have.
+    pub(super) fn readable(&self) -> usize {
+        self.places.iter().take_while(|place| place.is_some()).count()
+    }
+
+    /// Keeps the tokens that are not drafts, and no draft so far.
+    pub(super) fn keep_unseen(&mut self) {
+        self.path.clear();
+        self.kept.clear();
+        self.kept.extend(0..self.unseen);
+    }
+
+    /// Keeps a draft, as the next one after those that are kept.
+    pub(super) fn accept(&mut self, node: usize) {
+        self.path.push(node);
+        let place = self.places[node].expect("only what was read is accepted");
+        self.kept.push(self.unseen + place);
     }
 }

@@ -63,7 +63,7 @@ fn a_measured_number_of_drafts_does_not_change_the_law() {
                 let drafter = Counted(drafter(Table::noise(TOKENS, 2), &target, coupling), 0, &counts);
                 let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
                 let mut run = Speculative::new(model.clone(), &target, &PROMPT, limits, drafter, auto, chance).unwrap();
-                run.clock = Box::new(drafting_pays());
+                run.bookkeeping.clock = Box::new(drafting_pays());
                 run.map(Result::unwrap).collect()
             });
             assert!(distance(&plain, &drafts) < 1e-12, "chain {i}, {coupling:?}: {}", distance(&plain, &drafts));
@@ -86,12 +86,12 @@ fn drafts_in_two_ways_do_not_change_the_law() {
             let both = LookupOr::new(Lookup::default(), small);
             let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
             let mut run = Speculative::new(model.clone(), &target, &PROMPT, limits, both, auto, chance).unwrap();
-            run.clock = Box::new(drafting_pays());
+            run.bookkeeping.clock = Box::new(drafting_pays());
             let mut text = Vec::new();
             while let Some(token) = run.next() {
                 text.push(token.unwrap());
                 let mut counts = ways.get();
-                counts[run.way] += run.tree.len();
+                counts[run.bookkeeping.way] += run.layout.tree.len();
                 ways.set(counts);
             }
             text
@@ -116,9 +116,9 @@ fn a_measured_tree_does_not_change_the_law() {
             let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
             let run = Speculative::new(model.clone(), &target, &PROMPT, limits, trees(&target, kind), auto, chance);
             let mut run = run.unwrap();
-            run.clock = Box::new(drafting_pays());
+            run.bookkeeping.clock = Box::new(drafting_pays());
             let text = run.by_ref().map(Result::unwrap).collect();
-            wide.set(wide.get() + usize::from(!run.tree.is_chain()));
+            wide.set(wide.get() + usize::from(!run.layout.tree.is_chain()));
             text
         });
         assert!(distance(&plain, &drafts) < 1e-12, "{kind:?}: {}", distance(&plain, &drafts));
@@ -161,7 +161,7 @@ fn a_choice_by_the_token_drawn_is_seen() {
         let picky = Picky(drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent));
         let mut run =
             Speculative::new(model.clone(), &target, &PROMPT, limits(6), picky, DraftLength::Auto, chance).unwrap();
-        run.clock = Box::new(drafting_pays());
+        run.bookkeeping.clock = Box::new(drafting_pays());
         run.map(Result::unwrap).collect()
     });
     assert!(distance(&plain_law(&model, &target, 6), &drafts) > 1e-3);

@@ -18,14 +18,15 @@ use crate::pass::tests::{begun, written};
 use crate::plain::Plain;
 use crate::steer::{Alpha, Pair, Steered};
 use crate::table::Table;
-use crate::tree::{DraftNode, TreeShape};
+use crate::tree::{DraftNode, DraftTree, Origin, TreeShape};
 use verdigris_constrain::{Constraint, Lexicon};
+use verdigris_logits::transform::ChainState;
 use verdigris_logits::warp::{
     DynamicTemperature, EpsilonCutoff, EtaCutoff, MinP, Mirostat, Temperature, TopA, TopK, TopP, TypicalP, Xtc,
 };
 use verdigris_logits::{
-    Chain, CountPenalty, Dry, ForcedToken, MinTokens, NoRepeatNgram, Random, RepetitionPenalty, Sampler, SequenceBias,
-    TokenSet,
+    Chain, CountPenalty, Dry, ForcedToken, MinTokens, NoRepeatNgram, Random, RepetitionPenalty, Row, Sampler,
+    SequenceBias, TokenSet, Transform,
 };
 use verdigris_models::{Batch, ModelError};
 use verdigris_text::Tokenizer;

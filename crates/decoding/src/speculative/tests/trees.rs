@@ -1,7 +1,6 @@
 //! The exact distribution of texts with trees of drafts: every rule, every origin of a draft, every transform.
 
 use super::*;
-use crate::tree::DraftTree;
 
 /// The origin of the children of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
