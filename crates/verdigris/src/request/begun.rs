@@ -74,12 +74,13 @@ impl Planned {
     /// Returns the request for a schedule, and the text that receives its tokens.
     pub(super) fn begin(self, request: &Request<'_>) -> Result<(Ask, Begun), Error> {
         let Self { prompt, target, model, seed } = self;
-        let drafter = request.drafter(&target, prompt.len().saturating_add(request.max_tokens))?;
-        let drafting = drafter.map(|drafter| Drafting { drafter, length: request.draft_length, rule: request.rule });
+        let drafter = request.drafter(&target, prompt.len().saturating_add(request.ends.max_tokens))?;
+        let drafting =
+            drafter.map(|drafter| Drafting { drafter, length: request.drafting.length, rule: request.drafting.rule });
         let (limits, own) = (request.limits(), Some(model.model().clone()));
-        let logprobs = (!request.explain).then(|| request.logprobs_reader(&target, &prompt)).flatten();
+        let logprobs = (!request.reported.explain).then(|| request.logprobs_reader(&target, &prompt)).flatten();
         let (rows, logprobs) = logprobs.map(LogprobsReader::shared).unzip();
-        let (account, salt) = (request.account.clone(), request.cache_salt.clone());
+        let (account, salt) = (request.caller.account.clone(), request.caller.cache_salt.clone());
         let ask =
             Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting, rows, account, salt };
         Ok((ask, Begun { text: Text::new(request, prompt.len(), seed), law: Law { prompt, target, model, logprobs } }))

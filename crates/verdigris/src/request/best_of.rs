@@ -63,9 +63,9 @@ impl Request<'_> {
     /// [`Error::Reward`] for a count of 0 and an invalid temperature, and those of [`Request::texts`].
     pub fn likeliest_of(mut self, count: usize, temperature: f64) -> Result<BestOf, Error> {
         can_be_chosen_from(count, temperature)?;
-        let (seed, asked) = (self.seed_or_a_new_one()?, self.logprobs);
+        let (seed, asked) = (self.seed_or_a_new_one()?, self.reported.logprobs);
         self.seed = Some(seed);
-        self.logprobs = asked.or(Some(0));
+        self.reported.logprobs = asked.or(Some(0));
         let mut texts = self.stream_texts(count, |_, _| ControlFlow::Continue(()))?;
         let mut rewards = Vec::with_capacity(count);
         for written in &mut texts {
@@ -81,7 +81,7 @@ impl Request<'_> {
 
     /// The maximum number of tokens of a prompt and the text after it. The model never reads the last one.
     pub(super) fn longest(&self, prompt_tokens: usize) -> usize {
-        prompt_tokens.saturating_add(self.max_tokens).min(self.engine.context_length() + 1)
+        prompt_tokens.saturating_add(self.ends.max_tokens).min(self.engine.context_length() + 1)
     }
 }
 

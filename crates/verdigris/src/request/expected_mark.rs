@@ -18,7 +18,7 @@ impl Request<'_> {
     /// Those of [`Request::text`], and [`Error::Detect`] if the text does not satisfy the constraint, which can happen
     /// if a stop string ended it.
     pub fn expected_mark(&self, written: &Written) -> Result<Option<Evidence>, Error> {
-        let Some(key) = self.key.filter(|_| self.sampling.temperature > 0.0) else { return Ok(None) };
+        let Some(key) = self.mark.key.filter(|_| self.sampling.temperature > 0.0) else { return Ok(None) };
         let scheme = self.engine.reader().scheme(key)?;
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / self.sampling.temperature };
@@ -39,7 +39,7 @@ impl Request<'_> {
         })?;
         let mut detector = Detector::new(scheme);
         let marks = marks(&mut detector, tokens, form.as_ref())?;
-        let weighting = Weighting::Sweet(self.entropy_threshold.unwrap_or(f64::NEG_INFINITY));
+        let weighting = Weighting::Sweet(self.mark.entropy_threshold.unwrap_or(f64::NEG_INFINITY));
         Ok(weighted::expected(detector.law(), &marks, &surprises, weighting))
     }
 }

@@ -8,7 +8,7 @@ use verdigris_logits::{Row, TokenId, TokenSet, Transform};
 use verdigris_watermark::{Embed, MarkScore};
 
 use crate::error::Error;
-use crate::request::{Guesser, Request};
+use crate::request::Request;
 
 /// A token of a text, its origin, and the effect of each step on the row that it was sampled from.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,28 +64,13 @@ pub struct StepEffect {
 }
 
 impl Request<'_> {
-    /// Explains each token: its origin, and the effect of each step on the row that it was sampled from
-    /// ([`Written::explained`](crate::Written::explained)). For this the model reads the prompt and the text again at
-    /// the end, as for [`Request::logprobs`], and the steps act on each row one by one.
-    pub fn explain(mut self) -> Self {
-        self.explain = true;
-        self
-    }
-
     /// The origin of a token, with the names of steps and drafters; `decided_by` is the step that decides its position.
     fn origin(&self, provenance: Provenance, decided_by: Option<&'static str>) -> TokenOrigin {
         match provenance {
             Provenance::Computed => TokenOrigin::Computed,
             Provenance::Corrected => TokenOrigin::Corrected,
             Provenance::Decided => TokenOrigin::Decided(decided_by.unwrap_or_default()),
-            // If lookup is combined with another drafter, its ways start at 1.
-            Provenance::Drafted { way } => TokenOrigin::Drafted(match self.guesser {
-                Some(_) if way > 0 => "lookup",
-                None => "lookup",
-                Some(Guesser::Model(_)) => "draft",
-                Some(Guesser::Head(_)) => "draft_head",
-                Some(Guesser::Expert) => "draft_by_expert",
-            }),
+            Provenance::Drafted { way } => TokenOrigin::Drafted(self.drafting.name(way)),
         }
     }
 }
@@ -103,7 +88,7 @@ pub(super) struct Explainer<'a> {
 
 impl<'a> Explainer<'a> {
     pub(super) fn new(request: &'a Request<'a>, target: &Target, prompt: &[TokenId]) -> Result<Self, Error> {
-        let mark = request.key.map(|key| request.embed(key)).transpose()?;
+        let mark = request.mark.key.map(|key| request.embed(key)).transpose()?;
         Ok(Self {
             request,
             names: target.transforms.names().collect(),

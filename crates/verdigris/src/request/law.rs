@@ -1,25 +1,35 @@
-//! Turns a request into prompt tokens, a constraint and a distribution.
+//! Turns a request into prompt tokens and a distribution.
 
 use std::sync::Arc;
 
-use verdigris_constrain::{Constraint, Grammar};
+use verdigris_constrain::Constraint;
 use verdigris_decoding::{Guide, Target};
 use verdigris_logits::warp::{MinP, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId, TokenSet};
 use verdigris_watermark::scheme::Stage;
-use verdigris_watermark::{Embed, Key};
 
 use crate::error::Error;
 use crate::prompt::Prompt;
-use crate::request::{Form, Request};
+use crate::request::Request;
 
 /// The upper limit of generated seeds: JSON numbers are exact below 2^53 everywhere, and the seeds after the first need
 /// room too.
 const EXACT: u64 = (1 << 53) - (1 << 32);
 
 impl Request<'_> {
-    /// The maximum length of a stop string, in bytes.
-    pub const LONGEST_STOP: usize = 1024;
+    /// Replaces the prompt.
+    pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
+        self.prompt = prompt.into();
+        self
+    }
+
+    /// Sets the seed of all random choices. The same request with the same seed gives the same text. By default it is a
+    /// new one from the operating system each time, below 2^53 so that JSON numbers represent it exactly;
+    /// [`Written::seed`](crate::Written::seed) returns it.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
 
     pub(super) fn prompt_tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
         let tokens = self.engine.prompts.tokens(prompt)?;
@@ -39,52 +49,6 @@ impl Request<'_> {
         Ok(u64::from_le_bytes(bytes) % EXACT)
     }
 
-    /// The constraint, compiled once for all texts of the request.
-    pub(super) fn constraint_asked_for(&self) -> Result<Option<Constraint>, Error> {
-        let is_schema = matches!(self.form, Some(Form::JsonSchema(_)));
-        for (what, is_given) in [("a style of JSON", self.style.is_some()), ("a registry", self.registry.is_some())] {
-            if is_given && !is_schema {
-                return Err(Error::Unused { what, needs: "a JSON schema" });
-            }
-        }
-        let Some(form) = &self.form else {
-            return match self.forced_text {
-                Some(_) => Err(Error::Unused { what: "a way to write forced text", needs: "a constraint" }),
-                None => Ok(None),
-            };
-        };
-        let constraint = match form {
-            Form::Given(constraint) => constraint.clone(),
-            Form::Regex(pattern) => self.engine.constraint(Grammar::regex(pattern)?),
-            Form::Choice(texts) => self.engine.constraint(Grammar::choice(texts)?),
-            Form::JsonSchema(schema) => {
-                let registry = self.registry.clone().unwrap_or_default();
-                let style = self.style.unwrap_or_default();
-                self.engine.constraint(Grammar::json_schema_with(schema, style, &registry)?)
-            }
-        };
-        Ok(Some(match self.forced_text {
-            Some(forced) => constraint.forced_text(forced),
-            None => constraint,
-        }))
-    }
-
-    pub(super) fn embed(&self, key: &Key) -> Result<Embed, Error> {
-        self.engine.reader().fits(key)?;
-        let embed = match self.payload {
-            Some(payload) => key.embed_payload(payload)?,
-            None => key.embed()?,
-        };
-        match self.entropy_threshold {
-            None => Ok(embed),
-            Some(nats) if !(nats >= 0.0 && nats.is_finite()) => Err(Error::EntropyThreshold(nats)),
-            Some(_) if embed.stage() != Stage::Logits => {
-                Err(Error::Unused { what: "an entropy threshold", needs: "a key of green lists" })
-            }
-            Some(nats) => Ok(embed.above_entropy(nats)),
-        }
-    }
-
     /// The distribution of a text of at most `room` tokens: the steps in the order listed at [`Request`], and the
     /// sampler.
     pub(super) fn target(
@@ -94,12 +58,10 @@ impl Request<'_> {
         guides: &[Arc<Guide>],
         seed: u64,
     ) -> Result<Target, Error> {
-        if let Some(text) = self.stops.iter().find(|text| text.is_empty() || text.len() > Self::LONGEST_STOP) {
-            return Err(Error::StopString { length: text.len(), longest: Self::LONGEST_STOP });
-        }
+        self.ends.check()?;
         self.sampling.check()?;
         let mut transforms = Chain::new();
-        let (end, known) = (if self.through_end { &self.engine.end[..] } else { &[] }, self.engine.known());
+        let (end, known) = (if self.ends.through_end { &self.engine.end[..] } else { &[] }, self.engine.known());
         let suppressed = &self.processors.suppress_tokens;
         suppressed.iter().try_for_each(|&token| self.must_be_known(token))?;
         if !end.is_empty() || !suppressed.is_empty() || known.is_some() {
@@ -126,21 +88,21 @@ impl Request<'_> {
             transforms.push_named(name, CountPenalty::new(presence, frequency)?);
         }
         self.push_repeats_and_ends(&mut transforms, room)?;
-        if let Some(own) = &self.own {
+        if let Some(own) = &self.processors.own {
             transforms.push_named("transform", own.clone());
         }
         if let Some(form) = form {
             // The text must be complete when its tokens are used up.
             let form = form.within(room);
             form.check()?;
-            transforms.push_named(self.form.as_ref().map_or("constraint", Form::name), form);
+            transforms.push_named(self.constrained.name(), form);
         }
         for guide in guides {
             transforms.push_named("guide", guide.clone());
         }
         let greedy = self.is_greedy();
         let mut after = None;
-        match self.key {
+        match self.mark.key {
             Some(key) => {
                 let embed = self.embed(key)?;
                 match embed.stage() {
@@ -157,10 +119,10 @@ impl Request<'_> {
                     }
                 }
             }
-            None if self.payload.is_some() => {
+            None if self.mark.payload.is_some() => {
                 return Err(Error::Unused { what: "a payload", needs: "a key that carries it" });
             }
-            None if self.entropy_threshold.is_some() => {
+            None if self.mark.entropy_threshold.is_some() => {
                 return Err(Error::Unused { what: "an entropy threshold", needs: "a key of green lists" });
             }
             None => (),

@@ -43,23 +43,6 @@ pub struct Logprob {
     pub rank: usize,
 }
 
-impl Request<'_> {
-    /// Returns the log-probability of each token, and the `top` tokens with the highest
-    /// ([`Written::logprobs`](crate::Written::logprobs)). For this the model reads the prompt and the text again at the
-    /// end, so they do not depend on how the text was written, and cost as much as reading it as a prompt.
-    #[doc(alias = "top_logprobs")]
-    pub fn logprobs(mut self, top: usize) -> Self {
-        self.logprobs = Some(top);
-        self
-    }
-
-    /// Sets the distribution that [`Request::logprobs`] refer to; [`LogprobsMode::Raw`] by default.
-    pub fn logprobs_mode(mut self, mode: LogprobsMode) -> Self {
-        self.logprobs_mode = mode;
-        self
-    }
-}
-
 /// Computes log-probabilities from the rows of a text.
 pub(super) struct LogprobsReader {
     top: usize,
@@ -84,8 +67,8 @@ impl ReadLogprobs {
 impl Request<'_> {
     /// Returns a reader of the rows of a text after a prompt, if log-probabilities are requested.
     pub(super) fn logprobs_reader(&self, target: &Target, prompt: &[TokenId]) -> Option<LogprobsReader> {
-        let (top, tokenizer) = (self.logprobs?, self.engine.reader().tokenizer().clone());
-        let (mode, state) = (self.logprobs_mode, target.transforms.start(prompt));
+        let (top, tokenizer) = (self.reported.logprobs?, self.engine.reader().tokenizer().clone());
+        let (mode, state) = (self.reported.logprobs_mode, target.transforms.start(prompt));
         let (target, row, read) = (target.clone(), Row::default(), ReadLogprobs::default());
         Some(LogprobsReader { top, mode, tokenizer, target, state, row, read })
     }

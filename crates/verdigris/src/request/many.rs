@@ -69,7 +69,7 @@ impl Request<'_> {
             let target = self.target(room, form.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
             Ok(Planned { prompt: prompt.clone(), target, model: model.clone(), seed })
         });
-        let longest = prompt.len().saturating_add(self.max_tokens);
+        let longest = prompt.len().saturating_add(self.ends.max_tokens);
         let texts = SideBySide::new(&self, count, longest, form.as_ref(), &guides);
         texts.written(planned, &mut each)
     }
@@ -125,7 +125,7 @@ impl Request<'_> {
             let target = self.target(room, form.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
             Ok(Planned { prompt, target, model, seed })
         });
-        let longest = longest.saturating_add(self.max_tokens);
+        let longest = longest.saturating_add(self.ends.max_tokens);
         let texts = SideBySide::new(&self, count, longest, form.as_ref(), &guides);
         texts.written(planned, &mut each)
     }

@@ -1,23 +1,18 @@
 //! A single text, as a stream.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use verdigris_decoding::search::{Contrast, Contrastive};
-use verdigris_decoding::{
-    BoxedDrafter, DraftMemory, DraftModel, Drafter, FeatureDrafter, Limits, Lookup, LookupOr, Medusa, Plain, Seeded,
-    Speculative, Stop, Target, Writing,
-};
+use verdigris_decoding::{Plain, Seeded, Speculative, Stop, Target, Writing};
 use verdigris_logits::TokenId;
-use verdigris_models::DraftHead;
 use verdigris_schedule::Ended;
 
-use crate::draft_memories::DraftingWay;
 use crate::error::Error;
 use crate::request::begun::{Plan, Planned};
+use crate::request::drafting::Guesser;
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
-use crate::request::{Guesser, Request, Written};
+use crate::request::{Request, Written};
 
 impl Request<'_> {
     /// Writes the text.
@@ -50,7 +45,7 @@ impl Request<'_> {
             let token = token.map_err(|fault| Error::of_text(fault, form.as_ref(), &guides))?;
             let piece = text.push(token, writing.provenance());
             if !piece.is_empty() && each(piece).is_break() {
-                let ended = Ended { stop: None, acceptance: writing.acceptance(), lossy: self.lossy() };
+                let ended = Ended { stop: None, acceptance: writing.acceptance(), lossy: self.drafting.lossy() };
                 let mut written = text.end(ended).0;
                 self.reread(&model, &target, &prompt, form.as_ref(), &mut written)?;
                 return Ok(written);
@@ -58,7 +53,8 @@ impl Request<'_> {
             stopped = text.is_stopped().then_some(Stop::StopString);
         }
         let stop = stopped.or(writing.stop());
-        let (mut written, rest) = text.end(Ended { stop, acceptance: writing.acceptance(), lossy: self.lossy() });
+        let (mut written, rest) =
+            text.end(Ended { stop, acceptance: writing.acceptance(), lossy: self.drafting.lossy() });
         if !rest.is_empty() {
             let _ = each(&rest);
         }
@@ -79,86 +75,21 @@ impl Request<'_> {
             return Ok(Box::new(Contrastive::new(model, target, prompt, limits, contrast)?));
         }
         let capacity = prompt.len().saturating_add(limits.max_tokens);
-        if let (Some(Guesser::Expert), Some(steered)) = (self.guesser, of_text.steered()) {
+        if let (Some(Guesser::Expert), Some(steered)) = (self.drafting.guesser, of_text.steered()) {
             // One text can share the expert with its drafter.
-            let drafted = steered.drafted_by_expert(&target.transforms, target.sampler, self.coupling);
+            let drafted = steered.drafted_by_expert(&target.transforms, target.sampler, self.drafting.coupling);
             let (model, drafter) = drafted.ok_or(Error::NoExpert)?;
-            let drafter = self.beside_lookup(drafter, target);
-            let writing = Speculative::new(model, target, prompt, limits, drafter, self.draft_length, chance)?;
-            return Ok(Box::new(writing.judged_by(self.rule).remembering(&self.draft_memory())));
+            let drafter = self.drafting.beside_lookup(drafter, target);
+            let writing = Speculative::new(model, target, prompt, limits, drafter, self.drafting.length, chance)?;
+            return Ok(Box::new(writing.judged_by(self.drafting.rule).remembering(&self.draft_memory())));
         }
         Ok(match self.drafter(target, capacity)? {
             None => Box::new(Plain::new(model, target, prompt, limits)?),
             Some(drafter) => {
-                let length = self.draft_length;
+                let length = self.drafting.length;
                 let writing = Speculative::new(model, target, prompt, limits, drafter, length, chance)?;
-                Box::new(writing.judged_by(self.rule).remembering(&self.draft_memory()))
+                Box::new(writing.judged_by(self.drafting.rule).remembering(&self.draft_memory()))
             }
         })
-    }
-
-    /// The engine's memory of this way of drafting for single texts.
-    fn draft_memory(&self) -> DraftMemory {
-        let drafter = self.guesser.map(|guesser| match guesser {
-            Guesser::Model(small) => Arc::as_ptr(&small.model).addr(),
-            Guesser::Head(head) => std::ptr::from_ref(head).addr(),
-            Guesser::Expert => 0,
-        });
-        self.engine.draft_memories.of(DraftingWay { drafter, lookup: self.lookup, coupling: self.coupling })
-    }
-
-    /// The drafter of this request, for a text of at most `capacity` tokens.
-    pub(super) fn drafter(&self, target: &Target, capacity: usize) -> Result<Option<BoxedDrafter>, Error> {
-        let model = &self.engine.model;
-        let (size, transforms, sampler) = (model.vocabulary_size(), &target.transforms, target.sampler);
-        let Some(guesser) = self.guesser else {
-            return Ok(self.lookup.then(|| -> BoxedDrafter { Box::new(Lookup::default().over(transforms)) }));
-        };
-        let drafter: BoxedDrafter = match guesser {
-            Guesser::Model(small) => {
-                self.engine.fits(small)?;
-                let drafter = DraftModel::new(small.model.clone(), capacity, transforms, sampler, self.coupling)?;
-                Box::new(drafter.cut(size))
-            }
-            Guesser::Expert => {
-                let expert = self.engine.drafting_expert().ok_or(Error::NoExpert)?.clone();
-                let drafter = DraftModel::new(expert, capacity, transforms, sampler, self.coupling)?;
-                Box::new(drafter.cut(size))
-            }
-            Guesser::Head(head) => {
-                if model.hidden_size() != Some(head.hidden_size()) {
-                    return Err(Error::NoHiddenStates);
-                }
-                match head {
-                    DraftHead::Feature(head) => {
-                        Box::new(FeatureDrafter::new(head, capacity, size, transforms, sampler, self.coupling)?)
-                    }
-                    DraftHead::Medusa(heads) => {
-                        Box::new(Medusa::new(heads.clone(), size, transforms, sampler, self.coupling))
-                    }
-                }
-            }
-        };
-        Ok(Some(self.beside_lookup(drafter, target)))
-    }
-
-    /// Returns a drafter, combined with lookup if that is requested too.
-    fn beside_lookup(&self, drafter: impl Drafter + Send + 'static, target: &Target) -> BoxedDrafter {
-        match self.lookup {
-            true => Box::new(LookupOr::new(Lookup::default().over(&target.transforms), drafter)),
-            false => Box::new(drafter),
-        }
-    }
-
-    /// The maximum number of tokens of a text after a prompt, in this context. The last one is never read, so it needs
-    /// no room, except in contrastive search, which reads all candidates.
-    pub(super) fn most_tokens(&self, context: usize, prompt: &[TokenId]) -> usize {
-        let unread = usize::from(self.penalty_alpha.is_none());
-        self.max_tokens.min(context + unread - prompt.len())
-    }
-
-    pub(super) fn limits(&self) -> Limits {
-        let end = if self.through_end { Vec::new() } else { self.engine.end.clone() };
-        Limits { max_tokens: self.max_tokens, end }
     }
 }

@@ -1,12 +1,14 @@
 //! Options that favour, forbid or force tokens.
 
-use verdigris_logits::{Chain, Dry, ForcedToken, MinTokens, NoRepeatNgram, SequenceBias, TokenId, TokenSet};
+use std::sync::Arc;
+
+use verdigris_logits::{Chain, Dry, ForcedToken, MinTokens, NoRepeatNgram, SequenceBias, TokenId, TokenSet, Transform};
 
 use crate::error::Error;
 use crate::request::Request;
 
 /// The values of these options, under the names of Hugging Face `transformers`, vLLM and llama.cpp.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Processors {
     logit_bias: Vec<(TokenId, f64)>,
     sequence_bias: Vec<(String, f64)>,
@@ -16,6 +18,8 @@ pub(super) struct Processors {
     dry_breakers: Option<Vec<String>>,
     forced_bos_token_id: Option<TokenId>,
     forced_eos_token_id: Option<TokenId>,
+    /// Custom steps.
+    pub(super) own: Option<Arc<Chain>>,
 }
 
 impl Request<'_> {
@@ -66,6 +70,40 @@ impl Request<'_> {
     /// not ended before. An end token ends the text there, and is not part of it.
     pub fn forced_eos_token_id(mut self, token: TokenId) -> Self {
         self.processors.forced_eos_token_id = Some(token);
+        self
+    }
+
+    /// Adds a custom step after the penalties and before the constraint and the watermark: tokens that it forbids stay
+    /// forbidden, and it cannot allow tokens that the constraint forbids. Several steps act in the order in which they
+    /// are added. [`Transform`] defines what a step may do. If a constraint and a step together forbid every token, the
+    /// text ends with an error.
+    ///
+    /// ```no_run
+    /// use verdigris::Engine;
+    /// use verdigris::logits::{Row, TokenId, Transform};
+    ///
+    /// /// Adds a number to the logits of some tokens.
+    /// struct Bias(Vec<(TokenId, f32)>);
+    ///
+    /// impl Transform for Bias {
+    ///     type State = ();
+    ///     fn start(&self, _prompt: &[TokenId]) {}
+    ///     fn apply(&self, _: &(), row: &mut Row) {
+    ///         self.0.iter().for_each(|&(token, by)| row.logits_mut()[token as usize] += by);
+    ///     }
+    ///     fn advance(&self, _: &mut (), _: TokenId) {}
+    /// }
+    ///
+    /// let engine = Engine::load("fixtures/models/tale")?;
+    /// let written = engine.request("The captain").transform(Bias(vec![(13, -4.0)])).text()?;
+    /// # Ok::<(), verdigris::Error>(())
+    /// ```
+    pub fn transform<T: Transform + Send + Sync + 'static>(mut self, step: T) -> Self {
+        let before = match self.processors.own.take() {
+            Some(own) => Chain::new().then(own),
+            None => Chain::new(),
+        };
+        self.processors.own = Some(Arc::new(before.then(step)));
         self
     }
 

@@ -10,8 +10,17 @@ use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
 
 use crate::error::Error;
 use crate::request::explain::Explainer;
+use crate::request::logprobs::LogprobsMode;
 use crate::request::steering::TextModel;
 use crate::request::{Request, Written};
+
+/// The information about tokens that is requested.
+#[derive(Clone, Default)]
+pub(super) struct Reported {
+    pub(super) logprobs: Option<usize>,
+    pub(super) logprobs_mode: LogprobsMode,
+    pub(super) explain: bool,
+}
 
 /// The number of tokens of a text read in one call, which bounds the rows held at a time.
 const AT_A_TIME: usize = 64;
@@ -50,6 +59,29 @@ pub(super) fn add_form(prompt: &[TokenId], form: Option<&Constraint>, written: &
 }
 
 impl Request<'_> {
+    /// Returns the log-probability of each token, and the `top` tokens with the highest ([`Written::logprobs`]). For
+    /// this the model reads the prompt and the text again at the end, so they do not depend on how the text was
+    /// written, and cost as much as reading it as a prompt.
+    #[doc(alias = "top_logprobs")]
+    pub fn logprobs(mut self, top: usize) -> Self {
+        self.reported.logprobs = Some(top);
+        self
+    }
+
+    /// Sets the distribution that [`Request::logprobs`] refer to; [`LogprobsMode::Raw`] by default.
+    pub fn logprobs_mode(mut self, mode: LogprobsMode) -> Self {
+        self.reported.logprobs_mode = mode;
+        self
+    }
+
+    /// Explains each token: its origin, and the effect of each step on the row that it was sampled from
+    /// ([`Written::explained`]). For this the model reads the prompt and the text again at the end, as for
+    /// [`Request::logprobs`], and the steps act on each row one by one.
+    pub fn explain(mut self) -> Self {
+        self.reported.explain = true;
+        self
+    }
+
     /// Records whether a text satisfies its constraint, and adds the requested information about its tokens.
     pub(super) fn reread(
         &self,
@@ -61,13 +93,13 @@ impl Request<'_> {
     ) -> Result<(), Error> {
         add_form(prompt, form, written);
         model.add_divergence(prompt, written)?;
-        let asks_logprobs = self.logprobs.is_some() && written.logprobs.is_none();
-        if !asks_logprobs && !self.explain {
+        let asks_logprobs = self.reported.logprobs.is_some() && written.logprobs.is_none();
+        if !asks_logprobs && !self.reported.explain {
             return Ok(());
         }
         let (tokens, provenance) = (&written.tokens[..], &written.provenance[..]);
         let mut logprobs = if asks_logprobs { self.logprobs_reader(target, prompt) } else { None };
-        let mut explainer = self.explain.then(|| Explainer::new(self, target, prompt)).transpose()?;
+        let mut explainer = self.reported.explain.then(|| Explainer::new(self, target, prompt)).transpose()?;
         let (mut row, mut state, mut at) = (Row::default(), target.transforms.start(prompt), 0);
         let of_row = |logits: &[f32]| {
             let (token, position) = (tokens[at], prompt.len() + at);

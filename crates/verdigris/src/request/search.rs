@@ -13,8 +13,9 @@ use verdigris_watermark::scheme::Stage;
 
 use crate::error::Error;
 use crate::request::begun::{Plan, Planned};
+use crate::request::logprobs::LogprobsMode;
 use crate::request::text::Text;
-use crate::request::{LogprobsMode, Request, Written};
+use crate::request::{Request, Written};
 
 /// A text found by a search.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ impl<'a> Request<'a> {
     /// [`LogprobsMode::Processed`], and at temperature 0 if hypotheses are sampled; and those of [`Request::text`].
     #[doc(alias = "num_beams")]
     pub fn beam_search(mut self, beams: &Beams) -> Result<Vec<Hypothesis>, Error> {
-        if self.logprobs.is_some() && self.logprobs_mode == LogprobsMode::Processed {
+        if self.reported.logprobs.is_some() && self.reported.logprobs_mode == LogprobsMode::Processed {
             return Err(Error::Apart {
                 what: "log-probabilities of the distribution that tokens are sampled from".into(),
                 with: "beams",
@@ -135,7 +136,7 @@ impl<'a> Request<'a> {
             let why = "each has its own criterion for the best token; ask for one of them";
             return Err(Error::Apart { what: "contrastive search".into(), with: BEAMS, why });
         }
-        if self.explain {
+        if self.reported.explain {
             let why = "their tokens are chosen for what follows them, which no step explains; leave it out";
             return Err(Error::Apart { what: "an explanation of each token".into(), with: BEAMS, why });
         }
@@ -149,7 +150,7 @@ impl<'a> Request<'a> {
             }
             text
         };
-        let ends = |tokens: &[TokenId]| !self.stops.is_empty() && text(tokens).is_stopped();
+        let ends = |tokens: &[TokenId]| !self.ends.stops.is_empty() && text(tokens).is_stopped();
         let found = found(model.model().clone(), &prompt, &target, &ends);
         let found = found.map_err(|fault| Error::of_text(fault, form, &guides))?;
         let mut all = Vec::with_capacity(found.len());
@@ -164,13 +165,13 @@ impl<'a> Request<'a> {
 
     /// Refuses options that have no meaning if tokens are not sampled one after the other.
     fn can_be_searched(&self, with: &'static str) -> Result<(), Error> {
-        if self.guesser.is_some() || self.lookup {
+        if self.drafting.is_requested() {
             let why = "drafts are guesses at the next samples of one text, and a search has none; leave it out";
             return Err(Error::Apart { what: "drafting".into(), with, why });
         }
         let why = "it follows the surprise of the samples of one text, and a search has none; leave it out";
         self.surprises_are_drawn(with, why)?;
-        let Some(key) = self.key else { return Ok(()) };
+        let Some(key) = self.mark.key else { return Ok(()) };
         match key.embed().is_ok_and(|embed| embed.stage() == Stage::Warped) {
             true => Err(Error::Apart {
                 what: format!("the key {}, which marks by noise ({}),", key.id(), key.dialect().name()),

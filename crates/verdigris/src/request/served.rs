@@ -32,6 +32,13 @@ pub struct Ending {
     form: Option<Constraint>,
 }
 
+/// The client of a service.
+#[derive(Clone, Default)]
+pub(super) struct Caller {
+    pub(super) account: Account,
+    pub(super) cache_salt: Arc<str>,
+}
+
 impl Request<'_> {
     /// Submits the text to a service, which writes it concurrently with other texts. It is the text that
     /// [`Request::stream`] gives, except that the chosen number of drafts may differ. Its events are passed to `reader`
@@ -109,7 +116,7 @@ impl Request<'_> {
     /// Sets the account that the text is written for. If resources are short, a [`Service`] divides them evenly between
     /// tenants, and the part of a tenant evenly between its requests.
     pub fn account(mut self, account: Account) -> Self {
-        self.account = account;
+        self.caller.account = account;
         self
     }
 
@@ -117,7 +124,7 @@ impl Request<'_> {
     /// the same one. A text with the same beginning as an earlier one starts sooner, which reveals to its client how
     /// the other began, so give each tenant a separate salt.
     pub fn cache_salt(mut self, salt: impl Into<Arc<str>>) -> Self {
-        self.cache_salt = salt.into();
+        self.caller.cache_salt = salt.into();
         self
     }
 

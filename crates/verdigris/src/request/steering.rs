@@ -11,12 +11,13 @@ use crate::error::Error;
 use crate::prompt::{Prompt, PromptReader};
 use crate::request::{Request, Written};
 
-/// The requested prompts of members.
+/// The requested prompts of members, and the weight of experts.
 #[derive(Clone, Default)]
-pub(super) struct MemberPrompts {
+pub(super) struct Members {
     experts: Asked,
     antis: Asked,
     negative: Option<Prompt>,
+    alpha: Option<Alpha>,
 }
 
 /// The prompts of all experts, or of all anti-experts.
@@ -87,25 +88,25 @@ impl Request<'_> {
     /// Sets the prompt that experts of a [steered](crate::Engine::steered_by) model read instead of the text's. Called
     /// once, it applies to all of them; called several times, to one after the other.
     pub fn expert_prompt(mut self, prompt: impl Into<Prompt>) -> Self {
-        self.member_prompts.experts.prompts.push(prompt.into());
+        self.members.experts.prompts.push(prompt.into());
         self
     }
 
     /// Like [`Request::expert_prompt`], for anti-experts.
     pub fn anti_prompt(mut self, prompt: impl Into<Prompt>) -> Self {
-        self.member_prompts.antis.prompts.push(prompt.into());
+        self.members.antis.prompts.push(prompt.into());
         self
     }
 
     /// Lets experts read their prompt, or the request's, by their own chat template, with a text as a message.
     pub fn expert_chat(mut self) -> Self {
-        self.member_prompts.experts.chat = true;
+        self.members.experts.chat = true;
         self
     }
 
     /// Like [`Request::expert_chat`], for anti-experts.
     pub fn anti_chat(mut self) -> Self {
-        self.member_prompts.antis.chat = true;
+        self.members.antis.chat = true;
         self
     }
 
@@ -113,7 +114,7 @@ impl Request<'_> {
     /// for some tokens. In a [`Service`](crate::Service) the text does not share the cached prompts of other texts,
     /// which were steered differently.
     pub fn alpha(mut self, alpha: Alpha) -> Self {
-        self.alpha = Some(alpha);
+        self.members.alpha = Some(alpha);
         self
     }
 
@@ -121,16 +122,16 @@ impl Request<'_> {
     /// token of the request's prompt, as in `transformers`.
     #[doc(alias = "negative_prompt_ids")]
     pub fn negative_prompt(mut self, prompt: impl Into<Prompt>) -> Self {
-        self.member_prompts.negative = Some(prompt.into());
+        self.members.negative = Some(prompt.into());
         self
     }
 
     /// The model that writes a text after a prompt with these tokens.
     pub(super) fn text_model(&self, prompt: &Prompt, tokens: &[TokenId]) -> Result<TextModel, Error> {
-        let MemberPrompts { experts, antis, negative } = &self.member_prompts;
+        let Members { experts, antis, negative, alpha } = &self.members;
         let Some((steered, members)) = &self.engine.steered else {
             let what = match (experts.is_nothing(), antis.is_nothing(), negative) {
-                (true, true, None) if self.alpha.is_some() => "a weight of experts",
+                (true, true, None) if alpha.is_some() => "a weight of experts",
                 (true, true, None) => return Ok(TextModel::Plain(self.engine.model.clone())),
                 (false, ..) => "a prompt for experts",
                 (_, false, _) => "a prompt for anti-experts",
@@ -138,7 +139,7 @@ impl Request<'_> {
             };
             return Err(Error::Unused { what, needs: "a steered model" });
         };
-        let weighed = match self.alpha {
+        let weighed = match *alpha {
             Some(_) if !steered.has_pairs() => {
                 return Err(Error::Unused { what: "a weight of experts", needs: "a pair with a nonzero weight" });
             }

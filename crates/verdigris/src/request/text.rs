@@ -40,8 +40,8 @@ impl Text {
             steering_kl: None,
         };
         let tokenizer = request.engine.reader().tokenizer().clone();
-        let (characters, stops) = (TextStream::new(tokenizer), StopStrings::new(&request.stops));
-        Self { written, characters, stops, is_explained: request.explain }
+        let (characters, stops) = (TextStream::new(tokenizer), StopStrings::new(&request.ends.stops));
+        Self { written, characters, stops, is_explained: request.reported.explain }
     }
 
     /// Takes a token. Returns the text that can be passed on, which is empty or consists of whole characters.

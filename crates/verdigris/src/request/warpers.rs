@@ -10,6 +10,15 @@ use crate::request::Request;
 use crate::sampling::Sampling;
 
 impl Request<'_> {
+    /// Below this temperature the most probable token is taken every time, as at 0.
+    pub const LEAST_TEMPERATURE: f32 = 1e-30;
+
+    /// How tokens are sampled, all options at once.
+    pub fn sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = sampling;
+        self
+    }
+
     /// Refuses mirostat where tokens are not sampled one after the other from the distribution that it leaves.
     pub(super) fn surprises_are_drawn(&self, with: &'static str, why: &'static str) -> Result<(), Error> {
         match self.sampling.mirostat_tau {
