@@ -64,6 +64,14 @@ pub struct Column {
 }
 
 impl Column {
+    /// The index of a column of this name.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn index(name: &str) -> usize {
+        COLUMNS.iter().position(|column| column.name == name).unwrap_or_else(|| panic!("{name} is not a column"))
+    }
+
     /// Returns the cell of a row; `None` is null. All cells are null for a row without a text. For a text that could
     /// not be judged all are null except `verdict`, which is `error`, and `error`, which holds the reason.
     pub fn cell<'a>(&self, row: &'a Row<'_>) -> Option<Value<'a>> {

@@ -6,6 +6,7 @@ use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Float64Type, UInt64Type};
 use datafusion::arrow::json::LineDelimitedWriter;
 use datafusion::error::DataFusionError;
+use verdigris_detector::Column;
 
 use crate::error::Failure;
 
@@ -41,10 +42,11 @@ impl Printer {
             writeln!(out, "{:>8}{:>8}{:>9}{:>11}  {:<14} document", "tokens", "scored", "z", "p", "verdict")?;
         }
         for batch in batches {
-            let of = |place: usize| batch.column(self.verdict + place);
-            let (verdict, error) = (of(0).as_string::<i32>(), of(13).as_string::<i32>());
-            let (p, z) = (of(2).as_primitive::<Float64Type>(), of(4).as_primitive::<Float64Type>());
-            let (tokens, scored) = (of(5).as_primitive::<UInt64Type>(), of(6).as_primitive::<UInt64Type>());
+            let of = |name| batch.column(self.verdict + Column::index(name));
+            let (verdict, error) = (of("verdict").as_string::<i32>(), of("error").as_string::<i32>());
+            let (p, z) = (of("p").as_primitive::<Float64Type>(), of("z").as_primitive::<Float64Type>());
+            let (tokens, scored) =
+                (of("tokens").as_primitive::<UInt64Type>(), of("scored").as_primitive::<UInt64Type>());
             let files = batch.column_by_name(&self.file).map(|files| files.as_string::<i32>());
             for row in 0..batch.num_rows() {
                 let file = files.map_or("", |files| files.value(row));

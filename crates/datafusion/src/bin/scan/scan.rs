@@ -15,6 +15,7 @@ use datafusion::prelude::SessionContext;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use indicatif::ProgressBar;
 use verdigris_datafusion::{Judge, Keys, check_text, text_bytes, verdict_fields, verdicts};
+use verdigris_detector::Column;
 
 use crate::documents::{Columns, Opened, documents};
 use crate::error::{Failure, line};
@@ -286,8 +287,8 @@ impl Work {
         for batch in batches {
             bytes += text_bytes(batch.column(self.text))? as u64;
             let batch = self.judged(&batch)?;
-            let of = |place: usize| batch.column(self.verdict + place);
-            self.count(&mut tally, of(0).as_string(), of(1).as_boolean(), of(2).as_primitive());
+            let of = |name| batch.column(self.verdict + Column::index(name));
+            self.count(&mut tally, of("verdict").as_string(), of("marked").as_boolean(), of("p").as_primitive());
             judged.push(batch);
         }
         if let Some(folder) = &self.folder {
