@@ -211,7 +211,7 @@ fn failed(failure: &Failure) -> ExitCode {
         // would be a verdict.
         return ExitCode::from(128 + 13);
     }
-    let red = report::style(anstyle::AnsiColor::Red).bold();
+    let red = terminal::style(anstyle::AnsiColor::Red).bold();
     let line = failure.to_string();
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {}", terminal::shown_line(&line));
     ExitCode::from(2)

@@ -9,11 +9,7 @@ pub(crate) use verdigris::detector::p_value;
 use verdigris::{Evidence, Mark};
 
 use crate::error::Failure;
-use crate::terminal;
-
-pub(crate) fn style(color: AnsiColor) -> Style {
-    Style::new().fg_color(Some(color.into()))
-}
+use crate::terminal::{self, style};
 
 /// Blue and orange, which everyone can tell apart, on dark and on light backgrounds.
 const FAVOURED: Style = Style::new().fg_color(Some(Color::Ansi256(Ansi256Color(33)))).bold();

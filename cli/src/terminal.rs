@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::IsTerminal;
 
 use anstream::ColorChoice;
+use anstyle::{AnsiColor, Style};
 
 /// Prints on standard error. It is not an error if that fails.
 macro_rules! say {
@@ -16,7 +17,7 @@ pub(crate) use say;
 
 /// Prints on standard error after a heading in yellow, such as `warning`.
 pub(crate) fn headed(heading: &str, said: impl std::fmt::Display) {
-    let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
+    let yellow = style(AnsiColor::Yellow).bold();
     say!("{yellow}{heading}:{yellow:#} {said}");
 }
 

@@ -9,7 +9,7 @@ use verdigris::{Evidence, Judgement, Level, MarkedPassage, Outcome};
 use super::judged::Judged;
 use crate::error::Failure;
 use crate::report;
-use crate::terminal::{NARROW, shown_line, width, wrap};
+use crate::terminal::{NARROW, shown_line, style, width, wrap};
 
 /// The columns before the name in a table, and before the values for one text.
 const TABLE: usize = 50;
@@ -53,7 +53,7 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
         row("passage", &self::passage(passage))?;
     }
     let (style, verdict) = match outcome {
-        Outcome::Marked | Outcome::MarkedInPart => (report::style(AnsiColor::Green).bold(), outcome.name()),
+        Outcome::Marked | Outcome::MarkedInPart => (style(AnsiColor::Green).bold(), outcome.name()),
         Outcome::TooShort => (anstyle::Style::new().bold(), "too short to decide"),
         _ => (anstyle::Style::new().bold(), outcome.name()),
     };
@@ -144,8 +144,8 @@ fn is_narrow() -> bool {
 pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>) -> Result<(), Failure> {
     let outcome = judged.outcome();
     let style = match outcome {
-        Some(Outcome::Marked | Outcome::MarkedInPart) => report::style(AnsiColor::Green).bold(),
-        None => report::style(AnsiColor::Red).bold(),
+        Some(Outcome::Marked | Outcome::MarkedInPart) => style(AnsiColor::Green).bold(),
+        None => style(AnsiColor::Red).bold(),
         _ => anstyle::Style::new(),
     };
     // The number of passages after the name says that it is a part.

@@ -6,8 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::doctor::finding::{Finding, State};
 use crate::doctor::speed::{Expected, Memory};
-use crate::report::style;
-use crate::terminal::{self, shown_line, wrap};
+use crate::terminal::{self, shown_line, style, wrap};
 
 /// The columns of a mark and of a name, including the spaces after them.
 const MARK: usize = 7;

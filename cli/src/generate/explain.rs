@@ -5,8 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use verdigris::{Explained, MarkScore, StepEffect, TokenOrigin, Written};
 
-use crate::report::style;
-use crate::terminal::shown_line;
+use crate::terminal::{shown_line, style};
 
 /// The columns of a token, and of its origin.
 const TOKEN: usize = 16;
