@@ -9,7 +9,7 @@ use serde::Serialize;
 use verdigris::detector::{self, Candidate};
 use verdigris::{Level, Outcome};
 
-use crate::detect::{RepeatsName, hint_of_lines, repairs};
+use crate::detect::{RepeatsName, hint_of_lines};
 use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
@@ -137,7 +137,7 @@ impl Identify {
             self.level
         )?;
         if best.marked && !best.repairs.is_empty() {
-            writeln!(out, "repaired  {}", repairs(&best.repairs))?;
+            writeln!(out, "repaired  {}", report::repairs(&best.repairs))?;
         }
         if let Some(hint) = hint_of_lines(&text).filter(|_| !best.marked) {
             writeln!(out, "hint      {hint}")?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use verdigris::detector::PayloadVerdict;
 use verdigris::{Key, Level, Outcome};
 
-use crate::detect::{hint_of_lines, repairs};
+use crate::detect::hint_of_lines;
 use crate::error::Failure;
 use crate::model::ModelOption;
 use crate::terminal::shown_line;
@@ -88,11 +88,11 @@ impl Payload {
         writeln!(out, "green     {} under the best payload ({:.1} by chance)", found.green, found.expected)?;
         writeln!(out, "p         {} that there is one by chance", report::p_value(found.ln_p))?;
         if !found.repairs.is_empty() {
-            writeln!(out, "repaired  {}", repairs(&found.repairs))?;
+            writeln!(out, "repaired  {}", report::repairs(&found.repairs))?;
         }
         let id = shown_line(key.id());
         if let Some(payload) = found.payload {
-            writeln!(out, "doubt     {} that the number is wrong", doubt(found.doubt))?;
+            writeln!(out, "doubt     {} that the number is wrong", report::doubt(found.doubt))?;
             writeln!(out, "payload   {bold}{payload:#x}{bold:#} ({payload}, {id})")?;
         } else {
             writeln!(out, "payload   {bold}none found{bold:#} ({id}, level {})", self.level)?;

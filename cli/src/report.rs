@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anstyle::{Ansi256Color, AnsiColor, Color, Style};
 pub(crate) use verdigris::detector::p_value;
+use verdigris::watermark::normalize::Repair;
 use verdigris::{Evidence, Mark};
 
 use crate::error::Failure;
@@ -40,6 +41,28 @@ pub(crate) fn score(evidence: &Evidence) -> String {
     } else {
         format!("{score:.1} ({expected:.1} by chance)")
     }
+}
+
+/// `3 invisible, 1 homoglyph`.
+pub(crate) fn repairs(repairs: &[(Repair, usize)]) -> String {
+    let name = |repair: &Repair| match repair {
+        Repair::Invisible => "invisible characters",
+        Repair::Homoglyph => "look-alike letters",
+        Repair::Decorative => "decorative letters",
+        Repair::Space => "odd spaces",
+        Repair::Composition => "decomposed letters",
+        Repair::LineEnd => "carriage returns",
+        Repair::WhiteSpace => "runs of white space",
+        Repair::WrappedLine => "wrapped lines",
+        Repair::LetterCase => "words in sentence case",
+    };
+    let parts: Vec<String> = repairs.iter().map(|(repair, count)| format!("{count} {}", name(repair))).collect();
+    parts.join(", ")
+}
+
+/// The chance that another payload was written, as far down as it is known: it is what is left of 1.
+pub(crate) fn doubt(doubt: f64) -> String {
+    if doubt < 1e-12 { "less than 1e-12".into() } else { format!("{doubt:.1e}") }
 }
 
 /// Prints a text in the colours of its tokens, or with those that count for the key in brackets. Tokens that share a

@@ -202,7 +202,7 @@ fn facts(text: &str, judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
         facts.insert(4, ("z", format!("{:.2}", evidence.z)));
     }
     if !judgement.repairs.is_empty() {
-        facts.push(("Repaired", words::repairs(&judgement.repairs)));
+        facts.push(("Repaired", report::repairs(&judgement.repairs)));
     }
     if let Some(read) = judgement.payload {
         facts.push(("Payload", format!("{:#x}", read.payload)));

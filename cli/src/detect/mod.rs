@@ -25,7 +25,6 @@ pub(crate) use crate::detect::hints::hint_of_lines;
 use crate::detect::judged::Judged;
 use crate::detect::options::When;
 pub(crate) use crate::detect::options::{Detect, RepeatsName};
-pub(crate) use crate::detect::words::repairs;
 use crate::error::Failure;
 use crate::output::OutputFile;
 use crate::{report, terminal};

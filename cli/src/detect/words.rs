@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use anstyle::AnsiColor;
-use verdigris::watermark::normalize::Repair;
 use verdigris::{Evidence, Judgement, Level, MarkedPassage, Outcome};
 
 use super::judged::Judged;
@@ -37,7 +36,7 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
         row("could be", &format!("z {:.2}, p {p}: about what a marked text like this would score", expected.z))?;
     }
     if !judgement.repairs.is_empty() {
-        row("repaired", &repairs(&judgement.repairs))?;
+        row("repaired", &report::repairs(&judgement.repairs))?;
     }
     if judgement.skipped > 0 {
         row("skipped", &format!("{} bytes at the beginning", judgement.skipped))?;
@@ -109,23 +108,6 @@ fn looks(evidence: &Evidence) -> String {
     } else {
         String::new()
     }
-}
-
-/// `3 invisible, 1 homoglyph`.
-pub(crate) fn repairs(repairs: &[(Repair, usize)]) -> String {
-    let name = |repair: &Repair| match repair {
-        Repair::Invisible => "invisible characters",
-        Repair::Homoglyph => "look-alike letters",
-        Repair::Decorative => "decorative letters",
-        Repair::Space => "odd spaces",
-        Repair::Composition => "decomposed letters",
-        Repair::LineEnd => "carriage returns",
-        Repair::WhiteSpace => "runs of white space",
-        Repair::WrappedLine => "wrapped lines",
-        Repair::LetterCase => "words in sentence case",
-    };
-    let parts: Vec<String> = repairs.iter().map(|(repair, count)| format!("{count} {}", name(repair))).collect();
-    parts.join(", ")
 }
 
 pub(super) fn header(out: &mut impl Write) -> Result<(), Failure> {
