@@ -21,7 +21,7 @@ use indicatif::ProgressBar;
 use self::document::MAX_TEXT;
 pub(crate) use self::document::{Document, Fault, Fields, Text};
 use self::json::Records;
-use self::passed::Passed;
+use self::passed::{KINDS, Passed};
 use crate::error::Failure;
 use crate::text::{self, Decoder};
 

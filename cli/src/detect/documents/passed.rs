@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::KINDS;
+/// The endings of files that are read in folders.
+pub(super) const KINDS: [&str; 6] = ["txt", "md", "text", "jsonl", "ndjson", "parquet"];
 
 /// The numbers of skipped entries of folders, by reason.
 #[derive(Debug, Default)]
