@@ -1,17 +1,18 @@
 //! `verdigris convert`: writes a model in fewer bits, or makes one from a training checkpoint.
 
 mod checkpoint;
+mod progress;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use verdigris::models::Format;
 
 use crate::convert::checkpoint::CheckpointOptions;
+use crate::convert::progress::progress;
 use crate::error::Failure;
 use crate::model::find;
 
@@ -151,9 +152,4 @@ impl Convert {
         writeln!(out, "  weights: {}", parts.join(", "))?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn progress() -> ProgressBar {
-    let template = "{bar:32.green/dim} {percent:>3} %, {eta} left";
-    ProgressBar::new(0).with_style(ProgressStyle::with_template(template).expect("a valid template"))
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use verdigris::models::whole_file::Unfinished;
 use verdigris_checkpoint::{Checkpoint, Dtype, Kind, ModelFiles, ModelFolder};
 
-use super::progress;
+use super::progress::progress;
 use crate::error::Failure;
 
 #[derive(Args)]
