@@ -10,6 +10,7 @@ mod convert;
 mod demo;
 mod detect;
 mod doctor;
+mod engine;
 mod error;
 mod form;
 mod generate;

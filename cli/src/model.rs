@@ -5,14 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use verdigris::models::Fetched;
-use verdigris::models::{DraftHead, ModelError};
-use verdigris::{Device, Engine, ModelFolder, Reader, Request, device};
+use verdigris::models::{Fetched, ModelError};
+use verdigris::{Device, Engine, ModelFolder, Reader, device};
 
 use crate::built_in::{self, named, storyteller};
 use crate::error::Failure;
-use crate::ranks::RankOptions;
-use crate::steering::SteerOptions;
 
 #[derive(Args)]
 pub(crate) struct ModelOption {
@@ -44,7 +41,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    fn device(self, name: &str) -> Result<Device, Failure> {
+    pub(crate) fn device(self, name: &str) -> Result<Device, Failure> {
         match self {
             Self::Auto => Ok(device(name)?),
             #[cfg(feature = "candle")]
@@ -58,7 +55,7 @@ impl Backend {
 }
 
 impl DeviceOption {
-    /// Whether it differs from the default.
+    /// Whether it is another than the default.
     fn is_chosen(&self) -> bool {
         self.name != "cpu" || self.backend != Backend::Auto
     }

@@ -13,10 +13,10 @@ use verdigris::schedule::{Capacity, rows};
 use verdigris::{Key, KeyRing, Level, Request};
 use verdigris_server::{ApiKeys, Drafts, Options};
 
+use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
 use crate::log::LogFormat;
-use crate::model::{DraftSource, EngineOptions};
 use crate::number::{not_negative, seconds, some};
 use crate::run::RunOptions;
 use crate::serve::limits::LimitOptions;

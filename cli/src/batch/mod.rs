@@ -16,11 +16,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
 use verdigris::{Event, Key, Prompt, Request, Written};
 
+use crate::engine::EngineOptions;
 use crate::error::Failure;
 use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
-use crate::model::EngineOptions;
 use crate::output::OutputFile;
 use crate::proof::{Proof, is_proof};
 use crate::request::RequestOptions;

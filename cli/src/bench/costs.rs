@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use verdigris::models::{Batch, DraftHead, LanguageModel, Rows, Wanted};
 
+use crate::engine::DraftSource;
 use crate::error::Failure;
-use crate::model::DraftSource;
 
 /// The most rows of one call that are timed.
 const MAX_ROWS: usize = 17;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use verdigris_train::Corpus;
 
+use crate::engine::EngineOptions;
 use crate::error::Failure;
-use crate::model::EngineOptions;
 
 /// Measure how well a model, steered or not, predicts a text
 #[derive(Args)]

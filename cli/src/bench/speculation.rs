@@ -18,9 +18,9 @@ use super::name_of;
 use super::progress::progress;
 use super::prompts::{self, Prompt};
 use crate::demo::secret;
+use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
 use crate::form::FormOptions;
-use crate::model::{DraftSource, EngineOptions};
 use crate::number::samples;
 
 /// Measure what drafting costs and gains, and what it should gain

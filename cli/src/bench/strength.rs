@@ -11,8 +11,8 @@ use verdigris::{Constraint, Engine, Grammar, Key, Marking};
 use super::name_of;
 use super::progress::progress;
 use crate::demo::secret;
+use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
-use crate::model::{DraftSource, EngineOptions};
 use crate::number::samples;
 
 /// Compare the strength of a mark on texts written plainly, speculatively, under constraints, and steered

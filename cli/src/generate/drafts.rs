@@ -7,8 +7,8 @@ use verdigris::Request;
 use verdigris::decoding::tree::MAX_NODES;
 use verdigris::decoding::{Rule, TreeShape, Typical};
 
+use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
-use crate::model::{DraftSource, EngineOptions};
 use crate::number::whole;
 
 #[derive(Args)]

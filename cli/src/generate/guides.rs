@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use verdigris::{Classes, Engine, Request, Reward};
 
+use crate::engine::EngineOptions;
 use crate::error::Failure;
 use crate::generate::rewards::reward;
-use crate::model::{EngineOptions, load};
+use crate::model::load;
 use crate::number::whole;
 
 #[derive(Args)]

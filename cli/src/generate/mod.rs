@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use verdigris::LogprobsMode;
 
+use crate::engine::EngineOptions;
 use crate::error::Failure;
 use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
@@ -25,7 +26,6 @@ use crate::generate::manifest::ManifestOptions;
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
 use crate::generate::search::SearchOptions;
-use crate::model::EngineOptions;
 use crate::number::whole;
 use crate::output::OutputFile;
 use crate::proof::Proof;
