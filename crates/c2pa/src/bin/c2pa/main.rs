@@ -3,7 +3,8 @@
 //! | module | contents |
 //! |---|---|
 //! | `sign` | signing texts |
-//! | `verify` | two verdicts on a text |
+//! | `verify` | judging texts |
+//! | `verdicts` | the two verdicts on a text |
 //! | `certificate` | a certificate for trying it out |
 //! | `keys` | keys and their tokenizer |
 //! | `files` | reading and writing files |
@@ -16,6 +17,7 @@ mod error;
 mod files;
 mod keys;
 mod sign;
+mod verdicts;
 mod verify;
 mod words;
 

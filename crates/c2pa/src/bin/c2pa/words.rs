@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use verdigris_c2pa::{ManifestVerdict, NamedMark, Place, Validity};
 use verdigris_detector::{Judgement, p_value};
 
-use crate::verify::Verdicts;
+use crate::verdicts::Verdicts;
 
 /// Formats the verdicts on a text. `is_trust_asked` is whether trusted roots were given.
 pub(crate) fn verdicts(of: &Verdicts<'_>, is_trust_asked: bool) -> String {
