@@ -14,13 +14,13 @@ pub enum C2paError {
         name: String,
     },
     /// The text is too long.
-    #[error("the text has {bytes} bytes, but at most {} are allowed: sign it in parts", crate::form::MAX_TEXT)]
+    #[error("the text has {bytes} bytes, but at most {} are allowed: sign it in parts", crate::limits::MAX_TEXT)]
     LongText {
         /// Its length.
         bytes: usize,
     },
     /// The manifest is too long.
-    #[error("the manifest has {bytes} bytes, but at most {} are allowed", crate::form::MAX_MANIFEST)]
+    #[error("the manifest has {bytes} bytes, but at most {} are allowed", crate::limits::MAX_MANIFEST)]
     LongManifest {
         /// Its length.
         bytes: usize,

@@ -4,11 +4,6 @@ use std::path::Path;
 
 use crate::error::C2paError;
 
-/// The maximum size of a text that is signed or judged, in bytes.
-pub use verdigris_detector::MAX_TEXT;
-/// The maximum size of a manifest store, in bytes. As invisible characters each takes up to four.
-pub const MAX_MANIFEST: usize = 4 << 20;
-
 /// The location of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {

@@ -8,7 +8,7 @@ use c2pa_structured_text::{Reference, classify_reference, extract_manifest};
 use c2pa_unstructured_text::wrapper;
 use serde::Serialize;
 
-use crate::form::MAX_MANIFEST;
+use crate::limits::MAX_MANIFEST;
 
 /// The location of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

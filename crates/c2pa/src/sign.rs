@@ -13,7 +13,8 @@ use serde_json::json;
 use crate::claim::Claim;
 use crate::credentials::Credentials;
 use crate::error::C2paError;
-use crate::form::{Comments, Form, MAX_MANIFEST, MAX_TEXT};
+use crate::form::{Comments, Form};
+use crate::limits::{MAX_MANIFEST, MAX_TEXT};
 use crate::locate::{Unlocated, locate};
 
 /// The size of the assertion of the hard binding in bytes, padded so that the manifest's length does not depend on its
