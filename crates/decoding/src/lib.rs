@@ -21,6 +21,7 @@
 //! | [`best_of`] | one of several texts, by their scores |
 //! | [`steer`] | a model steered by experts |
 //! | [`mod@perplexity`] | a measure of how well a model predicts a text |
+//! | [`provenance`] | the origins of tokens |
 //! | [`writing`] | the interface that all ways of writing share |
 //! | [`limits`] | the limits that end a text |
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ pub mod limits;
 pub mod pass;
 pub mod perplexity;
 pub mod plain;
+pub mod provenance;
 pub mod rules;
 pub mod search;
 pub mod speculative;
@@ -55,6 +57,7 @@ pub use limits::{Limits, Stop};
 pub use pass::{BatchedText, BoxedDrafter, Drafting, Part, pass, pass_in_turn};
 pub use perplexity::{Perplexity, perplexity};
 pub use plain::Plain;
+pub use provenance::Provenance;
 pub use rules::Rule;
 pub use rules::typical::Typical;
 pub use search::{Beams, Contrastive, EarlyStopping};
@@ -62,4 +65,4 @@ pub use speculative::{Acceptance, Speculative};
 pub use steer::{Alpha, BadAlpha, BaseFilter, ExpertDrafter, OwnPrompts, Pair, Steered};
 pub use target::{DecodeError, Target};
 pub use tree::{DraftTree, TreeShape};
-pub use writing::{Provenance, Writing};
+pub use writing::Writing;

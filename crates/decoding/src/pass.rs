@@ -10,10 +10,10 @@ use crate::chance::{Chance, Seeded};
 use crate::draft_length::DraftLength;
 use crate::drafter::{Drafter, Undrafted};
 use crate::limits::{Limits, Stop};
+use crate::provenance::Provenance;
 use crate::rules::Rule;
 use crate::speculative::{Acceptance, Speculative};
 use crate::target::{DecodeError, Target};
-use crate::writing::Provenance;
 
 /// A drafter of one of several texts.
 pub type BoxedDrafter = Box<dyn Drafter + Send>;

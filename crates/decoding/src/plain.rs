@@ -9,8 +9,8 @@ use verdigris_models::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Want
 
 use crate::device_sampling::DeviceSampling;
 use crate::limits::{Limits, Stop};
+use crate::provenance::Provenance;
 use crate::target::{DecodeError, Target};
-use crate::writing::Provenance;
 
 /// A text being written, token by token. The iterator ends with the text, for the reason that [`Plain::stop`] returns,
 /// or with the first error.

@@ -6,6 +6,7 @@ use crate::chance::Chance;
 use crate::drafter::Drafter;
 use crate::limits::Stop;
 use crate::plain::Plain;
+pub use crate::provenance::Provenance;
 use crate::speculative::{Acceptance, Speculative};
 use crate::target::DecodeError;
 
@@ -19,23 +20,6 @@ pub trait Writing: Iterator<Item = Result<TokenId, DecodeError>> {
 
     /// The provenance of the token returned last.
     fn provenance(&self) -> Provenance;
-}
-
-/// The origin of a written token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Provenance {
-    /// Computed by a call of the model.
-    #[default]
-    Computed,
-    /// Computed by a call of the model, instead of a draft that was rejected.
-    Corrected,
-    /// An accepted draft.
-    Drafted {
-        /// The drafter's [way](crate::drafter::Drafter::ways) of drafting that produced it.
-        way: u8,
-    },
-    /// Decided without a call: a transform allowed no other token.
-    Decided,
 }
 
 impl Writing for Plain {

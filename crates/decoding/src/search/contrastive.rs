@@ -13,9 +13,10 @@ use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Wanted};
 
 use crate::limits::{Limits, Stop};
+use crate::provenance::Provenance;
 use crate::speculative::Acceptance;
 use crate::target::{DecodeError, Target};
-use crate::writing::{Provenance, Writing};
+use crate::writing::Writing;
 
 /// The parameters by which a token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
