@@ -9,7 +9,8 @@ use verdigris_kernels::Bytes;
 
 use crate::error::ModelError;
 use crate::language_model::LanguageModel;
-use crate::source::files::{CONFIG, Files};
+use crate::source::file_names::CONFIG;
+use crate::source::files::Files;
 
 /// A library that computes rows from a model's weights, instead of this crate's decoders. `Display` gives its name and
 /// where it computes.

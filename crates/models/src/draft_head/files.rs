@@ -10,7 +10,7 @@ use crate::description::config::DecoderConfig;
 use crate::description::families::Fields;
 use crate::description::weight::Weight;
 use crate::error::ModelError;
-use crate::source::files::CONFIG;
+use crate::source::file_names::CONFIG;
 use crate::source::folder::ModelFolder;
 
 use super::fingerprint::fingerprint;

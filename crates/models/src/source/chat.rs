@@ -4,7 +4,8 @@ use serde_json::Value;
 use verdigris_logits::TokenId;
 use verdigris_text::shown;
 
-use super::files::{CHAT_TEMPLATE, Files, GENERATION, TOKENIZER_CONFIG};
+use super::file_names::{CHAT_TEMPLATE, GENERATION, TOKENIZER_CONFIG};
+use super::files::Files;
 use crate::description::gguf::{self, Gguf};
 use crate::error::ModelError;
 

@@ -9,20 +9,11 @@ use serde::Deserialize;
 use verdigris_kernels::Bytes;
 use verdigris_text::shown;
 
+use super::file_names::{ADAPTER, ADAPTER_WEIGHTS, CONFIG, INDEX, TOKENIZER, WEIGHTS};
 use super::{open, other_formats};
 use crate::description::gguf::Gguf;
 use crate::description::gguf::shards::{self, Shard};
 use crate::error::ModelError;
-
-pub(crate) const CONFIG: &str = "config.json";
-pub(crate) const TOKENIZER: &str = "tokenizer.json";
-pub(crate) const WEIGHTS: &str = "model.safetensors";
-pub(crate) const INDEX: &str = "model.safetensors.index.json";
-pub(crate) const ADAPTER: &str = "adapter_config.json";
-pub(crate) const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
-pub(crate) const CHAT_TEMPLATE: &str = "chat_template.jinja";
-pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-pub(crate) const GENERATION: &str = "generation_config.json";
 
 /// The location of a model's files.
 #[derive(Clone, Debug)]

@@ -10,7 +10,8 @@ use verdigris_logits::TokenId;
 use verdigris_text::{Tokenizer, shown};
 
 use super::chat::{ChatSource, ids};
-use super::files::{ADAPTER, CONFIG, Files, TOKENIZER};
+use super::file_names::{ADAPTER, CONFIG, TOKENIZER};
+use super::files::Files;
 use crate::backend::ModelFiles;
 use crate::cache::CacheLayout;
 use crate::cpu::CpuDecoder;

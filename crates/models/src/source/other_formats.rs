@@ -1,6 +1,6 @@
 //! Folders that hold a model in another format: which format it is, and how to convert it.
 
-use super::files::{CONFIG, INDEX, TOKENIZER, WEIGHTS};
+use super::file_names::{CONFIG, INDEX, TOKENIZER, WEIGHTS};
 
 /// Another format: its files, and the files of ours that it can replace.
 struct Other {

@@ -24,9 +24,10 @@ pub use access::{Access, TokenSource};
 use cached::{Cached, Snapshot, is_word};
 use checked::check;
 
-use super::files::{
-    ADAPTER, ADAPTER_WEIGHTS, CHAT_TEMPLATE, CONFIG, Files, GENERATION, INDEX, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
+use super::file_names::{
+    ADAPTER, ADAPTER_WEIGHTS, CHAT_TEMPLATE, CONFIG, GENERATION, INDEX, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
 };
+use super::files::Files;
 use super::folder::ModelFolder;
 use super::name::{Fetched, HubName};
 use super::other_formats;
