@@ -1,17 +1,15 @@
 //! The contents of `adapter_config.json`.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use serde_json::{Map, Value};
 use verdigris_text::shown;
 
+use super::pattern::pattern;
 use super::targets::{Targets, names};
 use crate::description::families::Fields;
 
 /// The most patterns of one kind in a file.
 const MOST_PATTERNS: usize = 4096;
-
-/// The most memory of a pattern, in bytes.
-const PATTERN_MEMORY: usize = 1 << 20;
 
 /// Known fields. Those that are not read describe the training, or repeat what the weights say.
 const HARMLESS: [&str; 28] = [
@@ -149,11 +147,6 @@ fn patterns(fields: &Fields, name: &str) -> Result<Vec<(Regex, f64)>, String> {
         Ok((regex, number))
     };
     all.names().map(of).collect()
-}
-
-/// The regular expression, if it is understood and small.
-pub(super) fn pattern(text: &str) -> Option<Regex> {
-    RegexBuilder::new(text).size_limit(PATTERN_MEMORY).build().ok()
 }
 
 #[cfg(test)]

@@ -6,10 +6,12 @@
 //! | module | holds |
 //! |---|---|
 //! | `config` | the contents of `adapter_config.json` |
+//! | `pattern` | its regular expressions |
 //! | `targets` | the modules that an adapter says that it changes |
 //! | [`update`] | a low-rank change of a matrix |
 
 mod config;
+mod pattern;
 mod targets;
 pub(crate) mod update;
 

@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use super::config::pattern;
+use super::pattern::pattern;
 use crate::description::families::Fields;
 
 /// The most modules in a file.
