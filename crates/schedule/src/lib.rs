@@ -15,6 +15,7 @@
 //! on the clock.
 #![forbid(unsafe_code)]
 
+mod ended;
 pub mod policy;
 mod rereading;
 pub mod rows;
@@ -22,7 +23,8 @@ pub mod schedule;
 pub mod service;
 mod spaces;
 
+pub use ended::Ended;
 pub use policy::{Account, TextId, TooLong};
 pub use rereading::RowReader;
-pub use schedule::{Ask, Capacity, Ended, Refused, Schedule, Statistics, Told};
+pub use schedule::{Ask, Capacity, Refused, Schedule, Statistics, Told};
 pub use service::{Gone, Handle, NotTaken, Reader, Service};

@@ -4,7 +4,7 @@ use verdigris_decoding::DecodeError;
 use verdigris_logits::TokenId;
 use verdigris_models::{Batch, ModelError, Rows, Sequence, Wanted};
 
-use crate::schedule::Ended;
+use crate::ended::Ended;
 
 /// Receives each token of a text, the number of tokens before it, and its row. An error fails the text.
 pub type RowReader = Box<dyn FnMut(TokenId, usize, &[f32]) -> Result<(), DecodeError> + Send>;

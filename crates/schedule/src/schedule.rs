@@ -10,6 +10,7 @@ use verdigris_decoding::{
 use verdigris_logits::TokenId;
 use verdigris_models::{LanguageModel, ModelError, PageShape, Rows, Sequence};
 
+use crate::ended::Ended;
 use crate::policy::{Account, Asked, Bounds, Counts, Policy, PrefixId, Space, Step, TextId, TooLong};
 use crate::rereading::{Rereading, RowReader};
 use crate::spaces::Spaces;
@@ -97,17 +98,6 @@ pub enum Told {
     Ended(Ended),
     /// The text cannot continue. No events follow.
     Failed(DecodeError),
-}
-
-/// The end of a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// The reason that it ended; `None` if it was [cancelled](Schedule::cancel).
-    pub stop: Option<Stop>,
-    /// The acceptance of drafts; `None` if nothing was drafted.
-    pub acceptance: Option<Acceptance>,
-    /// The name of the rule that judged drafts, if it changed the distribution of the text.
-    pub lossy: Option<&'static str>,
 }
 
 /// The current state of a schedule and its totals.
