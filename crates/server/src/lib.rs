@@ -6,6 +6,7 @@
 //! | `calls` | tool calls: their syntax, constraint and parser |
 //! | `writer` | generation of the texts of all answers |
 //! | `forms` | a cache of compiled constraints |
+//! | `options` | the options of a server |
 //! | `service` | the state that all requests share |
 //! | `answer` | response bodies, complete or streamed |
 //! | `routes` | HTTP handlers, one file for each kind of address |
@@ -35,6 +36,7 @@ mod limits;
 mod metrics;
 mod openapi;
 mod operator;
+mod options;
 mod patient;
 mod protocol;
 mod record;
@@ -52,6 +54,6 @@ struct Readme;
 
 pub use access::{AccessError, ApiKeys};
 pub use limits::Limits;
+pub use options::{Drafts, Options};
 pub use protocol::Refusal;
 pub use serve::{ServeError, serve};
-pub use service::{Drafts, Options};

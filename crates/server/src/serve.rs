@@ -10,8 +10,9 @@ use verdigris::{Engine, Error, Key};
 use crate::audit::AuditLog;
 use crate::connections;
 use crate::operator::Operator;
+use crate::options::{Drafts, Options};
 use crate::routes;
-use crate::service::{Drafts, Options, Service};
+use crate::service::Service;
 
 /// Why the server could not start, or failed.
 #[derive(Debug, thiserror::Error)]

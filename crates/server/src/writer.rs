@@ -12,10 +12,10 @@ use verdigris::{Ending, Engine, Error, Key, Request, Service};
 
 use crate::calls;
 use crate::forms::Forms;
+use crate::options::{Drafts, Options};
 use crate::protocol::ask::Ask;
 use crate::protocol::form::Form;
 use crate::protocol::refusal::Refusal;
-use crate::service::{Drafts, Options};
 use crate::turns::Turns;
 
 /// An event of a text.

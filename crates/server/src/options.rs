@@ -1,0 +1,66 @@
+//! The options of a server, and the drafting of its texts.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use verdigris::schedule::Capacity;
+use verdigris::{KeyRing, Level, Request};
+
+use crate::access::ApiKeys;
+use crate::limits::Limits;
+
+/// The options of a server.
+#[derive(Debug)]
+pub struct Options {
+    /// The address to listen at.
+    pub address: SocketAddr,
+    /// The name of the model, in requests and answers.
+    pub model: String,
+    /// The API keys; without any, anyone who can reach the address may use the server.
+    pub api_keys: ApiKeys,
+    /// Keys by tenant (the names of API keys) and period. The ring is read again on SIGHUP.
+    pub ring: Option<KeyRing>,
+    /// The audit log, with a line for every answer.
+    pub audit_log: Option<PathBuf>,
+    /// The host names that the server answers to, in addition to those of this machine. If there are none, it answers
+    /// to all names, except at a loopback address.
+    pub allowed_hosts: Vec<String>,
+    /// Whether API keys may be missing at an address that other machines can reach.
+    pub allow_anyone: bool,
+    /// The maximum weight that a request may give the experts; `None` if it may not set the weight.
+    pub max_alpha: Option<f64>,
+    /// Whether requests that do not want a mark are refused.
+    pub enforce_all: bool,
+    /// Whether texts are refused if they should be marked and a detector could not verify the mark.
+    pub refuses_unmarkable: bool,
+    /// The p-value at which a text of an answer is called watermarked.
+    pub mark_level: Level,
+    /// The maximum number of tokens of an answer.
+    pub max_tokens: usize,
+    /// The capacity for the texts that are written at the same time.
+    pub capacity: Capacity,
+    /// Whether tenants share cached prompts and constraints. Then each can find out how the others' prompts begin, and
+    /// whether they use a constraint.
+    pub share_caches: bool,
+    /// The maximum number of requests that run or wait at the same time; further ones are refused with status 429.
+    pub max_requests: usize,
+    /// The maximum number of bytes of a body.
+    pub max_body: usize,
+    /// Further limits of a request.
+    pub limits: Limits,
+    /// The time that running requests may take to end at shutdown.
+    pub drain: Duration,
+}
+
+/// The drafting of all texts, chosen by the operator: none with `()`, or by the options of a program.
+pub trait Drafts: Send + Sync {
+    /// Adds drafts to a request. A text with a given seed must be the same each time.
+    fn onto<'r>(&'r self, request: Request<'r>, seed: Option<u64>) -> Request<'r>;
+}
+
+impl Drafts for () {
+    fn onto<'r>(&'r self, request: Request<'r>, _seed: Option<u64>) -> Request<'r> {
+        request
+    }
+}
