@@ -160,6 +160,22 @@ pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> 
     Ok(Some(summary))
 }
 
+impl Options {
+    /// The settings that must be the same to resume an interrupted run.
+    fn settings(&self, head: &str, parameters: usize, examples: &Examples, vocabulary: usize) -> String {
+        format!(
+            "{head} of {parameters} parameters, {} texts of {} tokens, draft vocabulary {vocabulary}, seed {}, batch \
+             {}, window {}, learning rate {}",
+            examples.trained() + examples.held_out(),
+            examples.tokens(),
+            self.steps.seed,
+            self.batch,
+            self.window,
+            self.steps.learning_rate
+        )
+    }
+}
+
 /// The target, and the texts to train on.
 struct Lessons {
     model: Arc<dyn LanguageModel>,

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use verdigris_models::ModelFolder;
 
-use super::examples::Examples;
 use crate::error::TrainError;
 use crate::trainer::{Steps, check};
 
@@ -89,19 +88,5 @@ impl Options {
             }
         }
         self.steps.check()
-    }
-
-    /// The settings that must be the same to resume an interrupted run.
-    pub(super) fn settings(&self, head: &str, parameters: usize, examples: &Examples, vocabulary: usize) -> String {
-        format!(
-            "{head} of {parameters} parameters, {} texts of {} tokens, draft vocabulary {vocabulary}, seed {}, batch \
-             {}, window {}, learning rate {}",
-            examples.trained() + examples.held_out(),
-            examples.tokens(),
-            self.steps.seed,
-            self.batch,
-            self.window,
-            self.steps.learning_rate
-        )
     }
 }
