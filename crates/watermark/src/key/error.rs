@@ -3,8 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::MAX_NAME;
-use super::format::{FORMAT, MAX_FILE};
+use super::format::{FORMAT, MAX_FILE, MAX_NAME};
 use super::period::BadPeriod;
 use crate::dialect::BadDialect;
 

@@ -17,7 +17,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use zeroize::Zeroizing;
 
 pub use self::error::{BadKeyFile, KeyError};
-pub use self::format::MAX_FILE;
+pub use self::format::{MAX_FILE, MAX_NAME};
 pub use self::period::{BadPeriod, Period};
 use crate::context::Context;
 use crate::dialect::{BadDialect, Dialect};
@@ -29,9 +29,6 @@ use crate::payload::Carrier;
 use crate::scheme::Scheme;
 use crate::strength::Strength;
 use crate::vocabulary_id::VocabularyId;
-
-/// The most bytes of an id, or of a tenant's name.
-pub const MAX_NAME: usize = 1000;
 
 /// A key, needed to write marks and to read them.
 ///
