@@ -10,8 +10,10 @@
 //! | [`Weighting::Ewd`] | the spike entropy, less the least in the text | Lu et al., *An entropy-based text watermarking detection method*, ACL 2024 |
 //! | [`Weighting::LikelihoodRatio`] | how much the mark makes this very token likelier when it is green | Neyman and Pearson 1933, with the green share of all other tokens at its mean |
 
+mod bias;
 mod green_chance;
 
+pub use self::bias::Bias;
 use self::green_chance::{EXACT, green_chance};
 use crate::detect::{Evidence, Mark};
 use crate::real::{exp, exp_m1, ln};
@@ -20,15 +22,6 @@ use crate::statistics::weighted;
 
 /// The largest weight; weights are integers.
 pub const SCALE: u16 = 64;
-
-/// The effect of a mark of colours on a distribution.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bias {
-    /// The probability that a token is green.
-    pub gamma: f64,
-    /// The bias added to the logits of green tokens, divided by the temperature.
-    pub delta: f64,
-}
 
 /// Properties of the model's distribution at one position, before the mark.
 #[derive(Clone, Copy, Debug, PartialEq)]

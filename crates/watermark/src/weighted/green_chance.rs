@@ -1,6 +1,6 @@
 //! The mean probability, over colourings, of a green token in a marked distribution.
 
-use super::Bias;
+use super::bias::Bias;
 use crate::real::{exp, ln};
 
 /// The number of most likely tokens whose colours are taken exactly.
