@@ -15,7 +15,7 @@
 //! | `bitmask` | sets of tokens in the caller's memory |
 //! | `constraint`, `matcher` | constraints, and texts under them |
 //! | `mark` | marks on rows of logits of other engines |
-//! | `engine`, `prompt` | a loaded model, and its prompts |
+//! | `engine`, `engine_methods`, `prompt` | a loaded model, its methods, and its prompts |
 //! | `options`, `request` | requests and their options |
 //! | `stream`, `written` | a text as a stream, and when it is finished |
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@ mod bitmask;
 mod constraint;
 mod detection;
 mod engine;
+mod engine_methods;
 mod error;
 mod fields;
 mod identify;
