@@ -4,18 +4,16 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use verdigris_constrain::{Constraint, Grammar, Lexicon};
-use verdigris_decoding::{Alpha, Perplexity, Steered, perplexity};
+use verdigris_decoding::{Perplexity, Steered, perplexity};
 use verdigris_detector::Reader;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
-use verdigris_text::{ChatTemplate, Message, Tokenizer, Vocabulary};
+use verdigris_text::{ChatTemplate, Tokenizer, Vocabulary};
 
 use crate::backend;
 use crate::draft_memories::DraftMemories;
 use crate::error::Error;
-use crate::prompt::{Prompt, PromptReader};
-use crate::request::Request;
-use crate::steering::{Members, Steering};
+use crate::prompt::{Members, Prompt, PromptReader};
 
 /// A loaded model with its tokenizer, shared by any number of requests.
 ///
@@ -83,35 +81,14 @@ impl Engine {
         Self { model, steered: None, reader, end, prompts, lexicon, known, draft_memories }
     }
 
-    /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must have the same
-    /// tokens under the same ids, but their rows may be padded differently. [`Engine::steered_by`] has all other
-    /// options of steering.
-    ///
-    /// # Errors
-    /// [`Error::Alpha`] for a weight that is not finite, and [`Error::ForeignExpert`] for models with other tokens.
-    pub fn steered(self, pairs: &[(&Engine, &Engine, f64)]) -> Result<Self, Error> {
-        let mut steering = Steering::new();
-        for &(expert, anti, alpha) in pairs {
-            steering = steering.pair(expert, anti, Alpha::constant(alpha)?);
-        }
-        self.steered_by(&steering)
-    }
-
-    /// Steers this model.
-    ///
-    /// # Errors
-    /// [`Error::GuidanceScale`] and [`Error::Budget`] for an invalid scale or budget, [`Error::Parameter`] for an
-    /// invalid filter, those of [`TokenClass::tokens`](crate::TokenClass::tokens), and [`Error::ForeignExpert`] for
-    /// models with other tokens.
-    pub fn steered_by(self, steering: &Steering<'_>) -> Result<Self, Error> {
-        let (steered, members) = steering.steer(&self)?;
-        let steered = Arc::new(steered);
-        Ok(Self {
+    /// The same engine with the model as it is steered.
+    pub(crate) fn with_steered(self, steered: Arc<Steered>, members: Members) -> Self {
+        Self {
             model: steered.clone(),
             steered: Some((steered, members)),
             draft_memories: DraftMemories::default(),
             ..self
-        })
+        }
     }
 
     /// The expert that drafts for requests with [`Request::draft_by_expert`](crate::Request::draft_by_expert).
@@ -157,17 +134,6 @@ impl Engine {
             Some(known)
         });
         known.as_ref()
-    }
-
-    /// Begins a request that continues `prompt`. An empty prompt begins a new text.
-    pub fn request(&self, prompt: impl Into<String>) -> Request<'_> {
-        Request::new(self, Prompt::Text(prompt.into()))
-    }
-
-    /// Begins a request for the model's next message in a conversation, by its chat template. The content of messages
-    /// is plain text: `<|im_end|>` in it does not end a message.
-    pub fn chat(&self, messages: impl IntoIterator<Item = Message>) -> Request<'_> {
-        Request::new(self, messages.into_iter().collect::<Vec<_>>().into())
     }
 
     /// The model's chat template.

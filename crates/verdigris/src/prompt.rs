@@ -95,3 +95,8 @@ impl PromptReader {
         Ok(tokens)
     }
 }
+
+/// The prompt readers of the members of a steered model: for each pair that of the expert, unless it is the base, and
+/// that of the anti-expert.
+#[derive(Clone)]
+pub(crate) struct Members(pub(crate) Vec<(Option<Arc<PromptReader>>, Arc<PromptReader>)>);

@@ -6,7 +6,7 @@ use verdigris_decoding::{Alpha, BaseFilter, Pair, Steered};
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::prompt::PromptReader;
+use crate::prompt::Members;
 use crate::token_class::TokenClass;
 
 /// The changes to a model's rows: pairs of an expert and an anti-expert, guidance away from another prompt, and limits.
@@ -33,11 +33,6 @@ pub struct Steering<'e> {
     base_min_p: Option<f64>,
     budget: Option<f64>,
 }
-
-/// The prompt readers of the members of a steered model: for each pair that of the expert, unless it is the base, and
-/// that of the anti-expert.
-#[derive(Clone)]
-pub(crate) struct Members(pub(crate) Vec<(Option<Arc<PromptReader>>, Arc<PromptReader>)>);
 
 impl<'e> Steering<'e> {
     /// No steering.
@@ -109,7 +104,7 @@ impl<'e> Steering<'e> {
     }
 
     /// The steered model.
-    pub(crate) fn steer(&self, base: &Engine) -> Result<(Steered, Members), Error> {
+    fn steer(&self, base: &Engine) -> Result<(Steered, Members), Error> {
         let (mut pairs, mut members) = (Vec::new(), Vec::new());
         let mut of_tokens = Vec::with_capacity(self.of_tokens.len());
         for (class, alpha) in &self.of_tokens {
@@ -137,5 +132,32 @@ impl<'e> Steering<'e> {
             steered = steered.within(budget);
         }
         Ok((steered, Members(members)))
+    }
+}
+
+impl Engine {
+    /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must have the same
+    /// tokens under the same ids, but their rows may be padded differently. [`Engine::steered_by`] has all other
+    /// options of steering.
+    ///
+    /// # Errors
+    /// [`Error::Alpha`] for a weight that is not finite, and [`Error::ForeignExpert`] for models with other tokens.
+    pub fn steered(self, pairs: &[(&Engine, &Engine, f64)]) -> Result<Self, Error> {
+        let mut steering = Steering::new();
+        for &(expert, anti, alpha) in pairs {
+            steering = steering.pair(expert, anti, Alpha::constant(alpha)?);
+        }
+        self.steered_by(&steering)
+    }
+
+    /// Steers this model.
+    ///
+    /// # Errors
+    /// [`Error::GuidanceScale`] and [`Error::Budget`] for an invalid scale or budget, [`Error::Parameter`] for an
+    /// invalid filter, those of [`TokenClass::tokens`](crate::TokenClass::tokens), and [`Error::ForeignExpert`] for
+    /// models with other tokens.
+    pub fn steered_by(self, steering: &Steering<'_>) -> Result<Self, Error> {
+        let (steered, members) = steering.steer(&self)?;
+        Ok(self.with_steered(Arc::new(steered), members))
     }
 }
