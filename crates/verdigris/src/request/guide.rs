@@ -10,22 +10,8 @@ use crate::error::Error;
 use crate::prompt::Prompt;
 use crate::request::Request;
 use crate::request::best_of::fits_into;
+use crate::request::guidance::{Guidance, Judge};
 use crate::reward::Reward;
-
-/// A judge, its weight, and the number of tokens that it scores.
-#[derive(Clone)]
-pub(super) struct Guidance<'a> {
-    by: Judge<'a>,
-    weight: f64,
-    top_k: usize,
-}
-
-#[derive(Clone)]
-enum Judge<'a> {
-    Reward(&'a Reward, ScoreKind),
-    Classes(&'a Classes<'a>),
-    Own(Arc<dyn Scorer>),
-}
 
 impl<'a> Request<'a> {
     /// Guides every token by a reward model: `weight` times its score of the text with the token is added to the logits

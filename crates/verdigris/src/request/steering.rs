@@ -5,10 +5,10 @@ use std::sync::Arc;
 use verdigris_decoding::{Alpha, OwnPrompts, Steered};
 use verdigris_logits::TokenId;
 use verdigris_models::LanguageModel;
-use verdigris_text::Message;
 
 use crate::error::Error;
-use crate::prompt::{Prompt, PromptReader};
+use crate::prompt::Prompt;
+use crate::request::member_prompts::MemberPrompts;
 use crate::request::{Request, Written};
 
 /// The requested prompts of members, and the weight of experts.
