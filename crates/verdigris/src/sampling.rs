@@ -1,12 +1,11 @@
-//! How tokens are sampled: one value with the names, ranges and defaults of all options. The methods of [`Request`], the
-//! command line, the fields of HTTP requests and the keyword arguments of Python are views of it.
+//! How tokens are sampled: one value with the names, ranges and defaults of all options. The methods of
+//! [`Request`](crate::Request), the command line, the fields of HTTP requests and the keyword arguments of Python are
+//! views of it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use verdigris_logits::Dry;
-
-use crate::request::Request;
 
 /// An option of [`Sampling`].
 #[derive(Debug)]
@@ -135,8 +134,79 @@ impl<T: Number> Number for Option<T> {
     }
 }
 
+/// Passes the options to a macro. Of each: its name, the type of its value and that of its field, its default, the
+/// letter that stands for its value in help, its range, what it does, and further lines of documentation.
+macro_rules! sampling_options {
+    ($to:ident) => {
+        $to! {
+            temperature: f64 => f64 = 0.8, "T", Range::new(0.0, 100.0),
+                "Above 1 for more surprise, below for less; 0 takes the most probable token every time";
+            top_k: usize => Option<usize> = None, "K", Range::whole(0.0, Range::ANY),
+                "Sample from the K most probable tokens; 0 for all";
+            top_p: f64 => Option<f64> = None, "P", Range::above(0.0, 1.0),
+                "Sample from the most probable tokens that together have this probability; 1 for all [default: 0.95, \
+                 and 1 with mirostat_tau]";
+            min_p: f64 => Option<f64> = None, "P", Range::new(0.0, 1.0),
+                "Sample from the tokens with at least this share of the best token's probability";
+            typical_p: f64 => Option<f64> = None, "P", Range::above(0.0, 1.0),
+                "Sample from the tokens whose information is nearest to the entropy, of this probability together; 1 \
+                 for all",
+                "", "See [`TypicalP`](verdigris_logits::warp::TypicalP).";
+            epsilon_cutoff: f64 => Option<f64> = None, "E", Range::below(0.0, 1.0),
+                "Sample from the tokens of at least this probability, such as 0.0005",
+                "", "See [`EpsilonCutoff`](verdigris_logits::warp::EpsilonCutoff).";
+            eta_cutoff: f64 => Option<f64> = None, "E", Range::below(0.0, 1.0),
+                "Sample from the tokens of at least this probability, or less where there is more choice, such as \
+                 0.001",
+                "", "See [`EtaCutoff`](verdigris_logits::warp::EtaCutoff).";
+            top_a: f64 => Option<f64> = None, "A", Range::new(0.0, 1.0),
+                "Sample from the tokens with at least A times the square of the best token's probability",
+                "", "See [`TopA`](verdigris_logits::warp::TopA).";
+            dynatemp_range: f64 => f64 = 0.0, "R", Range::new(0.0, 100.0),
+                "Lower and raise the temperature by up to R, where there is less and more choice; 0 for none",
+                "", "See [`DynamicTemperature`](verdigris_logits::warp::DynamicTemperature).";
+            dynatemp_exponent: f64 => f64 = 1.0, "E", Range::new(0.01, 100.0),
+                "For dynatemp_range: how it grows with the choice";
+            xtc_probability: f64 => f64 = 0.0, "P", Range::new(0.0, 1.0),
+                "With this probability, leave out the most probable tokens, all but the last of them; 0 for never",
+                "", "See [`Xtc`](verdigris_logits::warp::Xtc).";
+            xtc_threshold: f64 => f64 = 0.1, "P", Range::above(0.0, 1.0),
+                "For xtc_probability: the least probability of the tokens that are left out";
+            mirostat_tau: f64 => Option<f64> = None, "BITS", Range::above(0.0, 100.0),
+                "Aim at this many bits of surprise per token, such as 5 (mirostat 2): leaves out tokens that are more \
+                 surprising than a bound, which follows the text",
+                "", "See [`Mirostat`](verdigris_logits::warp::Mirostat).";
+            mirostat_eta: f64 => f64 = 0.1, "RATE", Range::new(0.0, 100.0),
+                "For mirostat_tau: how fast the bound follows the text";
+            repetition_penalty: f64 => f64 = 1.0, "R", Range::new(0.01, 100.0),
+                "Divide the logits of tokens of the prompt and the text by this (multiply those below 0); 1 for none";
+            presence_penalty: f64 => f64 = 0.0, "R", Range::new(-100.0, 100.0),
+                "Subtract this from the logit of every token that is in the text";
+            frequency_penalty: f64 => f64 = 0.0, "R", Range::new(-100.0, 100.0),
+                "Subtract this from the logit of a token for each time that it is in the text";
+            no_repeat_ngram_size: usize => Option<usize> = None, "N", Range::whole(1.0, Range::ANY),
+                "Let no N tokens in a row appear twice in prompt and text";
+            dry_multiplier: f64 => f64 = 0.0, "R", Range::new(0.0, 100.0),
+                "Subtract this from the logit of a token that continues a repeated run of tokens, and more the longer \
+                 the run; 0 for none, 0.8 is usual",
+                "", "See [`Dry`](verdigris_logits::Dry).";
+            dry_base: f64 => f64 = Dry::BASE, "R", Range::new(1.0, 10.0),
+                "For dry_multiplier: the factor for each more token of the run";
+            dry_allowed_length: usize => usize = Dry::ALLOWED_LENGTH, "N", Range::whole(1.0, 50.0),
+                "For dry_multiplier: the shortest run that counts, in tokens";
+            min_tokens: usize => usize = 0, "N", Range::whole(0.0, Range::ANY),
+                "Do not end the text before it has this many tokens",
+                "", "Where the constraint can only end by then, no token is allowed, which is an error.";
+        }
+    };
+}
+pub(crate) use sampling_options;
+
 macro_rules! sampling {
-    ($($name:ident: $value:ty => $kept:ty = $default:expr, $letter:literal, $range:expr, $about:literal $(, $more:literal)*;)*) => {
+    ($(
+        $name:ident: $value:ty => $kept:ty = $default:expr, $letter:literal, $range:expr, $about:literal
+        $(, $more:literal)*;
+    )*) => {
         /// How tokens are sampled. An option that is not given has its default.
         ///
         /// ```
@@ -193,78 +263,10 @@ macro_rules! sampling {
             letter: $letter,
             range: $range,
         },)*];
-
-        impl Request<'_> {
-            $(
-                #[doc = $about]
-                $(#[doc = $more])*
-                pub fn $name(mut self, value: $value) -> Self {
-                    self.sampling.$name = value.into();
-                    self
-                }
-            )*
-        }
     };
 }
 
-sampling! {
-    temperature: f64 => f64 = 0.8, "T", Range::new(0.0, 100.0),
-        "Above 1 for more surprise, below for less; 0 takes the most probable token every time";
-    top_k: usize => Option<usize> = None, "K", Range::whole(0.0, Range::ANY),
-        "Sample from the K most probable tokens; 0 for all";
-    top_p: f64 => Option<f64> = None, "P", Range::above(0.0, 1.0),
-        "Sample from the most probable tokens that together have this probability; 1 for all [default: 0.95, and 1 with \
-         mirostat_tau]";
-    min_p: f64 => Option<f64> = None, "P", Range::new(0.0, 1.0),
-        "Sample from the tokens with at least this share of the best token's probability";
-    typical_p: f64 => Option<f64> = None, "P", Range::above(0.0, 1.0),
-        "Sample from the tokens whose information is nearest to the entropy, of this probability together; 1 for all",
-        "", "See [`TypicalP`](verdigris_logits::warp::TypicalP).";
-    epsilon_cutoff: f64 => Option<f64> = None, "E", Range::below(0.0, 1.0),
-        "Sample from the tokens of at least this probability, such as 0.0005",
-        "", "See [`EpsilonCutoff`](verdigris_logits::warp::EpsilonCutoff).";
-    eta_cutoff: f64 => Option<f64> = None, "E", Range::below(0.0, 1.0),
-        "Sample from the tokens of at least this probability, or less where there is more choice, such as 0.001",
-        "", "See [`EtaCutoff`](verdigris_logits::warp::EtaCutoff).";
-    top_a: f64 => Option<f64> = None, "A", Range::new(0.0, 1.0),
-        "Sample from the tokens with at least A times the square of the best token's probability",
-        "", "See [`TopA`](verdigris_logits::warp::TopA).";
-    dynatemp_range: f64 => f64 = 0.0, "R", Range::new(0.0, 100.0),
-        "Lower and raise the temperature by up to R, where there is less and more choice; 0 for none",
-        "", "See [`DynamicTemperature`](verdigris_logits::warp::DynamicTemperature).";
-    dynatemp_exponent: f64 => f64 = 1.0, "E", Range::new(0.01, 100.0),
-        "For dynatemp_range: how it grows with the choice";
-    xtc_probability: f64 => f64 = 0.0, "P", Range::new(0.0, 1.0),
-        "With this probability, leave out the most probable tokens, all but the last of them; 0 for never",
-        "", "See [`Xtc`](verdigris_logits::warp::Xtc).";
-    xtc_threshold: f64 => f64 = 0.1, "P", Range::above(0.0, 1.0),
-        "For xtc_probability: the least probability of the tokens that are left out";
-    mirostat_tau: f64 => Option<f64> = None, "BITS", Range::above(0.0, 100.0),
-        "Aim at this many bits of surprise per token, such as 5 (mirostat 2): leaves out tokens that are more surprising \
-         than a bound, which follows the text",
-        "", "See [`Mirostat`](verdigris_logits::warp::Mirostat).";
-    mirostat_eta: f64 => f64 = 0.1, "RATE", Range::new(0.0, 100.0),
-        "For mirostat_tau: how fast the bound follows the text";
-    repetition_penalty: f64 => f64 = 1.0, "R", Range::new(0.01, 100.0),
-        "Divide the logits of tokens of the prompt and the text by this (multiply those below 0); 1 for none";
-    presence_penalty: f64 => f64 = 0.0, "R", Range::new(-100.0, 100.0),
-        "Subtract this from the logit of every token that is in the text";
-    frequency_penalty: f64 => f64 = 0.0, "R", Range::new(-100.0, 100.0),
-        "Subtract this from the logit of a token for each time that it is in the text";
-    no_repeat_ngram_size: usize => Option<usize> = None, "N", Range::whole(1.0, Range::ANY),
-        "Let no N tokens in a row appear twice in prompt and text";
-    dry_multiplier: f64 => f64 = 0.0, "R", Range::new(0.0, 100.0),
-        "Subtract this from the logit of a token that continues a repeated run of tokens, and more the longer the run; 0 \
-         for none, 0.8 is usual",
-        "", "See [`Dry`](verdigris_logits::Dry).";
-    dry_base: f64 => f64 = Dry::BASE, "R", Range::new(1.0, 10.0),
-        "For dry_multiplier: the factor for each more token of the run";
-    dry_allowed_length: usize => usize = Dry::ALLOWED_LENGTH, "N", Range::whole(1.0, 50.0),
-        "For dry_multiplier: the shortest run that counts, in tokens";
-    min_tokens: usize => usize = 0, "N", Range::whole(0.0, Range::ANY),
-        "Do not end the text before it has this many tokens",
-        "", "Where the constraint can only end by then, no token is allowed, which is an error.";
-}
+sampling_options!(sampling);
 
 impl Field {
     /// Its value where none is given; `None` for no effect.
@@ -283,9 +285,9 @@ impl Field {
 }
 
 impl Sampling {
-    /// The mass of `top_p` where none is given. With the default temperature it is that of llama.cpp, for the same reason:
-    /// the tail of a small model's distribution holds few tokens that anyone wants. Every front end has the same defaults,
-    /// so that a request has one distribution wherever it is made.
+    /// The mass of `top_p` where none is given. With the default temperature it is that of llama.cpp, for the same
+    /// reason: the tail of a small model's distribution holds few tokens that anyone wants. Every front end has the
+    /// same defaults, so that a request has one distribution wherever it is made.
     pub const TOP_P: f64 = 0.95;
 
     /// The options, in the order in which front ends list them.

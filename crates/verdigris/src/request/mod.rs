@@ -17,6 +17,7 @@ mod one;
 mod processor_options;
 mod processors;
 mod reread;
+mod sampling;
 mod search;
 mod served;
 mod steering;
@@ -63,8 +64,8 @@ use crate::sampling::Sampling;
 /// # Ok::<(), verdigris::Error>(())
 /// ```
 ///
-/// The defaults are those of `verdigris generate`: at most [`Request::MAX_TOKENS`] tokens, the options of sampling that
-/// [`Sampling`] has by default, and a new seed each time.
+/// The defaults are those of `verdigris generate`: at most [`Request::MAX_TOKENS`] tokens, sampled as by
+/// [`Sampling::default`], and with a new seed each time.
 ///
 /// # The order of steps
 /// The model's logits of the next token go through these steps, in this order: exclusion of ids that are not tokens,
