@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use verdigris_decoding::Stop;
 use verdigris_models::LanguageModel;
 use verdigris_schedule as schedule;
 use verdigris_schedule::{Capacity, NotTaken, Reader, Statistics};
@@ -48,7 +49,7 @@ impl Service {
         &self,
         engine: &Engine,
         ask: schedule::Ask,
-        reader: impl FnMut(schedule::Told) -> ControlFlow<crate::Stop> + Send + 'static,
+        reader: impl FnMut(schedule::Told) -> ControlFlow<Stop> + Send + 'static,
     ) -> Result<schedule::Handle, Error> {
         if !Arc::ptr_eq(engine.model(), &self.model) {
             let why = "a service writes with the engine that it was started for; start one for this engine";
