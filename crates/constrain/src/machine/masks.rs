@@ -331,7 +331,7 @@ impl Masks {
 
     /// The tokens that a thread allows in an item that must differ from earlier ones: those of any item, except what
     /// would repeat an earlier one. Tokens that end two items are left out, since shorter ones can write the same text.
-    fn fresh(&mut self, run: &mut Run, thread: Thread, fresh: &Fresh) -> Allowed {
+    fn fresh(&mut self, run: &mut Run, thread: Thread, fresh: &Fresh<Terminal>) -> Allowed {
         let base = fresh.base_state(thread.inner);
         let slice = match AnyString::of(&fresh.terminal, base, self.trie().max_token_chars()) {
             Some(any) => self.index.slice(any),

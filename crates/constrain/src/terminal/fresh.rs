@@ -10,20 +10,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
-use crate::terminal::Terminal;
+use crate::terminal::language::Language;
 use crate::terminal::made::Made;
 
 /// The texts of the earlier items, in order.
 pub(crate) type Seen = Arc<Vec<Box<[u8]>>>;
 
-/// Scalars of one type that differ from the earlier ones.
+/// Scalars of one type, which a terminal `T` reads, that differ from the earlier ones.
 #[derive(Debug)]
-pub(crate) struct Fresh {
+pub(crate) struct Fresh<T> {
     /// The index among several kinds.
     pub(crate) kind: u32,
     /// The index of the terminal without exclusions, and the terminal.
     pub(crate) base: u32,
-    pub(crate) terminal: Arc<Terminal>,
+    pub(crate) terminal: Arc<T>,
     seen: Seen,
     /// Whether one more item than those was written whose text is not known. Then no item can end here; this only
     /// occurs inside tokens that contain two items.
@@ -63,10 +63,10 @@ struct Entry {
     length: u32,
 }
 
-impl Fresh {
+impl<T: Language> Fresh<T> {
     /// Returns `None` if no unseen item is left.
     pub(crate) fn new(
-        (kind, (base, terminal)): (u32, (u32, Arc<Terminal>)),
+        (kind, (base, terminal)): (u32, (u32, Arc<T>)),
         seen: Seen,
         pending: bool,
         ends: Ends,
@@ -178,7 +178,7 @@ impl Fresh {
         if self.pending {
             return *states.pending_ends.entry(base).or_insert_with(|| {
                 // Whatever the unknown item was, one more text is left.
-                let left = shortest_from(&self.terminal, base, &HashSet::new(), self.seen.len() + 2)?;
+                let left = shortest_from(&*self.terminal, base, &HashSet::new(), self.seen.len() + 2)?;
                 left.first().map(|text| text.len() as u64)
             });
         }
@@ -190,7 +190,7 @@ impl Fresh {
     }
 
     fn search(&self, base: u32, except: &HashSet<&[u8]>) -> Option<u64> {
-        shortest_from(&self.terminal, base, except, 1).map(|texts| texts[0].len() as u64)
+        shortest_from(&*self.terminal, base, except, 1).map(|texts| texts[0].len() as u64)
     }
 }
 
@@ -209,30 +209,35 @@ impl States {
 }
 
 /// The lengths of the `wanted` shortest unseen texts that some terminals accept; `None` if there are fewer.
-pub(crate) fn shortest(alternatives: &[(u32, Arc<Terminal>)], seen: &Seen, wanted: usize) -> Option<Vec<u64>> {
+pub(crate) fn shortest<T: Language>(alternatives: &[(u32, Arc<T>)], seen: &Seen, wanted: usize) -> Option<Vec<u64>> {
     let starts = alternatives.iter().map(|(_, terminal)| (&**terminal, terminal.start()));
     let texts = best_first(starts, &seen.iter().map(|text| &**text).collect(), wanted);
     (texts.len() == wanted).then(|| texts.iter().map(|text| text.len() as u64).collect())
 }
 
 /// The `wanted` shortest texts that a terminal accepts, in order; all if there are fewer.
-pub(crate) fn shortest_texts(terminal: &Terminal, wanted: usize) -> Vec<Vec<u8>> {
+pub(crate) fn shortest_texts<T: Language>(terminal: &T, wanted: usize) -> Vec<Vec<u8>> {
     best_first(std::iter::once((terminal, terminal.start())), &HashSet::new(), wanted)
 }
 
-fn shortest_from(terminal: &Terminal, state: u32, except: &HashSet<&[u8]>, wanted: usize) -> Option<Vec<Vec<u8>>> {
+fn shortest_from<T: Language>(
+    terminal: &T,
+    state: u32,
+    except: &HashSet<&[u8]>,
+    wanted: usize,
+) -> Option<Vec<Vec<u8>>> {
     let texts = best_first(std::iter::once((terminal, state)), except, wanted);
     (texts.len() == wanted).then_some(texts)
 }
 
 /// Searches for the shortest texts, in the order of the bytes written plus the bytes missing (A*; Hart, Nilsson and
 /// Raphael 1968).
-fn best_first<'a>(
-    starts: impl Iterator<Item = (&'a Terminal, u32)>,
+fn best_first<'a, T: Language + 'a>(
+    starts: impl Iterator<Item = (&'a T, u32)>,
     except: &HashSet<&[u8]>,
     wanted: usize,
 ) -> Vec<Vec<u8>> {
-    let starts: Vec<(&Terminal, u32)> = starts.collect();
+    let starts: Vec<(&T, u32)> = starts.collect();
     let begun = |which: usize, state: u32, text: Vec<u8>| {
         Reverse((text.len() as u64 + starts[which].0.to_end(state), text, which, state))
     };

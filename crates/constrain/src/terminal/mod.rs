@@ -7,6 +7,7 @@ pub(crate) mod distinct;
 pub(crate) mod escape;
 pub(crate) mod fresh;
 mod json_text;
+mod language;
 pub(crate) mod made;
 pub(crate) mod names;
 mod names_so_far;
@@ -18,6 +19,7 @@ mod value_search;
 
 use self::distinct::Distinct;
 use self::fresh::Fresh;
+use self::language::Language;
 use self::names::Names;
 use self::quoted::Quoted;
 use self::text::Text;
@@ -43,7 +45,7 @@ pub(crate) enum Terminal {
     Names(Quoted<Names>),
     /// Items that differ from earlier ones; what follows depends on the item, and distances extend to the end of the
     /// array.
-    Fresh(Box<Fresh>),
+    Fresh(Box<Fresh<Self>>),
     /// Like `Fresh`, for items of any types, which are compared as values.
     Distinct(Box<Distinct>),
 }
@@ -240,5 +242,34 @@ impl Terminal {
             Self::Spelled(spelled) => spelled.cells(),
             _ => 0,
         }
+    }
+}
+
+impl Language for Terminal {
+    fn start(&self) -> u32 {
+        Terminal::start(self)
+    }
+
+    #[inline(always)]
+    fn next(&self, state: u32, byte: u8) -> Option<u32> {
+        Terminal::next(self, state, byte)
+    }
+
+    #[inline(always)]
+    fn accepts(&self, state: u32) -> bool {
+        Terminal::accepts(self, state)
+    }
+
+    #[inline(always)]
+    fn goes_on(&self, state: u32) -> bool {
+        Terminal::goes_on(self, state)
+    }
+
+    fn to_end(&self, state: u32) -> u64 {
+        Terminal::to_end(self, state)
+    }
+
+    fn farthest(&self) -> u64 {
+        Terminal::farthest(self)
     }
 }

@@ -112,7 +112,7 @@ impl Unfolding {
     }
 
     /// The counted names that may come in an object, by kind.
-    fn counted_names(&self, at: ObjectState) -> Vec<Fresh> {
+    fn counted_names(&self, at: ObjectState) -> Vec<Fresh<Terminal>> {
         let shape = self.grammar.shapes.of_object(at);
         let sets = self.written.properties(at);
         let is_last = !shape.any_order && !shape.missing(sets.0, sets.1).is_empty();

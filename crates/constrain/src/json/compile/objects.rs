@@ -158,7 +158,7 @@ impl Compiler<'_> {
         let terminal = self.grammar.terminal(Terminal::Text(Quoted::new(text, Escapes::Minimal)));
         let shared = self.grammar.kept_terminal(terminal).clone();
         budget.take(400 * u64::from(least));
-        let names = shortest_texts(&shared, least as usize + 2);
+        let names = shortest_texts(&*shared, least as usize + 2);
         Ok(Some(((terminal, shared), names)))
     }
 
