@@ -136,6 +136,8 @@ impl<T: Number> Number for Option<T> {
 
 /// Passes the options to a macro. Of each: its name, the type of its value and that of its field, its default, the
 /// letter that stands for its value in help, its range, what it does, and further lines of documentation.
+// rustfmt would move the ends of texts at each run.
+#[rustfmt::skip]
 macro_rules! sampling_options {
     ($to:ident) => {
         $to! {
