@@ -1,4 +1,4 @@
-//! What writes, as options.
+//! Options for an engine.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use crate::model::{DeviceOption, ModelOption, find};
 use crate::ranks::RankOptions;
 use crate::steering::SteerOptions;
 
-/// What writes: a model on a device, steered or not.
+/// Options for an engine: a model on a device, steered or not.
 #[derive(Args)]
 pub(crate) struct EngineOptions {
     #[command(flatten)]
     model: ModelOption,
-    /// Write with this adapter of the model: a folder that peft has saved (LoRA, DoRA). Given as --model, --expert or
-    /// --anti, such a folder is its base with the adapter
+    /// Write with this adapter of the model: a folder saved by peft (LoRA, DoRA). As --model, --expert or --anti, such
+    /// a folder means its base model with the adapter
     #[arg(long, value_name = "PATH|NAME")]
     adapter: Option<PathBuf>,
     #[command(flatten)]
@@ -31,12 +31,12 @@ impl EngineOptions {
         self.steered(self.unsteered()?)
     }
 
-    /// What people call the model.
+    /// The display name of the model.
     pub(crate) fn model_name(&self) -> String {
         self.model.name()
     }
 
-    /// The model on ranks, if there are any; what steers it is whole.
+    /// The engine on ranks, if there are any. The models that steer it are not split.
     pub(crate) fn engine_on(&self, ranks: &RankOptions) -> Result<Engine, Failure> {
         match ranks.device(self.device.is_chosen())? {
             Some(ranks) => self.steered(self.model.engine(self.adapter.as_deref(), &ranks)?),
@@ -56,7 +56,7 @@ impl EngineOptions {
         self.model.engine(self.adapter.as_deref(), &self.device.device()?)
     }
 
-    /// Where it computes.
+    /// The device that it computes on.
     pub(crate) fn device(&self) -> Result<Device, Failure> {
         self.device.device()
     }
@@ -65,7 +65,7 @@ impl EngineOptions {
         !self.steer.is_none()
     }
 
-    /// Who drafts for this model: another one on the same device, or a draft head.
+    /// A drafter for this model: another model on the same device, or a draft head.
     pub(crate) fn drafter(&self, source: &Path) -> Result<DraftSource, Failure> {
         let folder = find(source)?;
         if DraftHead::is_in(&folder) {
@@ -76,7 +76,7 @@ impl EngineOptions {
     }
 }
 
-/// Who drafts.
+/// A drafter.
 pub(crate) enum DraftSource {
     Model(Engine),
     Head(DraftHead),

@@ -104,11 +104,6 @@ impl Payload {
     }
 }
 
-/// Formats the probability that another payload was written. It is a difference from 1, so tiny ones are not exact.
-pub(crate) fn doubt(doubt: f64) -> String {
-    if doubt < 1e-12 { "less than 1e-12".into() } else { format!("{doubt:.1e}") }
-}
-
 /// Parses a number: decimal, or hexadecimal after 0x.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {

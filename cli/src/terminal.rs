@@ -21,6 +21,11 @@ pub(crate) fn headed(heading: &str, said: impl std::fmt::Display) {
     say!("{yellow}{heading}:{yellow:#} {said}");
 }
 
+/// The style of a colour.
+pub(crate) fn style(color: AnsiColor) -> Style {
+    Style::new().fg_color(Some(color.into()))
+}
+
 /// The number of columns below which a table does not fit.
 pub(crate) const NARROW: usize = 76;
 

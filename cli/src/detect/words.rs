@@ -45,7 +45,7 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
         row("left out", &manifests)?;
     }
     if let Some(read) = judgement.payload {
-        let (payload, doubt) = (read.payload, crate::payload::doubt(read.doubt));
+        let (payload, doubt) = (read.payload, report::doubt(read.doubt));
         row("payload", &format!("{payload:#x} (if there is one, this one is wrong with probability {doubt})"))?;
     }
     for passage in &judgement.passages {

@@ -23,13 +23,13 @@ use crate::chance::Chance;
 use crate::draft_length::{DraftLength, DraftMemory, Place};
 use crate::drafter::Drafter;
 use crate::limits::{Limits, Stop};
+use crate::provenance::Provenance;
 use crate::rules::Rule;
 use crate::rules::typical::Typical;
 use crate::speculative::bookkeeping::{Bookkeeping, computed};
 use crate::speculative::layout::Layout;
 use crate::speculative::verification::Verification;
 use crate::target::{DecodeError, Target};
-use crate::writing::Provenance;
 
 pub use bookkeeping::Acceptance;
 

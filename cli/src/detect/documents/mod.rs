@@ -101,9 +101,6 @@ pub(crate) fn sources(
     Ok((found, passed.sentence()))
 }
 
-/// The extensions of the files in folders that are read.
-const KINDS: [&str; 6] = ["txt", "md", "text", "jsonl", "ndjson", "parquet"];
-
 /// Finds the text files in a folder and its subfolders.
 fn walk(
     folder: &Path,

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::draft_length::{Call, Chooser, DraftLength, DraftMemory, Judged, Place};
+use crate::provenance::Provenance;
 use crate::speculative::layout::Layout;
 use crate::tree::TreeShape;
-use crate::writing::Provenance;
 
 /// The numbers of drafts made and accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,36 +5,7 @@ use verdigris_constrain::{Constraint, ForcedText, Grammar, Registry, Style};
 
 use crate::error::Error;
 use crate::request::Request;
-
-/// The constraint, and the options of the text that satisfies it.
-#[derive(Clone, Default)]
-pub(super) struct Constrained {
-    form: Option<Form>,
-    style: Option<Style>,
-    registry: Option<Registry>,
-    forced_text: Option<ForcedText>,
-}
-
-/// The constraint on the text.
-#[derive(Clone)]
-enum Form {
-    Regex(String),
-    Choice(Vec<String>),
-    JsonSchema(Value),
-    Given(Constraint),
-}
-
-impl Form {
-    /// The method that sets it.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Regex(_) => "regex",
-            Self::Choice(_) => "choice",
-            Self::JsonSchema(_) => "json_schema",
-            Self::Given(_) => "constraint",
-        }
-    }
-}
+use crate::request::options::{Constrained, Form};
 
 impl Constrained {
     /// The method that sets the constraint.

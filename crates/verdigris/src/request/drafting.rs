@@ -12,31 +12,7 @@ use crate::draft_memories::DraftingWay;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request::Request;
-
-/// The drafter of the text, and the options of its drafts.
-#[derive(Clone, Copy)]
-pub(super) struct Drafting<'a> {
-    pub(super) guesser: Option<Guesser<'a>>,
-    pub(super) lookup: bool,
-    pub(super) length: DraftLength,
-    pub(super) coupling: Coupling,
-    pub(super) rule: Rule,
-}
-
-/// The source of drafts.
-#[derive(Clone, Copy)]
-pub(super) enum Guesser<'a> {
-    Model(&'a Engine),
-    Head(&'a DraftHead),
-    Expert,
-}
-
-impl Default for Drafting<'_> {
-    fn default() -> Self {
-        let (length, coupling) = (DraftLength::Auto, Coupling::Independent);
-        Self { guesser: None, lookup: false, length, coupling, rule: Rule::default() }
-    }
-}
+use crate::request::options::{Drafting, Guesser};
 
 impl Drafting<'_> {
     /// Whether there is a drafter.

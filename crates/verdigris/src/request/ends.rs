@@ -4,21 +4,8 @@ use verdigris_decoding::Limits;
 use verdigris_logits::TokenId;
 
 use crate::error::Error;
-use crate::request::Request;
-
-/// The limit and the strings that end the text, and whether end tokens do.
-#[derive(Clone)]
-pub(super) struct Ends {
-    pub(super) max_tokens: usize,
-    pub(super) stops: Vec<String>,
-    pub(super) through_end: bool,
-}
-
-impl Default for Ends {
-    fn default() -> Self {
-        Self { max_tokens: Request::MAX_TOKENS, stops: Vec::new(), through_end: false }
-    }
-}
+use crate::request::options::Ends;
+use crate::request::{Request, options};
 
 impl Ends {
     /// Checks the stop strings.
@@ -33,7 +20,7 @@ impl Ends {
 
 impl Request<'_> {
     /// The default of [`Request::max_tokens`].
-    pub const MAX_TOKENS: usize = 256;
+    pub const MAX_TOKENS: usize = options::MAX_TOKENS;
 
     /// The maximum length of a stop string, in bytes.
     pub const LONGEST_STOP: usize = 1024;

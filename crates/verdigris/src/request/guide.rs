@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::prompt::Prompt;
 use crate::request::Request;
 use crate::request::best_of::fits_into;
-use crate::request::guidance::{Guidance, Judge};
+use crate::request::options::{Guidance, Judge};
 use crate::reward::Reward;
 
 impl<'a> Request<'a> {

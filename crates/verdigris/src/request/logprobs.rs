@@ -8,16 +8,7 @@ use verdigris_schedule::RowReader;
 use verdigris_text::Tokenizer;
 
 use crate::request::Request;
-
-/// The distribution that log-probabilities refer to. The names are those of vLLM, whose default is the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogprobsMode {
-    /// The model's own, before any step acts on it.
-    #[default]
-    Raw,
-    /// The distribution that the token was sampled from, after all steps.
-    Processed,
-}
+use crate::request::options::LogprobsMode;
 
 /// The log-probabilities at the position of a token.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,14 +6,6 @@ use verdigris_watermark::{Embed, Key};
 use crate::error::Error;
 use crate::request::Request;
 
-/// The key that the text is marked with, and the options of its mark.
-#[derive(Clone, Default)]
-pub(super) struct Mark<'a> {
-    pub(super) key: Option<&'a Key>,
-    pub(super) payload: Option<u32>,
-    pub(super) entropy_threshold: Option<f64>,
-}
-
 impl<'a> Request<'a> {
     /// Marks the text with a key, which must have been made for this model's tokenizer.
     pub fn watermark(mut self, key: &'a Key) -> Self {

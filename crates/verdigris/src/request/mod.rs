@@ -7,14 +7,14 @@ mod drafting;
 mod ends;
 mod expected_mark;
 mod explain;
-mod guidance;
 mod guide;
 mod law;
 mod logprobs;
 mod many;
 mod mark;
+mod of_engine;
 mod one;
-mod processor_options;
+mod options;
 mod processors;
 mod reread;
 mod sampling;
@@ -26,26 +26,18 @@ mod text;
 mod warpers;
 mod written;
 
-use constraint::Constrained;
-use drafting::Drafting;
-use ends::Ends;
-use guide::Guidance;
-use mark::Mark;
-use processors::Processors;
-use reread::Reported;
-use served::Caller;
-use steering::Members;
-
 pub use best_of::BestOf;
 pub use explain::{Explained, StepEffect, TokenOrigin};
-pub use logprobs::{Logprob, LogprobsMode, TokenLogprobs};
+pub use logprobs::{Logprob, TokenLogprobs};
 pub use many::Event;
+pub use options::LogprobsMode;
 pub use search::Hypothesis;
 pub use served::{Ending, Piece};
 pub use written::Written;
 
 use crate::engine::Engine;
 use crate::prompt::Prompt;
+use crate::request::options::{Caller, Constrained, Drafting, Ends, Guidance, Mark, Members, Processors, Reported};
 use crate::sampling::Sampling;
 
 /// A request for a text. Nothing is checked or computed before [`Request::text`] or another method that writes.

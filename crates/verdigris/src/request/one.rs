@@ -9,7 +9,7 @@ use verdigris_schedule::Ended;
 
 use crate::error::Error;
 use crate::request::begun::{Plan, Planned};
-use crate::request::drafting::Guesser;
+use crate::request::options::Guesser;
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Request, Written};

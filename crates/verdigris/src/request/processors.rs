@@ -6,21 +6,7 @@ use verdigris_logits::{Chain, Dry, ForcedToken, MinTokens, NoRepeatNgram, Sequen
 
 use crate::error::Error;
 use crate::request::Request;
-
-/// The values of these options, under the names of Hugging Face `transformers`, vLLM and llama.cpp.
-#[derive(Clone, Default)]
-pub(super) struct Processors {
-    logit_bias: Vec<(TokenId, f64)>,
-    sequence_bias: Vec<(String, f64)>,
-    bad_words: Vec<String>,
-    pub(super) suppress_tokens: Vec<TokenId>,
-    /// `None` for the default ones.
-    dry_breakers: Option<Vec<String>>,
-    forced_bos_token_id: Option<TokenId>,
-    forced_eos_token_id: Option<TokenId>,
-    /// Custom steps.
-    pub(super) own: Option<Arc<Chain>>,
-}
+use crate::request::options::Processors;
 
 impl Request<'_> {
     /// The default of [`Request::dry_sequence_breakers`].

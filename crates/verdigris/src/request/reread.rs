@@ -10,17 +10,9 @@ use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
 
 use crate::error::Error;
 use crate::request::explain::Explainer;
-use crate::request::logprobs::LogprobsMode;
+use crate::request::options::LogprobsMode;
 use crate::request::steering::TextModel;
 use crate::request::{Request, Written};
-
-/// The information about tokens that is requested.
-#[derive(Clone, Default)]
-pub(super) struct Reported {
-    pub(super) logprobs: Option<usize>,
-    pub(super) logprobs_mode: LogprobsMode,
-    pub(super) explain: bool,
-}
 
 /// The number of tokens of a text read in one call, which bounds the rows held at a time.
 const AT_A_TIME: usize = 64;

@@ -13,7 +13,7 @@ use verdigris_watermark::scheme::Stage;
 
 use crate::error::Error;
 use crate::request::begun::{Plan, Planned};
-use crate::request::logprobs::LogprobsMode;
+use crate::request::options::LogprobsMode;
 use crate::request::text::Text;
 use crate::request::{Request, Written};
 

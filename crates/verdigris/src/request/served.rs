@@ -32,13 +32,6 @@ pub struct Ending {
     form: Option<Constraint>,
 }
 
-/// The client of a service.
-#[derive(Clone, Default)]
-pub(super) struct Caller {
-    pub(super) account: Account,
-    pub(super) cache_salt: Arc<str>,
-}
-
 impl Request<'_> {
     /// Submits the text to a service, which writes it concurrently with other texts. It is the text that
     /// [`Request::stream`] gives, except that the chosen number of drafts may differ. Its events are passed to `reader`

@@ -8,50 +8,8 @@ use verdigris_models::LanguageModel;
 
 use crate::error::Error;
 use crate::prompt::Prompt;
-use crate::request::member_prompts::MemberPrompts;
+use crate::request::options::Members;
 use crate::request::{Request, Written};
-
-/// The requested prompts of members, and the weight of experts.
-#[derive(Clone, Default)]
-pub(super) struct Members {
-    experts: Asked,
-    antis: Asked,
-    negative: Option<Prompt>,
-    alpha: Option<Alpha>,
-}
-
-/// The prompts of all experts, or of all anti-experts.
-#[derive(Clone, Default)]
-struct Asked {
-    /// One for all or one for each.
-    prompts: Vec<Prompt>,
-    /// Whether each member reads its prompt as a message by its own chat template.
-    chat: bool,
-}
-
-impl Asked {
-    fn is_nothing(&self) -> bool {
-        self.prompts.is_empty() && !self.chat
-    }
-
-    /// The tokens that the member with this index reads instead of the prompt, if any.
-    fn tokens(&self, number: usize, reader: &PromptReader, prompt: &Prompt) -> Result<Option<Vec<TokenId>>, Error> {
-        let own = match &self.prompts[..] {
-            [] => None,
-            [one] => Some(one),
-            each => each.get(number),
-        };
-        let own = match (own, self.chat) {
-            (None, false) => return Ok(None),
-            (Some(own), false) => own.clone(),
-            (own, true) => match own.unwrap_or(prompt) {
-                Prompt::Text(text) => vec![Message::user(text)].into(),
-                chat => chat.clone(),
-            },
-        };
-        reader.tokens(&own).map(|tokens| Some(tokens.to_vec()))
-    }
-}
 
 /// The model that writes one text.
 #[derive(Clone)]
