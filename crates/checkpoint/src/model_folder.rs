@@ -10,7 +10,6 @@ use safetensors::Dtype;
 
 use crate::checkpoint::Checkpoint;
 use crate::error::CheckpointError;
-use crate::weight::Weight;
 use shards::Shard;
 
 /// The files that a usable model folder must have.

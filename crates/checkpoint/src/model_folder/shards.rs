@@ -5,8 +5,8 @@
 use safetensors::Dtype;
 use serde_json::{Map, Value, json};
 
-use super::Weight;
 use crate::torch_file::tensor;
+use crate::weight::Weight;
 
 /// A file of weights.
 pub(super) struct Shard<'a> {

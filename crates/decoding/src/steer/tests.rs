@@ -1,8 +1,10 @@
 //! Steered models compared with the formulas.
 
 use super::*;
+use crate::drafter::Coupling;
 use crate::table::Table;
-use verdigris_models::{Batch, Rows, Wanted};
+use verdigris_logits::Chain;
+use verdigris_models::{Batch, BatchItem, ModelError, Rows, Sequence, Wanted};
 
 const NO: f32 = f32::NEG_INFINITY;
 

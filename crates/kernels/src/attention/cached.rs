@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Heads;
+use super::heads::Heads;
 use super::rows::Stored;
 use crate::bytewise::{Body, Bytewise};
 use crate::decode::{self, Decode};

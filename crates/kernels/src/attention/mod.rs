@@ -5,6 +5,7 @@
 //! row has the same bits in any batch.
 
 mod cached;
+mod heads;
 mod mask;
 mod mix;
 mod partial;
@@ -26,6 +27,7 @@ use crate::simd::{LANES, Simd};
 
 pub use cached::Cached;
 use cached::Tokens;
+pub use heads::Heads;
 pub use mask::AttentionMask;
 use mask::Sight;
 use rows::{Numbers, with_format};
@@ -47,17 +49,6 @@ const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 15 };
 
 /// The most numbers in the partial results of rows that are split among tasks.
 const APART: usize = 1 << 22;
-
-/// The heads of an attention layer. `heads / kv_heads` query heads share one head of keys and values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heads {
-    /// The number of query heads.
-    pub heads: usize,
-    /// The number of key and value heads; divides `heads`.
-    pub kv_heads: usize,
-    /// The number of elements of a head.
-    pub head_dim: usize,
-}
 
 /// Attends: `out[r][h] = sum over visible j of softmax_j(scale * q[r][h] . k[j][h']) * v[j][h']`.
 ///

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::TextId;
+use super::text_id::TextId;
 
 /// The account that a text is written for. The resources of a pass are divided evenly between tenants, and the part of
 /// a tenant evenly between its requests.
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn rows_are_shared_between_tenants_and_then_between_requests() {
         let (acme, first, second) = (account("acme", 0), account("rival", 1), account("rival", 2));
-        let ids: Vec<TextId> = (0..5).map(TextId).collect();
+        let ids: Vec<TextId> = (0..5).map(TextId::new).collect();
         let readers = [
             (&acme, ids[0], 500),
             (&acme, ids[1], 500),
@@ -236,8 +236,8 @@ mod tests {
         for number in 0..12 {
             // Two of three texts belong to the first request.
             let account = &all[[0, 0, 0, 0, 1, 2][number as usize % 6]];
-            accounts.waits(account, TextId(number));
-            of.insert(TextId(number), account.clone());
+            accounts.waits(account, TextId::new(number));
+            of.insert(TextId::new(number), account.clone());
         }
         let mut order = Vec::new();
         while let Some(id) = accounts.next(&BTreeSet::new()) {

@@ -17,6 +17,7 @@
 
 mod accounts;
 mod prefixes;
+mod text_id;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -26,6 +27,7 @@ use verdigris_logits::TokenId;
 
 use accounts::Accounts;
 use prefixes::{Found, Prefixes, in_common};
+pub use text_id::TextId;
 
 pub use accounts::Account;
 pub use prefixes::{PrefixId, Space};
@@ -49,10 +51,6 @@ pub struct Bounds {
     #[doc(alias = "max_num_seqs")]
     pub texts: usize,
 }
-
-/// The id of a text. Ids are given in the order of arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TextId(u64);
 
 /// A text to read and write.
 #[derive(Clone, Debug)]
@@ -253,7 +251,7 @@ impl Policy {
         if needs > pages {
             return Err(TooLong { needs, pages });
         }
-        let id = TextId(self.next);
+        let id = TextId::new(self.next);
         self.next += 1;
         let (held, path, kept, own, is_reading, keeps) = (0, None, 0, 0, false, false);
         self.accounts.waits(&account, id);

@@ -4,7 +4,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::pattern::pattern;
-use crate::description::families::Fields;
+use crate::description::families::fields::Fields;
 
 /// The most modules in a file.
 const MOST_MODULES: usize = 1 << 16;

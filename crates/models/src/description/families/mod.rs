@@ -11,7 +11,7 @@
 //! `output` (the output matrix).
 
 mod defaults;
-mod fields;
+pub(in crate::description) mod fields;
 mod fused;
 mod gpt;
 mod llama;
