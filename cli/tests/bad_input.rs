@@ -102,8 +102,8 @@ fn numbers_that_are_too_large() {
     }
     let price = ["bench", "price", "--model", TALE_SMALL, "--samples", "1", "--tokens", "2"];
     let of = |rest: &[&str]| folder.run(&[&price, rest].concat());
-    of(&["--temperature", "nan"]).fails("temperature is NaN, but must be above 0");
-    of(&["--top-p", "2"]).fails("top-p is 2, but must be above 0 and at most 1");
+    of(&["--temperature", "nan"]).fails("temperature is NaN, but must be from 0 to 100");
+    of(&["--top-p", "2"]).fails("top_p is 2, but must be above 0 and at most 1");
     of(&["--temperature", "0", "--only", "synthid"]).fails("which needs a temperature above 0");
     let run = folder.run(&["generate", "A", "--seed", "-1"]);
     assert!(run.status == 2 && run.err.contains("it must be a whole number, 0 or more"), "{run:?}");
@@ -245,30 +245,33 @@ fn numbers_out_of_range() {
         (&["key", "new", "a.key", "--delta", "nan"], "delta is NaN"),
         (&["key", "new", "a.key", "--width", "9"], "context width is 9, but must be 1 to 8"),
         (&["key", "new", "a.key", "--dialect", "kgw-simple-1", "--gamma", "2"], "gamma is 2, but must be"),
-        (&["generate", "--temperature=-1"], "temperature is -1, but must be above 0"),
-        (&["generate", "--top-p", "1.5"], "top-p is 1.5, but must be above 0 and at most 1"),
+        (&["generate", "--temperature=-1"], "temperature is -1, but must be from 0 to 100"),
+        (&["generate", "--top-p", "1.5"], "--top-p is 1.5, but must be above 0 and at most 1"),
         (&["generate", "--top-k", "-2"], "it must be a whole number, 0 or more, or -1"),
         (&["generate", "--regex", "(a"], "the regular expression is wrong at character 1: unclosed group"),
         (&["generate", "--regex", "a(?R)b"], "the regular expression has recursion at character 2, which is not"),
         (&["generate", "--regex", "a*+"], "the regular expression has a possessive quantifier at character 2, which"),
         (&["generate", "--regex", "a{,3}"], "write it with one, as in {0,3}; braces as such are \\{ and \\}"),
-        (&["generate", "--min-p", "2"], "min-p is 2, but must be"),
-        (&["generate", "--typical-p", "0"], "typical-p is 0, but must be above 0 and at most 1"),
+        (&["generate", "--min-p", "2"], "--min-p is 2, but must be"),
+        (&["generate", "--typical-p", "0"], "--typical-p is 0, but must be above 0 and at most 1"),
         (&["generate", "--typical-p", "nan", "--temperature", "0"], "typical-p is NaN"),
-        (&["generate", "--epsilon-cutoff", "1"], "epsilon cutoff is 1, but must be at least 0 and below 1"),
-        (&["generate", "--eta-cutoff=-1"], "eta cutoff is -1, but must be"),
-        (&["generate", "--top-a", "2"], "top-a is 2, but must be at least 0 and at most 1"),
-        (&["generate", "--xtc-probability", "2"], "XTC probability is 2, but must be at least 0 and at most 1"),
-        (&["generate", "--xtc-threshold", "0"], "XTC threshold is 0, but must be above 0 and at most 1"),
-        (&["generate", "--dry-multiplier=-1"], "DRY multiplier is -1, but must be from 0 to 100"),
-        (&["generate", "--dry-base", "nan"], "DRY base is NaN, but must be from 1 to 10"),
-        (&["generate", "--dry-allowed-length", "0"], "DRY allowed length is 0, but must be from 1 to 50"),
-        (&["generate", "--dynatemp-range", "nan"], "dynamic temperature range is NaN, but must be from 0 to 100"),
+        (&["generate", "--epsilon-cutoff", "1"], "--epsilon-cutoff is 1, but must be at least 0 and below 1"),
+        (&["generate", "--eta-cutoff=-1"], "--eta-cutoff is -1, but must be"),
+        (&["generate", "--top-a", "2"], "--top-a is 2, but must be from 0 to 1"),
+        (&["generate", "--xtc-probability", "2"], "--xtc-probability is 2, but must be from 0 to 1"),
+        (&["generate", "--xtc-threshold", "0"], "--xtc-threshold is 0, but must be above 0 and at most 1"),
+        (&["generate", "--dry-multiplier=-1"], "--dry-multiplier is -1, but must be from 0 to 100"),
+        (&["generate", "--dry-base", "nan"], "--dry-base is NaN, but must be from 1 to 10"),
         (
-            &["generate", "--dynatemp-range", "1", "--dynatemp-exp", "0"],
-            "dynamic temperature exponent is 0, but must be",
+            &["generate", "--dry-allowed-length", "0"],
+            "--dry-allowed-length is 0, but must be a whole number, from 1 to 50",
         ),
-        (&["generate", "--no-repeat-ngram-size", "0"], "no-repeat n-gram size is 0, but must be at least 1"),
+        (&["generate", "--dynatemp-range", "nan"], "--dynatemp-range is NaN, but must be from 0 to 100"),
+        (&["generate", "--dynatemp-range", "1", "--dynatemp-exp", "0"], "--dynatemp-exponent is 0, but must be"),
+        (
+            &["generate", "--no-repeat-ngram-size", "0"],
+            "--no-repeat-ngram-size is 0, but must be a whole number, 1 or more",
+        ),
         (&["detect", "--key", "my.key", "--level", "0"], "'--level <P>': must be a number above 0 and below 1, not 0"),
         (&["bench", "detection", "--delete-words", "1"], "--delete-words is 1, but must be"),
         (&["bench", "loss", "--text", "my.key", "--window", "2048"], "--window must be 1 to 2047"),
@@ -298,7 +301,7 @@ fn experts_that_do_not_fit() {
     let steer = |rest: &[&str]| folder.run(&[&["generate", "--model", TALE_SMALL], rest].concat());
     let run = steer(&["--expert", "none", "--anti", TALE_SMALL]);
     run.fails("none is not a model");
-    steer(&["--expert", "other", "--anti", TALE_SMALL]).fails("in the one and");
+    steer(&["--expert", "other", "--anti", TALE_SMALL]).fails("in one and");
     steer(&["--draft", "other"]).fails("the models have different tokenizers: token");
     steer(&["--draft", "none"]).fails("none is not a model");
     steer(&["--expert", TALE_SMALL, "--expert", TALE_SMALL, "--anti", TALE_SMALL]).fails("give one for each");
@@ -339,9 +342,9 @@ fn a_schema_that_cannot_be_used() {
 fn penalties_and_devices_that_do_not_exist() {
     let folder = Folder::new();
     for (arguments, said) in [
-        (&["--repetition-penalty", "0"][..], "repetition penalty is 0, but must be from 0.01 to 100"),
-        (&["--presence-penalty", "nan"], "presence penalty is NaN, but must be from -100 to 100"),
-        (&["--frequency-penalty=-1e9"], "frequency penalty is -1000000000, but must be from -100 to 100"),
+        (&["--repetition-penalty", "0"][..], "--repetition-penalty is 0, but must be from 0.01 to 100"),
+        (&["--presence-penalty", "nan"], "--presence-penalty is NaN, but must be from -100 to 100"),
+        (&["--frequency-penalty=-1e9"], "--frequency-penalty is -1000000000, but must be from -100 to 100"),
         (&["--device", "gpu"], "cannot compute on \"gpu\": a device is cpu, cuda or cuda:1"),
     ] {
         folder.run(&[&["generate", "--model", TALE_SMALL], arguments].concat()).fails(said);

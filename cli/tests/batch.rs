@@ -142,8 +142,8 @@ fn only_the_same_command_goes_on() {
     assert_eq!(asked(&["--force"]).status, 3);
     assert_eq!(asked(&[]).status, 3);
     // Answers go to files that can be read again.
-    folder.run(&["batch", "in.jsonl", "/dev/null", "--model", TALE_SMALL]).fails("/dev/null is no file that");
-    folder.run(&["batch", "in.jsonl", "-", "--model", TALE_SMALL]).fails("- is no name of a file");
+    folder.run(&["batch", "in.jsonl", "/dev/null", "--model", TALE_SMALL]).fails("/dev/null is not a regular file");
+    folder.run(&["batch", "in.jsonl", "-", "--model", TALE_SMALL]).fails("- is not a file name");
     assert!(!folder.path("-").exists());
 }
 

@@ -63,7 +63,7 @@ fn json_is_whole_where_there_is_room_for_it() {
     ] {
         let run = write(more);
         // Values that were cut for lack of room are said to be.
-        let is_closed = run.status == 3 && run.err.contains("closed by the form when its tokens ran out");
+        let is_closed = run.status == 3 && run.err.contains("closed by the constraint when its tokens ran out");
         assert!(run.status == 0 || is_closed, "{more:?}: {run:?}");
         let texts: Vec<String> = match more.contains(&"--json") {
             true => run.out.lines().map(text_of).collect(),

@@ -37,7 +37,7 @@ fn what_is_no_text_is_refused_by_name() {
     folder.write("good.txt", &PLAIN.repeat(5));
     let unmarked: Vec<u8> = PLAIN.repeat(5).encode_utf16().flat_map(u16::to_le_bytes).collect();
     for (bytes, said) in [
-        (&b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"[..], "it is a PDF document: take its text out first"),
+        (&b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"[..], "it is a PDF document: extract its text first"),
         (b"PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0word/document.xml", "it is a Word document: save it as plain text"),
         (b"PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0data.csv", "it is a ZIP archive: unpack it first"),
         (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "it is compressed with gzip: unpack it first: `gzip -dc"),
@@ -96,7 +96,7 @@ fn a_format_is_said_where_a_name_does_not_say_it() {
     let run = folder.run_with(&["detect", "-", "plain.txt", "--key", "my.key", "--json"], "text.txt");
     assert_eq!((verdicts(&run), run.status), (expected[..2].iter().map(|v| v.to_string()).collect(), 0), "{run:?}");
     assert_eq!(lines(&run)[0]["name"], "standard input");
-    detect(&folder, &["-", "-"]).fails("standard input can be read once");
+    detect(&folder, &["-", "-"]).fails("standard input can only be read once");
 
     // Without `--format` the file is one text, and a hint says so.
     let run = folder.run_with(&["detect", "--key", "my.key"], "log");
@@ -169,8 +169,8 @@ fn what_is_not_read_is_said() {
     for file in ["a.txt", "b.html", "in/c.html", "d.rst", "e", ".hidden", "in/.git"] {
         folder.write(&format!("texts/{file}"), &text);
     }
-    let note = "note: skipped 4 files (2 .html, 1 .rst, 1 without an ending): in folders .txt, .md, .text, .jsonl, \
-                .ndjson, .parquet are read, other files where they are named; 2 hidden entries\n";
+    let note = "note: skipped 4 files (2 .html, 1 .rst, 1 without an extension): in folders only .txt, .md, .text, \
+                .jsonl, .ndjson, .parquet files are read; name others to read them; 2 hidden entries\n";
     for rest in [&[][..], &["--json"]] {
         let run = detect(&folder, &[&["texts"], rest].concat());
         assert_eq!((run.status, &*run.err), (1, note), "{run:?}");
@@ -181,7 +181,7 @@ fn what_is_not_read_is_said() {
     let object = json!({"text": marked(&folder), "id": 7}).to_string();
     folder.write("one.json", &object);
     let run = detect(&folder, &["one.json", "--json"]);
-    assert!(run.err.contains("note: one.json is judged as one text, with all of its JSON: --format json"), "{run:?}");
+    assert!(run.err.contains("note: one.json is judged as one text, with its JSON syntax: --format json"), "{run:?}");
     let raw = lines(&run).remove(0);
     for rest in [&["--format", "json"][..], &["--column", "text"]] {
         let run = detect(&folder, &[&["one.json", "--json"], rest].concat());

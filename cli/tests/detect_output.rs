@@ -132,7 +132,7 @@ fn tables_are_as_wide_as_the_terminal() {
         let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= columns.parse().unwrap(), "{columns}: {out}");
         let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
-        let fault = "texts/bad.jsonl:1: there is no field \"text\": name it with --column";
+        let fault = "texts/bad.jsonl:1: there is no field \"text\": choose one with --column";
         assert!(words.contains(fault) && words.contains("2 texts: 0 marked, 1 not"), "{columns}: {out}");
     }
 }

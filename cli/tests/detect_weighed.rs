@@ -42,7 +42,7 @@ fn a_text_is_weighed_after_repair_too() {
     assert!(offsets.status == 2 && offsets.err.contains("--offsets"), "{offsets:?}");
     folder.write_private("n.key", &support::KEY.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\""));
     let run = folder.run(&["detect", "text.txt", "--key", "n.key", "--weigh", "ewd"]);
-    run.fails("--weigh is for keys that carry no payload, and vg-c0ffee00 carries one: leave --weigh out");
+    run.fails("--weigh is for keys that carry no payload, but vg-c0ffee00 carries one: leave --weigh out");
     // Hints do not suggest options that `--weigh` refuses.
     folder.write("plain.txt", &folder.run(&["generate", "--seed", "8", "--max-tokens", "450"]).out);
     let of = |rest: &[&str]| detect(&folder, &[&["plain.txt"], rest].concat());

@@ -51,7 +51,7 @@ fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
         let (status, closed) = if is_open { (3, Value::Bool(true)) } else { (0, Value::Null) };
         let ended = (run.status, &json(&run)["complete"], json(&run)["closed"].clone());
         assert_eq!(ended, (status, &true.into(), closed), "{enough}: {run:?}");
-        assert_eq!(run.err.contains("closed by the form when its tokens ran out"), is_open, "{run:?}");
+        assert_eq!(run.err.contains("closed by the constraint when its tokens ran out"), is_open, "{run:?}");
         // A stop string that ends the text early leaves it incomplete.
         let cut = ["The captain: ", "--stop", stop];
         let run = generate(&folder, &[&cut[..], form].concat());
@@ -260,12 +260,12 @@ fn an_interrupt_loses_nothing_that_has_ended() {
 fn numbers_below_nothing_and_none() {
     let folder = Folder::new();
     for (arguments, said) in [
-        (["--temperature", "-1"], "temperature is -1, but must be above 0, or 0 to take the most probable token"),
-        (["--temperature", "nan"], "temperature is NaN, but must be above 0, or 0 to take"),
-        (["--temperature", "inf"], "temperature is inf, but must be above 0, or 0 to take"),
-        (["--top-p", "-0.5"], "top-p is -0.5, but must be above 0 and at most 1"),
-        (["--min-p", "-1"], "min-p is -1, but must be at least 0 and at most 1"),
-        (["--repetition-penalty", "-1"], "repetition penalty is -1, but must be from 0.01 to 100"),
+        (["--temperature", "-1"], "temperature is -1, but must be from 0 to 100"),
+        (["--temperature", "nan"], "temperature is NaN, but must be from 0 to 100"),
+        (["--temperature", "inf"], "temperature is inf, but must be from 0 to 100"),
+        (["--top-p", "-0.5"], "--top-p is -0.5, but must be above 0 and at most 1"),
+        (["--min-p", "-1"], "--min-p is -1, but must be from 0 to 1"),
+        (["--repetition-penalty", "-1"], "--repetition-penalty is -1, but must be from 0.01 to 100"),
         (["--threads", "0"], "--threads is 0, but must be 1 to 1024"),
         (["--draft-tokens", "3"], "--draft-tokens needs a drafter"),
         (["--draft-tree", "3,1"], "--draft-tree needs a drafter"),
@@ -479,7 +479,7 @@ fn the_demo_is_as_wide_as_the_terminal() {
         // Words are not split across lines.
         let words: Vec<&str> = shown.split_whitespace().collect();
         assert!(words.join(" ").matches("not marked").count() >= 4, "{shown}");
-        for word in ["prefers", "detector", "knows"] {
+        for word in ["prefers", "detector", "writer"] {
             assert!(words.contains(&word), "{columns}:\n{shown}");
         }
     }

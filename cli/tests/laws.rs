@@ -95,8 +95,8 @@ fn mirostat_follows_what_was_written() {
     assert_eq!(raw["tokens"], written(&[&few[..], &["--lookup"]].concat())["tokens"]);
     assert_ne!(raw["tokens"], written(&few[..few.len() - 4])["tokens"], "mirostat changes nothing");
     for (bad, why) in [
-        (&["--mirostat-tau", "0"][..], "mirostat tau is 0, but must be above 0"),
-        (&["--mirostat-tau", "3", "--mirostat-eta=-1"], "mirostat eta is -1, but must be 0 or more"),
+        (&["--mirostat-tau", "0"][..], "--mirostat-tau is 0, but must be above 0 and at most 100"),
+        (&["--mirostat-tau", "3", "--mirostat-eta=-1"], "--mirostat-eta is -1, but must be from 0 to 100"),
         (
             &["--mirostat-tau", "3", "--beams", "2"],
             "mirostat cannot be combined with beams: it follows the surprise of the samples of one text",

@@ -157,7 +157,7 @@ fn what_has_no_meaning_together_is_refused() {
     fails(&["--beams", "2", "--best-of", "2", "--reward", "r"], "--beams does not go with --best-of");
     fails(&["--beams", "2", "--beam-choice", "stochastic", "--temperature", "0"], "only one text can be sampled");
     fails(&["--beams", "2", "--beam-choice", "sampled", "--temperature", "0"], "there is nothing to sample");
-    fails(&["--lookup", "--draft-tokens", "65"], "--draft-tokens is 65, and 64 for each call are the most");
+    fails(&["--lookup", "--draft-tokens", "65"], "--draft-tokens is 65, but must be at most 64 for each call");
     fails(&["--beams", "2", "--length-penalty", "NaN"], "the length penalty is NaN, but must be a number");
     let processed = ["--beams", "2", "--json", "--logprobs", "1", "--logprobs-mode", "processed"];
     fails(&processed, "ask for the model's own");

@@ -216,13 +216,16 @@ fn what_is_asked_for_in_vain_is_said() {
     fails(request().forced_text(ForcedText::Canonical), "a way to write forced text, which needs a constraint");
     fails(request().payload(3), "a payload, which needs a key that carries it");
     fails(request().stop(""), "a stop string is 0 bytes long");
-    fails(request().temperature(-1.0), "temperature is -1, but must be above 0, or 0");
-    fails(request().temperature(1e39), "000, but must be above 0 and at most 3e38");
+    fails(request().temperature(-1.0), "temperature is -1, but must be from 0 to 100");
+    fails(request().temperature(1e39), "000, but must be from 0 to 100");
     fails(request().dynatemp_exponent(3.0), "an exponent of dynamic temperature, which needs a range");
     fails(request().xtc_threshold(0.3), "a threshold of XTC, which needs a probability");
     fails(request().dry_base(3.0), "a rule of DRY, which needs a multiplier");
     fails(request().dry_sequence_breakers([""]), "a rule of DRY");
-    fails(request().dry_multiplier(1.0).dry_allowed_length(51), "DRY allowed length is 51, but must be from 1 to 50");
+    fails(
+        request().dry_multiplier(1.0).dry_allowed_length(51),
+        "dry_allowed_length is 51, but must be a whole number, from 1 to 50",
+    );
     let drawn = request().temperature(0.0).beam_search(&Beams::new(2).unwrap().sampled()).unwrap_err().to_string();
     assert!(drawn.contains("there is nothing to sample; raise it"), "{drawn}");
     fails(request().temperature(f64::NAN), "temperature is NaN");
