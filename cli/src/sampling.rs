@@ -2,7 +2,7 @@
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use verdigris::{Field, Request, Sampling};
+use verdigris::{BadSampling, Field, Request, Sampling};
 
 use crate::number::{or_all, whole};
 
@@ -87,8 +87,10 @@ impl FromArgMatches for SamplingOptions {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for field in Sampling::fields() {
             if let Some(&value) = matches.get_one::<f64>(field.name) {
-                let fault = |fault: verdigris::BadSampling| {
-                    clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{fault}\n"))
+                let fault = |fault: BadSampling| {
+                    // The option's name as the command line has it.
+                    let said = fault.to_string().replacen(field.name, &format!("--{}", kebab(field.name)), 1);
+                    clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{said}\n"))
                 };
                 self.0.set(field.name, value).map_err(fault)?;
             }

@@ -198,8 +198,8 @@ mod tests {
         for (text, fault) in [
             ("", "no key"),
             ("0123456789abcdef", "line 1: expected a name"),
-            ("ann 0123456789abcdef more", "line 1: unknown right"),
-            ("ann 0123456789abcdef metrics 0123456789abcdef", "line 1: unknown right"),
+            ("ann 0123456789abcdef more", "line 1: there is an unknown right"),
+            ("ann 0123456789abcdef metrics 0123456789abcdef", "line 1: there is an unknown right"),
             ("\nann short", "line 2: the key is shorter"),
             ("a 0123456789abcdef\na fedcba9876543210", "line 2: an earlier line has the same name"),
         ] {

@@ -1,154 +1,59 @@
 //! The OpenAPI document at `/openapi.json`: every address, every field of a request, and the schemas of answers.
 //!
 //! Bodies are read field by field, so that unknown fields are refused by name. There are no Rust types from which the
-//! document could be derived, so it is written by hand, and tests check that exactly the documented fields are read.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `requests` | schemas of requests |
-//! | `answers` | schemas of answers |
+//! document could be derived: it is a file, and tests check that exactly the documented fields are read. The sampling
+//! options and the version are added to it.
 
-mod answers;
-mod requests;
+use serde_json::{Value, json};
+use verdigris::{Field, Sampling};
 
-use serde_json::{Map, Value, json};
-
-/// The statuses of errors, with their causes.
-const ERRORS: [(&str, &str); 8] = [
-    ("400", "The request cannot be answered as specified"),
-    ("401", "The API key is missing or wrong"),
-    ("404", "The model does not exist"),
-    ("405", "The address requires another method"),
-    ("413", "The body is too large"),
-    ("429", "Too many requests: try again later"),
-    ("500", "An internal error of the server"),
-    ("503", "The server is shutting down, or cannot answer now"),
-];
+/// The requests that have the sampling options.
+const SAMPLED: [&str; 3] = ["ChatRequest", "CompletionRequest", "ResponseRequest"];
 
 /// The document.
 pub(crate) fn document() -> Value {
-    json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Verdigris", "version": env!("CARGO_PKG_VERSION"),
-            "description": "OpenAI's protocol: every answer is marked or says why not; every constraint is obeyed, or \
-                            the request is refused. A field that is null counts as absent.",
-            "license": {"name": "MIT OR Apache-2.0"},
-        },
-        "servers": [{"url": "/"}],
-        "security": [{"key": []}, {}],
-        "paths": paths(),
-        "components": {
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-            "schemas": schemas(),
-        },
-    })
-}
-
-fn schemas() -> Map<String, Value> {
-    requests::schemas().into_iter().chain(answers::schemas()).collect()
-}
-
-fn paths() -> Value {
-    let model = json!([{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}]);
-    let mut one_model = get("The model with this name", "getModel", "Model");
-    one_model["parameters"] = model;
-    let mut health = get("Whether requests are accepted", "health", "");
-    health["security"] = json!([]);
-    json!({
-        "/v1/chat/completions": {
-            "post": streamed("The next message of a conversation", "chat", "ChatRequest", "Chat", "ChatChunk"),
-        },
-        "/v1/completions": {
-            "post": streamed(
-                "Texts that continue prompts", "complete", "CompletionRequest", "Completion", "Completion",
-            ),
-        },
-        "/v1/responses": {
-            "post": streamed(
-                "The next items of a conversation; nothing is stored", "respond", "ResponseRequest", "Response",
-                "ResponseEvent",
-            ),
-        },
-        "/v1/models": {"get": get("The one model that is served", "listModels", "Models")},
-        "/v1/models/{model}": {"get": one_model},
-        "/tokenize": {"post": post("Text or messages to tokens", "tokenize", "TokenizeRequest", "Tokens")},
-        "/detokenize": {"post": post("Tokens to text", "detokenize", "DetokenizeRequest", "Text")},
-        "/detect": {"post": post("Is a text marked?", "detect", "DetectRequest", "Found")},
-        "/health": {"get": health},
-        "/ready": {"get": get("Whether requests are accepted", "ready", "")},
-        "/metrics": {"get": plain("Metrics for Prometheus", "metrics", "application/openmetrics-text")},
-        "/version": {"get": get("The program's version", "version", "Version")},
-        "/about": {"get": get("Information for the page", "about", "About")},
-        "/openapi.json": {"get": get("This document", "openapi", "Document")},
-    })
-}
-
-/// A reference to a schema by its name.
-fn named(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
-}
-
-/// The responses of an operation: `content` by media type, or an error.
-fn responses(content: Value) -> Value {
-    let mut all = Map::new();
-    let mut good = json!({"description": "The answer"});
-    if content.as_object().is_some_and(|kinds| !kinds.is_empty()) {
-        good["content"] = content;
-    }
-    all.insert("200".into(), good);
-    for (status, why) in ERRORS {
-        let mut error = json!({"description": why, "content": {"application/json": {"schema": named("Error")}}});
-        if matches!(status, "429" | "503") {
-            let about = "The number of seconds after which to try again";
-            error["headers"] = json!({"Retry-After": {"description": about, "schema": {"type": "integer"}}});
+    let mut document: Value = serde_json::from_str(include_str!("openapi.json")).expect("the document is JSON");
+    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    for request in SAMPLED {
+        let properties = &mut document["components"]["schemas"][request]["properties"];
+        for field in Sampling::fields() {
+            properties[field.name] = json!({"anyOf": [schema(field), {"type": "null"}]});
         }
-        all.insert(status.into(), error);
     }
-    Value::Object(all)
+    document
 }
 
-fn plain(summary: &str, id: &str, kind: &str) -> Value {
-    let text = json!({kind: {"schema": {"type": "string"}}});
-    json!({"summary": summary, "operationId": id, "responses": responses(text)})
-}
-
-/// An operation that returns the schema `answer`, or nothing if that is empty.
-fn get(summary: &str, id: &str, answer: &str) -> Value {
-    let content = if answer.is_empty() { json!({}) } else { json!({"application/json": {"schema": named(answer)}}) };
-    json!({"summary": summary, "operationId": id, "responses": responses(content)})
-}
-
-fn post(summary: &str, id: &str, request: &str, answer: &str) -> Value {
-    let mut operation = get(summary, id, answer);
-    operation["requestBody"] = json!({
-        "required": true, "content": {"application/json": {"schema": named(request)}},
-    });
-    operation
-}
-
-/// An operation whose answer may be a stream of events, each of the schema `event`.
-fn streamed(summary: &str, id: &str, request: &str, answer: &str, event: &str) -> Value {
-    let mut operation = post(summary, id, request, answer);
-    operation["responses"]["200"]["content"]["text/event-stream"] = json!({
-        "schema": {"type": "string", "description": format!("Events whose data is JSON, each a {event}")},
-        "x-event-schema": named(event),
-    });
-    operation
+/// The schema of a sampling option.
+fn schema(field: &Field) -> Value {
+    let Field { about, range, .. } = field;
+    let number = |value: f64| if range.whole { json!(value as i64) } else { json!(value) };
+    let mut schema = json!({"type": if range.whole { "integer" } else { "number" }, "description": about});
+    // In vLLM, 0 and -1 mean all tokens.
+    let least = if field.name == "top_k" { -1.0 } else { range.least };
+    schema[if range.above_least { "exclusiveMinimum" } else { "minimum" }] = number(least);
+    schema[if range.below_most { "exclusiveMaximum" } else { "maximum" }] = number(range.most);
+    if let Some(default) = field.default() {
+        schema["default"] = number(default);
+    }
+    schema
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
     use crate::protocol::ask::Ask;
     use crate::protocol::fields::taken;
     use crate::protocol::responses;
     use std::collections::BTreeSet;
 
+    fn schemas() -> Map<String, Value> {
+        document()["components"]["schemas"].as_object().unwrap().clone()
+    }
+
     fn documented(schema: &str) -> BTreeSet<String> {
-        let schemas = schemas();
-        let names = schemas[schema]["properties"].as_object().unwrap().keys();
-        names.cloned().collect()
+        schemas()[schema]["properties"].as_object().unwrap().keys().cloned().collect()
     }
 
     /// The documented top-level fields are those that are read.
@@ -180,7 +85,8 @@ mod tests {
             })
             .collect();
         assert!(routes.len() > 10);
-        let paths = paths();
+        let document = document();
+        let paths = &document["paths"];
         let of_path = |(path, methods): (&String, &Value)| -> Vec<(String, String)> {
             methods.as_object().unwrap().keys().map(|method| (path.clone(), method.clone())).collect()
         };
