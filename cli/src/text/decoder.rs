@@ -2,9 +2,11 @@
 
 use std::io::{self, Read};
 
-use super::sniff::{Coding, sniff};
+use encoding_rs::{DecoderResult, UTF_8};
 
-/// The number of bytes that are read at once.
+use super::sniff::sniff;
+
+/// The number of bytes that are read at once. Even, so that no unit of UTF-16 lies across two chunks.
 const CHUNK: u64 = 64 << 10;
 
 /// Reads a text in UTF-8 or UTF-16 as UTF-8 without a byte order mark. Anything else is an error that says what it is.
@@ -12,11 +14,13 @@ pub(crate) struct Decoder<R> {
     reader: R,
     /// Whether bytes in UTF-8 are passed on unchecked.
     unchecked: bool,
-    coding: Option<Coding>,
-    /// Bytes that are not decoded yet: at the end of a chunk, a part of a character.
+    /// The state of decoding, once the first chunk has shown the encoding.
+    decoder: Option<encoding_rs::Decoder>,
+    /// The last chunk.
     raw: Vec<u8>,
     /// The offset of `raw` in the file.
     offset: u64,
+    /// Whether nothing follows `raw`, at the end of the file or after a fault.
     ended: bool,
     /// Decoded bytes; those before `given` were returned.
     text: Vec<u8>,
@@ -26,7 +30,7 @@ pub(crate) struct Decoder<R> {
 impl<R: Read> Decoder<R> {
     pub(crate) fn new(reader: R) -> Self {
         let (raw, text) = (Vec::new(), Vec::new());
-        Self { reader, unchecked: false, coding: None, raw, offset: 0, ended: false, text, given: 0 }
+        Self { reader, unchecked: false, decoder: None, raw, offset: 0, ended: false, text, given: 0 }
     }
 
     /// For lines that are judged one by one: bytes that are not UTF-8 are the fault of their line alone.
@@ -36,87 +40,50 @@ impl<R: Read> Decoder<R> {
 
     /// Decodes the next chunk; false at the end.
     fn fill(&mut self) -> io::Result<bool> {
-        if self.ended {
+        if std::mem::replace(&mut self.ended, true) {
             return Ok(false);
         }
-        let missing = CHUNK - self.raw.len() as u64;
-        let read = self.reader.by_ref().take(missing).read_to_end(&mut self.raw)?;
-        self.ended = (read as u64) < missing;
-        let coding = match self.coding {
-            Some(coding) => coding,
-            None => {
-                let (coding, mark) = sniff(&self.raw).map_err(invalid)?;
-                self.raw.drain(..mark);
-                self.offset = mark as u64;
-                *self.coding.insert(coding)
-            }
-        };
         self.text.clear();
         self.given = 0;
-        let used = match coding {
-            Coding::Utf8 => self.utf8()?,
-            Coding::Utf16 { big_endian } => self.utf16(big_endian)?,
+        self.offset += self.raw.len() as u64;
+        self.raw.clear();
+        let last = (self.reader.by_ref().take(CHUNK).read_to_end(&mut self.raw)? as u64) < CHUNK;
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            None => {
+                let (encoding, mark) = sniff(&self.raw).map_err(invalid)?;
+                self.raw.drain(..mark);
+                self.offset = mark as u64;
+                self.decoder.insert(encoding.new_decoder_without_bom_handling())
+            }
         };
-        self.raw.drain(..used);
-        self.offset += used as u64;
+        let (name, unit) = if decoder.encoding() == UTF_8 { ("UTF-8", 1) } else { ("UTF-16", 2) };
+        if self.unchecked && unit == 1 {
+            self.text.extend_from_slice(&self.raw);
+        } else {
+            let room = decoder.max_utf8_buffer_length_without_replacement(self.raw.len());
+            self.text.resize(room.expect("three times a chunk at most"), 0);
+            let (result, read, written) = decoder.decode_to_utf8_without_replacement(&self.raw, &mut self.text, last);
+            let fault = match result {
+                DecoderResult::Malformed(length, after) => {
+                    let at = self.offset + read as u64 - u64::from(length + after);
+                    Some(format!(
+                        "byte {at} is not valid {name}: is it a text file? Convert other encodings first, for example \
+                         with `iconv -f WINDOWS-1252 -t UTF-8 FILE`"
+                    ))
+                }
+                _ => self.raw.chunks_exact(unit).position(|unit| unit.iter().all(|&byte| byte == 0)).map(|at| {
+                    let at = self.offset + (at * unit) as u64;
+                    format!("byte {at} is zero: it is not a text file")
+                }),
+            };
+            self.text.truncate(if fault.is_none() { written } else { 0 });
+            if let Some(fault) = fault {
+                return Err(invalid(fault));
+            }
+        }
+        self.ended = last;
         Ok(true)
-    }
-
-    /// Decodes UTF-8, and returns the number of bytes used.
-    fn utf8(&mut self) -> io::Result<usize> {
-        let mut used = self.raw.len();
-        if !self.unchecked {
-            if let Err(error) = std::str::from_utf8(&self.raw) {
-                used = error.valid_up_to();
-                // The last character may continue in bytes that are not read yet.
-                if error.error_len().is_some() || self.ended {
-                    return Err(self.not("valid UTF-8", used));
-                }
-            }
-            if let Some(at) = self.raw[..used].iter().position(|&byte| byte == 0) {
-                return Err(invalid(format!("byte {} is zero: it is not a text file", self.offset + at as u64)));
-            }
-        }
-        self.text.extend_from_slice(&self.raw[..used]);
-        Ok(used)
-    }
-
-    fn utf16(&mut self, big_endian: bool) -> io::Result<usize> {
-        let unit = |pair: &[u8]| match big_endian {
-            true => u16::from_be_bytes([pair[0], pair[1]]),
-            false => u16::from_le_bytes([pair[0], pair[1]]),
-        };
-        let units: Vec<u16> = self.raw.chunks_exact(2).map(unit).collect();
-        let (mut used, mut text) = (0, String::new());
-        for (at, unit) in char::decode_utf16(units.iter().copied()).scan(0, |at, unit| {
-            let here = *at;
-            *at += unit.as_ref().map_or(2, |c| 2 * c.len_utf16());
-            Some((here, unit))
-        }) {
-            match unit {
-                Ok('\0') => return Err(invalid(format!("byte {} is zero: it is not a text", self.offset + at as u64))),
-                Ok(c) => {
-                    text.push(c);
-                    used = at + 2 * c.len_utf16();
-                }
-                // The second half may be in bytes that are not read yet.
-                Err(_) if at + 2 == 2 * units.len() && !self.ended => break,
-                Err(_) => return Err(self.not("valid UTF-16", at)),
-            }
-        }
-        if self.ended && used < self.raw.len() {
-            return Err(self.not("valid UTF-16", used));
-        }
-        self.text.extend_from_slice(text.as_bytes());
-        Ok(used)
-    }
-
-    fn not(&self, what: &str, at: usize) -> io::Error {
-        let at = self.offset + at as u64;
-        invalid(format!(
-            "byte {at} is not {what}: is it a text file? Convert other encodings first, for example with `iconv -f \
-             WINDOWS-1252 -t UTF-8 FILE`"
-        ))
     }
 }
 

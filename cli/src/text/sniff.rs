@@ -1,11 +1,6 @@
 //! Recognizes kinds of files by their first bytes.
 
-/// The encoding of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
-    Utf8,
-    Utf16 { big_endian: bool },
-}
+use encoding_rs::{Encoding, UTF_8};
 
 /// The first bytes of files, the kind of such files, and what to do with them.
 const KINDS: &[(&[u8], &str, &str)] = &[
@@ -47,7 +42,7 @@ const LOOKED_AT: usize = 4096;
 
 /// The encoding of the text that begins with these bytes, and the length of its byte order mark. If it is not a text,
 /// the error says what it is, and what to do.
-pub(super) fn sniff(start: &[u8]) -> Result<(Coding, usize), String> {
+pub(super) fn sniff(start: &[u8]) -> Result<(&'static Encoding, usize), String> {
     let start = &start[..start.len().min(LOOKED_AT)];
     if let Some((_, what, advice)) = KINDS.iter().find(|(bytes, ..)| start.starts_with(bytes)) {
         return Err(format!("it is {what}: {advice}"));
@@ -69,19 +64,15 @@ pub(super) fn sniff(start: &[u8]) -> Result<(Coding, usize), String> {
     if start.get(257..262) == Some(b"ustar") {
         return Err("it is a tar archive: unpack it first".into());
     }
-    Ok(match start {
-        [0xef, 0xbb, 0xbf, ..] => (Coding::Utf8, 3),
-        [0xff, 0xfe, ..] => (Coding::Utf16 { big_endian: false }, 2),
-        [0xfe, 0xff, ..] => (Coding::Utf16 { big_endian: true }, 2),
-        _ => match unmarked_utf16(start) {
-            Some(name) => {
-                return Err(format!(
-                    "it looks like {name} without a byte order mark: convert it first: `iconv -f {name} -t UTF-8 FILE`"
-                ));
-            }
-            None => (Coding::Utf8, 0),
-        },
-    })
+    if let Some(marked) = Encoding::for_bom(start) {
+        return Ok(marked);
+    }
+    match unmarked_utf16(start) {
+        Some(name) => Err(format!(
+            "it looks like {name} without a byte order mark: convert it first: `iconv -f {name} -t UTF-8 FILE`"
+        )),
+        None => Ok((UTF_8, 0)),
+    }
 }
 
 /// Recognizes UTF-16 of a script in which every second byte is zero.
@@ -103,15 +94,17 @@ fn unmarked_utf16(start: &[u8]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use encoding_rs::{UTF_16BE, UTF_16LE};
+
     use super::*;
 
     #[test]
     fn texts_are_told_by_their_marks_and_the_rest_by_what_it_is() {
-        assert_eq!(sniff(b""), Ok((Coding::Utf8, 0)));
-        assert_eq!(sniff("na\u{ef}ve".as_bytes()), Ok((Coding::Utf8, 0)));
-        assert_eq!(sniff(b"\xef\xbb\xbfword"), Ok((Coding::Utf8, 3)));
-        assert_eq!(sniff(b"\xff\xfea\0"), Ok((Coding::Utf16 { big_endian: false }, 2)));
-        assert_eq!(sniff(b"\xfe\xff\0a"), Ok((Coding::Utf16 { big_endian: true }, 2)));
+        assert_eq!(sniff(b""), Ok((UTF_8, 0)));
+        assert_eq!(sniff("na\u{ef}ve".as_bytes()), Ok((UTF_8, 0)));
+        assert_eq!(sniff(b"\xef\xbb\xbfword"), Ok((UTF_8, 3)));
+        assert_eq!(sniff(b"\xff\xfea\0"), Ok((UTF_16LE, 2)));
+        assert_eq!(sniff(b"\xfe\xff\0a"), Ok((UTF_16BE, 2)));
         for (start, said) in [
             (&b"%PDF-1.7\n"[..], "a PDF document: extract its text first, for example with `pdftotext"),
             (b"PK\x03\x04\x14\0\x06\0[Content_Types].xml", "a document of an office program: save it as plain text"),
@@ -133,7 +126,7 @@ mod tests {
             assert!(error.contains(said), "{error:?} should say {said:?}");
         }
         for text in ["BZh is a word here", "GIFs and RIFFs", "PK", "%PDF is how they begin"] {
-            assert_eq!(sniff(text.as_bytes()), Ok((Coding::Utf8, 0)), "{text}");
+            assert_eq!(sniff(text.as_bytes()), Ok((UTF_8, 0)), "{text}");
         }
     }
 }
