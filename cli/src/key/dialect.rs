@@ -4,31 +4,28 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::{Value, json};
 use verdigris::watermark::dialects::kgw::{self, DEFAULT_HASH_KEY, Prf, SeedingScheme};
-use verdigris::watermark::dialects::synthid::{self, Bayesian, Bits, Score};
-use verdigris::watermark::dialects::three_bricks::{self, DEFAULT_SALT};
-use verdigris::watermark::dialects::{hugging_face, native, native_gumbel, sbw, sglang, tgi, unigram, vllm};
+use verdigris::watermark::dialects::synthid::{Bayesian, Score};
+use verdigris::watermark::dialects::three_bricks::DEFAULT_SALT;
+use verdigris::watermark::dialects::{native, native_gumbel, sbw};
 use verdigris::watermark::key::{MAX_FILE, random_id, random_secret};
-use verdigris::watermark::{Context, GreenShare, VocabularyId};
-use verdigris::{Dialect, Gamma, Key};
+use verdigris::watermark::{Context, VocabularyId};
+use verdigris::{Dialect, Key};
 
-use super::marking::{Function, strength};
+use super::marking::{Function, strength, usage};
 use crate::error::Failure;
-
-/// The dialects that take a secret, for messages.
-const OWN: &str = "dialects of other systems, since our own make their secrets";
-
-/// The dialects that take a vocabulary size, for messages.
-const SPLIT: &str = "dialects of other systems, since our own split the vocabulary of the tokenizer";
 
 const OTHERS: &str = "Dialects of other systems";
 
 #[derive(Args)]
 pub(super) struct DialectOptions {
     /// The scheme: one of our own, or one that another system embeds
-    #[arg(long, value_enum, default_value_t = Name::Native)]
-    dialect: Name,
+    #[arg(long, value_enum, default_value = "native")]
+    dialect: Row,
     /// The share of green tokens, above 0 and below 1; for native a multiple of 1/256 [default: .25; tgi, unigram and
     /// sbw: .5]
     #[arg(long)]
@@ -92,37 +89,68 @@ pub(super) struct DialectOptions {
     mixing: Option<f64>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Name {
-    /// Green lists from AES
-    Native,
-    /// Gumbel noise from AES: keeps the model's distribution
-    NativeGumbel,
-    /// The KGW reference
-    #[value(alias = "kgw-simple-1")]
-    Kgw,
-    /// Text Generation Inference
-    Tgi,
-    /// Transformers' WatermarkingConfig
-    HuggingFace,
-    /// One list for all texts
-    Unigram,
-    /// Bernoulli lists from Philox
-    Sbw,
-    /// SynthID-Text
-    Synthid,
-    /// vLLM, Gumbel with one key
-    Vllm,
-    /// vLLM, Gumbel with two keys
-    VllmDual,
-    /// SGLang, Gumbel with one key
-    Sglang,
-    /// SGLang, Gumbel with two keys
-    SglangDual,
-    /// Three Bricks, green lists
-    ThreeBricksMaryland,
-    /// Three Bricks, Gumbel
-    ThreeBricksOpenai,
+/// A dialect, as the options name it.
+#[derive(Clone, Copy)]
+struct Row {
+    name: &'static str,
+    help: &'static str,
+    /// Its default parameters, as in key files. It takes the options for these parameters.
+    parameters: &'static str,
+    /// The numbers of its default secret, which replace the last ones if too few are given. `None` for our own
+    /// dialects, which make their secrets.
+    secret: Option<&'static [u64]>,
+}
+
+/// All dialects, in the order of the help.
+#[rustfmt::skip]
+static DIALECTS: [Row; 14] = [
+    row("native", "Green lists from AES",
+        r#"{"gamma": 0.25, "context": {"function": "min", "width": 4}, "payload_bits": null}"#, None),
+    row("native-gumbel", "Gumbel noise from AES: keeps the model's distribution",
+        r#"{"context": {"function": "all", "width": 4}}"#, None),
+    row("kgw", "The KGW reference", r#"{"seeding": "simple_1", "gamma": 0.25}"#, Some(&[DEFAULT_HASH_KEY])),
+    row("tgi", "Text Generation Inference", r#"{"gamma": 0.5}"#, Some(&[DEFAULT_HASH_KEY])),
+    row("hugging-face", "Transformers' WatermarkingConfig",
+        r#"{"seeding": "lefthash", "width": 1, "gamma": 0.25}"#, Some(&[DEFAULT_HASH_KEY])),
+    row("unigram", "One list for all texts", r#"{"gamma": 0.5}"#, Some(&[0])),
+    row("sbw", "Bernoulli lists from Philox", r#"{"seeding": "simple_1", "gamma": 0.5}"#, Some(&[DEFAULT_HASH_KEY])),
+    row("synthid", "SynthID-Text", r#"{"bits": "table", "ngram_len": 5, "score": "weighted-mean"}"#, Some(&[])),
+    row("vllm", "vLLM, Gumbel with one key", r#"{"width": 4}"#, Some(&[])),
+    row("vllm-dual", "vLLM, Gumbel with two keys", r#"{"width": 4, "alpha": 0.1}"#, Some(&[])),
+    row("sglang", "SGLang, Gumbel with one key", r#"{"width": 4}"#, Some(&[])),
+    row("sglang-dual", "SGLang, Gumbel with two keys", r#"{"width": 4, "mixing": 0.5}"#, Some(&[])),
+    row("three-bricks-maryland", "Three Bricks, green lists",
+        r#"{"width": 4, "gamma": 0.25}"#, Some(&[0, DEFAULT_SALT])),
+    row("three-bricks-openai", "Three Bricks, Gumbel", r#"{"width": 4}"#, Some(&[0, DEFAULT_SALT])),
+];
+
+const fn row(name: &'static str, help: &'static str, parameters: &'static str, secret: Option<&'static [u64]>) -> Row {
+    Row { name, help, parameters, secret }
+}
+
+impl Row {
+    /// Whether one of its parameters, or a part of one, has this name.
+    fn has(self, parameter: &str) -> bool {
+        self.parameters.contains(&format!("\"{parameter}\":"))
+    }
+
+    /// The dialect with its default parameters, as in key files.
+    fn object(self) -> Value {
+        let mut parameters: Value = serde_json::from_str(self.parameters).expect("the table holds JSON");
+        parameters["name"] = self.name.into();
+        parameters
+    }
+}
+
+impl ValueEnum for Row {
+    fn value_variants<'a>() -> &'a [Self] {
+        &DIALECTS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let value = PossibleValue::new(self.name).help(self.help);
+        Some(if self.name == "kgw" { value.alias("kgw-simple-1") } else { value })
+    }
 }
 
 /// Strengths of green lists. The price table in docs/watermark.md has their costs.
@@ -146,62 +174,27 @@ impl Grade {
     }
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 enum BitsName {
     Table,
     Hash,
 }
 
-impl Name {
-    fn is_native(self) -> bool {
-        matches!(self, Self::Native | Self::NativeGumbel)
-    }
-
-    fn is_synthid(self) -> bool {
-        self == Self::Synthid
-    }
-
-    fn is_bricks(self) -> bool {
-        matches!(self, Self::ThreeBricksMaryland | Self::ThreeBricksOpenai)
-    }
-
-    /// Whether it has green lists.
-    fn has_colours(self) -> bool {
-        use Name::{HuggingFace, Kgw, Native, Sbw, Tgi, ThreeBricksMaryland, Unigram};
-        matches!(self, Native | Kgw | Tgi | HuggingFace | Unigram | Sbw | ThreeBricksMaryland)
-    }
-
-    /// Whether the width of its contexts is an option, rather than a part of the name of a seeding scheme.
-    fn has_width(self) -> bool {
-        use Name::{Kgw, Sbw, Synthid, Tgi, Unigram};
-        !matches!(self, Kgw | Tgi | Unigram | Sbw | Synthid)
-    }
-
-    fn has_seeding(self) -> bool {
-        matches!(self, Self::Kgw | Self::HuggingFace | Self::Sbw)
-    }
-
-    /// Whether its keys are written in hexadecimal, with 0x or without.
-    fn is_hexadecimal(self) -> bool {
-        matches!(self, Self::Sglang | Self::SglangDual)
-    }
-}
-
 impl DialectOptions {
     /// Makes a new key of the dialect, or imports a key of another system.
     pub(super) fn key(&self, vocabulary: VocabularyId) -> Result<Key, Failure> {
-        let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let vocabulary = match self.vocabulary_size {
-            Some(size) => vocabulary.with_size(size).map_err(|error| usage(&error))?,
+            Some(size) => vocabulary.with_size(size).map_err(usage)?,
             None => vocabulary,
         };
         self.refuse_what_is_not_used()?;
         let (dialect, named_key) = self.dialect()?;
         let delta = self.delta.unwrap_or(self.strength.unwrap_or(Grade::Normal).delta());
         let strength = dialect.has_strength().then(|| strength(delta, self.hard)).transpose()?;
-        if dialect.is_native() {
+        let Some(usual) = self.dialect.secret else {
             return Ok(Key::new(random_secret(), random_id("vg"), dialect, strength, vocabulary)?);
-        }
+        };
         // A buffer that is wiped on drop. It has room for all numbers of a file, so that it leaves no copy behind.
         let mut secret = random_secret();
         secret.clear();
@@ -215,20 +208,14 @@ impl DialectOptions {
             secret.clear();
             secret.extend_from_slice(&key.to_be_bytes());
         }
-        if secret.is_empty() {
-            let usual: u64 = match self.dialect {
-                Name::Kgw | Name::Tgi | Name::HuggingFace | Name::Sbw => DEFAULT_HASH_KEY,
-                Name::Unigram | Name::ThreeBricksMaryland | Name::ThreeBricksOpenai => 0,
-                _ => {
-                    return Err(Failure::Usage(format!(
-                        "{} needs the key of the other system: --import FILE",
-                        dialect.name()
-                    )));
-                }
-            };
-            secret.extend_from_slice(&usual.to_be_bytes());
+        if secret.is_empty() && usual.is_empty() {
+            let name = dialect.name();
+            return Err(Failure::Usage(format!("{name} needs the key of the other system: --import FILE")));
         }
-        if let (Name::Sbw, Dialect::Kgw(kgw::Parameters { seeding, .. })) = (self.dialect, &dialect)
+        for number in usual.iter().skip(secret.len() / 8) {
+            secret.extend_from_slice(&number.to_be_bytes());
+        }
+        if let ("sbw", Dialect::Kgw(kgw::Parameters { seeding, .. })) = (self.dialect.name, &dialect)
             && let Some(first) = secret.first_chunk()
             && wraps(seeding.prf, u64::from_be_bytes(*first))
         {
@@ -236,35 +223,35 @@ impl DialectOptions {
                 format!("SBW's {seeding} wraps at 64 bits with such a key, but KGW's does not: it is not supported");
             return Err(Failure::Usage(message));
         }
-        if self.dialect.is_bricks() && secret.len() == 8 {
-            secret.extend_from_slice(&DEFAULT_SALT.to_be_bytes());
-        }
         let id = random_id(dialect.name());
-        Key::new(secret, id, dialect, strength, vocabulary).map_err(|error| usage(&error))
+        Key::new(secret, id, dialect, strength, vocabulary).map_err(usage)
     }
 
     /// Refuses options that the dialect does not use.
     fn refuse_what_is_not_used(&self) -> Result<(), Failure> {
-        let name = self.dialect;
+        let row = self.dialect;
+        let (colours, foreign) = (row.has("gamma"), row.secret.is_some());
         let lists = "dialects with green lists";
         let widths = "native, native-gumbel, hugging-face, vllm, sglang and three-bricks";
+        let own = "dialects of other systems, since our own make their secrets";
+        let split = "dialects of other systems, since our own split the vocabulary of the tokenizer";
         let options = [
-            ("--gamma", self.gamma.is_some(), name.has_colours(), lists),
-            ("--delta", self.delta.is_some(), name.has_colours(), lists),
-            ("--strength", self.strength.is_some(), name.has_colours(), lists),
-            ("--hard", self.hard, name.has_colours(), lists),
-            ("--context", self.context.is_some(), name.is_native(), "native and native-gumbel"),
-            ("--width", self.width.is_some(), name.has_width(), widths),
-            ("--payload-bits", self.payload_bits.is_some(), name == Name::Native, "native"),
-            ("--seeding", self.seeding.is_some(), name.has_seeding(), "kgw, hugging-face and sbw"),
-            ("--hash-key", !self.hash_key.is_empty(), !name.is_native(), OWN),
-            ("--import", self.import.is_some(), !name.is_native(), OWN),
-            ("--vocabulary-size", self.vocabulary_size.is_some(), !name.is_native(), SPLIT),
-            ("--bits", self.bits.is_some(), name.is_synthid(), "synthid"),
-            ("--ngram-len", self.ngram_len.is_some(), name.is_synthid(), "synthid"),
-            ("--score", self.score.is_some(), name.is_synthid(), "synthid"),
-            ("--alpha", self.alpha.is_some(), name == Name::VllmDual, "vllm-dual"),
-            ("--mixing", self.mixing.is_some(), name == Name::SglangDual, "sglang-dual"),
+            ("--gamma", self.gamma.is_some(), colours, lists),
+            ("--delta", self.delta.is_some(), colours, lists),
+            ("--strength", self.strength.is_some(), colours, lists),
+            ("--hard", self.hard, colours, lists),
+            ("--context", self.context.is_some(), row.has("context"), "native and native-gumbel"),
+            ("--width", self.width.is_some(), row.has("width"), widths),
+            ("--payload-bits", self.payload_bits.is_some(), row.has("payload_bits"), "native"),
+            ("--seeding", self.seeding.is_some(), row.has("seeding"), "kgw, hugging-face and sbw"),
+            ("--hash-key", !self.hash_key.is_empty(), foreign, own),
+            ("--import", self.import.is_some(), foreign, own),
+            ("--vocabulary-size", self.vocabulary_size.is_some(), foreign, split),
+            ("--bits", self.bits.is_some(), row.has("bits"), "synthid"),
+            ("--ngram-len", self.ngram_len.is_some(), row.has("ngram_len"), "synthid"),
+            ("--score", self.score.is_some(), row.has("score"), "synthid"),
+            ("--alpha", self.alpha.is_some(), row.has("alpha"), "vllm-dual"),
+            ("--mixing", self.mixing.is_some(), row.has("mixing"), "sglang-dual"),
         ];
         match options.into_iter().find(|&(_, given, used, _)| given && !used) {
             Some((option, _, _, whose)) => Err(Failure::Usage(format!("{option} is for {whose}: leave it out"))),
@@ -274,70 +261,52 @@ impl DialectOptions {
 
     /// The dialect, and the hash key if the name of the seeding scheme includes one.
     fn dialect(&self) -> Result<(Dialect, Option<u64>), Failure> {
-        let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-        let share = |usual: GreenShare| self.gamma.map_or(Ok(usual), GreenShare::new).map_err(|error| usage(&error));
-        let width = self.width.unwrap_or(if self.dialect == Name::HuggingFace { 1 } else { 4 });
-        let context =
-            |usual: Function| Context::new(self.context.unwrap_or(usual).into(), width).map_err(|error| usage(&error));
-        let mut named_key = None;
-        let seeding = self.seeding.as_deref();
-        let dialect = match self.dialect {
-            Name::Native => Dialect::Native(native::Parameters {
-                gamma: Gamma::new(self.gamma.unwrap_or(0.25)).map_err(|error| usage(&error))?,
-                context: context(Function::Min)?,
-                payload_bits: self.payload_bits,
-            }),
-            Name::NativeGumbel => Dialect::NativeGumbel(native_gumbel::Parameters { context: context(Function::All)? }),
-            Name::Kgw => {
-                let seeding = SeedingScheme::with_key(seeding.unwrap_or("simple_1"));
-                let (seeding, key) = seeding.map_err(|error| usage(&error))?;
+        let (mut parameters, mut named_key) = (self.dialect.object(), None);
+        let seeding = self.seeding.as_deref().or(parameters["seeding"].as_str()).unwrap_or_default();
+        let seeding = match self.dialect.name {
+            "kgw" => {
+                let (seeding, key) = SeedingScheme::with_key(seeding).map_err(usage)?;
                 named_key = key;
-                Dialect::Kgw(kgw::Parameters { seeding, gamma: share(GreenShare::QUARTER)? })
+                seeding.to_string()
             }
-            Name::Tgi => Dialect::Tgi(tgi::Parameters { gamma: share(GreenShare::HALF)? }),
-            Name::HuggingFace => {
-                let seeding = match seeding.unwrap_or("lefthash") {
-                    "lefthash" => hugging_face::Seeding::LeftHash,
-                    "selfhash" => hugging_face::Seeding::SelfHash,
-                    other => {
-                        let message = format!("--seeding is {other:?}, but must be lefthash or selfhash");
-                        return Err(Failure::Usage(message));
-                    }
-                };
-                Dialect::HuggingFace(hugging_face::Parameters { seeding, width, gamma: share(GreenShare::QUARTER)? })
+            "hugging-face" if !["lefthash", "selfhash"].contains(&seeding) => {
+                return Err(Failure::Usage(format!("--seeding is {seeding:?}, but must be lefthash or selfhash")));
             }
-            Name::Unigram => Dialect::Unigram(unigram::Parameters { gamma: share(GreenShare::HALF)? }),
+            "sbw" if seeding.starts_with("gpu-") => seeding.parse::<sbw::Seeding>().map_err(usage)?.name().to_owned(),
             // Schemes without gpu- in their names, including the default, are those of the reference.
-            Name::Sbw => match seeding.unwrap_or("simple_1") {
-                name if name.starts_with("gpu-") => {
-                    let seeding: sbw::Seeding = name.parse().map_err(|error| usage(&error))?;
-                    Dialect::Sbw(sbw::Parameters { seeding, gamma: share(GreenShare::HALF)? })
-                }
-                name => {
-                    let seeding = name.parse().map_err(|error| usage(&error))?;
-                    Dialect::Kgw(kgw::Parameters { seeding, gamma: share(GreenShare::HALF)? })
-                }
-            },
-            Name::Synthid => {
-                let bits = match self.bits.unwrap_or(BitsName::Table) {
-                    BitsName::Table => Bits::Table,
-                    BitsName::Hash => Bits::Hash,
-                };
-                let score = self.score.as_deref().map_or(Ok(Score::WeightedMean), score)?;
-                Dialect::Synthid(synthid::Parameters { bits, ngram_len: self.ngram_len.unwrap_or(5), score })
+            "sbw" => {
+                let seeding = seeding.parse::<SeedingScheme>().map_err(usage)?.to_string();
+                parameters["name"] = "kgw".into();
+                seeding
             }
-            Name::Vllm => Dialect::Vllm(vllm::Parameters { width }),
-            Name::VllmDual => Dialect::VllmDual(vllm::DualParameters { width, alpha: self.alpha.unwrap_or(0.1) }),
-            Name::Sglang => Dialect::Sglang(sglang::Parameters { width }),
-            Name::SglangDual => {
-                Dialect::SglangDual(sglang::DualParameters { width, mixing: self.mixing.unwrap_or(0.5) })
-            }
-            Name::ThreeBricksMaryland => Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters {
-                width,
-                gamma: share(GreenShare::QUARTER)?,
-            }),
-            Name::ThreeBricksOpenai => Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width }),
+            _ => seeding.to_owned(),
         };
+        for (parameter, value) in [
+            ("seeding", Some(Value::from(seeding))),
+            ("width", self.width.map(Value::from)),
+            ("payload_bits", self.payload_bits.map(Value::from)),
+            ("bits", self.bits.map(|bits| json!(bits))),
+            ("ngram_len", self.ngram_len.map(Value::from)),
+            ("score", self.score.as_deref().map(score).transpose()?.map(|score| json!(score))),
+        ] {
+            if let (Some(usual), Some(value)) = (parameters.get_mut(parameter), value) {
+                *usual = value;
+            }
+        }
+        let mut dialect: Dialect = serde_json::from_value(parameters).map_err(usage)?;
+        if let Some(gamma) = self.gamma {
+            dialect = dialect.with_gamma(gamma).map_err(usage)?;
+        }
+        match &mut dialect {
+            Dialect::Native(native::Parameters { context, .. })
+            | Dialect::NativeGumbel(native_gumbel::Parameters { context }) => {
+                let function = self.context.map_or(context.function(), Function::into);
+                *context = Context::new(function, self.width.unwrap_or(context.width())).map_err(usage)?;
+            }
+            Dialect::VllmDual(parameters) => parameters.alpha = self.alpha.unwrap_or(parameters.alpha),
+            Dialect::SglangDual(parameters) => parameters.mixing = self.mixing.unwrap_or(parameters.mixing),
+            _ => {}
+        }
         Ok((dialect, named_key))
     }
 
@@ -370,7 +339,7 @@ impl DialectOptions {
             if secret.len() == 8 * MAX_NUMBERS {
                 return Err(format!("there are more than {MAX_NUMBERS} keys, which is more than any system has"));
             }
-            secret.extend_from_slice(&number(key, self.dialect.is_hexadecimal())?.to_be_bytes());
+            secret.extend_from_slice(&number(key, self.dialect.name.starts_with("sglang"))?.to_be_bytes());
         }
         Ok(())
     }
@@ -442,4 +411,18 @@ fn number(text: &str, is_hexadecimal: bool) -> Result<u64, String> {
         }
         false => "a key is a whole number of 64 bits, such as 15485863, or 0x0123456789abcdef in hexadecimal".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_parameters_of_the_registry() {
+        for row in &DIALECTS {
+            let dialect: Dialect = serde_json::from_value(row.object()).unwrap_or_else(|e| panic!("{}: {e}", row.name));
+            assert_eq!((dialect.name(), dialect.is_native()), (row.name, row.secret.is_none()));
+            assert_eq!(dialect.has_strength(), row.has("gamma"), "{}", row.name);
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The marking of native keys, from options of several commands.
 
+use std::fmt::Display;
+
 use clap::ValueEnum;
-use verdigris::watermark::strength::BadDelta;
 use verdigris::watermark::{Context, ContextFunction};
 use verdigris::{Gamma, Marking, Strength};
 
@@ -36,15 +37,18 @@ pub(crate) fn marking(
     function: Function,
     width: usize,
 ) -> Result<Marking, Failure> {
-    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     Ok(Marking {
-        gamma: Gamma::new(gamma).map_err(|error| usage(&error))?,
-        context: Context::new(function.into(), width).map_err(|error| usage(&error))?,
+        gamma: Gamma::new(gamma).map_err(usage)?,
+        context: Context::new(function.into(), width).map_err(usage)?,
         strength: strength(delta, hard)?,
     })
 }
 
 pub(super) fn strength(delta: f64, hard: bool) -> Result<Strength, Failure> {
-    let usage = |error: BadDelta| Failure::Usage(error.to_string());
     if hard { Ok(Strength::Hard) } else { Strength::soft(delta).map_err(usage) }
+}
+
+/// The failure of an option with a value that is refused.
+pub(super) fn usage(error: impl Display) -> Failure {
+    Failure::Usage(error.to_string())
 }
