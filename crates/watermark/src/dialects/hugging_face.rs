@@ -16,7 +16,7 @@ use super::error::BadDialect;
 use super::kgw::{BadSplit, DEFAULT_HASH_KEY, TABLE_SIZE, fixed_table, modulo};
 use super::permutation::Permutation;
 use super::seeded::{Seed, Seeded, SelfSalt};
-use super::spec::{Secret, Spec, tokens, width};
+use super::spec::{Secret, Spec, colours, tokens, width};
 use crate::green_share::GreenShare;
 use crate::scheme::Scheme;
 
@@ -51,14 +51,7 @@ impl Spec for Parameters {
         "hugging-face"
     }
 
-    fn gamma(&self) -> Option<f64> {
-        Some(self.gamma.value())
-    }
-
-    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = GreenShare::new(share)?;
-        Ok(())
-    }
+    colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(hugging_face(secret.number()?, self.seeding, width(self.width)?, self.gamma.value(), vocabulary)?))

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use super::deciders::Deciders;
 use super::error::BadDialect;
-use super::spec::{Secret, Spec};
+use super::spec::{Secret, Spec, colours};
 
 pub use super::permutation::BadSplit;
 use super::permutation::Permutation;
@@ -176,14 +176,7 @@ impl Spec for Parameters {
         "kgw"
     }
 
-    fn gamma(&self) -> Option<f64> {
-        Some(self.gamma.value())
-    }
-
-    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = GreenShare::new(share)?;
-        Ok(())
-    }
+    colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(kgw(secret.number()?, self.seeding, self.gamma.value(), vocabulary)?))

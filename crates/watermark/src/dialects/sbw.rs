@@ -22,7 +22,7 @@ use super::deciders::Deciders;
 use super::error::BadDialect;
 use super::kgw::{BadSplit, DEFAULT_HASH_KEY, Prf, SeedingScheme, Width};
 use super::seeded::{List, Seed, Seeded, SelfSalt};
-use super::spec::{Secret, Spec};
+use super::spec::{Secret, Spec, colours};
 use crate::green_share::GreenShare;
 use crate::random::jenkins;
 use crate::scheme::Scheme;
@@ -93,14 +93,7 @@ impl Spec for Parameters {
         "sbw"
     }
 
-    fn gamma(&self) -> Option<f64> {
-        Some(self.gamma.value())
-    }
-
-    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = GreenShare::new(share)?;
-        Ok(())
-    }
+    colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(sbw(secret.number()?, self.seeding, self.gamma.value(), vocabulary)?))

@@ -50,6 +50,21 @@ pub(crate) trait Spec {
     }
 }
 
+/// Implements the green share of a [`Spec`] with a field `gamma`.
+macro_rules! colours {
+    () => {
+        fn gamma(&self) -> Option<f64> {
+            Some(self.gamma.value())
+        }
+
+        fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
+            self.gamma = share.try_into()?;
+            Ok(())
+        }
+    };
+}
+pub(super) use colours;
+
 /// A secret, with the key id and the tenant.
 pub(crate) struct Secret<'a> {
     /// The name of the dialect, for errors.

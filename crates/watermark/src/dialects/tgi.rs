@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::BadDialect;
 use super::kgw::{DEFAULT_HASH_KEY, kgw, simple_1};
-use super::spec::{Secret, Spec};
+use super::spec::{Secret, Spec, colours};
 use crate::green_share::GreenShare;
 use crate::scheme::Scheme;
 
@@ -23,14 +23,7 @@ impl Spec for Parameters {
         "tgi"
     }
 
-    fn gamma(&self) -> Option<f64> {
-        Some(self.gamma.value())
-    }
-
-    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = GreenShare::new(share)?;
-        Ok(())
-    }
+    colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(kgw(secret.number()?, simple_1(), self.gamma.value(), vocabulary)?))

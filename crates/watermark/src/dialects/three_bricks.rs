@@ -16,7 +16,7 @@ use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES};
 use super::permutation::{BadSplit, Permutation};
 use super::seeded::{Seed, Seeded};
-use super::spec::{Secret, Spec, tokens, width};
+use super::spec::{Secret, Spec, colours, tokens, width};
 use crate::green_share::GreenShare;
 use crate::random::mt19937::Mt19937;
 use crate::scheme::{EmbedRules, Scheme};
@@ -47,14 +47,7 @@ impl Spec for MarylandParameters {
         "three-bricks-maryland"
     }
 
-    fn gamma(&self) -> Option<f64> {
-        Some(self.gamma.value())
-    }
-
-    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = GreenShare::new(share)?;
-        Ok(())
-    }
+    colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(maryland(secret.pair()?, width(self.width)?, self.gamma.value(), vocabulary)?))

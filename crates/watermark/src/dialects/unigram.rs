@@ -16,7 +16,7 @@ use verdigris_logits::{Row, TokenId, TokenSet};
 
 use super::error::BadDialect;
 use super::permutation::BadSplit;
-use super::spec::{Secret, Spec};
+use super::spec::{Secret, Spec, colours};
 use crate::green_share::GreenShare;
 use crate::random::pcg64::Pcg64;
 use crate::scheme::{Observation, Scheme, mark_list, mix};
@@ -36,14 +36,7 @@ impl Spec for Parameters {
         "unigram"
     }
 
-    fn gamma(&self) -> Option<f64> {
-        Some(self.gamma.value())
-    }
-
-    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = GreenShare::new(share)?;
-        Ok(())
-    }
+    colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(Unigram::new(secret.number()? as i64, self.gamma.value(), vocabulary)?))

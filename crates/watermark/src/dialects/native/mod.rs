@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::error::{BITS, BadDialect, BadPayload};
-use super::spec::{Secret, Spec, tokens};
+use super::spec::{Secret, Spec, colours, tokens};
 use crate::context::{Context, ContextFunction};
 use crate::gamma::Gamma;
 use crate::scheme::Scheme;
@@ -64,14 +64,7 @@ impl Spec for Parameters {
         true
     }
 
-    fn gamma(&self) -> Option<f64> {
-        Some(self.gamma.value())
-    }
-
-    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = Gamma::new(share)?;
-        Ok(())
-    }
+    colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         if let Some(bits) = self.payload_bits {
