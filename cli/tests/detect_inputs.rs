@@ -216,39 +216,6 @@ fn a_pipe_in_a_folder_is_not_waited_for() {
     detect(&folder, &["/dev/zero"]).fails("/dev/zero: byte 0 is zero");
 }
 
-/// The peak memory of a run, in MiB, until it prints a line, ends or exceeds 1000 MiB. The run is then killed.
-#[cfg(target_os = "linux")]
-fn peak(folder: &Folder, arguments: &[&str]) -> u64 {
-    use std::sync::mpsc::{TryRecvError, channel};
-    let mut child = folder.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-    let (out, status) = (child.stdout.take().unwrap(), format!("/proc/{}/status", child.id()));
-    let (send, printed) = channel();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let _ = std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line);
-        let _ = send.send(line);
-    });
-    let mut peak = 0;
-    loop {
-        let status = fs::read_to_string(&status).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        if let Some(kib) = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()) {
-            peak = peak.max(kib / 1024);
-        }
-        match printed.try_recv() {
-            Err(TryRecvError::Empty) if peak < 1000 => std::thread::sleep(std::time::Duration::from_millis(5)),
-            Ok(line) => {
-                assert!(line.starts_with('{'), "{line}");
-                break;
-            }
-            _ => break,
-        }
-    }
-    let _ = child.kill();
-    child.wait().unwrap();
-    peak
-}
-
 /// README promises that a text of any length takes under 200 MiB.
 #[cfg(target_os = "linux")]
 #[test]
@@ -263,7 +230,7 @@ fn memory_does_not_grow_with_texts() {
         text += &format!("{} {} ", words[(state >> 8) as usize % words.len()], state >> 16);
     }
     folder.write("long.txt", &text);
-    let long = peak(&folder, &["detect", "long.txt", "--key", "my.key", "--json"]);
+    let long = folder.peak(&["detect", "long.txt", "--key", "my.key", "--json"]);
     assert!(long < 200, "{long} MiB for one text");
     // A file of a few kilobytes whose rows are all the same long text.
     let properties = parquet::file::properties::WriterProperties::builder()
@@ -273,6 +240,6 @@ fn memory_does_not_grow_with_texts() {
     let row = &"A row that is long. ".repeat(75_000)[..];
     parquet(&folder, "bomb.parquet", &vec![row; 400], properties);
     assert!(fs::metadata(folder.path("bomb.parquet")).unwrap().len() < 20_000);
-    let bomb = peak(&folder, &["detect", "bomb.parquet", "--key", "my.key", "--json"]);
+    let bomb = folder.peak(&["detect", "bomb.parquet", "--key", "my.key", "--json"]);
     assert!(bomb < 200, "{bomb} MiB for rows of 1.5 MB");
 }

@@ -115,6 +115,39 @@ impl Folder {
         Self::finish(command)
     }
 
+    /// The peak memory of a run, in MiB, until it prints a line, ends or exceeds 1000 MiB. The run is then killed.
+    #[cfg(target_os = "linux")]
+    pub fn peak(&self, arguments: &[&str]) -> u64 {
+        use std::sync::mpsc::{TryRecvError, channel};
+        let mut child = self.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let (out, status) = (child.stdout.take().unwrap(), format!("/proc/{}/status", child.id()));
+        let (send, printed) = channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let _ = std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line);
+            let _ = send.send(line);
+        });
+        let mut peak = 0;
+        loop {
+            let status = fs::read_to_string(&status).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            if let Some(kib) = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()) {
+                peak = peak.max(kib / 1024);
+            }
+            match printed.try_recv() {
+                Err(TryRecvError::Empty) if peak < 1000 => std::thread::sleep(std::time::Duration::from_millis(5)),
+                Ok(line) => {
+                    assert!(line.starts_with('{'), "{line}");
+                    break;
+                }
+                _ => break,
+            }
+        }
+        let _ = child.kill();
+        child.wait().unwrap();
+        peak
+    }
+
     pub fn finish(mut command: Command) -> Run {
         let output = command.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).expect("the program prints UTF-8");
