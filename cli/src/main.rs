@@ -129,6 +129,13 @@ fn parsed(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
 
 fn main() -> ExitCode {
     let given = arguments();
+    // Not a command of the user, so that no help, completion or suggestion has it.
+    #[cfg(feature = "parquet")]
+    if let [_, command, text, id] = &given[..]
+        && command == detect::READ_PARQUET
+    {
+        return detect::read_parquet(&text.to_string_lossy(), &id.to_string_lossy());
+    }
     #[cfg(feature = "serve")]
     let given = match serve::settings::complete(given, &commands()) {
         Ok(given) => given,

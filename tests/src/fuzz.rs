@@ -1,9 +1,6 @@
 //! The code of the fuzz targets (`tests/scripts/fuzz`): arbitrary bytes must cause no panic and break no promise. Their
 //! seeds run as ordinary tests.
 
-// Only the program reads Parquet files, not a library.
-#[path = "../../cli/src/detect/documents/column/mod.rs"]
-mod column;
 #[path = "fuzz/server.rs"]
 mod server;
 
@@ -14,7 +11,6 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use bytes::Bytes;
 use safetensors::SafeTensors;
 use verdigris::detector::{Unwrapped, Unwrapping};
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
@@ -155,24 +151,6 @@ pub fn checkpoint(mut data: &[u8]) -> bool {
         assert_eq!(found.len(), checkpoint.weights().len());
     }
     true
-}
-
-/// A Parquet file gives an error, or texts in its column `text` until one is damaged. Returns the number of texts.
-///
-/// # Panics
-/// If a promise is broken.
-pub fn parquet_file(data: &[u8]) -> usize {
-    match column::Column::open(Bytes::copy_from_slice(data), "text", "id") {
-        Ok(column) => {
-            assert!(column.length <= i64::MAX as u64);
-            let texts = column.map_while(Result::ok).take(1 << 16).filter(|cell| cell.text.is_ok());
-            texts.inspect(|cell| assert!(cell.id.as_ref().is_none_or(|id| id.is_string() || id.is_number()))).count()
-        }
-        Err(fault) => {
-            assert!(!fault.is_empty());
-            0
-        }
-    }
 }
 
 /// A tokenizer file gives an error, or a tokenizer that reads texts or returns errors. Returns whether it is a

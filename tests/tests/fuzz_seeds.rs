@@ -94,11 +94,6 @@ fn chat_templates() {
 }
 
 #[test]
-fn parquet_files() {
-    run("parquet_file", |data| _ = fuzz::parquet_file(data));
-}
-
-#[test]
 fn pickles() {
     run("pickle", |data| _ = fuzz::pickle(data));
 }

@@ -21,6 +21,8 @@ use verdigris::detector::FittingKeys;
 use verdigris::{DetectError, Hint, Key, Look, Outcome, Reader};
 
 use crate::detect::documents::{Document, Fault, Fields, Format, Source, Text, sources};
+#[cfg(feature = "parquet")]
+pub(crate) use crate::detect::documents::{READ_PARQUET, read_parquet};
 pub(crate) use crate::detect::hints::hint_of_lines;
 use crate::detect::judged::Judged;
 use crate::detect::options::When;

@@ -19,13 +19,11 @@ pub(crate) enum Text {
     Long(Box<dyn Read + Send>),
 }
 
-impl Text {
-    /// The text of a record, which is not read as a stream.
-    pub(super) fn of_record(text: String) -> Result<Self, Fault> {
-        if text.len() as u64 > MAX_TEXT {
-            return Err(Fault::Text(format!("it is longer than {} MiB: put it into its own file", MAX_TEXT >> 20)));
-        }
-        Ok(Self::Whole(text))
+/// The text of a record, or the reason why it is not held in memory: it is not read as a stream.
+pub(super) fn of_record(text: String) -> Result<String, String> {
+    match text.len() as u64 {
+        0..=MAX_TEXT => Ok(text),
+        _ => Err(format!("it is longer than {} MiB: put it into its own file", MAX_TEXT >> 20)),
     }
 }
 

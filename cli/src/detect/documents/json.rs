@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::document::{Document, Fault, Fields, MAX_TEXT, Text};
+use super::document::{Document, Fault, Fields, MAX_TEXT, Text, of_record};
 
 /// The longest record: it has room for the longest text with escapes, and for other fields.
 const MAX_RECORD: u64 = 2 * MAX_TEXT;
@@ -173,7 +173,7 @@ fn record(name: String, what: &str, json: &[u8], fields: &Fields) -> Document {
     let mut input = serde_json::Deserializer::from_slice(json);
     let read = Record(fields).deserialize(&mut input).and_then(|found| input.end().map(|()| found));
     match read {
-        Ok((id, text)) => Document { name, id, text: text.map_err(Fault::Text).and_then(Text::of_record) },
+        Ok((id, text)) => Document { name, id, text: text.and_then(of_record).map(Text::Whole).map_err(Fault::Text) },
         Err(error) if error.is_data() => {
             Document::faulty(name, format!("the {what} holds no text: {}", reason(&error)))
         }

@@ -1,6 +1,8 @@
 //! Reads texts from files, folders, pipes, JSON and Parquet, one at a time.
 
 #[cfg(feature = "parquet")]
+mod child;
+#[cfg(feature = "parquet")]
 mod column;
 mod document;
 mod json;
@@ -18,6 +20,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 
+#[cfg(feature = "parquet")]
+pub(crate) use self::child::{READ_PARQUET, read_parquet};
 use self::document::MAX_TEXT;
 pub(crate) use self::document::{Document, Fault, Fields, Text};
 use self::json::Records;

@@ -1,12 +1,13 @@
-//! Texts in a column of a Parquet file.
+//! Texts in a column of a Parquet file, which a child process reads ([`child`](super::child)).
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use indicatif::ProgressBar;
 
-use super::column::{Cell, Column};
+use super::child::{Kind, MEMORY, READ_PARQUET, read_record, seconds};
 use super::document::{Document, Fault, Fields, Text};
 use crate::text;
 
@@ -20,17 +21,68 @@ pub(super) fn rows(
 ) -> Result<Box<dyn Iterator<Item = Document>>, String> {
     let file = seekable(path, input).map_err(|error| error.to_string())?;
     let size = file.metadata().map_err(|error| error.to_string())?.len();
-    let column = Column::open(file, &fields.text, &fields.id)?;
-    let share = size.checked_div(column.length).unwrap_or(0);
+    let cannot_start = |error: io::Error| format!("the program cannot start itself to read Parquet: {error}");
+    let mut reader = Reader::start(file, fields).map_err(cannot_start)?;
+    let output = reader.0.stdout.take().expect("it is a pipe");
+    let mut output = BufReader::with_capacity(64 << 10, output);
     let name = name.to_owned();
-    Ok(Box::new(column.zip(1u64..).map(move |(cell, number)| {
-        bar.inc(share);
-        let name = format!("{name}:{number}");
-        match cell {
-            Ok(Cell { id, text }) => Document { name, id, text: text.map_err(Fault::Text).and_then(Text::of_record) },
-            Err(fault) => Document::faulty(name, fault),
+    let (mut number, mut ended) = (0u64, false);
+    Ok(Box::new(std::iter::from_fn(move || {
+        if ended {
+            return None;
         }
+        number += 1;
+        let row = format!("{name}:{number}");
+        let record = read_record(&mut output);
+        if let Ok(Some((head, text))) = record {
+            bar.inc(head.share);
+            return Some(match head.kind {
+                Kind::Text => Document { name: row, id: head.id, text: Ok(Text::Whole(text)) },
+                Kind::NoText => Document { name: row, id: head.id, text: Err(Fault::Text(text)) },
+                Kind::Damaged => Document::faulty(row, text),
+                Kind::Refused => Document::faulty(name.clone(), text),
+            });
+        }
+        ended = true;
+        let whole = record.is_ok() && reader.succeeds();
+        (!whole).then(|| Document::faulty(row, broken(size)))
     })))
+}
+
+/// The reason why the child that read a file of `size` bytes has ended early.
+fn broken(size: u64) -> String {
+    format!(
+        "the file is damaged, or reading it takes more than {} GiB of memory or {} s of processor time: write it again \
+         with smaller pages",
+        MEMORY >> 30,
+        seconds(size)
+    )
+}
+
+/// A child that reads a Parquet file. It ends when this is dropped.
+struct Reader(Child);
+
+impl Reader {
+    /// Starts this program again, with a file as its standard input.
+    fn start(file: File, fields: &Fields) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([READ_PARQUET, fields.text.as_str(), fields.id.as_str()]);
+        // The message of an allocation that failed is not for the user.
+        command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().map(Self)
+    }
+
+    /// Waits for the end of the child, and returns whether it has read the whole file.
+    fn succeeds(&mut self) -> bool {
+        self.0.wait().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
 }
 
 /// Makes the input seekable, since Parquet is read from its end: a pipe is first copied to a temporary file.

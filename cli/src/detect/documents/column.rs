@@ -1,63 +1,54 @@
-//! A column of strings in an untrusted Parquet file.
+//! A column of strings in a Parquet file, as the `parquet` library reads it. A damaged file can make the library panic,
+//! and a small one can make it allocate gigabytes, so that only the [`child`](super::child) reads columns.
 
-mod budget;
-mod delta;
-mod guarded;
-mod header;
-mod schema;
-mod thrift;
-mod varint;
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::fs::File;
 
 use parquet::basic::{Compression, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::reader::{ChunkReader, FileReader};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use serde_json::Value;
 
-use budget::{Budget, MOST_RATIO, MOST_UNPACKED};
+use super::document::of_record;
+
+/// The bytes that the rows of a file may take, in addition to [`MOST_RATIO`] times its length.
+const MOST_UNPACKED: u64 = 256 << 20;
+const MOST_RATIO: u64 = 1000;
 
 /// The bytes that a row costs in addition to its text. Rows without a text may take no bytes in the file.
 const ROW: u64 = 256;
 
 /// The rows of a file, restricted to two columns.
-pub(crate) struct Column {
+pub(super) struct Column {
     rows: RowIter<'static>,
-    budget: Arc<Budget>,
+    /// The bytes that the next rows may take.
+    left: u64,
     /// Whether there was an error, after which nothing must be read.
     ended: bool,
     /// The number of rows that the file declares.
-    pub(crate) length: u64,
+    pub(super) length: u64,
     text: String,
     id: String,
 }
 
 /// One row.
-pub(crate) struct Cell {
+pub(super) struct Cell {
     /// The value of the id column.
-    pub(crate) id: Option<Value>,
-    pub(crate) text: Result<String, String>,
+    pub(super) id: Option<Value>,
+    pub(super) text: Result<String, String>,
 }
 
 impl Column {
-    /// Opens the column `text` of a file, and the column `id` if it exists.
+    /// Opens the column `text` of a file of `size` bytes, and the column `id` if it exists.
     ///
     /// # Errors
     /// If it is not a Parquet file, or has no readable column of strings with that name.
-    pub(crate) fn open(file: impl ChunkReader + 'static, text: &str, id: &str) -> Result<Self, String> {
-        let open = AssertUnwindSafe(|| Self::open_unguarded(file, text, id));
-        catch_unwind(open).unwrap_or_else(|_| Err("it cannot be read as Parquet".into()))
-    }
-
-    fn open_unguarded(file: impl ChunkReader + 'static, text: &str, id: &str) -> Result<Self, String> {
+    pub(super) fn open(file: File, size: u64, text: &str, id: &str) -> Result<Self, String> {
         let bad = |error: ParquetError| format!("it cannot be read as Parquet: {error}");
-        let budget = Arc::new(Budget::new(file.len()));
-        let reader = guarded::File::new(file, budget.clone()).map_err(bad)?;
+        let reader = SerializedFileReader::new(file).map_err(bad)?;
         let metadata = reader.metadata();
         let schema = metadata.file_metadata().schema();
         let columns = schema.get_fields();
@@ -80,7 +71,24 @@ impl Column {
         let rows = RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(bad)?;
         // One at a time, since strings with shared prefixes grow when they are unpacked.
         let rows = rows.with_batch_size(1);
-        Ok(Self { rows, budget, ended: false, length, text: text.into(), id: id.into() })
+        let left = MOST_UNPACKED.saturating_add(size.saturating_mul(MOST_RATIO));
+        Ok(Self { rows, left, ended: false, length, text: text.into(), id: id.into() })
+    }
+
+    /// The cells of a row.
+    ///
+    /// # Errors
+    /// If the rows of the file take too many bytes.
+    fn cell(&mut self, row: &Row) -> Result<Cell, String> {
+        let id = (self.id != self.text).then(|| row_field(row, &self.id)).flatten().and_then(id);
+        let text = string(row_field(row, &self.text), &self.text);
+        // A text that many rows share is in the file only once.
+        let bytes = ROW + text.as_ref().map_or(0, |text| text.len() as u64);
+        let Some(left) = self.left.checked_sub(bytes) else {
+            return Err("the file is damaged: it unpacks to far more than it could hold: that is not text".into());
+        };
+        self.left = left;
+        Ok(Cell { id, text: text.and_then(of_record) })
     }
 }
 
@@ -92,49 +100,24 @@ impl Iterator for Column {
         if self.ended {
             return None;
         }
-        // The library has assertions that damaged files violate.
-        let row = match catch_unwind(AssertUnwindSafe(|| self.rows.next())) {
-            Ok(row) => row?.map_err(|error| format!("the file is damaged: {error}")),
-            Err(_) => Err("the file is damaged".into()),
-        };
-        let cell = row.map(|row| {
-            let cell = |column: &str| row_field(&row, column);
-            let id = (self.id != self.text).then(|| cell(&self.id)).flatten().and_then(id);
-            Cell { id, text: string(cell(&self.text), &self.text) }
-        });
-        // A text that many rows share is in the file only once.
-        let cell = cell.and_then(|cell| {
-            let text = cell.text.as_ref().map_or(0, |text| text.len() as u64);
-            self.budget.take(ROW + text).map_err(|error| format!("the file is damaged: {error}"))?;
-            Ok(cell)
-        });
+        let row = self.rows.next()?.map_err(|error| format!("the file is damaged: {error}"));
+        let cell = row.and_then(|row| self.cell(&row));
         self.ended = cell.is_err();
         Some(cell)
     }
 }
 
 fn readable(chunk: &ColumnChunkMetaData) -> Result<(), String> {
-    let name = chunk.column_path().string();
     let codec = match chunk.compression() {
-        Compression::BROTLI(_) => Some("Brotli"),
-        Compression::LZO => Some("LZO"),
-        _ => None,
+        Compression::BROTLI(_) => "Brotli",
+        Compression::LZO => "LZO",
+        _ => return Ok(()),
     };
-    if let Some(codec) = codec {
-        return Err(format!(
-            "the column {name:?} is compressed with {codec}, which is not supported: write the file with zstd, snappy, \
-             gzip, lz4 or no compression"
-        ));
-    }
-    let size = |bytes: i64| bytes.max(0) as u64;
-    let (packed, unpacked) = (size(chunk.compressed_size()).max(1), size(chunk.uncompressed_size()));
-    if unpacked > MOST_UNPACKED && unpacked / packed > MOST_RATIO {
-        return Err(format!(
-            "{packed} bytes of the column {name:?} would unpack to {} MiB: that is not text",
-            unpacked >> 20
-        ));
-    }
-    Ok(())
+    Err(format!(
+        "the column {:?} is compressed with {codec}, which is not supported: write the file with zstd, snappy, gzip, \
+         lz4 or no compression",
+        chunk.column_path().string()
+    ))
 }
 
 fn row_field<'r>(row: &'r Row, column: &str) -> Option<&'r Field> {
