@@ -61,7 +61,7 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
     let threads = pool::threads();
     let step = match bytes * m.div_ceil(8) < PARALLEL || threads == 1 {
         true => columns.max(1),
-        // Several tasks a thread, so that one that is held up does not hold up all.
+        // Several tasks per thread, so that a delayed thread leaves its tasks to the others.
         false => (columns / (8 * threads)).next_multiple_of(2 * PANEL).clamp(2 * PANEL, 16 * PANEL),
     };
     const MOST: usize = 4;
@@ -86,7 +86,7 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
             let n = w.rows();
             let own = all.start.min(n)..all.end.min(n);
             if !own.is_empty() {
-                // SAFETY: tasks have ranges of columns that do not meet.
+                // SAFETY: the tasks have disjoint ranges of columns.
                 unsafe { of_columns(*rows, *w, own, out) };
             }
             all = all.start.saturating_sub(n)..all.end.saturating_sub(n);
