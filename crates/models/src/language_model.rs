@@ -234,13 +234,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// For a tree: which of its tokens (columns) each of its tokens (rows) sees, as `m x m` values row by row.
-    pub fn visibility(&self) -> Option<Vec<bool>> {
-        let mut visible = Vec::new();
-        self.extend_visibility(&mut visible).then_some(visible)
-    }
-
-    /// Like [`Batch::visibility`], appended to `visible`. Returns whether the batch is a tree.
+    /// For a tree: appends to `visible` which of its tokens (columns) each of its tokens (rows) sees, as `m x m` values
+    /// row by row. Returns whether the batch is a tree.
     pub(crate) fn extend_visibility(&self, visible: &mut Vec<bool>) -> bool {
         let Some(parents) = self.parents else { return false };
         let m = self.tokens.len();
@@ -289,11 +284,6 @@ impl Rows {
     #[doc(alias = "output_hidden_states")]
     pub fn with_hidden() -> Self {
         Self { hidden: Some(Hidden::default()), ..Self::default() }
-    }
-
-    /// Whether hidden states are kept.
-    pub fn keeps_hidden(&self) -> bool {
-        self.hidden.is_some()
     }
 
     /// The hidden state of token `i` of the batch, whether or not its row was wanted: the residual stream after the
@@ -356,7 +346,8 @@ mod tests {
         let parents = [None, Some(0), Some(0), Some(2), None];
         let batch = Batch::tree(&[1, 2, 3, 4, 5], &parents);
         assert_eq!(batch.positions(10), [10, 11, 11, 12, 10]);
-        let visible = batch.visibility().unwrap();
+        let mut visible = Vec::new();
+        assert!(batch.extend_visibility(&mut visible));
         let sees: Vec<Vec<usize>> = visible.chunks(5).map(|row| (0..5).filter(|&j| row[j]).collect()).collect();
         assert_eq!(sees, [vec![0], vec![0, 1], vec![0, 2], vec![0, 2, 3], vec![4]]);
         assert_eq!(Batch::chain(&[7, 8, 9], Wanted::All).positions(3), [3, 4, 5]);

@@ -72,11 +72,6 @@ impl TrainedModel {
         Self::new(config, &Weights::from_tensors(tensors))
     }
 
-    /// The decoder that reads the variables.
-    pub fn decoder(&self) -> &Decoder {
-        &self.decoder
-    }
-
     /// The weights by name.
     pub fn variables(&self) -> &BTreeMap<String, Var> {
         &self.variables

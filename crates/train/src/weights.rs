@@ -47,15 +47,6 @@ impl Weights {
         Ok(Self { tensors })
     }
 
-    /// The same weights in another type.
-    ///
-    /// # Errors
-    /// If candle cannot convert them.
-    pub fn to_dtype(&self, kind: DType) -> Result<Self, TrainError> {
-        let convert = |(name, tensor): (&String, &Tensor)| Ok((name.clone(), tensor.to_dtype(kind)?));
-        Ok(Self { tensors: self.tensors.iter().map(convert).collect::<Result<_, TrainError>>()? })
-    }
-
     /// The weight of this name, checked for its shape.
     ///
     /// # Errors
