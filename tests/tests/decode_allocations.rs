@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
 use verdigris::ModelFolder;
-use verdigris::models::collective::Threads;
-use verdigris::models::{Batch, CacheLayout, Deadlines, Device, LanguageModel, Rows, Split, Wanted};
+use verdigris::models::collective::Listener;
+use verdigris::models::{Batch, CacheLayout, Deadlines, Device, LanguageModel, Ranks, Rows, Split, Wanted};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -37,11 +37,11 @@ fn of_ninety_tokens(model: Arc<dyn LanguageModel>) -> Stats {
 /// Checks the same on each of several ranks.
 fn on_ranks(folder: &ModelFolder) {
     for split in [Split::Tensor, Split::Layers] {
-        let [first, second] = Threads::world(2, Deadlines::default()).try_into().expect("two ranks");
-        let worker = folder.shared().unwrap().follow(split, Box::new(second)).unwrap();
-        let served = std::thread::spawn(|| worker.serve());
-        let model: Arc<dyn LanguageModel> = folder.shared().unwrap().lead(split, Box::new(first)).unwrap();
-        let change = of_ninety_tokens(model);
+        let (listener, deadlines) = (Listener::bind("127.0.0.1:0").unwrap(), Deadlines::default());
+        let ranks = Ranks { addresses: vec![listener.address().to_string()], split, deadlines };
+        let shared = folder.shared().unwrap();
+        let served = std::thread::spawn(move || shared.wait(listener, split, Some(2), deadlines, |_| ())?.serve());
+        let change = of_ninety_tokens(folder.model(&Device::Ranks(Arc::new(ranks))).unwrap());
         assert_eq!((change.allocations, change.reallocations), (0, 0), "{split}: {change:?}");
         served.join().unwrap().unwrap();
     }

@@ -1,13 +1,7 @@
 //! Communication between the ranks that compute one model together.
 //!
-//! A *rank* is one of several threads or processes that run the same steps on parts of the same numbers; the *world* is
-//! their number. [`Collective`] is the contract, with three implementations:
-//!
-//! | module | ranks |
-//! |---|---|
-//! | [`single`] | a single rank, without communication |
-//! | [`threads`] | threads of one process, which share memory |
-//! | [`tcp`] | processes, on one machine or on several |
+//! A *rank* is one of several processes that run the same steps on parts of the same numbers; the *world* is their
+//! number. [`Collective`] is the contract, and [`Tcp`] keeps it among processes, on one machine or on several.
 //!
 //! There is no implementation on NCCL, because the GPU decoder of this project is not split among ranks.
 #![forbid(unsafe_code)]
@@ -16,14 +10,10 @@ use std::time::Duration;
 
 mod deadline;
 mod error;
-pub mod single;
 pub mod tcp;
-pub mod threads;
 
 pub use error::CollectiveError;
-pub use single::Single;
 pub use tcp::{Listener, Tcp};
-pub use threads::Threads;
 
 /// One rank's side of the communication.
 ///
@@ -31,7 +21,7 @@ pub use threads::Threads;
 /// - All ranks make the same calls in the same order, with the same number of elements, except that
 ///   [`Collective::send`] and [`Collective::receive`] are made only by the two ranks involved.
 /// - Sums are taken in the order of the ranks, `((x0 + x1) + x2) + ...`, whatever arrives first: every rank gets the
-///   same bits, the same each time, with each implementation.
+///   same bits, the same each time.
 /// - A call ends before its deadline, with the result or with an error. After an error of one rank the others get
 ///   errors too, and all later calls fail with [`CollectiveError::Over`].
 /// - Once buffers have grown to the size of the data, calls do not allocate.

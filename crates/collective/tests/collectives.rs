@@ -1,4 +1,4 @@
-//! All implementations keep the contract of [`Collective`], with arbitrary numbers in worlds of up to eight ranks.
+//! Ranks keep the contract of [`Collective`], with arbitrary numbers in worlds of up to five ranks.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use verdigris_collective::{Collective, CollectiveError, Deadlines, Listener, Single, Tcp, Threads};
+use verdigris_collective::{Collective, CollectiveError, Deadlines, Listener, Tcp};
 
 const PATIENT: Deadlines = Deadlines { call: Duration::from_secs(30), idle: Duration::from_secs(30) };
 const HASTY: Deadlines = Deadlines { call: Duration::from_millis(300), idle: Duration::from_millis(600) };
@@ -16,7 +16,7 @@ fn terms() -> [(&'static str, String); 1] {
 }
 
 /// Runs each rank on its own thread; returns their results.
-fn each<C: Collective, T: Send>(ranks: Vec<C>, run: impl Fn(C) -> T + Sync) -> Vec<T> {
+fn each<T: Send>(ranks: Vec<Tcp>, run: impl Fn(Tcp) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let threads: Vec<_> = ranks.into_iter().map(|own| scope.spawn(|| run(own))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -47,7 +47,7 @@ fn numbers(rank: usize, length: usize, seed: u32) -> Vec<f32> {
 }
 
 /// All calls, interleaved; the results are compared with plain loops.
-fn keeps_the_contract<C: Collective>(ranks: Vec<C>, lengths: &[usize], seed: u32) {
+fn keeps_the_contract(ranks: Vec<Tcp>, lengths: &[usize], seed: u32) {
     let world = ranks.len();
     each(ranks, |mut own| {
         let rank = own.rank();
@@ -90,11 +90,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn threads_keep_the_contract(world in 1usize..=8, lengths in prop::collection::vec(0usize..200, 1..4), seed: u32) {
-        keeps_the_contract(Threads::world(world, PATIENT), &lengths, seed);
-    }
-
-    #[test]
     fn processes_keep_the_contract(world in 1usize..=5, lengths in prop::collection::vec(0usize..200, 1..4), seed: u32) {
         keeps_the_contract(tcp(world, PATIENT), &lengths, seed);
     }
@@ -102,7 +97,7 @@ proptest! {
 
 #[test]
 fn one_rank_is_a_world() {
-    keeps_the_contract(vec![Single], &[0, 1, 9], 3);
+    keeps_the_contract(tcp(1, PATIENT), &[0, 1, 9], 3);
 }
 
 /// More than the system buffers at once, in both directions.
@@ -112,9 +107,10 @@ fn long_ones_arrive_whole() {
 }
 
 /// A rank that ends early causes errors in all others, long before the deadline.
-fn a_rank_that_is_gone<C: Collective>(ranks: Vec<C>) {
+#[test]
+fn a_rank_that_is_gone_is_noticed() {
     let started = Instant::now();
-    let errors = each(ranks, |mut own| {
+    let errors = each(tcp(3, PATIENT), |mut own| {
         let mut x = [1.0; 8];
         own.all_reduce_sum(&mut x).unwrap();
         if own.rank() == 1 {
@@ -133,15 +129,10 @@ fn a_rank_that_is_gone<C: Collective>(ranks: Vec<C>) {
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
-#[test]
-fn a_rank_that_is_gone_is_noticed() {
-    a_rank_that_is_gone(Threads::world(3, PATIENT));
-    a_rank_that_is_gone(tcp(3, PATIENT));
-}
-
 /// A rank that hangs is noticed at the deadline, and not before.
-fn a_rank_that_hangs<C: Collective>(ranks: Vec<C>) {
-    let errors = each(ranks, |mut own| {
+#[test]
+fn a_rank_that_hangs_is_noticed_at_the_deadline() {
+    let errors = each(tcp(2, HASTY), |mut own| {
         let started = Instant::now();
         if own.rank() == 1 {
             thread::sleep(4 * HASTY.call);
@@ -158,12 +149,6 @@ fn a_rank_that_hangs<C: Collective>(ranks: Vec<C>) {
     assert!(matches!(&errors[0], Some(CollectiveError::Late { peer, .. }) if peer.starts_with("rank 1")), "{errors:?}");
 }
 
-#[test]
-fn a_rank_that_hangs_is_noticed_at_the_deadline() {
-    a_rank_that_hangs(Threads::world(2, HASTY));
-    a_rank_that_hangs(tcp(2, HASTY));
-}
-
 /// While there is nothing to compute, the others wait longer for rank 0.
 #[test]
 fn a_message_may_come_later_than_numbers() {
@@ -176,8 +161,9 @@ fn a_message_may_come_later_than_numbers() {
 }
 
 /// The reason that a rank reports for giving up reaches the others.
-fn a_rank_that_gives_up<C: Collective>(ranks: Vec<C>) {
-    let errors = each(ranks, |mut own| match own.rank() {
+#[test]
+fn a_rank_says_why_it_gives_up() {
+    let errors = each(tcp(3, PATIENT), |mut own| match own.rank() {
         1 => {
             own.abort("no memory for keys and values");
             None
@@ -191,31 +177,20 @@ fn a_rank_that_gives_up<C: Collective>(ranks: Vec<C>) {
     }
 }
 
-#[test]
-fn a_rank_says_why_it_gives_up() {
-    a_rank_that_gives_up(Threads::world(3, PATIENT));
-    a_rank_that_gives_up(tcp(3, PATIENT));
-}
-
 /// Ranks that make different calls do not mistake one for the other.
-fn ranks_out_of_step<C: Collective>(make: impl Fn() -> Vec<C>) {
-    type Do<C> = fn(&mut C) -> Result<(), CollectiveError>;
-    let pairs: [(Do<C>, Do<C>); 3] = [
+#[test]
+fn ranks_out_of_step_are_told() {
+    type Do = fn(&mut Tcp) -> Result<(), CollectiveError>;
+    let pairs: [(Do, Do); 3] = [
         (|own| own.all_reduce_sum(&mut [0.0; 4]), |own| own.all_reduce_sum(&mut [0.0; 5])),
         (|own| own.all_reduce_sum(&mut [0.0; 4]), |own| own.gather(&[0.0; 4], &mut [])),
         (|own| own.gather(&[0.0; 4], &mut [0.0; 8]), |own| own.gather(&[0.0; 5], &mut [])),
     ];
     for (first, second) in pairs {
-        let errors = each(make(), |mut own| if own.rank() == 0 { first(&mut own) } else { second(&mut own) });
+        let errors = each(tcp(2, PATIENT), |mut own| if own.rank() == 0 { first(&mut own) } else { second(&mut own) });
         let is_told = |error: &Result<(), CollectiveError>| matches!(error, Err(CollectiveError::OutOfStep { .. }));
         assert!(errors.iter().any(is_told), "{errors:?}");
     }
-}
-
-#[test]
-fn ranks_out_of_step_are_told() {
-    ranks_out_of_step(|| Threads::world(2, PATIENT));
-    ranks_out_of_step(|| tcp(2, PATIENT));
 }
 
 /// The errors of rank 0 and a listener that do not fit. The listener then finds a rank 0 that does.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use verdigris_models::collective::{Collective, CollectiveError, Listener, Single, Tcp, Threads};
+use verdigris_models::collective::{Collective, CollectiveError, Listener, Tcp};
 use verdigris_models::{
     BadSplit, Batch, Deadlines, Device, Format, LanguageModel, ModelError, ModelFolder, Ranks, Rows, Split, Wanted,
 };
@@ -28,20 +28,8 @@ fn tale_small() -> ModelFolder {
 
 type Served = JoinHandle<Result<(), ModelError>>;
 
-/// A model on ranks that are threads.
-fn on_threads(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn LanguageModel>, Vec<Served>) {
-    let mut ranks = Threads::world(world, DEADLINES).into_iter();
-    let first = ranks.next().unwrap();
-    let others = ranks.map(|own| {
-        let worker = folder.shared().unwrap().follow(split, Box::new(own)).unwrap();
-        std::thread::spawn(|| worker.serve())
-    });
-    let others = others.collect();
-    (folder.shared().unwrap().lead(split, Box::new(first)).unwrap(), others)
-}
-
 /// A model on ranks that are connected by loopback.
-fn on_loopback(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn LanguageModel>, Vec<Served>) {
+fn on_ranks(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn LanguageModel>, Vec<Served>) {
     let mut addresses = Vec::new();
     let others = (1..world).map(|_| {
         let listener = Listener::bind("127.0.0.1:0").unwrap();
@@ -99,7 +87,7 @@ fn every_architecture_has_the_rows_of_one_process() {
                 refused.push(format!("{name} {split} {world}: {fault}"));
                 continue;
             }
-            let (model, others) = on_threads(&folder, split, world);
+            let (model, others) = on_ranks(&folder, split, world);
             let got = rows_of(&model);
             end(model, others);
             let difference = largest_difference(&got, &alone);
@@ -115,22 +103,18 @@ fn every_architecture_has_the_rows_of_one_process() {
     assert!(refused.iter().all(|line| line.contains("tensor 4: ") && line.contains("attention heads")), "{refused:#?}");
 }
 
-/// Threads and processes, with up to one rank per head or layer.
+/// Up to one rank per head or layer.
 #[test]
-fn however_ranks_are_connected_their_bits_are_the_same() {
-    let alone = rows_of(&tale_small().model(&Device::Cpu).unwrap());
+fn more_ranks_have_the_rows_too() {
+    let folder = tale_small();
+    let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
     for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 2), (Split::Layers, 4)] {
-        let folder = tale_small();
         if folder.shared().unwrap().check(split, world).is_err() {
             continue;
         }
-        let (threads, others) = on_threads(&folder, split, world);
-        let by_threads = rows_of(&threads);
-        end(threads, others);
-        let (processes, others) = on_loopback(&folder, split, world);
-        assert!(rows_of(&processes) == by_threads, "{split} {world}");
-        end(processes, others);
-        let difference = largest_difference(&by_threads, &alone);
+        let (model, others) = on_ranks(&folder, split, world);
+        let difference = largest_difference(&rows_of(&model), &alone);
+        end(model, others);
         println!("{split} on {world}: {difference:e}");
         assert!(difference <= if split == Split::Layers { 0.0 } else { 1e-4 }, "{split} {world}: {difference}");
     }
@@ -140,8 +124,9 @@ fn however_ranks_are_connected_their_bits_are_the_same() {
 fn one_rank_is_the_model() {
     let alone = rows_of(&tale_small().model(&Device::Cpu).unwrap());
     for split in [Split::Tensor, Split::Layers] {
-        let model: Arc<dyn LanguageModel> = tale_small().shared().unwrap().lead(split, Box::new(Single)).unwrap();
+        let (model, others) = on_ranks(&tale_small(), split, 1);
         assert!(rows_of(&model) == alone);
+        end(model, others);
     }
 }
 
@@ -158,7 +143,7 @@ fn blocks_are_shared_out_whole_or_refused_by_name() {
         let folder = converted(model, format);
         let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
         for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 3)] {
-            let (model, others) = on_threads(&folder, split, world);
+            let (model, others) = on_ranks(&folder, split, world);
             let difference = largest_difference(&rows_of(&model), &alone);
             end(model, others);
             println!("{format:?}, {split} on {world}: {difference:e}");
@@ -185,7 +170,7 @@ fn adapters_are_shared_out_too() {
         let folder = ModelFolder::find(&path, |_| ()).unwrap().cached_as(Format::F32);
         let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
         for split in [Split::Tensor, Split::Layers] {
-            let (model, others) = on_threads(&folder, split, 2);
+            let (model, others) = on_ranks(&folder, split, 2);
             let difference = largest_difference(&rows_of(&model), &alone);
             end(model, others);
             assert!(difference <= if split == Split::Layers { 0.0 } else { 1e-4 }, "{}: {difference}", path.display());
@@ -214,7 +199,7 @@ fn models_of_one_shape_are_told_apart() {
 #[test]
 fn ranks_keep_the_laws_of_sequences() {
     for (name, split, world) in [("tensor", Split::Tensor, 2), ("layers", Split::Layers, 2)] {
-        let (model, others) = on_threads(&tale_small(), split, world);
+        let (model, others) = on_ranks(&tale_small(), split, world);
         laws::together_as_alone(name, &model);
         laws::a_path_of_a_tree_is_kept(name, &model, None);
         laws::forks_go_their_own_ways(name, &model);
@@ -233,7 +218,7 @@ fn ranks_keep_the_laws_of_sequences() {
 /// An invalid request is refused before the other ranks are asked, and changes nothing.
 #[test]
 fn faults_of_a_request_are_not_faults_of_the_ranks() {
-    let (model, others) = on_threads(&tale_small(), Split::Tensor, 2);
+    let (model, others) = on_ranks(&tale_small(), Split::Tensor, 2);
     let mut sequence = model.clone().begin(5).unwrap();
     let mut rows = Rows::default();
     let error = sequence.forward(&Batch::chain(&[u32::MAX], Wanted::Last), &mut rows).unwrap_err();
@@ -253,10 +238,7 @@ fn a_rank_that_is_gone_is_an_error_and_the_text_is_as_before() {
     // Beginning a text takes two calls, and each token three or more.
     for (split, calls) in [Split::Tensor, Split::Layers].into_iter().flat_map(|split| (3..24).map(move |i| (split, i)))
     {
-        let [first, second] = Threads::world(2, DEADLINES).try_into().expect("two ranks");
-        let dies = Watched::fails_after(calls, second);
-        let worker = tale_small().shared().unwrap().follow(split, Box::new(dies)).unwrap();
-        let other = std::thread::spawn(|| worker.serve());
+        let (first, other) = connected(split, move |own| Watched::fails_after(calls, own));
         let model: Arc<dyn LanguageModel> = tale_small().shared().unwrap().lead(split, Box::new(first)).unwrap();
         let mut sequence = model.clone().begin(200).unwrap();
         let (mut rows, started) = (Rows::default(), Instant::now());
@@ -278,26 +260,26 @@ fn a_rank_that_is_gone_is_an_error_and_the_text_is_as_before() {
 
 /// A wrapper of a rank that fails after some calls, or reports at its end how much it has sent.
 struct Watched {
-    own: Box<dyn Collective>,
+    own: Tcp,
     calls: usize,
     sent: Arc<AtomicU64>,
 }
 
 impl Watched {
-    fn fails_after(calls: usize, own: impl Collective + 'static) -> Self {
-        Self { own: Box::new(own), calls, sent: Arc::default() }
+    fn fails_after(calls: usize, own: Tcp) -> Self {
+        Self { own, calls, sent: Arc::default() }
     }
 
-    fn counts(sent: &Arc<AtomicU64>, own: impl Collective + 'static) -> Self {
-        Self { own: Box::new(own), calls: usize::MAX, sent: sent.clone() }
+    fn counts(sent: &Arc<AtomicU64>, own: Tcp) -> Self {
+        Self { own, calls: usize::MAX, sent: sent.clone() }
     }
 
-    fn next(&mut self) -> &mut dyn Collective {
+    fn next(&mut self) -> &mut Tcp {
         self.calls -= 1;
         if self.calls == 0 {
             self.own.abort("the power went out");
         }
-        &mut *self.own
+        &mut self.own
     }
 }
 
@@ -345,17 +327,25 @@ impl Collective for Watched {
     }
 }
 
+/// Rank 0 of two, and the other one, a worker that is watched.
+fn connected(split: Split, watch: impl FnOnce(Tcp) -> Watched + Send + 'static) -> (Tcp, Served) {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.address().to_string();
+    let terms = tale_small().shared().unwrap().terms(split);
+    let of_worker = terms.clone();
+    let other = std::thread::spawn(move || {
+        let own = listener.follow(Some(2), &of_worker, DEADLINES, |_| ()).unwrap();
+        tale_small().shared().unwrap().follow(split, Box::new(watch(own))).unwrap().serve()
+    });
+    (Tcp::lead(&[address], &terms, DEADLINES).unwrap(), other)
+}
+
 /// The bytes that each of two ranks sends for a text of `tokens` tokens, read one by one.
 fn sent(split: Split, tokens: usize) -> [u64; 2] {
-    let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let (address, sent) = (listener.address().to_string(), [0; 2].map(|_| Arc::new(AtomicU64::new(0))));
-    let (terms, of_worker) = (tale_small().shared().unwrap().terms(split), sent[1].clone());
-    let other = std::thread::spawn(move || {
-        let shared = tale_small().shared().unwrap();
-        let own = listener.follow(Some(2), &shared.terms(split), DEADLINES, |_| ()).unwrap();
-        shared.follow(split, Box::new(Watched::counts(&of_worker, own))).unwrap().serve()
-    });
-    let own = Watched::counts(&sent[0], Tcp::lead(&[address], &terms, DEADLINES).unwrap());
+    let sent = [0; 2].map(|_| Arc::new(AtomicU64::new(0)));
+    let of_worker = sent[1].clone();
+    let (own, other) = connected(split, move |own| Watched::counts(&of_worker, own));
+    let own = Watched::counts(&sent[0], own);
     let model: Arc<dyn LanguageModel> = tale_small().shared().unwrap().lead(split, Box::new(own)).unwrap();
     let mut sequence = model.clone().begin(50).unwrap();
     (0..tokens).for_each(|_| drop(read(&mut *sequence, Batch::chain(&[5], Wanted::Last))));
