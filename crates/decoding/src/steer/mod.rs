@@ -78,13 +78,6 @@ impl Pair {
         Self { expert: Some(expert), anti: Some(anti), alpha, of_tokens: Vec::new() }
     }
 
-    /// Sets another weight for some tokens, except those that already have one.
-    #[must_use]
-    pub fn of_tokens(mut self, tokens: Arc<TokenSet>, alpha: Alpha) -> Self {
-        self.of_tokens.push((tokens, alpha));
-        self
-    }
-
     fn alphas(&self) -> impl Iterator<Item = &Alpha> {
         std::iter::once(&self.alpha).chain(self.of_tokens.iter().map(|(_, alpha)| alpha))
     }

@@ -302,9 +302,9 @@ mod laws {
                         tokens.iter().for_each(|&token| set.insert(token));
                         Arc::new(set)
                     };
-                    let pair = pair("0.8").of_tokens(set(&[1]), "0:1".parse().unwrap());
-                    let pair = pair.of_tokens(set(&[1, 3]), "-0.5..1.5:2".parse().unwrap());
-                    own(&none, Steered::new(table(1), vec![pair]))
+                    let [first, second] = ["0:1", "-0.5..1.5:2"].map(|alpha| alpha.parse().unwrap());
+                    let of_tokens = vec![(set(&[1]), first), (set(&[1, 3]), second)];
+                    own(&none, Steered::new(table(1), vec![Pair { of_tokens, ..pair("0.8") }]))
                 },
                 Box::new(move |text: &[u32]| {
                     // The weight of each token at each position of the text.
