@@ -2,7 +2,7 @@
 //! 0.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -12,23 +12,13 @@ use verdigris::logits::{Chain, Random, Row, Sampler, TokenId, Transform};
 use verdigris::models::{Batch, DraftHead, LanguageModel, ModelFolder, Rows, Wanted};
 use verdigris::{Engine, Error, Request};
 
+use crate::harness::{TALE_SMALL, path};
+
 /// The number of tokens of a row that can be sampled: there are as many cells of pairs as its square.
 const CANDIDATES: usize = 12;
 
 /// Pairs that are expected less often than this are counted together.
 const RARE: f64 = 10.0;
-
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
-}
-
-/// One of the models of the project.
-///
-/// # Errors
-/// If it cannot be read.
-pub fn engine(name: &str) -> Result<Engine, Error> {
-    Engine::load(fixtures().join("models").join(name))
-}
 
 /// The methods of drafting pairs: a shape, a rule, and whether drafts are sampled or guessed.
 pub const WAYS: [(&str, [usize; 2], Rule, Coupling); 4] = [
@@ -129,8 +119,8 @@ impl Drafted {
     /// If one of them cannot be read.
     pub fn load(model: &Path, draft: Option<&Path>, heads: &[(&'static str, &str)]) -> Result<Self, Error> {
         let target = ModelFolder::at(model);
-        let head = |&(kind, path): &(&'static str, &str)| {
-            Ok((kind, DraftHead::load(&ModelFolder::at(fixtures().join(path)), &target)?))
+        let head = |&(kind, head): &(&'static str, &str)| {
+            Ok((kind, DraftHead::load(&ModelFolder::at(path("fixtures").join(head)), &target)?))
         };
         Ok(Self {
             name: model.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -145,7 +135,7 @@ impl Drafted {
     /// # Errors
     /// If one of them cannot be read.
     pub fn of_project() -> Result<Vec<Self>, Error> {
-        let [tale, small] = ["tale", "tale-small"].map(|name| fixtures().join("models").join(name));
+        let [tale, small] = ["tale", "tale-small"].map(|name| path("fixtures/models").join(name));
         let of_tale = [("feature", "models/tale-draft"), ("medusa", "models/tale-medusa")];
         let of_small = [("feature", "golden/draft_heads/feature"), ("medusa", "golden/draft_heads/medusa")];
         Ok(vec![Self::load(&tale, Some(&small), &of_tale)?, Self::load(&small, Some(&tale), &of_small)?])
@@ -170,12 +160,11 @@ impl Drafted {
 /// # Panics
 /// If a model fails.
 pub fn greedy(models: &[Drafted], prompts: u64, tokens: usize) -> Result<BTreeMap<String, usize>, String> {
-    let small = engine("tale-small").expect("a model of the project");
     let shapes = [TreeShape::chain(4), TreeShape::levels(&[3, 2]), TreeShape::levels(&[2, 1, 1])];
     let mut accepted = BTreeMap::new();
     for seed in 0..prompts {
         // A prompt is the beginning of a text that the small model generates.
-        let begun = small.request("").max_tokens(3 + seed as usize % 9).temperature(1.0).top_p(1.0).seed(seed);
+        let begun = TALE_SMALL.request("").max_tokens(3 + seed as usize % 9).temperature(1.0).top_p(1.0).seed(seed);
         let prompt = begun.text().expect("it writes").text;
         for Drafted { name, model, draft, heads } in models {
             let request = || model.request(&prompt).temperature(0.0).max_tokens(tokens);

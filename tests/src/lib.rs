@@ -6,6 +6,7 @@ pub mod drafts;
 pub mod foreign;
 pub mod forms;
 pub mod fuzz;
+pub mod harness;
 pub mod oracle;
 pub mod random_model;
 pub mod random_schema;

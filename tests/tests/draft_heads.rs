@@ -1,26 +1,15 @@
 //! Draft heads as drafters: they give the text of plain decoding where that is promised, and its distribution
 //! elsewhere. The heads are those of `tale`; some of their drafts are accepted and some are not.
 
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use verdigris::decoding::TreeShape;
-use verdigris::models::{DraftHead, ModelFolder};
-use verdigris::{Engine, Key, Marking, Request};
+use verdigris::models::DraftHead;
+use verdigris::{Key, Marking, Request};
+use verdigris_tests::harness::{TALE, TALE_SMALL, model};
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
-}
-
-static TALE: LazyLock<Engine> = LazyLock::new(|| Engine::load(fixtures().join("models/tale")).unwrap());
-
-static HEADS: LazyLock<[DraftHead; 2]> = LazyLock::new(|| {
-    let target = ModelFolder::at(fixtures().join("models/tale"));
-    ["tale-draft", "tale-medusa"].map(|name| {
-        let folder = ModelFolder::at(fixtures().join("models").join(name));
-        DraftHead::load(&folder, &target).unwrap()
-    })
-});
+static HEADS: LazyLock<[DraftHead; 2]> =
+    LazyLock::new(|| ["tale-draft", "tale-medusa"].map(|name| DraftHead::load(&model(name), &model("tale")).unwrap()));
 
 const PROMPTS: [&str; 5] = ["The captain", "", "one two three one two three one two", "'No,' said the", "Chapter"];
 
@@ -109,9 +98,8 @@ fn drafts_of_their_own_leave_the_law_as_it_is() {
 
 #[test]
 fn a_head_needs_hidden_states_of_its_size() {
-    let small = Engine::load(fixtures().join("models/tale-small")).unwrap();
     for head in &*HEADS {
-        let fault = small.request("The").draft_head(head).text().unwrap_err().to_string();
+        let fault = TALE_SMALL.request("The").draft_head(head).text().unwrap_err().to_string();
         assert!(fault.contains("a draft head reads hidden states"), "{fault}");
     }
 }

@@ -1,19 +1,15 @@
 //! Detection that knows the schema of a text: false alarms are as rare as claimed, and marks need fewer tokens.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use verdigris::detector::DetectError;
 use verdigris::watermark::dialects::native;
 use verdigris::watermark::weighted::Weighting;
 use verdigris::watermark::{Context, ContextFunction};
-use verdigris::{Dialect, Engine, Gamma, Key, Look, Mark, Offsets, Reader, Repeats, Strength};
+use verdigris::{Dialect, Gamma, Key, Look, Mark, Offsets, Reader, Repeats, Strength};
 use verdigris_tests::dialects::every_kind;
 use verdigris_tests::forms;
-
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small")).unwrap()
-});
+use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
 static UNMARKED: LazyLock<Vec<String>> =
     LazyLock::new(|| (0..forms::SCHEMAS).map(|i| forms::write(&ENGINE, i, None, 260, i as u64).unwrap()).collect());

@@ -1,16 +1,12 @@
 //! User-defined functions that score every token.
 
-use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 
 use verdigris::decoding::Scorer;
 use verdigris::logits::TokenId;
 use verdigris::models::ModelError;
-use verdigris::{Beams, Classes, Engine, Error, Request};
-
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small")).unwrap()
-});
+use verdigris::{Beams, Classes, Error, Request};
+use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
 fn request<'a>() -> Request<'a> {
     ENGINE.request("The captain").max_tokens(40).seed(3)

@@ -1,19 +1,15 @@
 //! Texts under constraints, judged by other libraries that read such texts.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
-use verdigris::{Grammar, ModelFolder, Style};
-use verdigris_tests::random_text;
+use verdigris::{Grammar, Style};
+use verdigris_tests::{harness, random_text};
 
-static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
-    ModelFolder::at(folder).tokenizer().unwrap()
-});
+static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| harness::tokenizer("tale-small"));
 
 static INDEX: LazyLock<Arc<TokenIndex>> = LazyLock::new(|| Arc::new(TokenIndex::new(TOKENIZER.vocabulary())));
 
@@ -52,7 +48,7 @@ fn types_are_those_that_are_listed() {
             };
             let machine = Machine::new(grammar, INDEX.clone());
             for value in values.iter().flat_map(|value| [value.clone(), json!([value])]) {
-                let accepts = machine.accepts(machine.next(machine.start(), value.to_string().as_bytes()));
+                let accepts = harness::accepts(&machine, &value.to_string());
                 assert_eq!(accepts, judge.is_valid(&value), "{schema} {value}");
             }
             for text in texts(&machine, 4) {
@@ -201,7 +197,7 @@ fn times_are_read_by_jiff() {
         ("date-time", "2024-02-29T01:02:03.123456789+01:00"),
     ] {
         let machine = machine(&json!({"format": format}));
-        let accepts = |text: &str| machine.accepts(machine.next(machine.start(), json!(text).to_string().as_bytes()));
+        let accepts = |text: &str| harness::accepts(&machine, &json!(text).to_string());
         assert!(accepts(text), "{text}");
         assert!(text.parse::<jiff::Span>().is_ok() || text.parse::<jiff::Timestamp>().is_ok(), "{text}");
         assert!(!accepts("0000-01-01T00:00:00Z") && !accepts("2024-02-29T01:02:03.1234567891Z"));

@@ -1,17 +1,11 @@
 //! Marks on generated text, through everything between writer and reader.
 
-use std::path::Path;
-use std::sync::LazyLock;
-
 use verdigris::logits::{Purpose, Random};
 use verdigris::watermark::dialects::native;
 use verdigris::watermark::{Context, ContextFunction};
-use verdigris::{Dialect, Engine, Evidence, Gamma, Key, Level, Look, Marking, Offsets, Strength};
+use verdigris::{Dialect, Evidence, Gamma, Key, Level, Look, Marking, Offsets, Strength};
 use verdigris_tests::dialects::every_kind;
-
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small")).unwrap()
-});
+use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
 fn key(gamma: f64, strength: Strength, function: ContextFunction, width: usize) -> Key {
     let marking =

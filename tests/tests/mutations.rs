@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::{Device, Grammar, Key, Marking, ModelFolder, Style};
 use verdigris_tests::fuzz::gguf_file;
+use verdigris_tests::harness;
 
 fn fixture(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small").join(file)
+    harness::path("fixtures/models/tale-small").join(file)
 }
 
 /// The `n`-th mutation: some of the first `reach` bytes are changed, cut out or duplicated, or the end is cut off.
@@ -93,16 +94,13 @@ fn weights() {
 
 #[test]
 fn schemas_and_patterns() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
-    let bytes = fs::read(cases.join("schemas.json")).unwrap();
-    let schemas: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&bytes).unwrap();
-    for (name, schema) in schemas {
+    for (name, schema) in harness::schemas() {
         never_panics(&name, schema.to_string().as_bytes(), 300, usize::MAX, &|bytes| {
             serde_json::from_slice(bytes).is_ok_and(|schema| Grammar::json_schema(&schema, Style::default()).is_ok())
         });
     }
     // Most mutations of a pattern are patterns.
-    for pattern in fs::read_to_string(cases.join("regexes.txt")).unwrap().lines() {
+    for pattern in harness::patterns().lines() {
         for n in 0..100 {
             let mutated = mutate(pattern.as_bytes(), n, usize::MAX);
             let _ = Grammar::regex(&String::from_utf8_lossy(&mutated));
@@ -127,7 +125,7 @@ fn tokenizers() {
 
 #[test]
 fn gguf_files() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/golden/gguf");
+    let golden = harness::path("fixtures/golden/gguf");
     for (name, reach) in [("qwen2.gguf", 3_000), ("gemma2.gguf", 3_000)] {
         let bytes = fs::read(golden.join(name)).unwrap();
         never_panics(name, &bytes, 4_000, reach, &|bytes| gguf_file(bytes));

@@ -7,14 +7,13 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use verdigris::constrain::{Machine, Whitespace};
-use verdigris::{Grammar, ModelFolder, Style};
+use verdigris::{Grammar, Style};
 use verdigris_tests::oracle::derivative::Derivatives;
 use verdigris_tests::oracle::writing::Writings;
 use verdigris_tests::oracle::{Language, Words};
 
 static WORDS: LazyLock<(Words, Vec<Vec<u8>>)> = LazyLock::new(|| {
-    let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
-    let tokenizer = folder.tokenizer().expect("the fixture");
+    let tokenizer = verdigris_tests::harness::tokenizer("tale");
     let vocabulary = tokenizer.vocabulary();
     let bytes = (0..vocabulary.size() as u32).map(|token| vocabulary.bytes(token).to_vec()).collect();
     (Words::new(vocabulary), bytes)

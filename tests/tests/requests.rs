@@ -1,20 +1,16 @@
 //! Requests of the library: stop strings, custom transforms, many prompts, seeds, and options without effect.
 
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::{LazyLock, mpsc};
+use std::sync::mpsc;
 
 use verdigris::constrain::{ForcedText, NoRoom};
 use verdigris::logits::{Row, TokenId, Transform};
 use verdigris::schedule::Capacity;
 use verdigris::{
-    Beams, Engine, Error, Event, Key, LogprobsMode, Marking, Piece, Prompt, Registry, Request, Sampling, Service, Stop,
-    Style, Written,
+    Beams, Error, Event, Key, LogprobsMode, Marking, Piece, Prompt, Registry, Request, Sampling, Service, Stop, Style,
+    Written,
 };
-
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small")).unwrap()
-});
+use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
 const PROMPTS: [&str; 7] =
     ["The captain", "", "It was a dark night, and", "\"Yes,\"", "A", "In the morning the ship", "The"];

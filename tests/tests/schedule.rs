@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -13,14 +12,13 @@ use verdigris::constrain::Style;
 use verdigris::decoding::{Coupling, DraftLength, DraftModel, Drafting, Limits, Lookup, Plain, Rule, Target};
 use verdigris::logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris::logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler, TokenId};
-use verdigris::models::{CacheLayout, Device, LanguageModel, ModelFolder};
+use verdigris::models::{CacheLayout, Device, LanguageModel};
 use verdigris::{Constraint, Engine, Key, Marking, Stop, TreeShape};
 use verdigris_schedule::{Ask, Capacity, Refused, Schedule, Service, Statistics, TextId, Told};
 
 /// Has small pages, so that there are many of them.
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
-    let folder = ModelFolder::at(folder).cache_layout(CacheLayout::Paged { tokens: 8 });
+    let folder = verdigris_tests::harness::model("tale-small").cache_layout(CacheLayout::Paged { tokens: 8 });
     Engine::from_folder(&folder, &Device::Cpu).unwrap()
 });
 

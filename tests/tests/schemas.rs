@@ -1,19 +1,17 @@
 //! Random schemas give a grammar or an error, never a panic; and the texts of a grammar are valid by another library.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::Purpose;
-use verdigris::{Grammar, ModelFolder, Style};
+use verdigris::{Grammar, Style};
 use verdigris_tests::random_schema::Chance;
-use verdigris_tests::random_text;
+use verdigris_tests::{harness, random_text};
 
 #[test]
 fn random_schemas_are_refused_or_obeyed() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
-    let index = Arc::new(TokenIndex::new(ModelFolder::at(folder).tokenizer().unwrap().vocabulary()));
+    let index = Arc::new(TokenIndex::new(harness::tokenizer("tale-small").vocabulary()));
     let (mut understood, mut written) = (0, 0);
     for seed in 0..3000 {
         let mut chance = Chance::new(seed);

@@ -2,22 +2,14 @@
 //! once.
 
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::LazyLock;
 
 use verdigris::decoding::tree::{DraftTree, Origin, TreeShape};
 use verdigris::decoding::{Coupling, DraftModel, Drafter, Rule, Seeded, Stop, Typical};
 use verdigris::logits::{Chain, Random, Sampler, Transform};
-use verdigris::{Device, Engine, Key, Marking, ModelFolder, Request};
+use verdigris::{Key, Marking, Request};
+use verdigris_tests::harness::{TALE, TALE_SMALL as SMALL, engine};
 use verdigris_watermark::dialects::{native, native_gumbel};
 use verdigris_watermark::{Context, ContextFunction, Dialect, Gamma};
-
-fn load(name: &str) -> Engine {
-    Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models").join(name)).unwrap()
-}
-
-static TALE: LazyLock<Engine> = LazyLock::new(|| load("tale"));
-static SMALL: LazyLock<Engine> = LazyLock::new(|| load("tale-small"));
 
 const PROMPTS: [&str; 8] = [
     "The captain",
@@ -195,8 +187,7 @@ fn a_twin_is_never_rejected() {
 /// A drafter's memory of rejected texts has no effect.
 #[test]
 fn a_drafter_forgets_what_was_rejected() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
-    let model = ModelFolder::at(folder).load(&Device::Cpu).unwrap().model;
+    let model = SMALL.model().clone();
     let chain = Chain::new();
     let state = chain.start(&[]);
     let drafter = || DraftModel::new(model.clone(), 100, &chain, Sampler::Categorical, Coupling::Independent).unwrap();
@@ -251,8 +242,8 @@ enum Speaker {
 /// JSON that is a value of a Rust type, marked, steered and speculative, in one run; and the detector proves the mark.
 #[test]
 fn everything_at_once() {
-    let (expert, anti) = (load("tale-expert"), load("tale-small"));
-    let steered = load("tale").steered(&[(&expert, &anti, 0.75)]).unwrap();
+    let (expert, anti) = (engine("tale-expert"), engine("tale-small"));
+    let steered = engine("tale").steered(&[(&expert, &anti, 0.75)]).unwrap();
     let key = Key::from_secret([4; 32], "test", Marking::default(), steered.reader().vocabulary()).unwrap();
     let write = |key: Option<&Key>| {
         let request =

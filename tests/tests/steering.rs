@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use verdigris::decoding::{OwnPrompts, Steered};
-use verdigris::models::{Batch, Device, Format, LanguageModel, ModelFolder, Rows, Wanted};
+use verdigris::models::{Batch, Device, Format, LanguageModel, Rows, Wanted};
 
 /// The logits of `tale` under `guidance_scale` of Hugging Face `transformers`: `fixtures/golden/guidance.json`, made by
 /// `guidance.py`.
 #[test]
 fn guided_rows_are_those_of_transformers() {
     let golden: Value = serde_json::from_str(include_str!("../../fixtures/golden/guidance.json")).unwrap();
-    let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
-    let base = folder.cached_as(Format::F32).load(&Device::Cpu).unwrap().model;
+    let base = verdigris_tests::harness::model("tale").cached_as(Format::F32).load(&Device::Cpu).unwrap().model;
     let ids = |value: &Value| -> Option<Vec<u32>> {
         value.as_array().map(|ids| ids.iter().map(|id| id.as_u64().unwrap() as u32).collect())
     };

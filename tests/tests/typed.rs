@@ -2,16 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use verdigris::{Engine, Error};
-
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small")).unwrap()
-});
+use verdigris::Error;
+use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
 /// Uses each feature of serde and schemars.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -15,8 +15,9 @@ use rayon::prelude::*;
 use verdigris::logits::random::philox4x32;
 use verdigris::watermark::attack::Attack;
 use verdigris::watermark::{Observation, Scheme, ScoreLaw};
-use verdigris::{Look, ModelFolder, Reader};
+use verdigris::{Look, Reader};
 use verdigris_tests::dialects::{Kind, every_kind};
+use verdigris_tests::harness;
 
 const WINDOW: usize = 200;
 const LEVELS: [f64; 3] = [1e-2, 1e-3, 1e-4];
@@ -29,9 +30,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let keys: u32 = arguments.next().map_or(100, |n| n.parse().expect("a number of keys"));
     let shared = PathBuf::from(arguments.next().unwrap_or_else(|| "../shared".into()));
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let folder = ModelFolder::at(root.join("fixtures/models/tale"));
-    let reader = Reader::new(folder.tokenizer().expect("the fixture"));
+    let reader = Reader::new(harness::tokenizer("tale"));
     let tokens = |text: &str, windows: usize| {
         let mut tokens = reader.tokenizer().encode(text).expect("a token for every text");
         tokens.truncate(windows * WINDOW);
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
         Some(text) => texts.push(("human prose", tokens(&text, HUMAN_WINDOWS))),
         None => println!("SKIPPED: {} holds no corpus/; human prose was not judged\n", shared.display()),
     }
-    texts.push(("code", tokens(&code(root), OTHER_WINDOWS)));
+    texts.push(("code", tokens(&code(), OTHER_WINDOWS)));
     texts.push(("templated text", tokens(&templated(), OTHER_WINDOWS)));
     let mut passed = true;
     for (name, tokens) in texts {
@@ -62,8 +61,7 @@ fn main() -> ExitCode {
             passed &= layouts(&reader, &tokens[..LAYOUT_WINDOWS * WINDOW], keys.div_ceil(4));
         }
     }
-    println!("{}", if passed { "as rare as claimed" } else { "FAILED: more false alarms than claimed" });
-    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::as_claimed(passed)
 }
 
 /// Whether texts in other layouts are called marked as rarely as the p-values claim, with all looks counted.
@@ -112,7 +110,7 @@ fn human(shared: &Path) -> Option<String> {
     Some(read("heldout.txt.zst", 8 << 20)? + &read("train.txt.zst", 8 << 20)?)
 }
 
-fn code(root: &Path) -> String {
+fn code() -> String {
     fn walk(folder: &Path, out: &mut String) {
         let mut paths: Vec<PathBuf> =
             folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
@@ -126,7 +124,7 @@ fn code(root: &Path) -> String {
         }
     }
     let mut out = String::new();
-    ["crates", "cli", "tests", "fixtures/golden"].iter().for_each(|part| walk(&root.join(part), &mut out));
+    ["crates", "cli", "tests", "fixtures/golden"].iter().for_each(|part| walk(&harness::path(part), &mut out));
     out
 }
 

@@ -10,10 +10,10 @@
 use std::process::ExitCode;
 
 use rayon::prelude::*;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use verdigris::{Constraint, Engine, Grammar, Key, Marking, Stop, Style};
+use verdigris_tests::harness::{self, TALE_SMALL as ENGINE};
 
-const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 const MAX_TOKENS: usize = 400;
 
 struct Case {
@@ -23,24 +23,16 @@ struct Case {
 }
 
 fn main() -> ExitCode {
-    let texts = match std::env::args().nth(1).map(|n| n.parse::<u64>()) {
-        None => 200,
-        Some(Ok(texts)) => texts,
-        Some(Err(_)) => {
-            eprintln!("usage: constraints [TEXTS]");
-            return ExitCode::from(2);
-        }
-    };
-    let engine = Engine::load(format!("{FOLDER}/../fixtures/models/tale-small")).expect("the fixture");
-    let key = Key::from_secret([9; 32], "constraints", Marking::default(), engine.reader().vocabulary());
+    let Some(texts) = harness::argument(1, 200u64) else { return harness::usage("constraints [TEXTS]") };
+    let key = Key::from_secret([9; 32], "constraints", Marking::default(), ENGINE.reader().vocabulary());
     let key = key.expect("a short id");
-    let cases: Vec<Case> = regexes(&engine).into_iter().chain(schemas(&engine)).collect();
+    let cases: Vec<Case> = regexes(&ENGINE).into_iter().chain(schemas(&ENGINE)).collect();
     println!("| constraint | texts | obey | led to their end | mean tokens |");
     println!("|---|--:|--:|--:|--:|");
     let mut failed = 0;
     for case in &cases {
         let write = |seed: u64| {
-            let request = engine.request("").constraint(&case.constraint).max_tokens(MAX_TOKENS);
+            let request = ENGINE.request("").constraint(&case.constraint).max_tokens(MAX_TOKENS);
             let request = request.temperature(1.0).top_p(1.0).seed(seed);
             let request = if seed.is_multiple_of(2) { request.watermark(&key) } else { request };
             let request = if seed.is_multiple_of(3) { request.lookup().draft_tokens(3) } else { request };
@@ -59,12 +51,10 @@ fn main() -> ExitCode {
             failed += 1;
         }
     }
-    println!("{} passed, {failed} failed", cases.len() - failed);
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::counted(cases.len(), failed)
 }
 
 fn regexes(engine: &Engine) -> Vec<Case> {
-    let patterns = std::fs::read_to_string(format!("{FOLDER}/cases/regexes.txt")).expect("the cases");
     let case = |pattern: &str| {
         let judge = regex::Regex::new(&format!("^(?:{pattern})$")).expect("a pattern");
         Case {
@@ -73,20 +63,18 @@ fn regexes(engine: &Engine) -> Vec<Case> {
             judge: Box::new(move |text| judge.is_match(text)),
         }
     };
-    patterns.lines().map(case).collect()
+    harness::patterns().lines().map(case).collect()
 }
 
 fn schemas(engine: &Engine) -> Vec<Case> {
-    let schemas = std::fs::read_to_string(format!("{FOLDER}/cases/schemas.json")).expect("the cases");
-    let schemas: Map<String, Value> = serde_json::from_str(&schemas).expect("the cases");
     let case = |(name, schema): (String, Value)| {
         let judge = jsonschema::draft202012::new(&schema).expect("a schema");
         let grammar = Grammar::json_schema(&schema, Style::default()).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         Case {
             name,
             constraint: engine.constraint(grammar),
-            judge: Box::new(move |text| serde_json::from_str(text).is_ok_and(|value: Value| judge.is_valid(&value))),
+            judge: Box::new(move |text| harness::is_valid(&judge, text.as_bytes())),
         }
     };
-    schemas.into_iter().map(case).collect()
+    harness::schemas().into_iter().map(case).collect()
 }

@@ -16,9 +16,9 @@ use rustix::time::{ClockId, clock_gettime};
 use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
-use verdigris::{Grammar, ModelFolder, Style};
+use verdigris::{Grammar, Style};
 use verdigris_tests::foreign::{self, Instance};
-use verdigris_tests::random_text;
+use verdigris_tests::{harness, random_text};
 
 fn main() -> ExitCode {
     let (options, folders): (Vec<String>, Vec<String>) =
@@ -26,14 +26,11 @@ fn main() -> ExitCode {
     let names_refused = options.iter().any(|option| option == "--refused");
     let shared = PathBuf::from(folders.first().map_or("../shared", String::as_str));
     if ["corpus", "tokenizers", "json-schema"].iter().any(|part| !shared.join(part).is_dir()) {
-        println!("SKIPPED: {} holds no corpus/, tokenizers/ and json-schema/; nothing was checked", shared.display());
-        return ExitCode::SUCCESS;
+        return harness::skipped(&shared, "corpus/, tokenizers/ and json-schema/");
     }
     let text = read(&shared.join("corpus/heldout.txt.zst"));
     let passed = [foreign_tokenizers(&shared, &text), foreign_schemas(&shared, names_refused)];
-    let failed = passed.iter().filter(|passed| !**passed).count();
-    println!("{} passed, {failed} failed", passed.len() - failed);
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::counted(passed.len(), passed.iter().filter(|passed| !**passed).count())
 }
 
 fn read(path: &Path) -> String {
@@ -67,8 +64,7 @@ fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
 fn foreign_schemas(shared: &Path, names_refused: bool) -> bool {
     let cases = foreign::cases(&shared.join("json-schema/schemas-dev.jsonl.zst")).expect("the schemas");
     // A vocabulary of bytes would suffice, since only the machine's states are used.
-    let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
-    let index = Arc::new(TokenIndex::new(folder.tokenizer().expect("the fixture").vocabulary()));
+    let index = Arc::new(TokenIndex::new(harness::tokenizer("tale").vocabulary()));
     let random = Random::new(1);
     let (mut compiled, mut valid, mut accepted, mut invalid, mut wrong, mut written) = (0, 0, 0, 0, 0, 0);
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
@@ -91,7 +87,7 @@ fn foreign_schemas(shared: &Path, names_refused: bool) -> bool {
         compiled += 1;
         let machine = Machine::new(grammar, index.clone());
         for Instance { valid: is_valid, data } in &case.tests {
-            let accepts = machine.accepts(machine.next(machine.start(), data.to_string().as_bytes()));
+            let accepts = harness::accepts(&machine, &data.to_string());
             (valid, invalid) = (valid + u32::from(*is_valid), invalid + u32::from(!is_valid));
             accepted += u32::from(*is_valid && accepts);
             if names_refused && *is_valid && !accepts {
@@ -106,9 +102,8 @@ fn foreign_schemas(shared: &Path, names_refused: bool) -> bool {
         for seed in 0..5 {
             let text =
                 random_text(&machine, |i| random.uniform((number as u64) << 32 | seed << 16 | i, Purpose::Token));
-            let value = serde_json::from_slice(&text);
             written += 1;
-            if !value.as_ref().is_ok_and(|value| judge.is_valid(value)) {
+            if !harness::is_valid(&judge, &text) {
                 println!("FAILED: {} writes {}", case.id, String::from_utf8_lossy(&text));
                 wrong += 1;
             }

@@ -18,6 +18,7 @@ use verdigris::logits::{Chain, Forbid, Random, Row, Sampler, Steps, Transform};
 use verdigris::models::{Batch, Format, LanguageModel, ModelError, Rows, SampleRequest, Sequence, Wanted};
 use verdigris::watermark::{Context, Embed, Native};
 use verdigris::{Device, Engine, Gamma, Key, Marking, ModelFolder, Stop, Strength, device};
+use verdigris_tests::harness;
 use verdigris_tests::random_model::{RandomModel, Shape};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -51,8 +52,7 @@ fn main() -> ExitCode {
         }
         println!();
     }
-    println!("{} passed, {failed} failed", suites.len() - failed);
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::counted(suites.len(), failed)
 }
 
 /// A device by its name.
@@ -76,8 +76,7 @@ fn folder(name: &str) -> ModelFolder {
 fn fixture(name: &str) -> ModelFolder {
     // On another machine the program runs in the root of a copy of the repository.
     let here = std::path::Path::new("fixtures").join(name);
-    let there = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name);
-    ModelFolder::at(if here.exists() { here } else { there })
+    ModelFolder::at(if here.exists() { here } else { harness::path("fixtures").join(name) })
 }
 
 fn check(ok: bool, fault: impl FnOnce() -> String) -> Result<()> {

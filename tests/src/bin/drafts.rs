@@ -10,7 +10,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use verdigris_tests::drafts::{Drafted, WAYS, engine, greedy, pairs};
+use verdigris_tests::drafts::{Drafted, WAYS, greedy, pairs};
+use verdigris_tests::harness::{self, TALE, TALE_SMALL};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,24 +21,20 @@ fn main() -> ExitCode {
         Some("pairs") if count(200_000) >= 1000 => of_pairs(count(200_000)),
         Some("greedy") if count(1000) > 0 => of_texts(count(1000), &arguments[arguments.len().min(2)..]),
         _ => {
-            eprintln!(
-                "usage: drafts pairs [DRAWS, at least 1000] | drafts greedy [PROMPTS [SMOLLM2.gguf [DRAFT.gguf]]]"
-            );
-            ExitCode::from(2)
+            harness::usage("drafts pairs [DRAWS, at least 1000] | drafts greedy [PROMPTS [SMOLLM2.gguf [DRAFT.gguf]]]")
         }
     }
 }
 
 fn of_pairs(draws: u64) -> ExitCode {
-    let [model, draft] = ["tale", "tale-small"].map(|name| engine(name).expect("a model of the project"));
     let mut all = true;
     for (way, (name, ..)) in WAYS.iter().enumerate() {
-        let fit = pairs(&model, &draft, way, draws);
+        let fit = pairs(&TALE, &TALE_SMALL, way, draws);
         all &= fit.is_good();
         let verdict = if fit.is_good() { "the law" } else { "NOT the law" };
         println!("{name}: chi-square {:.1} with {} degrees of freedom, {verdict}", fit.chi2, fit.degrees);
     }
-    if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::status(all)
 }
 
 fn of_texts(prompts: u64, files: &[String]) -> ExitCode {

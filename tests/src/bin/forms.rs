@@ -7,15 +7,13 @@
 
 use std::process::ExitCode;
 
-use verdigris::Engine;
-use verdigris_tests::forms;
+use verdigris_tests::{forms, harness};
 
 const LEVELS: [f64; 3] = [1e-1, 1e-2, 1e-3];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let tale = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale").to_owned();
-    let engine = Engine::load(arguments.next().unwrap_or(tale)).expect("a model");
+    let engine = harness::chosen(arguments.next());
     let keys: u32 = arguments.next().map_or(40, |n| n.parse().expect("a number of keys"));
     let tokens = arguments.next().map_or(300, |n| n.parse().expect("a number of tokens"));
     let texts: Vec<String> = (0..forms::SCHEMAS)
@@ -35,6 +33,6 @@ fn main() -> ExitCode {
         let most = |level: f64| 1.0 + 4.0 / (level * all.len() as f64).sqrt();
         honest &= [a, b, c].iter().zip(LEVELS).all(|(&rate, level)| rate <= most(level));
     }
-    println!("\n{}", if honest { "as rare as claimed" } else { "FAILED: more false alarms than claimed" });
-    if honest { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!();
+    harness::as_claimed(honest)
 }

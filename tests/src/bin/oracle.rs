@@ -19,8 +19,9 @@ use rayon::prelude::*;
 use serde_json::{Map, Value};
 use verdigris::constrain::{Machine, Whitespace};
 use verdigris::logits::{Purpose, Random};
-use verdigris::{Grammar, ModelFolder, Style};
+use verdigris::{Grammar, Style};
 use verdigris_tests::foreign::{self, Case};
+use verdigris_tests::harness;
 use verdigris_tests::oracle::derivative::Derivatives;
 use verdigris_tests::oracle::writing::{Writings, is_plain};
 use verdigris_tests::oracle::{Language, Words};
@@ -48,30 +49,20 @@ impl Chance {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let folder = PathBuf::from(arguments.next().unwrap_or_else(|| "../shared".into())).join("json-schema");
-    let places = match arguments.next().map(|n| n.parse()) {
-        None => 8_000,
-        Some(Ok(places)) => places,
-        Some(Err(_)) => {
-            eprintln!("usage: oracle [FOLDER] [PLACES]");
-            return ExitCode::from(2);
-        }
-    };
+    let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "../shared".into())).join("json-schema");
+    let Some(places) = harness::argument(2, 8_000) else { return harness::usage("oracle [FOLDER] [PLACES]") };
     let (Some(cases), Ok(patterns)) =
         (foreign::cases(&folder.join("schemas-dev.jsonl.zst")), std::fs::read(folder.join("regexes.jsonl")))
     else {
-        println!("SKIPPED: {} holds no schemas and regular expressions; nothing was checked", folder.display());
-        return ExitCode::SUCCESS;
+        return harness::skipped(&folder, "schemas and regular expressions");
     };
-    let fixture = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
-    let tokenizer = fixture.tokenizer().expect("the fixture");
+    let tokenizer = harness::tokenizer("tale");
     let words = Words::new(tokenizer.vocabulary());
     let mut failed = regular_expressions(&words, &tokenizer, &foreign::lines(&patterns));
     failed += narrowed(&words, &cases, places);
     failed += walks(&words, tokenizer.vocabulary(), &cases, places);
     println!("{failed} failed");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::status(failed == 0)
 }
 
 fn regular_expressions(words: &Words, tokenizer: &Tokenizer, patterns: &[Pattern]) -> usize {
@@ -295,8 +286,7 @@ fn walks_of_case(words: &Words, vocabulary: &Vocabulary, case: &Case, number: us
         tally.compared += 1;
         let end = machine.completion(state);
         text.extend_from_slice(end.as_deref().unwrap_or_default());
-        let value = serde_json::from_slice::<Value>(&text);
-        if end.is_none() || !value.as_ref().is_ok_and(|value| judge.is_valid(value)) {
+        if end.is_none() || !harness::is_valid(&judge, &text) {
             println!("FAILED: {} writes {}", case.id, String::from_utf8_lossy(&text));
             tally.failed += 1;
         }

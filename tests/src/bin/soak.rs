@@ -17,6 +17,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use verdigris::{Constraint, Engine, Error, Grammar, Key, Level, Look, Marking, Message, Offsets, Request, Style};
+use verdigris_tests::harness::{self, engine};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -27,16 +28,9 @@ const GROWTH: usize = 8 << 20;
 /// The memory, in bytes, for masks and states of a constraint with many states.
 const MEMORY: usize = 1 << 20;
 
-const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
-
 fn main() -> ExitCode {
-    let requests = match std::env::args().nth(1).map(|n| n.parse::<u64>()) {
-        None => 10_000,
-        Some(Ok(requests)) if requests >= 20 => requests,
-        Some(_) => {
-            eprintln!("usage: soak [REQUESTS], of which there are at least 20");
-            return ExitCode::from(2);
-        }
+    let Some(requests) = harness::argument(1, 10_000u64).filter(|requests| *requests >= 20) else {
+        return harness::usage("soak [REQUESTS], of which there are at least 20");
     };
     let house = House::new();
     println!("| trial | texts | MB after a tenth | MB at the end | seconds |");
@@ -50,7 +44,7 @@ fn main() -> ExitCode {
     ];
     let equal = house.threads_agree(requests / 50);
     println!("eight threads on one engine: {}", if equal { "the texts of one" } else { "FAILED: other texts" });
-    if flat.iter().all(|&flat| flat) && equal { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::status(flat.iter().all(|&flat| flat) && equal)
 }
 
 /// Whether the heap stays constant while `each` runs.
@@ -90,16 +84,13 @@ struct House {
 
 impl House {
     fn new() -> Self {
-        let load = |name: &str| Engine::load(format!("{FOLDER}/../fixtures/models/{name}")).expect("the fixture");
-        let small = load("tale-small");
-        let (expert, anti) = (load("tale-expert"), load("tale-small"));
-        let steered = load("tale-small").steered(&[(&expert, &anti, 0.5)]).expect("one tokenizer");
+        let small = engine("tale-small");
+        let (expert, anti) = (engine("tale-expert"), engine("tale-small"));
+        let steered = engine("tale-small").steered(&[(&expert, &anti, 0.5)]).expect("one tokenizer");
         let key =
             Key::from_secret([9; 32], "soak", Marking::default(), small.reader().vocabulary()).expect("a short id");
-        let schemas = std::fs::read_to_string(format!("{FOLDER}/cases/schemas.json")).expect("the cases");
-        let schemas: Map<String, Value> = serde_json::from_str(&schemas).expect("the cases");
-        let schemas = schemas.into_iter().map(|(_, schema)| schema).collect();
-        Self { small, twin: load("tale-small"), steered, chat: chat(), key, schemas }
+        let schemas = harness::schemas().into_iter().map(|(_, schema)| schema).collect();
+        Self { small, twin: engine("tale-small"), steered, chat: chat(), key, schemas }
     }
 
     /// The `n`-th request, with the kinds in turn.
@@ -196,8 +187,8 @@ fn length(n: u64) -> usize {
 fn chat() -> Engine {
     let folder = tempfile::tempdir().expect("a folder");
     for file in ["config.json", "tokenizer.json", "model.safetensors"] {
-        std::fs::copy(format!("{FOLDER}/../fixtures/models/tale-small/{file}"), folder.path().join(file))
-            .expect("a copy");
+        let from = harness::path("fixtures/models/tale-small").join(file);
+        std::fs::copy(from, folder.path().join(file)).expect("a copy");
     }
     let template = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}";
     std::fs::write(folder.path().join("chat_template.jinja"), template).expect("a template");

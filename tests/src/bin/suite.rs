@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
+use verdigris::Grammar;
 use verdigris::constrain::{Machine, Registry, Style, TokenIndex};
-use verdigris::{Grammar, ModelFolder};
+use verdigris_tests::harness;
 
-const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 const DRAFTS: [&str; 5] = ["draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"];
 
 #[derive(Deserialize)]
@@ -49,12 +49,9 @@ fn main() -> ExitCode {
     let update = arguments.iter().position(|argument| argument == "--update").map(|at| arguments.remove(at)).is_some();
     let suite = PathBuf::from(arguments.first().map_or("../shared/json-schema/test-suite", String::as_str));
     if !suite.join(DRAFTS[0]).is_dir() {
-        println!("SKIPPED: {} holds no drafts; nothing was checked", suite.display());
-        return ExitCode::SUCCESS;
+        return harness::skipped(&suite, "drafts");
     }
-    let tokenizer =
-        ModelFolder::at(format!("{FOLDER}/../fixtures/models/tale-small")).tokenizer().expect("the fixture");
-    let index = Arc::new(TokenIndex::new(tokenizer.vocabulary()));
+    let index = Arc::new(TokenIndex::new(harness::tokenizer("tale-small").vocabulary()));
     let remotes = Registry::folder(suite.join("remotes")).expect("schemas that others refer to");
     let mut outcomes = String::new();
     let mut wrong = 0;
@@ -76,27 +73,24 @@ fn main() -> ExitCode {
         println!("| {draft} | {} | {pass} | {refused} | {missed} | {accepted} |", pass + refused + missed + accepted);
         wrong += accepted;
     }
-    let known = Path::new(FOLDER).join("cases/suite.txt");
+    let known = harness::path("tests/cases/suite.txt");
     if update {
         std::fs::write(&known, &outcomes).expect("the file can be written");
     }
     let expected = std::fs::read_to_string(&known).unwrap_or_default();
-    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let (new, old) = (lines(&outcomes), lines(&expected));
-    let counted = |lines: &[String]| {
-        lines.iter().fold(BTreeMap::<String, i32>::new(), |mut counts, line| {
-            *counts.entry(line.clone()).or_default() += 1;
+    let [new, old] = [&outcomes, &expected].map(|text| {
+        text.lines().fold(BTreeMap::<&str, usize>::new(), |mut counts, line| {
+            *counts.entry(line).or_default() += 1;
             counts
         })
-    };
-    let (new, old) = (counted(&new), counted(&old));
-    let differs: Vec<&String> =
-        new.iter().filter(|(line, count)| old.get(*line) != Some(*count)).map(|(line, _)| line).collect();
+    });
+    let differs: Vec<&str> =
+        new.iter().filter(|(line, count)| old.get(*line) != Some(*count)).map(|(line, _)| *line).collect();
     for line in &differs {
         println!("DIFFERS: {line}");
     }
     println!("{} groups differ from tests/cases/suite.txt, {wrong} invalid instances accepted", differs.len());
-    if differs.is_empty() && wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::status(differs.is_empty() && wrong == 0)
 }
 
 fn json_files(folder: &Path) -> Vec<PathBuf> {
@@ -135,8 +129,7 @@ fn run(group: &Group, draft: &str, remotes: &Registry, index: &Arc<TokenIndex>, 
     let mut faults = Vec::new();
     for case in &group.tests {
         let text = case.data.to_string();
-        let accepts = machine.accepts(machine.next(machine.start(), text.as_bytes()));
-        match (case.valid, accepts) {
+        match (case.valid, harness::accepts(&machine, &text)) {
             (true, true) | (false, false) => tally.pass += 1,
             (true, false) => {
                 tally.missed += 1;

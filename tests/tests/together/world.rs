@@ -1,7 +1,6 @@
 //! A model with its experts and drafters, and the requests to it: one of four tokens, whose distributions can be
 //! enumerated, and `tale`.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
@@ -14,6 +13,7 @@ use verdigris::{
     Alpha, Beams, Device, Dialect, Engine, Error, Gamma, Grammar, Key, ModelFolder, Reader, Request,
     Steering as Members, Strength, Style, Tokenizer, TreeShape, Written,
 };
+use verdigris_tests::harness::{engine, model, path};
 use verdigris_tests::random_model::{RandomModel, Shape};
 
 use crate::axes::{
@@ -90,10 +90,8 @@ pub(crate) static SMALL: LazyLock<World> = LazyLock::new(|| {
 });
 
 fn of_fixtures(base: &str, drafter: &str, feature: &str, medusa: &str) -> World {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
-    let engine = |name: &str| Engine::load(fixtures.join("models").join(name)).unwrap();
-    let target = ModelFolder::at(fixtures.join("models").join(base));
-    let head = |path: &str| DraftHead::load(&ModelFolder::at(fixtures.join(path)), &target).unwrap();
+    let target = model(base);
+    let head = |name: &str| DraftHead::load(&ModelFolder::at(path("fixtures").join(name)), &target).unwrap();
     let [expert, anti] = ["tale-expert", "tale-small"].map(engine);
     World {
         engines: steered(|| engine(base), &expert, &anti),
