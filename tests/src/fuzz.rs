@@ -4,7 +4,6 @@
 #[path = "fuzz/server.rs"]
 mod server;
 
-#[allow(unused_imports, reason = "each fuzz target includes this file and calls one function")]
 pub use self::server::server;
 
 use std::io::Read;

@@ -37,9 +37,16 @@ fn run(target: &str, body: fn(&[u8])) {
     assert!(seeds >= 5, "{target} has {seeds} seeds");
 }
 
-#[test]
-fn key_files() {
-    run("key_file", fuzz::key_file);
+/// A test of each target.
+macro_rules! seeds {
+    ($($target:ident)*) => {$(
+        #[test]
+        fn $target() {
+            run(stringify!($target), |data| {
+                fuzz::$target(data);
+            });
+        }
+    )*};
 }
 
 #[test]
