@@ -165,7 +165,7 @@ fn forks_and_their_origin_go_their_own_ways() {
 fn trees_and_several_sequences_keep_the_contract() {
     for case in Case::all().filter(|case| case.model.context_length() >= 60) {
         laws::a_path_of_a_tree_is_kept(case.name, &case.model, Some(1e-4));
-        laws::together_as_alone(case.name, &case.model);
+        laws::together_as_alone(case.name, &case.model, None);
     }
 }
 

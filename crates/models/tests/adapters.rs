@@ -75,7 +75,7 @@ fn logits_are_those_of_peft() {
 fn rows_are_the_same_whatever_is_beside_them() {
     for name in NAMES {
         let model = found(name).model(&Device::Cpu).unwrap();
-        laws::together_as_alone(name, &model);
+        laws::together_as_alone(name, &model, None);
         laws::a_path_of_a_tree_is_kept(name, &model, None);
     }
 }

@@ -9,11 +9,15 @@ use verdigris_logits::steps::Steps;
 use verdigris_logits::warp::{Temperature, TopK, TopP};
 use verdigris_logits::{Chain, Forbid, Purpose, Random, Row, Sampler, Transform};
 use verdigris_models::{
-    Batch, BatchItem, CacheLayout, Device, Format, LanguageModel, ModelError, ModelFolder, Rows, SampleRequest,
-    Sequence, Wanted, device,
+    Batch, BatchItem, CacheLayout, Device, Format, LanguageModel, ModelError, ModelFolder, Rows, SampleRequest, Wanted,
+    device,
 };
 
 mod golden;
+#[allow(dead_code, reason = "the other laws are tried with models on CPUs")]
+mod laws;
+
+use laws::{read, text};
 
 fn gpu() -> Device {
     let number = std::env::var("VERDIGRIS_GPU").unwrap_or_else(|_| "emulated".into());
@@ -41,19 +45,9 @@ fn both(folder: &ModelFolder) -> [Arc<dyn LanguageModel>; 2] {
     [Device::Cpu, gpu()].map(|device| folder.model(&device).unwrap_or_else(|error| panic!("{error}")))
 }
 
-fn read(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<f32> {
-    let mut rows = Rows::default();
-    sequence.forward(&batch, &mut rows).unwrap();
-    (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect()
-}
-
 fn distance(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, |worst, d| if d > worst || d.is_nan() { d } else { worst })
-}
-
-fn text(length: usize, seed: u32, size: usize) -> Vec<u32> {
-    (0..length as u32).map(|i| (i * i * 31 + i * 7 + seed * 113) % size as u32).collect()
 }
 
 /// All at once, one token at a time, in chunks, after truncating, and as a branch of a tree, also after a path of it is
@@ -158,60 +152,11 @@ fn memory_that_is_not_there_is_an_error_that_says_how_much() {
     assert!(error.contains("1048576.0 GiB are needed"), "{error}");
 }
 
-/// Sequences of different lengths, with a chunk of a prompt, a tree, one token, and nothing at all; repeated, so that
-/// recorded graphs are replayed for other texts.
 #[test]
 fn several_sequences_have_the_rows_that_each_has_alone() {
     for name in ["bloom", "gemma2", "mistral"] {
         let [cpu, gpu] = both(&ModelFolder::at(fixtures().join("golden/architectures").join(name)));
-        let size = cpu.vocabulary_size();
-        let tokens: Vec<Vec<u32>> = (0..5).map(|i| text([3, 11, 1, 6, 0][i], i as u32, size)).collect();
-        let parents = [None, Some(0), Some(0), Some(1), None, Some(4)];
-        let batches = [
-            Batch::chain(&tokens[0], Wanted::Last),
-            Batch::chain(&tokens[1], Wanted::All),
-            Batch::chain(&tokens[2], Wanted::Last),
-            Batch::tree(&tokens[3], &parents),
-            Batch::chain(&tokens[4], Wanted::Last),
-        ];
-        let begin = |model: &Arc<dyn LanguageModel>| -> Vec<Box<dyn Sequence>> {
-            let one = |i: u32| {
-                let mut sequence = model.clone().begin(60).unwrap();
-                read(&mut *sequence, Batch::chain(&text(1 + 4 * i as usize, 9 + i, size), Wanted::Last));
-                sequence
-            };
-            (0..5).map(one).collect()
-        };
-        let (mut alone, mut together) = (begin(&cpu), begin(&gpu));
-        for _ in 0..4 {
-            let mut rows: [Rows; 5] = Default::default();
-            let items = together.iter_mut().zip(&batches).zip(&mut rows);
-            let mut items: Vec<BatchItem<'_>> =
-                items.map(|((sequence, &batch), rows)| BatchItem { sequence: &mut **sequence, batch, rows }).collect();
-            gpu.forward_each(&mut items).unwrap();
-            for ((sequence, batch), rows) in alone.iter_mut().zip(batches).zip(&rows) {
-                let expected = read(&mut **sequence, batch);
-                let got: Vec<f32> = (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect();
-                let worst = distance(&got, &expected);
-                assert!(worst < 1e-4, "{name}: {worst}");
-            }
-            for sequence in [&mut together[3], &mut alone[3]] {
-                let held = sequence.len() - 6;
-                sequence.truncate(held + 1);
-            }
-        }
-        // Either all sequences continue or none.
-        let bad = [size as u32];
-        let mut rows: [Rows; 2] = Default::default();
-        let [rows, other] = &mut rows;
-        let [first, second, ..] = &mut together[..] else { unreachable!() };
-        let lengths = [first.len(), second.len()];
-        let mut items = [
-            BatchItem { sequence: &mut **first, batch: Batch::chain(&[1], Wanted::Last), rows },
-            BatchItem { sequence: &mut **second, batch: Batch::chain(&bad, Wanted::Last), rows: other },
-        ];
-        assert!(matches!(gpu.forward_each(&mut items), Err(ModelError::UnknownToken { .. })));
-        assert_eq!([first.len(), second.len()], lengths);
+        laws::together_as_alone(name, &gpu, Some(&cpu));
     }
 }
 

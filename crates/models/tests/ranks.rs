@@ -200,7 +200,7 @@ fn models_of_one_shape_are_told_apart() {
 fn ranks_keep_the_laws_of_sequences() {
     for (name, split, world) in [("tensor", Split::Tensor, 2), ("layers", Split::Layers, 2)] {
         let (model, others) = on_ranks(&tale_small(), split, world);
-        laws::together_as_alone(name, &model);
+        laws::together_as_alone(name, &model, None);
         laws::a_path_of_a_tree_is_kept(name, &model, None);
         laws::forks_go_their_own_ways(name, &model);
         // In chunks, several of which the ranks process at a time.

@@ -77,8 +77,8 @@ fn a_long_prompt_is_read_in_chunks() {
 
 #[test]
 fn several_sequences_have_the_rows_that_each_has_alone() {
-    models().iter().for_each(|(name, model)| laws::together_as_alone(name, model));
-    architectures().iter().for_each(|(name, model)| laws::together_as_alone(name, model));
+    models().iter().for_each(|(name, model)| laws::together_as_alone(name, model, None));
+    architectures().iter().for_each(|(name, model)| laws::together_as_alone(name, model, None));
 }
 
 #[test]
