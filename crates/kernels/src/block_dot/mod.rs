@@ -22,9 +22,9 @@ use crate::out::Out;
 use crate::simd::{LANES, LINE};
 use crate::weights::Weights;
 use columns::Columns;
+use formats::BlockDot;
 use rows::{BLOCK, Block, excess};
 
-pub(crate) use formats::{BlockDot, Iq4Nl, Iq4Xs, Mxfp4, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 pub(crate) use rows::QuantizedRows;
 
 /// `M` rows times sixteen columns of weights, `stride` bytes apart, with sums in registers.
@@ -36,7 +36,7 @@ fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     stride: usize,
     k: usize,
 ) -> [S::Lanes; M] {
-    let (stored, bytes) = (F::FORMAT.block(), F::FORMAT.block_bytes());
+    let (stored, bytes) = (F::LAYOUT.block, F::LAYOUT.bytes);
     assert!(x.iter().all(|x| x.len() == k / BLOCK), "rows of {k}");
     let mut sums = [unit.zero(); M];
     // The next sixteen columns, of which each group prefetches as many bytes as it reads.
@@ -88,7 +88,7 @@ fn add<S: Bytewise, F: BlockDot>(
     least: S::Lanes,
     sum: S::Lanes,
 ) -> S::Lanes {
-    let needs_start = excess(F::FORMAT) > 0 && (S::IS_BIASED || !F::IS_SIGNED);
+    let needs_start = excess(F::LAYOUT.numbers) > 0 && (S::IS_BIASED || !F::IS_SIGNED);
     let mut products = unit.word(if needs_start { x.sums[half] } else { 0 });
     for (&weights, &numbers) in weights.iter().zip(&x.numbers[4 * half..]) {
         let numbers = unit.word(u32::from_le_bytes(numbers));

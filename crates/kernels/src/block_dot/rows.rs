@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::dispatch::dispatch;
-use crate::format::Format;
+use crate::format::{Format, Numbers};
 use crate::pool;
 use crate::simd::Simd;
 
@@ -34,23 +34,20 @@ pub(crate) struct QuantizedRows {
 }
 
 /// The excess of a format's integers over its weights; 0 for formats with minimums.
-pub(crate) const fn excess(format: Format) -> i32 {
-    match format {
-        Format::Q6K => 32,
-        Format::Q5_0 => 16,
-        Format::Q4_0 => 8,
-        Format::Q3K => 4,
+pub(crate) const fn excess(numbers: Numbers) -> i32 {
+    match numbers {
+        Numbers::Excess(excess) => excess as i32,
         // Some units add 128 to signed bytes.
-        Format::Q8_0 | Format::Iq4Nl | Format::Iq4Xs | Format::Mxfp4 => 128,
-        _ => 0,
+        Numbers::Signed | Numbers::Listed(_) => 128,
+        Numbers::Least => 0,
     }
 }
 
 impl QuantizedRows {
     /// Rounds rows of `k`, a whole number of blocks, for weights in a format.
     pub(crate) fn set(&mut self, x: &[f32], k: usize, format: Format) {
-        let excess = excess(format);
-        let has_halves = matches!(format, Format::Q2K | Format::Q3K | Format::Q6K);
+        let layout = format.layout().expect("a format with blocks");
+        let (excess, has_halves) = (excess(layout.numbers), layout.scales.has_halves());
         self.a_row = k / BLOCK;
         let x = x.as_chunks().0;
         self.blocks.resize(x.len(), Block::default());

@@ -43,7 +43,7 @@ impl<S: Bytewise> Decoded<S> {
     /// Decodes stored blocks of sixteen columns.
     #[inline(always)]
     fn set<F: BlockDot>(&mut self, unit: S, w: &[u8], stride: usize, groups: Range<usize>) {
-        let (stored, bytes) = (F::FORMAT.block(), F::FORMAT.block_bytes());
+        let (stored, bytes) = (F::LAYOUT.block, F::LAYOUT.bytes);
         let (halves, words) = if F::HAS_HALVES { (2, 4) } else { (1, 8) };
         self.units = 0;
         for group in groups {
@@ -82,7 +82,7 @@ impl<S: Bytewise> Decoded<S> {
 /// Signed bytes, without the excess that a format adds to them.
 #[inline(always)]
 fn signed<S: Bytewise, F: BlockDot>(unit: S, weights: S::Ints) -> S::Ints {
-    let excess = excess(F::FORMAT) as u32;
+    let excess = excess(F::LAYOUT.numbers) as u32;
     if F::IS_SIGNED || excess == 0 {
         return weights;
     }
@@ -107,8 +107,8 @@ impl<F: BlockDot> Body for BlockTiles<'_, F> {
         thread_local!(static SCRATCH: Cell<(Vec<u8>, Vec<[f32; LANES]>)> = Cell::default());
         let Self { amx, x, w, columns, out, .. } = self;
         let (mut padded, mut sums) = SCRATCH.take();
-        let groups = w.columns() / F::FORMAT.block();
-        let step = CHUNK * BLOCK / F::FORMAT.block();
+        let groups = w.columns() / F::LAYOUT.block;
+        let step = CHUNK * BLOCK / F::LAYOUT.block;
         let mut decoded = Decoded::<S> {
             weights: [unit.word(0); 8 * CHUNK],
             scale: [unit.zero(); 2 * CHUNK],

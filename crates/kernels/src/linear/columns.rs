@@ -7,11 +7,11 @@ use super::prepared::Input;
 use super::tiles::of_rows;
 #[cfg(amx)]
 use crate::bf16_dot::dot_bf16;
-use crate::block_dot::{self, dot_blocks};
+use crate::block_dot::dot_blocks;
 use crate::bytewise::Bytewise;
 use crate::decode::{self, Decode};
 use crate::dispatch::dispatch;
-use crate::format::Format;
+use crate::format::{Format, with_blocks};
 use crate::out::Out;
 use crate::weights::{Weights, decode_row};
 
@@ -46,19 +46,9 @@ pub(super) unsafe fn of_columns_body<S: Bytewise>(
             (Format::F32, Input::Floats(x)) => of_format::<S, decode::F32>(unit, x, w, columns, out),
             (Format::F16, Input::Floats(x)) => of_format::<S, decode::F16>(unit, x, w, columns, out),
             (Format::Bf16, Input::Floats(x)) => of_format::<S, decode::Bf16>(unit, x, w, columns, out),
-            (Format::Q8_0, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q8_0>(unit, x, w, columns, out),
-            (Format::Q4_0, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q4_0>(unit, x, w, columns, out),
-            (Format::Q4_1, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q4_1>(unit, x, w, columns, out),
-            (Format::Q5_0, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q5_0>(unit, x, w, columns, out),
-            (Format::Q5_1, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q5_1>(unit, x, w, columns, out),
-            (Format::Q2K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q2K>(unit, x, w, columns, out),
-            (Format::Q3K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q3K>(unit, x, w, columns, out),
-            (Format::Q4K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q4K>(unit, x, w, columns, out),
-            (Format::Q5K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q5K>(unit, x, w, columns, out),
-            (Format::Q6K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q6K>(unit, x, w, columns, out),
-            (Format::Iq4Nl, Input::Quantized(x)) => dot_blocks::<S, block_dot::Iq4Nl>(unit, x, w, columns, out),
-            (Format::Iq4Xs, Input::Quantized(x)) => dot_blocks::<S, block_dot::Iq4Xs>(unit, x, w, columns, out),
-            (Format::Mxfp4, Input::Quantized(x)) => dot_blocks::<S, block_dot::Mxfp4>(unit, x, w, columns, out),
+            (format, Input::Quantized(x)) => {
+                with_blocks!(format, F => dot_blocks::<S, F>(unit, x, w, columns, out))
+            }
             #[cfg(amx)]
             (Format::Bf16, Input::Split(x)) => dot_bf16(unit, x, w, columns, out),
             (format, _) => unreachable!("rows for {format:?}"),
