@@ -1,8 +1,8 @@
 //! A matrix of weights in their stored format, and decoding of its rows.
 
-use crate::decode::{self, Decode};
+use crate::decode::{self, Decode, STEP, decode_blocks};
 use crate::dispatch::dispatch;
-use crate::format::{self, Format};
+use crate::format::{self, Format, with_blocks};
 use crate::simd::{LANES, Simd};
 
 /// A matrix of weights, row by row: `n x k`.
@@ -90,37 +90,21 @@ pub(crate) fn decode_any<S: Simd>(unit: S, format: Format, bytes: &[u8], out: &m
         Format::F32 => decode_row::<S, decode::F32>(unit, bytes, out),
         Format::F16 => decode_row::<S, decode::F16>(unit, bytes, out),
         Format::Bf16 => decode_row::<S, decode::Bf16>(unit, bytes, out),
-        Format::Q8_0 => decode_row::<S, decode::Q8_0>(unit, bytes, out),
-        Format::Q4_0 => decode_row::<S, decode::Q4_0>(unit, bytes, out),
-        Format::Q4_1 => decode_row::<S, decode::Q4_1>(unit, bytes, out),
-        Format::Q5_0 => decode_row::<S, decode::Q5_0>(unit, bytes, out),
-        Format::Q5_1 => decode_row::<S, decode::Q5_1>(unit, bytes, out),
-        Format::Q2K => decode_row::<S, decode::Q2K>(unit, bytes, out),
-        Format::Q3K => decode_row::<S, decode::Q3K>(unit, bytes, out),
-        Format::Q4K => decode_row::<S, decode::Q4K>(unit, bytes, out),
-        Format::Q5K => decode_row::<S, decode::Q5K>(unit, bytes, out),
-        Format::Q6K => decode_row::<S, decode::Q6K>(unit, bytes, out),
-        Format::Iq4Nl => decode_row::<S, decode::Iq4Nl>(unit, bytes, out),
-        Format::Iq4Xs => decode_row::<S, decode::Iq4Xs>(unit, bytes, out),
-        Format::Mxfp4 => decode_row::<S, decode::Mxfp4>(unit, bytes, out),
+        format => with_blocks!(format, F => decode_blocks::<S, F>(unit, bytes, out)),
     }
 }
 
-/// Decodes one row of weights.
+/// Decodes one row of weights in a format that is decoded in steps.
 #[inline(always)]
 pub(crate) fn decode_row<S: Simd, F: Decode>(unit: S, bytes: &[u8], out: &mut [f32]) {
-    let whole = out.len() - out.len() % F::STEP;
-    let (steps, rest) = out.split_at_mut(whole);
-    for (out, bytes) in steps.chunks_mut(F::STEP).zip(bytes.chunks(F::STEP_BYTES)) {
-        let head = F::header(unit, bytes);
-        let mut chunks = out.as_chunks_mut::<LANES>().0.iter_mut();
-        for part in 0..F::PARTS {
-            for (&lanes, out) in F::part(unit, bytes, &head, part).as_ref().iter().zip(&mut chunks) {
-                *out = unit.store(lanes);
-            }
+    let whole = out.len() / STEP * F::STEP_BYTES;
+    let (steps, rest) = out.as_chunks_mut::<STEP>();
+    for (out, bytes) in steps.iter_mut().zip(bytes.chunks(F::STEP_BYTES)) {
+        for (out, &lanes) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(&F::step(unit, bytes)) {
+            *out = unit.store(lanes);
         }
     }
     if !rest.is_empty() {
-        F::rest(&bytes[whole / F::STEP * F::STEP_BYTES..], rest);
+        F::rest(&bytes[whole..], rest);
     }
 }

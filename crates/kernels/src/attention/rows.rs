@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::decode::Decode;
+use crate::decode::{Decode, STEP};
 use crate::format::Format;
 use crate::simd::{LANES, Simd};
 
@@ -56,13 +56,12 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Whether heads of `head_dim` elements are whole steps of `2 * LANES`, the step of all cache formats.
+    /// Whether heads of `head_dim` elements are whole steps.
     pub(super) fn fits(head_dim: usize) -> bool {
-        head_dim.is_multiple_of(2 * LANES)
+        head_dim.is_multiple_of(STEP)
     }
 
     pub(super) fn of<F: Decode>(self) -> StoredAs<'a, F> {
-        const { assert!(F::STEP == 2 * LANES && F::PARTS == 1) };
         StoredAs(self, PhantomData)
     }
 }
@@ -80,21 +79,21 @@ impl<F> Copy for StoredAs<'_, F> {}
 
 impl<F: Decode> Rows for StoredAs<'_, F> {
     const LANES: usize = 2;
-    type Part<S: Simd> = F::Part<S>;
+    type Part<S: Simd> = [S::Lanes; 2];
 
     fn reach(self, rows: usize, width: usize) -> bool {
-        let row = width / F::STEP * F::STEP_BYTES;
-        width.is_multiple_of(F::STEP)
+        let row = width / STEP * F::STEP_BYTES;
+        width.is_multiple_of(STEP)
             && rows.checked_sub(1).is_none_or(|last| self.0.bytes.len() >= last * self.0.stride + row)
     }
 
     #[inline(always)]
-    unsafe fn part<S: Simd>(self, unit: S, row: usize, part: usize) -> F::Part<S> {
+    unsafe fn part<S: Simd>(self, unit: S, row: usize, part: usize) -> [S::Lanes; 2] {
         let at = row * self.0.stride + part * F::STEP_BYTES;
         debug_assert!(at + F::STEP_BYTES <= self.0.bytes.len());
         // SAFETY: upheld by the caller.
         let bytes = unsafe { self.0.bytes.get_unchecked(at..at + F::STEP_BYTES) };
-        F::part(unit, bytes, &F::header(unit, bytes), 0)
+        F::step(unit, bytes)
     }
 }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::bytewise::{Body, Bytewise};
-use crate::decode::Decode;
+use crate::decode::{Decode, STEP};
 use crate::out::Out;
 use crate::simd::{LANES, LINE};
 use crate::weights::Weights;
@@ -31,8 +31,7 @@ pub(super) unsafe fn of_rows<S: Bytewise, F: Decode>(
     while row < m {
         let x = &x[row * k..];
         let run = TileRun { x, w, from: columns.start, to: columns.end, row, shift, out };
-        // The sums and the weights of each column should all fit in registers. Formats used here have two registers per
-        // step.
+        // The sums and the weights of each column, two registers, should all fit in registers.
         row += match (m - row, S::IS_WIDE) {
             (1, true) => run.run::<S, F, 1, 4>(unit),
             (2, true) => run.run::<S, F, 2, 4>(unit),
@@ -105,7 +104,7 @@ fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
     stride: usize,
     k: usize,
 ) -> [[f32; N]; M] {
-    let steps = k / F::STEP;
+    let steps = k / STEP;
     assert!(rows >= 1 && x.len() >= rows * k, "rows of {k}");
     assert!(w.len() >= (N - 1) * stride + steps * F::STEP_BYTES, "columns of {k}");
     let mut row = [0; M];
@@ -122,34 +121,24 @@ fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
                 unit.prefetch(bytes.as_ptr().wrapping_add(AHEAD + line));
             }
         }
-        let mut heads = [F::header(unit, bytes[0]); N];
-        for b in 1..N {
-            heads[b] = F::header(unit, bytes[b]);
+        let mut weights = [[unit.zero(); N]; 2];
+        for (b, bytes) in bytes.iter().enumerate() {
+            [weights[0][b], weights[1][b]] = F::step(unit, bytes);
         }
-        let mut at = step * F::STEP;
-        for part in 0..F::PARTS {
-            // Parts with fewer registers leave the others unused.
-            let mut weights = [[unit.zero(); N]; 4];
-            for b in 0..N {
-                let of_part = F::part(unit, bytes[b], &heads[b], part);
-                for (to, &from) in weights.iter_mut().zip(of_part.as_ref()) {
-                    to[b] = from;
+        let mut at = step * STEP;
+        for weights in &weights {
+            for a in 0..M {
+                // SAFETY: row `a` has `k` elements from `row[a]`, and all steps together have at most `k`.
+                let x = unsafe { &*x.as_ptr().add(row[a] + at).cast::<[f32; LANES]>() };
+                let x = unit.load(x);
+                for b in 0..N {
+                    sums[a][b] = unit.fma(x, weights[b], sums[a][b]);
                 }
             }
-            for weights in &weights[..F::LANES] {
-                for a in 0..M {
-                    // SAFETY: row `a` has `k` elements from `row[a]`, and all steps together have at most `k`.
-                    let x = unsafe { &*x.as_ptr().add(row[a] + at).cast::<[f32; LANES]>() };
-                    let x = unit.load(x);
-                    for b in 0..N {
-                        sums[a][b] = unit.fma(x, weights[b], sums[a][b]);
-                    }
-                }
-                at += LANES;
-            }
+            at += LANES;
         }
     }
-    let rest = k - steps * F::STEP;
+    let rest = k - steps * STEP;
     let mut out = [[0.0; N]; M];
     for b in 0..N {
         let mut w_rest = [0.0; 2 * LANES];
