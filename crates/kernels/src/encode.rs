@@ -1,7 +1,7 @@
 //! Encoding of numbers into storage formats, the inverse of [`decode`](crate::decode).
 
 use crate::decode::half_power;
-use crate::format::{Format, MICRO_FLOATS, NON_LINEAR, bytes};
+use crate::format::{Bits, Blocks, Format, Layout, Numbers, Scales, bits, bytes, with_blocks};
 use crate::half::half;
 
 impl Format {
@@ -13,270 +13,190 @@ impl Format {
     pub fn encode(self, numbers: &[f32], out: &mut [u8]) {
         assert!(numbers.len().is_multiple_of(self.block()), "whole blocks");
         assert_eq!(out.len(), self.bytes(numbers.len()), "the bytes of {} numbers in {self:?}", numbers.len());
-        let to_half_finite = |x: f32| to_half(x.clamp(-65504.0, 65504.0));
-        let blocks = out.chunks_exact_mut(self.block_bytes()).zip(numbers.chunks_exact(self.block()));
         match self {
             Self::F32 => out.copy_from_slice(bytes(numbers)),
             Self::F16 => {
                 out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_half_finite(x));
             }
             Self::Bf16 => out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_bf16(x)),
-            Self::Q8_0 => blocks.for_each(|(out, block)| q8_0(block, out)),
-            Self::Q4_0 => blocks.for_each(|(out, block)| q4_0(block, out)),
-            Self::Q4_1 => blocks.for_each(|(out, block)| q4_1(block, out)),
-            Self::Q5_0 => blocks.for_each(|(out, block)| q5_0(block, out)),
-            Self::Q5_1 => blocks.for_each(|(out, block)| q5_1(block, out)),
-            Self::Q2K => blocks.for_each(|(out, block)| q2_k(block, out)),
-            Self::Q3K => blocks.for_each(|(out, block)| q3_k(block, out)),
-            Self::Q4K => blocks.for_each(|(out, block)| q4_k(block, out)),
-            Self::Q5K => blocks.for_each(|(out, block)| q5_k(block, out)),
-            Self::Q6K => blocks.for_each(|(out, block)| q6_k(block, out)),
-            Self::Iq4Nl => blocks.for_each(|(out, block)| iq4_nl(block, out)),
-            Self::Iq4Xs => blocks.for_each(|(out, block)| iq4_xs(block, out)),
-            Self::Mxfp4 => blocks.for_each(|(out, block)| mxfp4(block, out)),
+            Self::Q8_0 => {
+                out.as_chunks_mut().0.iter_mut().zip(numbers.as_chunks().0).for_each(|(out, x)| q8_0(x, out));
+            }
+            _ => with_blocks!(self, F => encode_blocks::<F>(numbers, out)),
         }
     }
 }
 
-fn q8_0(block: &[f32], out: &mut [u8]) {
+/// Encodes a block in one pass, since caches are written in this format.
+fn q8_0(block: &[f32; 32], out: &mut [u8; 34]) {
     let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
     let scale = most / 127.0;
-    out[..2].copy_from_slice(&to_half(scale.min(65504.0)));
+    out[..2].copy_from_slice(&to_half_finite(scale));
     let inverse = inverse(scale);
     for (out, x) in out[2..].iter_mut().zip(block) {
         *out = (x * inverse).round() as i8 as u8;
     }
 }
 
-fn q4_0(block: &[f32], out: &mut [u8]) {
-    let scale = signed(block, 8.0);
-    out[..2].copy_from_slice(&to_half(scale));
-    let inverse = inverse(half([out[0], out[1]]));
-    let q = |i: usize| (block[i] * inverse + 8.0).round().clamp(0.0, 15.0) as u8;
-    for i in 0..16 {
-        out[2 + i] = q(i) | q(i + 16) << 4;
+fn encode_blocks<F: Blocks>(numbers: &[f32], out: &mut [u8]) {
+    let Layout { block, bytes, low, high, .. } = F::LAYOUT;
+    let mut q = [0; 256];
+    for (out, numbers) in out.chunks_exact_mut(bytes).zip(numbers.chunks_exact(block)) {
+        // Bits are added.
+        out.fill(0);
+        quantize(F::LAYOUT, numbers, out, &mut q);
+        for (i, q) in q[..block].iter().enumerate() {
+            low.add(i, *q, out);
+            if let Some(high) = high {
+                high.add(i, q >> low.count, out);
+            }
+        }
     }
 }
 
-fn q4_1(block: &[f32], out: &mut [u8]) {
-    let q = with_least(block, 15.0, out);
-    for i in 0..16 {
-        out[4 + i] = q[i] | q[i + 16] << 4;
+impl Bits {
+    /// Writes the lowest bits of the `q` of weight `i`, where there are only zeros.
+    fn add(self, i: usize, q: u8, out: &mut [u8]) {
+        let (at, shift) = self.find(i);
+        let others = 8 - self.count;
+        out[at] |= q << others >> others << shift;
     }
 }
 
-fn q5_0(block: &[f32], out: &mut [u8]) {
-    out[..2].copy_from_slice(&to_half(signed(block, 16.0)));
-    let inverse = inverse(half([out[0], out[1]]));
-    let q = std::array::from_fn(|i| (block[i] * inverse + 16.0).round().clamp(0.0, 31.0) as u8);
-    five_bits(&q, &mut out[2..]);
-}
-
-fn q5_1(block: &[f32], out: &mut [u8]) {
-    let q = with_least(block, 31.0, out);
-    five_bits(&q, &mut out[4..]);
-}
-
-/// Writes the scale and minimum of a block of 32; returns the quantized weights, from 0 to `most`.
-fn with_least(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 32] {
-    let (scale, offset) = with_offset(block, most, false);
-    out[..2].copy_from_slice(&to_half(scale.min(65504.0)));
-    out[2..4].copy_from_slice(&to_half((-offset).clamp(-65504.0, 65504.0)));
-    let (inverse, least) = (inverse(half([out[0], out[1]])), half([out[2], out[3]]));
-    std::array::from_fn(|i| ((block[i] - least) * inverse).round().clamp(0.0, most) as u8)
-}
-
-/// Writes the fifth bits of 32 numbers, then the lower four of each.
-fn five_bits(q: &[u8; 32], out: &mut [u8]) {
-    let fifth = (0..32).fold(0u32, |fifth, i| fifth | u32::from(q[i] >> 4) << i);
-    out[..4].copy_from_slice(&fifth.to_le_bytes());
-    for i in 0..16 {
-        out[4 + i] = q[i] & 15 | (q[i + 16] & 15) << 4;
+/// Writes the scales of a block, and sets the `q` of each weight.
+fn quantize(layout: Layout, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
+    let Layout { scales, coarse: at, numbers, low, high, .. } = layout;
+    // The largest `q`.
+    let most = ((1u32 << (low.count + high.map_or(0, |high| high.count))) - 1) as f32;
+    let all = q.iter_mut().zip(block).enumerate();
+    match (scales, numbers) {
+        (Scales::One, Numbers::Excess(excess)) => {
+            let excess = f32::from(excess);
+            let inverse = inverse(write(to_half(signed(block, excess)), &mut out[at..]));
+            all.for_each(|(_, (q, x))| *q = (x * inverse + excess).round().clamp(0.0, most) as u8);
+        }
+        (Scales::One, Numbers::Least) => {
+            let (scale, offset) = with_offset(block, most, false);
+            let inverse = inverse(write(to_half_finite(scale), &mut out[at..]));
+            let least = write(to_half_finite(-offset), &mut out[at + 2..]);
+            all.for_each(|(_, (q, x))| *q = ((x - least) * inverse).round().clamp(0.0, most) as u8);
+        }
+        (Scales::One, Numbers::Listed(list)) => {
+            let inverse = inverse(write(to_half_finite(listed(block, list)), &mut out[at..]));
+            all.for_each(|(_, (q, x))| *q = nearest(list, x * inverse));
+        }
+        (Scales::Power, Numbers::Listed(list)) => {
+            out[at] = power(block, list);
+            let inverse = inverse(half_power(out[at]));
+            all.for_each(|(_, (q, x))| *q = nearest(list, x * inverse));
+        }
+        (Scales::Q2K, _) => {
+            let (coarse, fine) = with_offsets::<16>(block, most, 15.0, &mut out[at..]);
+            out.iter_mut().zip(&fine).for_each(|(out, (s, m))| *out = s | m << 4);
+            all.for_each(|(i, (q, x))| *q = above(*x, coarse, fine[i / 16], most));
+        }
+        (Scales::Q4K, _) => {
+            let (coarse, fine) = with_offsets::<8>(block, most, 63.0, &mut out[at..]);
+            for i in 0..4 {
+                let ((s, m), (upper_s, upper_m)) = (fine[i], fine[i + 4]);
+                out[4 + i] = s | upper_s >> 4 << 6;
+                out[8 + i] = m | upper_m >> 4 << 6;
+                out[12 + i] = upper_s & 15 | (upper_m & 15) << 4;
+            }
+            all.for_each(|(i, (q, x))| *q = above(*x, coarse, fine[i / 32], most));
+        }
+        (Scales::Q3K, _) => {
+            let (coarse, fine) = of_scales::<16>(block, 32.0, |some| signed(some, 4.0), &mut out[at..]);
+            six_bits(&fine, bits(4, 96, 8), bits(2, 104, 4), out);
+            all.for_each(|(i, (q, x))| {
+                *q = ((x * inverse(coarse * fine[i / 16])).round().clamp(-4.0, 3.0) + 4.0) as u8;
+            });
+        }
+        (Scales::Q6K, _) => {
+            let (coarse, fine) = of_scales::<16>(block, 128.0, |some| signed(some, 32.0), &mut out[at..]);
+            let fine = fine.map(|fine| fine as i8);
+            out[192..208].iter_mut().zip(fine).for_each(|(out, fine)| *out = fine as u8);
+            all.for_each(|(i, (q, x))| {
+                let inverse = inverse(coarse * f32::from(fine[i / 16]));
+                *q = ((x * inverse).round().clamp(-32.0, 31.0) as i8 + 32) as u8;
+            });
+        }
+        (Scales::Iq4Xs, Numbers::Listed(list)) => {
+            let (coarse, fine) = of_scales::<8>(block, 32.0, |some| listed(some, list), &mut out[at..]);
+            six_bits(&fine, bits(4, 4, 1), bits(2, 2, 1), out);
+            all.for_each(|(i, (q, x))| *q = nearest(list, x * inverse(coarse * fine[i / 32])));
+        }
+        _ => unreachable!("a block without a way to choose its scales"),
     }
 }
 
-fn q2_k(block: &[f32], out: &mut [u8]) {
-    let mut fits = [(0f32, 0f32); 16];
-    for (fit, some) in fits.iter_mut().zip(block.chunks_exact(16)) {
-        *fit = with_offset(some, 3.0, true);
-    }
-    let (coarse, fine) = scales_of_scales(&fits, 15.0);
-    out[80..82].copy_from_slice(&to_half(coarse.0));
-    out[82..84].copy_from_slice(&to_half(coarse.1));
-    out[..16].iter_mut().zip(&fine).for_each(|(out, (s, m))| *out = s | m << 4);
-    let q = |i: usize| {
-        let (s, m) = fine[i / 16];
-        ((block[i] + coarse.1 * f32::from(m)) * inverse(coarse.0 * f32::from(s))).round().clamp(0.0, 3.0) as u8
-    };
-    two_bits(q, &mut out[16..80]);
+/// Writes a number in half precision; returns it.
+fn write(number: [u8; 2], out: &mut [u8]) -> f32 {
+    out[..2].copy_from_slice(&number);
+    half(number)
 }
 
-/// Writes 256 numbers of two bits.
-fn two_bits(q: impl Fn(usize) -> u8, out: &mut [u8]) {
-    for (i, out) in out.iter_mut().enumerate() {
-        let at = |quarter: usize| q(i / 32 * 128 + 32 * quarter + i % 32) << (2 * quarter);
-        *out = at(0) | at(1) | at(2) | at(3);
-    }
-}
-
-fn q3_k(block: &[f32], out: &mut [u8]) {
-    let mut scales = [0f32; 16];
-    for (scale, some) in scales.iter_mut().zip(block.chunks_exact(16)) {
-        *scale = signed(some, 4.0);
-    }
-    let most = largest(&scales);
-    let scale = to_half((most / -32.0).clamp(-65504.0, 65504.0));
-    out[108..].copy_from_slice(&scale);
-    let scale = half(scale);
-    let fine = scales.map(|fine| (fine * inverse(scale)).round().clamp(-32.0, 31.0) + 32.0);
-    let packed = fine.map(|fine| fine as u8);
-    for i in 0..4 {
-        out[96 + i] = packed[i] & 15 | (packed[i + 8] & 15) << 4;
-        out[100 + i] = packed[i + 4] & 15 | (packed[i + 12] & 15) << 4;
-        out[104 + i] = packed[i] >> 4 | packed[i + 4] >> 4 << 2 | packed[i + 8] >> 4 << 4 | packed[i + 12] >> 4 << 6;
-    }
-    let q = |i: usize| {
-        let scale = scale * (fine[i / 16] - 32.0);
-        ((block[i] * inverse(scale)).round().clamp(-4.0, 3.0) + 4.0) as u8
-    };
-    two_bits(|i| q(i) & 3, &mut out[32..96]);
-    upper_bits(|i| q(i) >> 2, &mut out[..32]);
-}
-
-/// Writes one bit of each of 256 numbers: the first 32 are the lowest bits of 32 bytes.
-fn upper_bits(bit: impl Fn(usize) -> u8, out: &mut [u8]) {
-    for (i, out) in out.iter_mut().enumerate() {
-        *out = (0..8).fold(0, |all, of| all | bit(32 * of + i) << of);
-    }
-}
-
-fn q4_k(block: &[f32], out: &mut [u8]) {
-    let q = of_each_32(block, 15.0, out);
-    pairs(|i| q[i], &mut out[16..]);
-}
-
-fn q5_k(block: &[f32], out: &mut [u8]) {
-    let q = of_each_32(block, 31.0, out);
-    upper_bits(|i| q[i] >> 4, &mut out[16..48]);
-    pairs(|i| q[i] & 15, &mut out[48..]);
-}
-
-/// Writes 256 numbers of four bits.
-fn pairs(q: impl Fn(usize) -> u8, out: &mut [u8]) {
-    for (i, out) in out.iter_mut().enumerate() {
-        let at = i / 32 * 64 + i % 32;
-        *out = q(at) | q(at + 32) << 4;
-    }
-}
-
-/// Writes the scales and offsets of a block of 256; returns the quantized weights, from 0 to `most`.
-fn of_each_32(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 256] {
-    let mut fits = [(0f32, 0f32); 8];
-    for (fit, some) in fits.iter_mut().zip(block.chunks_exact(32)) {
+/// The scales and offsets of `N` parts of a block, as integers up to `most_fine`, with two common factors, which are
+/// written. `most` is the largest `q`.
+fn with_offsets<const N: usize>(
+    block: &[f32],
+    most: f32,
+    most_fine: f32,
+    out: &mut [u8],
+) -> ((f32, f32), [(u8, u8); N]) {
+    let mut fits = [(0f32, 0f32); N];
+    for (fit, some) in fits.iter_mut().zip(block.chunks_exact(block.len() / N)) {
         *fit = with_offset(some, most, true);
     }
-    let (coarse, fine) = scales_of_scales(&fits, 63.0);
-    out[..2].copy_from_slice(&to_half(coarse.0));
-    out[2..4].copy_from_slice(&to_half(coarse.1));
-    for i in 0..4 {
-        let ((s, m), (upper_s, upper_m)) = (fine[i], fine[i + 4]);
-        out[4 + i] = s | upper_s >> 4 << 6;
-        out[8 + i] = m | upper_m >> 4 << 6;
-        out[12 + i] = upper_s & 15 | (upper_m & 15) << 4;
-    }
-    std::array::from_fn(|i| {
-        let (s, m) = fine[i / 32];
-        let (s, m) = (coarse.0 * f32::from(s), coarse.1 * f32::from(m));
-        ((block[i] + m) * inverse(s)).round().clamp(0.0, most) as u8
-    })
-}
-
-/// Quantizes scales and offsets, all non-negative, to integers up to `most`, with a common factor in half precision for
-/// the scales and another for the offsets.
-fn scales_of_scales<const N: usize>(fits: &[(f32, f32); N], most: f32) -> ((f32, f32), [(u8, u8); N]) {
     let largest = fits.iter().fold((0f32, 0f32), |most, fit| (most.0.max(fit.0), most.1.max(fit.1)));
-    let coarse = |x: f32| half(to_half((x / most).min(65504.0)));
-    let coarse = (coarse(largest.0), coarse(largest.1));
-    let whole = |x: f32, of: f32| (x * inverse(of)).round().clamp(0.0, most) as u8;
-    (coarse, fits.map(|fit| (whole(fit.0, coarse.0), whole(fit.1, coarse.1))))
+    let scale = write(to_half_finite(largest.0 / most_fine), out);
+    let offset = write(to_half_finite(largest.1 / most_fine), &mut out[2..]);
+    let whole = |x: f32, of: f32| (x * inverse(of)).round().clamp(0.0, most_fine) as u8;
+    ((scale, offset), fits.map(|fit| (whole(fit.0, scale), whole(fit.1, offset))))
 }
 
-fn q6_k(block: &[f32], out: &mut [u8]) {
-    let mut scales = [0f32; 16];
-    for (scale, some) in scales.iter_mut().zip(block.chunks_exact(16)) {
-        *scale = signed(some, 32.0);
-    }
-    let most = largest(&scales);
-    let scale = to_half((most / -128.0).clamp(-65504.0, 65504.0));
-    out[208..].copy_from_slice(&scale);
-    let scale = half(scale);
-    let fine = scales.map(|fine| (fine * inverse(scale)).round().clamp(-128.0, 127.0) as i8);
-    let q = |i: usize| {
-        let scale = scale * f32::from(fine[i / 16]);
-        (block[i] * inverse(scale)).round().clamp(-32.0, 31.0) as i8 as u8 ^ 0x80 ^ 0xa0
-    };
-    for i in 0..64 {
-        let at = i / 32 * 32 + i % 32;
-        for n in 0..2 {
-            out[64 * n + i] = q(128 * n + at) & 15 | (q(128 * n + at + 64) & 15) << 4;
-        }
-    }
-    for i in 0..32 {
-        for n in 0..2 {
-            let upper = |quarter: usize| (q(128 * n + 32 * quarter + i) >> 4 & 3) << (2 * quarter);
-            out[128 + 32 * n + i] = upper(0) | upper(1) | upper(2) | upper(3);
-        }
-    }
-    out[192..208].iter_mut().zip(fine).for_each(|(out, fine)| *out = fine as u8);
+/// The `q` of a number, up to `most`, with the scale and offset that [`with_offsets`] chose.
+fn above(x: f32, coarse: (f32, f32), (s, m): (u8, u8), most: f32) -> u8 {
+    let (scale, offset) = (coarse.0 * f32::from(s), coarse.1 * f32::from(m));
+    ((x + offset) * inverse(scale)).round().clamp(0.0, most) as u8
 }
 
-fn iq4_nl(block: &[f32], out: &mut [u8]) {
-    let scale = to_half(listed(block, &NON_LINEAR).clamp(-65504.0, 65504.0));
-    out[..2].copy_from_slice(&scale);
-    places(block, &NON_LINEAR, half(scale), &mut out[2..]);
+/// The scales of `N` parts of a block, as integers from `-most` to `most - 1`, with a common factor, which is written.
+fn of_scales<const N: usize>(
+    block: &[f32],
+    most: f32,
+    scale: impl Fn(&[f32]) -> f32,
+    out: &mut [u8],
+) -> (f32, [f32; N]) {
+    let mut scales = [0f32; N];
+    for (to, some) in scales.iter_mut().zip(block.chunks_exact(block.len() / N)) {
+        *to = scale(some);
+    }
+    let coarse = write(to_half_finite(largest(&scales) / -most), out);
+    (coarse, scales.map(|scale| (scale * inverse(coarse)).round().clamp(-most, most - 1.0)))
 }
 
-fn iq4_xs(block: &[f32], out: &mut [u8]) {
-    let mut scales = [0f32; 8];
-    for (scale, some) in scales.iter_mut().zip(block.chunks_exact(32)) {
-        *scale = listed(some, &NON_LINEAR);
-    }
-    let most = largest(&scales);
-    let scale = to_half((most / -32.0).clamp(-65504.0, 65504.0));
-    out[..2].copy_from_slice(&scale);
-    let scale = half(scale);
-    out[2..8].fill(0);
-    for (i, some) in block.chunks_exact(32).enumerate() {
-        let fine = (scales[i] * inverse(scale)).round().clamp(-32.0, 31.0);
-        let packed = (fine + 32.0) as u8;
-        out[2 + i / 4] |= packed >> 4 << (2 * (i % 4));
-        out[4 + i / 2] |= (packed & 15) << (4 * (i % 2));
-        places(some, &NON_LINEAR, scale * fine, &mut out[8 + 16 * i..24 + 16 * i]);
+/// Writes scales from -32 to 31.
+fn six_bits(fine: &[f32], low: Bits, high: Bits, out: &mut [u8]) {
+    for (i, fine) in fine.iter().enumerate() {
+        let six = (fine + 32.0) as u8;
+        low.add(i, six, out);
+        high.add(i, six >> 4, out);
     }
 }
 
-fn mxfp4(block: &[f32], out: &mut [u8]) {
+/// The exponent of a block of [`Format::Mxfp4`].
+fn power(block: &[f32], list: &[i8; 16]) -> u8 {
     let most = block.iter().fold(0f32, |most, x| most.max(x.abs())).min(f32::MAX);
     // The largest number of four bits is 6, less than the next power, 8; where it would be clamped, the next exponent
     // may be better.
     let exponent = if most == 0.0 { 0 } else { (most.log2().floor() as i32 - 2 + 127).clamp(0, 253) as u8 };
     let error = |exponent: u8| {
         let scale = half_power(exponent);
-        let miss = |&x: &f32| {
-            (scale * f32::from(MICRO_FLOATS[usize::from(nearest(&MICRO_FLOATS, x * inverse(scale)))]) - x).powi(2)
-        };
+        let miss = |&x: &f32| (scale * f32::from(list[usize::from(nearest(list, x * inverse(scale)))]) - x).powi(2);
         block.iter().map(miss).sum::<f32>()
     };
-    out[0] = if error(exponent + 1) < error(exponent) { exponent + 1 } else { exponent };
-    places(block, &MICRO_FLOATS, half_power(out[0]), &mut out[1..]);
-}
-
-/// Writes the indices of 32 numbers in a list, two per byte.
-fn places(block: &[f32], list: &[i8; 16], scale: f32, out: &mut [u8]) {
-    let inverse = inverse(scale);
-    for (i, out) in out.iter_mut().enumerate() {
-        *out = nearest(list, block[i] * inverse) | nearest(list, block[i + 16] * inverse) << 4;
-    }
+    if error(exponent + 1) < error(exponent) { exponent + 1 } else { exponent }
 }
 
 /// The index of the nearest number in a list.
@@ -385,6 +305,11 @@ fn with_offset(some: &[f32], most: f32, is_positive: bool) -> (f32, f32) {
         }
     }
     (best.0, best.1)
+}
+
+/// The nearest finite number in half precision, or NaN.
+fn to_half_finite(x: f32) -> [u8; 2] {
+    to_half(x.clamp(-65504.0, 65504.0))
 }
 
 /// The nearest number in half precision, ties to even.

@@ -4,10 +4,10 @@
 use Numbers::{Excess, Least, Listed, Signed};
 
 /// The values of the four bits of [`Format::Iq4Nl`] and [`Format::Iq4Xs`].
-pub(crate) const NON_LINEAR: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+const NON_LINEAR: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /// The values of the four bits of [`Format::Mxfp4`], times two.
-pub(crate) const MICRO_FLOATS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+const MICRO_FLOATS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// A block format as a type, for kernels compiled for it.
 pub(crate) trait Blocks {
