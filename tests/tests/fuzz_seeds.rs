@@ -49,65 +49,9 @@ macro_rules! seeds {
     )*};
 }
 
-#[test]
-fn detector_inputs() {
-    run("detector_input", fuzz::detector_input);
-}
-
-/// Requests to all routes, including damaged heads and bodies.
-#[test]
-fn requests() {
-    run("server", fuzz::server);
-}
-
-#[test]
-fn manifests() {
-    run("manifest", fuzz::manifest);
-}
-
-#[test]
-fn normalizations() {
-    run("normalization", fuzz::normalization);
-}
-
-#[test]
-fn regular_expressions() {
-    run("regex", fuzz::regex);
-}
-
-#[test]
-fn schemas() {
-    run("schema", fuzz::schema);
-}
-
-#[test]
-fn walks() {
-    run("walk", fuzz::walk);
-}
-
-#[test]
-fn safetensors_files() {
-    run("safetensors_file", |data| _ = fuzz::safetensors_file(data));
-}
-
-#[test]
-fn tokenizer_files() {
-    run("tokenizer_file", |data| _ = fuzz::tokenizer_file(data));
-}
-
-#[test]
-fn chat_templates() {
-    run("chat_template", fuzz::chat_template);
-}
-
-#[test]
-fn pickles() {
-    run("pickle", |data| _ = fuzz::pickle(data));
-}
-
-#[test]
-fn checkpoints() {
-    run("checkpoint", |data| _ = fuzz::checkpoint(data));
+seeds! {
+    key_file detector_input server manifest normalization regex schema walk safetensors_file tokenizer_file
+    chat_template pickle checkpoint
 }
 
 /// Refused seeds would exercise too little code.

@@ -68,32 +68,32 @@ fn quantize(layout: Layout, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
     let Layout { scales, coarse: at, numbers, low, high, .. } = layout;
     // The largest `q`.
     let most = ((1u32 << (low.count + high.map_or(0, |high| high.count))) - 1) as f32;
-    let all = q.iter_mut().zip(block).enumerate();
+    let all = q.iter_mut().zip(block);
     match (scales, numbers) {
         (Scales::One, Numbers::Excess(excess)) => {
             let excess = f32::from(excess);
             let inverse = inverse(write(to_half(signed(block, excess)), &mut out[at..]));
-            all.for_each(|(_, (q, x))| *q = (x * inverse + excess).round().clamp(0.0, most) as u8);
+            all.for_each(|(q, x)| *q = (x * inverse + excess).round().clamp(0.0, most) as u8);
         }
         (Scales::One, Numbers::Least) => {
             let (scale, offset) = with_offset(block, most, false);
             let inverse = inverse(write(to_half_finite(scale), &mut out[at..]));
             let least = write(to_half_finite(-offset), &mut out[at + 2..]);
-            all.for_each(|(_, (q, x))| *q = ((x - least) * inverse).round().clamp(0.0, most) as u8);
+            all.for_each(|(q, x)| *q = ((x - least) * inverse).round().clamp(0.0, most) as u8);
         }
         (Scales::One, Numbers::Listed(list)) => {
             let inverse = inverse(write(to_half_finite(listed(block, list)), &mut out[at..]));
-            all.for_each(|(_, (q, x))| *q = nearest(list, x * inverse));
+            all.for_each(|(q, x)| *q = nearest(list, x * inverse));
         }
         (Scales::Power, Numbers::Listed(list)) => {
             out[at] = power(block, list);
             let inverse = inverse(half_power(out[at]));
-            all.for_each(|(_, (q, x))| *q = nearest(list, x * inverse));
+            all.for_each(|(q, x)| *q = nearest(list, x * inverse));
         }
         (Scales::Q2K, _) => {
             let (coarse, fine) = with_offsets::<16>(block, most, 15.0, &mut out[at..]);
             out.iter_mut().zip(&fine).for_each(|(out, (s, m))| *out = s | m << 4);
-            all.for_each(|(i, (q, x))| *q = above(*x, coarse, fine[i / 16], most));
+            all.enumerate().for_each(|(i, (q, x))| *q = above(*x, coarse, fine[i / 16], most));
         }
         (Scales::Q4K, _) => {
             let (coarse, fine) = with_offsets::<8>(block, most, 63.0, &mut out[at..]);
@@ -103,12 +103,12 @@ fn quantize(layout: Layout, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
                 out[8 + i] = m | upper_m >> 4 << 6;
                 out[12 + i] = upper_s & 15 | (upper_m & 15) << 4;
             }
-            all.for_each(|(i, (q, x))| *q = above(*x, coarse, fine[i / 32], most));
+            all.enumerate().for_each(|(i, (q, x))| *q = above(*x, coarse, fine[i / 32], most));
         }
         (Scales::Q3K, _) => {
             let (coarse, fine) = of_scales::<16>(block, 32.0, |some| signed(some, 4.0), &mut out[at..]);
             six_bits(&fine, bits(4, 96, 8), bits(2, 104, 4), out);
-            all.for_each(|(i, (q, x))| {
+            all.enumerate().for_each(|(i, (q, x))| {
                 *q = ((x * inverse(coarse * fine[i / 16])).round().clamp(-4.0, 3.0) + 4.0) as u8;
             });
         }
@@ -116,7 +116,7 @@ fn quantize(layout: Layout, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
             let (coarse, fine) = of_scales::<16>(block, 128.0, |some| signed(some, 32.0), &mut out[at..]);
             let fine = fine.map(|fine| fine as i8);
             out[192..208].iter_mut().zip(fine).for_each(|(out, fine)| *out = fine as u8);
-            all.for_each(|(i, (q, x))| {
+            all.enumerate().for_each(|(i, (q, x))| {
                 let inverse = inverse(coarse * f32::from(fine[i / 16]));
                 *q = ((x * inverse).round().clamp(-32.0, 31.0) as i8 + 32) as u8;
             });
@@ -124,7 +124,7 @@ fn quantize(layout: Layout, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
         (Scales::Iq4Xs, Numbers::Listed(list)) => {
             let (coarse, fine) = of_scales::<8>(block, 32.0, |some| listed(some, list), &mut out[at..]);
             six_bits(&fine, bits(4, 4, 1), bits(2, 2, 1), out);
-            all.for_each(|(i, (q, x))| *q = nearest(list, x * inverse(coarse * fine[i / 32])));
+            all.enumerate().for_each(|(i, (q, x))| *q = nearest(list, x * inverse(coarse * fine[i / 32])));
         }
         _ => unreachable!("a block without a way to choose its scales"),
     }

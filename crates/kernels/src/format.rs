@@ -222,6 +222,7 @@ formats! {
     }
 }
 
+#[allow(clippy::single_component_path_imports, reason = "a macro makes it, which the lint does not see")]
 pub(crate) use with_blocks;
 
 impl Format {

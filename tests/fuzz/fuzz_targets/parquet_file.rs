@@ -1,3 +1,0 @@
-#![no_main]
-
-verdigris_fuzz::target!(catching parquet_file);
