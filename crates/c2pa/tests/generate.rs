@@ -177,9 +177,9 @@ fn what_cannot_be_signed_is_told_before_anything_is_written() {
     let own = desk.at("ada.cert.pem");
     assert!(given(&bad, &[]).contains("the certificate is empty or not PEM"));
     assert!(given(&own, &["--c2pa-manifest", "json"]).contains("is not a location for a manifest"));
-    assert!(given(&own, &["--texts", "2"]).contains("a manifest is of one text"));
-    assert!(given(&own, &["--c2pa-manifest", "sidecar"]).contains("a sidecar lies beside a file"));
-    assert!(given(&own, &["--c2pa-manifest", "sidecar", "--json"]).contains("a sidecar lies beside a file"));
+    assert!(given(&own, &["--texts", "2"]).contains("a manifest covers one text"));
+    assert!(given(&own, &["--c2pa-manifest", "sidecar"]).contains("a sidecar needs a file next to it"));
+    assert!(given(&own, &["--c2pa-manifest", "sidecar", "--json"]).contains("a sidecar needs a file next to it"));
     let there = desk.write("there.json.c2pa", "precious");
     assert!(given(&own, &["-o", &desk.at("there.json")]).contains("exists already; --force replaces it"));
     assert_eq!(std::fs::read_to_string(there).unwrap(), "precious");
