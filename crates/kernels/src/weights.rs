@@ -11,7 +11,7 @@ pub struct Weights<'a> {
     format: Format,
     bytes: &'a [u8],
     k: usize,
-    /// The number of bytes from one row to the next.
+    /// The number of bytes in a row.
     stride: usize,
 }
 
@@ -42,8 +42,7 @@ impl<'a> Weights<'a> {
 
     /// The number of rows.
     pub fn rows(&self) -> usize {
-        // The last row may end before the stride does.
-        (self.bytes.len() + self.stride - self.format.bytes(self.k)) / self.stride
+        self.bytes.len() / self.stride
     }
 
     /// The number of weights in a row.
@@ -58,7 +57,7 @@ impl<'a> Weights<'a> {
         self.bytes.len()
     }
 
-    /// The number of bytes from one row to the next.
+    /// The number of bytes in a row.
     #[inline]
     pub(crate) fn stride(&self) -> usize {
         self.stride
@@ -67,7 +66,7 @@ impl<'a> Weights<'a> {
     /// The bytes of `count` rows from row `j`.
     #[inline]
     pub(crate) fn rows_from(&self, j: usize, count: usize) -> &'a [u8] {
-        &self.bytes[j * self.stride..(j + count - 1) * self.stride + self.format.bytes(self.k)]
+        &self.bytes[j * self.stride..(j + count) * self.stride]
     }
 
     /// Decodes row `j`, for example a token's embedding.

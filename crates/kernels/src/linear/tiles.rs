@@ -121,21 +121,20 @@ fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
                 unit.prefetch(bytes.as_ptr().wrapping_add(AHEAD + line));
             }
         }
-        let mut weights = [[unit.zero(); N]; 2];
-        for (b, bytes) in bytes.iter().enumerate() {
-            [weights[0][b], weights[1][b]] = F::step(unit, bytes);
-        }
-        let mut at = step * STEP;
-        for weights in &weights {
+        for half in 0..2 {
+            let mut weights = [unit.zero(); N];
+            for (weights, bytes) in weights.iter_mut().zip(bytes) {
+                // The compiler drops the half that is not used.
+                *weights = F::step(unit, bytes)[half];
+            }
             for a in 0..M {
                 // SAFETY: row `a` has `k` elements from `row[a]`, and all steps together have at most `k`.
-                let x = unsafe { &*x.as_ptr().add(row[a] + at).cast::<[f32; LANES]>() };
+                let x = unsafe { &*x.as_ptr().add(row[a] + step * STEP + half * LANES).cast::<[f32; LANES]>() };
                 let x = unit.load(x);
                 for b in 0..N {
                     sums[a][b] = unit.fma(x, weights[b], sums[a][b]);
                 }
             }
-            at += LANES;
         }
     }
     let rest = k - steps * STEP;
