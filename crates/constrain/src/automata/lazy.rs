@@ -19,11 +19,11 @@ pub(crate) struct Lazy {
     stride: usize,
     /// The fewest bytes from each position to the end; [`NONE`] if it cannot be reached.
     to_end: Arc<[u32]>,
-    made: Mutex<Made>,
+    made: Mutex<LazyStates>,
 }
 
 #[derive(Debug, Default)]
-struct Made {
+struct LazyStates {
     /// For each state, the positions that read a byte, in order, and whether it accepts.
     states: Vec<(Arc<[u32]>, bool)>,
     numbers: HashMap<(Arc<[u32]>, bool), u32>,
@@ -73,7 +73,7 @@ impl Lazy {
         let start = nfa.start_anchored();
         let seen = vec![0; nfa.states().len()];
         let stride = nfa.byte_classes().alphabet_len();
-        let lazy = Self { nfa, stride, to_end, made: Mutex::new(Made { seen, ..Made::default() }) };
+        let lazy = Self { nfa, stride, to_end, made: Mutex::new(LazyStates { seen, ..LazyStates::default() }) };
         let first = lazy.state(&mut lazy.made(), vec![start]);
         first.map(|_| lazy)
     }
@@ -117,12 +117,12 @@ impl Lazy {
         self.made().walk.take().is_some_and(|walk| walk.is_over)
     }
 
-    fn made(&self) -> MutexGuard<'_, Made> {
+    fn made(&self) -> MutexGuard<'_, LazyStates> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state of a text that may be at any of the given positions; `None` if none leads to the end.
-    fn state(&self, made: &mut Made, mut open: Vec<StateID>) -> Option<u32> {
+    fn state(&self, made: &mut LazyStates, mut open: Vec<StateID>) -> Option<u32> {
         made.round += 1;
         let (mut positions, mut accepts) = (Vec::new(), false);
         while let Some(position) = open.pop() {
@@ -171,7 +171,7 @@ impl Lazy {
             NONE => return None,
             next => next,
         };
-        let Made { states, walk: Some(walk), met, walks, .. } = made else { return Some(next) };
+        let LazyStates { states, walk: Some(walk), met, walks, .. } = made else { return Some(next) };
         if std::mem::replace(&mut met[next as usize], *walks) != *walks {
             walk.met += self.bytes_of(&states[next as usize].0);
             walk.is_over = walk.met > WALK;
@@ -179,7 +179,7 @@ impl Lazy {
         (!walk.is_over).then_some(next)
     }
 
-    fn make_next(&self, made: &mut Made, state: u32, byte: u8, at: usize) -> Option<u32> {
+    fn make_next(&self, made: &mut LazyStates, state: u32, byte: u8, at: usize) -> Option<u32> {
         let positions = made.states[state as usize].0.clone();
         let after = |&position: &u32| match self.nfa.state(StateID::must(position as usize)) {
             State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),

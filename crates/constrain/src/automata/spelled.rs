@@ -18,13 +18,13 @@ use crate::vocabulary::character_set::CharacterSet;
 #[derive(Debug)]
 pub(crate) struct Spelled {
     alphabet: Arc<Alphabet>,
-    words: Words,
+    automaton: LetterAutomaton,
     /// The number of low bits that hold the position inside a character; the automaton's state is above them.
     bits: u32,
 }
 
 #[derive(Debug)]
-enum Words {
+enum LetterAutomaton {
     /// All states, with the fewest bytes from each to an end.
     Table(Box<Automaton>, Vec<u64>),
     Lazy(Box<Lazy>),
@@ -58,11 +58,11 @@ impl Spelling {
     pub(crate) fn table(self, automaton: Box<Automaton>) -> Spelled {
         let bytes = |letter| self.alphabet.bytes(letter).into();
         let to_end = distances_to(&automaton, bytes, |state| automaton.accepts(state).then_some(0));
-        Spelled::new(self.alphabet, Words::Table(automaton, to_end))
+        Spelled::new(self.alphabet, LetterAutomaton::Table(automaton, to_end))
     }
 
     pub(crate) fn lazy(self, lazy: Box<Lazy>) -> Spelled {
-        Spelled::new(self.alphabet, Words::Lazy(lazy))
+        Spelled::new(self.alphabet, LetterAutomaton::Lazy(lazy))
     }
 }
 
@@ -155,21 +155,21 @@ impl Spelled {
     /// The state before any byte.
     pub(crate) const START: u32 = 0;
 
-    fn new(alphabet: Alphabet, words: Words) -> Self {
+    fn new(alphabet: Alphabet, automaton: LetterAutomaton) -> Self {
         let bits = alphabet.positions().next_power_of_two().trailing_zeros();
-        Self { alphabet: Arc::new(alphabet), words, bits }
+        Self { alphabet: Arc::new(alphabet), automaton, bits }
     }
 
     /// The same without the states created so far; `None` if all states were built at once.
     pub(crate) fn renewed(&self) -> Option<Self> {
-        let Words::Lazy(lazy) = &self.words else { return None };
-        let words = Words::Lazy(Box::new(lazy.renewed()));
-        Some(Self { alphabet: self.alphabet.clone(), words, bits: self.bits })
+        let LetterAutomaton::Lazy(lazy) = &self.automaton else { return None };
+        let automaton = LetterAutomaton::Lazy(Box::new(lazy.renewed()));
+        Some(Self { alphabet: self.alphabet.clone(), automaton, bits: self.bits })
     }
 
     /// The automaton whose states are created as texts reach them, if it is of that kind.
     pub(crate) fn lazy_words(&self) -> Option<&Lazy> {
-        if let Words::Lazy(lazy) = &self.words { Some(lazy) } else { None }
+        if let LetterAutomaton::Lazy(lazy) = &self.automaton { Some(lazy) } else { None }
     }
 
     /// Splits a state into the automaton's state and the position inside a character.
@@ -180,9 +180,9 @@ impl Spelled {
 
     #[inline]
     fn word(&self, state: u32, letter: Letter) -> Option<u32> {
-        match &self.words {
-            Words::Table(automaton, _) => automaton.next(state, letter),
-            Words::Lazy(lazy) => lazy.next(state, letter),
+        match &self.automaton {
+            LetterAutomaton::Table(automaton, _) => automaton.next(state, letter),
+            LetterAutomaton::Lazy(lazy) => lazy.next(state, letter),
         }
     }
 
@@ -204,9 +204,9 @@ impl Spelled {
     pub(crate) fn accepts(&self, state: u32) -> bool {
         let (word, position) = self.split(state);
         position == Alphabet::BETWEEN
-            && match &self.words {
-                Words::Table(automaton, _) => automaton.accepts(word),
-                Words::Lazy(lazy) => lazy.accepts(word),
+            && match &self.automaton {
+                LetterAutomaton::Table(automaton, _) => automaton.accepts(word),
+                LetterAutomaton::Lazy(lazy) => lazy.accepts(word),
             }
     }
 
@@ -215,17 +215,17 @@ impl Spelled {
     pub(crate) fn goes_on(&self, state: u32) -> bool {
         let (word, position) = self.split(state);
         position != Alphabet::BETWEEN
-            || match &self.words {
-                Words::Table(automaton, _) => automaton.goes_on(word),
-                Words::Lazy(lazy) => lazy.goes_on(word),
+            || match &self.automaton {
+                LetterAutomaton::Table(automaton, _) => automaton.goes_on(word),
+                LetterAutomaton::Lazy(lazy) => lazy.goes_on(word),
             }
     }
 
     /// The fewest bytes that complete the text so far.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
-        let of_word = |word: u32| match &self.words {
-            Words::Table(_, to_end) => to_end[word as usize],
-            Words::Lazy(lazy) => lazy.to_end(word),
+        let of_word = |word: u32| match &self.automaton {
+            LetterAutomaton::Table(_, to_end) => to_end[word as usize],
+            LetterAutomaton::Lazy(lazy) => lazy.to_end(word),
         };
         let (word, position) = self.split(state);
         if position == Alphabet::BETWEEN {
@@ -238,16 +238,16 @@ impl Spelled {
 
     /// An upper bound on the bytes from any state to the end.
     pub(crate) fn farthest(&self) -> u64 {
-        let of_words = match &self.words {
-            Words::Table(_, to_end) => to_end.iter().copied().max().unwrap_or(0),
-            Words::Lazy(lazy) => lazy.farthest(),
+        let of_words = match &self.automaton {
+            LetterAutomaton::Table(_, to_end) => to_end.iter().copied().max().unwrap_or(0),
+            LetterAutomaton::Lazy(lazy) => lazy.farthest(),
         };
         of_words + 3
     }
 
     /// The number of table cells.
     pub(crate) fn cells(&self) -> usize {
-        if let Words::Table(automaton, _) = &self.words { automaton.cells() } else { 0 }
+        if let LetterAutomaton::Table(automaton, _) = &self.automaton { automaton.cells() } else { 0 }
     }
 
     /// The characters that all lead along one chain of states from here, whichever of them come, and the length of that

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Grammar;
 use super::shapes::Shapes;
-use super::step::{At, Container, NO_END, RETURN, Rule, Step};
+use super::step::{Container, NO_END, RETURN, Rule, Step, StepIndex};
 use crate::automata::budget::Budget;
 use crate::terminal::Terminal;
 
@@ -32,7 +32,7 @@ pub(crate) struct GrammarBuilder {
     steps: Vec<Step>,
     terminals: Vec<Arc<Terminal>>,
     /// The first step of each rule.
-    entries: Vec<At>,
+    entries: Vec<StepIndex>,
     shapes: Shapes,
     /// For each step, the index of its path in the schema.
     origins: Vec<u32>,
@@ -59,10 +59,10 @@ impl GrammarBuilder {
         }
     }
 
-    pub(crate) fn step(&mut self, step: Step) -> At {
+    pub(crate) fn step(&mut self, step: Step) -> StepIndex {
         self.steps.push(step);
         self.origins.push(self.paths.len() as u32 - 1);
-        self.steps.len() as At - 1
+        self.steps.len() as StepIndex - 1
     }
 
     /// Whether there are more steps or states than allowed.
@@ -82,20 +82,20 @@ impl GrammarBuilder {
         &self.terminals[terminal as usize]
     }
 
-    pub(crate) fn read(&mut self, terminal: u32, next: At) -> At {
+    pub(crate) fn read(&mut self, terminal: u32, next: StepIndex) -> StepIndex {
         self.step(Step::Read { terminal, next })
     }
 
-    pub(crate) fn call(&mut self, rule: Rule, next: At) -> At {
+    pub(crate) fn call(&mut self, rule: Rule, next: StepIndex) -> StepIndex {
         self.step(Step::Call { rule, next })
     }
 
-    pub(crate) fn fork(&mut self, ways: Vec<At>) -> At {
+    pub(crate) fn fork(&mut self, ways: Vec<StepIndex>) -> StepIndex {
         self.step(Step::Fork(ways))
     }
 
     /// Replaces a step by a fork.
-    pub(crate) fn set_fork(&mut self, at: At, ways: Vec<At>) {
+    pub(crate) fn set_fork(&mut self, at: StepIndex, ways: Vec<StepIndex>) {
         self.steps[at as usize] = Step::Fork(ways);
     }
 
@@ -111,7 +111,7 @@ impl GrammarBuilder {
     }
 
     /// Sets the first step of a rule.
-    pub(crate) fn define(&mut self, rule: Rule, entry: At) {
+    pub(crate) fn define(&mut self, rule: Rule, entry: StepIndex) {
         self.entries[rule as usize] = entry;
     }
 
@@ -121,7 +121,7 @@ impl GrammarBuilder {
         let (rules, paths) = (self.entries.len() as u32, self.paths.len() as u32);
         let (objects, arrays) = self.shapes.take_in(&other.shapes, rules, terminals);
         // All rules share one end.
-        let at = |at: At| if at == RETURN { at } else { at + steps };
+        let at = |at: StepIndex| if at == RETURN { at } else { at + steps };
         for (step, origin) in other.steps.iter().zip(&other.origins).skip(1) {
             self.origins.push(origin + paths);
             self.steps.push(match step {
@@ -169,7 +169,7 @@ impl GrammarBuilder {
     /// The fewest bytes from each step to the end of its rule. Improvements are propagated to the preceding steps
     /// (Bellman 1958; Ford 1956, with a queue).
     fn shortest(&self, budget: &Budget) -> Option<Vec<u64>> {
-        let mut before: Vec<Vec<At>> = vec![Vec::new(); self.steps.len()];
+        let mut before: Vec<Vec<StepIndex>> = vec![Vec::new(); self.steps.len()];
         for (at, step) in (0..).zip(&self.steps) {
             match step {
                 Step::Read { next, .. } => before[*next as usize].push(at),
@@ -189,7 +189,7 @@ impl GrammarBuilder {
         let mut distances = vec![NO_END; self.steps.len()];
         distances[RETURN as usize] = 0;
         // Steps that were added last are often needed first.
-        let mut open: VecDeque<At> = (0..self.steps.len() as At).rev().collect();
+        let mut open: VecDeque<StepIndex> = (0..self.steps.len() as StepIndex).rev().collect();
         let mut is_open = vec![true; self.steps.len()];
         while let Some(at) = open.pop_front() {
             is_open[at as usize] = false;
@@ -214,8 +214,8 @@ impl GrammarBuilder {
         Some(distances)
     }
 
-    fn distance(&self, at: At, distances: &[u64]) -> u64 {
-        let to = |at: At| distances[at as usize];
+    fn distance(&self, at: StepIndex, distances: &[u64]) -> u64 {
+        let to = |at: StepIndex| distances[at as usize];
         match &self.steps[at as usize] {
             Step::Read { terminal, next } => {
                 let terminal = &self.terminals[*terminal as usize];

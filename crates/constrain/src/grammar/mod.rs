@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::shapes::Shapes;
-use self::step::{At, Step};
+use self::step::{Step, StepIndex};
 use crate::terminal::Terminal;
 
 /// A language of texts: rules over terminals that call each other, to any depth.
@@ -41,7 +41,7 @@ pub struct Grammar {
     steps: Vec<Step>,
     terminals: Vec<Arc<Terminal>>,
     /// The first step of each rule. The first rule is the text itself.
-    entries: Vec<At>,
+    entries: Vec<StepIndex>,
     /// The fewest bytes from each step to the end of its rule.
     distances: Vec<u64>,
     shapes: Shapes,

@@ -1,13 +1,13 @@
 //! The steps of a grammar.
 
 /// The index of a step.
-pub(crate) type At = u32;
+pub(crate) type StepIndex = u32;
 
 /// The index of a rule.
 pub(crate) type Rule = u32;
 
 /// The end of a rule, a step that all rules share.
-pub(crate) const RETURN: At = 0;
+pub(crate) const RETURN: StepIndex = 0;
 
 /// The distance of a step from which the end cannot be reached.
 pub(crate) const NO_END: u64 = u64::MAX;
@@ -16,11 +16,11 @@ pub(crate) const NO_END: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Read a segment that a terminal accepts.
-    Read { terminal: u32, next: At },
+    Read { terminal: u32, next: StepIndex },
     /// Read a text of another rule.
-    Call { rule: Rule, next: At },
+    Call { rule: Rule, next: StepIndex },
     /// Continue with any of these steps.
-    Fork(Vec<At>),
+    Fork(Vec<StepIndex>),
     /// The end of the rule.
     Return,
     /// Just inside an object or an array; the steps from here are created when a text gets here ([`super::unfold`]).

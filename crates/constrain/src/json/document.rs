@@ -252,8 +252,8 @@ impl<'a> Document<'a> {
         }
         for (keyword, value) in keywords {
             let mut visit = |below: Option<&str>, schema| {
-                let part = Part { key: keyword, before: path.parts };
-                let inner = below.map(|key| Part { key, before: Some(&part) });
+                let part = PathKey { key: keyword, before: path.parts };
+                let inner = below.map(|key| PathKey { key, before: Some(&part) });
                 self.visit(schema, &Path { root: path.root, parts: Some(inner.as_ref().unwrap_or(&part)) }, &own);
             };
             match (keyword.as_str(), value) {
@@ -288,13 +288,13 @@ impl<'a> Document<'a> {
 /// The location of a schema in a document: a path, and keys below it.
 struct Path<'p> {
     root: &'p str,
-    parts: Option<&'p Part<'p>>,
+    parts: Option<&'p PathKey<'p>>,
 }
 
 /// The last key of a path, and those before it.
-struct Part<'p> {
+struct PathKey<'p> {
     key: &'p str,
-    before: Option<&'p Part<'p>>,
+    before: Option<&'p PathKey<'p>>,
 }
 
 impl Path<'_> {

@@ -219,7 +219,7 @@ pub(crate) fn multiples(budget: &Budget, of: &Decimal) -> Result<Automaton, NoAu
     }
     /// The digits so far, without those trailing zeros that the step has too.
     #[derive(Clone, PartialEq, Eq, Hash)]
-    struct At {
+    struct MultipleState {
         begun: bool,
         /// Their remainder modulo the step.
         left: u64,
@@ -228,22 +228,22 @@ pub(crate) fn multiples(budget: &Budget, of: &Decimal) -> Result<Automaton, NoAu
         /// The number of digits after the point; `None` before it.
         after: Option<usize>,
     }
-    let digit = |at: &At, digit: u64, after| match digit {
-        0 if at.zeros < zeros => At { begun: true, zeros: at.zeros + 1, after, ..*at },
-        0 => At { begun: true, left: at.left * 10 % step, after, ..*at },
+    let digit = |at: &MultipleState, digit: u64, after| match digit {
+        0 if at.zeros < zeros => MultipleState { begun: true, zeros: at.zeros + 1, after, ..*at },
+        0 => MultipleState { begun: true, left: at.left * 10 % step, after, ..*at },
         _ => {
             let left = (0..=at.zeros).fold(at.left, |left, _| left * 10 % step);
-            At { begun: true, left: (left + digit) % step, zeros: 0, after }
+            MultipleState { begun: true, left: (left + digit) % step, zeros: 0, after }
         }
     };
     Automaton::explore_within(
         budget,
-        At { begun: false, left: 0, zeros, after: None },
+        MultipleState { begun: false, left: 0, zeros, after: None },
         |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.').then_some(byte),
         |at, byte| match (byte, at.after) {
-            (b'-', None) if !at.begun => Some(At { begun: true, ..*at }),
+            (b'-', None) if !at.begun => Some(MultipleState { begun: true, ..*at }),
             (b'0'..=b'9', None) => Some(digit(at, u64::from(byte - b'0'), None)),
-            (b'.', None) if at.begun => Some(At { after: Some(0), ..*at }),
+            (b'.', None) if at.begun => Some(MultipleState { after: Some(0), ..*at }),
             (b'0'..=b'9', Some(after)) if after < places => Some(digit(at, u64::from(byte - b'0'), Some(after + 1))),
             // Digits finer than the step must be zero.
             (b'0', Some(_)) => Some(at.clone()),
@@ -281,7 +281,7 @@ const MAX_EXPONENT: u8 = 2;
 /// preserve, a fraction of zeros; and, if their size does not matter, an exponent, which keeps an integer an integer.
 pub(crate) fn in_more_forms(plain: &Automaton, with_exponent: bool) -> Result<Automaton, NoAutomaton> {
     #[derive(Clone, PartialEq, Eq, Hash)]
-    enum At {
+    enum NotationState {
         /// With the number of digits, as far as it matters.
         Plain {
             state: u32,
@@ -298,55 +298,56 @@ pub(crate) fn in_more_forms(plain: &Automaton, with_exponent: bool) -> Result<Au
     // An automaton without fractions is one of integers.
     let fractions = (0..plain.states() as u32).any(|state| plain.next(state, b'.').is_some());
     Automaton::explore(
-        At::Plain { state: Automaton::START, point: false, digits: 0 },
+        NotationState::Plain { state: Automaton::START, point: false, digits: 0 },
         |byte| (plain.class(byte), matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-').then_some(byte)),
         |at, byte| {
-            let begin_exponent = || with_exponent.then_some(At::Exponent { digits: 0, sign: false, whole: !fractions });
+            let begin_exponent =
+                || with_exponent.then_some(NotationState::Exponent { digits: 0, sign: false, whole: !fractions });
             match (at, byte) {
-                (&At::Plain { state, point, digits }, _) => match plain.next(state, byte) {
-                    Some(next) => Some(At::Plain {
+                (&NotationState::Plain { state, point, digits }, _) => match plain.next(state, byte) {
+                    Some(next) => Some(NotationState::Plain {
                         state: next,
                         point: point || byte == b'.',
                         digits: (digits + usize::from(byte.is_ascii_digit())).min(DIGITS + 1),
                     }),
                     None if !plain.accepts(state) => None,
-                    None if byte == b'.' && !point && digits <= DIGITS => Some(At::Zeros(0)),
+                    None if byte == b'.' && !point && digits <= DIGITS => Some(NotationState::Zeros(0)),
                     None if matches!(byte, b'e' | b'E') => begin_exponent(),
                     None => None,
                 },
-                (&At::Zeros(zeros), b'0') if zeros < MAX_ZEROS => Some(At::Zeros(zeros + 1)),
-                (&At::Zeros(1..), b'e' | b'E') => begin_exponent(),
-                (&At::Exponent { digits: 0, sign: false, whole }, b'+' | b'-') if byte == b'+' || !whole => {
-                    Some(At::Exponent { digits: 0, sign: true, whole })
+                (&NotationState::Zeros(zeros), b'0') if zeros < MAX_ZEROS => Some(NotationState::Zeros(zeros + 1)),
+                (&NotationState::Zeros(1..), b'e' | b'E') => begin_exponent(),
+                (&NotationState::Exponent { digits: 0, sign: false, whole }, b'+' | b'-') if byte == b'+' || !whole => {
+                    Some(NotationState::Exponent { digits: 0, sign: true, whole })
                 }
-                (&At::Exponent { digits, whole, .. }, b'0'..=b'9') if digits < MAX_EXPONENT => {
-                    Some(At::Exponent { digits: digits + 1, sign: true, whole })
+                (&NotationState::Exponent { digits, whole, .. }, b'0'..=b'9') if digits < MAX_EXPONENT => {
+                    Some(NotationState::Exponent { digits: digits + 1, sign: true, whole })
                 }
                 _ => None,
             }
         },
         |at| match at {
-            At::Plain { state, .. } => plain.accepts(*state),
-            At::Zeros(zeros) => *zeros > 0,
-            At::Exponent { digits, .. } => *digits > 0,
+            NotationState::Plain { state, .. } => plain.accepts(*state),
+            NotationState::Zeros(zeros) => *zeros > 0,
+            NotationState::Exponent { digits, .. } => *digits > 0,
         },
     )
 }
 
 /// The position in a number.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Place {
+enum NumberState {
     Start,
     Minus,
     /// In the digits before the point, compared with the same number of leading digits of each bound.
-    Whole(Part),
+    Whole(DigitState),
     /// Right after the point, where a digit must follow; the integer part has been compared with each bound.
-    Point(Part),
-    Fraction(Part),
+    Point(DigitState),
+    Fraction(DigitState),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Part {
+struct DigitState {
     negative: bool,
     is_zero: bool,
     /// The number of digits in total, after the point, and from the first nonzero digit, as far as it matters.
@@ -364,63 +365,66 @@ fn numbers(
     fraction: bool,
 ) -> Result<Automaton, NoAutomaton> {
     // The state after one more digit, if it is allowed.
-    let longer = |part: &Part, byte: u8, new: Part| {
+    let longer = |part: &DigitState, byte: u8, new: DigitState| {
         let follows = |bound: Option<&Bound>, so_far| bound.is_some() && so_far == Ordering::Equal;
         let begins_as_bound = follows(low, new.low) || follows(high, new.high);
         let fits = part.significant < digits.significant || begins_as_bound || byte == b'0' && new.after == 0;
         let some = new.significant > 0 || byte != b'0';
         let significant = if some { (part.significant + 1).min(digits.significant) } else { 0 };
-        (fits && part.digits < digits.most && new.after <= digits.after).then_some(Part {
+        (fits && part.digits < digits.most && new.after <= digits.after).then_some(DigitState {
             digits: part.digits + 1,
             significant,
             ..new
         })
     };
     Automaton::explore(
-        Place::Start,
+        NumberState::Start,
         |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.').then_some(byte),
         |place, byte| match (place, byte) {
-            (Place::Start, b'-') => Some(Place::Minus),
-            (Place::Start, b'0'..=b'9') => Some(Place::Whole(first(byte, false, low, high))),
-            (Place::Minus, b'0'..=b'9') => Some(Place::Whole(first(byte, true, low, high))),
+            (NumberState::Start, b'-') => Some(NumberState::Minus),
+            (NumberState::Start, b'0'..=b'9') => Some(NumberState::Whole(first(byte, false, low, high))),
+            (NumberState::Minus, b'0'..=b'9') => Some(NumberState::Whole(first(byte, true, low, high))),
             // A leading zero must be the only digit.
-            (Place::Whole(part), b'0'..=b'9') if !(part.is_zero && part.digits == 1) => {
+            (NumberState::Whole(part), b'0'..=b'9') if !(part.is_zero && part.digits == 1) => {
                 let compare = |so_far: Ordering, bound: Option<&Bound>| {
                     bound.map_or(so_far, |bound| so_far.then(digit_at(byte, &bound.value.whole, part.digits)))
                 };
                 let (low, high) = (compare(part.low, low), compare(part.high, high));
-                longer(part, byte, Part { is_zero: false, low, high, ..*part }).map(Place::Whole)
+                longer(part, byte, DigitState { is_zero: false, low, high, ..*part }).map(NumberState::Whole)
             }
-            (Place::Whole(part), b'.') if fraction && part.digits < digits.most => Some(Place::Point(Part {
-                low: whole(part, part.low, low),
-                high: whole(part, part.high, high),
-                ..*part
-            })),
-            (Place::Point(part) | Place::Fraction(part), b'0'..=b'9') => {
+            (NumberState::Whole(part), b'.') if fraction && part.digits < digits.most => {
+                Some(NumberState::Point(DigitState {
+                    low: whole(part, part.low, low),
+                    high: whole(part, part.high, high),
+                    ..*part
+                }))
+            }
+            (NumberState::Point(part) | NumberState::Fraction(part), b'0'..=b'9') => {
                 let compare = |so_far: Ordering, bound: Option<&Bound>| {
                     bound.map_or(so_far, |bound| so_far.then(digit_at(byte, &bound.value.fraction, part.after)))
                 };
                 let (low, high) = (compare(part.low, low), compare(part.high, high));
                 let is_zero = part.is_zero && byte == b'0';
-                longer(part, byte, Part { after: part.after + 1, is_zero, low, high, ..*part }).map(Place::Fraction)
+                longer(part, byte, DigitState { after: part.after + 1, is_zero, low, high, ..*part })
+                    .map(NumberState::Fraction)
             }
             _ => None,
         },
         |place| match place {
-            Place::Whole(part) => {
-                let part = Part { low: whole(part, part.low, low), high: whole(part, part.high, high), ..*part };
+            NumberState::Whole(part) => {
+                let part = DigitState { low: whole(part, part.low, low), high: whole(part, part.high, high), ..*part };
                 within(&part, low, high)
             }
-            Place::Fraction(part) => within(part, low, high),
-            Place::Start | Place::Minus | Place::Point(_) => false,
+            NumberState::Fraction(part) => within(part, low, high),
+            NumberState::Start | NumberState::Minus | NumberState::Point(_) => false,
         },
     )
 }
 
-fn first(byte: u8, negative: bool, low: Option<&Bound>, high: Option<&Bound>) -> Part {
+fn first(byte: u8, negative: bool, low: Option<&Bound>, high: Option<&Bound>) -> DigitState {
     let compare = |bound: Option<&Bound>| bound.map_or(Ordering::Equal, |bound| digit_at(byte, &bound.value.whole, 0));
     let (is_zero, significant) = (byte == b'0', usize::from(byte != b'0'));
-    Part { negative, is_zero, digits: 1, after: 0, significant, low: compare(low), high: compare(high) }
+    DigitState { negative, is_zero, digits: 1, after: 0, significant, low: compare(low), high: compare(high) }
 }
 
 /// Compares a digit with the one at the same position of a bound.
@@ -429,13 +433,13 @@ fn digit_at(byte: u8, bound: &[u8], at: usize) -> Ordering {
 }
 
 /// Compares the integer part with that of a bound, given how its digits compare with the leading ones of the bound.
-fn whole(part: &Part, digits: Ordering, bound: Option<&Bound>) -> Ordering {
+fn whole(part: &DigitState, digits: Ordering, bound: Option<&Bound>) -> Ordering {
     bound.map_or(Ordering::Equal, |bound| part.digits.cmp(&bound.value.whole.len()).then(digits))
 }
 
 /// Whether a complete number lies within the bounds. `low` and `high` of the part compare absolute values, up to the
 /// digits that were read.
-fn within(part: &Part, low: Option<&Bound>, high: Option<&Bound>) -> bool {
+fn within(part: &DigitState, low: Option<&Bound>, high: Option<&Bound>) -> bool {
     if part.is_zero && part.negative {
         return false;
     }

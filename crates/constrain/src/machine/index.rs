@@ -31,7 +31,7 @@ pub struct TokenIndex {
     /// The slices of strings with any content.
     slices: RwLock<HashMap<AnyString, Arc<TokenSlice>>>,
     /// Sets that recur between schemas. A recipe refers to sets by address, so those sets are kept with it.
-    sets: RwLock<HashMap<Recipe, Made>>,
+    sets: RwLock<HashMap<Recipe, CachedSet>>,
     /// The remainders of tokens after such strings, from inside and from before the opening quote, with minimal escapes
     /// and with any.
     closings: [OnceLock<Closings>; 4],
@@ -40,7 +40,7 @@ pub struct TokenIndex {
 }
 
 /// A set, and the sets that its recipe refers to.
-type Made = (Arc<TokenSet>, Vec<Arc<TokenSet>>);
+type CachedSet = (Arc<TokenSet>, Vec<Arc<TokenSet>>);
 
 impl TokenIndex {
     /// Builds the index of a vocabulary. Control tokens and ids without bytes are left out.

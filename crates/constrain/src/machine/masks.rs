@@ -10,7 +10,7 @@ use super::index::TokenIndex;
 use super::mask::{Mask, OverBudget};
 use super::run::{DEAD, Run, Thread};
 use super::slice::{Ends, Exit, TokenSlice};
-use super::work::{self, Costs, Part, Work};
+use super::work::{self, Costs, MaskPart, Work};
 use crate::grammar::step::{RETURN, Step};
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
@@ -251,7 +251,7 @@ impl Masks {
         let known = key.and_then(|key| Some((key, self.kept.ends.get(&key)?)));
         let reached = match known {
             Some(((tree, from), (known, cost))) => {
-                self.work.pay(&[(Part::Ends(tree, from), *cost)]);
+                self.work.pay(&[(MaskPart::Ends(tree, from), *cost)]);
                 known.clone()
             }
             None => {
@@ -271,7 +271,7 @@ impl Masks {
                 }
                 let reached = Arc::new(reached);
                 if let Some(key) = key.filter(|_| !self.work.is_spent()) {
-                    let cost = self.work.made(Part::Ends(key.0, key.1), before);
+                    let cost = self.work.made(MaskPart::Ends(key.0, key.1), before);
                     self.kept.count(&[&reached.0, &reached.1]);
                     self.kept.ends.insert(key, (reached.clone(), cost));
                 }
@@ -431,7 +431,7 @@ impl Masks {
     /// The slice of a terminal by its index, its state, and whether anything follows.
     fn slice_of(&mut self, (number, inner, follows): (u32, u32, bool), terminal: &Terminal) -> Arc<TokenSlice> {
         let inner = terminal.representative(inner, self.trie().max_token_chars());
-        let part = Part::Slice(number, inner, follows);
+        let part = MaskPart::Slice(number, inner, follows);
         if let Some((known, cost)) = self.kept.slices.get(&(number, inner, follows)) {
             self.work.pay(&[(part, *cost)]);
             return known.clone();

@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use super::nested::NestedRun;
 use crate::grammar::Grammar;
-use crate::grammar::step::{At, NO_END, RETURN, Rule, Step};
+use crate::grammar::step::{NO_END, RETURN, Rule, Step, StepIndex};
 use crate::grammar::unfold::Unfolding;
 use crate::terminal::Terminal;
 use crate::terminal::distinct::Distinct;
@@ -21,7 +21,7 @@ pub(super) const DEAD: u32 = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Thread {
     /// A reading step.
-    pub(super) at: At,
+    pub(super) at: StepIndex,
     /// The state of the step's terminal.
     pub(super) inner: u32,
     /// The stack of return addresses.
@@ -35,7 +35,7 @@ pub(super) struct Thread {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stack {
     /// An address, and the stack below it.
-    Address(u32, At),
+    Address(u32, StepIndex),
     /// Any of these stacks, which are sorted and not unions themselves.
     Any(Arc<[u32]>),
 }
@@ -159,7 +159,7 @@ impl Run {
         &self.states[state as usize].threads
     }
 
-    fn push(&mut self, stack: u32, address: At) -> u32 {
+    fn push(&mut self, stack: u32, address: StepIndex) -> u32 {
         self.stack(Stack::Address(stack, address))
     }
 
@@ -501,7 +501,7 @@ impl Run {
     }
 
     /// Adds the threads of all reading steps that can be reached from a step without reading.
-    pub(super) fn enter(&mut self, at: At, stack: u32, threads: &mut ThreadSet) {
+    pub(super) fn enter(&mut self, at: StepIndex, stack: u32, threads: &mut ThreadSet) {
         let (mut open, mut seen) = (vec![(at, stack)], HashSet::new());
         while let Some((at, stack)) = open.pop() {
             let at = self.grammar.open(at);

@@ -60,7 +60,7 @@ impl TokenSlice {
     pub(super) fn of_any_string(trie: &Trie, any: AnyString, closings: &Closings) -> Self {
         let (text, state) = any.terminal(trie.max_token_chars());
         let tree = if any.open { trie.all() } else { trie.rest() };
-        let mut found = Found::new(trie, text.free(state));
+        let mut found = SliceBuilder::new(trie, text.free(state));
         tree.walk(state, |state, byte, _| text.next(state, byte), |token, _| found.push(token));
         let bounded = any.most < trie.max_token_chars();
         let fits = |&&(length, _): &&(u32, Arc<Tree>)| any.missing <= length && (!bounded || length <= any.most);
@@ -75,7 +75,7 @@ impl TokenSlice {
     /// The slice of a terminal; `follows` is whether anything may come after the segment. It is incomplete if the
     /// work runs out.
     pub(super) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
-        let found = Found::new(trie, None);
+        let found = SliceBuilder::new(trie, None);
         let mut rows = AlongLoops { trie, terminal, follows, work, found, nodes: Vec::new() };
         if !rows.below(None, inner) {
             return Self::walked(trie, terminal, inner, follows, work);
@@ -88,7 +88,7 @@ impl TokenSlice {
     fn walked(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
         let free = terminal.free(inner);
         let tree = if free.is_some() { trie.rest() } else { trie.all() };
-        let mut found = Found::new(trie, free);
+        let mut found = SliceBuilder::new(trie, free);
         let is_name = matches!(terminal, Terminal::Names(_));
         let mut ends = Vec::new();
         let step = |inner, byte, node| {
@@ -116,7 +116,7 @@ struct AlongLoops<'a> {
     terminal: &'a Terminal,
     follows: bool,
     work: &'a mut Work,
-    found: Found,
+    found: SliceBuilder,
     /// The nodes of longer tokens at which the segment may end.
     nodes: Vec<u32>,
 }
@@ -202,7 +202,7 @@ impl AlongLoops<'_> {
 }
 
 /// Collects tokens.
-struct Found {
+struct SliceBuilder {
     many: Option<Arc<TokenSet>>,
     /// Whether `many` is a set shared by all schemas.
     is_shared: bool,
@@ -210,7 +210,7 @@ struct Found {
     vocabulary: usize,
 }
 
-impl Found {
+impl SliceBuilder {
     fn new(trie: &Trie, free: Option<u32>) -> Self {
         let many = free.map(|characters| trie.plain(characters));
         Self { many, is_shared: true, few: Vec::new(), vocabulary: trie.vocabulary_size() }

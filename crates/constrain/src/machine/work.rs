@@ -14,7 +14,7 @@ pub(super) const OUTSIDE: u64 = 8;
 
 /// A part of a mask that is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Part {
+pub(super) enum MaskPart {
     /// The slice of a terminal in one of its states; and whether anything may follow.
     Slice(u32, u32, bool),
     /// The tokens of a tree of ends, by address, that continue from a state.
@@ -24,14 +24,14 @@ pub(super) enum Part {
 }
 
 /// Parts, each with the work that it takes to compute.
-pub(super) type Costs = Vec<(Part, u64)>;
+pub(super) type Costs = Vec<(MaskPart, u64)>;
 
 /// The work left for a mask, in units of about ten nanoseconds.
 #[derive(Debug)]
 pub(super) struct Work {
     left: u64,
     /// The parts that have been charged.
-    paid: HashSet<Part>,
+    paid: HashSet<MaskPart>,
     making: Making,
 }
 
@@ -73,7 +73,7 @@ impl Work {
     }
 
     /// Records that a part has been computed since `left` units were left; returns its cost.
-    pub(super) fn made(&mut self, part: Part, left: u64) -> u64 {
+    pub(super) fn made(&mut self, part: MaskPart, left: u64) -> u64 {
         let cost = left - self.left;
         self.paid.insert(part);
         self.making.parts.push((part, cost));
@@ -82,7 +82,7 @@ impl Work {
     }
 
     /// Charges for cached parts, except those that have been charged already.
-    pub(super) fn pay(&mut self, parts: &[(Part, u64)]) {
+    pub(super) fn pay(&mut self, parts: &[(MaskPart, u64)]) {
         for &(part, cost) in parts {
             self.making.parts.push((part, cost));
             if self.paid.insert(part) {
@@ -103,8 +103,8 @@ impl Work {
     pub(super) fn end(&mut self, thread: Thread, outer: Making) -> Costs {
         let Making { mut parts, left, of_parts } = std::mem::replace(&mut self.making, outer);
         let taken = left - self.left;
-        parts.push((Part::Thread(thread), taken - of_parts));
-        self.paid.insert(Part::Thread(thread));
+        parts.push((MaskPart::Thread(thread), taken - of_parts));
+        self.paid.insert(MaskPart::Thread(thread));
         self.making.parts.extend_from_slice(&parts);
         self.making.of_parts += taken;
         parts

@@ -6,7 +6,7 @@ use super::Terminal;
 use super::characters::ANY;
 use super::escape::Escapes;
 use super::quoted::Quoted;
-use super::text::Text;
+use super::string_content::StringContent;
 
 /// A JSON string with any content, of which at most `most` characters may still come and `missing` must; both are
 /// counted only as far as a token reaches.
@@ -42,15 +42,15 @@ impl AnyString {
     }
 
     /// A terminal for such a string, and the state in it.
-    pub(crate) fn terminal(self, max_token_chars: u32) -> (Quoted<Text>, u32) {
+    pub(crate) fn terminal(self, max_token_chars: u32) -> (Quoted<StringContent>, u32) {
         let most = (self.most < max_token_chars).then_some(self.most);
         any_string(self.missing, most, self.open, self.escapes)
     }
 }
 
 /// A string of `least` to `most` characters with any content, and its first state.
-pub(crate) fn any_string(least: u32, most: Option<u32>, open: bool, escapes: Escapes) -> (Quoted<Text>, u32) {
-    let content = Text::new(ANY.clone(), least.into(), most.map(u64::from)).ok().flatten();
+pub(crate) fn any_string(least: u32, most: Option<u32>, open: bool, escapes: Escapes) -> (Quoted<StringContent>, u32) {
+    let content = StringContent::new(ANY.clone(), least.into(), most.map(u64::from)).ok().flatten();
     let text = Quoted::new(content.expect("there are such texts"), escapes);
     let state = text.start();
     let state = if open { state } else { text.next(state, b'"').expect("a string opens") };

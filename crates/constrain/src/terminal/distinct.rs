@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::{HashMap, HashMapExt};
 
 use super::fresh::Seen;
-use super::made::Made;
+use super::memory_counter::MemoryCounter;
 use super::names_so_far::NamesSoFar;
 use super::nested::Nested;
 use super::value::Value;
@@ -43,7 +43,7 @@ pub(crate) struct Distinct {
     /// occurs inside tokens that contain two items.
     pending: bool,
     states: Mutex<States>,
-    made: Made,
+    made: MemoryCounter,
 }
 
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Values {
 
 impl Distinct {
     /// Returns `None` if no different item is left.
-    pub(crate) fn new(rule: u32, values: Arc<Values>, seen: Seen, pending: bool, made: Made) -> Option<Self> {
+    pub(crate) fn new(rule: u32, values: Arc<Values>, seen: Seen, pending: bool, made: MemoryCounter) -> Option<Self> {
         let seen_values: Vec<Value> = seen.iter().map(|text| Value::of(text)).collect();
         let states = Mutex::new(States { states: Vec::new(), numbers: HashMap::new() });
         let rivals = (0..seen_values.len() as u32).collect();
@@ -152,7 +152,7 @@ impl Distinct {
             return known;
         }
         let next = self.entry_after(&states, state, byte);
-        self.made.add(Made::NUMBER);
+        self.made.add(MemoryCounter::NUMBER);
         let number = next.map(|entry| {
             self.made.add(entry.bytes());
             states.states.push(entry);

@@ -25,11 +25,11 @@ pub(crate) struct Escape {
     pub(crate) content: u32,
     /// The high surrogate of a pair (RFC 8259, section 7), if it has been read.
     high: Option<u16>,
-    at: At,
+    at: EscapePoint,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum At {
+enum EscapePoint {
     /// After this many digits, with their value.
     Digits(u8, u32),
     /// Before the backslash of the low surrogate.
@@ -52,21 +52,21 @@ const LOW: std::ops::Range<u32> = 0xdc00..0xe000;
 impl Escape {
     /// The position after `\u`.
     pub(crate) fn new(content: u32) -> Self {
-        Self { content, high: None, at: At::Digits(0, 0) }
+        Self { content, high: None, at: EscapePoint::Digits(0, 0) }
     }
 
     /// The position after one more byte, which may be a dead end.
     fn next<C: Content>(self, of: &C, byte: u8) -> Option<Next<Self>> {
         let inside = |at| Some(Next::Inside(Self { at, ..self }));
         match (self.at, byte) {
-            (At::Half, b'\\') => inside(At::Backslash),
-            (At::Backslash, b'u') => inside(At::Digits(0, 0)),
-            (At::Digits(count, so_far), _) => {
+            (EscapePoint::Half, b'\\') => inside(EscapePoint::Backslash),
+            (EscapePoint::Backslash, b'u') => inside(EscapePoint::Digits(0, 0)),
+            (EscapePoint::Digits(count, so_far), _) => {
                 let code = so_far << 4 | char::from(byte).to_digit(16)?;
                 match (count, self.high) {
-                    (0..3, _) => inside(At::Digits(count + 1, code)),
+                    (0..3, _) => inside(EscapePoint::Digits(count + 1, code)),
                     (_, None) if HIGH.contains(&code) => {
-                        Some(Next::Inside(Self { high: Some(code as u16), at: At::Half, ..self }))
+                        Some(Next::Inside(Self { high: Some(code as u16), at: EscapePoint::Half, ..self }))
                     }
                     (_, None) => Some(Next::Whole(after(of, self.content, char::from_u32(code)?)?)),
                     (_, Some(high)) if LOW.contains(&code) => {
@@ -84,9 +84,9 @@ impl Escape {
     /// complete the escape.
     fn some<C: Content>(self, of: &C) -> Option<(char, u64)> {
         let (digits, so_far) = match self.at {
-            At::Digits(count, so_far) => (4 - u64::from(count), so_far),
-            At::Half => (6, 0),
-            At::Backslash => (5, 0),
+            EscapePoint::Digits(count, so_far) => (4 - u64::from(count), so_far),
+            EscapePoint::Half => (6, 0),
+            EscapePoint::Backslash => (5, 0),
         };
         let shift = 4 * digits.min(4);
         let (from, to) = (so_far << shift, (so_far + 1) << shift);
@@ -139,17 +139,17 @@ fn first<C: Content>(of: &C, content: u32, range: std::ops::Range<u32>) -> Optio
 
 /// The positions inside escapes that texts have reached.
 #[derive(Debug, Default)]
-pub(crate) struct Long(Mutex<Made>);
+pub(crate) struct Long(Mutex<EscapeTable>);
 
 #[derive(Debug, Default)]
-struct Made {
+struct EscapeTable {
     /// Each with a bound on the bytes to the end of the content.
     positions: Vec<(Escape, u64)>,
     numbers: HashMap<Escape, Option<u32>>,
 }
 
 impl Long {
-    fn made(&self) -> MutexGuard<'_, Made> {
+    fn made(&self) -> MutexGuard<'_, EscapeTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

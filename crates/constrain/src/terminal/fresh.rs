@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use crate::terminal::language::Language;
-use crate::terminal::made::Made;
+use crate::terminal::memory_counter::MemoryCounter;
 
 /// The texts of the earlier items, in order.
 pub(crate) type Seen = Arc<Vec<Box<[u8]>>>;
@@ -30,7 +30,7 @@ pub(crate) struct Fresh<T> {
     pending: bool,
     ends: Ends,
     states: Mutex<States>,
-    made: Made,
+    made: MemoryCounter,
 }
 
 /// The bytes that must follow an item.
@@ -70,7 +70,7 @@ impl<T: Language> Fresh<T> {
         seen: Seen,
         pending: bool,
         ends: Ends,
-        made: Made,
+        made: MemoryCounter,
     ) -> Option<Self> {
         let start = Entry { base: terminal.start(), parent: u32::MAX, byte: 0, length: 0 };
         let states = Mutex::new(States { states: vec![start], numbers: HashMap::new(), pending_ends: HashMap::new() });
@@ -104,7 +104,7 @@ impl<T: Language> Fresh<T> {
             text.push(byte);
             self.completion(&mut states, base, &text).is_some()
         });
-        self.made.add(Made::NUMBER);
+        self.made.add(MemoryCounter::NUMBER);
         let number = next.map(|base| {
             self.made.add(2 * size_of::<Entry>());
             states.states.push(Entry { base, parent: state, byte, length: length + 1 });

@@ -8,12 +8,12 @@ pub(crate) mod escape;
 pub(crate) mod fresh;
 mod json_text;
 mod language;
-pub(crate) mod made;
+pub(crate) mod memory_counter;
 pub(crate) mod names;
 mod names_so_far;
 pub(crate) mod nested;
 pub(crate) mod quoted;
-pub(crate) mod text;
+pub(crate) mod string_content;
 mod value;
 mod value_search;
 
@@ -22,7 +22,7 @@ use self::fresh::Fresh;
 use self::language::Language;
 use self::names::Names;
 use self::quoted::Quoted;
-use self::text::Text;
+use self::string_content::StringContent;
 use crate::automata::automaton::Automaton;
 use crate::automata::lazy::Lazy;
 use crate::automata::self_loop::{SelfLoop, self_loop_characters};
@@ -40,7 +40,7 @@ pub(crate) enum Terminal {
     /// Texts, by an automaton over classes of characters.
     Spelled(Box<Spelled>),
     /// JSON strings.
-    Text(Quoted<Text>),
+    Text(Quoted<StringContent>),
     /// Names of properties; what follows depends on the name, and distances extend to the end of the object.
     Names(Quoted<Names>),
     /// Items that differ from earlier ones; what follows depends on the item, and distances extend to the end of the

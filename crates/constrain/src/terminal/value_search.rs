@@ -28,7 +28,7 @@ thread_local! {
 pub(super) struct ValueSearch {
     begun: Vec<u8>,
     any_order: bool,
-    texts: Vec<Text>,
+    texts: Vec<SearchNode>,
     /// By the minimum final length, then longer texts first.
     open: BinaryHeap<(Reverse<u64>, u32, Reverse<u32>)>,
     found: Vec<Ending>,
@@ -45,7 +45,7 @@ pub(super) struct Ending {
 
 /// A text, as its last byte and the text before it.
 #[derive(Clone, Copy, Debug)]
-struct Text {
+struct SearchNode {
     before: u32,
     byte: u8,
     quotes: Quotes,
@@ -58,7 +58,7 @@ impl ValueSearch {
     pub(super) fn new(nested: &dyn Nested, begun: &[u8], state: u32, any_order: bool) -> Self {
         let mut quotes = Quotes::default();
         begun.iter().for_each(|&byte| quotes.read(byte));
-        let start = Text { before: 0, byte: 0, quotes, length: 0, state };
+        let start = SearchNode { before: 0, byte: 0, quotes, length: 0, state };
         let open = BinaryHeap::from([(Reverse(nested.to_end(state)), 0, Reverse(0))]);
         let (found, values) = (Vec::new(), HashSet::new());
         Self { begun: begun.to_vec(), any_order, texts: vec![start], open, found, values }
@@ -80,13 +80,13 @@ impl ValueSearch {
     /// The approximate number of bytes used.
     pub(super) fn bytes(&self) -> usize {
         let found: usize = self.found.iter().map(|ending| 2 * ending.value.len() + ending.bytes.len() + 128).sum();
-        size_of::<Text>() * self.texts.capacity() + 24 * self.open.capacity() + found
+        size_of::<SearchNode>() * self.texts.capacity() + 24 * self.open.capacity() + found
     }
 
     /// Extends the first text of the queue; false if the queue is empty.
     fn step(&mut self, nested: &dyn Nested) -> bool {
         let Some((_, _, Reverse(number))) = self.open.pop() else { return false };
-        let Text { quotes, length, state, .. } = self.texts[number as usize];
+        let SearchNode { quotes, length, state, .. } = self.texts[number as usize];
         if nested.accepts(state) {
             let bytes = self.written(number);
             let value = Value::of(&[&self.begun[..], &bytes].concat()).text();
@@ -105,7 +105,7 @@ impl ValueSearch {
             LEFT.set(LEFT.get().map(|left| left.saturating_sub(1)));
             let mut quotes = quotes;
             quotes.read(byte);
-            let text = Text { before: number, byte, quotes, length: length + 1, state };
+            let text = SearchNode { before: number, byte, quotes, length: length + 1, state };
             let least = u64::from(length) + 1 + nested.to_end(state);
             self.open.push((Reverse(least), length + 1, Reverse(self.texts.len() as u32)));
             self.texts.push(text);
@@ -117,7 +117,7 @@ impl ValueSearch {
     fn written(&self, mut number: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         while number != 0 {
-            let Text { before, byte, .. } = self.texts[number as usize];
+            let SearchNode { before, byte, .. } = self.texts[number as usize];
             bytes.push(byte);
             number = before;
         }

@@ -29,13 +29,13 @@ pub(crate) struct Trie {
     /// The length of the longest token in bytes.
     max_token_bytes: usize,
     /// The tokens that consist only of given characters, below a node of the full tree or in all of it.
-    class_tokens: RwLock<HashMap<(Option<u32>, CharacterSet), Asked>>,
+    class_tokens: RwLock<HashMap<(Option<u32>, CharacterSet), ClassEntry>>,
     vocabulary: usize,
 }
 
 /// The number of requests for the tokens of some characters, and the tokens, once they have been computed.
 #[derive(Debug, Default)]
-struct Asked {
+struct ClassEntry {
     times: u32,
     tokens: Option<Arc<ClassTokens>>,
 }
@@ -113,7 +113,7 @@ impl Trie {
         sure: bool,
     ) -> Option<Arc<ClassTokens>> {
         let key = (root, characters.clone());
-        if let Some(Asked { tokens: Some(tokens), .. }) =
+        if let Some(ClassEntry { tokens: Some(tokens), .. }) =
             self.class_tokens.read().unwrap_or_else(PoisonError::into_inner).get(&key)
         {
             return Some(tokens.clone());

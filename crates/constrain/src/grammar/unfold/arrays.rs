@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{MAX_LEVEL, Unfolding};
 use crate::grammar::array::{ArrayShape, Unique};
 use crate::grammar::state::{ArrayState, Phase, State};
-use crate::grammar::step::{At, NO_END, RETURN, Rule, Step};
+use crate::grammar::step::{NO_END, RETURN, Rule, Step, StepIndex};
 use crate::terminal::Terminal;
 use crate::terminal::distinct::Distinct;
 use crate::terminal::fresh::{Ends, Fresh, shortest};
@@ -92,7 +92,7 @@ impl Unfolding {
     }
 
     /// The step after an item of an array whose items must all differ; `text` is the item, if known.
-    pub(super) fn after_item_in(&mut self, at: ArrayState, text: Option<Vec<u8>>) -> At {
+    pub(super) fn after_item_in(&mut self, at: ArrayState, text: Option<Vec<u8>>) -> StepIndex {
         let at = match text {
             Some(text) => ArrayState { seen: self.written.with(at.seen, text), ..at },
             None => ArrayState { pending: true, ..at },

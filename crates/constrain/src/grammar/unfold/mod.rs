@@ -14,10 +14,10 @@ use foldhash::HashMap;
 use self::written::Written;
 use super::Grammar;
 use super::state::{ArrayState, ObjectState, Phase, State};
-use super::step::{At, Container, NO_END, Rule, Step};
+use super::step::{Container, NO_END, Rule, Step, StepIndex};
 use crate::terminal::Terminal;
 use crate::terminal::distinct::Values;
-use crate::terminal::made::Made;
+use crate::terminal::memory_counter::MemoryCounter;
 use crate::terminal::names::Named;
 use crate::terminal::nested::Nested;
 
@@ -48,11 +48,11 @@ pub(crate) struct Unfolding {
     origin: u32,
     /// The positions in objects and arrays, and the step of each.
     states: Vec<State>,
-    state_steps: HashMap<State, At>,
+    state_steps: HashMap<State, StepIndex>,
     /// The step just inside each object and array.
-    entered: HashMap<Container, At>,
+    entered: HashMap<Container, StepIndex>,
     /// Read and call steps, by their contents.
-    made_once: HashMap<(bool, u32, At), At>,
+    made_once: HashMap<(bool, u32, StepIndex), StepIndex>,
     /// The values of rules whose items must differ.
     values: HashMap<Rule, Arc<Values>>,
     begin_nested: BeginNested,
@@ -60,7 +60,7 @@ pub(crate) struct Unfolding {
     level: u32,
     written: Written,
     /// Counts the memory of terminals that compare texts.
-    made: Made,
+    made: MemoryCounter,
     /// The approximate number of bytes of the steps and terminals created here.
     bytes: usize,
 }
@@ -94,7 +94,7 @@ impl Unfolding {
             begin_nested,
             level,
             written: Written::new(),
-            made: Made::default(),
+            made: MemoryCounter::default(),
             bytes: 0,
         }
     }
@@ -117,27 +117,27 @@ impl Unfolding {
     }
 
     /// The first step of a rule; rule 0 is the text itself.
-    pub(crate) fn entry(&self, rule: Rule) -> At {
+    pub(crate) fn entry(&self, rule: Rule) -> StepIndex {
         self.grammar.entries[rule as usize]
     }
 
     /// The step at an index.
-    pub(crate) fn step(&self, at: At) -> &Step {
+    pub(crate) fn step(&self, at: StepIndex) -> &Step {
         let at = at as usize;
         self.grammar.steps.get(at).unwrap_or_else(|| &self.steps[at - self.grammar.steps.len()])
     }
 
     /// The index of a step among those created here, if it is one.
-    fn made(&self, at: At) -> Option<usize> {
+    fn made(&self, at: StepIndex) -> Option<usize> {
         (at as usize).checked_sub(self.grammar.steps.len())
     }
 
     /// The path in the schema that a step comes from, as a JSON pointer in a URI fragment; empty without a schema.
-    pub(crate) fn path(&self, at: At) -> &str {
+    pub(crate) fn path(&self, at: StepIndex) -> &str {
         &self.grammar.paths[self.origin_of(at) as usize]
     }
 
-    fn origin_of(&self, at: At) -> u32 {
+    fn origin_of(&self, at: StepIndex) -> u32 {
         self.made(at).map_or_else(|| self.grammar.origins[at as usize], |made| self.origins[made])
     }
 
@@ -147,7 +147,7 @@ impl Unfolding {
     }
 
     /// The terminal that a step reads with.
-    pub(crate) fn terminal_at(&self, at: At) -> &Arc<Terminal> {
+    pub(crate) fn terminal_at(&self, at: StepIndex) -> &Arc<Terminal> {
         match *self.step(at) {
             Step::Read { terminal, .. } | Step::Name { terminal, .. } => self.terminal(terminal),
             _ => unreachable!("asked of steps that read alone"),
@@ -155,7 +155,7 @@ impl Unfolding {
     }
 
     /// The fewest bytes from a step to the end of its rule.
-    pub(crate) fn bytes_to_end(&mut self, at: At) -> u64 {
+    pub(crate) fn bytes_to_end(&mut self, at: StepIndex) -> u64 {
         let Some(made) = self.made(at) else { return self.grammar.distances[at as usize] };
         if let Some(distance) = self.distances[made] {
             return distance;
@@ -183,7 +183,7 @@ impl Unfolding {
     }
 
     /// Creates the steps of a position if they do not exist yet; returns the step to use instead.
-    pub(crate) fn open(&mut self, at: At) -> At {
+    pub(crate) fn open(&mut self, at: StepIndex) -> StepIndex {
         match *self.step(at) {
             Step::Inside(container) => {
                 if let Some(&entered) = self.entered.get(&container) {
@@ -222,7 +222,7 @@ impl Unfolding {
     }
 
     /// The step after a reading step whose terminal accepts in `state`.
-    pub(crate) fn after(&mut self, at: At, state: u32) -> At {
+    pub(crate) fn after(&mut self, at: StepIndex, state: u32) -> StepIndex {
         self.origin = self.origin_of(at);
         match *self.step(at) {
             Step::Read { next, .. } => next,
@@ -247,7 +247,7 @@ impl Unfolding {
 
     /// The step after an item of an array whose items must all differ, or after a counted name; `text` is the item or
     /// name, if known.
-    pub(crate) fn after_item(&mut self, state: u32, kind: u32, text: Option<Vec<u8>>) -> At {
+    pub(crate) fn after_item(&mut self, state: u32, kind: u32, text: Option<Vec<u8>>) -> StepIndex {
         match self.states[state as usize] {
             State::Object { state: at, .. } => {
                 let next = self.written.after_counted(&self.grammar.shapes, at, kind, text);
@@ -258,12 +258,12 @@ impl Unfolding {
     }
 
     /// The step that reads with the given terminal.
-    pub(crate) fn read(&mut self, terminal: u32, next: At) -> At {
+    pub(crate) fn read(&mut self, terminal: u32, next: StepIndex) -> StepIndex {
         self.make_once(Step::Read { terminal, next })
     }
 
     /// The step of a position in an object or array.
-    fn at_state(&mut self, state: State) -> At {
+    fn at_state(&mut self, state: State) -> StepIndex {
         if let Some(&at) = self.state_steps.get(&state) {
             return at;
         }
@@ -280,23 +280,23 @@ impl Unfolding {
     }
 
     /// The step of a position after a value, if the end can be reached from there.
-    fn at_state_with_end(&mut self, state: State) -> Option<At> {
+    fn at_state_with_end(&mut self, state: State) -> Option<StepIndex> {
         let at = self.at_state(state);
         (self.bytes_to_end(at) != NO_END).then_some(at)
     }
 
     /// Adds a step.
-    fn make(&mut self, step: Step) -> At {
+    fn make(&mut self, step: Step) -> StepIndex {
         let ways = if let Step::Fork(ways) = &step { size_of_val(&ways[..]) } else { 0 };
         self.bytes += size_of::<Step>() + size_of::<Option<u64>>() + size_of::<u32>() + ways;
         self.steps.push(step);
         self.distances.push(None);
         self.origins.push(self.origin);
-        (self.grammar.steps.len() + self.steps.len()) as At - 1
+        (self.grammar.steps.len() + self.steps.len()) as StepIndex - 1
     }
 
     /// Adds a step unless an equal one exists.
-    fn make_once(&mut self, step: Step) -> At {
+    fn make_once(&mut self, step: Step) -> StepIndex {
         let key = match step {
             Step::Call { rule, next } => (true, rule, next),
             Step::Read { terminal, next } => (false, terminal, next),

@@ -3,7 +3,7 @@
 use super::Unfolding;
 use crate::grammar::object::{ObjectShape, OtherNames, has};
 use crate::grammar::state::{ObjectState, Phase, State};
-use crate::grammar::step::{At, NO_END, RETURN, Rule, Step, sum};
+use crate::grammar::step::{NO_END, RETURN, Rule, Step, StepIndex, sum};
 use crate::terminal::Terminal;
 use crate::terminal::fresh::Fresh;
 use crate::terminal::names::{Named, Names};
@@ -129,7 +129,7 @@ impl Unfolding {
     }
 
     /// The step after a property's name.
-    pub(super) fn after_name(&mut self, state: u32, named: Named) -> At {
+    pub(super) fn after_name(&mut self, state: u32, named: Named) -> StepIndex {
         let State::Object { state: at, .. } = self.states[state as usize] else {
             unreachable!("names occur in objects")
         };
@@ -138,7 +138,7 @@ impl Unfolding {
     }
 
     /// The step after a property's name; `next` is the state of the object after the value.
-    pub(super) fn after_name_in(&mut self, next: ObjectState, named: Named) -> At {
+    pub(super) fn after_name_in(&mut self, next: ObjectState, named: Named) -> StepIndex {
         let shape = self.grammar.shapes.of_object(next).clone();
         let mut ways = Vec::new();
         for (meets, rule) in shape.value(named).ways() {

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::grammar::Grammar;
 use crate::grammar::builder::{GrammarBuilder, NoGrammar};
 use crate::grammar::punctuation::Punctuation;
-use crate::grammar::step::{At, RETURN, Rule, Step};
+use crate::grammar::step::{RETURN, Rule, Step, StepIndex};
 use crate::json::document::is_too_deep;
 use crate::json::expand::{Schemas, normal};
 use crate::json::fault::{BadSchema, Result, bad, check};
@@ -167,7 +167,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Adds the ways to write a value of the remaining types.
-    fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<At>) -> Result<()> {
+    fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<StepIndex>) -> Result<()> {
         if let Some(terminal) = self.words(flat.types, path)? {
             ways.push(self.grammar.read(terminal, RETURN));
         }

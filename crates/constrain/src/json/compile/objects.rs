@@ -18,7 +18,7 @@ use crate::terminal::content::written;
 use crate::terminal::fresh::shortest_texts;
 use crate::terminal::names::{MAX_BYTES, NameTable};
 use crate::terminal::quoted::Quoted;
-use crate::terminal::text::Text;
+use crate::terminal::string_content::StringContent;
 
 /// The maximum number of demands of one object that some property must meet.
 const MAX_SOME: usize = 4;
@@ -153,7 +153,7 @@ impl Compiler<'_> {
                 Err(NoAutomaton::TooLarge) => return self.large(path, large),
             };
         }
-        let text = Text::new(characters, 0, None);
+        let text = StringContent::new(characters, 0, None);
         let Some(text) = text.or_else(|_| self.large(path, large))? else { return Ok(None) };
         let terminal = self.grammar.terminal(Terminal::Text(Quoted::new(text, Escapes::Minimal)));
         let shared = self.grammar.kept_terminal(terminal).clone();

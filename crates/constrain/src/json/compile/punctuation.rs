@@ -8,10 +8,10 @@ use crate::terminal::Terminal;
 
 /// Adds the terminals of punctuation to a grammar.
 pub(super) fn add(grammar: &mut GrammarBuilder, whitespace: Whitespace) -> Punctuation {
-    let mut sign = |before: Space, sign: u8, after: Space| {
+    let mut sign = |before: Padding, sign: u8, after: Padding| {
         grammar.terminal(Terminal::Table(Box::new(spaced(before, sign, after))))
     };
-    let (none, after) = (Space::None, Space::after(whitespace));
+    let (none, after) = (Padding::None, Padding::after(whitespace));
     let around = if let Whitespace::Free { .. } = whitespace { after } else { none };
     Punctuation {
         open_object: sign(none, b'{', around),
@@ -27,14 +27,14 @@ pub(super) fn add(grammar: &mut GrammarBuilder, whitespace: Whitespace) -> Punct
 
 /// White space next to a sign.
 #[derive(Clone, Copy)]
-enum Space {
+enum Padding {
     None,
     One,
     OneOrNone,
     UpTo(u8),
 }
 
-impl Space {
+impl Padding {
     fn after(whitespace: Whitespace) -> Self {
         match whitespace {
             Whitespace::Compact => Self::None,
@@ -59,7 +59,7 @@ impl Space {
 }
 
 /// A sign of JSON with the white space before and after it.
-fn spaced(before: Space, sign: u8, after: Space) -> Automaton {
+fn spaced(before: Padding, sign: u8, after: Padding) -> Automaton {
     let automaton = Automaton::explore(
         (false, 0u8),
         |byte| if byte == sign || matches!(byte, b' ' | b'\t' | b'\n' | b'\r') { byte } else { 0 },

@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 use crate::terminal::characters::{ANY, Characters};
 use crate::terminal::content::Content;
 use crate::terminal::quoted::Quoted;
-use crate::terminal::text::Text;
+use crate::terminal::string_content::StringContent;
 
 impl Compiler<'_> {
     /// The terminal of the values without parts, among some types.
@@ -98,12 +98,12 @@ impl Compiler<'_> {
         }
         let text = match &strings.among {
             Some(among) => match Automaton::literals(among.iter().filter(|text| self.fits(strings, text))) {
-                Ok(automaton) => Text::new(Arc::new(Characters::new(automaton)), 0, None),
+                Ok(automaton) => StringContent::new(Arc::new(Characters::new(automaton)), 0, None),
                 Err(NoAutomaton::Empty) => Ok(None),
                 Err(NoAutomaton::TooLarge) => return bad(path, "the list of values is too long"),
             },
             None => match self.characters(strings, path)? {
-                Some(characters) => Text::new(characters, strings.least, strings.most),
+                Some(characters) => StringContent::new(characters, strings.least, strings.most),
                 None => Ok(None),
             },
         };
@@ -133,7 +133,7 @@ impl Compiler<'_> {
             return Automaton::literals(fits).map(Some).or_else(large);
         }
         let Some(characters) = self.characters(strings, path)? else { return Ok(None) };
-        let Some(text) = Text::new(characters.clone(), strings.least, strings.most)
+        let Some(text) = StringContent::new(characters.clone(), strings.least, strings.most)
             .or_else(|_| bad(path, "\"propertyNames\" is too large"))?
         else {
             return Ok(None);

@@ -5,7 +5,7 @@ use crate::json::flat::{Demand, Flat, Key, Types};
 
 /// The use that is made of the keywords of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum KeywordUse {
     /// To obey them.
     Obeyed,
     /// Also to break each of them.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::assertion::{Asked, Assertion};
+use super::assertion::{Assertion, KeywordUse};
 use super::demands::joined;
 use super::evaluated::has_looked_at_nothing;
 use super::{Schemas, Source, weight};
@@ -13,7 +13,7 @@ impl<'a> Schemas<'a> {
     /// The ways to break some keyword of a schema.
     pub(super) fn broken(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
-        for assertion in self.breakable(keywords, Asked::Broken, path)? {
+        for assertion in self.breakable(keywords, KeywordUse::Broken, path)? {
             ways.extend(self.against(&assertion, path)?);
         }
         let mut ways = self.merge(ways, path)?;
@@ -29,7 +29,7 @@ impl<'a> Schemas<'a> {
         let path = self.paths[schema as usize].clone();
         let mut ways = Vec::new();
         let mut before = Flat::of(Types::ALL);
-        for assertion in self.breakable(keywords, Asked::BrokenApart, &path)? {
+        for assertion in self.breakable(keywords, KeywordUse::BrokenApart, &path)? {
             let broken = match &assertion {
                 Assertion::Schema((schema, true)) => self.some_broken_apart(&vec![(*schema, true)], &path)?,
                 other => self.against(other, &path)?,
@@ -51,7 +51,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// The meaning of the keywords of a schema that must not all hold.
-    fn breakable(&mut self, keywords: &'a Map<String, Value>, asked: Asked, path: &str) -> Result<Vec<Assertion>> {
+    fn breakable(&mut self, keywords: &'a Map<String, Value>, asked: KeywordUse, path: &str) -> Result<Vec<Assertion>> {
         for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
             if self.document.value_of(keywords, keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
                 return unbreakable(path, keyword);

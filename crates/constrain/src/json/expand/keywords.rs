@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::assertion::{Asked, Assertion};
+use super::assertion::{Assertion, KeywordUse};
 use super::demands::{NOTHING, normal};
 use super::presence;
 use super::ways::{MAX_KEPT, item_is, some_property, without};
@@ -19,7 +19,7 @@ impl<'a> Schemas<'a> {
     pub(super) fn assertions(
         &mut self,
         keywords: &'a Map<String, Value>,
-        asked: Asked,
+        asked: KeywordUse,
         path: &str,
     ) -> Result<Vec<Assertion>> {
         let mut all = Vec::new();
@@ -73,7 +73,7 @@ impl<'a> Schemas<'a> {
     fn plain(
         &mut self,
         keywords: &'a Map<String, Value>,
-        asked: Asked,
+        asked: KeywordUse,
         path: &str,
         all: &mut Vec<Assertion>,
     ) -> Result<()> {
@@ -150,9 +150,9 @@ impl<'a> Schemas<'a> {
         Ok(())
     }
 
-    fn listed(&mut self, values: &'a [Value], asked: Asked, path: &str) -> Result<Assertion> {
+    fn listed(&mut self, values: &'a [Value], asked: KeywordUse, path: &str) -> Result<Assertion> {
         let holds = self.values(values, true, path)?;
-        let broken = if asked == Asked::Obeyed { Vec::new() } else { self.values(values, false, path)? };
+        let broken = if asked == KeywordUse::Obeyed { Vec::new() } else { self.values(values, false, path)? };
         Ok(Assertion::Plain { holds, broken: Ok(broken) })
     }
 
@@ -238,7 +238,7 @@ impl<'a> Schemas<'a> {
     fn of_objects(
         &mut self,
         keywords: &'a Map<String, Value>,
-        asked: Asked,
+        asked: KeywordUse,
         path: &str,
         all: &mut Vec<Assertion>,
     ) -> Result<()> {
@@ -303,7 +303,7 @@ impl<'a> Schemas<'a> {
                         }
                     };
                     let broken = match asked {
-                        Asked::Obeyed => Vec::new(),
+                        KeywordUse::Obeyed => Vec::new(),
                         _ => self.some_broken(&demand, &path)?,
                     };
                     let broken = broken.iter().filter_map(|flat| there.and(flat)).collect();
@@ -318,7 +318,7 @@ impl<'a> Schemas<'a> {
     fn properties(
         &mut self,
         keywords: &'a Map<String, Value>,
-        asked: Asked,
+        asked: KeywordUse,
         path: &str,
         all: &mut Vec<Assertion>,
     ) -> Result<()> {
@@ -336,8 +336,8 @@ impl<'a> Schemas<'a> {
             let required = keywords.get("required").and_then(Value::as_array);
             let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
             match asked {
-                Asked::Obeyed => {}
-                Asked::BrokenApart if named.len() <= MAX_KEPT => {
+                KeywordUse::Obeyed => {}
+                KeywordUse::BrokenApart if named.len() <= MAX_KEPT => {
                     let is_tag = |name: &str| named[name].get("const").is_some() || named[name].get("enum").is_some();
                     broken = properties.one_wrong_apart(is_required, is_tag);
                     right = Some(properties.all_right());

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use serde_json::{Map, Value};
 
-use self::assertion::{Asked, Assertion};
+use self::assertion::{Assertion, KeywordUse};
 use self::demands::{ANYTHING, joined, subsets};
 use crate::automata::automaton::Automaton;
 use crate::automata::budget::Budget;
@@ -229,7 +229,7 @@ impl<'a> Schemas<'a> {
     /// The ways to obey all keywords of a schema.
     fn obeyed(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
         let mut ways = vec![Flat::of(Types::ALL)];
-        for assertion in self.assertions(keywords, Asked::Obeyed, path)? {
+        for assertion in self.assertions(keywords, KeywordUse::Obeyed, path)? {
             let flats = match assertion {
                 Assertion::Plain { holds, .. } => holds,
                 Assertion::Schema(demand) => Rc::unwrap_or_clone(self.flats(demand)?),

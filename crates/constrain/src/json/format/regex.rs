@@ -8,7 +8,7 @@ const DEEPEST: u8 = 3;
 
 /// The part of an expression between two parentheses: what belongs to the parenthesis, or the terms after it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Part {
+enum RegexPart {
     /// After `(`: the kind of the group.
     Opened,
     /// After the `)` of a group without inner groups, which may be repeated a number of times.
@@ -19,8 +19,8 @@ enum Part {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct At {
-    part: Part,
+struct RegexState {
+    part: RegexPart,
     state: u32,
     depth: u8,
     /// Whether the innermost open group contains a group.
@@ -37,27 +37,27 @@ pub(super) fn expressions() -> Automaton {
     };
     let (terms, few) = terms();
     let parts = [r"(?:\?:)?", &format!(r"(?:(?:[*+?]|{few})\??)?"), r"(?:[*+?]\??)?", &terms].map(automaton);
-    let of = |part: Part| &parts[part as usize];
+    let of = |part: RegexPart| &parts[part as usize];
     Automaton::explore(
-        At { part: Part::Terms, state: Automaton::START, depth: 0, has_group: false },
+        RegexState { part: RegexPart::Terms, state: Automaton::START, depth: 0, has_group: false },
         |byte| (parts.each_ref().map(|part| part.class(byte)), matches!(byte, b'(' | b')').then_some(byte)),
         |at, byte| {
-            let to = |part, state| At { part, state, ..at.clone() };
+            let to = |part, state| RegexState { part, state, ..at.clone() };
             if let Some(state) = of(at.part).next(at.state, byte) {
                 return Some(to(at.part, state));
             }
             if !of(at.part).accepts(at.state) {
                 return None;
             }
-            let begin = |part, depth, has_group| At { part, state: Automaton::START, depth, has_group };
+            let begin = |part, depth, has_group| RegexState { part, state: Automaton::START, depth, has_group };
             match byte {
-                b'(' if at.depth < DEEPEST => Some(begin(Part::Opened, at.depth + 1, false)),
+                b'(' if at.depth < DEEPEST => Some(begin(RegexPart::Opened, at.depth + 1, false)),
                 b')' if at.depth > 0 => {
-                    let part = if at.has_group { Part::Nested } else { Part::Flat };
+                    let part = if at.has_group { RegexPart::Nested } else { RegexPart::Flat };
                     Some(begin(part, at.depth - 1, at.depth > 1))
                 }
-                _ if at.part == Part::Terms => None,
-                _ => of(Part::Terms).next(Automaton::START, byte).map(|state| to(Part::Terms, state)),
+                _ if at.part == RegexPart::Terms => None,
+                _ => of(RegexPart::Terms).next(Automaton::START, byte).map(|state| to(RegexPart::Terms, state)),
             }
         },
         |at| at.depth == 0 && of(at.part).accepts(at.state),

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The approximate number of bytes that all terminals of one machine have allocated. Clones share the counter.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Made(Arc<AtomicUsize>);
+pub(crate) struct MemoryCounter(Arc<AtomicUsize>);
 
-impl Made {
+impl MemoryCounter {
     /// An entry of a hash table of numbers, including spare capacity.
     pub(crate) const NUMBER: usize = 40;
 

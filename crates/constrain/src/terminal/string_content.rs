@@ -20,7 +20,7 @@ const MAX_LENGTHS: usize = 1 << 12;
 
 /// Texts of an automaton with `least` to `most` characters.
 #[derive(Clone, Debug)]
-pub(crate) struct Text {
+pub(crate) struct StringContent {
     characters: Arc<Characters>,
     least: u32,
     most: Option<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Text {
     distances: Arc<OnceLock<Vec<u64>>>,
 }
 
-impl Text {
+impl StringContent {
     /// Returns `None` if no content has such a length.
     pub(crate) fn new(characters: Arc<Characters>, least: u64, most: Option<u64>) -> Result<Option<Self>, NoAutomaton> {
         // Drop bounds that have no effect.
@@ -192,7 +192,7 @@ impl Text {
     }
 }
 
-impl Content for Text {
+impl Content for StringContent {
     fn start(&self) -> u32 {
         Automaton::START << self.bits
     }
@@ -292,11 +292,13 @@ mod tests {
         Arc::new(Characters::new(dfa.automaton().unwrap()))
     }
 
-    fn quoted(pattern: &str, least: u64, most: Option<u64>) -> Option<Quoted<Text>> {
-        Text::new(characters(pattern), least, most).unwrap().map(|content| Quoted::new(content, Escapes::Minimal))
+    fn quoted(pattern: &str, least: u64, most: Option<u64>) -> Option<Quoted<StringContent>> {
+        StringContent::new(characters(pattern), least, most)
+            .unwrap()
+            .map(|content| Quoted::new(content, Escapes::Minimal))
     }
 
-    fn accepts(string: &Quoted<Text>, text: &[u8]) -> bool {
+    fn accepts(string: &Quoted<StringContent>, text: &[u8]) -> bool {
         let end = text.iter().try_fold(string.start(), |state, &byte| string.next(state, byte));
         end.is_some_and(|state| string.accepts(state))
     }
