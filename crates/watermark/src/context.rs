@@ -7,7 +7,7 @@ pub const MAX_WIDTH: usize = 8;
 
 /// The tokens before a position that choose its green list, and the function that does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Form", into = "Form")]
+#[serde(try_from = "ContextFields")]
 pub struct Context {
     function: ContextFunction,
     width: usize,
@@ -68,23 +68,17 @@ impl Default for Context {
     }
 }
 
-/// The representation in key files.
-#[derive(Serialize, Deserialize)]
-struct Form {
+/// A context of a key file, before it is checked.
+#[derive(Deserialize)]
+struct ContextFields {
     function: ContextFunction,
     width: usize,
 }
 
-impl TryFrom<Form> for Context {
+impl TryFrom<ContextFields> for Context {
     type Error = BadContext;
-    fn try_from(Form { function, width }: Form) -> Result<Self, BadContext> {
+    fn try_from(ContextFields { function, width }: ContextFields) -> Result<Self, BadContext> {
         Self::new(function, width)
-    }
-}
-
-impl From<Context> for Form {
-    fn from(Context { function, width }: Context) -> Self {
-        Self { function, width }
     }
 }
 

@@ -10,10 +10,11 @@ pub const MAX_VOCABULARY: usize = 1 << 24;
 
 /// The vocabulary that a key was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Form", into = "Form")]
+#[serde(try_from = "VocabularyFields")]
 pub struct VocabularyId {
     size: usize,
     fingerprint: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
 }
 
@@ -81,26 +82,19 @@ impl VocabularyId {
     }
 }
 
-/// The representation in key files.
-#[derive(Serialize, Deserialize)]
+/// A vocabulary of a key file, before it is checked.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct VocabularyFields {
     size: usize,
     fingerprint: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
 }
 
-impl TryFrom<Form> for VocabularyId {
+impl TryFrom<VocabularyFields> for VocabularyId {
     type Error = BadVocabulary;
-    fn try_from(Form { size, fingerprint, model }: Form) -> Result<Self, BadVocabulary> {
+    fn try_from(VocabularyFields { size, fingerprint, model }: VocabularyFields) -> Result<Self, BadVocabulary> {
         Self { size, fingerprint, model }.checked()
-    }
-}
-
-impl From<VocabularyId> for Form {
-    fn from(VocabularyId { size, fingerprint, model }: VocabularyId) -> Self {
-        Self { size, fingerprint, model }
     }
 }
 

@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 /// The days on which a key is used for writing, including the first and the last; an open end has no limit. Reading
 /// ignores it, so older marks are still found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Form", into = "Form")]
+#[serde(try_from = "PeriodFields")]
 pub struct Period {
+    #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<Date>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Date>,
 }
 
@@ -37,7 +39,7 @@ impl Period {
     pub fn new(from: Option<&str>, until: Option<&str>) -> Result<Self, BadPeriod> {
         let day = |text: &str| text.parse().map_err(|_| BadPeriod::NoDay(text.into()));
         let (from, until) = (from.map(day).transpose()?, until.map(day).transpose()?);
-        Form { from, until }.try_into()
+        PeriodFields { from, until }.try_into()
     }
 
     /// The first day.
@@ -61,29 +63,21 @@ impl Period {
     }
 }
 
-/// The representation in key files.
-#[derive(Serialize, Deserialize)]
+/// A period of a key file, before it is checked.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+struct PeriodFields {
     from: Option<Date>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Date>,
 }
 
-impl TryFrom<Form> for Period {
+impl TryFrom<PeriodFields> for Period {
     type Error = BadPeriod;
-    fn try_from(Form { from, until }: Form) -> Result<Self, BadPeriod> {
+    fn try_from(PeriodFields { from, until }: PeriodFields) -> Result<Self, BadPeriod> {
         match (from, until) {
             (Some(from), Some(until)) if until < from => Err(BadPeriod::Backwards { from, until }),
             _ => Ok(Self { from, until }),
         }
-    }
-}
-
-impl From<Period> for Form {
-    fn from(Period { from, until }: Period) -> Self {
-        Self { from, until }
     }
 }
 
