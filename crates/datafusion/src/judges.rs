@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use verdigris_detector::{DetectError, Key, Level, Look, Reader, Row};
+use verdigris_detector::{DetectError, Key, Level, Look, Reader, VerdictRow};
 
 use crate::error::JudgeError;
 use crate::texts::{NotUtf8, Texts};
@@ -41,11 +41,11 @@ impl Judge {
     }
 
     /// Judges a text as `verdigris detect` does by default.
-    pub fn text(&self, text: &str) -> Row<'_> {
+    pub fn text(&self, text: &str) -> VerdictRow<'_> {
         let keys: Vec<&Key> = self.keys.iter().collect();
         match self.reader.judge(&keys, text, &Look { level: self.level, ..Look::default() }) {
-            Ok(judgement) => Row::Judged(Box::new(judgement.verdict().into_owned())),
-            Err(fault) => Row::Fault(fault.to_string()),
+            Ok(judgement) => VerdictRow::Judged(Box::new(judgement.verdict().into_owned())),
+            Err(fault) => VerdictRow::Fault(fault.to_string()),
         }
     }
 
@@ -53,16 +53,20 @@ impl Judge {
     ///
     /// # Errors
     /// [`JudgeError::NotText`] if the column does not contain texts; `asked` is the name of the calling function.
-    pub fn column(&self, texts: &dyn datafusion::arrow::array::Array, asked: &str) -> Result<Vec<Row<'_>>, JudgeError> {
+    pub fn column(
+        &self,
+        texts: &dyn datafusion::arrow::array::Array,
+        asked: &str,
+    ) -> Result<Vec<VerdictRow<'_>>, JudgeError> {
         let texts = Texts::of(texts, asked)?;
         Ok((0..texts.len()).into_par_iter().map(|row| self.cell(texts.get(row))).collect())
     }
 
-    pub(crate) fn cell(&self, text: Option<Result<&str, NotUtf8>>) -> Row<'_> {
+    pub(crate) fn cell(&self, text: Option<Result<&str, NotUtf8>>) -> VerdictRow<'_> {
         match text {
-            None => Row::Missing,
+            None => VerdictRow::Missing,
             Some(Ok(text)) => self.text(text),
-            Some(Err(fault)) => Row::Fault(fault.to_string()),
+            Some(Err(fault)) => VerdictRow::Fault(fault.to_string()),
         }
     }
 

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::error::JudgeError;
 use crate::judges::{Asked, Judges};
 use crate::texts::{Texts, check};
-use verdigris_detector::Row;
+use verdigris_detector::VerdictRow;
 use verdigris_detector::arrow::{verdict_fields, verdicts};
 
 /// Returns both functions.
@@ -43,7 +43,7 @@ impl Function {
     }
 
     /// Judges each row. An unknown key id fails the query, whatever its texts are.
-    fn found<'a>(&'a self, texts: &Texts<'_>, ids: &ColumnarValue) -> Result<Vec<Row<'a>>> {
+    fn found<'a>(&'a self, texts: &Texts<'_>, ids: &ColumnarValue) -> Result<Vec<VerdictRow<'a>>> {
         let (judges, name) = (&self.asked.0, self.name());
         let judge = |id: Option<Result<&str, _>>| match id {
             None => Ok(None),
@@ -53,12 +53,14 @@ impl Function {
         let rows = 0..texts.len();
         if let ColumnarValue::Scalar(id) = ids {
             let id = id.to_array()?;
-            let Some(judge) = judge(Texts::of(&id, name)?.get(0))? else { return Ok(vec![Row::Missing; rows.len()]) };
+            let Some(judge) = judge(Texts::of(&id, name)?.get(0))? else {
+                return Ok(vec![VerdictRow::Missing; rows.len()]);
+            };
             return Ok(rows.into_par_iter().map(|row| judge.cell(texts.get(row))).collect());
         }
         let ids = ids.to_array(rows.len())?;
         let ids = Texts::of(&ids, name)?;
-        let one = |row| Ok(judge(ids.get(row))?.map_or(Row::Missing, |judge| judge.cell(texts.get(row))));
+        let one = |row| Ok(judge(ids.get(row))?.map_or(VerdictRow::Missing, |judge| judge.cell(texts.get(row))));
         rows.into_par_iter().map(one).collect()
     }
 }

@@ -21,7 +21,7 @@ pub const POINTS: usize = 400;
 
 /// The input that was examined.
 #[derive(Clone, Copy, Debug)]
-pub enum Judged<'a> {
+pub enum JudgedInput<'a> {
     /// A text.
     Text(&'a str),
     /// A text given as tokens.
@@ -69,7 +69,7 @@ impl<'a> Answer<'a> {
 
     /// Adds the mark of each token, which the [`Look`](crate::Look) must have requested.
     #[must_use]
-    pub fn with_tokens(self, reader: &Reader, judgement: &Judgement<'_>, judged: Judged<'a>) -> Self {
+    pub fn with_tokens(self, reader: &Reader, judgement: &Judgement<'_>, judged: JudgedInput<'a>) -> Self {
         Self { token_marks: Some(token_marks(reader, judgement, judged)), ..self }
     }
 }
@@ -103,18 +103,18 @@ struct TokenMark<'a> {
     score: Option<f32>,
 }
 
-fn token_marks<'a>(reader: &Reader, judgement: &Judgement<'_>, judged: Judged<'a>) -> Vec<TokenMark<'a>> {
+fn token_marks<'a>(reader: &Reader, judgement: &Judgement<'_>, judged: JudgedInput<'a>) -> Vec<TokenMark<'a>> {
     let whole: Vec<u8> = match judged {
-        Judged::Text(_) => Vec::new(),
-        Judged::Tokens(tokens) => {
+        JudgedInput::Text(_) => Vec::new(),
+        JudgedInput::Tokens(tokens) => {
             let vocabulary = reader.tokenizer().vocabulary();
             tokens.iter().flat_map(|&token| vocabulary.bytes(token)).copied().collect()
         }
     };
     let marks = judgement.tokens.iter().map(|(range, mark)| {
         let text = match judged {
-            Judged::Text(text) => text.get(range.clone()).unwrap_or_default().into(),
-            Judged::Tokens(_) => {
+            JudgedInput::Text(text) => text.get(range.clone()).unwrap_or_default().into(),
+            JudgedInput::Tokens(_) => {
                 String::from_utf8_lossy(whole.get(range.clone()).unwrap_or_default()).into_owned().into()
             }
         };

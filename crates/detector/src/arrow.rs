@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray, Stru
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::columns::{COLUMNS, Column, Kind, Row, Value};
+use crate::columns::{COLUMNS, Column, Kind, Value, VerdictRow};
 
 /// The fields of [`verdicts`]: those of [`COLUMNS`], all nullable.
 pub fn verdict_fields() -> Fields {
@@ -24,9 +24,9 @@ pub fn verdict_fields() -> Fields {
 }
 
 /// Returns the columns of the rows.
-pub fn verdict_columns(rows: &[Row<'_>]) -> Vec<ArrayRef> {
+pub fn verdict_columns(rows: &[VerdictRow<'_>]) -> Vec<ArrayRef> {
     fn array<'r, T, A: FromIterator<Option<T>> + Array + 'static>(
-        rows: &'r [Row<'_>],
+        rows: &'r [VerdictRow<'_>],
         column: &Column,
         value: impl Fn(Value<'r>) -> Option<T>,
     ) -> ArrayRef {
@@ -53,7 +53,7 @@ pub fn verdict_columns(rows: &[Row<'_>]) -> Vec<ArrayRef> {
 }
 
 /// Returns the verdicts of the rows as a struct of [`verdict_fields`], null for rows without a text.
-pub fn verdicts(rows: &[Row<'_>]) -> StructArray {
-    let there: NullBuffer = rows.iter().map(|row| !matches!(row, Row::Missing)).collect();
+pub fn verdicts(rows: &[VerdictRow<'_>]) -> StructArray {
+    let there: NullBuffer = rows.iter().map(|row| !matches!(row, VerdictRow::Missing)).collect();
     StructArray::new(verdict_fields(), verdict_columns(rows), Some(there))
 }

@@ -4,7 +4,7 @@ use crate::verdict::Verdict;
 
 /// The result for one row of a table of texts.
 #[derive(Clone, Debug)]
-pub enum Row<'a> {
+pub enum VerdictRow<'a> {
     /// The row has no text.
     Missing,
     /// The text was judged.
@@ -13,7 +13,7 @@ pub enum Row<'a> {
     Fault(String),
 }
 
-impl<'a> Row<'a> {
+impl<'a> VerdictRow<'a> {
     /// The verdict, if the text was judged.
     pub fn verdict(&self) -> Option<&Verdict<'a>> {
         match self {
@@ -74,12 +74,12 @@ impl Column {
 
     /// Returns the cell of a row; `None` is null. All cells are null for a row without a text. For a text that could
     /// not be judged all are null except `verdict`, which is `error`, and `error`, which holds the reason.
-    pub fn cell<'a>(&self, row: &'a Row<'_>) -> Option<Value<'a>> {
+    pub fn cell<'a>(&self, row: &'a VerdictRow<'_>) -> Option<Value<'a>> {
         match (row, self.name) {
-            (Row::Judged(verdict), _) => (self.cell)(verdict),
-            (Row::Fault(_), "verdict") => Some(Value::Text("error")),
-            (Row::Fault(fault), "error") => Some(Value::Text(fault)),
-            (Row::Fault(_) | Row::Missing, _) => None,
+            (VerdictRow::Judged(verdict), _) => (self.cell)(verdict),
+            (VerdictRow::Fault(_), "verdict") => Some(Value::Text("error")),
+            (VerdictRow::Fault(fault), "error") => Some(Value::Text(fault)),
+            (VerdictRow::Fault(_) | VerdictRow::Missing, _) => None,
         }
     }
 }

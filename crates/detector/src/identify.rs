@@ -93,7 +93,7 @@ fn known(key: Result<Key, KeyError>) -> Result<Option<Key>, KeyError> {
 }
 
 /// The tokens of a version of the text, and the repairs that made it.
-type Reading = (Tokens, Vec<(Repair, usize)>);
+type TokenizedVersion = (Tokens, Vec<(Repair, usize)>);
 
 impl Reader {
     /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Each is tried on
@@ -149,7 +149,7 @@ impl Reader {
     }
 
     /// Returns the tokens of all versions of a text that obey the reader's constraint.
-    fn readings(&self, text: &str) -> Result<Vec<Reading>, DetectError> {
+    fn readings(&self, text: &str) -> Result<Vec<TokenizedVersion>, DetectError> {
         let versions = Versions::of(text, true);
         let readings = versions.look(|version| {
             let tokens = Tokens::of(self.tokenizer(), self.form(), version.text)?;

@@ -56,7 +56,7 @@ mod versions;
 #[cfg(test)]
 mod written;
 
-pub use columns::{COLUMNS, Column, Kind, Row, Value};
+pub use columns::{COLUMNS, Column, Kind, Value, VerdictRow};
 pub use error::{DetectError, LongText};
 pub use hint::Hint;
 pub use identify::{Candidate, candidates};

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use pyo3_arrow::ffi::{to_array_pycapsules, to_schema_pycapsule};
 use rayon::prelude::*;
-use verdigris_detector::Row;
+use verdigris_detector::VerdictRow;
 use verdigris_detector::arrow::{verdict_columns, verdict_fields};
 
 use crate::constraint::Constraint;
@@ -39,11 +39,11 @@ enum Found {
 impl Detections {
     fn table(&self) -> StructArray {
         let row = |found: &Found| match found {
-            Found::Missing => Row::Missing,
-            Found::Judged(detection) => Row::Judged(Box::new(detection.verdict.clone())),
-            Found::Fault(fault) => Row::Fault(fault.clone()),
+            Found::Missing => VerdictRow::Missing,
+            Found::Judged(detection) => VerdictRow::Judged(Box::new(detection.verdict.clone())),
+            Found::Fault(fault) => VerdictRow::Fault(fault.clone()),
         };
-        let rows: Vec<Row<'_>> = self.0.iter().map(row).collect();
+        let rows: Vec<VerdictRow<'_>> = self.0.iter().map(row).collect();
         let (fields, columns) = (verdict_fields(), verdict_columns(&rows));
         StructArray::new(fields, columns, None)
     }

@@ -28,7 +28,7 @@ pub(crate) struct Controls {
 
 /// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part<'t> {
+pub(crate) enum TextPart<'t> {
     /// Plain text.
     Text(&'t str),
     /// The name of a control token.
@@ -75,11 +75,11 @@ impl Controls {
     }
 
     /// Splits a text at the names of control tokens. A name right after `guard` is not recognised.
-    pub(crate) fn parts<'t>(&self, text: &'t str, guard: char) -> Vec<Part<'t>> {
+    pub(crate) fn parts<'t>(&self, text: &'t str, guard: char) -> Vec<TextPart<'t>> {
         let (mut parts, mut from, mut searched) = (Vec::new(), 0, 0);
-        let push = |parts: &mut Vec<Part<'t>>, text: &'t str| {
+        let push = |parts: &mut Vec<TextPart<'t>>, text: &'t str| {
             if !text.is_empty() {
-                parts.push(Part::Text(text));
+                parts.push(TextPart::Text(text));
             }
         };
         while let Some(found) = self.first.find(Input::new(text).range(searched..)) {
@@ -90,7 +90,7 @@ impl Controls {
             }
             let control = &self.all[found.pattern()];
             push(&mut parts, if control.strips_before { before.trim_end() } else { before });
-            parts.push(Part::Control(control.id));
+            parts.push(TextPart::Control(control.id));
             from = if control.strips_after { text.len() - rest.trim_start().len() } else { found.end() };
             searched = from;
         }
@@ -128,9 +128,9 @@ mod tests {
         let text = "Hi<|reserved_7|>".repeat(200_000);
         let parts = controls.parts(&text, GUARD);
         assert_eq!(parts.len(), 400_000);
-        assert!(parts.chunks(2).all(|pair| pair == [Part::Text("Hi"), Part::Control(7)]));
+        assert!(parts.chunks(2).all(|pair| pair == [TextPart::Text("Hi"), TextPart::Control(7)]));
         let guarded = controls.guarded(&text, GUARD);
-        assert_eq!(controls.parts(&guarded, GUARD), [Part::Text(&guarded)]);
+        assert_eq!(controls.parts(&guarded, GUARD), [TextPart::Text(&guarded)]);
     }
 
     #[test]
@@ -140,9 +140,9 @@ mod tests {
         for text in ["abc", "abcd", "ababab", "x", "xx", "xyx", "éé", "é", "zabz", "", "abxéabc"] {
             let guarded = controls.guarded(text, GUARD);
             assert_eq!(guarded.replace(GUARD, ""), text);
-            assert!(controls.parts(&guarded, GUARD).iter().all(|part| matches!(part, Part::Text(_))), "{text}");
+            assert!(controls.parts(&guarded, GUARD).iter().all(|part| matches!(part, TextPart::Text(_))), "{text}");
         }
-        assert_eq!(controls.parts("abcdx", GUARD), [Part::Control(2), Part::Control(3)]);
+        assert_eq!(controls.parts("abcdx", GUARD), [TextPart::Control(2), TextPart::Control(3)]);
         assert_eq!(controls.guarded("plain", GUARD), "plain");
     }
 }

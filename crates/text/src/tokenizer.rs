@@ -8,7 +8,7 @@ use tokenizers::ModelWrapper;
 use verdigris_logits::TokenId;
 
 use crate::chunks::{Chunks, ReadError};
-use crate::controls::{Control, Controls, Part};
+use crate::controls::{Control, Controls, TextPart};
 use crate::error::TokenizerError;
 use crate::lead::Lead;
 use crate::library::read;
@@ -141,8 +141,8 @@ impl Tokenizer {
         let mut tokens = Vec::new();
         for part in self.controls.parts(text, guard) {
             match part {
-                Part::Control(id) => tokens.push(id),
-                Part::Text(text) => tokens.extend(self.encode(&text.replace(guard, ""))?),
+                TextPart::Control(id) => tokens.push(id),
+                TextPart::Text(text) => tokens.extend(self.encode(&text.replace(guard, ""))?),
             }
         }
         Ok(tokens)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use verdigris_detector::answer::{Answer, Judged, MOST_TOKENS, POINTS};
+use verdigris_detector::answer::{Answer, JudgedInput, MOST_TOKENS, POINTS};
 use verdigris_detector::{Hint, Key, Level, Look, MAX_TEXT, Reader, Tokenizer};
 
 use crate::fault::Fault;
@@ -85,7 +85,7 @@ impl Desk {
         let hint = Hint::of(text, &judgement).map(|hint| hint.advice(PASSAGES));
         let mut answer = Answer::new(&judgement, hint).with_course(&judgement);
         if judgement.evidence.tokens <= MOST_TOKENS {
-            answer = answer.with_tokens(&self.reader, &judgement, Judged::Text(text));
+            answer = answer.with_tokens(&self.reader, &judgement, JudgedInput::Text(text));
         }
         Ok(serde_json::to_string(&answer)?)
     }

@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use rayon::prelude::*;
 use verdigris_detector::arrow::{verdict_columns, verdict_fields};
 use verdigris_detector::watermark::Scheme;
-use verdigris_detector::{Judgement, Row};
+use verdigris_detector::{Judgement, VerdictRow};
 
 use crate::error::JudgeError;
 use crate::judges::{Asked, Judge, Judges};
@@ -222,24 +222,25 @@ pub fn combined_fields() -> Fields {
 }
 
 /// Returns the verdict on a group. A group in which no text could be judged has none.
-fn row(group: &mut Group) -> Result<Row<'static>, JudgeError> {
-    let Some((judge, evidence)) = group.evidence()? else { return Ok(Row::Missing) };
+fn row(group: &mut Group) -> Result<VerdictRow<'static>, JudgeError> {
+    let Some((judge, evidence)) = group.evidence()? else { return Ok(VerdictRow::Missing) };
     if group.documents == 0 {
-        return Ok(Row::Fault(group.error.clone().unwrap_or_default()));
+        return Ok(VerdictRow::Fault(group.error.clone().unwrap_or_default()));
     }
     let mut verdict = Judgement::of(judge.key(), evidence, judge.level()).verdict().into_owned();
     verdict.error = verdict.error.or_else(|| group.error.clone());
-    Ok(Row::Judged(Box::new(verdict)))
+    Ok(VerdictRow::Judged(Box::new(verdict)))
 }
 
 fn combined(mut groups: Vec<Group>) -> Result<StructArray> {
-    let rows: Vec<Row<'_>> = groups.iter_mut().map(row).collect::<Result<_, JudgeError>>()?;
+    let rows: Vec<VerdictRow<'_>> = groups.iter_mut().map(row).collect::<Result<_, JudgeError>>()?;
     let count = |value: fn(&Group) -> u64| -> ArrayRef {
-        let there = |(group, row): (&Group, &Row<'_>)| (!matches!(row, Row::Missing)).then(|| value(group));
+        let there =
+            |(group, row): (&Group, &VerdictRow<'_>)| (!matches!(row, VerdictRow::Missing)).then(|| value(group));
         Arc::new(groups.iter().zip(&rows).map(there).collect::<UInt64Array>())
     };
     let mut columns = vec![count(|group| group.documents), count(|group| group.faulty)];
     columns.extend(verdict_columns(&rows));
-    let there = rows.iter().map(|row| !matches!(row, Row::Missing)).collect();
+    let there = rows.iter().map(|row| !matches!(row, VerdictRow::Missing)).collect();
     Ok(StructArray::new(combined_fields(), columns, Some(there)))
 }

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Extension, State};
 use serde_json::{Value, json};
-use verdigris::detector::answer::{Answer, FORMAT, Judged, MOST_TOKENS, POINTS};
+use verdigris::detector::answer::{Answer, FORMAT, JudgedInput, MOST_TOKENS, POINTS};
 use verdigris::logits::TokenId;
 use verdigris::{DetectError, Error, Hint, Key, Level, Look, Reader};
 
@@ -154,8 +154,8 @@ impl Wanted {
         };
         let judgement = judgement.map_err(|error| refusal(error, text))?;
         let (hint, judged) = match text {
-            Text::Plain(text) => (Hint::of(text, &judgement), Judged::Text(text)),
-            Text::Tokens(tokens) => (None, Judged::Tokens(tokens)),
+            Text::Plain(text) => (Hint::of(text, &judgement), JudgedInput::Text(text)),
+            Text::Tokens(tokens) => (None, JudgedInput::Tokens(tokens)),
         };
         let mut answer = Answer::new(&judgement, hint.map(|hint| hint.advice(PASSAGES)));
         if self.look.course > 0 {

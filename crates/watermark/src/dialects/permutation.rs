@@ -35,13 +35,13 @@ pub enum BadSplit {
 
 /// Working space of one thread.
 #[derive(Default)]
-struct Space {
+struct PermutationScratch {
     indices: HashMap<(u32, TokenId), usize>,
     different: Vec<(u32, TokenId)>,
     answers: Vec<bool>,
 }
 
-thread_local!(static SPACE: RefCell<Space> = RefCell::default());
+thread_local!(static SCRATCH: RefCell<PermutationScratch> = RefCell::default());
 
 /// The green entries at the start of a permutation.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ impl List for Permutation {
 
     /// Answers equal questions once, and the others sixteen at a time.
     fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>) {
-        SPACE.with_borrow_mut(|Space { indices, different, answers }| {
+        SCRATCH.with_borrow_mut(|PermutationScratch { indices, different, answers }| {
             indices.clear();
             different.clear();
             for &(seed, token) in questions {

@@ -65,20 +65,20 @@ pub(crate) struct Seeded<S, L> {
 
 /// Working space of one thread.
 #[derive(Default)]
-struct Space {
+struct SeedScratch {
     questions: Vec<(u64, TokenId)>,
     green: Vec<bool>,
     kept: Vec<(TokenId, f32)>,
 }
 
-thread_local!(static SPACE: RefCell<Space> = RefCell::default());
+thread_local!(static SCRATCH: RefCell<SeedScratch> = RefCell::default());
 
 impl<S: Seed, L: List> Seeded<S, L> {
     /// Judges the most probable tokens of a row, each under its own list, and marks the green ones.
     fn mark_candidates(&self, context: &[TokenId], count: usize, strength: Strength, row: &mut Row) {
         let vocabulary = self.list.vocabulary() as TokenId;
         row.with_best(count, |best, logits| {
-            SPACE.with_borrow_mut(|Space { questions, green, kept }| {
+            SCRATCH.with_borrow_mut(|SeedScratch { questions, green, kept }| {
                 questions.clear();
                 let known = best.iter().filter(|&&token| token < vocabulary);
                 questions.extend(known.map(|&token| (self.seed.seed(context, token), token)));
@@ -119,7 +119,7 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
             return;
         }
         let (salted, deciders) = (self.seed.self_salt() != SelfSalt::No, self.seed.deciders());
-        SPACE.with_borrow_mut(|Space { questions, green, .. }| {
+        SCRATCH.with_borrow_mut(|SeedScratch { questions, green, .. }| {
             questions.clear();
             questions.extend(tokens.windows(width + 1).map(|window| {
                 let token = window[width];
