@@ -14,7 +14,7 @@ use crate::dialects::{
 use crate::scheme::Scheme;
 
 macro_rules! registry {
-    ($($(#[$about:meta])* $dialect:ident($parameters:path),)*) => {
+    ($($(#[$about:meta])* $dialect:ident($parameters:path) = $name:literal,)*) => {
         /// The kind of mark that a key makes: a scheme without its secret. [`dialects`](crate::dialects) says which
         /// system each belongs to.
         ///
@@ -27,6 +27,13 @@ macro_rules! registry {
         }
 
         impl Dialect {
+            /// Its name, as in key files.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$dialect(_) => $name,)*
+                }
+            }
+
             pub(crate) fn spec(&self) -> &dyn Spec {
                 match self {
                     $(Self::$dialect(parameters) => parameters,)*
@@ -44,42 +51,37 @@ macro_rules! registry {
 
 registry! {
     /// Verdigris: green lists made by AES.
-    Native(native::Parameters),
+    Native(native::Parameters) = "native",
     /// Verdigris: Gumbel noise made by AES.
-    NativeGumbel(native_gumbel::Parameters),
+    NativeGumbel(native_gumbel::Parameters) = "native-gumbel",
     /// The KGW reference.
     #[serde(alias = "kgw-simple-1")]
-    Kgw(kgw::Parameters),
+    Kgw(kgw::Parameters) = "kgw",
     /// Text Generation Inference.
-    Tgi(tgi::Parameters),
+    Tgi(tgi::Parameters) = "tgi",
     /// Hugging Face transformers.
-    HuggingFace(hugging_face::Parameters),
+    HuggingFace(hugging_face::Parameters) = "hugging-face",
     /// Unigram.
-    Unigram(unigram::Parameters),
+    Unigram(unigram::Parameters) = "unigram",
     /// SBW.
-    Sbw(sbw::Parameters),
+    Sbw(sbw::Parameters) = "sbw",
     /// SynthID-Text.
-    Synthid(synthid::Parameters),
+    Synthid(synthid::Parameters) = "synthid",
     /// vLLM with one key.
-    Vllm(vllm::Parameters),
+    Vllm(vllm::Parameters) = "vllm",
     /// vLLM with two keys derived from one.
-    VllmDual(vllm::DualParameters),
+    VllmDual(vllm::DualParameters) = "vllm-dual",
     /// SGLang with one key.
-    Sglang(sglang::Parameters),
+    Sglang(sglang::Parameters) = "sglang",
     /// SGLang with two keys.
-    SglangDual(sglang::DualParameters),
+    SglangDual(sglang::DualParameters) = "sglang-dual",
     /// Three Bricks, colours.
-    ThreeBricksMaryland(three_bricks::MarylandParameters),
+    ThreeBricksMaryland(three_bricks::MarylandParameters) = "three-bricks-maryland",
     /// Three Bricks, Gumbel scores.
-    ThreeBricksOpenai(three_bricks::OpenaiParameters),
+    ThreeBricksOpenai(three_bricks::OpenaiParameters) = "three-bricks-openai",
 }
 
 impl Dialect {
-    /// Its name, as in key files.
-    pub fn name(&self) -> &'static str {
-        self.spec().name()
-    }
-
     /// Whether it is one of Verdigris' own dialects, whose secrets have 32 bytes and whose sub-keys depend on the key's
     /// id and tenant.
     pub fn is_native(&self) -> bool {
@@ -103,6 +105,9 @@ impl Dialect {
     /// share, and [`BadDialect::Gamma`] if the dialect is native and the share is not a multiple of 1/256 above 0 and
     /// below 1.
     pub fn with_gamma(&self, share: f64) -> Result<Self, BadDialect> {
+        if self.gamma().is_none() {
+            return Err(BadDialect::NoColours(self.name()));
+        }
         let mut other = self.clone();
         other.spec_mut().set_gamma(share)?;
         Ok(other)
@@ -122,8 +127,7 @@ impl Dialect {
         if vocabulary == 0 {
             return Err(BadSplit::Vocabulary(0).into());
         }
-        let spec = self.spec();
-        spec.scheme(&Secret { dialect: spec.name(), bytes: secret, id, tenant }, vocabulary)
+        self.spec().scheme(&Secret { dialect: self.name(), bytes: secret, id, tenant }, vocabulary)
     }
 }
 

@@ -47,10 +47,6 @@ pub struct Parameters {
 }
 
 impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "hugging-face"
-    }
-
     colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {

@@ -172,10 +172,6 @@ fn from_text<'de, D: Deserializer<'de>>(from: D) -> Result<SeedingScheme, D::Err
 }
 
 impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "kgw"
-    }
-
     colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {

@@ -26,10 +26,6 @@ pub struct Parameters {
 }
 
 impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "native-gumbel"
-    }
-
     fn is_native(&self) -> bool {
         true
     }

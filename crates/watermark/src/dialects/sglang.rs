@@ -36,10 +36,6 @@ pub struct DualParameters {
 }
 
 impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "sglang"
-    }
-
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(sglang(secret.number()?, width(self.width)?, vocabulary)))
     }
@@ -50,10 +46,6 @@ impl Spec for Parameters {
 }
 
 impl Spec for DualParameters {
-    fn name(&self) -> &'static str {
-        "sglang-dual"
-    }
-
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(sglang_dual(secret.pair()?, share(self.mixing)?, width(self.width)?, vocabulary)))
     }

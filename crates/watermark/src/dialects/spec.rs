@@ -10,9 +10,6 @@ use crate::scheme::{MAX_CONTEXT, Scheme};
 
 /// The parameters of a dialect as represented in key files.
 pub(crate) trait Spec {
-    /// The name of the dialect, as in key files.
-    fn name(&self) -> &'static str;
-
     /// Whether it is one of Verdigris' own dialects, whose secrets have 32 bytes and whose sub-keys depend on the key's
     /// id and tenant.
     fn is_native(&self) -> bool {
@@ -24,13 +21,12 @@ pub(crate) trait Spec {
         None
     }
 
-    /// Sets another green share.
+    /// Sets another green share, where there are colours.
     ///
     /// # Errors
-    /// [`BadDialect::NoColours`] if the dialect has no green share, [`BadDialect::Gamma`] if it does not support this
-    /// one.
+    /// [`BadDialect::GreenShare`] or [`BadDialect::Gamma`] if the dialect does not support this one.
     fn set_gamma(&mut self, _share: f64) -> Result<(), BadDialect> {
-        Err(BadDialect::NoColours(self.name()))
+        Ok(())
     }
 
     /// The scheme under a secret.

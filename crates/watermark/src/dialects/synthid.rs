@@ -86,10 +86,6 @@ pub struct Parameters {
 }
 
 impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "synthid"
-    }
-
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         let numbers = secret.numbers()?;
         let keys: Zeroizing<Vec<i64>> = Zeroizing::new(numbers.iter().map(|&key| key as i64).collect());

@@ -43,10 +43,6 @@ pub struct OpenaiParameters {
 }
 
 impl Spec for MarylandParameters {
-    fn name(&self) -> &'static str {
-        "three-bricks-maryland"
-    }
-
     colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
@@ -63,10 +59,6 @@ impl Spec for MarylandParameters {
 }
 
 impl Spec for OpenaiParameters {
-    fn name(&self) -> &'static str {
-        "three-bricks-openai"
-    }
-
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(openai(secret.pair()?, width(self.width)?, vocabulary)))
     }

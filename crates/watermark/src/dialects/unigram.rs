@@ -32,10 +32,6 @@ pub struct Parameters {
 }
 
 impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "unigram"
-    }
-
     colours!();
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {

@@ -39,10 +39,6 @@ pub struct DualParameters {
 }
 
 impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "vllm"
-    }
-
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(vllm(secret.number()?, width(self.width)?, vocabulary)))
     }
@@ -53,10 +49,6 @@ impl Spec for Parameters {
 }
 
 impl Spec for DualParameters {
-    fn name(&self) -> &'static str {
-        "vllm-dual"
-    }
-
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         Ok(Arc::new(vllm_dual(secret.number()?, share(self.alpha)?, width(self.width)?, vocabulary)))
     }

@@ -56,10 +56,6 @@ impl Parameters {
 }
 
 impl Spec for Parameters {
-    fn name(&self) -> &'static str {
-        "native"
-    }
-
     fn is_native(&self) -> bool {
         true
     }
