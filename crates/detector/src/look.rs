@@ -42,7 +42,7 @@ impl Default for Look {
 /// The number of first characters from each of which a text is tokenized, 1 to 64; more than 1 is for texts that were
 /// cut out in the middle of a token. Each is a look that the p-value is corrected for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "usize", into = "usize")]
+#[serde(try_from = "usize")]
 pub struct Offsets(usize);
 
 /// A number of offsets that is not 1 to 64.
@@ -91,11 +91,5 @@ impl TryFrom<usize> for Offsets {
 
     fn try_from(offsets: usize) -> Result<Self, BadOffsets> {
         Self::new(offsets)
-    }
-}
-
-impl From<Offsets> for usize {
-    fn from(offsets: Offsets) -> Self {
-        offsets.0
     }
 }

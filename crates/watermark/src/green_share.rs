@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[doc(alias = "gamma")]
 #[doc(alias = "greenlist_ratio")]
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "f64", into = "f64")]
+#[serde(try_from = "f64")]
 pub struct GreenShare(f64);
 
 /// A number that is not a share.
@@ -41,12 +41,6 @@ impl TryFrom<f64> for GreenShare {
     type Error = BadGreenShare;
     fn try_from(share: f64) -> Result<Self, BadGreenShare> {
         Self::new(share)
-    }
-}
-
-impl From<GreenShare> for f64 {
-    fn from(share: GreenShare) -> f64 {
-        share.0
     }
 }
 

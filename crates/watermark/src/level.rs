@@ -10,7 +10,7 @@ use crate::real::ln;
 /// The largest p-value at which a text is called marked: above 0 and below 1. Of unmarked texts at most this share is
 /// called marked.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(try_from = "f64", into = "f64")]
+#[serde(try_from = "f64")]
 pub struct Level(f64);
 
 /// A level that is not above 0 and below 1.
@@ -72,12 +72,6 @@ impl TryFrom<f64> for Level {
 
     fn try_from(level: f64) -> Result<Self, BadLevel> {
         Self::new(level)
-    }
-}
-
-impl From<Level> for f64 {
-    fn from(level: Level) -> Self {
-        level.0
     }
 }
 

@@ -17,7 +17,7 @@ pub enum Strength {
 /// The bias added to the logits of green tokens: above 0 and at most 100.
 #[doc(alias = "bias")]
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "f64", into = "f64")]
+#[serde(try_from = "f64")]
 pub struct Delta(f64);
 
 /// A bias that is not a number above 0 and at most 100.
@@ -61,12 +61,6 @@ impl TryFrom<f64> for Delta {
     type Error = BadDelta;
     fn try_from(delta: f64) -> Result<Self, BadDelta> {
         Self::new(delta)
-    }
-}
-
-impl From<Delta> for f64 {
-    fn from(delta: Delta) -> f64 {
-        delta.0
     }
 }
 
