@@ -42,27 +42,27 @@ impl Case {
         };
         let (numbers, vocabulary) = (self.numbers(), self.vocabulary);
         match self.scheme {
-            Dialect::Vllm(vllm::Parameters { width }) => {
-                let noise = Vllm::single(numbers[0], width, vocabulary);
+            Dialect::Vllm(_) => {
+                let noise = Vllm::single(numbers[0]);
                 words(&|context| {
                     let context = noise.context(context);
                     all().flat_map(|token| noise.mantissas(&context, token)).collect()
                 })
             }
-            Dialect::VllmDual(vllm::DualParameters { width, alpha }) => {
-                let noise = Vllm::dual(numbers[0], alpha, width, vocabulary);
+            Dialect::VllmDual(vllm::DualParameters { alpha, .. }) => {
+                let noise = Vllm::dual(numbers[0], alpha);
                 words(&|context| {
                     let context = noise.context(context);
                     let key = |i: usize| all().map(|token| noise.mantissas(&context, token)[i]).collect::<Vec<_>>();
                     [key(0), key(1)].concat()
                 })
             }
-            Dialect::Sglang(sglang::Parameters { width }) => {
-                let noise = Sglang::new([numbers[0], 0], None, width, vocabulary);
+            Dialect::Sglang(_) => {
+                let noise = Sglang::new([numbers[0], 0], None);
                 words(&|context| all().map(|token| sglang::hash(noise.context(context), token)).collect())
             }
-            Dialect::SglangDual(sglang::DualParameters { width, mixing }) => {
-                let noise = Sglang::new([numbers[0], numbers[1]], Some(mixing), width, vocabulary);
+            Dialect::SglangDual(sglang::DualParameters { mixing, .. }) => {
+                let noise = Sglang::new([numbers[0], numbers[1]], Some(mixing));
                 words(&|context| all().map(|token| sglang::hash(noise.context(context), token)).collect())
             }
             Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width }) => {

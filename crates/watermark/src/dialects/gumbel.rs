@@ -19,12 +19,6 @@ pub(crate) trait Noise: Send + Sync + Debug {
     /// The state that a context determines.
     type Context;
 
-    /// The number of tokens before the judged one that take part.
-    fn context_width(&self) -> usize;
-
-    /// The size of the vocabulary.
-    fn vocabulary(&self) -> usize;
-
     /// Computes the state of a context.
     fn context(&self, tokens: &[TokenId]) -> Self::Context;
 
@@ -56,28 +50,32 @@ pub(crate) const RULES: EmbedRules =
 
 /// A watermark made of noise.
 #[derive(Debug)]
-pub(crate) struct Gumbel<N>(pub(crate) N);
+pub(crate) struct Gumbel<N> {
+    pub(super) noise: N,
+    /// The number of tokens before the judged one that take part.
+    pub(super) width: usize,
+    pub(super) vocabulary: usize,
+}
 
 impl<N: Noise> Scheme for Gumbel<N> {
     fn law(&self) -> ScoreLaw {
-        self.0.law()
+        self.noise.law()
     }
 
     fn context_width(&self) -> usize {
-        self.0.context_width()
+        self.width
     }
 
     fn vocabulary_size(&self) -> usize {
-        self.0.vocabulary()
+        self.vocabulary
     }
 
     fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
-        let width = self.context_width();
-        out.extend(tokens.windows(width + 1).map(|window| {
-            let (before, token) = (&window[..width], window[width]);
-            let noise = self.0.context(before);
-            let context = self.0.name(before, &noise);
-            let score = self.0.score(&noise, token) as f32;
+        out.extend(tokens.windows(self.width + 1).map(|window| {
+            let (before, token) = (&window[..self.width], window[self.width]);
+            let noise = self.noise.context(before);
+            let context = self.noise.name(before, &noise);
+            let score = self.noise.score(&noise, token) as f32;
             Observation { context, identity: mix(context ^ mix(u64::from(token))), score }
         }));
     }
@@ -87,16 +85,16 @@ impl<N: Noise> Scheme for Gumbel<N> {
     }
 
     fn context_name(&self, context: &[TokenId]) -> u64 {
-        self.0.name(context, &self.0.context(context))
+        self.noise.name(context, &self.noise.context(context))
     }
 
     /// Leaves one token allowed.
     #[expect(clippy::disallowed_methods, reason = "it writes, and is on the way to no p-value")]
     fn mark(&self, context: &[TokenId], _: Strength, row: &mut Row) {
-        let context = self.0.context(context);
+        let context = self.noise.context(context);
         row.with_allowed(|allowed, logits| {
             let noisy = |token: TokenId| {
-                let noise = -(-self.0.uniform(&context, token).ln()).ln();
+                let noise = -(-self.noise.uniform(&context, token).ln()).ln();
                 f64::from(logits[token as usize]) + noise
             };
             let best = allowed.iter().map(|&token| (noisy(token), token)).reduce(|a, b| if b.0 > a.0 { b } else { a });
@@ -107,6 +105,6 @@ impl<N: Noise> Scheme for Gumbel<N> {
     }
 
     fn embed_rules(&self) -> EmbedRules {
-        self.0.embed_rules()
+        self.noise.embed_rules()
     }
 }

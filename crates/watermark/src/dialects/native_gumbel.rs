@@ -42,7 +42,6 @@ impl Spec for Parameters {
 struct NativeGumbel {
     prf: Prf,
     context: Context,
-    vocabulary: usize,
 }
 
 impl fmt::Debug for NativeGumbel {
@@ -53,14 +52,6 @@ impl fmt::Debug for NativeGumbel {
 
 impl Noise for NativeGumbel {
     type Context = u128;
-
-    fn context_width(&self) -> usize {
-        self.context.width()
-    }
-
-    fn vocabulary(&self) -> usize {
-        self.vocabulary
-    }
 
     fn context(&self, tokens: &[TokenId]) -> u128 {
         self.prf.seed(self.context.function(), tokens)
@@ -95,5 +86,5 @@ pub fn native_gumbel(
         return Err(BadContext::SelfSalted);
     }
     let prf = Prf::new(secret, id, tenant, Purpose::NoiseContext, Purpose::Noise);
-    Ok(Gumbel(NativeGumbel { prf, context, vocabulary }))
+    Ok(Gumbel { noise: NativeGumbel { prf, context }, width: context.width(), vocabulary })
 }

@@ -24,7 +24,7 @@ use super::kgw::{BadSplit, DEFAULT_HASH_KEY, Prf, SeedingScheme, Width};
 use super::seeded::{List, Seed, Seeded, SelfSalt};
 use super::spec::{Secret, Spec, colours};
 use crate::green_share::GreenShare;
-use crate::random::jenkins;
+use crate::random::{halves, jenkins};
 use crate::scheme::Scheme;
 use crate::score_law::ScoreLaw;
 
@@ -171,11 +171,6 @@ impl List for Flips {
             green.extend(batch.iter().enumerate().map(word).map(|word| word & 0x7fff_ffff < self.threshold));
         }
     }
-}
-
-/// The two words of a key.
-fn halves(seed: u64) -> [u32; 2] {
-    [seed as u32, (seed >> 32) as u32]
 }
 
 /// The scheme of a key.

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES};
 use super::spec::{Secret, Spec, share, tokens, width};
-use crate::random::murmur3;
+use crate::random::{halves, murmur3};
 use crate::scheme::{EmbedRules, Scheme};
 
 /// SGLang with one key, as represented in key files.
@@ -60,19 +60,12 @@ pub(super) struct Sglang {
     key: Zeroizing<u64>,
     /// The second key, with the bound below which the coin selects the first.
     second: Option<(Zeroizing<u64>, u32)>,
-    width: usize,
-    vocabulary: usize,
 }
 
 impl fmt::Debug for Sglang {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = 1 + usize::from(self.second.is_some());
-        write!(f, "Sglang {{ keys: {keys}, width: {}, key: redacted }}", self.width)
+        write!(f, "Sglang {{ keys: {}, key: redacted }}", 1 + usize::from(self.second.is_some()))
     }
-}
-
-fn halves(key: u64) -> [u32; 2] {
-    [key as u32, (key >> 32) as u32]
 }
 
 /// The hash that gives the noise of a token.
@@ -81,24 +74,16 @@ pub(super) fn hash((key, context): ([u32; 2], u32), token: TokenId) -> u32 {
 }
 
 impl Sglang {
-    pub(super) fn new(keys: [u64; 2], mixing: Option<f64>, width: usize, vocabulary: usize) -> Self {
+    pub(super) fn new(keys: [u64; 2], mixing: Option<f64>) -> Self {
         let [key, second] = keys.map(Zeroizing::new);
         let second = mixing.map(|mixing| (second, (mixing * 4_294_967_296.0) as u32));
-        Self { key, second, width, vocabulary }
+        Self { key, second }
     }
 }
 
 impl Noise for Sglang {
     /// The key that writes, and the hash of the context.
     type Context = ([u32; 2], u32);
-
-    fn context_width(&self) -> usize {
-        self.width
-    }
-
-    fn vocabulary(&self) -> usize {
-        self.vocabulary
-    }
 
     fn context(&self, tokens: &[TokenId]) -> Self::Context {
         let context = murmur3::hash(tokens.iter().copied());
@@ -125,10 +110,10 @@ impl Noise for Sglang {
 
 /// The scheme of one key over contexts of `width` tokens; SGLang's own default is 4.
 pub fn sglang(key: u64, width: usize, vocabulary: usize) -> impl Scheme {
-    Gumbel(Sglang::new([key, 0], None, width, vocabulary))
+    Gumbel { noise: Sglang::new([key, 0], None), width, vocabulary }
 }
 
 /// The scheme of two keys: the first writes with probability `mixing`, strictly between 0 and 1; .5 by default.
 pub fn sglang_dual(keys: [u64; 2], mixing: f64, width: usize, vocabulary: usize) -> impl Scheme {
-    Gumbel(Sglang::new(keys, Some(mixing), width, vocabulary))
+    Gumbel { noise: Sglang::new(keys, Some(mixing)), width, vocabulary }
 }

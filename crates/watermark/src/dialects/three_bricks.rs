@@ -115,14 +115,6 @@ impl Noise for Uniforms {
     /// The generator, and the numbers made so far, in order.
     type Context = std::cell::RefCell<(Mt19937, Vec<u32>)>;
 
-    fn context_width(&self) -> usize {
-        self.seeds.width
-    }
-
-    fn vocabulary(&self) -> usize {
-        self.vocabulary
-    }
-
     fn context(&self, tokens: &[TokenId]) -> Self::Context {
         (Mt19937::new(self.seeds.seed(tokens, 0) as u32), Vec::new()).into()
     }
@@ -154,5 +146,5 @@ pub fn maryland([start, salt]: [u64; 2], width: usize, gamma: f64, vocabulary: u
 
 /// The scheme "openai": Gumbel scores.
 pub fn openai([start, salt]: [u64; 2], width: usize, vocabulary: usize) -> impl Scheme {
-    Gumbel(Uniforms::new([start, salt], width, vocabulary))
+    Gumbel { noise: Uniforms::new([start, salt], width, vocabulary), width, vocabulary }
 }

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES};
 use super::spec::{Secret, Spec, share, tokens, width};
+use crate::random::halves;
 use crate::real::ln_1p;
 use crate::scheme::{EmbedRules, Scheme};
 use crate::score_law::ScoreLaw;
@@ -66,7 +67,7 @@ struct Key(Zeroizing<[u32; 2]>);
 
 impl Key {
     fn new(key: u64) -> Self {
-        Self(Zeroizing::new([key as u32, (key >> 32) as u32]))
+        Self(Zeroizing::new(halves(key)))
     }
 
     fn state(&self, tokens: &[TokenId]) -> [u32; 4] {
@@ -100,27 +101,25 @@ pub(super) struct Vllm {
     keys: Vec<Key>,
     /// The share of the second key.
     alpha: f64,
-    width: usize,
-    vocabulary: usize,
 }
 
 impl fmt::Debug for Vllm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Vllm {{ keys: {}, alpha: {}, width: {}, key: redacted }}", self.keys.len(), self.alpha, self.width)
+        write!(f, "Vllm {{ keys: {}, alpha: {}, key: redacted }}", self.keys.len(), self.alpha)
     }
 }
 
 impl Vllm {
-    pub(super) fn single(key: u64, width: usize, vocabulary: usize) -> Self {
-        Self { keys: vec![Key::new(key)], alpha: 0.0, width, vocabulary }
+    pub(super) fn single(key: u64) -> Self {
+        Self { keys: vec![Key::new(key)], alpha: 0.0 }
     }
 
-    pub(super) fn dual(key: u64, alpha: f64, width: usize, vocabulary: usize) -> Self {
+    pub(super) fn dual(key: u64, alpha: f64) -> Self {
         let derive = |label: &[u8]| {
             let digest = Sha256::new_with_prefix(label).chain_update(key.to_be_bytes()).finalize();
             Key::new(u64::from_be_bytes(digest[..8].try_into().expect("eight bytes")))
         };
-        Self { keys: vec![derive(b"key_a"), derive(b"key_b")], alpha, width, vocabulary }
+        Self { keys: vec![derive(b"key_a"), derive(b"key_b")], alpha }
     }
 
     /// The mantissas that give a token's noise, one per key.
@@ -133,14 +132,6 @@ impl Vllm {
 impl Noise for Vllm {
     /// The state of each key, and the index of the key that writes.
     type Context = ([[u32; 4]; 2], usize);
-
-    fn context_width(&self) -> usize {
-        self.width
-    }
-
-    fn vocabulary(&self) -> usize {
-        self.vocabulary
-    }
 
     fn context(&self, tokens: &[TokenId]) -> Self::Context {
         let mut states = [[0; 4]; 2];
@@ -176,11 +167,11 @@ impl Noise for Vllm {
 
 /// The scheme of one key over contexts of `width` tokens; vLLM's own default is 4.
 pub fn vllm(key: u64, width: usize, vocabulary: usize) -> impl Scheme {
-    Gumbel(Vllm::single(key, width, vocabulary))
+    Gumbel { noise: Vllm::single(key), width, vocabulary }
 }
 
 /// The scheme of two keys that are derived from one. `alpha`, the share of the second, is strictly between 0 and 1;
 /// vLLM's default is .1.
 pub fn vllm_dual(key: u64, alpha: f64, width: usize, vocabulary: usize) -> impl Scheme {
-    Gumbel(Vllm::dual(key, alpha, width, vocabulary))
+    Gumbel { noise: Vllm::dual(key, alpha), width, vocabulary }
 }
