@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::machine::mask::OverBudget;
 use crate::machine::{Machine, State};
 use crate::terminal::Terminal;
+use crate::terminal::language::Language;
 use crate::terminal::names::Names;
 
 /// The continuations that were allowed at a position, compared with a token.

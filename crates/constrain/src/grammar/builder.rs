@@ -8,6 +8,7 @@ use super::shapes::Shapes;
 use super::step::{Container, NO_END, RETURN, Rule, Step, StepIndex};
 use crate::automata::budget::Budget;
 use crate::terminal::Terminal;
+use crate::terminal::language::Language;
 
 /// The maximum number of steps of a grammar.
 const MAX_STEPS: usize = 1 << 20;

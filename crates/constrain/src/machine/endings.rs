@@ -17,6 +17,7 @@ use super::masks::Masks;
 use super::run::{DEAD, Run, Thread, Walk, WalkState};
 use crate::grammar::step::NO_END;
 use crate::terminal::Terminal;
+use crate::terminal::language::Language;
 use crate::vocabulary::trie::Trie;
 
 /// The maximum length, in bytes, of endings that are split into tokens.

@@ -17,6 +17,7 @@ use crate::terminal::any_string::AnyString;
 use crate::terminal::content::Content;
 use crate::terminal::escape::Escapes;
 use crate::terminal::fresh::Fresh;
+use crate::terminal::language::Language;
 use crate::terminal::names::Names;
 use crate::terminal::quoted::Quoted;
 use crate::vocabulary::trie::Trie;

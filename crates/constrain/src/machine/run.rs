@@ -10,6 +10,7 @@ use crate::grammar::step::{NO_END, RETURN, Rule, Step, StepIndex};
 use crate::grammar::unfold::Unfolding;
 use crate::terminal::Terminal;
 use crate::terminal::distinct::Distinct;
+use crate::terminal::language::Language;
 
 /// Not a state: what follows has not been computed.
 const UNKNOWN: u32 = u32::MAX;

@@ -13,6 +13,7 @@ use super::work::Work;
 use crate::automata::self_loop::SelfLoop;
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
+use crate::terminal::language::Language;
 use crate::vocabulary::class_tokens::ClassTokens;
 use crate::vocabulary::tree::Tree;
 use crate::vocabulary::trie::Trie;

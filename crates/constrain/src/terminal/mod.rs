@@ -7,7 +7,7 @@ pub(crate) mod distinct;
 pub(crate) mod escape;
 pub(crate) mod fresh;
 mod json_text;
-mod language;
+pub(crate) mod language;
 pub(crate) mod memory_counter;
 pub(crate) mod names;
 mod names_so_far;
@@ -53,9 +53,8 @@ pub(crate) enum Terminal {
 /// The bound on distances of terminals without one.
 const FAR: u64 = 1 << 40;
 
-impl Terminal {
-    /// The state before any byte.
-    pub(crate) fn start(&self) -> u32 {
+impl Language for Terminal {
+    fn start(&self) -> u32 {
         match self {
             Self::Table(_) => Automaton::START,
             Self::Lazy(_) => 0,
@@ -66,9 +65,8 @@ impl Terminal {
         }
     }
 
-    /// The state after one more byte, if any segment continues with it.
     #[inline(always)]
-    pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
+    fn next(&self, state: u32, byte: u8) -> Option<u32> {
         match self {
             Self::Table(automaton) => automaton.next(state, byte),
             Self::Lazy(lazy) => lazy.next(state, byte),
@@ -80,6 +78,60 @@ impl Terminal {
         }
     }
 
+    #[inline(always)]
+    fn accepts(&self, state: u32) -> bool {
+        match self {
+            Self::Table(automaton) => automaton.accepts(state),
+            Self::Lazy(lazy) => lazy.accepts(state),
+            Self::Spelled(spelled) => spelled.accepts(state),
+            Self::Text(text) => text.accepts(state),
+            Self::Names(names) => names.accepts(state),
+            Self::Fresh(fresh) => fresh.accepts(state),
+            Self::Distinct(distinct) => distinct.accepts(state),
+        }
+    }
+
+    #[inline(always)]
+    fn goes_on(&self, state: u32) -> bool {
+        match self {
+            Self::Table(automaton) => automaton.goes_on(state),
+            Self::Lazy(lazy) => lazy.goes_on(state),
+            Self::Spelled(spelled) => spelled.goes_on(state),
+            // A complete string cannot continue.
+            Self::Text(text) => !text.accepts(state),
+            Self::Names(names) => !names.accepts(state),
+            Self::Fresh(fresh) => fresh.goes_on(state),
+            Self::Distinct(distinct) => distinct.goes_on(state),
+        }
+    }
+
+    fn to_end(&self, state: u32) -> u64 {
+        match self {
+            Self::Table(automaton) => automaton.to_end(state).into(),
+            Self::Lazy(lazy) => lazy.to_end(state),
+            Self::Spelled(spelled) => spelled.to_end(state),
+            Self::Text(text) => text.to_end(state),
+            Self::Names(names) => names.to_end(state),
+            Self::Fresh(fresh) => fresh.to_end(state),
+            Self::Distinct(distinct) => distinct.to_end(state),
+        }
+    }
+
+    fn farthest(&self) -> u64 {
+        // An escape that has begun has at most eleven more bytes.
+        match self {
+            Self::Table(automaton) => automaton.farthest().into(),
+            Self::Lazy(lazy) => lazy.farthest(),
+            Self::Spelled(spelled) => spelled.farthest(),
+            Self::Text(text) => text.content.farthest() + 12,
+            Self::Names(names) => names.content.farthest().saturating_add(12),
+            Self::Fresh(fresh) => fresh.farthest(),
+            Self::Distinct(_) => FAR,
+        }
+    }
+}
+
+impl Terminal {
     /// Adds the bytes that may come next to a set.
     pub(crate) fn first(&self, state: u32, first: &mut [u64; 4]) {
         if let Self::Distinct(distinct) = self {
@@ -96,62 +148,6 @@ impl Terminal {
             return add(b'"');
         }
         (0..=255).filter(|&byte| self.next(state, byte).is_some()).for_each(add);
-    }
-
-    /// Whether the segment so far is complete.
-    #[inline(always)]
-    pub(crate) fn accepts(&self, state: u32) -> bool {
-        match self {
-            Self::Table(automaton) => automaton.accepts(state),
-            Self::Lazy(lazy) => lazy.accepts(state),
-            Self::Spelled(spelled) => spelled.accepts(state),
-            Self::Text(text) => text.accepts(state),
-            Self::Names(names) => names.accepts(state),
-            Self::Fresh(fresh) => fresh.accepts(state),
-            Self::Distinct(distinct) => distinct.accepts(state),
-        }
-    }
-
-    /// Whether the segment so far can continue.
-    #[inline(always)]
-    pub(crate) fn goes_on(&self, state: u32) -> bool {
-        match self {
-            Self::Table(automaton) => automaton.goes_on(state),
-            Self::Lazy(lazy) => lazy.goes_on(state),
-            Self::Spelled(spelled) => spelled.goes_on(state),
-            // A complete string cannot continue.
-            Self::Text(text) => !text.accepts(state),
-            Self::Names(names) => !names.accepts(state),
-            Self::Fresh(fresh) => fresh.goes_on(state),
-            Self::Distinct(distinct) => distinct.goes_on(state),
-        }
-    }
-
-    /// The fewest bytes that complete the segment.
-    pub(crate) fn to_end(&self, state: u32) -> u64 {
-        match self {
-            Self::Table(automaton) => automaton.to_end(state).into(),
-            Self::Lazy(lazy) => lazy.to_end(state),
-            Self::Spelled(spelled) => spelled.to_end(state),
-            Self::Text(text) => text.to_end(state),
-            Self::Names(names) => names.to_end(state),
-            Self::Fresh(fresh) => fresh.to_end(state),
-            Self::Distinct(distinct) => distinct.to_end(state),
-        }
-    }
-
-    /// An upper bound on the bytes to the end from any state.
-    pub(crate) fn farthest(&self) -> u64 {
-        // An escape that has begun has at most eleven more bytes.
-        match self {
-            Self::Table(automaton) => automaton.farthest().into(),
-            Self::Lazy(lazy) => lazy.farthest(),
-            Self::Spelled(spelled) => spelled.farthest(),
-            Self::Text(text) => text.content.farthest() + 12,
-            Self::Names(names) => names.content.farthest().saturating_add(12),
-            Self::Fresh(fresh) => fresh.farthest(),
-            Self::Distinct(_) => FAR,
-        }
     }
 
     /// A state that is equivalent to this one for all tokens of up to `max_token_chars` characters.
@@ -242,34 +238,5 @@ impl Terminal {
             Self::Spelled(spelled) => spelled.cells(),
             _ => 0,
         }
-    }
-}
-
-impl Language for Terminal {
-    fn start(&self) -> u32 {
-        Terminal::start(self)
-    }
-
-    #[inline(always)]
-    fn next(&self, state: u32, byte: u8) -> Option<u32> {
-        Terminal::next(self, state, byte)
-    }
-
-    #[inline(always)]
-    fn accepts(&self, state: u32) -> bool {
-        Terminal::accepts(self, state)
-    }
-
-    #[inline(always)]
-    fn goes_on(&self, state: u32) -> bool {
-        Terminal::goes_on(self, state)
-    }
-
-    fn to_end(&self, state: u32) -> u64 {
-        Terminal::to_end(self, state)
-    }
-
-    fn farthest(&self) -> u64 {
-        Terminal::farthest(self)
     }
 }

@@ -17,6 +17,7 @@ use super::state::{ArrayState, ObjectState, Phase, State};
 use super::step::{Container, NO_END, Rule, Step, StepIndex};
 use crate::terminal::Terminal;
 use crate::terminal::distinct::Values;
+use crate::terminal::language::Language;
 use crate::terminal::memory_counter::MemoryCounter;
 use crate::terminal::names::Named;
 use crate::terminal::nested::Nested;
