@@ -93,7 +93,7 @@ fn known(key: Result<Key, KeyError>) -> Result<Option<Key>, KeyError> {
 }
 
 /// The tokens of a version of the text, and the repairs that made it.
-type TokenizedVersion = (Tokens, Vec<(Repair, usize)>);
+pub(crate) type TokenizedVersion = (Tokens, Vec<(Repair, usize)>);
 
 impl Reader {
     /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Each is tried on
@@ -114,7 +114,7 @@ impl Reader {
         if candidates.is_empty() {
             return Err(DetectError::NoKey);
         }
-        let readings = self.readings(text)?;
+        let readings = self.tokenized_versions(text)?;
         let looks = (candidates.len() * readings.len()) as f64;
         let indices: Vec<usize> = (0..candidates.len()).collect();
         let mut found = try_map(&indices, |&index| {
@@ -149,7 +149,7 @@ impl Reader {
     }
 
     /// Returns the tokens of all versions of a text that obey the reader's constraint.
-    fn readings(&self, text: &str) -> Result<Vec<TokenizedVersion>, DetectError> {
+    pub(crate) fn tokenized_versions(&self, text: &str) -> Result<Vec<TokenizedVersion>, DetectError> {
         let versions = Versions::of(text, true);
         let readings = versions.look(|version| {
             let tokens = Tokens::of(self.tokenizer(), self.form(), version.text)?;

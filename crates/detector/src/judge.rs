@@ -72,22 +72,20 @@ pub struct MarkedPassage<'k> {
 impl<'k> Judgement<'k> {
     /// Creates a judgement from evidence alone: without the text there are no repairs, tokens or passages.
     pub fn of(key: &'k Key, evidence: Evidence, level: Level) -> Self {
-        let (repairs, tokens, course) = (Vec::new(), Vec::new(), Vec::new());
-        let (passages, manifests) = (Vec::new(), Vec::new());
         Self {
             level,
             key,
             evidence,
             expected: None,
             payload: None,
-            repairs,
+            repairs: Vec::new(),
             skipped: 0,
-            tokens,
-            course,
-            passages,
+            tokens: Vec::new(),
+            course: Vec::new(),
+            passages: Vec::new(),
             searched: false,
             has_form: false,
-            manifests,
+            manifests: Vec::new(),
         }
     }
 

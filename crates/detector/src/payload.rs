@@ -1,16 +1,13 @@
 //! The payload of a mark: the number that the mark carries.
 
 use serde::Serialize;
-use verdigris_text::ReadError;
 use verdigris_watermark::normalize::Repair;
 use verdigris_watermark::payload::PayloadReading;
 use verdigris_watermark::{Evidence, Key, Level, TooShort};
 
 use crate::error::DetectError;
 use crate::reader::Reader;
-use crate::tokens::Tokens;
 use crate::verdict::{Outcome, log10};
-use crate::versions::Versions;
 
 /// The payload that fits a text best.
 #[derive(Clone, Debug)]
@@ -96,7 +93,8 @@ impl PayloadFinding {
 }
 
 impl Reader {
-    /// Reads the payload of a text in all its versions ([`Versions`]), with a key that carries payloads.
+    /// Reads the payload of a text in all its versions ([`Versions`](crate::Versions)), with a key that carries
+    /// payloads.
     ///
     /// # Errors
     /// [`DetectError::ForeignKey`] if the key was made for another tokenizer, [`DetectError::Key`] if it carries no
@@ -105,11 +103,7 @@ impl Reader {
     pub fn payload(&self, key: &Key, text: &str) -> Result<PayloadFinding, DetectError> {
         self.fits(key)?;
         key.payload_reader()?;
-        let versions = Versions::of(text, true);
-        let readings = versions.look(|version| {
-            let tokens = Tokens::of(self.tokenizer(), self.form(), version.text)?;
-            Ok::<_, ReadError>(tokens.map(|tokens| (tokens, version.repairs())))
-        })??;
+        let readings = self.tokenized_versions(text)?;
         let looks = readings.len() as f64;
         let mut best: Option<PayloadFinding> = None;
         for (tokens, repairs) in readings {
