@@ -184,40 +184,38 @@ impl<T: Transform + Send + Sync> ErasedTransform for T {
     }
 
     fn apply_erased(&self, state: &dyn ErasedState, row: &mut Row) {
-        let state = state.as_any().downcast_ref().expect("a chain pairs each step with its own state");
-        Transform::apply(self, state, row);
+        Transform::apply(self, own(state), row);
     }
 
     fn advance_erased(&self, state: &mut dyn ErasedState, token: TokenId) {
-        let state = state.as_any_mut().downcast_mut().expect("a chain pairs each step with its own state");
-        Transform::advance(self, state, token);
+        Transform::advance(self, own_mut(state), token);
     }
 
     fn advance_from_erased(&self, state: &mut dyn ErasedState, row: &Row, token: TokenId) {
-        let state = state.as_any_mut().downcast_mut().expect("a chain pairs each step with its own state");
-        Transform::advance_from(self, state, row, token);
+        Transform::advance_from(self, own_mut(state), row, token);
     }
 
     fn decided_erased(&self, state: &dyn ErasedState) -> Option<TokenId> {
-        Transform::decided(self, state.as_any().downcast_ref().expect("a chain pairs each step with its own state"))
+        Transform::decided(self, own(state))
     }
 }
 
-trait ErasedState: Send {
+/// The state of a step, which a chain pairs with it.
+fn own<S: 'static>(state: &dyn ErasedState) -> &S {
+    (state as &dyn Any).downcast_ref().expect("a chain pairs each step with its own state")
+}
+
+fn own_mut<S: 'static>(state: &mut dyn ErasedState) -> &mut S {
+    (state as &mut dyn Any).downcast_mut().expect("a chain pairs each step with its own state")
+}
+
+trait ErasedState: Any + Send {
     fn fork(&self) -> Box<dyn ErasedState>;
-    fn as_any(&self) -> &dyn Any;
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 impl<S: Clone + Send + 'static> ErasedState for S {
     fn fork(&self) -> Box<dyn ErasedState> {
         Box::new(self.clone())
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
