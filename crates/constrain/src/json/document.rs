@@ -19,6 +19,9 @@ const MAX_DEPTH: usize = 512;
 /// The URI of a document without an identifier, as the base of its references.
 const NAMELESS: &str = "schema:///";
 
+/// The keywords of a schema, with their values.
+pub(crate) type Keywords = Map<String, Value>;
+
 /// A schema of a document, with its path.
 type Located<'a> = (&'a Value, String);
 
@@ -32,7 +35,7 @@ pub(crate) struct Document<'a> {
     draft: Draft,
     base: Rc<str>,
     /// The base of the references inside each object.
-    bases: HashMap<*const Map<String, Value>, Rc<str>>,
+    bases: HashMap<*const Keywords, Rc<str>>,
     resources: HashMap<String, Located<'a>>,
     anchors: Anchors<'a>,
     /// The number of resources with each dynamic anchor.
@@ -116,7 +119,7 @@ impl<'a> Document<'a> {
     }
 
     /// The value of a keyword, if the schema's draft defines it.
-    pub(crate) fn value_of<'k>(&self, keywords: &'k Map<String, Value>, keyword: &str) -> Option<&'k Value> {
+    pub(crate) fn value_of<'k>(&self, keywords: &'k Keywords, keyword: &str) -> Option<&'k Value> {
         keywords.get(keyword).filter(|_| Draft::first_with(keyword) <= self.draft)
     }
 
@@ -130,7 +133,7 @@ impl<'a> Document<'a> {
     }
 
     /// The schema that the reference under a keyword leads to, and its path.
-    pub(crate) fn resolve(&mut self, keywords: &Map<String, Value>, keyword: &str) -> Result<Located<'a>, String> {
+    pub(crate) fn resolve(&mut self, keywords: &Keywords, keyword: &str) -> Result<Located<'a>, String> {
         let Some(reference) = keywords[keyword].as_str() else { return Err(format!("{keyword:?} is a text")) };
         let base = self.bases.get(&std::ptr::from_ref(keywords)).unwrap_or(&self.base).clone();
         self.budget.take(10 + (base.len() + reference.len()) as u64 / 8);
@@ -201,7 +204,7 @@ impl<'a> Document<'a> {
     }
 
     /// The identifier of a schema, if it has one.
-    fn id(&self, keywords: &'a Map<String, Value>) -> Option<&'a str> {
+    fn id(&self, keywords: &'a Keywords) -> Option<&'a str> {
         // Up to draft 7, an identifier next to a reference is ignored.
         if self.ignores_siblings_of_ref() && keywords.contains_key("$ref") {
             return None;

@@ -1,17 +1,18 @@
 //! The ways to break schemas.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::assertion::{Assertion, KeywordUse};
 use super::demands::joined;
 use super::evaluated::has_looked_at_nothing;
 use super::{Schemas, Source, weight};
+use crate::json::document::Keywords;
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Flat, Key, Types};
 
 impl<'a> Schemas<'a> {
     /// The ways to break some keyword of a schema.
-    pub(super) fn broken(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
+    pub(super) fn broken(&mut self, keywords: &'a Keywords, path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
         for assertion in self.breakable(keywords, KeywordUse::Broken, path)? {
             ways.extend(self.against(&assertion, path)?);
@@ -51,7 +52,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// The meaning of the keywords of a schema that must not all hold.
-    fn breakable(&mut self, keywords: &'a Map<String, Value>, asked: KeywordUse, path: &str) -> Result<Vec<Assertion>> {
+    fn breakable(&mut self, keywords: &'a Keywords, asked: KeywordUse, path: &str) -> Result<Vec<Assertion>> {
         for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
             if self.document.value_of(keywords, keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
                 return unbreakable(path, keyword);

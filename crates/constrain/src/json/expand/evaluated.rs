@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Schemas, Source};
+use crate::json::document::Keywords;
 use crate::json::fault::{Result, below};
 use crate::json::flat::{EvaluatedItems, Flat, Items, Key, Properties};
 
@@ -13,12 +14,7 @@ impl<'a> Schemas<'a> {
     ///
     /// Of `anyOf`, all branches that hold count. It is enough that some set of them holds and is evaluated, since
     /// evaluating more leaves less to obey.
-    pub(super) fn unevaluated(
-        &mut self,
-        keywords: &'a Map<String, Value>,
-        path: &str,
-        ways: &mut [Flat],
-    ) -> Result<()> {
+    pub(super) fn unevaluated(&mut self, keywords: &'a Keywords, path: &str, ways: &mut [Flat]) -> Result<()> {
         if let Some(schema) = self.document.value_of(keywords, "unevaluatedProperties") {
             let demand = self.demand(schema, &below(path, "unevaluatedProperties"));
             for Flat { objects, .. } in &mut *ways {

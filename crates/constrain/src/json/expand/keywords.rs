@@ -9,6 +9,7 @@ use super::demands::{NOTHING, normal};
 use super::presence;
 use super::ways::{MAX_KEPT, item_is, some_property, without};
 use super::{ContentOf, Schemas};
+use crate::json::document::Keywords;
 use crate::json::fault::{Result, bad, below, check};
 use crate::json::flat::{ContainsSome, Demand, Flat, Items, Key, Properties, SomeNames, Types};
 use crate::json::format;
@@ -18,7 +19,7 @@ impl<'a> Schemas<'a> {
     /// The meaning of each keyword of a schema.
     pub(super) fn assertions(
         &mut self,
-        keywords: &'a Map<String, Value>,
+        keywords: &'a Keywords,
         asked: KeywordUse,
         path: &str,
     ) -> Result<Vec<Assertion>> {
@@ -70,13 +71,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// Types, lists of values, and demands on numbers and strings.
-    fn plain(
-        &mut self,
-        keywords: &'a Map<String, Value>,
-        asked: KeywordUse,
-        path: &str,
-        all: &mut Vec<Assertion>,
-    ) -> Result<()> {
+    fn plain(&mut self, keywords: &'a Keywords, asked: KeywordUse, path: &str, all: &mut Vec<Assertion>) -> Result<()> {
         if let Some(value) = keywords.get("type") {
             all.push(types(value, path)?);
         }
@@ -156,7 +151,7 @@ impl<'a> Schemas<'a> {
         Ok(Assertion::Plain { holds, broken: Ok(broken) })
     }
 
-    fn of_arrays(&mut self, keywords: &'a Map<String, Value>, path: &str, all: &mut Vec<Assertion>) -> Result<()> {
+    fn of_arrays(&mut self, keywords: &'a Keywords, path: &str, all: &mut Vec<Assertion>) -> Result<()> {
         let parts: Parts = (|flat| &mut flat.arrays.least, |flat| &mut flat.arrays.most);
         sizes(keywords, ["minItems", "maxItems"], Types::ARRAY, parts, path, all)?;
         // The older syntax: a list under "items", and the rest under "additionalItems".
@@ -237,7 +232,7 @@ impl<'a> Schemas<'a> {
 
     fn of_objects(
         &mut self,
-        keywords: &'a Map<String, Value>,
+        keywords: &'a Keywords,
         asked: KeywordUse,
         path: &str,
         all: &mut Vec<Assertion>,
@@ -317,7 +312,7 @@ impl<'a> Schemas<'a> {
     /// The keywords about the values of properties.
     fn properties(
         &mut self,
-        keywords: &'a Map<String, Value>,
+        keywords: &'a Keywords,
         asked: KeywordUse,
         path: &str,
         all: &mut Vec<Assertion>,
@@ -391,7 +386,7 @@ type Parts = (fn(&mut Flat) -> &mut u64, fn(&mut Flat) -> &mut Option<u64>);
 
 /// Adds the minimum and maximum size of values of a type, which two keywords give.
 fn sizes(
-    keywords: &Map<String, Value>,
+    keywords: &Keywords,
     [min, max]: [&str; 2],
     types: Types,
     (least_of, most_of): Parts,
@@ -415,7 +410,7 @@ fn sizes(
     Ok(())
 }
 
-fn properties_of(keywords: &Map<String, Value>) -> Option<&Map<String, Value>> {
+fn properties_of(keywords: &Keywords) -> Option<&Map<String, Value>> {
     keywords.get("properties").and_then(Value::as_object)
 }
 
@@ -470,7 +465,7 @@ fn types(value: &Value, path: &str) -> Result<Assertion> {
     Ok(Assertion::Plain { holds: vec![holds], broken: Ok(broken) })
 }
 
-fn count(keywords: &Map<String, Value>, keyword: &str, path: &str) -> Result<Option<u64>> {
+fn count(keywords: &Keywords, keyword: &str, path: &str) -> Result<Option<u64>> {
     match keywords.get(keyword) {
         None => Ok(None),
         Some(value) => {

@@ -18,13 +18,13 @@ mod ways;
 use std::rc::Rc;
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use self::assertion::{Assertion, KeywordUse};
 use self::demands::{ANYTHING, joined, subsets};
 use crate::automata::automaton::Automaton;
 use crate::automata::budget::Budget;
-use crate::json::document::Document;
+use crate::json::document::{Document, Keywords};
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Demand, Flat, Key, Objects, Types};
 use crate::json::pattern::pattern;
@@ -227,7 +227,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// The ways to obey all keywords of a schema.
-    fn obeyed(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
+    fn obeyed(&mut self, keywords: &'a Keywords, path: &str) -> Result<Vec<Flat>> {
         let mut ways = vec![Flat::of(Types::ALL)];
         for assertion in self.assertions(keywords, KeywordUse::Obeyed, path)? {
             let flats = match assertion {
