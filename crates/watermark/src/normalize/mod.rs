@@ -11,6 +11,8 @@
 pub mod letter_case;
 mod white_space;
 
+use std::sync::LazyLock;
+
 use serde::Serialize;
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
@@ -370,64 +372,18 @@ fn decorative(c: char) -> Option<char> {
     plain.next().filter(|letter| letter.is_ascii() && plain.next().is_none())
 }
 
-/// Cyrillic and Greek letters that look like Latin ones, the Cyrillic ones first.
-pub(crate) const LOOK_ALIKES: [(char, char); 55] = [
-    ('а', 'a'),
-    ('е', 'e'),
-    ('о', 'o'),
-    ('р', 'p'),
-    ('с', 'c'),
-    ('у', 'y'),
-    ('х', 'x'),
-    ('і', 'i'),
-    ('ј', 'j'),
-    ('ѕ', 's'),
-    ('һ', 'h'),
-    ('ԁ', 'd'),
-    ('ԛ', 'q'),
-    ('ԝ', 'w'),
-    ('ӏ', 'l'),
-    ('А', 'A'),
-    ('В', 'B'),
-    ('Е', 'E'),
-    ('К', 'K'),
-    ('М', 'M'),
-    ('Н', 'H'),
-    ('О', 'O'),
-    ('Р', 'P'),
-    ('С', 'C'),
-    ('Т', 'T'),
-    ('У', 'Y'),
-    ('Х', 'X'),
-    ('І', 'I'),
-    ('Ј', 'J'),
-    ('Ѕ', 'S'),
-    ('Ԛ', 'Q'),
-    ('Ԝ', 'W'),
-    ('Ԍ', 'G'),
-    ('ѵ', 'v'),
-    ('Ѵ', 'V'),
-    ('ο', 'o'),
-    ('ν', 'v'),
-    ('α', 'a'),
-    ('ι', 'i'),
-    ('ρ', 'p'),
-    ('υ', 'u'),
-    ('Α', 'A'),
-    ('Β', 'B'),
-    ('Ε', 'E'),
-    ('Ζ', 'Z'),
-    ('Η', 'H'),
-    ('Ι', 'I'),
-    ('Κ', 'K'),
-    ('Μ', 'M'),
-    ('Ν', 'N'),
-    ('Ο', 'O'),
-    ('Ρ', 'P'),
-    ('Τ', 'T'),
-    ('Υ', 'Y'),
-    ('Χ', 'X'),
+/// Cyrillic and Greek letters that look like Latin ones, the Cyrillic ones first. Each letter of a text looks like the
+/// one at its position in the text next to it.
+const ALPHABETS: [(&str, &str); 4] = [
+    ("аеорсухіјѕһԁԛԝӏ", "aeopcyxijshdqwl"),
+    ("АВЕКМНОРСТУХІЈЅԚԜԌѵѴ", "ABEKMHOPCTYXIJSQWGvV"),
+    ("οναιρυ", "ovaipu"),
+    ("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX"),
 ];
+
+/// The letters of [`ALPHABETS`] in pairs.
+pub(crate) static LOOK_ALIKES: LazyLock<Vec<(char, char)>> =
+    LazyLock::new(|| ALPHABETS.iter().flat_map(|(alike, latin)| alike.chars().zip(latin.chars())).collect());
 
 fn to_latin(c: char) -> Option<char> {
     LOOK_ALIKES.iter().find(|(alike, _)| *alike == c).map(|&(_, latin)| latin)
