@@ -23,6 +23,8 @@
 mod automata;
 pub mod cancellation;
 pub mod constraint;
+#[cfg(test)]
+mod fixture;
 pub mod grammar;
 pub mod json;
 pub mod machine;

@@ -136,20 +136,17 @@ fn automaton(hir: &Hir, kinds: Option<&Kinds>, cost: impl Fn(u8) -> u32) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, TokenIndex};
-    use std::sync::Arc;
-    use verdigris_text::Tokenizer;
+    use crate::fixture::{LEXICON, accepts, machine_of};
+    use crate::machine::Machine;
 
-    fn tokenizer() -> Tokenizer {
-        Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).unwrap()
+    fn machine(pattern: &str) -> Machine {
+        machine_of(Grammar::regex(pattern).unwrap())
     }
 
     /// A token is allowed if and only if some matching text continues with it, judged by a list of all matching texts.
     #[test]
     fn masks_are_those_of_the_definition() {
-        let tokenizer = tokenizer();
-        let vocabulary = tokenizer.vocabulary();
-        let index = Arc::new(TokenIndex::new(vocabulary));
+        let vocabulary = LEXICON.tokenizer().vocabulary();
         let product = |parts: &[&[&str]]| {
             parts.iter().fold(vec![String::new()], |texts, part| {
                 texts.iter().flat_map(|text| part.iter().map(move |end| format!("{text}{end}"))).collect()
@@ -161,7 +158,7 @@ mod tests {
             (" (the|then|a) (king|kin)\\.", product(&[&[" the ", " then ", " a "], &["king.", "kin."]])),
             ("(É|é)t(é|e)", product(&[&["É", "é"], &["t"], &["é", "e"]])),
         ] {
-            let regex = Machine::new(Grammar::regex(pattern).unwrap(), index.clone());
+            let regex = machine(pattern);
             for begun in texts.iter().flat_map(|text| (0..=text.len()).map(move |n| &text.as_bytes()[..n])) {
                 let state = regex.next(regex.start(), begun);
                 let mask = &regex.mask(state).tokens;
@@ -178,8 +175,7 @@ mod tests {
 
     #[test]
     fn matches_are_whole_and_longest_is_not_preferred() {
-        let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
-        let regex = Machine::new(Grammar::regex("ab|abc").unwrap(), index);
+        let regex = machine("ab|abc");
         let at = |text: &str| regex.next(regex.start(), text.as_bytes());
         assert!(!regex.accepts(at("a")) && regex.accepts(at("ab")) && regex.accepts(at("abc")));
         assert!(!regex.accepts(at("abcd")) && regex.mask(at("abc")).tokens.is_empty());
@@ -195,16 +191,14 @@ mod tests {
         let words: Vec<String> = (0..5_000u32).map(|i| format!("word{:x}", i.wrapping_mul(2_654_435_761))).collect();
         assert_eq!(list(&words.join("|")).unwrap(), words);
         assert_eq!(list(&format!("(?i){}", words.join("|"))), None);
-        let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
-        let any_case = Machine::new(Grammar::regex(&format!("(?i){}", words.join("|"))).unwrap(), index);
-        let accepts = |text: &str| any_case.accepts(any_case.next(any_case.start(), text.as_bytes()));
+        let any_case = machine(&format!("(?i){}", words.join("|")));
+        let accepts = |text: &str| accepts(&any_case, text);
         assert!(accepts(&words[9].to_uppercase()) && accepts(&words[4_999]) && !accepts("word"));
     }
 
     /// A list of literals does not say what may be around them.
     #[test]
     fn what_looks_around_is_no_list() {
-        let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
         for (pattern, texts, others) in [
             ("(cat|dog)\\b(s)?", &["cat", "dog"][..], &["cats", "dogs"][..]),
             ("(ab|cd$)[0-9]", &["ab7"], &["cd7", "cd"]),
@@ -214,10 +208,9 @@ mod tests {
             ("(é|e)\\b.?", &["é", "e-", "é-"], &["éa", "eé"]),
             ("(?-u:(?:e|é)\\b)\\w?", &["e", "eé"], &["é", "éé", "ee"]),
         ] {
-            let regex = Machine::new(Grammar::regex(pattern).unwrap(), index.clone());
-            let accepts = |text: &str| regex.accepts(regex.next(regex.start(), text.as_bytes()));
-            texts.iter().for_each(|text| assert!(accepts(text), "{pattern:?}: {text:?}"));
-            others.iter().for_each(|text| assert!(!accepts(text), "{pattern:?}: {text:?}"));
+            let regex = machine(pattern);
+            texts.iter().for_each(|text| assert!(accepts(&regex, text), "{pattern:?}: {text:?}"));
+            others.iter().for_each(|text| assert!(!accepts(&regex, text), "{pattern:?}: {text:?}"));
         }
         for pattern in ["ab$cd", "a^b", "\\Bfoo", "foo\\bbar", "a\\b{start-half}b", "(?m)a$b"] {
             assert!(matches!(Grammar::regex(pattern), Err(BadRegex::Empty)), "{pattern:?}");
@@ -237,8 +230,7 @@ mod tests {
     /// The n-th character from the end takes 2^n states.
     #[test]
     fn states_are_made_as_texts_come_to_them() {
-        let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
-        let regex = Machine::new(Grammar::regex("[ab]*a[ab]{40}!?").unwrap(), index);
+        let regex = machine("[ab]*a[ab]{40}!?");
         let at = |text: &str| regex.next(regex.start(), text.as_bytes());
         let text = "ab".repeat(30);
         assert!(!regex.accepts(at(&text[..40])) && regex.accepts(at(&text[..41])) && !regex.accepts(at(&text[..42])));
@@ -250,10 +242,7 @@ mod tests {
         let mask = regex.mask(at(&text[..42]));
         assert!(
             !mask.accepts
-                && mask
-                    .tokens
-                    .iter()
-                    .all(|token| regex.goes_on(regex.next(at(&text[..42]), tokenizer().vocabulary().bytes(token))))
+                && mask.tokens.iter().all(|token| regex.goes_on(regex.next(at(&text[..42]), LEXICON.bytes(token))))
         );
     }
 }

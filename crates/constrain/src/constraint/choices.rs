@@ -159,49 +159,44 @@ struct First<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::LEXICON;
     use crate::{Lexicon, Style, Whitespace};
     use std::collections::BTreeSet;
     use std::sync::Arc;
     use verdigris_text::Tokenizer;
 
-    fn lexicon() -> Lexicon {
-        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0])
-    }
-
     /// The ways by definition, from the mask alone.
-    fn ways(lexicon: &Lexicon, constraint: &Constraint, text: &[u8]) -> u32 {
+    fn ways(constraint: &Constraint, text: &[u8]) -> u32 {
         let machine = constraint.machine();
         let mask = machine.mask(machine.next(machine.start(), text));
-        let all: BTreeSet<&[u8]> = mask.tokens.iter().map(|token| lexicon.bytes(token)).collect();
+        let all: BTreeSet<&[u8]> = mask.tokens.iter().map(|token| LEXICON.bytes(token)).collect();
         let last = all.iter().filter(|token| !all.iter().any(|other| other.starts_with(token) && other != *token));
         (last.count() as u32 + u32::from(mask.accepts)).min(MANY)
     }
 
     #[test]
     fn ways_are_what_they_are_defined_as() {
-        let lexicon = lexicon();
         let schema = serde_json::json!({"type": "object", "additionalProperties": false, "required": ["name", "sea"],
             "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 120},
             "name": {"type": "string", "maxLength": 20}, "sea": {"enum": ["red", "black", "blank"]}}});
         let style = Style { whitespace: Whitespace::Spaced, ..Style::default() };
-        let json = Constraint::json_schema(&lexicon, &schema, style).unwrap();
+        let json = Constraint::json_schema(&LEXICON, &schema, style).unwrap();
         let text = "{\"age\": 31, \"name\": \"The captain\", \"sea\": \"black\"}";
-        let pattern = Constraint::regex(&lexicon, "The (captain|mate) of the ship( said)?[.!]{0,2}").unwrap();
+        let pattern = Constraint::regex(&LEXICON, "The (captain|mate) of the ship( said)?[.!]{0,2}").unwrap();
         for (constraint, text) in [(&json, text), (&pattern, "The captain of the ship said!")] {
-            let tokens = lexicon.tokenizer().encode(text).unwrap();
+            let tokens = LEXICON.tokenizer().encode(text).unwrap();
             let choices = constraint.choices(b"", &tokens).unwrap();
             let mut read = Vec::new();
             for (&token, &choices) in tokens.iter().zip(&choices) {
-                assert_eq!(choices, ways(&lexicon, constraint, &read), "{}", String::from_utf8_lossy(&read));
-                read.extend_from_slice(lexicon.bytes(token));
+                assert_eq!(choices, ways(constraint, &read), "{}", String::from_utf8_lossy(&read));
+                read.extend_from_slice(LEXICON.bytes(token));
             }
             assert!(choices.contains(&1), "{choices:?}");
             assert!(choices.iter().any(|&ways| ways > 1), "{choices:?}");
         }
         // Reading the rest after a prefix gives the same result as reading the whole text.
-        let tokens = lexicon.tokenizer().encode(text).unwrap();
-        let split = lexicon.bytes(tokens[0]).len() + lexicon.bytes(tokens[1]).len();
+        let tokens = LEXICON.tokenizer().encode(text).unwrap();
+        let split = LEXICON.bytes(tokens[0]).len() + LEXICON.bytes(tokens[1]).len();
         let whole = json.choices(b"", &tokens).unwrap();
         assert_eq!(json.choices(&text.as_bytes()[..split], &tokens[2..]).unwrap(), whole[2..]);
     }
@@ -209,9 +204,8 @@ mod tests {
     /// Forced bytes leave no choice, however many tokens could spell them.
     #[test]
     fn forced_text_leaves_no_choice() {
-        let lexicon = lexicon();
-        let constraint = Constraint::regex(&lexicon, "\\{\"captain\": \"(yes|no)\"\\}").unwrap();
-        let tokens = lexicon.tokenizer().encode("{\"captain\": \"yes\"}").unwrap();
+        let constraint = Constraint::regex(&LEXICON, "\\{\"captain\": \"(yes|no)\"\\}").unwrap();
+        let tokens = LEXICON.tokenizer().encode("{\"captain\": \"yes\"}").unwrap();
         let choices = constraint.choices(b"", &tokens).unwrap();
         let (mut cursor, mut spelled) = (constraint.cursor(&[]), 0);
         for (&token, &ways) in tokens.iter().zip(&choices) {
@@ -224,9 +218,8 @@ mod tests {
 
     #[test]
     fn a_text_of_another_form_is_an_error_that_says_where() {
-        let lexicon = lexicon();
-        let constraint = Constraint::regex(&lexicon, "The [a-z]+ ship").unwrap();
-        let tokens = |text: &str| lexicon.tokenizer().encode(text).unwrap();
+        let constraint = Constraint::regex(&LEXICON, "The [a-z]+ ship").unwrap();
+        let tokens = |text: &str| LEXICON.tokenizer().encode(text).unwrap();
         let departure = constraint.choices(b"", &tokens("The 8 ships")).unwrap_err();
         assert!(departure.at >= 3, "{departure:?}");
         assert!(departure.to_string().contains("expected: a to z"), "{departure}");
@@ -281,12 +274,11 @@ mod tests {
     /// A space of the text is one of its bytes; if both readings allow it, what comes after decides.
     #[test]
     fn a_space_that_is_in_the_text_is_counted() {
-        let lexicon = lexicon();
-        let tokens = |text: &str| lexicon.tokenizer().encode(text).unwrap();
-        let constraint = Constraint::regex(&lexicon, "The [a-z]+ ship").unwrap();
+        let tokens = |text: &str| LEXICON.tokenizer().encode(text).unwrap();
+        let constraint = Constraint::regex(&LEXICON, "The [a-z]+ ship").unwrap();
         let leaves = |text: &str| constraint.choices(b"", &tokens(text)).unwrap_err().at;
         assert_eq!(leaves(" The 8 ships"), leaves("The 8 ships") + 1);
-        let constraint = Constraint::regex(&lexicon, "a( b|b c)").unwrap();
+        let constraint = Constraint::regex(&LEXICON, "a( b|b c)").unwrap();
         assert!(constraint.choices(b"a", &tokens(" b")).is_ok());
         let (space, rest) = (tokens(" b"), tokens(" c"));
         assert!(constraint.choices(b"a", &[space, rest].concat()).is_ok(), "the first space is the tokenizer's");

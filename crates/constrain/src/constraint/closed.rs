@@ -42,21 +42,15 @@ impl Constraint {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use verdigris_text::Tokenizer;
-
     use super::*;
-    use crate::constraint::lexicon::Lexicon;
+    use crate::fixture::LEXICON;
     use crate::grammar::Grammar;
 
     #[test]
     fn a_text_that_was_cut_is_told_from_one_that_fits() {
-        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        let lexicon = Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0]);
         let ran_out = |pattern: &str, text: &str, more: usize| {
-            let tokens = lexicon.tokenizer().encode(text).unwrap();
-            let within = Constraint::new(Grammar::regex(pattern).unwrap(), &lexicon).within(tokens.len() + more);
+            let tokens = LEXICON.tokenizer().encode(text).unwrap();
+            let within = Constraint::new(Grammar::regex(pattern).unwrap(), &LEXICON).within(tokens.len() + more);
             within.ran_out_of_room(&[], &tokens)
         };
         let name = r#"\{"name":"[a-z ]*","age":[0-9]{1,2}\}"#;

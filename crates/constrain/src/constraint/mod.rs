@@ -350,8 +350,8 @@ impl Transform for Constraint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::LEXICON;
     use verdigris_logits::{Purpose, Random, Sampler};
-    use verdigris_text::Tokenizer;
 
     /// Samples allowed tokens at random up to the end (token 0) or `tokens` tokens; also returns the final state.
     fn random_text(constraint: &Constraint, tokens: u64, seed: u64) -> (ConstraintState, Vec<TokenId>) {
@@ -372,17 +372,14 @@ mod tests {
 
     #[test]
     fn every_random_text_matches() {
-        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        let tokenizer = Arc::new(Tokenizer::from_json(json).unwrap());
-        let lexicon = Lexicon::new(tokenizer.clone(), &[0]);
         for pattern in ["(yes|no|yesterday)", "[A-Z][a-z]{2,8}( [A-Z][a-z]{2,8})?", "-?\\d{1,4}\\.\\d{2}", "[αβγ]{2}!"]
         {
             let grammar = Grammar::regex(pattern).unwrap();
-            let constraint = Constraint::new(grammar, &lexicon);
+            let constraint = Constraint::new(grammar, &LEXICON);
             let judge = ::regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
             for seed in 0..200 {
                 let (_, text) = random_text(&constraint, u64::MAX, seed);
-                let text = tokenizer.decode(&text);
+                let text = LEXICON.tokenizer().decode(&text);
                 assert!(judge.is_match(&text), "{text:?} does not match {pattern:?}");
             }
         }
@@ -391,33 +388,24 @@ mod tests {
     /// Given as many tokens as the shortest text has bytes, every text is complete when they are used up.
     #[test]
     fn texts_are_whole_in_time() {
-        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        let tokenizer = Arc::new(Tokenizer::from_json(json).unwrap());
-        let lexicon = Lexicon::new(tokenizer.clone(), &[0]);
         let nested = serde_json::json!({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}});
         let nested = Grammar::json_schema(&nested, Style::default()).unwrap();
         for (grammar, shortest) in [(Grammar::regex("x(ab*c){2,9}yz").unwrap(), 7), (nested, 2)] {
-            let constraint = Constraint::new(grammar, &lexicon);
+            let constraint = Constraint::new(grammar, &LEXICON);
             for tokens in [shortest, shortest + 1, 12, 40] {
                 let within = constraint.within(tokens);
                 for seed in 0..100 {
                     let (state, text) = random_text(&within, tokens as u64, seed);
-                    assert!(state.machine.accepts(state.at), "{tokens}: {:?}", tokenizer.decode(&text));
+                    assert!(state.machine.accepts(state.at), "{tokens}: {:?}", LEXICON.tokenizer().decode(&text));
                 }
             }
         }
     }
 
-    fn lexicon() -> Lexicon {
-        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0])
-    }
-
     /// Forced tokens are those that the tokenizer splits the whole text into, whatever follows.
     #[test]
     fn forced_tokens_are_those_of_the_tokenizer() {
-        let lexicon = lexicon();
-        let tokenizer = lexicon.tokenizer();
+        let tokenizer = LEXICON.tokenizer();
         for (pattern, texts) in [
             (
                 "(The captain|A mate) of the ship said: (yes|no)\\.",
@@ -425,7 +413,7 @@ mod tests {
             ),
             ("x?=>  é\\{\\}(end)?", &["x=>  é{}end", "=>  é{}"]),
         ] {
-            let constraint = Constraint::regex(&lexicon, pattern).unwrap();
+            let constraint = Constraint::regex(&LEXICON, pattern).unwrap();
             for text in texts {
                 let tokens = tokenizer.encode(text).unwrap();
                 let mut cursor = constraint.cursor(&[]);
@@ -440,7 +428,7 @@ mod tests {
             }
         }
         // Only one spelling of a forced text is left.
-        let canonical = Constraint::regex(&lexicon, "Chapter the first").unwrap().forced_text(ForcedText::Canonical);
+        let canonical = Constraint::regex(&LEXICON, "Chapter the first").unwrap().forced_text(ForcedText::Canonical);
         for seed in 0..20 {
             let (_, text) = random_text(&canonical, 40, seed);
             assert_eq!(text, tokenizer.encode("Chapter the first").unwrap());
@@ -449,10 +437,9 @@ mod tests {
 
     #[test]
     fn weights_are_the_allowed_mass() {
-        let lexicon = lexicon();
-        let constraint = Constraint::choice(&lexicon, &["a", "b"]).unwrap();
+        let constraint = Constraint::choice(&LEXICON, &["a", "b"]).unwrap();
         let mut cursor = constraint.cursor(&[]);
-        let token = |text: &str| lexicon.tokenizer().encode(text).unwrap()[0] as usize;
+        let token = |text: &str| LEXICON.tokenizer().encode(text).unwrap()[0] as usize;
         let mut logits = vec![f32::NEG_INFINITY; 4096];
         (logits[token("a")], logits[token("c")]) = (1.0f32.ln(), 3.0f32.ln());
         cursor.weigh(&logits);
@@ -465,14 +452,13 @@ mod tests {
 
     #[test]
     fn explanations_name_the_place() {
-        let lexicon = lexicon();
         let schema = serde_json::json!({"type": "object", "required": ["age"], "additionalProperties": false,
             "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}}});
-        let constraint = Constraint::json_schema(&lexicon, &schema, Style::default()).unwrap();
+        let constraint = Constraint::json_schema(&LEXICON, &schema, Style::default()).unwrap();
         let said = |begun: &str, token: &str| {
             let mut cursor = constraint.cursor(&[]);
-            lexicon.tokenizer().encode(begun).unwrap().into_iter().for_each(|token| cursor.advance(token));
-            cursor.explain(lexicon.tokenizer().encode(token).unwrap()[0]).to_string()
+            LEXICON.tokenizer().encode(begun).unwrap().into_iter().for_each(|token| cursor.advance(token));
+            cursor.explain(LEXICON.tokenizer().encode(token).unwrap()[0]).to_string()
         };
         assert_eq!(said("{", "a"), "\"a\" cannot come here; expected: the name \"age\" \"name\" (#)");
         assert_eq!(

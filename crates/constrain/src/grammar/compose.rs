@@ -123,18 +123,13 @@ const MAX_TIMES: u32 = 100_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, Style, TokenIndex};
+    use crate::{Style, fixture};
     use serde_json::json;
-    use std::sync::Arc;
-    use verdigris_text::Tokenizer;
 
     fn accepts(grammar: Grammar, texts: &[(&str, bool)]) {
-        let tokenizer = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        let index = Arc::new(TokenIndex::new(Tokenizer::from_json(tokenizer).unwrap().vocabulary()));
-        let machine = Machine::new(grammar, index);
+        let machine = fixture::machine_of(grammar);
         for &(text, expected) in texts {
-            let state = machine.next(machine.start(), text.as_bytes());
-            assert_eq!(machine.accepts(state), expected, "{text}");
+            assert_eq!(fixture::accepts(&machine, text), expected, "{text}");
         }
     }
 

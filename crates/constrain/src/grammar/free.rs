@@ -80,20 +80,13 @@ impl Grammar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, TokenIndex};
-    use std::sync::Arc;
-    use verdigris_text::Tokenizer;
-
-    fn tokenizer() -> Tokenizer {
-        Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap()
-    }
+    use crate::fixture::{LEXICON, accepts, machine_of};
 
     /// Compares with the definition for all texts of a few letters.
     #[test]
     fn a_mark_is_found_wherever_it_stands() {
-        let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
         for mark in ["a", "ab", "aab", "abab", "aabaaa", "bbb"] {
-            let machine = |grammar: Option<Grammar>| Machine::new(grammar.unwrap(), index.clone());
+            let machine = |grammar: Option<Grammar>| machine_of(grammar.unwrap());
             let free = machine(Grammar::free_of(mark));
             let up_to = machine(Grammar::up_to(mark));
             let other = machine(Grammar::not_beginning(mark));
@@ -106,11 +99,10 @@ mod tests {
             }
             assert!(texts.len() > 3000);
             for text in &texts {
-                let accepts = |machine: &Machine| machine.accepts(machine.next(machine.start(), text.as_bytes()));
-                assert_eq!(accepts(&free), !text.contains(mark), "{text} without {mark}");
+                assert_eq!(accepts(&free, text), !text.contains(mark), "{text} without {mark}");
                 let is_last = text.find(mark).is_some_and(|at| at + mark.len() == text.len());
-                assert_eq!(accepts(&up_to), is_last, "{text} to {mark}");
-                assert_eq!(accepts(&other), !text.starts_with(mark), "{text} not from {mark}");
+                assert_eq!(accepts(&up_to, text), is_last, "{text} to {mark}");
+                assert_eq!(accepts(&other, text), !text.starts_with(mark), "{text} not from {mark}");
             }
         }
         assert!(Grammar::free_of("").is_none() && Grammar::up_to("").is_none() && Grammar::not_beginning("").is_none());
@@ -119,10 +111,8 @@ mod tests {
     /// Free text is not steered: every token with bytes is allowed, even parts of characters.
     #[test]
     fn free_text_is_free() {
-        let tokenizer = tokenizer();
-        let vocabulary = tokenizer.vocabulary();
-        let index = Arc::new(TokenIndex::new(vocabulary));
-        let free = Machine::new(Grammar::free_of("<tool_call>").unwrap(), index);
+        let vocabulary = LEXICON.tokenizer().vocabulary();
+        let free = machine_of(Grammar::free_of("<tool_call>").unwrap());
         let state = free.next(free.start(), b"A text <tool_");
         let mask = free.mask(state);
         assert!(mask.accepts);

@@ -178,13 +178,11 @@ fn plain_characters(bytes: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verdigris_text::Tokenizer;
+    use crate::fixture::LEXICON;
 
     #[test]
     fn a_walk_finds_every_token_under_its_bytes() {
-        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        let tokenizer = Tokenizer::from_json(json).unwrap();
-        let vocabulary = tokenizer.vocabulary();
+        let vocabulary = LEXICON.tokenizer().vocabulary();
         let trie = Trie::new(vocabulary);
         // The state is a hash of the bytes so far.
         let more = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -212,9 +210,7 @@ mod tests {
 
     #[test]
     fn plain_tokens_and_the_rest_are_all_of_them() {
-        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        let tokenizer = Tokenizer::from_json(json).unwrap();
-        let vocabulary = tokenizer.vocabulary();
+        let vocabulary = LEXICON.tokenizer().vocabulary();
         let trie = Trie::new(vocabulary);
         let mut rest = TokenSet::new(vocabulary.size());
         trie.rest().walk((), |(), _, _| Some(()), |token, ()| rest.insert(token));

@@ -19,27 +19,15 @@ use serde_json::Value;
 
 use super::fault::BadSchema;
 use super::style::Style;
-use crate::{Grammar, Machine, TokenIndex};
-use std::sync::{Arc, LazyLock};
-use verdigris_text::Tokenizer;
-
-static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
-    Tokenizer::from_json(include_bytes!("../../../../../fixtures/models/tale/tokenizer.json")).unwrap()
-});
-
-static INDEX: LazyLock<Arc<TokenIndex>> = LazyLock::new(|| Arc::new(TokenIndex::new(TOKENIZER.vocabulary())));
+use crate::fixture::{LEXICON, accepts, machine_of};
+use crate::{Grammar, Machine};
 
 fn machine(schema: &Value) -> Machine {
     with(schema, Style::default())
 }
 
 fn with(schema: &Value, style: Style) -> Machine {
-    let grammar = Grammar::json_schema(schema, style).unwrap_or_else(|fault| panic!("{schema}: {fault}"));
-    Machine::new(grammar, INDEX.clone())
-}
-
-fn accepts(machine: &Machine, text: &str) -> bool {
-    machine.accepts(machine.next(machine.start(), text.as_bytes()))
+    machine_of(Grammar::json_schema(schema, style).unwrap_or_else(|fault| panic!("{schema}: {fault}")))
 }
 
 fn check(schema: Value, good: &[&str], bad: &[&str]) {
@@ -62,7 +50,7 @@ fn fault(schema: Value) -> BadSchema {
 /// Compares masks and distances with their definition, after all prefixes of every `step`-th text; `texts` is the whole
 /// language.
 fn masks_are_of(machine: &Machine, mut texts: Vec<String>, step: usize) {
-    let vocabulary = TOKENIZER.vocabulary();
+    let vocabulary = LEXICON.tokenizer().vocabulary();
     texts.sort_unstable();
     for text in texts.iter().step_by(step) {
         for begun in (0..=text.len()).map(|n| &text[..n]) {
@@ -86,7 +74,7 @@ fn masks_are_of(machine: &Machine, mut texts: Vec<String>, step: usize) {
 
 /// Compares masks with the machine's answers byte by byte, after all prefixes of a text.
 fn masks_agree(machine: &Machine, text: &str) {
-    let vocabulary = TOKENIZER.vocabulary();
+    let vocabulary = LEXICON.tokenizer().vocabulary();
     for begun in (0..=text.len()).map(|n| &text.as_bytes()[..n]) {
         let state = machine.next(machine.start(), begun);
         let mask = &machine.mask(state).tokens;

@@ -1,0 +1,23 @@
+//! The vocabulary of the tests, and machines over it.
+
+use std::sync::{Arc, LazyLock};
+
+use verdigris_text::Tokenizer;
+
+use crate::constraint::lexicon::Lexicon;
+use crate::grammar::Grammar;
+use crate::machine::Machine;
+
+/// The vocabulary of `tale`, whose token 0 ends a text.
+pub(crate) static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
+    let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+    Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0])
+});
+
+pub(crate) fn machine_of(grammar: Grammar) -> Machine {
+    Machine::new(grammar, LEXICON.index().clone())
+}
+
+pub(crate) fn accepts(machine: &Machine, text: &str) -> bool {
+    machine.accepts(machine.next(machine.start(), text.as_bytes()))
+}
