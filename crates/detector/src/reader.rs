@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
     use crate::look::Look;
-    use crate::written::{words, written};
+    use crate::written::{reader, words, written};
 
     const FEW: &str = "sea|ship|shore|land|deck|wind";
 
@@ -260,8 +260,7 @@ mod tests {
     /// With its constraint and without, by every rule, as a text and as tokens.
     #[test]
     fn a_text_with_a_payload_has_one_p_value() {
-        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
-        let plain = Reader::new(Tokenizer::from_json(json).unwrap());
+        let plain = reader();
         let (gamma, context) = (Gamma::new(0.25).unwrap(), Context::new(ContextFunction::All, 2).unwrap());
         let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: Some(16) });
         let strength = Some(Strength::soft(2.0).unwrap());
