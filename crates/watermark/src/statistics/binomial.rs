@@ -5,7 +5,7 @@
 
 use std::f64::consts::PI;
 
-use super::{deviance, ln_one_minus_exp, stirling_error};
+use super::{deviance, ln_one_minus_exp, series, stirling_error};
 use crate::real::{ln, ln_1p};
 
 /// `ln P(X >= green)` for `X ~ binomial(n, gamma)`.
@@ -29,15 +29,7 @@ pub fn ln_tail(n: u64, green: u64, gamma: f64) -> f64 {
 /// `ln P(X >= k)` for `k` above the mean: the point probability times a falling geometric-like sum.
 fn ln_upper(n: u64, k: u64, p: f64) -> f64 {
     let odds = p / (1.0 - p);
-    let (mut term, mut sum) = (1.0, 1.0);
-    for i in k..n {
-        term *= (n - i) as f64 / (i + 1) as f64 * odds;
-        sum += term;
-        if term < sum * 1e-17 {
-            break;
-        }
-    }
-    ln_point(n, k, p) + ln(sum)
+    ln_point(n, k, p) + ln(series((k..n).map(|i| (n - i) as f64 / (i + 1) as f64 * odds)))
 }
 
 /// `ln P(X = k)`, Loader's formula (5).

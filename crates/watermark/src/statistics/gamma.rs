@@ -1,6 +1,6 @@
 //! The sum of `n` exponential scores: gamma(n, 1).
 
-use super::{deviance, ln_one_minus_exp, stirling_error};
+use super::{deviance, ln_one_minus_exp, series, stirling_error};
 use crate::real::ln;
 
 /// `ln P(S >= s)` for the sum `S` of `n` independent scores that are Exp(1).
@@ -12,25 +12,9 @@ pub fn ln_tail(n: u64, s: f64) -> f64 {
     }
     if s > n as f64 - 1.0 {
         // Below the mean: starts from the largest term, that of n - 1, and goes down.
-        let (mut term, mut sum) = (1.0, 1.0);
-        for k in (1..n).rev() {
-            term *= k as f64 / s;
-            sum += term;
-            if term < sum * 1e-17 {
-                break;
-            }
-        }
-        ln_poisson(n - 1, s) + ln(sum)
+        ln_poisson(n - 1, s) + ln(series((1..n).rev().map(|k| k as f64 / s)))
     } else {
-        let (mut term, mut sum) = (1.0, 1.0);
-        for k in n + 1.. {
-            term *= s / k as f64;
-            sum += term;
-            if term < sum * 1e-17 {
-                break;
-            }
-        }
-        ln_one_minus_exp(ln_poisson(n, s) + ln(sum))
+        ln_one_minus_exp(ln_poisson(n, s) + ln(series((n + 1..).map(|k| s / k as f64))))
     }
 }
 

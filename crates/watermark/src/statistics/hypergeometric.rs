@@ -4,7 +4,7 @@
 //! replacement. This is the exact distribution behind the unique-token detector of *Provable Robust Watermarking*
 //! (Zhao, Ananth, Li and Wang, ICLR 2024, section 4).
 
-use super::{binomial, ln_one_minus_exp};
+use super::{binomial, ln_one_minus_exp, series};
 use crate::real::ln;
 
 /// `ln P(X >= k)` for the number `X` of green tokens among `n` that are drawn without replacement from `population`, of
@@ -35,17 +35,12 @@ fn ln_upper(population: u64, green: u64, n: u64, k: u64) -> f64 {
     if k > green || k > n {
         return f64::NEG_INFINITY;
     }
-    let (mut term, mut sum) = (1.0, 1.0);
-    for i in k..n.min(green) {
+    let ratio = |i: u64| {
         let up = (green - i) as f64 * (n - i) as f64;
         let down = (i + 1) as f64 * ((population + i + 1) as f64 - (green + n) as f64);
-        term *= up / down;
-        sum += term;
-        if term < sum * 1e-17 {
-            break;
-        }
-    }
-    ln_point(population, green, n, k) + ln(sum)
+        up / down
+    };
+    ln_point(population, green, n, k) + ln(series((k..n.min(green)).map(ratio)))
 }
 
 /// `ln P(X = k)` as a product of three binomial points with one `p`, which cancels (Loader 2000, section 4).

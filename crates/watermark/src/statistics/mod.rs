@@ -38,6 +38,20 @@ pub fn ln_corrected(ln_p: f64, tried: f64) -> f64 {
     (ln_p + ln(tried)).min(0.0)
 }
 
+/// The sum of a series that begins with 1, from the ratios of each term to the one before it. It ends where terms no
+/// longer matter.
+pub(crate) fn series(ratios: impl Iterator<Item = f64>) -> f64 {
+    let (mut term, mut sum) = (1.0, 1.0);
+    for ratio in ratios {
+        term *= ratio;
+        sum += term;
+        if term < sum * 1e-17 {
+            break;
+        }
+    }
+    sum
+}
+
 /// `ln n! - ln(sqrt(2 pi n) (n/e)^n)`.
 pub(crate) fn stirling_error(n: f64) -> f64 {
     if n < 16.0 {
