@@ -1,6 +1,7 @@
 //! Tokens that are always forbidden.
 
-use crate::{Row, TokenId, TokenSet, Transform};
+use crate::warp::stateless;
+use crate::{TokenId, TokenSet};
 
 /// Forbids a fixed set of tokens: for example the end-of-text token, if a text must have a certain length.
 #[doc(alias = "SuppressTokensLogitsProcessor")]
@@ -25,18 +26,12 @@ impl From<TokenSet> for Forbid {
     }
 }
 
-impl Transform for Forbid {
-    type State = ();
-    fn start(&self, _: &[TokenId]) {}
-    fn apply(&self, _: &(), row: &mut Row) {
-        row.restrict(&self.allowed);
-    }
-    fn advance(&self, _: &mut (), _: TokenId) {}
-}
+stateless!(Forbid, |forbid, row| row.restrict(&forbid.allowed));
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Row, Transform};
 
     #[test]
     fn forbidden_tokens_are_impossible_and_others_as_before() {
