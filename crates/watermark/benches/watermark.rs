@@ -33,8 +33,17 @@ fn simple_1(vocabulary: usize) -> impl Scheme {
     kgw(DEFAULT_HASH_KEY, "simple_1".parse().unwrap(), 0.25, vocabulary).unwrap()
 }
 
-fn synthid_keys() -> [i64; 30] {
-    std::array::from_fn(|i| 7 + i as i64)
+fn synthid(bits: Bits, vocabulary: usize) -> SynthId {
+    let keys: [i64; 30] = std::array::from_fn(|i| 7 + i as i64);
+    SynthId::new(&keys, bits, 5, Score::Mean, vocabulary).unwrap()
+}
+
+fn gumbel(vocabulary: usize) -> impl Scheme {
+    native_gumbel(&[1; 32], "", "", Context::new(ContextFunction::All, 4).unwrap(), vocabulary).unwrap()
+}
+
+fn flips(seeding: sbw::Seeding, vocabulary: usize) -> impl Scheme {
+    sbw(DEFAULT_HASH_KEY, seeding, 0.25, vocabulary).unwrap()
 }
 
 fn masks(c: &mut Criterion) {
@@ -78,11 +87,7 @@ fn marks(c: &mut Criterion) {
                 });
             });
         };
-        bench(
-            "load-the-row-alone",
-            &native_gumbel(&[1; 32], "", "", Context::new(ContextFunction::All, 4).unwrap(), vocabulary).unwrap(),
-            1,
-        );
+        bench("load-the-row-alone", &gumbel(vocabulary), 1);
         bench("native-min-4", &native(ContextFunction::Min, 4, vocabulary), vocabulary);
         bench("kgw-simple-1", &simple_1(vocabulary), vocabulary);
         bench(
@@ -95,22 +100,10 @@ fn marks(c: &mut Criterion) {
             &hugging_face(DEFAULT_HASH_KEY, Seeding::SelfHash, 4, 0.25, vocabulary).unwrap(),
             vocabulary,
         );
-        bench("sbw-simple-4-all", &sbw(DEFAULT_HASH_KEY, sbw::Seeding::Simple4, 0.25, vocabulary).unwrap(), vocabulary);
-        bench(
-            "synthid-table-30-on-40",
-            &SynthId::new(&synthid_keys(), Bits::Table, 5, Score::Mean, vocabulary).unwrap(),
-            40,
-        );
-        bench(
-            "synthid-hash-30-on-40",
-            &SynthId::new(&synthid_keys(), Bits::Hash, 5, Score::Mean, vocabulary).unwrap(),
-            40,
-        );
-        bench(
-            "native-gumbel-on-64",
-            &native_gumbel(&[1; 32], "", "", Context::new(ContextFunction::All, 4).unwrap(), vocabulary).unwrap(),
-            64,
-        );
+        bench("sbw-simple-4-all", &flips(sbw::Seeding::Simple4, vocabulary), vocabulary);
+        bench("synthid-table-30-on-40", &synthid(Bits::Table, vocabulary), 40);
+        bench("synthid-hash-30-on-40", &synthid(Bits::Hash, vocabulary), 40);
+        bench("native-gumbel-on-64", &gumbel(vocabulary), 64);
         bench("vllm-on-64", &vllm(42, 4, vocabulary), 64);
     }
     group.finish();
@@ -131,10 +124,9 @@ fn candidates(c: &mut Criterion) {
             });
         });
     };
-    bench("synthid-table-30/40", &SynthId::new(&synthid_keys(), Bits::Table, 5, Score::Mean, 40).unwrap());
-    bench("synthid-hash-30/40", &SynthId::new(&synthid_keys(), Bits::Hash, 5, Score::Mean, 40).unwrap());
-    let context = Context::new(ContextFunction::All, 4).unwrap();
-    bench("native-gumbel/64", &native_gumbel(&[1; 32], "", "", context, 64).unwrap());
+    bench("synthid-table-30/40", &synthid(Bits::Table, 40));
+    bench("synthid-hash-30/40", &synthid(Bits::Hash, 40));
+    bench("native-gumbel/64", &gumbel(64));
     bench("vllm/64", &vllm(42, 4, 64));
     bench("sglang/64", &sglang(42, 4, 64));
     group.finish();
@@ -182,27 +174,15 @@ fn detection(c: &mut Criterion) {
     bench("native-min-4/10k", Arc::new(native(ContextFunction::Min, 4, 128_256)), 10_000);
     bench("vllm/10k", Arc::new(vllm(42, 4, 128_256)), 10_000);
     bench("sglang/10k", Arc::new(sglang(42, 4, 128_256)), 10_000);
-    bench("sbw-simple-4/10k", Arc::new(sbw(DEFAULT_HASH_KEY, sbw::Seeding::Simple4, 0.25, 128_256).unwrap()), 10_000);
+    bench("sbw-simple-4/10k", Arc::new(flips(sbw::Seeding::Simple4, 128_256)), 10_000);
     bench("native-min-4/1M", Arc::new(native(ContextFunction::Min, 4, 128_256)), 1_000_000);
     bench("native-self-salted-4/1M", Arc::new(native(ContextFunction::SelfSalted, 4, 128_256)), 1_000_000);
-    bench(
-        "native-gumbel-4/1M",
-        Arc::new(native_gumbel(&[1; 32], "", "", Context::new(ContextFunction::All, 4).unwrap(), 128_256).unwrap()),
-        1_000_000,
-    );
+    bench("native-gumbel-4/1M", Arc::new(gumbel(128_256)), 1_000_000);
     bench("vllm/1M", Arc::new(vllm(42, 4, 128_256)), 1_000_000);
     bench("sglang/1M", Arc::new(sglang(42, 4, 128_256)), 1_000_000);
-    bench("sbw-simple-4/1M", Arc::new(sbw(DEFAULT_HASH_KEY, sbw::Seeding::Simple4, 0.25, 128_256).unwrap()), 1_000_000);
-    bench(
-        "sbw-selfhash/1M",
-        Arc::new(sbw(DEFAULT_HASH_KEY, sbw::Seeding::SelfHash, 0.25, 128_256).unwrap()),
-        1_000_000,
-    );
-    bench(
-        "synthid-table-30/100k",
-        Arc::new(SynthId::new(&synthid_keys(), Bits::Table, 5, Score::Mean, 128_256).unwrap()),
-        100_000,
-    );
+    bench("sbw-simple-4/1M", Arc::new(flips(sbw::Seeding::Simple4, 128_256)), 1_000_000);
+    bench("sbw-selfhash/1M", Arc::new(flips(sbw::Seeding::SelfHash, 128_256)), 1_000_000);
+    bench("synthid-table-30/100k", Arc::new(synthid(Bits::Table, 128_256)), 100_000);
     bench("kgw-simple-1/32k-vocabulary", Arc::new(simple_1(32_000)), 10_000);
     bench("kgw-simple-1/128k-vocabulary", Arc::new(simple_1(128_256)), 2_000);
     group.finish();
