@@ -15,7 +15,7 @@ use crate::error::Failure;
 #[derive(Args)]
 pub(crate) struct FormOptions {
     #[command(flatten)]
-    form: Form,
+    form: GrammarOptions,
     /// Resolve references also to the schemas in the `.json` files of this folder, by their "$id" or their names
     #[arg(long, value_name = "FOLDER", requires = "json_schema")]
     schemas: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub(crate) struct WrittenForm {
     #[command(flatten)]
     form: FormOptions,
     /// Write text that the constraint leaves no choice about as the tokenizer would split it
-    #[arg(long, requires = "Form")]
+    #[arg(long, requires = "GrammarOptions")]
     canonical: bool,
 }
 
@@ -60,7 +60,7 @@ impl WrittenForm {
 
 #[derive(Args)]
 #[group(multiple = false)]
-struct Form {
+struct GrammarOptions {
     /// The whole text matches this regular expression
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     regex: Option<String>,

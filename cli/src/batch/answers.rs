@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use verdigris::{Evidence, Written};
 
-use super::prompts::Asked;
+use super::prompts::BatchPrompt;
 use crate::error::Failure;
 use crate::generate::TextFields;
 
 const FORMAT: &str = "verdigris-batch-1";
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct AnswerLine<'a> {
     format: &'static str,
     line: usize,
     id: &'a Value,
@@ -110,7 +110,7 @@ impl Answers {
     ///
     /// # Errors
     /// If the answer to its line belongs to a prompt with another id.
-    pub(super) fn has(&self, asked: &Asked) -> Result<bool, Failure> {
+    pub(super) fn has(&self, asked: &BatchPrompt) -> Result<bool, Failure> {
         match self.there.get(&asked.line) {
             Some(There { id, .. }) if *id != asked.id => {
                 Err(self.of_another(&format!("line {} had the id {id}, and now has {}", asked.line, asked.id)))
@@ -120,7 +120,7 @@ impl Answers {
     }
 
     /// Whether the answer to a prompt was made from another line, by another model, or with other options.
-    pub(super) fn is_to_another(&self, asked: &Asked) -> bool {
+    pub(super) fn is_to_another(&self, asked: &BatchPrompt) -> bool {
         let digest = self.there.get(&asked.line).and_then(|there| there.digest.as_ref());
         digest.is_some_and(|digest| *digest != asked.digest)
     }
@@ -159,7 +159,7 @@ impl Answers {
 
     pub(super) fn write(
         &mut self,
-        asked: &Asked,
+        asked: &BatchPrompt,
         written: &Written,
         key_id: Option<&str>,
         evidence: Option<&Evidence>,
@@ -168,13 +168,13 @@ impl Answers {
         self.put(asked, What::Text { text, lossy: written.lossy })
     }
 
-    pub(super) fn write_error(&mut self, asked: &Asked, error: &verdigris::Error) -> Result<(), Failure> {
+    pub(super) fn write_error(&mut self, asked: &BatchPrompt, error: &verdigris::Error) -> Result<(), Failure> {
         self.put(asked, What::Error { error: error.to_string() })
     }
 
     /// Writes a line in one call, so that only the last line of the file can be incomplete.
-    fn put(&mut self, asked: &Asked, what: What<'_>) -> Result<(), Failure> {
-        let line = Line { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, what };
+    fn put(&mut self, asked: &BatchPrompt, what: What<'_>) -> Result<(), Failure> {
+        let line = AnswerLine { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, what };
         let mut line = serde_json::to_vec(&line).expect("an answer serialises");
         line.push(b'\n');
         self.file.write_all(&line).map_err(|source| Failure::Write { path: self.path.clone(), source })

@@ -29,7 +29,7 @@ use crate::sampling::SamplingOptions;
 use crate::steering::MemberPromptOptions;
 use crate::tokens::TokenOptions;
 use answers::Answers;
-use prompts::{Asked, Prompts};
+use prompts::{BatchPrompt, Prompts};
 
 /// Write a text for each prompt of a file, many at a time
 #[derive(Args)]
@@ -246,7 +246,7 @@ impl Desk<'_> {
     fn answer(
         &mut self,
         request: Request<'_>,
-        lines: impl Iterator<Item = Result<Asked, Failure>>,
+        lines: impl Iterator<Item = Result<BatchPrompt, Failure>>,
     ) -> Result<(), Failure> {
         // Lines are read between answers, so both closures use these.
         let (asked, fault) = (RefCell::new(HashMap::new()), RefCell::new(None));
@@ -276,14 +276,14 @@ impl Desk<'_> {
         fault.into_inner().map_or(Ok(()), Err)
     }
 
-    fn refuse(&mut self, asked: &Asked, error: &verdigris::Error) -> Result<(), Failure> {
+    fn refuse(&mut self, asked: &BatchPrompt, error: &verdigris::Error) -> Result<(), Failure> {
         self.answers.write_error(asked, error)?;
         self.count.failed += 1;
         self.bar.inc(1);
         Ok(())
     }
 
-    fn write(&mut self, asked: &Asked, written: &Written) -> Result<(), Failure> {
+    fn write(&mut self, asked: &BatchPrompt, written: &Written) -> Result<(), Failure> {
         let evidence = self.proof.and_then(|proof| proof.evidence(&written.text));
         self.answers.write(asked, written, self.proof.map(|proof| proof.key().id()), evidence.as_ref())?;
         self.count.unproved += usize::from(self.proof.is_some() && !is_proof(evidence.as_ref()));

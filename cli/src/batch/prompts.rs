@@ -16,7 +16,7 @@ use crate::request::RequestOptions;
 const LONGEST: u64 = 16 << 20;
 
 /// A line of the file.
-pub(super) struct Asked {
+pub(super) struct BatchPrompt {
     /// The line number, from 1; blank lines count.
     pub(super) line: usize,
     /// The id of the prompt; `null` if it has none.
@@ -27,15 +27,17 @@ pub(super) struct Asked {
 }
 
 #[derive(Deserialize)]
-struct Line {
+#[serde(expecting = "an object")]
+struct PromptLine {
     #[serde(default)]
     id: Value,
     prompt: Option<String>,
-    messages: Option<Vec<Said>>,
+    messages: Option<Vec<PromptMessage>>,
 }
 
 #[derive(Deserialize)]
-struct Said {
+#[serde(expecting = "an object")]
+struct PromptMessage {
     role: String,
     content: String,
 }
@@ -71,7 +73,7 @@ impl<'o> Prompts<'o> {
     }
 
     /// The next line that is not blank.
-    fn read(&mut self) -> Result<Option<Asked>, Failure> {
+    fn read(&mut self) -> Result<Option<BatchPrompt>, Failure> {
         loop {
             self.bytes.clear();
             self.line += 1;
@@ -86,20 +88,20 @@ impl<'o> Prompts<'o> {
             }
         }
         let is_wanted = "a line is an object such as {\"id\": 7, \"prompt\": \"The captain\"}";
-        let Line { id, prompt, messages } = serde_json::from_slice(&self.bytes)
+        let PromptLine { id, prompt, messages } = serde_json::from_slice(&self.bytes)
             .map_err(|error| self.fault(format!("{} in column {}; {is_wanted}", cause(&error), error.column())))?;
         let prompt = match (prompt, messages) {
             (Some(prompt), None) => self.options.prompt(&prompt),
             (None, Some(said)) => {
                 let system = self.options.system.iter().map(Message::system);
-                let said = said.into_iter().map(|Said { role, content }| Message::new(role, content));
+                let said = said.into_iter().map(|PromptMessage { role, content }| Message::new(role, content));
                 system.chain(said).collect::<Vec<_>>().into()
             }
             _ => return Err(self.fault("it needs either \"prompt\", a text, or \"messages\", a conversation")),
         };
         let digest = self.begun.clone().chain_update(self.bytes.trim_ascii()).finalize();
         let digest = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Some(Asked { line: self.line, id, prompt, digest }))
+        Ok(Some(BatchPrompt { line: self.line, id, prompt, digest }))
     }
 }
 
@@ -110,7 +112,7 @@ fn cause(error: &serde_json::Error) -> String {
 }
 
 impl Iterator for Prompts<'_> {
-    type Item = Result<Asked, Failure>;
+    type Item = Result<BatchPrompt, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()

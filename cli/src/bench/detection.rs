@@ -66,7 +66,7 @@ pub(crate) struct Detection {
 
 /// The results for one kind of text.
 #[derive(Serialize)]
-struct Row {
+struct DetectionRow {
     texts: &'static str,
     samples: usize,
     mean_z: f64,
@@ -160,12 +160,12 @@ impl Detection {
     }
 }
 
-fn row(texts: &'static str, evidence: &[Evidence]) -> Row {
+fn row(texts: &'static str, evidence: &[Evidence]) -> DetectionRow {
     let n = evidence.len() as f64;
     let z = || evidence.iter().map(|e| e.z);
     let mut scored: Vec<u64> = evidence.iter().map(|e| e.scored).collect();
     scored.sort_unstable();
-    Row {
+    DetectionRow {
         texts,
         samples: evidence.len(),
         mean_z: z().sum::<f64>() / n,

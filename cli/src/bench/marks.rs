@@ -9,7 +9,7 @@ use crate::demo::secret;
 use crate::error::Failure;
 
 /// A way to mark.
-pub(super) struct Way {
+pub(super) struct MarkConfig {
     pub(super) name: &'static str,
     dialect: Dialect,
     pub(super) delta: f64,
@@ -18,7 +18,7 @@ pub(super) struct Way {
     pub(super) entropy: Option<f64>,
 }
 
-impl Way {
+impl MarkConfig {
     /// The key of one sample.
     pub(super) fn key(&self, engine: &Engine, seed: u64, sample: u32) -> Result<Key, Failure> {
         let bytes = (0..).flat_map(|part| secret(seed, sample + (part << 20)));
@@ -45,12 +45,12 @@ fn synthid() -> Dialect {
 }
 
 /// The rows of the power table.
-pub(super) fn by_power() -> Vec<Way> {
+pub(super) fn by_power() -> Vec<MarkConfig> {
     let min = |gamma| native(ContextFunction::Min, 4, gamma);
     let kgw =
         Dialect::Kgw(kgw::Parameters { seeding: "simple_1".parse().expect("a name"), gamma: GreenShare::QUARTER });
     let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER });
-    let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes, entropy: None };
+    let way = |name, dialect, delta, bytes| MarkConfig { name, dialect, delta, bytes, entropy: None };
     vec![
         way("native min 4, .25, delta 1", min(0.25), 1.0, 32),
         way("native min 4, .25, delta 2", min(0.25), 2.0, 32),
@@ -67,9 +67,9 @@ pub(super) fn by_power() -> Vec<Way> {
 }
 
 /// The rows of the price table.
-pub(super) fn by_price() -> Vec<Way> {
+pub(super) fn by_price() -> Vec<MarkConfig> {
     let min = |gamma| native(ContextFunction::Min, 4, gamma);
-    let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes, entropy: None };
+    let way = |name, dialect, delta, bytes| MarkConfig { name, dialect, delta, bytes, entropy: None };
     let selfhash =
         Dialect::Kgw(kgw::Parameters { seeding: "selfhash".parse().expect("a name"), gamma: GreenShare::QUARTER });
     let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER });
@@ -82,8 +82,8 @@ pub(super) fn by_price() -> Vec<Way> {
         way("native .25, delta 2", min(0.25), 2.0, 32),
         way("native .25, delta 3", min(0.25), 3.0, 32),
         way("native .25, delta 4", min(0.25), 4.0, 32),
-        Way { entropy: Some(0.4), ..way("native .25, delta 2 above .4 nats", min(0.25), 2.0, 32) },
-        Way { entropy: Some(0.4), ..way("native .25, delta 3 above .4 nats", min(0.25), 3.0, 32) },
+        MarkConfig { entropy: Some(0.4), ..way("native .25, delta 2 above .4 nats", min(0.25), 2.0, 32) },
+        MarkConfig { entropy: Some(0.4), ..way("native .25, delta 3 above .4 nats", min(0.25), 3.0, 32) },
         way("native-gumbel", gumbel(), 2.0, 32),
         way("synthid hash, weighted", synthid(), 2.0, 240),
         way("kgw selfhash, .25, delta 2", selfhash, 2.0, 8),
@@ -92,8 +92,8 @@ pub(super) fn by_price() -> Vec<Way> {
 }
 
 /// The columns of the robustness table.
-pub(super) fn by_robustness() -> Vec<Way> {
-    let way = |name, dialect, bytes| Way { name, dialect, delta: 2.0, bytes, entropy: None };
+pub(super) fn by_robustness() -> Vec<MarkConfig> {
+    let way = |name, dialect, bytes| MarkConfig { name, dialect, delta: 2.0, bytes, entropy: None };
     let native = |function, width| native(function, width, 0.25);
     vec![
         way("all 1", native(ContextFunction::All, 1), 32),

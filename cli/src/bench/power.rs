@@ -11,7 +11,7 @@ use verdigris::watermark::weighted::{self, Bias, Surprise, Weighting};
 use verdigris::{Constraint, Engine, Evidence, Key, Mark, Repeats};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
-use super::marks::{Way, by_power};
+use super::marks::{MarkConfig, by_power};
 use super::progress::progress;
 use crate::error::Failure;
 use crate::form::FormOptions;
@@ -56,7 +56,7 @@ pub(crate) struct Power {
 }
 
 /// The results of one way of judging one way of marking.
-struct Row {
+struct PowerRow {
     name: String,
     /// Texts found at each length.
     found: Vec<u32>,
@@ -178,7 +178,7 @@ impl Power {
         out: &mut impl Write,
         engine: &Engine,
         form: &Constraint,
-        way: &Way,
+        way: &MarkConfig,
         keys: &[Key],
         texts: &[Vec<TokenId>],
     ) -> Result<(), Failure> {
@@ -218,9 +218,9 @@ impl Power {
         name: String,
         texts: &[Vec<TokenId>],
         look: impl Fn(usize, usize) -> Result<Evidence, Failure>,
-    ) -> Result<Row, Failure> {
+    ) -> Result<PowerRow, Failure> {
         let is_found = |i: usize, length: usize| -> Result<bool, Failure> { Ok(look(i, length)?.ln_p <= LEVEL.ln()) };
-        let mut row = Row { name, found: vec![0; self.tokens.len()], fewest: Vec::new() };
+        let mut row = PowerRow { name, found: vec![0; self.tokens.len()], fewest: Vec::new() };
         for (i, text) in texts.iter().enumerate() {
             for (found, &length) in row.found.iter_mut().zip(&self.tokens) {
                 *found += u32::from(is_found(i, length.min(text.len()))?);
@@ -230,7 +230,7 @@ impl Power {
         Ok(row)
     }
 
-    fn print(&self, out: &mut impl Write, row: &Row, cost: Option<f64>) -> Result<(), Failure> {
+    fn print(&self, out: &mut impl Write, row: &PowerRow, cost: Option<f64>) -> Result<(), Failure> {
         let n = f64::from(self.samples);
         let shares: Vec<String> = row.found.iter().map(|&found| format!("{:>5.2} |", f64::from(found) / n)).collect();
         let half = half(row.fewest.clone()).map_or("never".into(), |length| length.to_string());

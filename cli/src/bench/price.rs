@@ -11,7 +11,7 @@ use verdigris::logits::TokenId;
 use verdigris::{Engine, Key, Message, Prompt, Repeats, Sampling, Written};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
-use super::marks::{Way, by_price};
+use super::marks::{MarkConfig, by_price};
 use super::progress::progress;
 use super::prompts;
 use crate::error::Failure;
@@ -77,7 +77,7 @@ pub(crate) struct Price {
 
 /// The results of one way of marking.
 #[derive(Serialize)]
-struct Row<'w> {
+struct PriceRow<'w> {
     marked: &'w str,
     /// The mean length of a text.
     tokens: f64,
@@ -99,7 +99,7 @@ impl Price {
         }
         let prompts = self.asked()?;
         let is_asked =
-            |way: &Way| self.only.is_empty() || self.only.iter().any(|word| way.name.contains(word.as_str()));
+            |way: &MarkConfig| self.only.is_empty() || self.only.iter().any(|word| way.name.contains(word.as_str()));
         let ways: Vec<_> = by_price().into_iter().filter(is_asked).collect();
         if ways.is_empty() {
             return Err(Failure::Usage(format!("no row has {:?} in its name", self.only)));
@@ -144,9 +144,9 @@ impl Price {
         &self,
         engine: &Engine,
         prompts: &[Prompt],
-        way: Option<&'w Way>,
+        way: Option<&'w MarkConfig>,
         bar: &indicatif::ProgressBar,
-    ) -> Result<Row<'w>, Failure> {
+    ) -> Result<PriceRow<'w>, Failure> {
         let (mut nats, mut lengths, mut repeated, mut fewest) = (Vec::new(), 0, Vec::new(), Vec::new());
         let all: Vec<usize> = (0..self.samples).collect();
         for (group, samples) in all.chunks(OF_ONE_KEY).enumerate() {
@@ -166,7 +166,7 @@ impl Price {
         }
         let (nats_a_token, error) = ratio(&nats);
         let found = fewest.iter().flatten().count();
-        Ok(Row {
+        Ok(PriceRow {
             marked: way.map_or("nothing", |way| way.name),
             tokens: lengths as f64 / self.samples as f64,
             nats_a_token,
@@ -179,7 +179,7 @@ impl Price {
     }
 
     /// The mean number of distinct texts among several from one prompt, with one key.
-    fn different(&self, engine: &Engine, prompts: &[Prompt], way: Option<&Way>) -> Result<f64, Failure> {
+    fn different(&self, engine: &Engine, prompts: &[Prompt], way: Option<&MarkConfig>) -> Result<f64, Failure> {
         let key = way.map(|way| way.key(engine, self.seed, 0)).transpose()?;
         let (copies, tokens) = AGAIN;
         let again = &prompts[..prompts.len().min(PROMPTS_AGAIN)];
@@ -195,7 +195,7 @@ impl Price {
     fn write(
         &self,
         engine: &Engine,
-        way: Option<&Way>,
+        way: Option<&MarkConfig>,
         key: Option<&Key>,
         tokens: usize,
         seed: u64,
@@ -214,11 +214,11 @@ impl Price {
         Ok(request.prompts(prompts)?)
     }
 
-    fn print(&self, out: &mut impl Write, row: &Row<'_>) -> Result<(), Failure> {
+    fn print(&self, out: &mut impl Write, row: &PriceRow<'_>) -> Result<(), Failure> {
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string(row).expect("a row serialises"))?);
         }
-        let Row { marked, tokens, nats_a_token, error, repeated, different, found, half_found_at } = row;
+        let PriceRow { marked, tokens, nats_a_token, error, repeated, different, found, half_found_at } = row;
         let found = found.map_or(String::new(), |found| format!("{:.0} %", 100.0 * found));
         let half = match (half_found_at, found.is_empty()) {
             (Some(tokens), _) => tokens.to_string(),

@@ -89,12 +89,12 @@ struct Report {
     v: Vec<f64>,
     /// The cost of a drafted token, by drafter.
     c: BTreeMap<String, f64>,
-    rows: Vec<Row>,
+    rows: Vec<SpeculationRow>,
 }
 
 /// The results of one way of drafting, with one kind of prompt at one temperature.
 #[derive(Serialize)]
-struct Row {
+struct SpeculationRow {
     temperature: f64,
     kind: String,
     drafts: String,
@@ -114,7 +114,7 @@ struct Row {
 }
 
 /// One way of writing texts.
-struct Way<'a> {
+struct DraftingMode<'a> {
     name: String,
     drafter: Option<Drafter<'a>>,
     /// The number of drafts per call; `None` is automatic.
@@ -130,7 +130,7 @@ enum Drafter<'a> {
     BesideLookup(&'a DraftSource, f64),
 }
 
-impl Way<'_> {
+impl DraftingMode<'_> {
     fn of<'r>(&'r self, mut request: Request<'r>) -> Request<'r> {
         request = match self.drafter {
             None => request,
@@ -236,7 +236,7 @@ impl Speculation {
                 let Acceptance { calls, drafted, accepted } = sum.acceptance;
                 let tokens_a_call = if calls == 0 { 1.0 } else { sum.tokens as f64 / calls as f64 };
                 let drafts_a_call = drafted as f64 / calls.max(1) as f64;
-                rows.push(Row {
+                rows.push(SpeculationRow {
                     temperature: self.temperature[*at],
                     kind: kind.clone(),
                     drafts: way.name.clone(),
@@ -272,8 +272,9 @@ impl Speculation {
     }
 
     /// The ways to compare, plain decoding first.
-    fn ways<'a>(&self, drafters: &'a [(String, DraftSource, f64)], expert: Option<f64>) -> Vec<Way<'a>> {
-        let way = |name: &str, drafter, drafts| Way { name: name.to_owned(), drafter, drafts, repeatable: false };
+    fn ways<'a>(&self, drafters: &'a [(String, DraftSource, f64)], expert: Option<f64>) -> Vec<DraftingMode<'a>> {
+        let way =
+            |name: &str, drafter, drafts| DraftingMode { name: name.to_owned(), drafter, drafts, repeatable: false };
         let mut ways = vec![way("none", None, None), way("lookup, automatic", Some(Drafter::Lookup), None)];
         let experts = expert.map(|c| ("expert", Drafter::Expert(c)));
         let sources = drafters.iter().map(|(name, source, c)| (name.as_str(), Drafter::Source(source, *c)));
@@ -285,13 +286,23 @@ impl Speculation {
                 ways.push(way(&format!("{name} and lookup, automatic"), Some(Drafter::BesideLookup(source, c)), None));
             }
             if let (Some(&n), true) = (self.draft_tokens.last(), self.repeatable) {
-                ways.push(Way { repeatable: true, ..way(&format!("{name}, {n}, repeatable"), drafter, Some(n)) });
+                ways.push(DraftingMode {
+                    repeatable: true,
+                    ..way(&format!("{name}, {n}, repeatable"), drafter, Some(n))
+                });
             }
         }
         ways
     }
 
-    fn write(&self, desk: &Desk, way: &Way<'_>, prompt: &Prompt, temperature: f64, seed: u64) -> Result<Sum, Failure> {
+    fn write(
+        &self,
+        desk: &Desk,
+        way: &DraftingMode<'_>,
+        prompt: &Prompt,
+        temperature: f64,
+        seed: u64,
+    ) -> Result<Sum, Failure> {
         let Desk { engine, form, reader } = desk;
         let request = match self.chat {
             true => engine.chat([Message::user(&prompt.prompt)]),
@@ -357,11 +368,11 @@ impl Speculation {
             let more: Vec<&str> = more.iter().filter_map(|(name, share)| share.map(|_| *name)).collect();
             more.iter().try_for_each(|name| write!(out, " {name} |"))?;
             writeln!(out, "\n|---|{}", "--:|".repeat(5 + more.len()))?;
-            for Row { drafts, accepted, tokens_a_call, predicted, measured, tokens_a_second, whole, found, .. } in rows
-            {
-                write!(out, "| {drafts} | {:.0} % | {tokens_a_call:.2} | {predicted:.2} |", 100.0 * accepted)?;
-                write!(out, " {measured:.2} | {tokens_a_second:.1} |")?;
-                [whole, found].into_iter().flatten().try_for_each(|share| write!(out, " {share:.2} |"))?;
+            for row in rows {
+                let (accepted, tokens) = (100.0 * row.accepted, row.tokens_a_call);
+                write!(out, "| {} | {accepted:.0} % | {tokens:.2} | {:.2} |", row.drafts, row.predicted)?;
+                write!(out, " {:.2} | {:.1} |", row.measured, row.tokens_a_second)?;
+                [row.whole, row.found].into_iter().flatten().try_for_each(|share| write!(out, " {share:.2} |"))?;
                 writeln!(out)?;
             }
         }

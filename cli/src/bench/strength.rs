@@ -49,7 +49,7 @@ pub(crate) struct Strength {
 
 /// The results of one way of writing.
 #[derive(Serialize)]
-struct Row {
+struct StrengthRow {
     texts: String,
     samples: usize,
     mean_z: f64,
@@ -60,7 +60,7 @@ struct Row {
 }
 
 /// One way of writing.
-struct Way<'a> {
+struct WritingMode<'a> {
     name: String,
     engine: &'a Engine,
     constraint: Option<Constraint>,
@@ -76,23 +76,26 @@ impl Strength {
         let steered = self.engine.is_steered().then(|| self.engine.engine()).transpose()?;
         let drafters = self.draft.iter().map(|path| Ok((name_of(path), self.engine.drafter(path)?)));
         let drafters = drafters.collect::<Result<Vec<_>, Failure>>()?;
-        let way = |name: &str| Way { name: name.into(), engine: &engine, constraint: None, draft: None };
+        let way = |name: &str| WritingMode { name: name.into(), engine: &engine, constraint: None, draft: None };
         let constraint = |pattern: &str| -> Result<Option<Constraint>, Failure> {
             let grammar = Grammar::regex(pattern).map_err(verdigris::Error::from)?;
             Ok(Some(engine.constraint(grammar)))
         };
         let mut ways = vec![way("plain")];
         for (name, draft) in &drafters {
-            ways.push(Way { draft: Some(draft), ..way(&format!("4 drafts a call by {name}")) });
+            ways.push(WritingMode { draft: Some(draft), ..way(&format!("4 drafts a call by {name}")) });
         }
-        ways.push(Way { constraint: constraint("(?s).*")?, ..way("constrained, nothing forbidden") });
-        ways.push(Way { constraint: constraint(&self.regex)?, ..way(&format!("constrained, `{}`", self.regex)) });
+        ways.push(WritingMode { constraint: constraint("(?s).*")?, ..way("constrained, nothing forbidden") });
+        ways.push(WritingMode {
+            constraint: constraint(&self.regex)?,
+            ..way(&format!("constrained, `{}`", self.regex))
+        });
         if let Some(steered) = &steered {
-            ways.push(Way { engine: steered, ..way("steered") });
+            ways.push(WritingMode { engine: steered, ..way("steered") });
             for (name, draft) in &drafters {
                 let (constraint, draft) = (constraint(&self.regex)?, Some(draft));
                 let name = format!("steered, constrained, 4 drafts a call by {name}");
-                ways.push(Way { engine: steered, constraint, draft, ..way(&name) });
+                ways.push(WritingMode { engine: steered, constraint, draft, ..way(&name) });
             }
         }
         let bar = progress(2 * self.samples * ways.len() as u64);
@@ -112,7 +115,7 @@ impl Strength {
             }
             let (mean_z, error) = mean(&marked);
             let (texts, samples, unmarked_mean_z) = (way.name.clone(), marked.len(), mean(&plain).0);
-            rows.push(Row { texts, samples, mean_z, error, p_at_most_1e_5: found, unmarked_mean_z });
+            rows.push(StrengthRow { texts, samples, mean_z, error, p_at_most_1e_5: found, unmarked_mean_z });
         }
         bar.finish_and_clear();
         let mut out = anstream::stdout();
@@ -122,7 +125,7 @@ impl Strength {
         }
         writeln!(out, "{} tokens, temperature {}\n", self.tokens, self.temperature)?;
         writeln!(out, "| texts | samples | mean z | p <= 1e-5 | mean z unmarked |\n|---|--:|--:|--:|--:|")?;
-        for Row { texts, samples, mean_z, error, p_at_most_1e_5, unmarked_mean_z } in &rows {
+        for StrengthRow { texts, samples, mean_z, error, p_at_most_1e_5, unmarked_mean_z } in &rows {
             writeln!(
                 out,
                 "| {texts} | {samples} | {mean_z:.2} ± {error:.2} | {p_at_most_1e_5} | {unmarked_mean_z:.2} |"
@@ -131,7 +134,7 @@ impl Strength {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn write(&self, way: &Way<'_>, key: Option<&Key>, seed: u64) -> Result<String, Failure> {
+    fn write(&self, way: &WritingMode<'_>, key: Option<&Key>, seed: u64) -> Result<String, Failure> {
         let mut request = way
             .engine
             .request("")

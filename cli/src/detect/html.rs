@@ -5,7 +5,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use verdigris::{Judgement, Level, Mark, MarkedPassage, Outcome};
 
-use super::judged::Judged;
+use super::judged_text::JudgedText;
 use super::words;
 use crate::report;
 use crate::terminal::{self, shown_line};
@@ -24,11 +24,11 @@ struct Page {
     version: &'static str,
     date: String,
     level: String,
-    texts: Vec<Text>,
+    texts: Vec<ReportText>,
 }
 
 #[derive(Serialize)]
-struct Text {
+struct ReportText {
     name: String,
     /// The CSS class of the verdict.
     class: &'static str,
@@ -64,7 +64,7 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 200.0;
 
 /// The report as one HTML file.
-pub(super) fn report(judged: &[Judged<'_>], level: Level) -> String {
+pub(super) fn report(judged: &[JudgedText<'_>], level: Level) -> String {
     let texts = judged.iter().map(text).collect();
     let date = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).strftime("%Y-%m-%d %H:%M UTC").to_string();
     let page = Page { version: env!("CARGO_PKG_VERSION"), date, level: level.to_string(), texts };
@@ -74,9 +74,9 @@ pub(super) fn report(judged: &[Judged<'_>], level: Level) -> String {
     template.render(minijinja::value::Serde(&page)).expect("the template is tested")
 }
 
-fn text(judged: &Judged<'_>) -> Text {
+fn text(judged: &JudgedText<'_>) -> ReportText {
     let outcome = judged.outcome();
-    let mut out = Text {
+    let mut out = ReportText {
         name: shown_line(&judged.name).into_owned(),
         class: match outcome {
             Some(Outcome::Marked | Outcome::MarkedInPart) => "yes",

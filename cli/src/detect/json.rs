@@ -5,33 +5,33 @@ use serde_json::Value;
 use verdigris::Verdict;
 use verdigris::detector::answer::FORMAT;
 
-use super::judged::Judged;
+use super::judged_text::JudgedText;
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct JsonLine<'a> {
     format: &'static str,
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Value>,
     #[serde(flatten)]
-    found: Found<'a>,
+    found: JsonVerdict<'a>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     skipped_keys: &'a [String],
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Found<'a> {
+enum JsonVerdict<'a> {
     Verdict(Box<Verdict<'a>>),
     Fault { verdict: &'static str, error: String },
 }
 
 /// The line for one text.
-pub(super) fn line(judged: &Judged<'_>, hint: Option<String>, skipped_keys: &[String]) -> String {
+pub(super) fn line(judged: &JudgedText<'_>, hint: Option<String>, skipped_keys: &[String]) -> String {
     let (found, skipped_keys) = match &judged.result {
-        Ok(judgement) => (Found::Verdict(Box::new(judgement.verdict().with_hint(hint))), skipped_keys),
-        Err(error) => (Found::Fault { verdict: "error", error: error.to_string() }, &[][..]),
+        Ok(judgement) => (JsonVerdict::Verdict(Box::new(judgement.verdict().with_hint(hint))), skipped_keys),
+        Err(error) => (JsonVerdict::Fault { verdict: "error", error: error.to_string() }, &[][..]),
     };
-    let line = Line { format: FORMAT, name: &judged.name, id: judged.id.as_ref(), found, skipped_keys };
+    let line = JsonLine { format: FORMAT, name: &judged.name, id: judged.id.as_ref(), found, skipped_keys };
     serde_json::to_string(&line).expect("the line serialises")
 }

@@ -4,7 +4,7 @@ mod documents;
 mod hints;
 mod html;
 mod json;
-mod judged;
+mod judged_text;
 mod options;
 mod weigh;
 mod words;
@@ -20,11 +20,11 @@ use rayon::prelude::*;
 use verdigris::detector::FittingKeys;
 use verdigris::{DetectError, Hint, Key, Look, Outcome, Reader};
 
-use crate::detect::documents::{Document, Fault, Fields, Format, Source, Text, sources};
+use crate::detect::documents::{Document, DocumentError, DocumentText, Fields, Format, Source, sources};
 #[cfg(feature = "parquet")]
 pub(crate) use crate::detect::documents::{READ_PARQUET, read_parquet};
 pub(crate) use crate::detect::hints::hint_of_lines;
-use crate::detect::judged::Judged;
+use crate::detect::judged_text::JudgedText;
 use crate::detect::options::When;
 pub(crate) use crate::detect::options::{Detect, RepeatsName};
 use crate::error::Failure;
@@ -128,12 +128,14 @@ impl Detect {
         let name = document.name.clone();
         // Without --json, a fault is an error that names the file.
         let judged = match (document.text, self.weigh.weigh) {
-            (Err(Fault::Open(source)), _) if !self.json => return Err(Failure::Open { path: name.into(), source }),
-            (Ok(Text::Whole(text)), Some(method)) => {
-                let result = weigh::judge(self, method, reader, keys, &text);
-                Judged { name: name.clone(), id: None, text, result }
+            (Err(DocumentError::Open(source)), _) if !self.json => {
+                return Err(Failure::Open { path: name.into(), source });
             }
-            (Ok(Text::Long(_)), Some(_)) => {
+            (Ok(DocumentText::Whole(text)), Some(method)) => {
+                let result = weigh::judge(self, method, reader, keys, &text);
+                JudgedText { name: name.clone(), id: None, text, result }
+            }
+            (Ok(DocumentText::Long(_)), Some(_)) => {
                 return Err(Failure::Usage(format!("{name}: it is longer than 16 MiB: --weigh needs a shorter text")));
             }
             (text, _) => self.judge(reader, keys, Document { text, ..document }),
@@ -186,7 +188,7 @@ impl Detect {
         while documents.peek().is_some() {
             let batch = batch(&mut documents);
             tracing::debug!(texts = batch.len(), bytes = batch.iter().map(Document::size).sum::<usize>(), "batch");
-            let judged: Vec<Judged<'_>> =
+            let judged: Vec<JudgedText<'_>> =
                 batch.into_par_iter().map(|document| self.judge(reader, keys, document)).collect();
             bar.suspend(|| -> Result<(), Failure> {
                 if std::mem::take(&mut header) {
@@ -219,16 +221,16 @@ impl Detect {
     }
 
     /// Judges a text. The error does not name it.
-    fn judge<'k>(&self, reader: &Reader, keys: &'k [Key], document: Document) -> Judged<'k> {
+    fn judge<'k>(&self, reader: &Reader, keys: &'k [Key], document: Document) -> JudgedText<'k> {
         let Document { name, id, text } = document;
         let (text, result) = match text {
-            Ok(Text::Whole(text)) => {
+            Ok(DocumentText::Whole(text)) => {
                 let keys: Vec<&Key> = keys.iter().collect();
                 let look = self.look();
                 let result = reader.judge(&keys, &text, &look).map_err(Failure::from);
                 (text, result)
             }
-            Ok(Text::Long(text)) => {
+            Ok(DocumentText::Long(text)) => {
                 let keys: Vec<&Key> = keys.iter().collect();
                 let result = reader.judge_stream(&keys, text, &self.look()).map_err(|error| match error {
                     // The decoder reports a fault of the text.
@@ -239,7 +241,7 @@ impl Detect {
             }
             Err(fault) => (String::new(), Err(Failure::Usage(fault.to_string()))),
         };
-        Judged { name, id, text, result }
+        JudgedText { name, id, text, result }
     }
 
     /// The options for judging each text.
@@ -255,7 +257,7 @@ impl Detect {
         }
     }
 
-    fn hint(&self, judged: &Judged<'_>) -> Option<String> {
+    fn hint(&self, judged: &JudgedText<'_>) -> Option<String> {
         // A text that was read as a stream is not kept, and no option would find more in it.
         let judgement = judged.result.as_ref().ok().filter(|_| !judged.text.is_empty())?;
         // With --weigh, a single text is judged as a whole.
@@ -272,13 +274,13 @@ impl Detect {
         }
     }
 
-    fn write_html(&self, report: Option<OutputFile>, judged: &[Judged<'_>]) -> Result<(), Failure> {
+    fn write_html(&self, report: Option<OutputFile>, judged: &[JudgedText<'_>]) -> Result<(), Failure> {
         let Some(report) = report else { return Ok(()) };
         let html = html::report(judged, self.level);
         report.write(|out| out.write_all(html.as_bytes()))
     }
 
-    fn print_json(&self, judged: &Judged<'_>) -> Result<(), Failure> {
+    fn print_json(&self, judged: &JudgedText<'_>) -> Result<(), Failure> {
         let line = json::line(judged, self.hint(judged), &self.skipped);
         Ok(writeln!(std::io::stdout(), "{line}")?)
     }

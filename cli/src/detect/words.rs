@@ -5,7 +5,7 @@ use std::io::Write;
 use anstyle::AnsiColor;
 use verdigris::{Evidence, Judgement, Level, MarkedPassage, Outcome};
 
-use super::judged::Judged;
+use super::judged_text::JudgedText;
 use crate::error::Failure;
 use crate::report;
 use crate::terminal::{NARROW, shown_line, style, width, wrap};
@@ -123,7 +123,7 @@ fn is_narrow() -> bool {
 }
 
 /// Prints one of many texts: as a row of a table, or on two lines if the terminal is too narrow.
-pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>) -> Result<(), Failure> {
+pub(super) fn line(out: &mut impl Write, judged: &JudgedText<'_>) -> Result<(), Failure> {
     let outcome = judged.outcome();
     let style = match outcome {
         Some(Outcome::Marked | Outcome::MarkedInPart) => style(AnsiColor::Green).bold(),

@@ -23,7 +23,7 @@ use crate::doctor::finding::Finding;
 use crate::doctor::gpu::Gpus;
 use crate::doctor::keys::KeyFile;
 use crate::doctor::processor::Processor;
-use crate::doctor::speed::{Expected, Memory, Tale};
+use crate::doctor::speed::{Expected, MemorySpeed, Tale};
 use crate::error::Failure;
 use crate::run::RunOptions;
 
@@ -63,7 +63,7 @@ struct Report {
     findings: Vec<Finding>,
     program: Build,
     processor: Processor,
-    memory: Option<Memory>,
+    memory: Option<MemorySpeed>,
     tale: Tale,
     expected: Vec<Expected>,
     gpu: Gpus,
@@ -101,7 +101,7 @@ impl Doctor {
             (hub::Cache::of(&access), hub::Hub::of(&access, self.offline))
         };
         // Last, so that nothing else runs while speed is measured.
-        let (memory, tale) = (Memory::measured(), Tale::measured()?);
+        let (memory, tale) = (MemorySpeed::measured(), Tale::measured()?);
         let mut findings = vec![program.finding()];
         findings.extend(processor.findings());
         findings.push(match &memory {
@@ -115,7 +115,7 @@ impl Doctor {
         Ok(Report {
             format: "verdigris-doctor-1",
             broken: findings.iter().any(Finding::is_fault),
-            expected: memory.as_ref().map_or(Vec::new(), Memory::expected),
+            expected: memory.as_ref().map_or(Vec::new(), MemorySpeed::expected),
             findings,
             program,
             processor,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 
 use crate::doctor::finding::{Finding, State};
-use crate::doctor::speed::{Expected, Memory};
+use crate::doctor::speed::{Expected, MemorySpeed};
 use crate::terminal::{self, shown_line, style, wrap};
 
 /// The columns of a mark and of a name, including the spaces after them.
@@ -15,7 +15,7 @@ const NAME: usize = 12;
 /// The width if that of the terminal is not known.
 const WIDTH: usize = 80;
 
-pub(super) fn print(out: &mut impl Write, findings: &[Finding], memory: Option<&Memory>) -> io::Result<()> {
+pub(super) fn print(out: &mut impl Write, findings: &[Finding], memory: Option<&MemorySpeed>) -> io::Result<()> {
     let width = terminal::width().unwrap_or(WIDTH);
     let indent = 2 + MARK + NAME;
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());

@@ -37,7 +37,7 @@ const MODELS: [(&str, f64, Format, &str); 4] = [
 ];
 
 #[derive(Serialize)]
-pub(super) struct Memory {
+pub(super) struct MemorySpeed {
     bytes_per_second: f64,
     /// The bytes read in one pass.
     read: usize,
@@ -47,7 +47,7 @@ pub(super) struct Memory {
     largest_cache: Option<usize>,
 }
 
-impl Memory {
+impl MemorySpeed {
     /// Measures memory; `None` if too little of it is free.
     pub(super) fn measured() -> Option<Self> {
         let largest_cache = largest_cache();

@@ -25,7 +25,7 @@ const OTHERS: &str = "Dialects of other systems";
 pub(super) struct DialectOptions {
     /// The scheme: one of our own, or one that another system embeds
     #[arg(long, value_enum, default_value = "native")]
-    dialect: Row,
+    dialect: DialectRow,
     /// The share of green tokens, above 0 and below 1; for native a multiple of 1/256 [default: .25; tgi, unigram and
     /// sbw: .5]
     #[arg(long)]
@@ -91,7 +91,7 @@ pub(super) struct DialectOptions {
 
 /// A dialect, as the options name it.
 #[derive(Clone, Copy)]
-struct Row {
+struct DialectRow {
     name: &'static str,
     help: &'static str,
     /// Its default parameters, as in key files. It takes the options for these parameters.
@@ -103,7 +103,7 @@ struct Row {
 
 /// All dialects, in the order of the help.
 #[rustfmt::skip]
-static DIALECTS: [Row; 14] = [
+static DIALECTS: [DialectRow; 14] = [
     row("native", "Green lists from AES",
         r#"{"gamma": 0.25, "context": {"function": "min", "width": 4}, "payload_bits": null}"#, None),
     row("native-gumbel", "Gumbel noise from AES: keeps the model's distribution",
@@ -124,11 +124,16 @@ static DIALECTS: [Row; 14] = [
     row("three-bricks-openai", "Three Bricks, Gumbel", r#"{"width": 4}"#, Some(&[0, DEFAULT_SALT])),
 ];
 
-const fn row(name: &'static str, help: &'static str, parameters: &'static str, secret: Option<&'static [u64]>) -> Row {
-    Row { name, help, parameters, secret }
+const fn row(
+    name: &'static str,
+    help: &'static str,
+    parameters: &'static str,
+    secret: Option<&'static [u64]>,
+) -> DialectRow {
+    DialectRow { name, help, parameters, secret }
 }
 
-impl Row {
+impl DialectRow {
     /// Whether one of its parameters, or a part of one, has this name.
     fn has(self, parameter: &str) -> bool {
         self.parameters.contains(&format!("\"{parameter}\":"))
@@ -142,7 +147,7 @@ impl Row {
     }
 }
 
-impl ValueEnum for Row {
+impl ValueEnum for DialectRow {
     fn value_variants<'a>() -> &'a [Self] {
         &DIALECTS
     }

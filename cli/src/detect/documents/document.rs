@@ -10,10 +10,10 @@ pub(crate) struct Document {
     pub(crate) name: String,
     /// The id in the text's record.
     pub(crate) id: Option<serde_json::Value>,
-    pub(crate) text: Result<Text, Fault>,
+    pub(crate) text: Result<DocumentText, DocumentError>,
 }
 
-pub(crate) enum Text {
+pub(crate) enum DocumentText {
     Whole(String),
     /// Longer than [`MAX_TEXT`].
     Long(Box<dyn Read + Send>),
@@ -28,33 +28,26 @@ pub(super) fn of_record(text: String) -> Result<String, String> {
 }
 
 /// The reason why a text could not be read, without its name.
-#[derive(Debug)]
-pub(crate) enum Fault {
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DocumentError {
     /// The file cannot be opened.
+    #[error("{0}")]
     Open(io::Error),
     /// The content is not text.
+    #[error("{0}")]
     Text(String),
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Open(error) => error.fmt(f),
-            Self::Text(fault) => f.write_str(fault),
-        }
-    }
 }
 
 impl Document {
     pub(super) fn faulty(name: String, fault: impl std::fmt::Display) -> Self {
-        Self { name, id: None, text: Err(Fault::Text(fault.to_string())) }
+        Self { name, id: None, text: Err(DocumentError::Text(fault.to_string())) }
     }
 
     /// The bytes of text in memory.
     pub(crate) fn size(&self) -> usize {
         match &self.text {
-            Ok(Text::Whole(text)) => text.len(),
-            Ok(Text::Long(_)) => MAX_TEXT as usize,
+            Ok(DocumentText::Whole(text)) => text.len(),
+            Ok(DocumentText::Long(_)) => MAX_TEXT as usize,
             Err(_) => 0,
         }
     }

@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::document::{Document, Fault, Fields, MAX_TEXT, Text, of_record};
+use super::document::{Document, DocumentError, DocumentText, Fields, MAX_TEXT, of_record};
 
 /// The longest record: it has room for the longest text with escapes, and for other fields.
 const MAX_RECORD: u64 = 2 * MAX_TEXT;
@@ -173,7 +173,9 @@ fn record(name: String, what: &str, json: &[u8], fields: &Fields) -> Document {
     let mut input = serde_json::Deserializer::from_slice(json);
     let read = Record(fields).deserialize(&mut input).and_then(|found| input.end().map(|()| found));
     match read {
-        Ok((id, text)) => Document { name, id, text: text.and_then(of_record).map(Text::Whole).map_err(Fault::Text) },
+        Ok((id, text)) => {
+            Document { name, id, text: text.and_then(of_record).map(DocumentText::Whole).map_err(DocumentError::Text) }
+        }
         Err(error) if error.is_data() => {
             Document::faulty(name, format!("the {what} holds no text: {}", reason(&error)))
         }
@@ -195,28 +197,28 @@ fn reason(error: &serde_json::Error) -> String {
 /// Reads a record's id and text, and skips its other fields.
 struct Record<'a>(&'a Fields);
 
-type Found = (Option<Value>, Result<String, String>);
+type IdAndText = (Option<Value>, Result<String, String>);
 
 impl<'de> DeserializeSeed<'de> for Record<'_> {
-    type Value = Found;
+    type Value = IdAndText;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<IdAndText, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Record<'_> {
-    type Value = Found;
+    type Value = IdAndText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with a text, or a text")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Found, E> {
+    fn visit_str<E>(self, text: &str) -> Result<IdAndText, E> {
         Ok((None, Ok(text.to_owned())))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<IdAndText, A::Error> {
         let (mut id, mut text) = (None, None);
         while let Some(key) = map.next_key::<String>()? {
             if key == self.0.text {
@@ -259,8 +261,10 @@ mod tests {
 
     fn show(documents: impl Iterator<Item = Document>) -> Vec<String> {
         let text = |document: Document| match document.text {
-            Ok(Text::Whole(text)) => format!("{} {:?} {text}", document.name, document.id.map(|id| id.to_string())),
-            Ok(Text::Long(_)) => "long".into(),
+            Ok(DocumentText::Whole(text)) => {
+                format!("{} {:?} {text}", document.name, document.id.map(|id| id.to_string()))
+            }
+            Ok(DocumentText::Long(_)) => "long".into(),
             Err(fault) => format!("{} ! {fault}", document.name),
         };
         documents.map(text).collect()

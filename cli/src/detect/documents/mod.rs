@@ -23,7 +23,7 @@ use indicatif::ProgressBar;
 #[cfg(feature = "parquet")]
 pub(crate) use self::child::{READ_PARQUET, read_parquet};
 use self::document::MAX_TEXT;
-pub(crate) use self::document::{Document, Fault, Fields, Text};
+pub(crate) use self::document::{Document, DocumentError, DocumentText, Fields};
 use self::json::Records;
 use self::passed::{KINDS, Passed};
 use crate::error::Failure;
@@ -190,7 +190,7 @@ impl Source {
         }
         let input = match text::open(&self.path) {
             Ok((input, _)) => input,
-            Err(error) => return one(Document { name, id: None, text: Err(Fault::Open(error)) }),
+            Err(error) => return one(Document { name, id: None, text: Err(DocumentError::Open(error)) }),
         };
         let bar = bar.clone();
         match self.format {
@@ -211,20 +211,20 @@ impl Source {
     }
 }
 
-fn read(input: impl Read + Send + 'static, cut: bool) -> Result<Text, Fault> {
-    let fault = |error: io::Error| Fault::Text(error.to_string());
+fn read(input: impl Read + Send + 'static, cut: bool) -> Result<DocumentText, DocumentError> {
+    let fault = |error: io::Error| DocumentError::Text(error.to_string());
     let mut input = Decoder::new(input);
     let mut start = Vec::new();
     input.by_ref().take(MAX_TEXT + 1).read_to_end(&mut start).map_err(fault)?;
     if start.len() as u64 > MAX_TEXT && !cut {
-        return Ok(Text::Long(Box::new(Cursor::new(start).chain(input))));
+        return Ok(DocumentText::Long(Box::new(Cursor::new(start).chain(input))));
     }
     start.truncate(MAX_TEXT as usize);
-    String::from_utf8(start).map(Text::Whole).or_else(|error| {
+    String::from_utf8(start).map(DocumentText::Whole).or_else(|error| {
         // Only the last character of a text that was cut short: the decoder gives whole ones.
         let valid = error.utf8_error().valid_up_to();
         let mut start = error.into_bytes();
         start.truncate(valid);
-        Ok(Text::Whole(String::from_utf8(start).expect("checked up to here")))
+        Ok(DocumentText::Whole(String::from_utf8(start).expect("checked up to here")))
     })
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use indicatif::ProgressBar;
 
 use super::child::{Kind, MEMORY, READ_PARQUET, read_record, seconds};
-use super::document::{Document, Fault, Fields, Text};
+use super::document::{Document, DocumentError, DocumentText, Fields};
 use crate::text;
 
 /// The texts of one column, named by row number, with the values of the id column.
@@ -37,8 +37,8 @@ pub(super) fn rows(
         if let Ok(Some((head, text))) = record {
             bar.inc(head.share);
             return Some(match head.kind {
-                Kind::Text => Document { name: row, id: head.id, text: Ok(Text::Whole(text)) },
-                Kind::NoText => Document { name: row, id: head.id, text: Err(Fault::Text(text)) },
+                Kind::Text => Document { name: row, id: head.id, text: Ok(DocumentText::Whole(text)) },
+                Kind::NoText => Document { name: row, id: head.id, text: Err(DocumentError::Text(text)) },
                 Kind::Damaged => Document::faulty(row, text),
                 Kind::Refused => Document::faulty(name.clone(), text),
             });

@@ -6,14 +6,14 @@ use verdigris::{Judgement, Outcome};
 use crate::error::Failure;
 
 /// A text with its judgement, or the reason why it could not be judged.
-pub(super) struct Judged<'k> {
+pub(super) struct JudgedText<'k> {
     pub(super) name: String,
     pub(super) id: Option<Value>,
     pub(super) text: String,
     pub(super) result: Result<Judgement<'k>, Failure>,
 }
 
-impl Judged<'_> {
+impl JudgedText<'_> {
     /// The class of the verdict; `None` where the text could not be judged.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         self.result.as_ref().ok().map(Judgement::outcome)
