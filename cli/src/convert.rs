@@ -7,10 +7,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use verdigris::models::Format;
 
+use crate::choice::{Choice, OneOf};
 use crate::convert::checkpoint::CheckpointOptions;
 use crate::convert::progress::progress;
 use crate::error::Failure;
@@ -38,8 +39,8 @@ pub(crate) struct Convert {
     out: PathBuf,
     /// The format of the weights; rows that do not divide into blocks of 256 are stored in blocks of 32, or else in
     /// f16. With 4 bits or fewer, the embedding and the output have 6 [default: q8_0]
-    #[arg(long, value_enum)]
-    format: Option<Stored>,
+    #[arg(long, value_parser = OneOf(FORMATS))]
+    format: Option<Format>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -50,36 +51,24 @@ pub(crate) struct Convert {
     checkpoint: CheckpointOptions,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Stored {
-    /// 8 bits and a scale for 32 weights
-    #[value(name = "q8_0")]
-    Q8_0,
-    /// 4 bits, with scales and offsets for 32 and for 256 weights
-    #[value(name = "q4_k")]
-    Q4K,
-    /// 5 bits, likewise
-    #[value(name = "q5_k")]
-    Q5K,
-    /// 6 bits, with scales for 16 and for 256 weights
-    #[value(name = "q6_k")]
-    Q6K,
-    /// 4 bits and a scale for 32 weights
-    #[value(name = "q4_0")]
-    Q4_0,
-    /// 4-bit indices into a table of values that are denser near zero, and a scale for 32 weights
-    #[value(name = "iq4_nl")]
-    Iq4Nl,
-    /// 4 bits, likewise, with scales for 32 and for 256 weights
-    #[value(name = "iq4_xs")]
-    Iq4Xs,
-    /// 4-bit floating point, and a power of two for 32 weights
-    #[value(name = "mxfp4")]
-    Mxfp4,
-    Bf16,
-    F16,
-    F32,
-}
+/// The formats of weights in GGUF files.
+const FORMATS: &[Choice<Format>] = &[
+    ("q8_0", Format::Q8_0, "8 bits and a scale for 32 weights"),
+    ("q4_k", Format::Q4K, "4 bits, with scales and offsets for 32 and for 256 weights"),
+    ("q5_k", Format::Q5K, "5 bits, likewise"),
+    ("q6_k", Format::Q6K, "6 bits, with scales for 16 and for 256 weights"),
+    ("q4_0", Format::Q4_0, "4 bits and a scale for 32 weights"),
+    (
+        "iq4_nl",
+        Format::Iq4Nl,
+        "4-bit indices into a table of values that are denser near zero, and a scale for 32 weights",
+    ),
+    ("iq4_xs", Format::Iq4Xs, "4 bits, likewise, with scales for 32 and for 256 weights"),
+    ("mxfp4", Format::Mxfp4, "4-bit floating point, and a power of two for 32 weights"),
+    ("bf16", Format::Bf16, ""),
+    ("f16", Format::F16, ""),
+    ("f32", Format::F32, ""),
+];
 
 #[derive(Serialize)]
 struct Output {
@@ -115,19 +104,7 @@ impl Convert {
             let message = format!("{} exists already; --force replaces it", self.out.display());
             return Err(Failure::Usage(message));
         }
-        let format = match self.format.unwrap_or(Stored::Q8_0) {
-            Stored::Q8_0 => Format::Q8_0,
-            Stored::Q4K => Format::Q4K,
-            Stored::Q5K => Format::Q5K,
-            Stored::Q6K => Format::Q6K,
-            Stored::Q4_0 => Format::Q4_0,
-            Stored::Iq4Nl => Format::Iq4Nl,
-            Stored::Iq4Xs => Format::Iq4Xs,
-            Stored::Mxfp4 => Format::Mxfp4,
-            Stored::Bf16 => Format::Bf16,
-            Stored::F16 => Format::F16,
-            Stored::F32 => Format::F32,
-        };
+        let format = self.format.unwrap_or(Format::Q8_0);
         let bar = progress();
         let converted = find(&self.model)?.convert(&self.out, format, self.force, |done, of| {
             bar.set_length(of);

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use verdigris::constrain::{Escapes, Extra, ForcedText, NumberForms, Order, Whitespace};
 use verdigris::{Grammar, Registry, Request, Style};
 
+use crate::choice::{Choice, OneOf};
 use crate::error::Failure;
 
 /// The constraint on a text.
@@ -20,8 +21,8 @@ pub(crate) struct FormOptions {
     #[arg(long, value_name = "FOLDER", requires = "json_schema")]
     schemas: Option<PathBuf>,
     /// The white space in JSON
-    #[arg(long, value_name = "STYLE", requires = "json_schema")]
-    whitespace: Option<Spaces>,
+    #[arg(long, value_name = "STYLE", value_parser = OneOf(WHITESPACE), requires = "json_schema")]
+    whitespace: Option<Whitespace>,
     /// Allow properties in any order, not only that of the schema
     #[arg(long, requires = "json_schema")]
     any_order: bool,
@@ -73,17 +74,13 @@ struct GrammarOptions {
     json_schema: Option<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Spaces {
-    /// None
-    Compact,
-    /// One space after each comma and colon
-    Spaced,
-    /// One space or none after each comma and colon, the default
-    Optional,
-    /// Spaces, tabs and line ends, up to sixteen at each position
-    Free,
-}
+/// Styles of white space in JSON.
+const WHITESPACE: &[Choice<Whitespace>] = &[
+    ("compact", Whitespace::Compact, "None"),
+    ("spaced", Whitespace::Spaced, "One space after each comma and colon"),
+    ("optional", Whitespace::Optional, "One space or none after each comma and colon, the default"),
+    ("free", Whitespace::Free { most: 16 }, "Spaces, tabs and line ends, up to sixteen at each position"),
+];
 
 /// The longest schema, in bytes.
 const MAX_SCHEMA: u64 = 16 << 20;
@@ -186,16 +183,10 @@ impl FormOptions {
     }
 
     fn style(&self) -> Style {
-        let whitespace = match self.whitespace {
-            Some(Spaces::Compact) => Whitespace::Compact,
-            Some(Spaces::Spaced) => Whitespace::Spaced,
-            Some(Spaces::Optional) | None => Whitespace::Optional,
-            Some(Spaces::Free) => Whitespace::Free { most: 16 },
-        };
         Style {
             objects: if self.closed { Extra::Closed } else { Extra::Open },
             order: if self.any_order { Order::Any } else { Order::Schema },
-            whitespace,
+            whitespace: self.whitespace.unwrap_or_default(),
             numbers: if self.full_numbers { NumberForms::Full } else { NumberForms::Plain },
             escapes: if self.any_escapes { Escapes::Any } else { Escapes::Minimal },
         }

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use verdigris::detector::{self, Candidate};
-use verdigris::{Level, Outcome};
+use verdigris::{Level, Outcome, Repeats};
 
-use crate::detect::{RepeatsName, hint_of_lines};
+use crate::choice::OneOf;
+use crate::detect::{REPEATS, hint_of_lines};
 use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
@@ -44,8 +45,8 @@ pub(crate) struct Identify {
     #[arg(long, value_name = "SHARE,..", value_delimiter = ',')]
     gammas: Vec<f64>,
     /// The repetitions that are counted only once
-    #[arg(long, value_enum, default_value_t = RepeatsName::Context)]
-    repeats: RepeatsName,
+    #[arg(long, value_parser = OneOf(REPEATS), default_value = "context")]
+    repeats: Repeats,
     /// The corrected p-value at or below which a key is called found
     #[arg(long, value_name = "P", default_value_t)]
     level: Level,
@@ -89,7 +90,7 @@ impl Identify {
             Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
             text => text?,
         };
-        let found = reader.identify(&candidates, &text, self.repeats.into(), self.level)?;
+        let found = reader.identify(&candidates, &text, self.repeats, self.level)?;
         let best = &found[0];
         let short = best.evidence.is_marked(self.level).err();
         let shown = &found[..self.show.clamp(1, found.len())];

@@ -17,7 +17,7 @@ use verdigris::{Key, Strength};
 use crate::error::Failure;
 use crate::key::days::days;
 use crate::key::dialect::DialectOptions;
-pub(crate) use crate::key::marking::{Function, marking};
+pub(crate) use crate::key::marking::{FUNCTIONS, marking};
 pub(crate) use crate::key::read::{KeysOption, fitting, writer_of};
 use crate::model::ModelOption;
 use crate::terminal::shown_line;

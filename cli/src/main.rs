@@ -5,6 +5,7 @@ mod attack;
 mod batch;
 mod bench;
 mod built_in;
+mod choice;
 mod completions;
 mod convert;
 mod demo;

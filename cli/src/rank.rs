@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use verdigris::models::collective::Listener;
-use verdigris::models::{Deadlines, ModelError};
+use verdigris::models::{Deadlines, ModelError, Split};
 
+use crate::choice::OneOf;
 use crate::error::Failure;
 use crate::model::ModelOption;
-use crate::ranks::{Split, seconds};
+use crate::ranks::{SPLITS, seconds};
 use crate::run::RunOptions;
 use crate::terminal::{headed, say, shown_line};
 
@@ -40,7 +41,7 @@ pub(crate) struct Rank {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
     /// How the model is split, the same as for rank 0
-    #[arg(long, value_enum, default_value = "tensor")]
+    #[arg(long, value_parser = OneOf(SPLITS), default_value = "tensor")]
     split: Split,
     /// The number of ranks, including rank 0 [default: that of rank 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
@@ -73,7 +74,7 @@ impl Rank {
             let misfit = Failure::from(ModelError::from(misfit)).to_string();
             headed("warning", format_args!("{}; waiting for another", shown_line(&misfit)));
         };
-        let worker = model.wait(listener, self.split.into(), self.world.map(usize::from), deadlines, refused)?;
+        let worker = model.wait(listener, self.split, self.world.map(usize::from), deadlines, refused)?;
         if !self.run.quiet {
             say!("rank {} of {}", worker.rank(), worker.world());
         }

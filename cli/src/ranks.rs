@@ -3,29 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use verdigris::Device;
-use verdigris::models::{self, Deadlines, Ranks};
+use verdigris::models::{Deadlines, Ranks, Split};
 
+use crate::choice::{Choice, OneOf};
 use crate::error::Failure;
 
 /// How a model is split among ranks.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Split {
-    /// Each rank has a part of every layer: less work for each, but two sums over all ranks per layer
-    Tensor,
-    /// Each rank has some consecutive layers: little is sent
-    Layers,
-}
-
-impl From<Split> for models::Split {
-    fn from(split: Split) -> Self {
-        match split {
-            Split::Tensor => Self::Tensor,
-            Split::Layers => Self::Layers,
-        }
-    }
-}
+pub(crate) const SPLITS: &[Choice<Split>] = &[
+    (
+        "tensor",
+        Split::Tensor,
+        "Each rank has a part of every layer: less work for each, but two sums over all ranks per layer",
+    ),
+    ("layers", Split::Layers, "Each rank has some consecutive layers: little is sent"),
+];
 
 /// Parses the time that a rank waits for others.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
@@ -42,7 +35,7 @@ pub(crate) struct RankOptions {
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     ranks: Vec<String>,
     /// How the model is split
-    #[arg(long, value_enum, default_value = "tensor", requires = "ranks")]
+    #[arg(long, value_parser = OneOf(SPLITS), default_value = "tensor", requires = "ranks")]
     split: Split,
     /// Give up when a rank sends nothing for this long
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, requires = "ranks")]
@@ -59,7 +52,7 @@ impl RankOptions {
             return Err(Failure::Usage("--ranks compute on CPUs: leave out --device and --backend".into()));
         }
         let deadlines = Deadlines { call: self.rank_timeout, ..Deadlines::default() };
-        let ranks = Ranks { addresses: self.ranks.clone(), split: self.split.into(), deadlines };
+        let ranks = Ranks { addresses: self.ranks.clone(), split: self.split, deadlines };
         Ok(Some(Device::Ranks(Arc::new(ranks))))
     }
 }

@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use verdigris::logits::{Purpose, Random};
+use verdigris::watermark::ContextFunction;
 use verdigris::{Engine, Evidence, Key};
 
 use super::progress::progress;
+use crate::choice::OneOf;
 use crate::demo::secret;
 use crate::error::Failure;
-use crate::key::{Function, marking};
+use crate::key::{FUNCTIONS, marking};
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
 
@@ -45,8 +47,8 @@ pub(crate) struct Detection {
     #[arg(long, conflicts_with = "delta")]
     hard: bool,
     /// The function by which the tokens before a position choose its green list
-    #[arg(long, value_enum, default_value_t = Function::Min)]
-    context: Function,
+    #[arg(long, value_parser = OneOf(FUNCTIONS), default_value = "min")]
+    context: ContextFunction,
     /// The number of tokens before a position that choose its green list
     #[arg(long, value_name = "H", default_value_t = 4)]
     width: usize,

@@ -3,41 +3,34 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use verdigris::models::whole_file::Unfinished;
 use verdigris_checkpoint::{Checkpoint, Dtype, Kind, ModelFiles, ModelFolder};
 
 use super::progress::progress;
+use crate::choice::{Choice, OneOf};
 use crate::error::Failure;
 
 #[derive(Args)]
 pub(super) struct CheckpointOptions {
     /// The kind of checkpoint [default: detected from its files]
-    #[arg(long, value_name = "KIND")]
-    from: Option<From>,
+    #[arg(long, value_name = "KIND", value_parser = OneOf(KINDS))]
+    from: Option<Kind>,
     /// Take the configuration and the tokenizer from this model folder [default: from next to the checkpoint]
     #[arg(long, value_name = "FOLDER")]
     like: Option<PathBuf>,
     /// Store all weights in this type [default: that of the checkpoint; for zero: f32]
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<Stored>,
+    #[arg(long, value_name = "TYPE", value_parser = OneOf(DTYPES))]
+    dtype: Option<Dtype>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum From {
-    /// DeepSpeed with ZeRO 1, 2 or 3: global_stepN
-    Zero,
-    /// torch.distributed.checkpoint, as of FSDP 2: .metadata
-    Dcp,
-}
+const KINDS: &[Choice<Kind>] = &[
+    ("zero", Kind::Zero, "DeepSpeed with ZeRO 1, 2 or 3: global_stepN"),
+    ("dcp", Kind::Dcp, "torch.distributed.checkpoint, as of FSDP 2: .metadata"),
+];
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Stored {
-    F32,
-    Bf16,
-    F16,
-}
+const DTYPES: &[Choice<Dtype>] = &[("f32", Dtype::F32, ""), ("bf16", Dtype::BF16, ""), ("f16", Dtype::F16, "")];
 
 #[derive(Serialize)]
 struct Output<'a> {
@@ -52,11 +45,7 @@ struct Output<'a> {
 impl CheckpointOptions {
     /// The kind of the checkpoint in a folder: that of `--from`, or else as detected from its files.
     pub(super) fn kind(&self, folder: &Path) -> Option<Kind> {
-        match self.from {
-            Some(From::Zero) => Some(Kind::Zero),
-            Some(From::Dcp) => Some(Kind::Dcp),
-            None => Checkpoint::recognise(folder),
-        }
+        self.from.or_else(|| Checkpoint::recognise(folder))
     }
 
     /// An option that was given and applies to checkpoints only.
@@ -78,11 +67,7 @@ impl CheckpointOptions {
         })?;
         let mut model = ModelFolder::new(&checkpoint, &files);
         if let Some(dtype) = self.dtype {
-            model = model.stored_as(match dtype {
-                Stored::F32 => Dtype::F32,
-                Stored::Bf16 => Dtype::BF16,
-                Stored::F16 => Dtype::F16,
-            });
+            model = model.stored_as(dtype);
         }
         let bar = progress();
         let written = model.write(out, Unfinished::new, |done, of| {

@@ -25,8 +25,7 @@ use crate::detect::documents::{Document, DocumentError, DocumentText, Fields, Fo
 pub(crate) use crate::detect::documents::{READ_PARQUET, read_parquet};
 pub(crate) use crate::detect::hints::hint_of_lines;
 use crate::detect::judged_text::JudgedText;
-use crate::detect::options::When;
-pub(crate) use crate::detect::options::{Detect, RepeatsName};
+pub(crate) use crate::detect::options::{Detect, REPEATS};
 use crate::error::Failure;
 use crate::output::OutputFile;
 use crate::{report, terminal};
@@ -157,7 +156,8 @@ impl Detect {
             let short = judgement.evidence.is_marked(self.level).expect_err("it is too short");
             return Err(Failure::Text { name, source: Box::new(short.into()) });
         }
-        let choice = self.color_choice();
+        // By default colours are used if the terminal supports them.
+        let choice = self.color.unwrap_or(ColorChoice::Auto);
         let mut out = anstream::AutoStream::new(std::io::stdout(), choice);
         if self.color.is_some() {
             let colours = terminal::colours(choice);
@@ -248,7 +248,7 @@ impl Detect {
     fn look(&self) -> Look {
         Look {
             level: self.level,
-            repeats: self.repeats.into(),
+            repeats: self.repeats,
             repair: !self.no_repair,
             offsets: self.offsets,
             passages: self.searches(),
@@ -263,15 +263,6 @@ impl Detect {
         // With --weigh, a single text is judged as a whole.
         let fields = self.weigh.weigh.is_none().then(|| self.fields());
         hints::hint(&judged.text, judgement, fields.as_ref())
-    }
-
-    /// Whether to use colours. By default, they are used if the terminal supports them.
-    fn color_choice(&self) -> ColorChoice {
-        match self.color {
-            Some(When::Always) => ColorChoice::Always,
-            Some(When::Never) => ColorChoice::Never,
-            Some(When::Auto) | None => ColorChoice::Auto,
-        }
     }
 
     fn write_html(&self, report: Option<OutputFile>, judged: &[JudgedText<'_>]) -> Result<(), Failure> {

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use anstream::ColorChoice;
 use clap::{Args, ValueEnum};
 use verdigris::{Level, Offsets, Repeats, Sampling};
 
+use crate::choice::{Choice, OneOf};
 use crate::detect::documents::Format;
 use crate::form::FormOptions;
 use crate::key::KeysOption;
@@ -63,8 +65,8 @@ pub(crate) struct Detect {
     #[arg(long, value_name = "NAME")]
     pub(super) id_field: Option<String>,
     /// The repetitions that are counted only once
-    #[arg(long, value_enum, default_value_t = RepeatsName::Context)]
-    pub(super) repeats: RepeatsName,
+    #[arg(long, value_parser = OneOf(REPEATS), default_value = "context")]
+    pub(super) repeats: Repeats,
     /// Also look for marked passages inside the text
     #[arg(long)]
     pub(super) windows: bool,
@@ -78,9 +80,9 @@ pub(crate) struct Detect {
     pub(super) weigh: WeighOptions,
     /// Show the text first, with the tokens that the key favours in blue and bold and the others in orange, or the
     /// favoured ones in brackets without colours. Of a long text, the first 16 MiB are shown and judged
-    #[arg(long, value_name = "WHEN", value_enum, num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "WHEN", value_parser = OneOf(COLOURS), num_args = 0..=1, require_equals = true,
           default_missing_value = "auto", conflicts_with_all = ["json", "html"])]
-    pub(super) color: Option<When>,
+    pub(super) color: Option<ColorChoice>,
     /// Print one JSON object per text, also for errors
     #[arg(long)]
     pub(super) json: bool,
@@ -107,35 +109,18 @@ impl Detect {
 }
 
 /// When to use colours.
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum When {
-    /// On a terminal that has them, unless NO_COLOR is set
-    Auto,
-    /// Also in a pipe or file
-    Always,
-    /// Never; brackets instead
-    Never,
-}
+const COLOURS: &[Choice<ColorChoice>] = &[
+    ("auto", ColorChoice::Auto, "On a terminal that has them, unless NO_COLOR is set"),
+    ("always", ColorChoice::Always, "Also in a pipe or file"),
+    ("never", ColorChoice::Never, "Never; brackets instead"),
+];
 
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum RepeatsName {
-    /// The same context, whatever follows
-    Context,
-    /// The same token after the same context
-    Draw,
-    /// None: a text that repeats itself then looks marked too easily
-    Nothing,
-}
-
-impl From<RepeatsName> for Repeats {
-    fn from(name: RepeatsName) -> Self {
-        match name {
-            RepeatsName::Context => Self::Context,
-            RepeatsName::Draw => Self::Observation,
-            RepeatsName::Nothing => Self::Nothing,
-        }
-    }
-}
+/// The repetitions that are counted only once.
+pub(crate) const REPEATS: &[Choice<Repeats>] = &[
+    ("context", Repeats::Context, "The same context, whatever follows"),
+    ("draw", Repeats::Observation, "The same token after the same context"),
+    ("nothing", Repeats::Nothing, "None: a text that repeats itself then looks marked too easily"),
+];
 
 #[derive(Args)]
 pub(super) struct WeighOptions {

@@ -54,7 +54,7 @@ pub(super) fn judge<'k>(
     let look = |text: &str| {
         let text = &text[reader.extent(text)];
         let tokens = engine.reader().tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
-        engine.weigh(key, &tokens, weighting, temperature, options.repeats.into(), form.as_ref())
+        engine.weigh(key, &tokens, weighting, temperature, options.repeats, form.as_ref())
     };
     let versions = Versions::of(text, !options.no_repair);
     let looks = versions.look(|version| match look(version.text) {

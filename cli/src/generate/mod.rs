@@ -14,9 +14,10 @@ pub(crate) use texts::TextFields;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use verdigris::LogprobsMode;
 
+use crate::choice::{Choice, OneOf};
 use crate::engine::EngineOptions;
 use crate::error::Failure;
 use crate::form::WrittenForm;
@@ -87,8 +88,9 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "N", requires = "json", value_parser = whole::<usize>)]
     logprobs: Option<usize>,
     /// With --logprobs: the distribution that log-probabilities are taken from
-    #[arg(long, value_name = "MODE", requires = "logprobs", default_value = "raw", hide_default_value = true)]
-    logprobs_mode: LawOfLogprobs,
+    #[arg(long, value_name = "MODE", requires = "logprobs", value_parser = OneOf(LOGPROBS_MODES), default_value = "raw",
+          hide_default_value = true)]
+    logprobs_mode: LogprobsMode,
     /// After each text, print the origin of each token, its probability, and the effect of each option on standard
     /// error; with --json as fields
     #[arg(long)]
@@ -126,22 +128,10 @@ pub(crate) struct Generate {
     tokens: TokenOptions,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum LawOfLogprobs {
-    /// The model's own, before any option acts on it
-    Raw,
-    /// The one that the token was sampled from, after all options
-    Processed,
-}
-
-impl From<LawOfLogprobs> for LogprobsMode {
-    fn from(law: LawOfLogprobs) -> Self {
-        match law {
-            LawOfLogprobs::Raw => Self::Raw,
-            LawOfLogprobs::Processed => Self::Processed,
-        }
-    }
-}
+const LOGPROBS_MODES: &[Choice<LogprobsMode>] = &[
+    ("raw", LogprobsMode::Raw, "The model's own, before any option acts on it"),
+    ("processed", LogprobsMode::Processed, "The one that the token was sampled from, after all options"),
+];
 
 impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
@@ -166,7 +156,7 @@ impl Generate {
         request = self.member_prompts.apply(request, self.asked.chat, Some(&prompt))?;
         request = self.drafts.apply(self.tokens.apply(self.sampling.apply(request)), drafter.as_ref(), self.asked.seed);
         if let Some(top) = self.logprobs {
-            request = request.logprobs(top).logprobs_mode(self.logprobs_mode.into());
+            request = request.logprobs(top).logprobs_mode(self.logprobs_mode);
         }
         if self.explain {
             request = request.explain();

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use verdigris::{Beams, EarlyStopping, Error, Hypothesis, Request};
 
+use crate::choice::{Choice, OneOf};
 use crate::error::Failure;
 
 /// The kind of search, and its parameters.
@@ -19,8 +20,8 @@ pub(super) struct SearchOptions {
     #[arg(long, value_name = "P", requires = "beams", default_value_t = 1.0, allow_negative_numbers = true)]
     length_penalty: f64,
     /// For --beams: whether to stop when N texts are complete
-    #[arg(long, value_name = "WHEN", requires = "beams", value_enum, default_value_t)]
-    early_stopping: Stopping,
+    #[arg(long, value_name = "WHEN", requires = "beams", value_parser = OneOf(STOPPING), default_value = "false")]
+    early_stopping: EarlyStopping,
     /// Write what is probable and unlike the preceding text (contrastive search): the weight of the similarity, 0 to 1.
     /// --top-k is the number of candidates; .6 and 4 are usual
     #[arg(long, value_name = "A", requires = "top_k")]
@@ -38,26 +39,11 @@ enum BeamChoice {
     Stochastic,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Stopping {
-    /// Not before the hypotheses are worse than these, at their current length
-    #[default]
-    False,
-    /// Immediately
-    True,
-    /// Not before the hypotheses can no longer become better than these
-    Never,
-}
-
-impl From<Stopping> for EarlyStopping {
-    fn from(when: Stopping) -> Self {
-        match when {
-            Stopping::False => Self::False,
-            Stopping::True => Self::True,
-            Stopping::Never => Self::Never,
-        }
-    }
-}
+const STOPPING: &[Choice<EarlyStopping>] = &[
+    ("false", EarlyStopping::False, "Not before the hypotheses are worse than these, at their current length"),
+    ("true", EarlyStopping::True, "Immediately"),
+    ("never", EarlyStopping::Never, "Not before the hypotheses can no longer become better than these"),
+];
 
 impl SearchOptions {
     /// Refuses options that exclude each other.
@@ -91,7 +77,7 @@ impl SearchOptions {
             request.stochastic_beams(beams.into())?
         } else {
             let asked = Beams::new(beams.into())?.length_penalty(self.length_penalty)?;
-            let asked = asked.early_stopping(self.early_stopping.into());
+            let asked = asked.early_stopping(self.early_stopping);
             let is_sampled = self.beam_choice == BeamChoice::Sampled;
             request.beam_search(&if is_sampled { asked.sampled() } else { asked })?
         };

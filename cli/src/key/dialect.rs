@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 use serde_json::{Value, json};
 use verdigris::watermark::dialects::kgw::{self, DEFAULT_HASH_KEY, Prf, SeedingScheme};
-use verdigris::watermark::dialects::synthid::{Bayesian, Score};
+use verdigris::watermark::dialects::synthid::{Bayesian, Bits, Score};
 use verdigris::watermark::dialects::three_bricks::DEFAULT_SALT;
 use verdigris::watermark::dialects::{native, native_gumbel, sbw};
 use verdigris::watermark::key::{MAX_FILE, random_id, random_secret};
-use verdigris::watermark::{Context, VocabularyId};
+use verdigris::watermark::{Context, ContextFunction, VocabularyId};
 use verdigris::{Dialect, Key};
 
-use super::marking::{Function, strength, usage};
+use super::marking::{FUNCTIONS, strength, usage};
+use crate::choice::{Choice, OneOf};
 use crate::error::Failure;
 
 const OTHERS: &str = "Dialects of other systems";
@@ -34,14 +34,14 @@ pub(super) struct DialectOptions {
     #[arg(long, conflicts_with = "hard")]
     delta: Option<f64>,
     /// The strength of the mark, a name for a --delta: a stronger mark costs the text more and is found in fewer tokens
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["delta", "hard"])]
-    strength: Option<Grade>,
+    #[arg(long, value_parser = OneOf(STRENGTHS), value_name = "NAME", conflicts_with_all = ["delta", "hard"])]
+    strength: Option<f64>,
     /// Write green tokens only
     #[arg(long)]
     hard: bool,
     /// The function by which the tokens before a position choose its green list [default: min; native-gumbel: all]
-    #[arg(long, value_enum)]
-    context: Option<Function>,
+    #[arg(long, value_parser = OneOf(FUNCTIONS))]
+    context: Option<ContextFunction>,
     /// The number of tokens before a position that choose its green list, 1 to 8, or to 16 for other systems
     /// [default: 4; hugging-face: 1]
     #[arg(long, value_name = "H")]
@@ -72,8 +72,8 @@ pub(super) struct DialectOptions {
     vocabulary_size: Option<usize>,
     /// For synthid: the source of bits. Transformers and PyPI have the table, its repository the hash
     /// [default: table]
-    #[arg(long, value_enum, help_heading = OTHERS)]
-    bits: Option<BitsName>,
+    #[arg(long, value_parser = OneOf(BITS), help_heading = OTHERS)]
+    bits: Option<Bits>,
     /// For synthid: tokens of an n-gram, 2 to 17 [default: 5]
     #[arg(long, value_name = "N", help_heading = OTHERS)]
     ngram_len: Option<usize>,
@@ -159,32 +159,16 @@ impl ValueEnum for DialectRow {
 }
 
 /// Strengths of green lists. The price table in docs/watermark.md has their costs.
-#[derive(Clone, Copy, ValueEnum)]
-enum Grade {
-    /// Delta 1: for long texts
-    Light,
-    /// Delta 2, the default
-    Normal,
-    /// Delta 4: for short texts
-    Strong,
-}
+const STRENGTHS: &[Choice<f64>] = &[
+    ("light", 1.0, "Delta 1: for long texts"),
+    ("normal", DELTA, "Delta 2, the default"),
+    ("strong", 4.0, "Delta 4: for short texts"),
+];
 
-impl Grade {
-    fn delta(self) -> f64 {
-        match self {
-            Self::Light => 1.0,
-            Self::Normal => 2.0,
-            Self::Strong => 4.0,
-        }
-    }
-}
+/// The default delta.
+const DELTA: f64 = 2.0;
 
-#[derive(Clone, Copy, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-enum BitsName {
-    Table,
-    Hash,
-}
+const BITS: &[Choice<Bits>] = &[("table", Bits::Table, ""), ("hash", Bits::Hash, "")];
 
 impl DialectOptions {
     /// Makes a new key of the dialect, or imports a key of another system.
@@ -195,7 +179,7 @@ impl DialectOptions {
         };
         self.refuse_what_is_not_used()?;
         let (dialect, named_key) = self.dialect()?;
-        let delta = self.delta.unwrap_or(self.strength.unwrap_or(Grade::Normal).delta());
+        let delta = self.delta.or(self.strength).unwrap_or(DELTA);
         let strength = dialect.has_strength().then(|| strength(delta, self.hard)).transpose()?;
         let Some(usual) = self.dialect.secret else {
             return Ok(Key::new(random_secret(), random_id("vg"), dialect, strength, vocabulary)?);
@@ -305,7 +289,7 @@ impl DialectOptions {
         match &mut dialect {
             Dialect::Native(native::Parameters { context, .. })
             | Dialect::NativeGumbel(native_gumbel::Parameters { context }) => {
-                let function = self.context.map_or(context.function(), Function::into);
+                let function = self.context.unwrap_or(context.function());
                 *context = Context::new(function, self.width.unwrap_or(context.width())).map_err(usage)?;
             }
             Dialect::VllmDual(parameters) => parameters.alpha = self.alpha.unwrap_or(parameters.alpha),

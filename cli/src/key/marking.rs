@@ -2,44 +2,30 @@
 
 use std::fmt::Display;
 
-use clap::ValueEnum;
 use verdigris::watermark::{Context, ContextFunction};
 use verdigris::{Gamma, Marking, Strength};
 
+use crate::choice::Choice;
 use crate::error::Failure;
 
-/// The function by which the tokens before a position choose its green list.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Function {
-    /// All tokens together
-    All,
-    /// The smallest of their hashes: edits hurt least
-    Min,
-    /// The candidate takes part too: hardest to learn
-    SelfSalted,
-}
-
-impl From<Function> for ContextFunction {
-    fn from(function: Function) -> Self {
-        match function {
-            Function::All => Self::All,
-            Function::Min => Self::Min,
-            Function::SelfSalted => Self::SelfSalted,
-        }
-    }
-}
+/// The functions by which the tokens before a position choose its green list.
+pub(crate) const FUNCTIONS: &[Choice<ContextFunction>] = &[
+    ("all", ContextFunction::All, "All tokens together"),
+    ("min", ContextFunction::Min, "The smallest of their hashes: edits hurt least"),
+    ("self-salted", ContextFunction::SelfSalted, "The candidate takes part too: hardest to learn"),
+];
 
 /// The marking that options describe; the error is one line.
 pub(crate) fn marking(
     gamma: f64,
     delta: f64,
     hard: bool,
-    function: Function,
+    function: ContextFunction,
     width: usize,
 ) -> Result<Marking, Failure> {
     Ok(Marking {
         gamma: Gamma::new(gamma).map_err(usage)?,
-        context: Context::new(function.into(), width).map_err(usage)?,
+        context: Context::new(function, width).map_err(usage)?,
         strength: strength(delta, hard)?,
     })
 }
