@@ -1,7 +1,6 @@
 //! `verdigris convert`: writes a model in fewer bits, or makes one from a training checkpoint.
 
 mod checkpoint;
-mod progress;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,9 +12,9 @@ use verdigris::models::Format;
 
 use crate::choice::{Choice, OneOf};
 use crate::convert::checkpoint::CheckpointOptions;
-use crate::convert::progress::progress;
 use crate::error::Failure;
 use crate::model::find;
+use crate::progress;
 
 /// Write a model as a GGUF file in fewer bits, or make one from a training checkpoint
 #[derive(Args)]
@@ -105,7 +104,7 @@ impl Convert {
             return Err(Failure::Usage(message));
         }
         let format = self.format.unwrap_or(Format::Q8_0);
-        let bar = progress();
+        let bar = progress::of_conversion();
         let converted = find(&self.model)?.convert(&self.out, format, self.force, |done, of| {
             bar.set_length(of);
             bar.set_position(done);

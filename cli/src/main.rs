@@ -29,6 +29,7 @@ mod number;
 mod output;
 mod payload;
 mod program;
+mod progress;
 mod proof;
 mod rank;
 mod ranks;

@@ -4,12 +4,13 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use verdigris::models::{Fetched, ModelError};
 use verdigris::{Device, Engine, ModelFolder, Reader, device};
 
 use crate::built_in::{self, named, storyteller};
 use crate::error::Failure;
+use crate::progress;
 
 #[derive(Args)]
 pub(crate) struct ModelOption {
@@ -122,10 +123,9 @@ fn fetching(
     fetch: impl FnOnce(&mut dyn FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError>,
 ) -> Result<ModelFolder, Failure> {
     let template = "{msg} {bar:32.green/dim} {bytes} of {total_bytes}, {eta} left";
-    let style = ProgressStyle::with_template(template).expect("the template is well-formed");
     let mut bar: Option<ProgressBar> = None;
     let found = fetch(&mut |fetched| {
-        let bar = bar.get_or_insert_with(|| ProgressBar::new(0).with_style(style.clone()));
+        let bar = bar.get_or_insert_with(|| progress::bar(0, template, false));
         bar.set_length(fetched.of);
         bar.set_message(fetched.file.to_owned());
         bar.set_position(fetched.bytes);

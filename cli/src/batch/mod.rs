@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use verdigris::{Event, Key, Prompt, Request, Written};
 
@@ -22,6 +22,7 @@ use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
 use crate::output::OutputFile;
+use crate::progress;
 use crate::proof::{Proof, is_proof};
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
@@ -200,11 +201,8 @@ impl Batch {
     }
 
     fn bar(&self, prompts: usize, done: usize) -> ProgressBar {
-        if self.run.quiet {
-            return ProgressBar::hidden();
-        }
-        let style = ProgressStyle::with_template("{bar:32.green/dim} {pos} of {len} answers, {msg}{eta} left");
-        let bar = ProgressBar::new(prompts as u64).with_style(style.expect("the template is well-formed"));
+        let template = "{bar:32.green/dim} {pos} of {len} answers, {msg}{eta} left";
+        let bar = progress::bar(prompts as u64, template, self.run.quiet);
         bar.set_position(done as u64);
         bar.reset_eta();
         bar

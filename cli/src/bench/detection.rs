@@ -9,13 +9,13 @@ use verdigris::logits::{Purpose, Random};
 use verdigris::watermark::ContextFunction;
 use verdigris::{Engine, Evidence, Key};
 
-use super::progress::progress;
 use crate::choice::OneOf;
 use crate::demo::secret;
 use crate::error::Failure;
 use crate::key::{FUNCTIONS, marking};
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
+use crate::progress;
 
 /// Write many texts, marked and not, and count how many are found
 #[derive(Args)]
@@ -91,7 +91,7 @@ impl Detection {
         }
         let marking = marking(self.gamma, self.delta, self.hard, self.context, self.width)?;
         let engine = self.model.engine(None, &self.device.device()?)?;
-        let bar = progress(2 * self.samples);
+        let bar = progress::of_texts(2 * self.samples);
         let (mut marked, mut plain) = (Vec::new(), Vec::new());
         for sample in 0..self.samples {
             let vocabulary = engine.reader().vocabulary();

@@ -8,7 +8,6 @@ mod loss;
 mod marks;
 mod power;
 mod price;
-mod progress;
 mod prompts;
 mod robustness;
 mod speculation;

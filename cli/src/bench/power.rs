@@ -12,11 +12,11 @@ use verdigris::{Constraint, Engine, Evidence, Key, Mark, Repeats};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
 use super::marks::{MarkConfig, by_power};
-use super::progress::progress;
 use crate::error::Failure;
 use crate::form::FormOptions;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
+use crate::progress;
 
 /// Count the tokens that a verdict needs, by scheme and strength
 #[derive(Args)]
@@ -78,7 +78,7 @@ impl Power {
             return Err(Failure::Usage(format!("no row has {:?} in its name", self.only)));
         }
         let form = self.form.grammar()?.map(|grammar| engine.constraint(grammar));
-        let bar = progress(u64::from(self.samples) * (ways.len() as u64 + 1));
+        let bar = progress::of_texts(u64::from(self.samples) * (ways.len() as u64 + 1));
         let plain = self.texts(&engine, longest, form.as_ref(), |_| Ok(None), &bar)?;
         let plain_nats = nats(&engine, &plain)?;
         let mut out = anstream::stdout();

@@ -12,11 +12,11 @@ use verdigris::{Engine, Key, Message, Prompt, Repeats, Sampling, Written};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
 use super::marks::{MarkConfig, by_price};
-use super::progress::progress;
 use super::prompts;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
+use crate::progress;
 
 /// The number of texts that share a key and are written together.
 const OF_ONE_KEY: usize = 16;
@@ -110,7 +110,7 @@ impl Price {
             let key = way.map(|way| way.key(&engine, self.seed, 0)).transpose()?;
             self.write(&engine, way, key.as_ref(), 1, 0, prompts.first().cloned())?;
         }
-        let bar = progress((self.samples * (ways.len() + 1)) as u64);
+        let bar = progress::of_texts((self.samples * (ways.len() + 1)) as u64);
         let mut out = anstream::stdout();
         if !self.json {
             writeln!(

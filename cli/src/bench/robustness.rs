@@ -9,10 +9,10 @@ use verdigris::watermark::attack::Attack;
 use verdigris::{Key, Look};
 
 use super::marks::by_robustness;
-use super::progress::progress;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
+use crate::progress;
 
 const STRENGTHS: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 
@@ -69,7 +69,7 @@ impl Robustness {
             None => as_the_model_says(1500).seed(self.seed ^ 0x68_756d).text()?.text,
         };
         let ways = by_robustness();
-        let bar = progress(u64::from(self.samples) * ways.len() as u64);
+        let bar = progress::of_texts(u64::from(self.samples) * ways.len() as u64);
         let mut texts: Vec<Vec<(Key, String)>> = Vec::new();
         for way in &ways {
             let mut of_way = Vec::new();

@@ -15,13 +15,13 @@ use verdigris::{Constraint, Engine, Key, Marking, Message, Reader, Request};
 use super::costs::{between, call_costs, expert_cost, source_cost};
 use super::fewest::LEVEL;
 use super::name_of;
-use super::progress::progress;
 use super::prompts::{self, Prompt};
 use crate::demo::secret;
 use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
 use crate::form::FormOptions;
 use crate::number::samples;
+use crate::progress;
 
 /// Measure what drafting costs and gains, and what it should gain
 #[derive(Args)]
@@ -216,7 +216,7 @@ impl Speculation {
         }
         let ways = self.ways(&drafters, expert);
         let texts = self.temperature.len() * prompts.len() * ways.len();
-        let bar = progress(texts as u64);
+        let bar = progress::of_texts(texts as u64);
         let mut sums: BTreeMap<(usize, String), Vec<Sum>> = BTreeMap::new();
         for (at, &temperature) in self.temperature.iter().enumerate() {
             for (seed, prompt) in (0..).zip(&prompts) {

@@ -9,11 +9,11 @@ use serde::Serialize;
 use verdigris::{Constraint, Engine, Grammar, Key, Marking};
 
 use super::name_of;
-use super::progress::progress;
 use crate::demo::secret;
 use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
 use crate::number::samples;
+use crate::progress;
 
 /// Compare the strength of a mark on texts written plainly, speculatively, under constraints, and steered
 #[derive(Args)]
@@ -98,7 +98,7 @@ impl Strength {
                 ways.push(WritingMode { engine: steered, constraint, draft, ..way(&name) });
             }
         }
-        let bar = progress(2 * self.samples * ways.len() as u64);
+        let bar = progress::of_texts(2 * self.samples * ways.len() as u64);
         let mut rows = Vec::new();
         for way in &ways {
             let (mut marked, mut plain, mut found) = (Vec::new(), Vec::new(), 0);

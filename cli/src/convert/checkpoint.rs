@@ -8,9 +8,9 @@ use serde::Serialize;
 use verdigris::models::whole_file::Unfinished;
 use verdigris_checkpoint::{Checkpoint, Dtype, Kind, ModelFiles, ModelFolder};
 
-use super::progress::progress;
 use crate::choice::{Choice, OneOf};
 use crate::error::Failure;
+use crate::progress;
 
 #[derive(Args)]
 pub(super) struct CheckpointOptions {
@@ -69,7 +69,7 @@ impl CheckpointOptions {
         if let Some(dtype) = self.dtype {
             model = model.stored_as(dtype);
         }
-        let bar = progress();
+        let bar = progress::of_conversion();
         let written = model.write(out, Unfinished::new, |done, of| {
             bar.set_length(of);
             bar.set_position(done);

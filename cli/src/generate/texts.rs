@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use verdigris::watermark::scheme::Stage;
 use verdigris::{BestOf, Event, Evidence, Hypothesis, Key, Logprob, Request, Reward, Stop, TokenLogprobs, Written};
@@ -16,6 +15,7 @@ use crate::generate::Generate;
 use crate::generate::explain::{self, ExplainedFields};
 use crate::generate::manifest::Manifests;
 use crate::output::OutputFile;
+use crate::progress;
 use crate::proof::{Carried, Proof, is_proof};
 use crate::report;
 use crate::terminal::{shown, shown_line};
@@ -367,11 +367,8 @@ impl Generate {
         started: Instant,
     ) -> Result<Vec<Written>, Failure> {
         let count = usize::from(count);
-        let style = ProgressStyle::with_template("{bar:32.green/dim} {msg}").expect("the template is well-formed");
-        let bar = match self.run.quiet {
-            true => ProgressBar::hidden(),
-            false => ProgressBar::new((count * self.asked.max_tokens) as u64).with_style(style),
-        };
+        let most = (count * self.asked.max_tokens) as u64;
+        let bar = progress::bar(most, "{bar:32.green/dim} {msg}", self.run.quiet);
         let (mut fault, mut pieces) = (None, 0u64);
         let texts = request.stream_texts(count, |i, event| {
             let printed = match event {

@@ -10,12 +10,12 @@ use verdigris_train::draft::options::{HeadShape, Options, TextSource};
 use verdigris_train::draft::{Event, Summary};
 use verdigris_train::{Progress, train_draft};
 
-use super::bar::bar;
 use super::report::report;
 use super::steps::StepOptions;
 use crate::error::Failure;
 use crate::model::ModelOption;
 use crate::number::whole;
+use crate::progress;
 use crate::run::RunOptions;
 
 /// Train a feature drafter: one layer that continues from a model's hidden states
@@ -121,7 +121,7 @@ impl Common {
         self.run.begin()?;
         let (json, quiet) = (self.json, self.run.quiet);
         let options = self.options(head)?;
-        let bar = bar(quiet);
+        let bar = progress::of_training(quiet);
         let summary = train_draft(&options, |event| {
             match event {
                 Event::Writing { texts, of } => {

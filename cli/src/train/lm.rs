@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use clap::Args;
 use verdigris_train::{Options, Progress, Summary, train};
 
-use super::bar::bar;
 use super::report::report;
 use super::steps::StepOptions;
 use crate::error::Failure;
 use crate::model::ModelOption;
 use crate::number::whole;
+use crate::progress;
 use crate::run::RunOptions;
 
 /// Train a language model, from a given one or from scratch
@@ -65,7 +65,7 @@ impl Lm {
         self.run.begin()?;
         let (json, quiet) = (self.json, self.run.quiet);
         let options = self.options()?;
-        let bar = bar(quiet);
+        let bar = progress::of_training(quiet);
         let summary = train(&options, |progress| {
             bar.set_position((progress.done * 1000.0) as u64);
             bar.set_message(describe(progress));

@@ -1,6 +1,5 @@
 //! `verdigris train`: trains models, and draft heads for them.
 
-mod bar;
 mod draft;
 mod lm;
 mod report;
