@@ -73,16 +73,13 @@ impl AttackCommand {
             text => text?,
         };
         let attacked = self.attack.apply(&text, self.strength, self.seed, &human.unwrap_or_default());
-        let mut out = std::io::stdout();
         if self.json {
-            let json = serde_json::json!({
+            return report::print_json(&serde_json::json!({
                 "format": FORMAT, "name": name, "attack": attack, "strength": self.strength, "seed": self.seed,
                 "text": attacked,
-            });
-            writeln!(out, "{json}")?;
-        } else {
-            out.write_all(attacked.as_bytes())?;
+            }));
         }
+        std::io::stdout().write_all(attacked.as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
 }

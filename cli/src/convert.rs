@@ -15,6 +15,7 @@ use crate::convert::checkpoint::CheckpointOptions;
 use crate::error::Failure;
 use crate::model::find;
 use crate::progress;
+use crate::report::print_json;
 
 /// Write a model as a GGUF file in fewer bits, or make one from a training checkpoint
 #[derive(Args)]
@@ -88,10 +89,7 @@ impl Convert {
                 (None, true) => {
                     "--force replaces files, but a checkpoint becomes a folder: give another name, or remove the folder"
                 }
-                (None, false) => {
-                    self.checkpoint.convert(&self.model, kind, &self.out, self.json)?;
-                    return Ok(ExitCode::SUCCESS);
-                }
+                (None, false) => return self.checkpoint.convert(&self.model, kind, &self.out, self.json),
             };
             return Err(Failure::Usage(refused.into()));
         }
@@ -117,11 +115,10 @@ impl Convert {
             weights: converted.weights.iter().map(|(f, count)| (format!("{f:?}"), (*count).into())).collect(),
             file: self.out,
         };
-        let mut out = anstream::stdout();
         if self.json {
-            writeln!(out, "{}", serde_json::to_string(&output).expect("the output serialises"))?;
-            return Ok(ExitCode::SUCCESS);
+            return print_json(&output);
         }
+        let mut out = anstream::stdout();
         let parts: Vec<String> = output.weights.iter().map(|(format, count)| format!("{count} as {format}")).collect();
         writeln!(out, "{}", output.file.display())?;
         writeln!(out, "  {:.1} MB, {:.2} bits a weight", output.bytes as f64 / 1e6, output.bits_a_weight)?;

@@ -114,7 +114,7 @@ impl Identify {
                 found: Some(best).filter(|_| outcome == Outcome::Marked),
                 best: shown,
             };
-            writeln!(std::io::stdout(), "{}", serde_json::to_string(&output).expect("the output serialises"))?;
+            report::print_json(&output)?;
             return Ok(status);
         }
         let mut out = anstream::stdout();

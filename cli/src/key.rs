@@ -20,6 +20,7 @@ use crate::key::dialect::DialectOptions;
 pub(crate) use crate::key::marking::{FUNCTIONS, marking};
 pub(crate) use crate::key::read::{KeysOption, fitting, writer_of};
 use crate::model::ModelOption;
+use crate::report::print_json;
 use crate::terminal::shown_line;
 
 /// Make, show and list keys
@@ -134,17 +135,15 @@ impl Show {
             None => "none: noise decides, and the model's distribution stays".into(),
         };
         let (vocabulary, period) = (key.vocabulary(), key.period());
-        let mut out = anstream::stdout();
         if self.json {
             // docs/json.md describes the fields.
-            let json = serde_json::json!({
+            return print_json(&serde_json::json!({
                 "format": "verdigris-key-show-1", "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(),
                 "scheme": key.describe(), "strength": strength, "vocabulary": vocabulary, "period": period,
                 "public": key.is_public(),
-            });
-            writeln!(out, "{json}")?;
-            return Ok(ExitCode::SUCCESS);
+            }));
         }
+        let mut out = anstream::stdout();
         // The file may come from a stranger: its names must not reach the terminal as control sequences.
         writeln!(out, "id          {}", shown_line(key.id()))?;
         if !key.tenant().is_empty() {

@@ -75,8 +75,7 @@ impl Payload {
             outcome => u8::from(!outcome.is_marked()),
         });
         if self.json {
-            let output = Output { format: FORMAT, name: &name, found };
-            writeln!(std::io::stdout(), "{}", serde_json::to_string(&output).expect("the output serialises"))?;
+            report::print_json(&Output { format: FORMAT, name: &name, found })?;
             return Ok(status);
         }
         if let Some(short) = found.short {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 
 use anstyle::{Ansi256Color, AnsiColor, Color, Style};
+use serde::Serialize;
 pub(crate) use verdigris::detector::p_value;
 use verdigris::watermark::normalize::Repair;
 use verdigris::{Evidence, Mark};
@@ -135,10 +136,16 @@ impl<W: Write> Shown<W> {
     }
 }
 
+/// Prints one JSON object, and returns the status of success.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<ExitCode, Failure> {
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(value).expect("the value serialises"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Prints the line of `--json` for a text that could not be judged, and returns its status.
 pub(crate) fn json_error(format: &str, name: &str, failure: &Failure) -> Result<ExitCode, Failure> {
     let json = serde_json::json!({"format": format, "name": name, "verdict": "error", "error": failure.to_string()});
-    writeln!(std::io::stdout(), "{json}")?;
+    print_json(&json)?;
     Ok(ExitCode::from(2))
 }
 

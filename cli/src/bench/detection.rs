@@ -16,6 +16,7 @@ use crate::key::{FUNCTIONS, marking};
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
 use crate::progress;
+use crate::report::print_json;
 
 /// Write many texts, marked and not, and count how many are found
 #[derive(Args)]
@@ -103,11 +104,10 @@ impl Detection {
         }
         bar.finish_and_clear();
         let rows = [row("marked", &marked), row("not marked", &plain)];
-        let mut out = anstream::stdout();
         if self.json {
-            writeln!(out, "{}", serde_json::to_string(&rows).expect("rows serialise"))?;
-            return Ok(ExitCode::SUCCESS);
+            return print_json(&rows);
         }
+        let mut out = anstream::stdout();
         writeln!(
             out,
             "gamma {}, delta {}, {} tokens, temperature {}\n",

@@ -9,6 +9,7 @@ use verdigris_train::Corpus;
 
 use crate::engine::EngineOptions;
 use crate::error::Failure;
+use crate::report::print_json;
 
 /// Measure how well a model, steered or not, predicts a text
 #[derive(Args)]
@@ -46,17 +47,14 @@ impl Loss {
         let corpus = Corpus::read(&self.text, engine.reader().tokenizer(), end)?;
         corpus.check(self.window, &self.text)?;
         let found = engine.perplexity(corpus.spread(self.window, self.windows))?;
-        let mut out = anstream::stdout();
         if self.json {
-            let json = serde_json::json!({
-                "tokens": found.tokens, "loss": found.loss(), "perplexity": found.value(),
-            });
-            writeln!(out, "{json}")?;
-        } else {
-            writeln!(out, "tokens      {}", found.tokens)?;
-            writeln!(out, "loss        {:.4} nats a token", found.loss())?;
-            writeln!(out, "perplexity  {:.2}", found.value())?;
+            let (tokens, loss, perplexity) = (found.tokens, found.loss(), found.value());
+            return print_json(&serde_json::json!({"tokens": tokens, "loss": loss, "perplexity": perplexity}));
         }
+        let mut out = anstream::stdout();
+        writeln!(out, "tokens      {}", found.tokens)?;
+        writeln!(out, "loss        {:.4} nats a token", found.loss())?;
+        writeln!(out, "perplexity  {:.2}", found.value())?;
         Ok(ExitCode::SUCCESS)
     }
 }

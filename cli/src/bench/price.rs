@@ -17,6 +17,7 @@ use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
 use crate::progress;
+use crate::report::print_json;
 
 /// The number of texts that share a key and are written together.
 const OF_ONE_KEY: usize = 16;
@@ -216,7 +217,7 @@ impl Price {
 
     fn print(&self, out: &mut impl Write, row: &PriceRow<'_>) -> Result<(), Failure> {
         if self.json {
-            return Ok(writeln!(out, "{}", serde_json::to_string(row).expect("a row serialises"))?);
+            return print_json(row).map(drop);
         }
         let PriceRow { marked, tokens, nats_a_token, error, repeated, different, found, half_found_at } = row;
         let found = found.map_or(String::new(), |found| format!("{:.0} %", 100.0 * found));

@@ -22,6 +22,7 @@ use crate::error::Failure;
 use crate::form::FormOptions;
 use crate::number::samples;
 use crate::progress;
+use crate::report::print_json;
 
 /// Measure what drafting costs and gains, and what it should gain
 #[derive(Args)]
@@ -345,11 +346,10 @@ impl Speculation {
     }
 
     fn report(&self, report: &Report) -> Result<ExitCode, Failure> {
-        let mut out = anstream::stdout();
         if self.json {
-            writeln!(out, "{}", serde_json::to_string(report).expect("a report serialises"))?;
-            return Ok(ExitCode::SUCCESS);
+            return print_json(report);
         }
+        let mut out = anstream::stdout();
         writeln!(out, "a call with one row takes {:.3} ms", report.call_ms)?;
         for (name, c) in &report.c {
             writeln!(out, "a token drafted by {name} costs c = {c:.2}")?;

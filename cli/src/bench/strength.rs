@@ -14,6 +14,7 @@ use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
 use crate::number::samples;
 use crate::progress;
+use crate::report::print_json;
 
 /// Compare the strength of a mark on texts written plainly, speculatively, under constraints, and steered
 #[derive(Args)]
@@ -118,11 +119,10 @@ impl Strength {
             rows.push(StrengthRow { texts, samples, mean_z, error, p_at_most_1e_5: found, unmarked_mean_z });
         }
         bar.finish_and_clear();
-        let mut out = anstream::stdout();
         if self.json {
-            writeln!(out, "{}", serde_json::to_string(&rows).expect("rows serialise"))?;
-            return Ok(ExitCode::SUCCESS);
+            return print_json(&rows);
         }
+        let mut out = anstream::stdout();
         writeln!(out, "{} tokens, temperature {}\n", self.tokens, self.temperature)?;
         writeln!(out, "| texts | samples | mean z | p <= 1e-5 | mean z unmarked |\n|---|--:|--:|--:|--:|")?;
         for StrengthRow { texts, samples, mean_z, error, p_at_most_1e_5, unmarked_mean_z } in &rows {

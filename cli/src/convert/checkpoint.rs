@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
@@ -11,6 +12,7 @@ use verdigris_checkpoint::{Checkpoint, Dtype, Kind, ModelFiles, ModelFolder};
 use crate::choice::{Choice, OneOf};
 use crate::error::Failure;
 use crate::progress;
+use crate::report::print_json;
 
 #[derive(Args)]
 pub(super) struct CheckpointOptions {
@@ -53,7 +55,7 @@ impl CheckpointOptions {
         self.like.as_ref().map(|_| "--like").or(self.dtype.map(|_| "--dtype"))
     }
 
-    pub(super) fn convert(&self, folder: &Path, kind: Kind, out: &Path, json: bool) -> Result<(), Failure> {
+    pub(super) fn convert(&self, folder: &Path, kind: Kind, out: &Path, json: bool) -> Result<ExitCode, Failure> {
         let checkpoint = Checkpoint::open(folder, Some(kind))?;
         let files = match &self.like {
             Some(like) => ModelFiles::of(like),
@@ -82,15 +84,14 @@ impl CheckpointOptions {
             bytes: written.bytes,
             weights: written.numbers.iter().map(|(dtype, count)| (dtype.to_string(), (*count).into())).collect(),
         };
-        let mut to = anstream::stdout();
         if json {
-            writeln!(to, "{}", serde_json::to_string(&output).expect("the output serialises"))?;
-            return Ok(());
+            return print_json(&output);
         }
+        let mut to = anstream::stdout();
         let parts: Vec<String> = output.weights.iter().map(|(dtype, count)| format!("{count} as {dtype}")).collect();
         writeln!(to, "{}", out.display())?;
         writeln!(to, "  {:.1} MB from {}", output.bytes as f64 / 1e6, output.checkpoint)?;
         writeln!(to, "  weights: {}", parts.join(", "))?;
-        Ok(())
+        Ok(ExitCode::SUCCESS)
     }
 }

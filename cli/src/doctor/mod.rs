@@ -11,7 +11,6 @@ mod processor;
 mod shell;
 mod speed;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,6 +24,7 @@ use crate::doctor::keys::KeyFile;
 use crate::doctor::processor::Processor;
 use crate::doctor::speed::{Expected, MemorySpeed, Tale};
 use crate::error::Failure;
+use crate::report::print_json;
 use crate::run::RunOptions;
 
 /// Check this machine: what it has, what speed to expect, and what to fix
@@ -78,10 +78,9 @@ impl Doctor {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
         let report = self.report()?;
-        let mut out = anstream::stdout();
         match self.json {
-            true => writeln!(out, "{}", serde_json::to_string(&report).expect("a report serialises"))?,
-            false => page::print(&mut out, &report.findings, report.memory.as_ref())?,
+            true => _ = print_json(&report)?,
+            false => page::print(&mut anstream::stdout(), &report.findings, report.memory.as_ref())?,
         }
         Ok(ExitCode::from(if report.broken { 2 } else { 0 }))
     }

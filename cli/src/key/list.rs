@@ -9,6 +9,7 @@ use verdigris::{Key, KeyRing};
 
 use super::days::days;
 use crate::error::Failure;
+use crate::report::print_json;
 use crate::terminal::shown_line;
 
 /// List the keys of a ring, but never their secrets
@@ -28,22 +29,21 @@ pub(crate) struct List {
 impl List {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let ring = KeyRing::load(&self.folder)?;
-        let mut out = anstream::stdout();
         if self.json {
             for (file, key) in ring.files() {
-                let json = serde_json::json!({
+                print_json(&serde_json::json!({
                     "file": file.display().to_string(), "id": key.id(), "tenant": key.tenant(),
                     "dialect": key.dialect(), "scheme": key.describe(), "vocabulary": key.vocabulary(),
                     "period": key.period(), "public": key.is_public(),
-                });
-                writeln!(out, "{json}")?;
+                }))?;
             }
             for skipped in ring.skipped() {
-                let json = serde_json::json!({"file": skipped.file.display().to_string(), "skipped": skipped.why});
-                writeln!(out, "{json}")?;
+                let file = skipped.file.display().to_string();
+                print_json(&serde_json::json!({"file": file, "skipped": skipped.why}))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
+        let mut out = anstream::stdout();
         let header = ["file", "id", "tenant", "writes", "model", "scheme"].map(str::to_owned);
         let rows: Vec<[String; 6]> = ring.files().map(|(file, key)| row(file, key)).collect();
         let mut widths = [0; 6];

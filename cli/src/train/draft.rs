@@ -10,12 +10,12 @@ use verdigris_train::draft::options::{HeadShape, Options, TextSource};
 use verdigris_train::draft::{Event, Summary};
 use verdigris_train::{Progress, train_draft};
 
-use super::report::report;
 use super::steps::StepOptions;
 use crate::error::Failure;
 use crate::model::ModelOption;
 use crate::number::whole;
 use crate::progress;
+use crate::report::print_json;
 use crate::run::RunOptions;
 
 /// Train a feature drafter: one layer that continues from a model's hidden states
@@ -137,7 +137,11 @@ impl Common {
         })?
         .expect("this run is never stopped early");
         bar.finish_and_clear();
-        report(json, &summary, |out| print(out, &options, &summary))
+        if json {
+            return print_json(&summary);
+        }
+        print(&mut anstream::stdout(), &options, &summary)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn options(self, head: HeadShape) -> Result<Options, Failure> {
@@ -173,7 +177,7 @@ fn describe(progress: &Progress<Agreement>) -> String {
     format!("step {step}, loss {loss:.3}{}, {speed:.0} tokens/s", same.unwrap_or_default())
 }
 
-fn print(out: &mut dyn Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
+fn print(out: &mut impl Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
     writeln!(out, "head           {} ({})", options.out.display(), summary.head)?;
     writeln!(out, "target         {}", summary.target)?;
     writeln!(out, "parameters     {}", summary.parameters)?;

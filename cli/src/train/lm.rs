@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use clap::Args;
 use verdigris_train::{Options, Progress, Summary, train};
 
-use super::report::report;
 use super::steps::StepOptions;
 use crate::error::Failure;
 use crate::model::ModelOption;
 use crate::number::whole;
 use crate::progress;
+use crate::report::print_json;
 use crate::run::RunOptions;
 
 /// Train a language model, from a given one or from scratch
@@ -73,7 +73,11 @@ impl Lm {
         })?
         .expect("this run is never stopped early");
         bar.finish_and_clear();
-        report(json, &summary, |out| print(out, &options, &summary))
+        if json {
+            return print_json(&summary);
+        }
+        print(&mut anstream::stdout(), &options, &summary)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn options(self) -> Result<Options, Failure> {
@@ -96,7 +100,7 @@ fn describe(progress: &Progress<f64>) -> String {
     format!("step {}, loss {:.3}{heldout}, {:.0} tokens/s", progress.step, progress.loss, progress.tokens_per_second)
 }
 
-fn print(out: &mut dyn Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
+fn print(out: &mut impl Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
     writeln!(out, "model          {}", options.out.display())?;
     writeln!(out, "parameters     {}", summary.parameters)?;
     writeln!(out, "steps          {}", summary.steps)?;

@@ -2,7 +2,6 @@
 
 mod draft;
 mod lm;
-mod report;
 mod steps;
 
 use std::process::ExitCode;
