@@ -18,13 +18,13 @@ pub(super) enum State {
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     /// The thing that was checked, in a word or two.
-    name: &'static str,
-    state: State,
+    pub(super) name: &'static str,
+    pub(super) state: State,
     /// A description of it, or the fault.
-    value: String,
+    pub(super) value: String,
     /// The remedy: a command, or a few words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cure: Option<String>,
+    pub(super) cure: Option<String>,
 }
 
 impl Finding {
@@ -42,21 +42,5 @@ impl Finding {
 
     pub(super) fn is_fault(&self) -> bool {
         self.state == State::Fault
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        self.name
-    }
-
-    pub(super) fn state(&self) -> State {
-        self.state
-    }
-
-    pub(super) fn value(&self) -> &str {
-        &self.value
-    }
-
-    pub(super) fn cure(&self) -> Option<&str> {
-        self.cure.as_deref()
     }
 }

@@ -20,15 +20,15 @@ pub(super) fn print(out: &mut impl Write, findings: &[Finding], memory: Option<&
     let indent = 2 + MARK + NAME;
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     for finding in findings {
-        let (mark, of_mark) = match finding.state() {
+        let (mark, of_mark) = match finding.state {
             State::Fine => ("ok", style(AnsiColor::Green)),
             State::Better => ("note", style(AnsiColor::Yellow).bold()),
             State::Fault => ("fault", style(AnsiColor::Red).bold()),
         };
-        let said = shown_line(finding.value());
+        let said = shown_line(&finding.value);
         let value = wrap(&said, Some(width), indent);
-        writeln!(out, "  {of_mark}{mark:MARK$}{of_mark:#}{dim}{:NAME$}{dim:#}{value}", finding.name())?;
-        if let Some(cure) = finding.cure() {
+        writeln!(out, "  {of_mark}{mark:MARK$}{of_mark:#}{dim}{:NAME$}{dim:#}{value}", finding.name)?;
+        if let Some(cure) = &finding.cure {
             // Not wrapped, so that a command can be pasted.
             writeln!(out, "{:indent$}{bold}{}{bold:#}", "", shown_line(cure))?;
         }

@@ -22,7 +22,7 @@ pub(super) fn lines(name: String, mut input: impl BufRead, fields: Fields) -> im
             match input.by_ref().take(MAX_RECORD).read_until(b'\n', &mut line) {
                 Ok(0) => ended = true,
                 Ok(n) if n as u64 == MAX_RECORD && line.last() != Some(&b'\n') => {
-                    ended = skip_line(&mut input).is_err();
+                    ended = input.skip_until(b'\n').is_err();
                     return Some(Document::faulty(name, too_long("line")));
                 }
                 Ok(_) if line.trim_ascii().is_empty() => {}
@@ -248,11 +248,6 @@ fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
-}
-
-/// Skips the rest of a line.
-fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
-    input.skip_until(b'\n').map(|_| ())
 }
 
 #[cfg(test)]
