@@ -151,6 +151,17 @@ impl<'a> From<&'a TokenLogprobs> for Expected<'a> {
     }
 }
 
+/// The facts about all texts that are known before they are written.
+struct WritingContext<'w> {
+    prompt: &'w str,
+    /// The prompt as it is shown before a text; empty for a message of a conversation.
+    shown_prompt: &'w str,
+    /// The request that the texts answer.
+    request: &'w Request<'w>,
+    proof: Option<&'w Proof<'w>>,
+    started: Instant,
+}
+
 /// The destination of texts.
 struct Paper<'w> {
     out: &'w mut dyn Write,
@@ -158,8 +169,7 @@ struct Paper<'w> {
     terminal: bool,
     /// The signer of texts that are printed as JSON.
     manifests: Option<&'w Manifests>,
-    /// The request that the texts answer.
-    request: &'w Request<'w>,
+    context: &'w WritingContext<'w>,
 }
 
 impl Paper<'_> {
@@ -192,21 +202,22 @@ impl Generate {
         file: Option<OutputFile>,
         manifests: Option<Manifests>,
     ) -> Result<ExitCode, Failure> {
-        let (started, asked) = (Instant::now(), request.clone());
+        let asked = request.clone();
+        let shown_prompt = if self.asked.chat { "" } else { prompt };
+        let context = &WritingContext { prompt, shown_prompt, request: &asked, proof, started: Instant::now() };
         let count = self.texts.unwrap_or(1);
         let write = |mut paper: Paper<'_>| match (self.rewards.best_of, self.search.beams) {
-            (Some(count), _) => Ok(vec![self.best_of(request, count, judge, prompt, proof, &mut paper, started)?]),
-            (None, Some(beams)) => self.found(request, beams, prompt, proof, &mut paper, started),
-            (None, None) if count == 1 => Ok(vec![self.stream(request, prompt, proof, &mut paper, started)?]),
-            (None, None) => self.side_by_side(request, count, prompt, proof, &mut paper, started),
+            (Some(count), _) => Ok(vec![self.best_of(request, count, judge, &mut paper)?]),
+            (None, Some(beams)) => self.found(request, beams, &mut paper),
+            (None, None) if count == 1 => Ok(vec![self.stream(request, &mut paper)?]),
+            (None, None) => self.side_by_side(request, count, &mut paper),
         };
         // A manifest covers the whole output, including the line end.
         let write = |paper: Paper<'_>| match paper.manifests.filter(|_| !self.json) {
             None => write(paper),
             Some(manifests) => {
                 let mut unsigned = Vec::new();
-                let texts =
-                    write(Paper { out: &mut unsigned, terminal: false, manifests: None, request: paper.request })?;
+                let texts = write(Paper { out: &mut unsigned, terminal: false, manifests: None, context })?;
                 let unsigned = String::from_utf8(unsigned).expect("texts are UTF-8");
                 let signed = manifests.sign(&unsigned).inspect_err(|_| {
                     // The text that was computed must not be lost.
@@ -222,7 +233,7 @@ impl Generate {
             Some(file) => {
                 let mut written = None;
                 let saved = file.write(|out| {
-                    match written.insert(write(Paper { out, terminal: false, manifests: by, request: &asked })) {
+                    match written.insert(write(Paper { out, terminal: false, manifests: by, context })) {
                         Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
                         Err(_) => Err(io::Error::other("the text could not be written completely")),
                         Ok(_) => Ok(()),
@@ -236,16 +247,16 @@ impl Generate {
                 }
             }
             None if io::stdout().is_terminal() => {
-                write(Paper { out: &mut anstream::stdout(), terminal: true, manifests: by, request: &asked })?
+                write(Paper { out: &mut anstream::stdout(), terminal: true, manifests: by, context })?
             }
-            None => write(Paper { out: &mut io::stdout(), terminal: false, manifests: by, request: &asked })?,
+            None => write(Paper { out: &mut io::stdout(), terminal: false, manifests: by, context })?,
         };
         manifests.map(Manifests::finish).transpose()?;
         if !self.json {
             texts.iter().for_each(|written| explain::say(written, texts.len() > 1));
         }
         if io::stderr().is_terminal() && !self.json && !self.run.quiet {
-            report(&texts, started.elapsed().as_secs_f64(), proof);
+            report(&texts, context.started.elapsed().as_secs_f64(), proof);
         }
         self.warn_of_equal(&texts, proof);
         self.warn_of_lossy(&texts);
@@ -254,16 +265,9 @@ impl Generate {
     }
 
     /// Writes one text as it is generated.
-    fn stream(
-        &self,
-        request: Request<'_>,
-        prompt: &str,
-        proof: Option<&Proof<'_>>,
-        paper: &mut Paper<'_>,
-        started: Instant,
-    ) -> Result<Written, Failure> {
+    fn stream(&self, request: Request<'_>, paper: &mut Paper<'_>) -> Result<Written, Failure> {
         let mut fault = None;
-        let mut before = if paper.terminal && !self.asked.chat { prompt } else { "" };
+        let mut before = paper.context.shown_prompt;
         let written = request.stream(|piece| {
             if self.json {
                 return ControlFlow::Continue(());
@@ -282,7 +286,7 @@ impl Generate {
             return Err(fault.into());
         }
         match self.json {
-            true => self.print(paper, 0, &written, prompt, proof, None, started)?,
+            true => self.print(paper, 0, &written, None)?,
             false => writeln!(paper.out)?,
         }
         paper.out.flush()?;
@@ -290,16 +294,12 @@ impl Generate {
     }
 
     /// Writes the best of several texts.
-    #[allow(clippy::too_many_arguments, reason = "as for all ways to write, and the judge")]
     fn best_of(
         &self,
         request: Request<'_>,
         count: u16,
         judge: Option<&Reward>,
-        prompt: &str,
-        proof: Option<&Proof<'_>>,
         paper: &mut Paper<'_>,
-        started: Instant,
     ) -> Result<Written, Failure> {
         let (count, temperature) = (usize::from(count), self.rewards.reward_temperature);
         let (best, what) = match judge {
@@ -308,9 +308,9 @@ impl Generate {
         };
         let written = best.text();
         match self.json {
-            true => self.print(paper, best.index, written, prompt, proof, Some(Chosen::ByReward(&best)), started)?,
+            true => self.print(paper, best.index, written, Some(Chosen::ByReward(&best)))?,
             false => {
-                paper.faint(if self.asked.chat { "" } else { prompt })?;
+                paper.faint(paper.context.shown_prompt)?;
                 paper.text(&written.text)?;
                 writeln!(paper.out)?;
             }
@@ -329,26 +329,18 @@ impl Generate {
     }
 
     /// Writes the texts that a search finds, the best first.
-    fn found(
-        &self,
-        request: Request<'_>,
-        beams: u16,
-        prompt: &str,
-        proof: Option<&Proof<'_>>,
-        paper: &mut Paper<'_>,
-        started: Instant,
-    ) -> Result<Vec<Written>, Failure> {
+    fn found(&self, request: Request<'_>, beams: u16, paper: &mut Paper<'_>) -> Result<Vec<Written>, Failure> {
         let found = self.search.found(request, beams, self.texts)?;
         for (i, hypothesis) in found.iter().enumerate() {
             let written = &hypothesis.written;
             if self.json {
-                self.print(paper, i, written, prompt, proof, Some(Chosen::BySearch(hypothesis)), started)?;
+                self.print(paper, i, written, Some(Chosen::BySearch(hypothesis)))?;
                 continue;
             }
             if found.len() > 1 {
                 paper.faint(&format!("score {:.3}\n", hypothesis.score))?;
             }
-            paper.faint(if self.asked.chat { "" } else { prompt })?;
+            paper.faint(paper.context.shown_prompt)?;
             paper.text(&written.text)?;
             paper.out.write_all(if found.len() > 1 { b"\n\n" } else { b"\n" })?;
         }
@@ -357,15 +349,7 @@ impl Generate {
     }
 
     /// Writes several texts together, and prints each when it is complete.
-    fn side_by_side(
-        &self,
-        request: Request<'_>,
-        count: u16,
-        prompt: &str,
-        proof: Option<&Proof<'_>>,
-        paper: &mut Paper<'_>,
-        started: Instant,
-    ) -> Result<Vec<Written>, Failure> {
+    fn side_by_side(&self, request: Request<'_>, count: u16, paper: &mut Paper<'_>) -> Result<Vec<Written>, Failure> {
         let count = usize::from(count);
         let most = (count * self.asked.max_tokens) as u64;
         let bar = progress::bar(most, "{bar:32.green/dim} {msg}", self.run.quiet);
@@ -374,10 +358,10 @@ impl Generate {
             let printed = match event {
                 Event::End(written) => bar.suspend(|| {
                     match self.json {
-                        true => self.print(paper, i, written, prompt, proof, None, started)?,
+                        true => self.print(paper, i, written, None)?,
                         false => {
                             paper.faint(&format!("seed {}\n", written.seed))?;
-                            paper.faint(if self.asked.chat { "" } else { prompt })?;
+                            paper.faint(paper.context.shown_prompt)?;
                             paper.text(&written.text)?;
                             paper.out.write_all(b"\n\n")?;
                         }
@@ -387,7 +371,8 @@ impl Generate {
                 _ => {
                     pieces += 1;
                     bar.set_position(pieces);
-                    bar.set_message(format!("{:.0} tokens a second", pieces as f64 / started.elapsed().as_secs_f64()));
+                    let speed = pieces as f64 / paper.context.started.elapsed().as_secs_f64();
+                    bar.set_message(format!("{speed:.0} tokens a second"));
                     Ok(())
                 }
             };
@@ -404,17 +389,14 @@ impl Generate {
     }
 
     /// Prints a text as JSON.
-    #[allow(clippy::too_many_arguments, reason = "the fields of a text come from several sources")]
     fn print(
         &self,
         paper: &mut Paper<'_>,
         index: usize,
         written: &Written,
-        prompt: &str,
-        proof: Option<&Proof<'_>>,
         chosen: Option<Chosen<'_>>,
-        started: Instant,
     ) -> io::Result<()> {
+        let &WritingContext { prompt, request, proof, started, .. } = paper.context;
         let (best, found) = match chosen {
             Some(Chosen::ByReward(best)) => (Some(best), None),
             Some(Chosen::BySearch(found)) => (None, Some(found)),
@@ -423,7 +405,7 @@ impl Generate {
         let evidence = proof.and_then(|proof| proof.evidence(&written.text));
         // The model reads the text again for this, so only if the mark is not proved.
         let expected = match is_proof(evidence.as_ref()) {
-            false if proof.is_some() => paper.request.expected_mark(written).ok().flatten(),
+            false if proof.is_some() => request.expected_mark(written).ok().flatten(),
             _ => None,
         };
         let (signed, c2pa_error) = match paper.manifests.map(|manifests| manifests.sign(&written.text)) {
