@@ -37,9 +37,7 @@ fn write(folder: &Folder, arguments: &[&str]) -> Run {
 
 #[track_caller]
 fn text(folder: &Folder, arguments: &[&str]) -> String {
-    let run = write(folder, arguments);
-    assert_eq!((run.status, &*run.err), (0, ""), "{run:?}");
-    run.out
+    write(folder, arguments).succeeds().out
 }
 
 #[test]

@@ -36,9 +36,7 @@ const ARCHITECTURES: [&str; 23] = [
 fn written(folder: &Folder, arguments: &[&str]) -> Value {
     // `--quiet` suppresses the warning that thirty letters do not prove a mark.
     let common = ["generate", "--json", "--quiet", "--seed", "3", "--model", "model", "--max-tokens", "40"];
-    let run = folder.run(&[&common[..], &["--key", "its.key", "--regex", "[a-z]{30}"], arguments].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}: {run:?}");
-    serde_json::from_str(&run.out).unwrap()
+    folder.run(&[&common[..], &["--key", "its.key", "--regex", "[a-z]{30}"], arguments].concat()).succeeds().json()
 }
 
 /// Marked text under a regular expression: plain, with drafts, in a conversation and steered.
@@ -59,8 +57,7 @@ fn all_of_generate_works_with_every_architecture() {
         let steered = ["--expert", "model", "--anti", "model", "ABC"];
         assert_eq!(written(&folder, &steered)["text"], plain["text"], "{name}: steered by itself");
         folder.write("text.txt", text);
-        let found = folder.run(&["detect", "text.txt", "--key", "its.key", "--model", "model", "--json"]);
-        let found: Value = serde_json::from_str(&found.out).unwrap();
+        let found = folder.run(&["detect", "text.txt", "--key", "its.key", "--model", "model", "--json"]).json();
         assert!(found["verdict"].is_string(), "{name}: {found}");
     }
 }

@@ -65,7 +65,7 @@ fn nothing_where_something_is_meant() {
         let run = folder.run(&["batch", file, "out.jsonl"]);
         assert_eq!((run.status, &*run.out), (0, ""), "{run:?}");
         assert_eq!(run.err, format!("warning: {file} has no prompts, so out.jsonl gets no answers\n"));
-        assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), "");
+        assert_eq!(folder.read("out.jsonl"), "");
         let run = folder.run(&["batch", file, "out.jsonl", "--quiet"]);
         assert_eq!((run.status, &*run.err), (0, ""), "{run:?}");
     }

@@ -22,7 +22,7 @@ fn ask(folder: &Folder, count: usize) {
 /// Returns the answers by line number. Panics if a line has two.
 fn answers(folder: &Folder) -> BTreeMap<u64, Value> {
     let mut all = BTreeMap::new();
-    for line in fs::read_to_string(folder.path("out.jsonl")).unwrap().lines() {
+    for line in folder.read("out.jsonl").lines() {
         let answer: Value = serde_json::from_str(line).unwrap();
         assert!(all.insert(answer["line"].as_u64().unwrap(), answer).is_none(), "{line}");
     }
@@ -48,7 +48,7 @@ fn every_prompt_has_its_answer() {
         let (prompt, seed) = (format!("The captain had {line}"), (4 + line).to_string());
         let alone =
             ["generate", &prompt, "--model", TALE_SMALL, "--max-tokens", "12", "--key", "key.json", "--json", "--seed"];
-        let alone: Value = serde_json::from_str(&folder.run(&[&alone[..], &[&seed]].concat()).out).unwrap();
+        let alone = folder.run(&[&alone[..], &[&seed]].concat()).json();
         for field in ["text", "tokens", "stop", "seed", "prompt_tokens"] {
             assert_eq!(answers[&line][field], alone[field], "{field} of line {line}");
         }
@@ -129,12 +129,12 @@ fn only_the_same_command_goes_on() {
     ask(&folder, 2);
     let asked = |more: &[&str]| folder.run(&[&BATCH[..], more].concat());
     assert_eq!(asked(&["--seed", "1", "--key", "key.json"]).status, 0);
-    let whole = fs::read_to_string(folder.path("out.jsonl")).unwrap();
+    let whole = folder.read("out.jsonl");
     let first = whole.lines().next().unwrap().to_owned() + "\n";
     folder.write("out.jsonl", &first);
     asked(&["--seed", "1"]).fails("not with no key; give another name, or --force to start over");
     asked(&["--seed", "2", "--key", "key.json"]).fails("has the seed 1, not 2");
-    assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), first);
+    assert_eq!(folder.read("out.jsonl"), first);
     assert_eq!(asked(&["--key", "key.json"]).status, 0);
     assert_eq!(answers(&folder).len(), 2);
     // A prompt that failed in an earlier run keeps the status at 3.
@@ -156,7 +156,7 @@ fn texts_come_and_go() {
     let options = ["batch", "in.jsonl", "out.jsonl", "--model", TALE_SMALL, "--max-tokens", "150", "--quiet"];
     let run = folder.run(&[&options[..], &["--seed", "3", "--stop", "ght"]].concat());
     assert_eq!(run.status, 0, "{run:?}");
-    let out = fs::read_to_string(folder.path("out.jsonl")).unwrap();
+    let out = folder.read("out.jsonl");
     let order = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["line"].as_u64().unwrap());
     let order: Vec<u64> = order.collect();
     assert_eq!(order.len(), 150);
@@ -188,12 +188,10 @@ fn answers_are_guided() {
     let folder = Folder::new();
     ask(&folder, 3);
     let classes = ["--class-model", EXPERT, "--class-model", TALE_SMALL, "--seed", "5"];
-    let run = folder.run(&[&BATCH[..], &classes].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    folder.run(&[&BATCH[..], &classes].concat()).succeeds();
     let guided = answers(&folder);
     let alone = ["generate", "The captain had 1", "--model", TALE_SMALL, "--max-tokens", "12", "--json"];
-    let alone =
-        |rest: &[&str]| -> Value { serde_json::from_str(&folder.run(&[&alone[..], rest].concat()).out).unwrap() };
+    let alone = |rest: &[&str]| folder.run(&[&alone[..], rest].concat()).json();
     assert_eq!(guided[&1]["tokens"], alone(&classes)["tokens"]);
     assert_ne!(guided[&1]["tokens"], alone(&["--seed", "5"])["tokens"]);
 }
@@ -225,7 +223,7 @@ fn answers_of_another_command_are_not_continued() {
     prompts(&["The captain", "The ship"]);
     let seed = ["--seed", "5"];
     assert_eq!(folder.run(&[&BATCH[..], &seed].concat()).status, 0);
-    let before = fs::read_to_string(folder.path("out.jsonl")).unwrap();
+    let before = folder.read("out.jsonl");
     // A new line before the others (without ids to reveal it), another model, another option.
     prompts(&["A new one", "The captain", "The ship"]);
     let another = "line 1 had another prompt, another model or other options";
@@ -234,7 +232,7 @@ fn answers_of_another_command_are_not_continued() {
     let model = ["batch", "in.jsonl", "out.jsonl", "--model", "tale", "--max-tokens", "12", "--quiet"];
     folder.run(&[&model[..], &seed].concat()).fails(another);
     folder.run(&[&BATCH[..], &seed, &["--temperature", "0"]].concat()).fails(another);
-    assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), before, "nothing was lost or added");
+    assert_eq!(folder.read("out.jsonl"), before, "nothing was lost or added");
     // The same command answers the new prompts.
     assert_eq!(folder.run(&[&BATCH[..], &seed].concat()).status, 0);
     assert_eq!(answers(&folder).len(), 3);

@@ -9,9 +9,7 @@ use support::{Folder, TALE_SMALL};
 
 #[track_caller]
 fn written(folder: &Folder, arguments: &[&str]) -> Value {
-    let run = folder.run(&[&["generate", "--json", "--quiet", "--seed", "3"][..], arguments].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}: {run:?}");
-    serde_json::from_str(&run.out).unwrap()
+    folder.run(&[&["generate", "--json", "--quiet", "--seed", "3"][..], arguments].concat()).succeeds().json()
 }
 
 /// Marked text under a regular expression (plain, with drafts, in a conversation) with each architecture that only
@@ -35,8 +33,7 @@ fn all_of_generate_works_with_every_architecture() {
         let answer = written(&folder, &[&common[..], &["--chat", "ABC"]].concat());
         assert_eq!(answer["text"], plain["text"], "{name}");
         folder.write("text.txt", text);
-        let found = folder.run(&["detect", "text.txt", "--key", "its.key", "--model", "model", "--json"]);
-        let found: Value = serde_json::from_str(&found.out).unwrap();
+        let found = folder.run(&["detect", "text.txt", "--key", "its.key", "--model", "model", "--json"]).json();
         assert!(found["verdict"].is_string(), "{name}: {found}");
     }
 }
@@ -73,7 +70,7 @@ fn candle_writes_what_our_own_decoders_write() {
 #[test]
 fn what_there_is_not_is_said_in_one_line() {
     let folder = checkpoint("foreign/mixtral");
-    let config = std::fs::read_to_string(folder.path("model/config.json")).unwrap();
+    let config = folder.read("model/config.json");
     folder.write("model/config.json", &config.replace("\"mixtral\"", "\"plover\""));
     for (arguments, words) in [
         (&["--model", "model", "x"][..], &["plover", "gpt_neox", "by candle", "mixtral"][..]),

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 
 use serde_json::{Value, json};
-use support::detection::{PLAIN, detect, lines, marked, verdicts};
+use support::detection::{PLAIN, detect, marked, verdicts};
 use support::{Folder, Run};
 
 /// A C2PA manifest in a text, invisible or in a comment, is left out of detection.
@@ -23,7 +23,7 @@ fn manifests_are_left_out() {
     folder.write("structured.md", &format!("{comment}{text}"));
     let plain = detect(&folder, &["text.txt", "--json"]);
     let said = |run: Run| {
-        let mut line = lines(&run).remove(0);
+        let mut line = run.lines().remove(0);
         let manifests = line.as_object_mut().unwrap().remove("manifests").unwrap_or_default();
         line.as_object_mut().unwrap().remove("name");
         (line, manifests)
@@ -66,7 +66,7 @@ fn no_verdict_is_two() {
         let is_folder = texts == ["."];
         assert_eq!(run.err.starts_with("note: skipped 1 file (1 .key): "), is_folder, "{run:?}");
         assert_eq!(run.err.lines().count(), usize::from(is_folder), "{run:?}");
-        for line in lines(&run) {
+        for line in run.lines() {
             assert_eq!(line["format"], "verdigris-detect-1");
             let judged = ["marked", "not marked"].contains(&line["verdict"].as_str().unwrap());
             assert!(line["name"].is_string() && line["error"].is_string() != judged, "{line}");
@@ -92,7 +92,7 @@ fn every_field_is_documented() {
     folder.write("a.jsonl", &json!({"text": text, "id": 1}).to_string());
     folder.write("plain.txt", &PLAIN.to_uppercase().repeat(5));
     for arguments in [&["text.txt", "--windows"][..], &["a.jsonl"], &["plain.txt"], &["none.txt"]] {
-        for line in lines(&detect(&folder, &[arguments, &["--json"]].concat())) {
+        for line in detect(&folder, &[arguments, &["--json"]].concat()).lines() {
             documented("detect", &line);
         }
     }
@@ -105,17 +105,17 @@ fn every_field_is_documented() {
             ("attack", &["attack", "deletion", text]),
         ] {
             let run = folder.run(&[arguments, &["--json"]].concat());
-            let [line] = &lines(&run)[..] else { panic!("{run:?} should be one line") };
+            let [line] = &run.lines()[..] else { panic!("{run:?} should be one line") };
             documented(command, line);
             assert_eq!(line["format"], format!("verdigris-{command}-1"));
             assert_eq!(line["verdict"] == "error", text == "none.txt", "{line}");
             assert_eq!(run.status == 2, line["error"].is_string(), "{run:?}");
         }
     }
-    let shown = lines(&folder.run(&["key", "show", "my.key", "--json"])).remove(0);
+    let shown = folder.run(&["key", "show", "my.key", "--json"]).lines().remove(0);
     documented("key show", &shown);
     assert_eq!(shown["format"], "verdigris-key-show-1");
-    let found = &lines(&folder.run(&["identify", "text.txt", "--key", "my.key", "--json"]))[0]["found"];
+    let found = &folder.run(&["identify", "text.txt", "--key", "my.key", "--json"]).lines()[0]["found"];
     let of = (&found["key_id"], &found["gamma"], &found["vocabulary_size"]);
     assert_eq!(of, (&"vg-c0ffee00".into(), &0.25.into(), &4096.into()));
 }
@@ -139,7 +139,7 @@ fn hints_say_what_else_to_try() {
     folder.write("loud.txt", &PLAIN.repeat(5).to_uppercase());
     let run = detect(&folder, &["loud.txt"]);
     assert!(run.status == 1 && run.out.contains("hint      the text is in capitals"), "{run:?}");
-    assert!(lines(&detect(&folder, &["loud.txt", "--json"]))[0]["hint"].as_str().unwrap().contains("in capitals"));
+    assert!(detect(&folder, &["loud.txt", "--json"]).lines()[0]["hint"].as_str().unwrap().contains("in capitals"));
     folder.write("short.txt", &PLAIN.repeat(5));
     assert!(!detect(&folder, &["short.txt"]).out.contains("hint"));
 }
@@ -173,7 +173,7 @@ fn white_space_and_letter_case_are_repaired() {
         folder.write("numbered.txt", &change(&numbered));
         for rest in [&[][..], &["--windows"], &["--weigh", "likelihood-ratio"]] {
             let run = detect(&folder, &[&["changed.txt", "--json"], rest].concat());
-            let line = &lines(&run)[0];
+            let line = &run.lines()[0];
             assert!(run.status == 0 && line["repairs"].as_array().unwrap().iter().any(|one| one[0] == name), "{run:?}");
         }
         assert_eq!(detect(&folder, &["changed.txt", "--no-repair"]).status, without);

@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::Folder;
-use support::detection::{detect, lines, verdicts};
+use support::detection::{detect, verdicts};
 
 const CREW: &str = r#"{"type": "array", "minItems": 3, "items": {"type": "object",
     "required": ["name", "rank", "ship_of_service", "years_at_sea"], "properties": {
@@ -22,7 +22,7 @@ fn a_form_leaves_only_choices_to_be_scored() {
     folder.write("crew.json", &text);
     let found = |rest: &[&str]| {
         let run = detect(&folder, &[&["crew.json", "--json"], rest].concat());
-        lines(&run).remove(0)
+        run.lines().remove(0)
     };
     let (plain, knowing) = (found(&[]), found(&form));
     assert!(plain.get("forced").is_none() && plain.get("counted").is_none(), "{plain}");
@@ -47,22 +47,22 @@ fn a_form_leaves_only_choices_to_be_scored() {
 
     // A truncated text, and one line of several.
     folder.write("cut.json", &text[..text.len() / 2]);
-    assert_eq!(lines(&detect(&folder, &[&["cut.json", "--json"], &form[..]].concat())).len(), 1);
+    assert_eq!(detect(&folder, &[&["cut.json", "--json"], &form[..]].concat()).lines().len(), 1);
     folder.write("many.jsonl", &format!("{}\n{}\n", json!({"text": text}), json!({"text": "Once there was a sea."})));
     let run = detect(&folder, &[&["many.jsonl", "--json"], &form[..]].concat());
     assert_eq!(verdicts(&run)[1], "error", "{run:?}");
-    assert_eq!(log10_p(&lines(&run)[0]), log10_p(&knowing));
-    let error = lines(&run)[1]["error"].as_str().unwrap().to_owned();
+    assert_eq!(log10_p(&run.lines()[0]), log10_p(&knowing));
+    let error = run.lines()[1]["error"].as_str().unwrap().to_owned();
     assert!(error.starts_with("the text breaks the constraint at byte 0: "), "{error}");
     // With a constraint, a JSON array is one text, not a list of texts.
     folder.write("names.json", "[\"The Old Ship\", \"The Red Sea\", \"The Whale\"]\n");
     let names = r#"{"type": "array", "items": {"type": "string"}}"#;
     let run = detect(&folder, &["names.json", "--json", "--json-schema", names]);
-    assert_eq!((lines(&run).len(), lines(&run)[0]["name"].clone()), (1, json!("names.json")), "{run:?}");
+    assert_eq!((run.lines().len(), run.lines()[0]["name"].clone()), (1, json!("names.json")), "{run:?}");
 
     folder.write("line.txt", "The captain of the ship said yes\n");
     let regex = |pattern: &str| detect(&folder, &["line.txt", "--json", "--regex", pattern]);
-    let line = lines(&regex("The (captain|mate) of the ship said (yes|no)")).remove(0);
+    let line = regex("The (captain|mate) of the ship said (yes|no)").lines().remove(0);
     assert_eq!(line["verdict"], "too short", "{line}");
     assert!(line["error"].as_str().unwrap().contains("1 tokens can be scored"), "{line}");
     assert_eq!(verdicts(&regex("The mate.*")), ["error"]);
@@ -88,7 +88,7 @@ fn a_verdict_does_not_depend_on_the_texts_before_it() {
     let judged = |texts: &[&str]| {
         let texts: Vec<String> = texts.iter().map(|text| json!({"text": text}).to_string()).collect();
         folder.write("texts.jsonl", &texts.join("\n"));
-        lines(&detect(&folder, &["texts.jsonl", "--json", "--json-schema", "crew.schema.json"]))
+        detect(&folder, &["texts.jsonl", "--json", "--json-schema", "crew.schema.json"]).lines()
     };
     let fields = |line: &Value| ["verdict", "scored", "forced", "log10_p", "counted"].map(|field| line[field].clone());
     let alone = judged(&[short]).remove(0);

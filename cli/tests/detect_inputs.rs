@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use support::Folder;
-use support::detection::{PLAIN, detect, lines, marked, verdicts};
+use support::detection::{PLAIN, detect, marked, verdicts};
 
 /// UTF-16 and byte order marks do not change the result.
 #[test]
@@ -53,7 +53,7 @@ fn what_is_no_text_is_refused_by_name() {
         folder.run_with(&["detect", "--key", "my.key"], "odd.txt").fails(&format!("standard input: {said}"));
         folder.run(&["identify", "odd.txt", "--key", "my.key"]).fails(&format!("odd.txt: {said}"));
         let run = detect(&folder, &["odd.txt", "good.txt", "--json"]);
-        let found = lines(&run);
+        let found = run.lines();
         assert_eq!((verdicts(&run), run.status), (vec!["error".into(), "not marked".into()], 1), "{run:?}");
         assert!(found[0]["error"].as_str().unwrap().starts_with(said), "{run:?}");
     }
@@ -71,31 +71,31 @@ fn a_format_is_said_where_a_name_does_not_say_it() {
     let expected = ["marked", "not marked", "too short"];
     let run = folder.run_with(&["detect", "--key", "my.key", "--format", "jsonl", "--json"], "log");
     assert_eq!((verdicts(&run), run.status), (expected.map(String::from).to_vec(), 0), "{run:?}");
-    let ids: Vec<Value> = lines(&run).iter().map(|line| line["id"].clone()).collect();
+    let ids: Vec<Value> = run.lines().iter().map(|line| line["id"].clone()).collect();
     assert_eq!(ids, [json!("one"), json!(2), Value::Null]);
-    assert_eq!(lines(&run)[1]["name"], "standard input:2");
+    assert_eq!(run.lines()[1]["name"], "standard input:2");
     let run = detect(&folder, &["log", "--format", "jsonl", "--json", "--id-field", "text"]);
-    assert_eq!(lines(&run)[0]["name"], "log:1");
+    assert_eq!(run.lines()[0]["name"], "log:1");
 
     let array = json!([{"text": text, "key": {"a": 1}}, PLAIN.repeat(5)]).to_string();
     folder.write("all.json", &format!(" \n{array}\n"));
     let run = detect(&folder, &["all.json", "--json", "--id-field", "key"]);
     assert_eq!((verdicts(&run), run.status), (expected[..2].iter().map(|v| v.to_string()).collect(), 0), "{run:?}");
-    assert_eq!(lines(&run)[0]["id"], json!({"a": 1}));
+    assert_eq!(run.lines()[0]["id"], json!({"a": 1}));
     for text in [json!({"answer": text}), json!([{"answer": text}]), json!([text])] {
         folder.write("one.json", &text.to_string());
         let run = detect(&folder, &["one.json", "--json"]);
         assert_eq!(verdicts(&run), ["marked"], "JSON may be a text itself: {run:?}");
     }
     let run = detect(&folder, &["one.json", "--json", "--format", "json"]);
-    assert_eq!(lines(&run)[0]["name"], "one.json:1");
+    assert_eq!(run.lines()[0]["name"], "one.json:1");
 
     // `-` in a list of files is standard input, allowed once.
     folder.write("plain.txt", &PLAIN.repeat(5));
     folder.write("text.txt", &text);
     let run = folder.run_with(&["detect", "-", "plain.txt", "--key", "my.key", "--json"], "text.txt");
     assert_eq!((verdicts(&run), run.status), (expected[..2].iter().map(|v| v.to_string()).collect(), 0), "{run:?}");
-    assert_eq!(lines(&run)[0]["name"], "standard input");
+    assert_eq!(run.lines()[0]["name"], "standard input");
     detect(&folder, &["-", "-"]).fails("standard input can only be read once");
 
     // Without `--format` the file is one text, and a hint says so.
@@ -118,7 +118,7 @@ fn a_bad_line_is_named_and_the_others_are_judged() {
     let run = detect(&folder, &["a.jsonl", "--json"]);
     assert_eq!(run.status, 1);
     assert_eq!(verdicts(&run), ["not marked", "error", "error", "error", "not marked"], "{run:?}");
-    let found = lines(&run);
+    let found = run.lines();
     let said = |i: usize| (found[i]["name"].as_str().unwrap(), found[i]["error"].as_str().unwrap());
     assert_eq!(said(1), ("a.jsonl:3", "the line is not JSON: EOF while parsing a string at column 13"));
     assert!(said(2).0 == "a.jsonl:4" && said(2).1.contains("the line is not JSON"), "{run:?}");
@@ -182,10 +182,10 @@ fn what_is_not_read_is_said() {
     folder.write("one.json", &object);
     let run = detect(&folder, &["one.json", "--json"]);
     assert!(run.err.contains("note: one.json is judged as one text, with its JSON syntax: --format json"), "{run:?}");
-    let raw = lines(&run).remove(0);
+    let raw = run.lines().remove(0);
     for rest in [&["--format", "json"][..], &["--column", "text"]] {
         let run = detect(&folder, &[&["one.json", "--json"], rest].concat());
-        let line = lines(&run).remove(0);
+        let line = run.lines().remove(0);
         assert_eq!((&line["id"], &*run.err), (&json!(7), ""), "{run:?}");
         assert!(line["log10_p"].as_f64() < raw["log10_p"].as_f64(), "{line} {raw}");
     }
@@ -207,7 +207,7 @@ fn a_pipe_in_a_folder_is_not_waited_for() {
     assert!(pipe("texts/a.txt") && pipe("texts/c.jsonl") && pipe("named"));
     let run = detect(&folder, &["texts", "--json"]);
     assert_eq!((verdicts(&run), run.status), (vec!["error".into(), "not marked".into(), "error".into()], 1), "{run:?}");
-    assert!(lines(&run)[0]["error"].as_str().unwrap().contains("a pipe or a device"), "{run:?}");
+    assert!(run.lines()[0]["error"].as_str().unwrap().contains("a pipe or a device"), "{run:?}");
     // A pipe that is given by name is read.
     let mut command = folder.command(&["detect", "named", "--key", "my.key"]);
     let child = command.stdout(Stdio::piped()).spawn().unwrap();

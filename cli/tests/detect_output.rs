@@ -21,13 +21,13 @@ fn a_report_replaces_nothing_unasked() {
         onto(&["text.txt", "--html", "text.txt"]).fails("is a file that is read here");
         onto(&["texts", "--html", "texts/a.txt"]).fails("is a file that is read here");
     }
-    assert_eq!(fs::read_to_string(folder.path("text.txt")).unwrap(), text);
-    assert_eq!(fs::read_to_string(folder.path("texts/a.txt")).unwrap(), text);
+    assert_eq!(folder.read("text.txt"), text);
+    assert_eq!(folder.read("texts/a.txt"), text);
     folder.write("report.html", "mine");
     detect(&folder, &["text.txt", "--html", "report.html"]).fails("report.html exists already; --force replaces it");
-    assert_eq!(fs::read_to_string(folder.path("report.html")).unwrap(), "mine");
+    assert_eq!(folder.read("report.html"), "mine");
     assert_eq!(detect(&folder, &["text.txt", "--html", "report.html", "--force"]).status, 1);
-    assert!(fs::read_to_string(folder.path("report.html")).unwrap().starts_with("<!doctype html>"));
+    assert!(folder.read("report.html").starts_with("<!doctype html>"));
     let parts = fs::read_dir(folder.path(".")).unwrap().filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
         name.to_string_lossy().contains("part")
@@ -106,7 +106,7 @@ fn a_report_says_what_it_is_of() {
     folder.write("text.txt", &format!("{} \x1b[31m", marked(&folder)));
     folder.write("plain.txt", &PLAIN.repeat(5));
     assert_eq!(detect(&folder, &["text.txt", "--html", "report.html"]).status, 0);
-    let html = fs::read_to_string(folder.path("report.html")).unwrap();
+    let html = folder.read("report.html");
     use sha2::Digest;
     let digest = sha2::Sha256::digest(fs::read(folder.path("text.txt")).unwrap());
     let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -115,7 +115,7 @@ fn a_report_says_what_it_is_of() {
     }
     assert!(!html.contains('\x1b'));
     detect(&folder, &["plain.txt", "--html", "plain.html"]);
-    let html = fs::read_to_string(folder.path("plain.html")).unwrap();
+    let html = folder.read("plain.html");
     assert!(html.contains("<span class=\"verdict \">Not marked.</span>"), "not in the colour of what is marked");
 }
 
@@ -162,7 +162,6 @@ fn a_full_disk_is_an_error() {
     folder.write("text.txt", &PLAIN.repeat(5));
     folder.write("bare.txt", PLAIN.trim());
     folder.write("corpus.txt", &PLAIN.repeat(200));
-    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let small = support::TALE_SMALL;
     for arguments in [
         &["--help"][..],
@@ -193,13 +192,12 @@ fn a_full_disk_is_an_error() {
         &["bench", "strength", "--samples", "2", "--tokens", "20", "--json"],
         &["bench", "robustness", "--samples", "1", "--tokens", "40", "--attack", "deletion"],
     ] {
-        let mut command = folder.command(arguments);
-        let output = command.stdout(full()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains("cannot write the output"), "{arguments:?}: {said}");
+        let run = folder.run_full(arguments);
+        assert_eq!(run.status, 2, "{arguments:?}: {run:?}");
+        assert!(run.err.contains("cannot write the output"), "{arguments:?}: {run:?}");
     }
     // A full standard error does not change the status.
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     for arguments in [&["detect", "none.txt", "--key", "my.key"][..], &["detect", "--no-such-option"], &["key"]] {
         let status = folder.command(arguments).stderr(full()).status().unwrap();
         assert_eq!(status.code(), Some(2), "{arguments:?}");

@@ -31,8 +31,7 @@ fn world() -> World {
 /// The result of the program for a text in a file.
 fn of_the_program(world: &World, text: &str, options: &[&str]) -> Value {
     world.folder.write("text.txt", text);
-    let run = world.folder.run(&[&["detect", "text.txt", "--key", "my.key", "--json"], options].concat());
-    serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run:?}"))
+    world.folder.run(&[&["detect", "text.txt", "--key", "my.key", "--json"], options].concat()).json()
 }
 
 /// Every field that the program prints is in the answer, with the same value.

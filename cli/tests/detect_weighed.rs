@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::json;
 use support::Folder;
-use support::detection::{detect, lines};
+use support::detection::detect;
 
 /// `--weigh` also judges a text after repair, and options that it does not support are refused.
 #[test]
@@ -16,7 +16,7 @@ fn a_text_is_weighed_after_repair_too() {
     for method in ["likelihood-ratio", "ewd", "sweet"] {
         let weighed = |text: &str, rest: &[&str]| {
             let run = detect(&folder, &[&[text, "--weigh", method, "--json"], rest].concat());
-            lines(&run).remove(0)
+            run.lines().remove(0)
         };
         let (plain, repaired) = (weighed("text.txt", &[]), weighed("zw.txt", &[]));
         assert_eq!((&plain["verdict"], &repaired["verdict"]), (&json!("marked"), &json!("marked")), "{repaired}");

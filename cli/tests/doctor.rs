@@ -18,7 +18,7 @@ fn doctor(folder: &Folder, arguments: &[&str]) -> Command {
 
 fn found(folder: &Folder, arguments: &[&str]) -> (Run, Value) {
     let run = Folder::finish(doctor(folder, &[arguments, &["--json"]].concat()));
-    let json = serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    let json = run.json();
     (run, json)
 }
 
@@ -77,7 +77,7 @@ fn the_hub_may_be_away_and_no_token_is_shown() {
     let mut command = doctor(&folder, &["--json"]);
     command.env("HF_TOKEN", "hf_secretsecret");
     let run = Folder::finish(command);
-    let json: Value = serde_json::from_str(&run.out).unwrap();
+    let json = run.json();
     assert_eq!((run.status, &json["broken"]), (0, &Value::Bool(false)), "an unreachable hub is not a fault");
     assert_eq!((&json["hub"]["reachable"], &json["hub"]["token"]), (&Value::Bool(false), &Value::from("HF_TOKEN")));
     assert!(matches!(&of(&json, "hub")[..], [("better", value, _)] if value.contains("does not answer")), "{json}");

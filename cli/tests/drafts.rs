@@ -11,9 +11,7 @@ const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/ta
 
 /// The output of the program, as JSON.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
-    let run = folder.run(&[&["generate", "The captain", "--json"], arguments].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    folder.run(&[&["generate", "The captain", "--json"], arguments].concat()).succeeds().lines()
 }
 
 /// Marked, constrained or greedy, the text of a seed is the one without drafts, and some drafts are accepted.
@@ -93,8 +91,7 @@ fn lookup_goes_before_another_drafter() {
     let calls = |drafts: &[&str]| {
         let arguments =
             ["generate", prompt, "--temperature", "0", "--max-tokens", "120", "--draft-tokens", "4", "--json"];
-        let run = folder.run(&[&arguments[..], drafts].concat());
-        let text: Value = serde_json::from_str(&run.out).unwrap();
+        let text = folder.run(&[&arguments[..], drafts].concat()).json();
         (text["calls"].as_u64().unwrap(), text["tokens"].clone())
     };
     let (lookup, text) = calls(&["--lookup"]);

@@ -11,9 +11,7 @@ const COMMON: [&str; 8] = ["generate", "The captain", "--model", TALE_SMALL, "--
 #[track_caller]
 fn written(folder: &Folder, arguments: &[&str]) -> Value {
     let length: &[&str] = if arguments.contains(&"--max-tokens") { &[] } else { &["--max-tokens", "30"] };
-    let run = folder.run(&[&COMMON, arguments, length].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
-    serde_json::from_str(&run.out).unwrap()
+    folder.run(&[&COMMON, arguments, length].concat()).succeeds().json()
 }
 
 #[track_caller]
@@ -130,8 +128,8 @@ fn how_a_token_came_is_told() {
     let (_, tokens) = explained(&["--draft", "tale-expert", "--draft-tokens", "1"]);
     assert!(count(&tokens, "corrected") > 0);
     // A text generated with others has the same explanation as alone.
-    let run = Folder::new().run(&[&COMMON[..], &["--max-tokens", "30", "--texts", "2", "--explain"]].concat());
-    let texts: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let several = ["--max-tokens", "30", "--texts", "2", "--explain"];
+    let texts = Folder::new().run(&[&COMMON[..], &several].concat()).lines();
     let same = texts.iter().find(|text| text["seed"] == 3).unwrap();
     assert_eq!(same["explained"], plain["explained"]);
     // With lookup and a draft model, both are named as drafters.

@@ -4,7 +4,7 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,11 @@ fn generate(folder: &Folder, arguments: &[&str]) -> Run {
     folder.run(&[&["generate", "--model", TALE_SMALL, "--seed", "3"], arguments].concat())
 }
 
-fn json(run: &Run) -> Value {
-    serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"))
-}
-
 /// Runs a command with bytes on a pipe as standard input.
 fn piped(mut command: Command, input: &[u8]) -> Run {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Run { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    Run::of(child.wait_with_output().unwrap())
 }
 
 #[test]
@@ -49,7 +43,7 @@ fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
         // only.
         let is_open = form[0] == "--json-schema";
         let (status, closed) = if is_open { (3, Value::Bool(true)) } else { (0, Value::Null) };
-        let ended = (run.status, &json(&run)["complete"], json(&run)["closed"].clone());
+        let ended = (run.status, &run.json()["complete"], run.json()["closed"].clone());
         assert_eq!(ended, (status, &true.into(), closed), "{enough}: {run:?}");
         assert_eq!(run.err.contains("closed by the constraint when its tokens ran out"), is_open, "{run:?}");
         // A stop string that ends the text early leaves it incomplete.
@@ -59,21 +53,21 @@ fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
         assert_eq!(run.err.lines().count(), 1, "{run:?}");
         assert!(run.err.starts_with("cut short: the text ended") && run.err.contains("--stop"), "{run:?}");
         let run = generate(&folder, &[&cut[..], &["--json", "--quiet"], form].concat());
-        let written = json(&run);
+        let written = run.json();
         assert_eq!((run.status, &written["stop"], &written["complete"]), (3, &"stop_string".into(), &false.into()));
         assert!(run.err.contains("--stop"), "{run:?}");
     }
     // Complete early, complete with the last token allowed, and without a constraint, where `complete` is absent.
     let run = generate(&folder, &["--regex", "[0-9]{4}", "--json"]);
-    assert_eq!((run.status, run.err.as_str(), &json(&run)["complete"]), (0, "", &true.into()));
-    let exactly = json(&run)["tokens"].as_array().unwrap().len().to_string();
+    assert_eq!((run.status, run.err.as_str(), &run.json()["complete"]), (0, "", &true.into()));
+    let exactly = run.json()["tokens"].as_array().unwrap().len().to_string();
     let run = generate(&folder, &["--regex", "[0-9]{4}", "--json", "--max-tokens", &exactly]);
-    assert_eq!((run.status, &json(&run)["complete"]), (0, &true.into()), "{run:?}");
+    assert_eq!((run.status, &run.json()["complete"]), (0, &true.into()), "{run:?}");
     let run = generate(&folder, &["--json", "--max-tokens", "3"]);
-    assert_eq!((run.status, &json(&run)["stop"], &json(&run)["complete"]), (0, &"length".into(), &Value::Null));
+    assert_eq!((run.status, &run.json()["stop"], &run.json()["complete"]), (0, &"length".into(), &Value::Null));
     // One incomplete text among several is enough for status 3.
     let run = generate(&folder, &["--texts", "6", "--regex", "[0-9]{4}", "--stop", "7", "--json"]);
-    let texts: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let texts = run.lines();
     let cut = texts.iter().filter(|text| text["complete"] == false).count();
     assert!(run.status == 3 && (1..6).contains(&cut), "{run:?}");
     assert!(run.err.contains(&format!("{cut} of 6 texts ended before the constraint was met")), "{run:?}");
@@ -86,9 +80,9 @@ fn a_prompt_comes_from_a_pipe_or_a_file() {
     fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
         [&COMMON[..], more].concat()
     }
-    let expected = json(&folder.run(&with(&["The captain"])));
+    let expected = folder.run(&with(&["The captain"])).json();
     let same = |run: Run| {
-        let written = json(&run);
+        let written = run.json();
         assert_eq!((run.status, run.err.as_str()), (0, ""));
         assert_eq!((&written["prompt"], &written["text"]), (&expected["prompt"], &expected["text"]));
     };
@@ -104,9 +98,9 @@ fn a_prompt_comes_from_a_pipe_or_a_file() {
     same(piped(folder.command(&with(&["The captain"])), b"Somebody else"));
     // One final line end is removed from the prompt, a second one is kept.
     folder.write("prompt.txt", "The captain\n\n");
-    assert_eq!(json(&folder.run(&with(&["-f", "prompt.txt"])))["prompt"], "The captain\n");
+    assert_eq!(folder.run(&with(&["-f", "prompt.txt"])).json()["prompt"], "The captain\n");
     // Without a prompt and with an empty standard input, the text starts from nothing.
-    assert_eq!(json(&folder.run(&COMMON))["prompt"], "");
+    assert_eq!(folder.run(&COMMON).json()["prompt"], "");
     fs::write(folder.path("bad.txt"), b"The capt\xffain").unwrap();
     let run = folder.run(&with(&["-f", "bad.txt"]));
     assert!(run.status == 2 && run.err.contains("bad.txt") && run.err.contains("UTF-8"), "{run:?}");
@@ -149,15 +143,14 @@ fn stop_strings_end_a_text() {
         let with = |more: &[&str]| generate(&folder, &[&common[..], &["--stop", &stop], more].concat());
         let run = with(&[]);
         assert_eq!((run.status, run.out.as_str()), (0, format!("{expected}\n").as_str()), "{stop:?}");
-        let run = json(&with(&["--json", "--lookup"]));
+        let run = with(&["--json", "--lookup"]).json();
         assert_eq!(
             (&run["text"], &run["stop"], &run["stop_reason"]),
             (&expected.into(), &"stop_string".into(), &stop.as_str().into())
         );
         assert!(run["tokens"].as_array().unwrap().len() < 60);
-        let texts = with(&["--json", "--texts", "3"]).out;
-        let first: Vec<Value> = texts.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let first = first.iter().find(|text| text["index"] == 0).unwrap();
+        let texts = with(&["--json", "--texts", "3"]).lines();
+        let first = texts.iter().find(|text| text["index"] == 0).unwrap();
         assert_eq!((&first["text"], &first["stop"]), (&expected.into(), &"stop_string".into()));
     }
     // Of two stop strings, the first to be complete counts.
@@ -180,7 +173,7 @@ fn a_schema_stands_on_the_command_line_or_in_a_file() {
     folder.write("s.json", schema);
     let inline = generate(&folder, &["--json-schema", schema]);
     assert_eq!((inline.status, &inline.out), (0, &generate(&folder, &["--json-schema", "s.json"]).out));
-    assert_eq!(json(&inline).as_array().unwrap().len(), 3);
+    assert_eq!(inline.json().as_array().unwrap().len(), 3);
     let run = generate(&folder, &["--json-schema", "true", "--max-tokens", "40"]);
     assert!(run.status == 0 && serde_json::from_str::<Value>(&run.out).is_ok(), "{run:?}");
     generate(&folder, &["--json-schema", "{\"type\": "]).fails("--json-schema is not JSON: EOF");
@@ -244,7 +237,7 @@ fn an_interrupt_loses_nothing_that_has_ended() {
     let mut command = folder.command(&ONE_BY_ONE);
     let file = fs::File::create(folder.path("texts.txt")).unwrap();
     let mut child = command.stdout(file).stderr(Stdio::null()).spawn().unwrap();
-    let read = || fs::read_to_string(folder.path("texts.txt")).unwrap();
+    let read = || folder.read("texts.txt");
     let begun = Instant::now();
     while read().is_empty() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(5));
@@ -304,11 +297,11 @@ fn bytes_of_a_text_are_kept() {
     let text = "a\u{1b}[31mred\u{7}b\u{1b}[0m\u{8}\u{7f}\tc\r\nd";
     let run = generate(&folder, &pattern);
     assert_eq!((run.status, run.out), (0, format!("{text}\n")));
-    assert_eq!(json(&generate(&folder, &[&pattern[..], &["--json"]].concat()))["text"], text);
+    assert_eq!(generate(&folder, &[&pattern[..], &["--json"]].concat()).json()["text"], text);
     let several = generate(&folder, &[&pattern[..], &["--texts", "2"]].concat()).out;
     assert_eq!(several, format!("{text}\n\n{text}\n\n"));
     assert_eq!(generate(&folder, &[&pattern[..], &["-o", "text.txt"]].concat()).out, "");
-    assert_eq!(fs::read_to_string(folder.path("text.txt")).unwrap(), format!("{text}\n"));
+    assert_eq!(folder.read("text.txt"), format!("{text}\n"));
 }
 
 #[test]
@@ -317,11 +310,11 @@ fn a_file_of_output_is_whole_and_replaces_nothing_unasked() {
     let common = ["The captain", "--max-tokens", "10"];
     let text = generate(&folder, &common).out;
     let to = |more: &[&str]| generate(&folder, &[&common[..], &["--output", "text.txt"], more].concat());
-    assert_eq!((to(&[]).status, fs::read_to_string(folder.path("text.txt")).unwrap()), (0, text.clone()));
+    assert_eq!((to(&[]).status, folder.read("text.txt")), (0, text.clone()));
     folder.write("text.txt", "mine");
     to(&[]).fails("text.txt exists already; --force replaces it");
-    assert_eq!(fs::read_to_string(folder.path("text.txt")).unwrap(), "mine");
-    assert_eq!((to(&["--force"]).status, fs::read_to_string(folder.path("text.txt")).unwrap()), (0, text));
+    assert_eq!(folder.read("text.txt"), "mine");
+    assert_eq!((to(&["--force"]).status, folder.read("text.txt")), (0, text));
     // An error leaves the file unchanged and no other file behind.
     to(&["--force", "--temperature", "nan"]).fails("temperature is NaN");
     let files = fs::read_dir(folder.path(".")).unwrap().count();
@@ -340,7 +333,7 @@ fn seeds_of_their_own() {
     let folder = Folder::new();
     let seed = |arguments: &[&str]| {
         let all = [&["generate", "--model", TALE_SMALL, "--max-tokens", "1", "--json"], arguments].concat();
-        json(&folder.run(&all))["seed"].as_u64().unwrap()
+        folder.run(&all).json()["seed"].as_u64().unwrap()
     };
     let seeds: Vec<u64> = (0..4).map(|_| seed(&[])).collect();
     assert!(
@@ -454,13 +447,9 @@ fn a_full_disk_is_an_error() {
         &["generate", "--model", TALE_SMALL, "--max-tokens", "3", "--texts", "2"],
         &["demo", "--tokens", "20"],
     ] {
-        let mut command = folder.command(arguments);
-        let full = fs::File::create("/dev/full").unwrap();
-        let mut child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.starts_with("error: cannot write the output: No space left"), "{arguments:?}: {said}");
+        let run = folder.run_full(arguments);
+        assert_eq!(run.status, 2, "{arguments:?}: {run:?}");
+        assert!(run.err.starts_with("error: cannot write the output: No space left"), "{arguments:?}: {run:?}");
     }
     let run = generate(&folder, &["--max-tokens", "3", "--output", "/dev/full"]);
     run.fails("cannot write /dev/full: No space left");

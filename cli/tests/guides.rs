@@ -15,9 +15,7 @@ fn generate(folder: &Folder, arguments: &[&str]) -> Run {
 /// The JSON line of each text.
 #[track_caller]
 fn texts(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
-    let run = generate(folder, &[arguments, &["--json"]].concat());
-    assert_eq!((run.status, &*run.err), (0, ""), "{arguments:?}");
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    generate(folder, &[arguments, &["--json"]].concat()).succeeds().lines()
 }
 
 const MODELS: [&str; 4] = ["--class-model", EXPERT, "--class-model", TALE_SMALL];
@@ -34,9 +32,8 @@ fn texts_are_led_to_the_class_that_is_wanted() {
         let texts: Vec<&str> = texts.iter().map(|text| text["text"].as_str().unwrap()).collect();
         folder.write("texts.txt", &texts.join("<|endoftext|>"));
         let loss = |model: &str| {
-            let run =
-                folder.run(&["bench", "loss", "--text", "texts.txt", "--window", "24", "--model", model, "--json"]);
-            serde_json::from_str::<Value>(&run.out).unwrap()["loss"].as_f64().unwrap()
+            let bench = ["bench", "loss", "--text", "texts.txt", "--window", "24", "--model", model, "--json"];
+            folder.run(&bench).json()["loss"].as_f64().unwrap()
         };
         loss(TALE_SMALL) - loss(EXPERT)
     };

@@ -48,12 +48,7 @@ impl Hub {
         let mut command = self.folder.command(arguments);
         command.env("HF_ENDPOINT", &self.address).env("HF_HOME", self.folder.path("home")).env_remove("HF_TOKEN");
         command.env("HF_HUB_OFFLINE", if offline { "1" } else { "0" });
-        let output = command.output().unwrap();
-        Run {
-            status: output.status.code().unwrap(),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        Folder::finish(command)
     }
 
     fn chat(&self, offline: bool) -> Run {

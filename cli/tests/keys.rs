@@ -29,23 +29,10 @@ fn with_ring(keys: usize) -> Folder {
 
 /// Texts of 200 tokens marked with a key.
 fn marked(folder: &Folder, key: &str, texts: usize) -> Vec<String> {
-    let texts = texts.to_string();
-    let run = folder.run(&[
-        "generate",
-        "The captain",
-        "--seed",
-        "5",
-        "--max-tokens",
-        "200",
-        "--json",
-        "--texts",
-        &texts,
-        "--key",
-        key,
-    ]);
+    let generate = ["generate", "The captain", "--seed", "5", "--max-tokens", "200", "--json", "--key", key];
+    let run = folder.run(&[&generate[..], &["--texts", &texts.to_string()]].concat());
     assert_eq!(run.status, 0, "{run:?}");
-    let json = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
-    run.out.lines().map(|line| json(line)["text"].as_str().unwrap().to_owned()).collect()
+    run.lines().iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The key id and the byte range of each passage that `detect --json` found in one text.
@@ -107,14 +94,13 @@ fn passages_of_two_keys_are_both_reported() {
     let words = folder.run(&detect).out;
     assert!(words.contains("verdict   marked in part (key-1, key-2"), "{words}");
     assert_eq!(folder.run(&[&detect[..4], &["--html", "report.html"]].concat()).status, 0);
-    let html = fs::read_to_string(folder.path("report.html")).unwrap();
+    let html = folder.read("report.html");
     assert!(html.contains("carry the mark of the keys key-1, key-2"), "both in the report");
 }
 
 /// A field of a key file.
 fn field(folder: &Folder, file: &str, name: &str) -> serde_json::Value {
-    let text = fs::read_to_string(folder.path(file)).unwrap();
-    serde_json::from_str::<serde_json::Value>(&text).unwrap()[name].clone()
+    serde_json::from_str::<serde_json::Value>(&folder.read(file)).unwrap()[name].clone()
 }
 
 #[test]
@@ -297,7 +283,7 @@ fn public_keys_are_told() {
 fn a_damaged_key_is_told() {
     let folder = Folder::new();
     assert_eq!(folder.run(&["key", "new", "my.key"]).status, 0);
-    let good = fs::read_to_string(folder.path("my.key")).unwrap();
+    let good = folder.read("my.key");
     let secret = field(&folder, "my.key", "secret").as_str().unwrap().to_owned();
     let flipped = format!("{}{}", if secret.starts_with('0') { "1" } else { "0" }, &secret[1..]);
     folder.write("text.txt", PROSE[1]);
@@ -343,7 +329,7 @@ fn a_ring_uses_what_fits_and_names_the_rest() {
     folder.write_private("ring/copy.key", &support::KEY.replace("vg-c0ffee00", "key-1"));
     folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
     let run = folder.run(&["detect", "text.txt", "--ring", "ring", "--key", "ring/1.key", "--json"]);
-    let found: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let found = run.json();
     assert_eq!((run.status, &found["key_id"], &found["looks"]), (0, &"key-1".into(), &3.0.into()), "{run:?}");
     assert_eq!(found["skipped_keys"], serde_json::json!(["ring/stray.key", "ring/theirs.key"]));
     let notes: Vec<&str> = run.err.lines().collect();
@@ -373,7 +359,7 @@ fn a_key_names_its_model() {
     assert_eq!(folder.run(&["key", "new", "a.key", "--model", "small"]).status, 0);
     assert_eq!(field(&folder, "a.key", "vocabulary")["model"], "small");
     assert!(folder.run(&["key", "show", "a.key"]).out.contains("model       small"));
-    let tokenizer = fs::read_to_string(folder.path("small/tokenizer.json")).unwrap();
+    let tokenizer = folder.read("small/tokenizer.json");
     let mut other: serde_json::Value = serde_json::from_str(&tokenizer).unwrap();
     let vocabulary = other["model"]["vocab"].as_object_mut().unwrap();
     let (first, second) = (vocabulary["the"].clone(), vocabulary["and"].clone());
@@ -388,11 +374,8 @@ fn a_key_names_its_model() {
 fn a_full_output_is_an_error_and_no_panic() {
     let folder = Folder::with_key();
     for arguments in [&["key", "show", "my.key"][..], &["key", "show", "my.key", "--json"], &["key", "new", "b.key"]] {
-        let mut command = folder.command(arguments);
-        let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let output = command.stdout(full).output().unwrap();
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && err.contains("cannot write the output"), "{arguments:?}: {err}");
+        let run = folder.run_full(arguments);
+        assert!(run.status == 2 && run.err.contains("cannot write the output"), "{arguments:?}: {run:?}");
     }
 }
 
@@ -400,9 +383,6 @@ fn a_full_output_is_an_error_and_no_panic() {
 #[test]
 fn a_text_says_what_its_mark_proves() {
     let folder = Folder::new();
-    let json = |run: &support::Run| -> serde_json::Value {
-        serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"))
-    };
     folder.write_private("my.key", support::KEY);
     let crew = r#"{"properties": {"name": {"type": "string", "minLength": 30}, "age": {"type": "integer"}},
                    "required": ["name", "age"], "additionalProperties": false}"#;
@@ -410,10 +390,10 @@ fn a_text_says_what_its_mark_proves() {
     for (form, found) in [(vec![], true), (vec!["--json-schema", "crew.json"], false)] {
         let write = ["generate", "The captain", "--key", "my.key", "--seed", "5", "-n", "150"];
         let run = folder.run(&[&write[..], &["--json"], &form].concat());
-        let written = json(&run);
+        let written = run.json();
         folder.write("text.txt", written["text"].as_str().unwrap());
         let read = folder.run(&[&["detect", "text.txt", "--key", "my.key", "--json"], &form[..]].concat());
-        let (mark, read) = (&written["mark"], json(&read));
+        let (mark, read) = (&written["mark"], read.json());
         for field in ["scored", "z", "log10_p"] {
             assert_eq!(mark[field], read[field], "{form:?}: {run:?}");
         }
@@ -426,7 +406,7 @@ fn a_text_says_what_its_mark_proves() {
         assert_eq!((quiet.status, quiet.err.as_str()), (0, ""), "{quiet:?}");
     }
     let plain = folder.run(&["generate", "--seed", "5", "-n", "5", "--json"]);
-    assert!(json(&plain).get("mark").is_none() && plain.err.is_empty(), "{plain:?}");
+    assert!(plain.json().get("mark").is_none() && plain.err.is_empty(), "{plain:?}");
     let run = folder.run(&["generate", "The captain", "--key", "my.key", "-n", "3", "--seed", "5", "--texts", "4"]);
     assert!(run.err.contains("4 of 4 texts do not prove their mark"), "{run:?}");
     assert!(run.err.contains("with their choices, about z ") && run.err.contains("stronger keys"), "{run:?}");
@@ -456,7 +436,7 @@ fn what_is_identified_is_said_in_words_and_in_fields() {
     let folder = with_ring(2);
     folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
     let run = folder.run(&["identify", "text.txt", "--ring", "ring", "--vocabulary-sizes", "4000", "--json"]);
-    let found: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let found = run.json();
     assert_eq!((run.status, &found["tried"]), (0, &4.into()), "{run:?}");
     let best = &found["best"][0];
     assert_eq!((&best["key_id"], &best["dialect"], &best["gamma"]), (&"key-1".into(), &"native".into(), &0.25.into()));
@@ -472,15 +452,12 @@ fn a_key_is_identified_where_its_mark_is_detected() {
     let folder = with_ring(2);
     folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
     let identify = |rest: &[&str]| folder.run(&[&["identify"], rest].concat());
-    let json = |run: &support::Run| -> serde_json::Value {
-        serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"))
-    };
     // After repair.
     folder.write("zw.txt", &folder.run(&["attack", "zero-width", "text.txt", "--strength", "0.4"]).out);
     let run = identify(&["zw.txt", "--ring", "ring"]);
     assert!(run.status == 0 && run.out.contains("written with key-1: native"), "{run:?}");
     assert!(run.out.contains("\nrepaired  ") && run.out.contains("invisible characters"), "{run:?}");
-    let [repaired, plain] = ["zw.txt", "text.txt"].map(|text| json(&identify(&[text, "--ring", "ring", "--json"])));
+    let [repaired, plain] = ["zw.txt", "text.txt"].map(|text| identify(&[text, "--ring", "ring", "--json"]).json());
     assert_eq!((&repaired["found"]["key_id"], &repaired["tried"]), (&"key-1".into(), &2.into()));
     assert_eq!(repaired["found"]["repairs"][0][0], "invisible");
     assert!(plain["found"].get("repairs").is_none() && plain["found"].get("tenant").is_none(), "{plain}");
@@ -489,13 +466,13 @@ fn a_key_is_identified_where_its_mark_is_detected() {
     // `--gammas` applies only to the other keys of the ring, since a key with payloads has a fixed green share.
     folder.write_private("n.key", &support::KEY.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\""));
     let run = identify(&["text.txt", "--ring", "ring", "--key", "n.key", "--gammas", "0.25,0.5", "--json"]);
-    assert_eq!((run.status, &json(&run)["tried"]), (0, &5.into()), "{run:?}");
+    assert_eq!((run.status, &run.json()["tried"]), (0, &5.into()), "{run:?}");
     // The key of another tokenizer is refused, since it would find nothing in any text.
     folder.write_private("theirs.key", &support::KEY.replace("e106f5b2", "00000000"));
     identify(&["text.txt", "--key", "theirs.key"]).fails("theirs.key: the key vg-c0ffee00 was made for a vocabulary");
     folder.write_private("ring/theirs.key", &support::KEY.replace("e106f5b2", "00000000"));
     let run = identify(&["text.txt", "--ring", "ring", "--json"]);
-    assert_eq!((run.status, &json(&run)["tried"]), (0, &2.into()), "{run:?}");
+    assert_eq!((run.status, &run.json()["tried"]), (0, &2.into()), "{run:?}");
     assert!(run.err.contains("theirs.key is skipped"), "{run:?}");
 }
 
@@ -511,8 +488,7 @@ fn keys_of_several_tenants_are_told_apart() {
     let run = folder.run(&identify);
     assert!(run.status == 0 && run.out.contains("written with k, tenant two: native"), "{run:?}");
     assert!(run.out.contains("k, tenant one: native"), "{run:?}");
-    let found: serde_json::Value =
-        serde_json::from_str(&folder.run(&[&identify[..], &["--json"]].concat()).out).unwrap();
+    let found = folder.run(&[&identify[..], &["--json"]].concat()).json();
     assert_eq!((&found["found"]["tenant"], &found["best"][1]["tenant"]), (&"two".into(), &"one".into()), "{found}");
 }
 
@@ -521,19 +497,8 @@ fn keys_of_several_tenants_are_told_apart() {
 fn the_doubt_of_a_payload_is_bounded() {
     let folder = Folder::new();
     folder.write_private("n.key", &support::KEY.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\""));
-    let run = folder.run(&[
-        "generate",
-        "The captain",
-        "--key",
-        "n.key",
-        "--payload",
-        "77",
-        "--max-tokens",
-        "500",
-        "--seed",
-        "1",
-    ]);
-    folder.write("text.txt", &run.out);
+    let generate = ["generate", "The captain", "--key", "n.key", "--payload", "77", "-n", "500", "--seed", "1"];
+    folder.write("text.txt", &folder.run(&generate).out);
     let run = folder.run(&["payload", "text.txt", "--key", "n.key"]);
     assert!(run.status == 0 && run.out.contains("payload   0x4d"), "{run:?}");
     assert!(!run.out.contains("0.0e0") && run.out.contains("less than 1e-12"), "{run:?}");
@@ -550,10 +515,8 @@ fn the_doubt_of_a_payload_is_bounded() {
     let run = folder.run(&["payload", "zw.txt", "--key", "n.key"]);
     assert!(run.status == 0 && run.out.contains("payload   0x4d"), "{run:?}");
     assert!(run.out.contains("\nrepaired  ") && run.out.contains("invisible characters"), "{run:?}");
-    let [repaired, plain] = ["zw.txt", "text.txt"].map(|text| {
-        let run = folder.run(&["payload", text, "--key", "n.key", "--json"]);
-        serde_json::from_str::<serde_json::Value>(&run.out).unwrap_or_else(|_| panic!("{run:?}"))
-    });
+    let [repaired, plain] =
+        ["zw.txt", "text.txt"].map(|text| folder.run(&["payload", text, "--key", "n.key", "--json"]).json());
     assert_eq!((&repaired["repairs"][0][0], plain.get("repairs")), (&"invisible".into(), None), "{repaired} {plain}");
     let [with, without] = [&repaired, &plain].map(|found| found["log10_p"].as_f64().unwrap());
     assert!((with - without - 2f64.log10()).abs() < 1e-9, "{repaired} {plain}");

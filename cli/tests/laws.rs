@@ -13,9 +13,7 @@ const END: &str = "0";
 #[track_caller]
 fn written(arguments: &[&str]) -> Value {
     let common = ["generate", "The captain", "--model", TALE_SMALL, "--seed", "3", "--json"];
-    let run = Folder::new().run(&[&common, arguments].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
-    serde_json::from_str(&run.out).unwrap()
+    Folder::new().run(&[&common, arguments].concat()).succeeds().json()
 }
 
 fn tokens(text: &Value) -> Vec<u64> {
@@ -250,8 +248,7 @@ fn log_probabilities_are_those_of_the_tokens() {
     // A text generated with others has the log-probabilities of its seed.
     let folder = Folder::new();
     let several = ["generate", "The captain", "--model", TALE_SMALL, "--seed", "3", "--json", "--texts", "2"];
-    let run = folder.run(&[&several[..], &common].concat());
-    let texts: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let texts = folder.run(&[&several[..], &common].concat()).lines();
     assert_eq!(texts.len(), 2);
     assert!(texts.iter().all(|text| text["logprobs"].as_array().unwrap().len() == 30));
     let same = texts.iter().find(|text| text["seed"] == 3).unwrap();

@@ -38,14 +38,12 @@ impl Models {
     /// Like [`Models::run`], but must succeed. Returns standard output.
     #[track_caller]
     fn done(&self, arguments: &[&str]) -> String {
-        let run = self.run(arguments);
-        assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}: {run:?}");
-        run.out
+        self.run(arguments).succeeds().out
     }
 
     #[track_caller]
     fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.done(arguments)).unwrap()
+        self.run(arguments).succeeds().json()
     }
 
     /// A model folder with a chat template.
@@ -77,11 +75,10 @@ impl Models {
         }
         let found = self.json(&["detect", "marked.txt", "--key", "my.key", "--json", "--model", place]);
         assert_eq!(found["verdict"], "marked", "{place}");
-        let key = self.0.path("new.key");
         self.done(&["key", "new", "new.key", "--model", place]);
-        let key_of_it: Value = serde_json::from_str(&fs::read_to_string(&key).unwrap()).unwrap();
-        assert_eq!(key_of_it["vocabulary"]["fingerprint"], "e106f5b2af1d8f602ff85a4ace3e36b1", "{place}");
-        fs::remove_file(key).unwrap();
+        let key: Value = serde_json::from_str(&self.0.read("new.key")).unwrap();
+        assert_eq!(key["vocabulary"]["fingerprint"], "e106f5b2af1d8f602ff85a4ace3e36b1", "{place}");
+        fs::remove_file(self.0.path("new.key")).unwrap();
         let loss = |model| {
             let arguments = ["bench", "loss", "--text", "marked.txt", "--window", "64", "--windows", "2", "--json"];
             self.json(&[&arguments[..], &["--model", model]].concat())["loss"].as_f64().unwrap()
@@ -192,18 +189,8 @@ fn a_model_may_be_in_several_gguf_files() {
         let name = format!("shards-0000{i}-of-00003.gguf");
         fs::copy(format!("{GOLDEN}/gguf/{name}"), models.0.path(&name)).unwrap();
     }
-    let arguments = [
-        "generate",
-        "captain",
-        "--model",
-        "shards-00001-of-00003.gguf",
-        "--max-tokens",
-        "8",
-        "--temperature",
-        "0",
-        "--json",
-    ];
-    let written = models.json(&arguments);
+    let greedy = ["generate", "captain", "--max-tokens", "8", "--temperature", "0", "--json"];
+    let written = models.json(&[&greedy[..], &["--model", "shards-00001-of-00003.gguf"]].concat());
     assert_eq!(written["tokens"].as_array().map(Vec::len), Some(8), "{written}");
     models
         .run(&["generate", "--model", "shards-00002-of-00003.gguf"])
@@ -304,9 +291,7 @@ fn in_time(mut command: Command) -> Run {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Run { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    Run::of(child.wait_with_output().unwrap())
 }
 
 /// A field of the wrong type, or one that would change the model's output and is not supported, is not ignored.
@@ -314,7 +299,7 @@ fn in_time(mut command: Command) -> Run {
 fn a_configuration_is_understood_or_refused_by_the_name_of_the_field() {
     let folder = Folder::new();
     folder.copy_model(TALE_SMALL, "model");
-    let whole: Value = serde_json::from_str(&fs::read_to_string(folder.path("model/config.json")).unwrap()).unwrap();
+    let whole: Value = serde_json::from_str(&folder.read("model/config.json")).unwrap();
     for (field, value, said) in [
         ("attention_bias", json!("yes"), "attention_bias is \"yes\", which is not a truth value"),
         ("tie_word_embeddings", json!(1), "tie_word_embeddings is 1, which is not a truth value"),
@@ -356,7 +341,7 @@ fn a_configuration_is_understood_or_refused_by_the_name_of_the_field() {
 fn models_that_are_not_supported_are_named() {
     let folder = Folder::new();
     folder.copy_model(TALE_SMALL, "model");
-    let whole: Value = serde_json::from_slice(&fs::read(folder.path("model/config.json")).unwrap()).unwrap();
+    let whole: Value = serde_json::from_str(&folder.read("model/config.json")).unwrap();
     let said = |change: &dyn Fn(&mut Value)| {
         let mut config = whole.clone();
         change(&mut config);
@@ -457,11 +442,8 @@ fn files_that_are_converted_at_once_do_not_meet() {
 fn a_full_output_is_an_error_of_convert() {
     let folder = Folder::new();
     for more in [&[][..], &["--json", "--force"]] {
-        let mut command = folder.command(&[&["convert", TALE_SMALL, "--out", "small.gguf"], more].concat());
-        let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let output = command.stdout(full).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && said.starts_with("error: cannot write the output"), "{said}");
+        let run = folder.run_full(&[&["convert", TALE_SMALL, "--out", "small.gguf"], more].concat());
+        assert!(run.status == 2 && run.err.starts_with("error: cannot write the output"), "{run:?}");
         assert!(folder.path("small.gguf").exists());
     }
 }

@@ -97,7 +97,7 @@ fn the_page_asks_for_a_key_where_the_server_does() {
     let about = server.get_as("/about", "Bearer 0123456789abcdef").json();
     assert_eq!((&about["keys"][0]["id"], &about["model"]), (&"tale-key".into(), &"tale".into()));
     assert_eq!((&about["chat"], &about["enforce_all"]), (&false.into(), &false.into()), "{about}");
-    let secret = std::fs::read_to_string(folder.path("my.key")).unwrap();
+    let secret = folder.read("my.key");
     let secret: serde_json::Value = serde_json::from_str(&secret).unwrap();
     assert!(!about.to_string().contains(secret["secret"].as_str().unwrap()));
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
+use serde_json::{Value, json};
 use support::{Folder, TALE_SMALL};
 
 #[test]
@@ -41,15 +42,15 @@ fn what_is_marked_is_found_and_nothing_else() {
 fn json_is_for_machines() {
     let folder = Folder::with_key();
     let run = folder.run(&["generate", "--json", "--seed", "1", "--max-tokens", "200", "--key", "my.key"]);
-    let written: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let written = run.json();
     assert_eq!(written["tokens"].as_array().unwrap().len(), 200);
     assert_eq!((&written["stop"], &written["seed"]), (&"length".into(), &1.into()));
     folder.write("text.txt", written["text"].as_str().unwrap());
     let run = folder.run(&["detect", "text.txt", "--json", "--key", "my.key"]);
-    let found: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let found = run.json();
     assert_eq!((run.status, &found["verdict"], &found["key_id"]), (0, &"marked".into(), &written["key_id"]));
     assert!(found["p"].as_f64().unwrap() < 1e-5 && found["log10_p"].as_f64().unwrap() < -5.0);
-    let shown: serde_json::Value = serde_json::from_str(&folder.run(&["key", "show", "my.key", "--json"]).out).unwrap();
+    let shown = folder.run(&["key", "show", "my.key", "--json"]).json();
     assert_eq!(shown["id"], written["key_id"]);
 }
 
@@ -69,12 +70,12 @@ fn a_text_takes_the_form_that_is_asked_for() {
     assert!(["New York, NY", "[Bonn], Rhine"].contains(&&*choice), "{choice}");
     assert_eq!(write(&["--regex", "[0-9]{4}"]).len(), 4);
     folder.write("s.json", r#"{"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 3, "maxItems": 3}"#);
-    let json: serde_json::Value = serde_json::from_str(&write(&["--json-schema", "s.json"])).unwrap();
+    let json: Value = serde_json::from_str(&write(&["--json-schema", "s.json"])).unwrap();
     assert_eq!(json.as_array().unwrap().len(), 3);
     // A penalty large enough to forbid earlier tokens.
     let run = write(&["--presence-penalty", "100", "--max-tokens", "100", "--json"]);
-    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
-    let tokens: Vec<u64> = run["tokens"].as_array().unwrap().iter().filter_map(serde_json::Value::as_u64).collect();
+    let run: Value = serde_json::from_str(&run).unwrap();
+    let tokens: Vec<u64> = run["tokens"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
     let distinct: std::collections::HashSet<u64> = tokens.iter().copied().collect();
     assert!(tokens.len() > 50 && distinct.len() == tokens.len(), "{tokens:?}");
 }
@@ -87,15 +88,12 @@ fn a_conversation_is_a_prompt() {
     assert!(run.status == 2 && run.err.contains("no chat template"), "{run:?}");
     folder.copy_model(TALE_SMALL, "chat");
     let template = "{% for m in messages %}{{ m.role }}: {{ m.content | trim }}{{ eos_token }}{% endfor %}assistant:";
-    let config = serde_json::json!({"eos_token": "<|endoftext|>", "chat_template": template});
+    let config = json!({"eos_token": "<|endoftext|>", "chat_template": template});
     folder.write("chat/tokenizer_config.json", &config.to_string());
     let common = ["generate", "--model", "chat", "--max-tokens", "20", "--seed", "1", "--json"];
     let run = folder.run(&[&common[..], &["--chat", " Who<|endoftext|>? ", "--system", "Be brief."]].concat());
-    let written: serde_json::Value = serde_json::from_str(&run.out).unwrap();
-    let length = |text: &str| {
-        let run = folder.run(&[&common[..], &[text]].concat());
-        serde_json::from_str::<serde_json::Value>(&run.out).unwrap()["prompt_tokens"].as_u64().unwrap()
-    };
+    let written = run.json();
+    let length = |text: &str| folder.run(&[&common[..], &[text]].concat()).json()["prompt_tokens"].as_u64().unwrap();
     let parts = length("system: Be brief.") + length("user: Who<|endoftext|>?") + length("assistant:");
     assert_eq!(written["prompt_tokens"].as_u64().unwrap(), parts + 2, "two control tokens, and text");
 }
@@ -106,14 +104,12 @@ fn several_texts_are_those_that_are_written_alone() {
     let folder = Folder::with_key();
     let common =
         ["generate", "The captain", "--max-tokens", "40", "--json", "--key", "my.key", "--regex", "[a-zA-Z ,.]*"];
-    let several = folder.run(&[&common[..], &["--seed", "8", "--texts", "3"]].concat()).out;
-    let mut texts: Vec<serde_json::Value> = several.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut texts = folder.run(&[&common[..], &["--seed", "8", "--texts", "3"]].concat()).lines();
     // Lines come in the order in which their texts end.
     texts.sort_by_key(|text| text["index"].as_u64());
     assert_eq!(texts.len(), 3);
     for (seed, text) in (8..).zip(&texts) {
-        let alone = folder.run(&[&common[..], &["--seed", &seed.to_string()]].concat()).out;
-        let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
+        let alone = folder.run(&[&common[..], &["--seed", &seed.to_string()]].concat()).json();
         assert_eq!((&text["tokens"], &text["text"]), (&alone["tokens"], &alone["text"]));
         assert_eq!((&text["seed"], &text["stop"]), (&alone["seed"], &alone["stop"]));
     }
@@ -143,8 +139,8 @@ fn a_new_key_has_the_form_of_all_keys() {
     let folder = Folder::new();
     let run = folder.run(&["key", "new", "new.key"]);
     assert_eq!((run.status, run.err.as_str()), (0, ""));
-    let read = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
-    let (mut new, old) = (read(&fs::read_to_string(folder.path("new.key")).unwrap()), read(support::KEY));
+    let read = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+    let (mut new, old) = (read(&folder.read("new.key")), read(support::KEY));
     assert_ne!((&new["secret"], &new["id"]), (&old["secret"], &old["id"]));
     assert!(run.out.contains(new["id"].as_str().unwrap()), "{run:?}");
     (new["secret"], new["id"]) = (old["secret"].clone(), old["id"].clone());
@@ -158,8 +154,8 @@ fn a_new_key_has_the_form_of_all_keys() {
 #[test]
 fn a_key_never_shows_its_secret() {
     let folder = Folder::with_key();
-    let file = fs::read_to_string(folder.path("my.key")).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&file).unwrap();
+    let file = folder.read("my.key");
+    let json: Value = serde_json::from_str(&file).unwrap();
     let secret = json["secret"].as_str().unwrap();
     assert_eq!(secret.len(), 64);
     folder.write("text.txt", &"Many words stand in this text, and none of them is marked at all. ".repeat(5));
@@ -197,11 +193,8 @@ fn an_expert_steers_towards_what_it_knows() {
     folder.write("play.txt", &speech.repeat(3));
     let expert = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
     let loss = |arguments: &[&str]| -> f64 {
-        let all = [&["bench", "loss", "--text", "play.txt", "--window", "80", "--windows", "1", "--json"], arguments]
-            .concat();
-        let run = folder.run(&all);
-        let json: serde_json::Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"));
-        json["loss"].as_f64().unwrap()
+        let bench = ["bench", "loss", "--text", "play.txt", "--window", "80", "--windows", "1", "--json"];
+        folder.run(&[&bench, arguments].concat()).json()["loss"].as_f64().unwrap()
     };
     assert!(loss(&["--model", expert]) < loss(&["--model", TALE_SMALL]) - 0.3);
     let steered = loss(&["--expert", expert, "--anti", TALE_SMALL]);
@@ -232,26 +225,9 @@ fn nobody_is_told_of_a_reader_who_leaves_early() {
 fn a_model_can_be_trained_and_used() {
     let folder = Folder::new();
     folder.write("corpus.txt", &"HAMLET:\nThe air bites shrewdly; it is very cold.\n\n".repeat(60));
-    let run = folder.run(&[
-        "train",
-        "lm",
-        "--init",
-        TALE_SMALL,
-        "--corpus",
-        "corpus.txt",
-        "--heldout",
-        "corpus.txt",
-        "--out",
-        "expert",
-        "--steps",
-        "6",
-        "--window",
-        "64",
-        "--batch",
-        "2",
-        "--warm-up",
-        "1",
-    ]);
+    let train = ["train", "lm", "--init", TALE_SMALL, "--corpus", "corpus.txt", "--heldout", "corpus.txt"];
+    let steps = ["--out", "expert", "--steps", "6", "--window", "64", "--batch", "2", "--warm-up", "1"];
+    let run = folder.run(&[&train[..], &steps].concat());
     assert_eq!(run.status, 0, "{run:?}");
     for word in ["parameters     1262720", "steps          6", "held-out loss"] {
         assert!(run.out.contains(word), "{run:?}");
@@ -309,17 +285,17 @@ fn many_texts_at_once() {
     folder.write("texts/more/b.md", &plain);
     folder.write("texts/ignored.bin", "no text");
     let lines = [
-        serde_json::json!({"text": marked, "id": 1}).to_string(),
+        json!({"text": marked, "id": 1}).to_string(),
         "{\"text\": 7}".into(),
         "not json".into(),
         String::new(),
-        serde_json::json!({"other": "x"}).to_string(),
-        serde_json::json!({"text": "Short."}).to_string(),
+        json!({"other": "x"}).to_string(),
+        json!({"text": "Short."}).to_string(),
     ];
     folder.write("texts/c.jsonl", &lines.join("\n"));
     let run = folder.run(&["detect", "texts", "--key", "my.key", "--json"]);
     assert_eq!(run.status, 0, "some are faulty, and some are marked: {run:?}");
-    let found: Vec<serde_json::Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let found = run.lines();
     let verdicts: Vec<&str> = found.iter().map(|line| line["verdict"].as_str().unwrap()).collect();
     assert_eq!(verdicts, ["marked", "marked", "error", "error", "error", "too short", "not marked"]);
     for (i, said) in [(2, "is a number, not a string"), (3, "the line is not JSON"), (4, "choose one with --column")] {
@@ -377,7 +353,7 @@ fn a_report_is_one_file() {
     let text = folder.run(&["generate", "--key", "my.key", "--seed", "3", "--max-tokens", "200"]).out;
     folder.write("text.txt", &format!("<script>alert(1)</script> {text}"));
     assert_eq!(folder.run(&["detect", "text.txt", "--key", "my.key", "--html", "report.html"]).status, 0);
-    let html = fs::read_to_string(folder.path("report.html")).unwrap();
+    let html = folder.read("report.html");
     for said in [
         "This text carries the mark of the key",
         "<polyline",
@@ -404,8 +380,7 @@ fn a_ring_writes_with_todays_key_and_reads_with_all() {
     new("old", &["--valid-until", "2020-12-31"]);
     new("now", &["--valid-from", "2021-01-01"]);
     new("next", &["--valid-from", "2999-01-01"]);
-    let written = folder.run(&["generate", "--ring", "ring", "--seed", "1", "--max-tokens", "150", "--json"]);
-    let written: serde_json::Value = serde_json::from_str(&written.out).unwrap();
+    let written = folder.run(&["generate", "--ring", "ring", "--seed", "1", "--max-tokens", "150", "--json"]).json();
     assert_eq!(written["key_id"], "now");
     folder.write("text.txt", written["text"].as_str().unwrap());
     let run = folder.run(&["detect", "text.txt", "--ring", "ring"]);
@@ -479,7 +454,7 @@ fn a_text_of_little_choice_is_not_called_unmarked() {
         let page = folder.run(&weigh);
         assert!(page.status == status && page.out.contains(verdict) && page.out.contains("could be"), "{page:?}");
         let run = folder.run(&[&weigh[..], &["--json"]].concat());
-        let line: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        let line = run.json();
         assert_eq!((run.status, line["verdict"].as_str()), (status, Some(verdict)), "{run:?}");
         let expected = line["expected_log10_p"].as_f64().unwrap();
         assert_eq!(expected > -5.0, status == 2, "{run:?}");
@@ -493,8 +468,8 @@ fn a_threshold_of_entropy_is_written_and_read() {
     let write = ["generate", "The captain", "--key", "my.key", "--seed", "3", "--max-tokens", "200"];
     folder.write("text.txt", &folder.run(&[&write[..], &["--entropy-threshold", "4"]].concat()).out);
     let log10_p = |more: &[&str]| {
-        let run = folder.run(&[&["detect", "text.txt", "--key", "my.key", "--json"], more].concat());
-        serde_json::from_str::<serde_json::Value>(&run.out).unwrap()["log10_p"].as_f64().unwrap()
+        let detect = ["detect", "text.txt", "--key", "my.key", "--json"];
+        folder.run(&[&detect, more].concat()).json()["log10_p"].as_f64().unwrap()
     };
     let (plain, all) = (log10_p(&[]), log10_p(&["--weigh", "sweet", "--entropy-threshold", "0"]));
     let known = log10_p(&["--weigh", "sweet", "--entropy-threshold", "4"]);

@@ -19,12 +19,6 @@ fn reward() -> String {
     golden("tale-small").to_str().unwrap().to_owned()
 }
 
-#[track_caller]
-fn json(run: &Run) -> Vec<Value> {
-    assert_eq!((run.status, &*run.err), (0, ""), "{run:?}");
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
@@ -38,12 +32,12 @@ fn the_likeliest_of_several_texts_is_printed() {
             text["logprobs"].as_array().unwrap().iter().map(|token| token["logprob"].as_f64().unwrap()).collect();
         tokens.iter().sum::<f64>() / tokens.len() as f64
     };
-    let all = json(&generate(&folder, &["--texts", "4", "--json", "--logprobs", "0"]));
+    let all = generate(&folder, &["--texts", "4", "--json", "--logprobs", "0"]).succeeds().lines();
     let likeliest = all.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap();
-    let best = &json(&generate(&folder, &["--best-of", "4", "--json"]))[0];
+    let best = &generate(&folder, &["--best-of", "4", "--json"]).succeeds().lines()[0];
     assert_eq!((&best["text"], &best["seed"]), (&likeliest["text"], &likeliest["seed"]));
     assert!((best["reward"].as_f64().unwrap() - mean(likeliest)).abs() < 1e-5 && best.get("logprobs").is_none());
-    let asked = &json(&generate(&folder, &["--best-of", "4", "--json", "--logprobs", "1"]))[0];
+    let asked = &generate(&folder, &["--best-of", "4", "--json", "--logprobs", "1"]).succeeds().lines()[0];
     assert_eq!(asked["logprobs"].as_array().unwrap().len(), 12);
     let run = generate(&folder, &["--best-of", "4"]);
     assert!(run.err.contains(&format!("mean log-probability {:.3}", mean(likeliest))), "{run:?}");
@@ -52,8 +46,8 @@ fn the_likeliest_of_several_texts_is_printed() {
 #[test]
 fn the_best_of_several_texts_is_printed() {
     let (folder, reward) = (Folder::new(), reward());
-    let all = json(&generate(&folder, &["--texts", "4", "--json"]));
-    let best = &json(&generate(&folder, &["--best-of", "4", "--reward", &reward, "--json"]))[0];
+    let all = generate(&folder, &["--texts", "4", "--json"]).succeeds().lines();
+    let best = &generate(&folder, &["--best-of", "4", "--reward", &reward, "--json"]).succeeds().lines()[0];
     let rewards = numbers(&best["rewards"]);
     let index = best["index"].as_u64().unwrap() as usize;
     assert_eq!(rewards.len(), 4);
@@ -76,24 +70,9 @@ fn the_best_of_several_texts_is_printed() {
 fn a_temperature_draws_among_the_texts() {
     let (folder, reward) = (Folder::new(), reward());
     let draw = |seed: &str, temperature: &str| {
-        let run = folder.run(&[
-            "generate",
-            "The captain",
-            "-m",
-            TALE_SMALL,
-            "-n",
-            "12",
-            "--seed",
-            seed,
-            "--best-of",
-            "4",
-            "--reward",
-            &reward,
-            "--reward-temperature",
-            temperature,
-            "--json",
-        ]);
-        json(&run)[0]["index"].as_u64().unwrap()
+        let best = ["--best-of", "4", "--reward", &reward, "--reward-temperature", temperature, "--json"];
+        let common = ["generate", "The captain", "-m", TALE_SMALL, "-n", "12", "--seed", seed];
+        folder.run(&[&common[..], &best].concat()).succeeds().lines()[0]["index"].as_u64().unwrap()
     };
     let seeds = ["0", "100", "200", "300", "400", "500"];
     let hot = seeds.map(|seed| draw(seed, "1e6"));
@@ -106,7 +85,9 @@ fn a_temperature_draws_among_the_texts() {
 #[test]
 fn a_guide_has_its_say_beside_a_mark_and_a_form() {
     let (folder, reward) = (Folder::with_key(), reward());
-    let tokens = |arguments: &[&str]| json(&generate(&folder, &[arguments, &["--json"]].concat()))[0]["tokens"].clone();
+    let tokens = |arguments: &[&str]| {
+        generate(&folder, &[arguments, &["--json"]].concat()).succeeds().lines()[0]["tokens"].clone()
+    };
     let plain = tokens(&[]);
     // With weight 0 and all tokens to try, a guide changes nothing.
     assert_eq!(tokens(&["--guide", &reward, "--guide-weight", "0", "--guide-top-k", "4096"]), plain);
@@ -120,7 +101,8 @@ fn a_guide_has_its_say_beside_a_mark_and_a_form() {
     // A draft model changes nothing if its guesses use the request's own random numbers.
     assert_eq!(tokens(&["--guide", &reward, "--guide-weight", "2", "--draft", "tale-small"]), guided);
     // The text is the same alone and with others.
-    let beside = json(&generate(&folder, &["--guide", &reward, "--guide-weight", "2", "--texts", "3", "--json"]));
+    let beside =
+        generate(&folder, &["--guide", &reward, "--guide-weight", "2", "--texts", "3", "--json"]).succeeds().lines();
     assert_eq!(beside.iter().find(|text| text["index"] == 0).unwrap()["tokens"], guided);
     let form = ["--key", "my.key", "--regex", "( [a-z]{1,9}){6}"];
     let run = folder.run(&[&["generate", "The captain", "-m", TALE_SMALL, "--guide", &reward], &form[..]].concat());

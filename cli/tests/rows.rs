@@ -58,14 +58,11 @@ fn padded(folder: &Folder, name: &str, rows: usize) -> String {
 
 /// The tokens of each text.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Vec<u64>> {
-    let run =
-        folder.run(&[&["generate", "The captain", "--json", "--seed", "3", "--max-tokens", "40"], arguments].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
-    let tokens = |line: &str| -> Vec<u64> {
-        let written: Value = serde_json::from_str(line).unwrap();
-        written["tokens"].as_array().unwrap().iter().filter_map(Value::as_u64).collect()
-    };
-    run.out.lines().map(tokens).collect()
+    let common = ["generate", "The captain", "--json", "--seed", "3", "--max-tokens", "40"];
+    let texts = folder.run(&[&common, arguments].concat()).succeeds().lines();
+    let tokens =
+        |text: &Value| -> Vec<u64> { text["tokens"].as_array().unwrap().iter().filter_map(Value::as_u64).collect() };
+    texts.iter().map(tokens).collect()
 }
 
 #[test]

@@ -17,9 +17,7 @@ fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
         }
     }
     all.extend(arguments);
-    let run = folder.run(&all);
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    folder.run(&all).succeeds().lines()
 }
 
 fn number(text: &Value, field: &str) -> f64 {
@@ -87,10 +85,8 @@ fn what_is_found_keeps_its_form_and_its_mark() {
         let common = ["generate", "The captain", "-m", TALE_SMALL, "-n", "120", "-o", "text.txt", "--force"];
         // Beams repeat themselves, and repetitions are scored only once.
         let beams = ["--beams", "3", "--no-repeat-ngram-size", "3"];
-        let run = folder.run(&[&common[..], &beams, arguments].concat());
-        assert_eq!((run.status, run.err.as_str()), (0, ""));
-        let run = folder.run(&["detect", "text.txt", "--key", "my.key", "--json"]);
-        number(&serde_json::from_str::<Value>(&run.out).unwrap(), "z")
+        folder.run(&[&common[..], &beams, arguments].concat()).succeeds();
+        number(&folder.run(&["detect", "text.txt", "--key", "my.key", "--json"]).json(), "z")
     };
     let (plain, marked) = (z(&[]), z(&["--key", "my.key"]));
     assert!(marked > 6.0 && plain < 3.0, "{marked} {plain}");

@@ -16,7 +16,7 @@ const BEN: &str = "0123456789abcdef-ben";
 
 /// All lines of the log.
 fn all_lines(folder: &Folder, file: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(folder.path(file)).unwrap();
+    let text = folder.read(file);
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
@@ -155,7 +155,7 @@ fn a_record_has_all_counts_and_no_text() {
     assert_eq!(audit[2]["texts"][0]["reason"], "the request wants no mark");
     let skipped = &audit[3]["texts"][0];
     assert_eq!((&skipped["watermark"], &skipped["finish_reason"]), (&json!("skipped"), &json!("stop")));
-    let raw = std::fs::read_to_string(folder.path("audit.jsonl")).unwrap();
+    let raw = folder.read("audit.jsonl");
     assert!(!raw.contains("captain") && !raw.contains("aye") && !raw.contains("f1e2d3c4"), "{raw}");
 
     // An answer whose client disconnects is recorded as cut.
@@ -242,7 +242,7 @@ fn every_answer_that_came_whole_is_on_record_whatever_happens() {
         server.tell("-KILL");
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
-    let text = std::fs::read_to_string(folder.path("audit.jsonl")).unwrap();
+    let text = folder.read("audit.jsonl");
     let on_record: Vec<String> = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())

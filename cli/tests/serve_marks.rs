@@ -103,7 +103,7 @@ fn texts_whose_mark_cannot_be_verified_are_refused_where_the_operator_wants_it()
     assert_eq!(events.last().unwrap()["error"]["code"], "unmarkable", "{events:?}");
     let long = server.post(PATH, &completion(json!({"max_tokens": 300})));
     assert_eq!((long.status, &long.json()["watermark"]["status"]), (200, &json!("watermarked")));
-    let audit = std::fs::read_to_string(folder.path("audit.jsonl")).unwrap();
+    let audit = folder.read("audit.jsonl");
     let outcomes: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let outcomes: Vec<&str> = outcomes.iter().map(|line: &Value| line["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["refused", "begun", "refused", "whole"]);

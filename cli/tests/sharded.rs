@@ -29,9 +29,8 @@ fn with(name: &str) -> Folder {
 }
 
 fn texts(folder: &Folder, model: &str) -> Value {
-    let run = folder.run(&["generate", "The ", "--model", model, "--max-tokens", "16", "--seed", "1", "--json"]);
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{model}");
-    let mut written: Value = serde_json::from_str(&run.out).unwrap();
+    let generate = ["generate", "The ", "--model", model, "--max-tokens", "16", "--seed", "1", "--json"];
+    let mut written = folder.run(&generate).succeeds().json();
     written.as_object_mut().unwrap().retain(|key, _| key == "tokens" || key == "text");
     assert_eq!(written["tokens"].as_array().map(Vec::len), Some(16), "{written}");
     written
@@ -50,8 +49,7 @@ fn a_checkpoint_becomes_a_model_that_writes() {
         // The weights that the trainers' own tools write.
         copy(&fixture("model"), &folder.path("expected"));
         fs::copy(fixture(&format!("{name}.safetensors")), folder.path("expected/model.safetensors")).unwrap();
-        let run = folder.run(&["convert", "run", "--like", "model", "--out", "out"]);
-        assert_eq!((run.status, run.err.as_str()), (0, ""), "{name}");
+        let run = folder.run(&["convert", "run", "--like", "model", "--out", "out"]).succeeds();
         assert!(run.out.starts_with("out\n") && run.out.contains(&format!("MB from {called}\n")), "{}", run.out);
         assert_eq!(texts(&folder, "out"), texts(&folder, "expected"), "{name}");
     }
@@ -62,9 +60,7 @@ fn files_beside_the_checkpoint_and_other_types() {
     let folder = with("zero2");
     copy(&fixture("model"), &folder.path("run"));
     let arguments = ["convert", "run/global_step1", "--from", "zero", "--dtype", "bf16", "--out", "out", "--json"];
-    let run = folder.run(&arguments);
-    assert_eq!((run.status, run.err.as_str()), (0, ""));
-    let said: Value = serde_json::from_str(&run.out).unwrap();
+    let said = folder.run(&arguments).succeeds().json();
     assert_eq!((&said["folder"], &said["files"]), (&"out".into(), &1.into()), "{said}");
     assert!(said["weights"]["BF16"].as_u64() > Some(1000) && said["weights"]["F32"].is_null(), "{said}");
     texts(&folder, "out");

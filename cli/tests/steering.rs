@@ -10,25 +10,20 @@ use support::{Folder, TALE_SMALL};
 #[test]
 fn steered_texts_are_text() {
     let folder = Folder::new();
-    let expert = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
     let steer = |arguments: &[&str]| {
-        let all = ["generate", "--expert", expert, "--anti", TALE_SMALL, "--max-tokens", "60", "--json"];
-        let run = folder.run(&[&all, arguments].concat());
-        assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
-        run.out
+        let all = ["--expert", EXPERT, "--anti", TALE_SMALL, "--max-tokens", "60"];
+        written(&folder, &[&all, arguments].concat())
     };
     let texts = steer(&["--seed", "16", "--texts", "16"]);
-    for (seed, line) in (16..).zip(texts.lines()) {
-        let written: Value = serde_json::from_str(line).unwrap();
-        let text = written["text"].as_str().unwrap();
+    for (seed, text) in (16..).zip(&texts) {
+        let text = text["text"].as_str().unwrap();
         // The last token may end in the middle of a character.
         assert!(!text.trim_end_matches('\u{fffd}').contains('\u{fffd}'), "seed {seed}: {text}");
     }
-    assert_eq!(texts.lines().count(), 16);
+    assert_eq!(texts.len(), 16);
     // `--alpha` has an effect, and 0.75 is its default.
-    let tokens = |out: &str| serde_json::from_str::<Value>(out).unwrap()["tokens"].clone();
     let [default, same, other] = [&[][..], &["--alpha", "0.75"], &["--alpha", "1"]]
-        .map(|alpha| tokens(&steer(&[&["--seed", "16"], alpha].concat())));
+        .map(|alpha| steer(&[&["--seed", "16"], alpha].concat()).remove(0)["tokens"].clone());
     assert!(default == same && default != other);
 }
 
@@ -37,9 +32,7 @@ const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/ta
 /// The lines of `generate --json`, one per text.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
     let length: &[&str] = if arguments.contains(&"--max-tokens") { &[] } else { &["--max-tokens", "24"] };
-    let run = folder.run(&[&["generate", "--json"], length, arguments].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    folder.run(&[&["generate", "--json"], length, arguments].concat()).succeeds().lines()
 }
 
 fn tokens(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
@@ -92,7 +85,7 @@ fn a_steered_text_is_the_same_however_it_is_written() {
         let batch = ["batch", "in.jsonl", "out.jsonl", "--force", "--seed", "7", "--max-tokens", "24", "-q"];
         let run = folder.run(&[&batch, &steer[..]].concat());
         assert_eq!((run.status, run.err.as_str()), (0, ""), "{way:?}");
-        let answers = std::fs::read_to_string(folder.path("out.jsonl")).unwrap();
+        let answers = folder.read("out.jsonl");
         let mut answers: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         answers.sort_by_key(|answer| answer["seed"].as_u64());
         assert_eq!(answers.iter().map(|answer| answer["tokens"].clone()).collect::<Vec<_>>(), alone, "{way:?}");

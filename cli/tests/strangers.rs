@@ -119,7 +119,7 @@ fn a_chat_of_four_megabytes() {
             tokenizer["added_tokens"].as_array_mut().unwrap().push(token);
         }
     });
-    let name = fs::read_to_string(folder.path("model/tokenizer.json")).unwrap();
+    let name = folder.read("model/tokenizer.json");
     let tokenizer: Value = serde_json::from_str(&name).unwrap();
     let name = tokenizer["added_tokens"][256]["content"].as_str().unwrap();
     folder.write(

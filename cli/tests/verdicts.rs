@@ -78,7 +78,7 @@ fn the_program_gives_each_text_its_verdict() {
             arguments.extend((value != &json!(true)).then(|| value.to_string()));
         }
         let run = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        case.compare(serde_json::from_str(&run.out).unwrap(), &[]);
+        case.compare(run.json(), &[]);
     }
 }
 

@@ -1,7 +1,5 @@
 //! Texts to judge, and the verdicts of `detect` on them.
 
-use serde_json::Value;
-
 use super::{Folder, Run};
 
 /// A text that is not marked.
@@ -17,12 +15,7 @@ pub fn detect(folder: &Folder, arguments: &[&str]) -> Run {
     folder.run(&[&["detect", "--key", "my.key"], arguments].concat())
 }
 
-/// The JSON lines of an output.
-pub fn lines(run: &Run) -> Vec<Value> {
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{run:?}"))).collect()
-}
-
 /// The verdict of each JSON line.
 pub fn verdicts(run: &Run) -> Vec<String> {
-    lines(run).iter().map(|line| line["verdict"].as_str().unwrap().to_owned()).collect()
+    run.lines().iter().map(|line| line["verdict"].as_str().unwrap().to_owned()).collect()
 }

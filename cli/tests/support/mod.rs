@@ -8,8 +8,9 @@ pub mod server;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub const TALE_SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small");
@@ -47,6 +48,31 @@ pub struct Run {
 }
 
 impl Run {
+    pub fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the program prints UTF-8");
+        let status = output.status.code().expect("the program is not killed");
+        Self { status, out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Asserts status 0 and an empty standard error.
+    #[track_caller]
+    pub fn succeeds(self) -> Self {
+        assert_eq!((self.status, self.err.as_str()), (0, ""), "{self:?}");
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    /// The JSON lines of standard output.
+    #[track_caller]
+    pub fn lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{self:?}"))).collect()
+    }
+
     /// Asserts status 2, a one-line error that contains `said`, and an empty standard output.
     #[track_caller]
     pub fn fails(&self, said: &str) {
@@ -75,6 +101,10 @@ impl Folder {
 
     pub fn write(&self, file: &str, text: &str) {
         fs::write(self.path(file), text).unwrap();
+    }
+
+    pub fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.path(file)).unwrap()
     }
 
     pub fn write_private(&self, file: &str, text: &str) {
@@ -148,10 +178,16 @@ impl Folder {
         peak
     }
 
+    /// Like [`Folder::run`], with a full disk as standard output.
+    #[cfg(target_os = "linux")]
+    #[track_caller]
+    pub fn run_full(&self, arguments: &[&str]) -> Run {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        Run::of(self.command(arguments).stdout(full).output().unwrap())
+    }
+
+    #[track_caller]
     pub fn finish(mut command: Command) -> Run {
-        let output = command.output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).expect("the program prints UTF-8");
-        let status = output.status.code().expect("the program is not killed");
-        Run { status, out: text(output.stdout), err: text(output.stderr) }
+        Run::of(command.output().unwrap())
     }
 }
