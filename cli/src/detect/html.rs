@@ -27,7 +27,7 @@ struct Page {
     texts: Vec<ReportText>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct ReportText {
     name: String,
     /// The CSS class of the verdict.
@@ -84,12 +84,7 @@ fn text(judged: &JudgedText<'_>) -> ReportText {
             _ => "",
         },
         verdict: capital(words::outcome(outcome)),
-        words: String::new(),
-        facts: Vec::new(),
-        spans: Vec::new(),
-        cut: false,
-        plot: None,
-        passages: Vec::new(),
+        ..ReportText::default()
     };
     match &judged.result {
         Err(fault) => {

@@ -223,15 +223,13 @@ impl Detect {
     /// Judges a text. The error does not name it.
     fn judge<'k>(&self, reader: &Reader, keys: &'k [Key], document: Document) -> JudgedText<'k> {
         let Document { name, id, text } = document;
+        let keys: Vec<&Key> = keys.iter().collect();
         let (text, result) = match text {
             Ok(DocumentText::Whole(text)) => {
-                let keys: Vec<&Key> = keys.iter().collect();
-                let look = self.look();
-                let result = reader.judge(&keys, &text, &look).map_err(Failure::from);
+                let result = reader.judge(&keys, &text, &self.look()).map_err(Failure::from);
                 (text, result)
             }
             Ok(DocumentText::Long(text)) => {
-                let keys: Vec<&Key> = keys.iter().collect();
                 let result = reader.judge_stream(&keys, text, &self.look()).map_err(|error| match error {
                     // The decoder reports a fault of the text.
                     DetectError::Read(error) => Failure::Usage(error.to_string()),

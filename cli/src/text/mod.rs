@@ -26,22 +26,21 @@ pub(crate) fn name(path: &Path) -> String {
     if is_stdin(path) { STANDARD_INPUT.into() } else { path.display().to_string() }
 }
 
-/// Opens a file, or standard input for `-`. Also returns its length in bytes, if known.
-pub(crate) fn open(path: &Path) -> io::Result<(Box<dyn Read + Send>, Option<u64>)> {
+/// Opens a file, or standard input for `-`.
+pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if is_stdin(path) {
-        return Ok((Box::new(io::stdin()), None));
+        return Ok(Box::new(io::stdin()));
     }
     let file = File::open(path)?;
-    let about = file.metadata()?;
-    if about.is_dir() {
+    if file.metadata()?.is_dir() {
         return Err(io::Error::other("it is a folder"));
     }
-    Ok((Box::new(file), about.is_file().then_some(about.len())))
+    Ok(Box::new(file))
 }
 
 /// Reads a whole text from a file or standard input.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    let (input, _) = open(path).map_err(|source| Failure::Open { path: path.into(), source })?;
+    let input = open(path).map_err(|source| Failure::Open { path: path.into(), source })?;
     let mut text = String::new();
     let read = Decoder::new(input).take(MAX_TEXT + 1).read_to_string(&mut text);
     if text.len() as u64 > MAX_TEXT {

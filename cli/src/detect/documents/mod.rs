@@ -62,7 +62,7 @@ fn records(path: &Path, fields: &Fields) -> Option<Records> {
     if extension(path) != "json" || !path.metadata().is_ok_and(|about| about.is_file()) {
         return None;
     }
-    let (input, _) = text::open(path).ok()?;
+    let input = text::open(path).ok()?;
     Records::of(BufReader::with_capacity(64 << 10, Decoder::new(input)), fields)
 }
 
@@ -189,7 +189,7 @@ impl Source {
             return one(Document::faulty(name, "it is a pipe or a device, which is read only if it is named"));
         }
         let input = match text::open(&self.path) {
-            Ok((input, _)) => input,
+            Ok(input) => input,
             Err(error) => return one(Document { name, id: None, text: Err(DocumentError::Open(error)) }),
         };
         let bar = bar.clone();
