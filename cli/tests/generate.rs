@@ -184,21 +184,8 @@ fn a_schema_stands_on_the_command_line_or_in_a_file() {
 }
 
 /// Texts that end one after the other over some seconds, each at its first "x".
-const ONE_BY_ONE: [&str; 13] = [
-    "generate",
-    "The captain",
-    "--model",
-    TALE_SMALL,
-    "--seed",
-    "1",
-    "--stop",
-    "x",
-    "--max-tokens",
-    "1500",
-    "--texts",
-    "24",
-    "--quiet",
-];
+const ONE_BY_ONE: [&str; 13] =
+    ["generate", "The captain", "-m", TALE_SMALL, "-s", "1", "--stop", "x", "-n", "1500", "--texts", "24", "-q"];
 
 /// Each line is printed when its text ends, not after the last text.
 #[test]

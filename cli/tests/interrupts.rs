@@ -6,9 +6,8 @@ mod support;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use support::Folder;
+use support::{Folder, until};
 
 fn entries(folder: &Folder) -> Vec<String> {
     let entries = fs::read_dir(folder.path(".")).unwrap();
@@ -18,11 +17,7 @@ fn entries(folder: &Folder) -> Vec<String> {
 fn begun(folder: &Folder, arguments: &[&str], is_under_way: impl Fn(&Folder) -> bool) -> Child {
     let mut command = folder.command(arguments);
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let start = Instant::now();
-    while !is_under_way(folder) {
-        assert!(start.elapsed() < Duration::from_secs(60), "{arguments:?} does not begin");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    until(|| is_under_way(folder), || format!("{arguments:?} does not begin"));
     child
 }
 

@@ -56,9 +56,8 @@ impl Drop for Rank {
     }
 }
 
-fn alone(options: &[&str]) -> Vec<String> {
-    let all = ["generate", "--model", TALE_SMALL, "--seed", "3", "--threads", "1"];
-    all.iter().chain(options).map(|&word| word.to_owned()).collect()
+fn alone<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    [&["generate", "--model", TALE_SMALL, "--seed", "3", "--threads", "1"], options].concat()
 }
 
 /// Runs `generate` on `world` ranks, which must all succeed.
@@ -66,9 +65,7 @@ fn on_ranks(folder: &Folder, split: &str, world: usize, options: &[&str]) -> Run
     let ranks: Vec<Rank> = (1..world).map(|_| Rank::start(folder, &["--split", split])).collect();
     let addresses: Vec<&str> = ranks.iter().map(|rank| rank.address.as_str()).collect();
     let addresses = addresses.join(",");
-    let mut arguments = alone(options);
-    arguments.extend(["--ranks", &addresses, "--split", split].map(str::to_owned));
-    let run = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let run = folder.run(&[&alone(options)[..], &["--ranks", &addresses, "--split", split]].concat());
     for (i, rank) in ranks.into_iter().enumerate() {
         let (status, said) = rank.end();
         assert!(status == 0 && said.ends_with(&format!("\nrank {} of {world}\n", i + 1)), "{run:?}: {said}");
@@ -94,8 +91,7 @@ fn texts_are_those_of_one_process() {
         &["The captain", "--expert", "tale-expert", "--anti", "tale-small", "--max-tokens", "40", "--key", "my.key"],
     ];
     for options in cases {
-        let arguments = alone(options);
-        let expected = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let expected = folder.run(&alone(options));
         assert_eq!(expected.status, 0, "{expected:?}");
         for (split, world) in [("tensor", 2), ("layers", 2), ("tensor", 4), ("layers", 3)] {
             let run = on_ranks(&folder, split, world, options);
@@ -122,9 +118,8 @@ fn conversations_are_those_of_one_process() {
 
 /// Starts a long text and waits for its first bytes. Returns the process and its output.
 fn under_way(folder: &Folder, address: &str, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
-    let mut arguments = alone(&["The captain", "--max-tokens", "900", "--ranks", address]);
-    arguments.extend(options.iter().map(|&word| word.to_owned()));
-    let mut command = folder.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let long = alone(&["The captain", "--max-tokens", "900", "--ranks", address]);
+    let mut command = folder.command(&[&long[..], options].concat());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_exact(&mut [0; 8]).unwrap();
@@ -201,8 +196,7 @@ fn ranks_that_do_not_fit() {
         for stranger in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"VR\x01\0\x13\0\0\0verdigris ranks\x09\0\0\0"] {
             TcpStream::connect(&rank.address).unwrap().write_all(stranger).unwrap();
         }
-        let arguments = alone(&["The captain", "--ranks", &rank.address]);
-        let run = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let run = folder.run(&alone(&["The captain", "--ranks", &rank.address]));
         run.fails(expected);
         assert!(run.err.contains("rank 1 (127.0.0.1:"), "{run:?}");
         let mut said = BufReader::new(rank.child.stderr.take().unwrap()).lines().map(Result::unwrap);
@@ -220,10 +214,7 @@ fn ranks_that_do_not_fit() {
 #[test]
 fn ranks_that_cannot_be() {
     let folder = Folder::new();
-    let run = |options: &[&str]| {
-        let arguments = alone(options);
-        folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
-    };
+    let run = |options: &[&str]| folder.run(&alone(options));
     let free = Rank::start(&folder, &[]).address.clone();
     run(&["The captain", "--ranks", &free]).fails("no rank can be reached at");
     run(&["The captain", "--ranks", "nowhere"]).fails("no rank can be reached at nowhere");

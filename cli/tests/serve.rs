@@ -118,16 +118,9 @@ fn bad_requests_are_refused() {
         assert_eq!(got, (status, &param, code), "{body}: {error}");
         assert!(error["message"].is_string() && error["type"].is_string());
         // A stream is refused before it begins.
-        let answer = server.post(
-            "/v1/completions",
-            &completion(body.clone())
-                .as_object_mut()
-                .map(|body| {
-                    body.insert("stream".into(), json!(true));
-                    json!(body)
-                })
-                .unwrap(),
-        );
+        let mut stream = completion(body);
+        stream["stream"] = json!(true);
+        let answer = server.post("/v1/completions", &stream);
         assert_eq!(answer.status, status, "{answer:?}");
     }
     for (head, body, status) in [

@@ -4,12 +4,12 @@
 mod support;
 
 use std::io::Read;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use support::Folder;
 use support::server::Server;
+use support::{Folder, until};
 
 const ANN: &str = "0123456789abcdef-ann";
 const BEN: &str = "0123456789abcdef-ben";
@@ -85,16 +85,10 @@ fn each_tenant_is_marked_with_its_own_key_of_today() {
     assert_eq!(told.collect::<Vec<_>>(), [("ann", "ann-new"), ("ben", "for-all"), ("ann", "ann-new")]);
 
     // Ben gets his own key. A damaged key, or a bad file of API keys, changes nothing.
-    let until = |what: &dyn Fn() -> bool| {
-        let begun = Instant::now();
-        while !what() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "it has not been read again");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
+    let not_again = || "it has not been read again".to_owned();
     key(&folder, "ring/ben.key", &["--id", "ben-own", "--tenant", "ben"]);
     server.tell("-HUP");
-    until(&|| key_of(BEN) == "ben-own");
+    until(|| key_of(BEN) == "ben-own", not_again);
     folder.write("keys.txt", "ann\n");
     server.tell("-HUP");
     std::fs::remove_file(folder.path("ring/ben.key")).unwrap();
@@ -107,7 +101,7 @@ fn each_tenant_is_marked_with_its_own_key_of_today() {
     // After the log was moved away, it continues in a new file.
     std::fs::rename(folder.path("audit.jsonl"), folder.path("audit.1")).unwrap();
     server.tell("-HUP");
-    until(&|| of(ANN, &completion(json!({}))).status == 401);
+    until(|| of(ANN, &completion(json!({}))).status == 401, not_again);
     assert_eq!(key_of(BEN), "for-all");
     assert_eq!(lines(&folder, "audit.jsonl").last().unwrap()["key_id"], "for-all");
 }
@@ -163,11 +157,7 @@ fn a_record_has_all_counts_and_no_text() {
     let mut running = server.ask("/v1/completions", &running);
     running.read_exact(&mut [0; 400]).unwrap();
     drop(running);
-    let begun = Instant::now();
-    while lines(&folder, "audit.jsonl").len() < 5 {
-        assert!(begun.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until(|| lines(&folder, "audit.jsonl").len() >= 5, || "it is not recorded".into());
     assert_eq!(lines(&folder, "audit.jsonl")[4]["outcome"], "cut");
     folder.run(&["serve", "--audit-log", "audit.jsonl", "--port", "0"]).fails("another server writes it");
 }
@@ -201,11 +191,8 @@ fn answers_that_did_not_begin_are_not_on_record() {
     let left = server.ask("/v1/completions", &completion(json!({"max_tokens": 2000, "ignore_eos": true})));
     std::thread::sleep(Duration::from_millis(100));
     drop(left);
-    let begun = Instant::now();
-    while !server.get("/metrics").text.contains(r#"request_success_total{finished_reason="abort"} 1"#) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{}", server.get("/metrics").text);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let metrics = || server.get("/metrics").text;
+    until(|| metrics().contains(r#"request_success_total{finished_reason="abort"} 1"#), metrics);
     assert_eq!(server.post("/v1/completions", &completion(json!({"max_tokens": 4}))).status, 200);
     let outcomes: Vec<Value> = all_lines(&folder, "audit.jsonl").iter().map(|line| line["outcome"].clone()).collect();
     assert_eq!(outcomes, ["whole"]);
@@ -234,11 +221,9 @@ fn every_answer_that_came_whole_is_on_record_whatever_happens() {
             }
         };
         let workers: Vec<_> = (0..8).map(|worker| scope.spawn(ask(worker))).collect();
-        let begun = Instant::now();
-        while std::fs::read(folder.path("audit.jsonl")).unwrap().iter().filter(|byte| **byte == b'\n').count() < 100 {
-            assert!(begun.elapsed() < Duration::from_secs(120));
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let recorded = || std::fs::read(folder.path("audit.jsonl")).unwrap();
+        let count = || recorded().iter().filter(|byte| **byte == b'\n').count();
+        until(|| count() >= 100, || format!("{} lines are recorded", count()));
         server.tell("-KILL");
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });

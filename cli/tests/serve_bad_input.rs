@@ -212,18 +212,9 @@ const STRANGERS: &[(&str, u16)] = &[
 fn server() -> (Folder, Server) {
     let folder = Folder::with_key();
     folder.write("keys.txt", &format!("ann {KEY}\n"));
-    let options = [
-        "--key",
-        "my.key",
-        "--enforce-all",
-        "--api-key-file",
-        "keys.txt",
-        "--max-body",
-        "20000",
-        "--max-read-seconds",
-        "2",
-    ];
-    let server = Server::start(&folder, &options);
+    let keys = ["--key", "my.key", "--enforce-all", "--api-key-file", "keys.txt"];
+    let limits = ["--max-body", "20000", "--max-read-seconds", "2"];
+    let server = Server::start(&folder, &[&keys[..], &limits].concat());
     (folder, server)
 }
 

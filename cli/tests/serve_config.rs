@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use support::Folder;
 use support::server::Server;
+use support::{Folder, until};
 
 /// Prints the effective options, with some environment variables set.
 fn in_force(folder: &Folder, variables: &[(&str, &str)], more: &[&str]) -> support::Run {
@@ -97,16 +97,10 @@ fn each_request_is_a_line_of_the_log_and_has_a_name() {
     assert!(made.contains("x-request-id: req-") && !made.contains("my own"));
     ask("X-Request-Id: mine-2\r\n", "wrong-wrong-wrong-wrong", "");
     let line = |name: &str| -> Value {
-        let begun = Instant::now();
-        loop {
-            let log = server.log();
-            let lines = log.iter().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}")));
-            if let Some(found) = lines.into_iter().find(|line| line["request_id"] == name) {
-                return found;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "{log:?}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let parsed = |line: &String| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}"));
+        let found = || server.log().iter().map(parsed).find(|line| line["request_id"] == name);
+        until(|| found().is_some(), || format!("{:?}", server.log()));
+        found().unwrap()
     };
     let answered = line("mine-1");
     #[cfg(unix)]
@@ -142,30 +136,17 @@ fn the_log_is_for_people_unless_told_otherwise() {
     let server = Server::started(command.stderr(Stdio::piped()).stdout(Stdio::null()));
     server.get("/health");
     server.get("/version");
-    let begun = Instant::now();
-    while !server.log().iter().any(|line| line.contains("route=\"/version\"")) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", server.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let is_logged = || server.log().iter().any(|line| line.contains("route=\"/version\""));
+    until(is_logged, || format!("{:?}", server.log()));
     assert!(!server.log().iter().any(|line| line.contains("/health")), "probes are not logged: {:?}", server.log());
 }
 
 #[test]
 fn what_takes_too_long_or_is_too_much_is_refused() {
     let folder = Folder::with_key();
-    let options = [
-        "--max-request-seconds",
-        "1",
-        "--max-prompt-tokens",
-        "50",
-        "--max-schema",
-        "500",
-        "--max-requests",
-        "2",
-        "--max-num-seqs",
-        "2",
-    ];
-    let server = Server::start(&folder, &[&["--key", "my.key"], &options[..]].concat());
+    let sizes = ["--max-request-seconds", "1", "--max-prompt-tokens", "50", "--max-schema", "500"];
+    let counts = ["--key", "my.key", "--max-requests", "2", "--max-num-seqs", "2"];
+    let server = Server::start(&folder, &[sizes, counts].concat());
     let post = |body: &Value| server.post("/v1/completions", body);
     let code =
         |answer: &support::server::Answer| answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned();
@@ -228,15 +209,9 @@ fn who_reads_nothing_is_cut_off() {
     });
     let mut running = server.ask("/v1/completions", &much);
     running.read_exact(&mut [0; 100]).unwrap();
-    let begun = Instant::now();
-    let line = loop {
-        let line = server.log().into_iter().find(|line| line.contains("/v1/completions"));
-        if let Some(line) = line {
-            break line;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", server.log());
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let found = || server.log().into_iter().find(|line| line.contains("/v1/completions"));
+    until(|| found().is_some(), || format!("{:?}", server.log()));
+    let line = found().unwrap();
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["whole"], false, "{line}");
     let mut rest = Vec::new();
     let _ = running.read_to_end(&mut rest);

@@ -4,12 +4,11 @@
 mod support;
 
 use std::io::Read;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use support::Folder;
 use support::server::Server;
+use support::{Folder, until};
 
 const ACME: &str = "0123456789abcdef-acme";
 const RIVAL: &str = "0123456789abcdef-rival";
@@ -34,11 +33,8 @@ fn metric(server: &Server, name: &str) -> f64 {
 /// Waits until no request is running or waiting.
 #[track_caller]
 fn comes_to_nothing(server: &Server) {
-    let begun = Instant::now();
-    while metric(server, "verdigris_num_requests_running") + metric(server, "verdigris_num_requests_waiting") > 0.0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "texts do not end");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let requests = |state: &str| metric(server, &format!("verdigris_num_requests_{state}"));
+    until(|| requests("running") + requests("waiting") == 0.0, || "texts do not end".into());
 }
 
 /// The number of prompt tokens that are found in the cache when these prompts are processed.

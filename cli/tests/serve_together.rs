@@ -6,11 +6,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use support::server::{Answer, Server};
+use support::until;
 
 /// A value of `/metrics`.
 #[track_caller]
@@ -23,11 +23,7 @@ fn metric(server: &Server, name: &str) -> f64 {
 /// Waits until a value of `/metrics` is `value`.
 #[track_caller]
 fn comes_to(server: &Server, name: &str, value: f64) {
-    let begun = Instant::now();
-    while metric(server, name) != value {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{name} is {}", metric(server, name));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(|| metric(server, name) == value, || format!("{name} is {}", metric(server, name)));
 }
 
 /// A pseudorandom number generator.

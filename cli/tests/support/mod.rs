@@ -9,6 +9,7 @@ pub mod server;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -37,6 +38,16 @@ pub const KEY: &str = r#"{
   "secret": "f1e2d3c4b5a697887968574635241302f1e2d3c4b5a697887968574635241302"
 }
 "#;
+
+/// Waits until something holds, for two minutes at most.
+#[track_caller]
+pub fn until(mut holds: impl FnMut() -> bool, fault: impl Fn() -> String) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{}", fault());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 pub struct Folder(TempDir);
 
