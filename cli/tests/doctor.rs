@@ -60,8 +60,7 @@ fn the_fields_are_those_of_the_page() {
 #[test]
 fn the_page_fits() {
     let folder = Folder::with_key();
-    let run = Folder::finish(doctor(&folder, &["--offline"]));
-    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let run = Folder::finish(doctor(&folder, &["--offline"])).succeeds();
     assert!(!run.out.contains('\x1b'), "{}", run.out);
     for line in run.out.lines() {
         assert!(line.chars().count() <= 80 || !line.trim().contains(' '), "{line:?} is wider than 80 columns");

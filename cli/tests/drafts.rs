@@ -147,8 +147,7 @@ fn marked_forms_with_drafts_are_whole_and_found() {
     let schema = format!(r#"{{"type": "object", "required": ["text"], "properties": {{"text": {text}}}}}"#);
     let arguments = ["--draft", FEATURE, "--mark", "--json-schema", &schema, "--closed", "--temperature", "1"];
     let bench = ["bench", "speculation", "--draft-tokens", "2", "--samples", "1", "--tokens", "450", "--json"];
-    let run = Folder::new().run(&[&bench[..], &arguments].concat());
-    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let run = Folder::new().run(&[&bench[..], &arguments].concat()).succeeds();
     let report: Value = serde_json::from_str(&run.out).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["drafts"].as_str().unwrap()).collect();

@@ -30,8 +30,7 @@ fn with_ring(keys: usize) -> Folder {
 /// Texts of 200 tokens marked with a key.
 fn marked(folder: &Folder, key: &str, texts: usize) -> Vec<String> {
     let generate = ["generate", "The captain", "--seed", "5", "--max-tokens", "200", "--json", "--key", key];
-    let run = folder.run(&[&generate[..], &["--texts", &texts.to_string()]].concat());
-    assert_eq!(run.status, 0, "{run:?}");
+    let run = folder.run(&[&generate[..], &["--texts", &texts.to_string()]].concat()).done();
     run.lines().iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -128,8 +127,7 @@ fn a_key_that_could_not_be_read_again_is_not_made() {
 fn keys_of_others_mean_what_they_mean_there() {
     let folder = Folder::new();
     let make = |name: &str, arguments: &[&str]| {
-        let run = folder.run(&[&["key", "new", name], arguments].concat());
-        assert_eq!(run.status, 0, "{arguments:?}: {run:?}");
+        folder.run(&[&["key", "new", name], arguments].concat()).done();
         (field(&folder, name, "secret"), field(&folder, name, "scheme"))
     };
     // SGLang reads hexadecimal digits, with or without 0x.
@@ -421,8 +419,7 @@ fn strengths_have_names() {
     let folder = Folder::new();
     for (name, delta) in [("light", 1), ("normal", 2), ("strong", 4)] {
         let file = format!("{name}.key");
-        let run = folder.run(&["key", "new", &file, "--strength", name]);
-        assert_eq!(run.status, 0, "{run:?}");
+        folder.run(&["key", "new", &file, "--strength", name]).done();
         let shown = folder.run(&["key", "show", &file]).out;
         assert!(shown.contains(&format!("soft, delta {delta}\n")), "{shown}");
     }
@@ -480,8 +477,7 @@ fn a_key_is_identified_where_its_mark_is_detected() {
 fn keys_of_several_tenants_are_told_apart() {
     let folder = Folder::new();
     for tenant in ["one", "two"] {
-        let run = folder.run(&["key", "new", &format!("{tenant}.key"), "--id", "k", "--tenant", tenant]);
-        assert_eq!(run.status, 0, "{run:?}");
+        folder.run(&["key", "new", &format!("{tenant}.key"), "--id", "k", "--tenant", tenant]).done();
     }
     folder.write("text.txt", &marked(&folder, "two.key", 1)[0]);
     let identify = ["identify", "text.txt", "--key", "one.key", "--key", "two.key"];

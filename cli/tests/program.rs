@@ -14,8 +14,9 @@ fn what_is_marked_is_found_and_nothing_else() {
     let folder = Folder::with_key();
     folder.write_private("other.key", &support::KEY.replace("vg-c0ffee00", "vg-0ther000"));
     let write = |arguments: &[&str], file| {
-        let run = folder.run(&[&["generate", "The captain", "--seed", "5", "--max-tokens", "200"], arguments].concat());
-        assert_eq!((run.status, run.err.as_str()), (0, ""));
+        let run = folder
+            .run(&[&["generate", "The captain", "--seed", "5", "--max-tokens", "200"], arguments].concat())
+            .succeeds();
         folder.write(file, &run.out);
         run.out
     };
@@ -24,8 +25,7 @@ fn what_is_marked_is_found_and_nothing_else() {
     assert_ne!(marked, plain);
     assert_eq!(write(&["--key", "my.key"], "again.txt"), marked, "a seed repeats a text");
 
-    let run = folder.run(&["detect", "marked.txt", "--key", "my.key"]);
-    assert_eq!(run.status, 0, "{run:?}");
+    let run = folder.run(&["detect", "marked.txt", "--key", "my.key"]).done();
     for word in ["tokens", "scored", "green", "z ", "p ", "verdict   marked (vg-"] {
         assert!(run.out.contains(word), "{run:?}");
     }
@@ -58,8 +58,7 @@ fn json_is_for_machines() {
 fn a_text_takes_the_form_that_is_asked_for() {
     let folder = Folder::new();
     let write = |arguments: &[&str]| {
-        let run = folder.run(&[&["generate", "--model", TALE_SMALL, "--seed", "3"], arguments].concat());
-        assert_eq!((run.status, run.err.as_str()), (0, ""), "{run:?}");
+        let run = folder.run(&[&["generate", "--model", TALE_SMALL, "--seed", "3"], arguments].concat()).succeeds();
         run.out.strip_suffix('\n').unwrap().to_owned()
     };
     let choice = write(&["Is it?", "--choice", " yes", "--choice", " no", "--choice", " perhaps"]);
@@ -137,8 +136,7 @@ fn drafts_leave_a_text_with_a_seed_as_it_is() {
 #[test]
 fn a_new_key_has_the_form_of_all_keys() {
     let folder = Folder::new();
-    let run = folder.run(&["key", "new", "new.key"]);
-    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let run = folder.run(&["key", "new", "new.key"]).succeeds();
     let read = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
     let (mut new, old) = (read(&folder.read("new.key")), read(support::KEY));
     assert_ne!((&new["secret"], &new["id"]), (&old["secret"], &old["id"]));
@@ -227,20 +225,17 @@ fn a_model_can_be_trained_and_used() {
     folder.write("corpus.txt", &"HAMLET:\nThe air bites shrewdly; it is very cold.\n\n".repeat(60));
     let train = ["train", "lm", "--init", TALE_SMALL, "--corpus", "corpus.txt", "--heldout", "corpus.txt"];
     let steps = ["--out", "expert", "--steps", "6", "--window", "64", "--batch", "2", "--warm-up", "1"];
-    let run = folder.run(&[&train[..], &steps].concat());
-    assert_eq!(run.status, 0, "{run:?}");
+    let run = folder.run(&[&train[..], &steps].concat()).done();
     for word in ["parameters     1262720", "steps          6", "held-out loss"] {
         assert!(run.out.contains(word), "{run:?}");
     }
-    let run = folder.run(&["generate", "HAMLET:", "--model", "expert", "--max-tokens", "20", "--seed", "1"]);
-    assert_eq!(run.status, 0, "{run:?}");
+    folder.run(&["generate", "HAMLET:", "--model", "expert", "--max-tokens", "20", "--seed", "1"]).done();
 }
 
 /// The main command of README.
 #[test]
 fn the_demo_shows_all_four_verdicts() {
-    let run = Folder::new().run(&["demo"]);
-    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let run = Folder::new().run(&["demo"]).succeeds();
     let row = |name: &str| -> (f64, f64) {
         let line = run.out.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
         let mut words = line.trim().strip_prefix(name).unwrap().split_whitespace().skip(3);
@@ -374,8 +369,7 @@ fn a_ring_writes_with_todays_key_and_reads_with_all() {
     fs::create_dir(folder.path("ring")).unwrap();
     let new = |name: &str, rest: &[&str]| {
         let file = format!("ring/{name}.key");
-        let run = folder.run(&[&["key", "new", &file, "--id", name], rest].concat());
-        assert_eq!(run.status, 0, "{run:?}");
+        folder.run(&[&["key", "new", &file, "--id", name], rest].concat()).done();
     };
     new("old", &["--valid-until", "2020-12-31"]);
     new("now", &["--valid-from", "2021-01-01"]);
@@ -505,8 +499,7 @@ fn keys_of_other_systems() {
     for dialect in
         ["native-gumbel", "tgi", "hugging-face", "unigram", "sbw", "three-bricks-maryland", "three-bricks-openai"]
     {
-        let run = folder.run(&["key", "new", &format!("{dialect}.key"), "--dialect", dialect]);
-        assert_eq!(run.status, 0, "{dialect}: {run:?}");
+        folder.run(&["key", "new", &format!("{dialect}.key"), "--dialect", dialect]).done();
     }
 }
 

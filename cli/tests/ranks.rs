@@ -91,8 +91,7 @@ fn texts_are_those_of_one_process() {
         &["The captain", "--expert", "tale-expert", "--anti", "tale-small", "--max-tokens", "40", "--key", "my.key"],
     ];
     for options in cases {
-        let expected = folder.run(&alone(options));
-        assert_eq!(expected.status, 0, "{expected:?}");
+        let expected = folder.run(&alone(options)).done();
         for (split, world) in [("tensor", 2), ("layers", 2), ("tensor", 4), ("layers", 3)] {
             let run = on_ranks(&folder, split, world, options);
             assert_eq!((run.status, &run.out), (0, &expected.out), "{split} {world} {options:?}: {}", run.err);
@@ -108,8 +107,7 @@ fn conversations_are_those_of_one_process() {
     let template = "{% for message in messages %}{{ message.content }}: {% endfor %}";
     std::fs::write(folder.path("talker/chat_template.jinja"), template).unwrap();
     let chat = ["generate", "--model", "talker", "--chat", "The captain", "--seed", "3", "--max-tokens", "30"];
-    let expected = folder.run(&chat);
-    assert_eq!(expected.status, 0, "{expected:?}");
+    let expected = folder.run(&chat).done();
     let rank = Rank::start(&folder, &["--split", "layers"]);
     let run = folder.run(&[&chat[..], &["--ranks", &rank.address, "--split", "layers"]].concat());
     assert_eq!((run.status, run.out), (0, expected.out), "{}", run.err);

@@ -25,8 +25,7 @@ fn a_flag_counts_more_than_a_variable_and_that_more_than_the_file() {
     folder.write("serve.toml", "port = 1111\nmax-body = 1000\nmax-tokens = 10\nenforce-all = true\nkey = \"my.key\"\n");
     let config = ["--config", "serve.toml"];
     let variables = [("VERDIGRIS_SERVE_MAX_BODY", "2000"), ("VERDIGRIS_SERVE_MAX_TOKENS", "20")];
-    let run = in_force(&folder, &variables, &[&config[..], &["--max-tokens", "30"]].concat());
-    assert_eq!(run.status, 0, "{run:?}");
+    let run = in_force(&folder, &variables, &[&config[..], &["--max-tokens", "30"]].concat()).done();
     for line in ["port = 1111", "max-body = 2000", "max-tokens = 30", "enforce-all = true", "key = \"my.key\""] {
         assert!(run.out.lines().any(|shown| shown == line), "{line} in {}", run.out);
     }

@@ -83,8 +83,7 @@ fn a_steered_text_is_the_same_however_it_is_written() {
         let line = "{\"prompt\": \"The king\"}\n";
         folder.write("in.jsonl", &line.repeat(3));
         let batch = ["batch", "in.jsonl", "out.jsonl", "--force", "--seed", "7", "--max-tokens", "24", "-q"];
-        let run = folder.run(&[&batch, &steer[..]].concat());
-        assert_eq!((run.status, run.err.as_str()), (0, ""), "{way:?}");
+        folder.run(&[&batch, &steer[..]].concat()).succeeds();
         let answers = folder.read("out.jsonl");
         let mut answers: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         answers.sort_by_key(|answer| answer["seed"].as_u64());

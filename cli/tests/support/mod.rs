@@ -72,6 +72,13 @@ impl Run {
         self
     }
 
+    /// Asserts status 0, whatever is on standard error.
+    #[track_caller]
+    pub fn done(self) -> Self {
+        assert_eq!(self.status, 0, "{self:?}");
+        self
+    }
+
     /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
