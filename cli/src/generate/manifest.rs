@@ -1,7 +1,6 @@
 //! Options for C2PA manifests of the output, which a separate program signs.
 
 use std::cell::Cell;
-use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -30,6 +29,7 @@ pub(super) struct ManifestOptions {
 }
 
 /// A signer that has been checked.
+#[derive(Default)]
 pub(super) struct Manifests {
     certificate: PathBuf,
     private_key: PathBuf,
@@ -65,17 +65,7 @@ impl ManifestOptions {
                 "a manifest covers one text: with --texts give --json, which signs each of them".into(),
             ));
         }
-        let mut manifests = Manifests {
-            certificate,
-            private_key,
-            place: String::new(),
-            sidecar: None,
-            is_sidecar: false,
-            beside: Cell::default(),
-            model,
-            mark: None,
-            failed: Cell::new(false),
-        };
+        let mut manifests = Manifests { certificate, private_key, model, ..Manifests::default() };
         let mut command = manifests.command();
         command.arg("--check");
         match (&self.c2pa_manifest, output) {
@@ -153,16 +143,8 @@ impl Manifests {
 
     fn command(&self) -> Command {
         let mut command = PROGRAM.command();
-        let (certificate, private_key) = (self.certificate.as_os_str(), self.private_key.as_os_str());
-        let options: [&OsStr; 6] = [
-            "sign".as_ref(),
-            "-".as_ref(),
-            "--certificate".as_ref(),
-            certificate,
-            "--private-key".as_ref(),
-            private_key,
-        ];
-        command.args(options);
+        command.args(["sign", "-", "--certificate"]).arg(&self.certificate);
+        command.arg("--private-key").arg(&self.private_key);
         command
     }
 }
