@@ -11,7 +11,7 @@ use verdigris_models::{Backend, BoxError, Bytes, LanguageModel, ModelError, Mode
 
 use crate::architectures::{self, Precision, model_types};
 use crate::config::Config;
-use crate::weights::Stored;
+use crate::weights::WeightFiles;
 
 /// One of candle's devices, on which the models of candle-transformers compute.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Candle {
             known: model_types(),
         })?;
         fields.heeded().map_err(config)?;
-        let stored = Stored::new(files.safetensors()?, fields.output_is_embedding())?;
+        let stored = WeightFiles::new(files.safetensors()?, fields.output_is_embedding())?;
         let kind = self.kind(stored.kind(), architecture.precision);
         let weights = VarBuilder::from_backend(Box::new(stored), kind, self.device.clone());
         (architecture.load)(&fields, weights).map_err(|fault| match fault.downcast::<candle_core::Error>() {

@@ -28,7 +28,7 @@ pub(crate) trait Decoder: Clone + Send + Sync + 'static {
 
 /// A decoder, and its device.
 #[derive(Clone)]
-struct Text<D> {
+struct DecoderState<D> {
     decoder: D,
     device: Device,
     /// If clones share a cache: a decoder that has read nothing, and the tokens that a copy must read again.
@@ -36,7 +36,7 @@ struct Text<D> {
     read: Vec<TokenId>,
 }
 
-impl<D: Decoder> Text<D> {
+impl<D: Decoder> DecoderState<D> {
     fn read(&mut self, tokens: &[TokenId], held: usize) -> Result<Vec<f32>> {
         self.row(tokens, held)?.flatten_all()?.to_dtype(DType::F32)?.to_vec1()
     }
@@ -78,7 +78,7 @@ impl<D: Decoder> Text<D> {
     }
 }
 
-impl<D: Decoder> Forward for Text<D> {
+impl<D: Decoder> Forward for DecoderState<D> {
     fn forward(&mut self, tokens: &[TokenId], held: usize) -> std::result::Result<Vec<f32>, BoxError> {
         Ok(self.read(tokens, held)?)
     }
@@ -95,7 +95,7 @@ impl<D: Decoder> Forward for Text<D> {
     ) -> Option<std::result::Result<(), BoxError>> {
         // On a CPU the row is not copied anyway, and Metal has no 64-bit numbers.
         let can = self.device.is_cuda() && draw::can(draw.steps);
-        can.then(|| Ok(Text::draw(self, tokens, held, draw)?))
+        can.then(|| Ok(DecoderState::draw(self, tokens, held, draw)?))
     }
 
     fn fork(&self) -> std::result::Result<Self, BoxError> {
@@ -125,5 +125,6 @@ pub(crate) fn model<D: Decoder>(
     context: usize,
 ) -> Arc<dyn LanguageModel> {
     let unread = D::SHARES_CACHE.then(|| Arc::new(decoder.clone()));
-    Arc::new(Foreign::new(vocabulary, context, Text { decoder, device: device.clone(), unread, read: Vec::new() }))
+    let state = DecoderState { decoder, device: device.clone(), unread, read: Vec::new() };
+    Arc::new(Foreign::new(vocabulary, context, state))
 }

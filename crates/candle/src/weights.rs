@@ -11,7 +11,7 @@ use safetensors::tensor::TensorInfo;
 use verdigris_models::{Bytes, ModelError};
 
 /// Weights in several files, with unique names.
-pub(crate) struct Stored {
+pub(crate) struct WeightFiles {
     files: Vec<Bytes>,
     /// The file, the offset of its data, and the description of the weight.
     weights: HashMap<String, (usize, usize, TensorInfo)>,
@@ -22,7 +22,7 @@ pub(crate) struct Stored {
 /// The name of the output matrix in all of candle's models.
 const OUTPUT: &str = "lm_head.weight";
 
-impl Stored {
+impl WeightFiles {
     /// # Errors
     /// [`ModelError::Damaged`] for a file that is not in this format.
     pub(crate) fn new(
@@ -63,7 +63,7 @@ impl Stored {
     }
 }
 
-impl SimpleBackend for Stored {
+impl SimpleBackend for WeightFiles {
     fn get(&self, shape: Shape, name: &str, _: Init, dtype: DType, device: &Device) -> Result<Tensor> {
         let tensor = self.get_unchecked(name, dtype, device)?;
         if tensor.shape() != &shape {

@@ -10,12 +10,12 @@ use crate::config::Config;
 use crate::decoder::{Decoder, Loaded, model};
 
 #[derive(Clone)]
-struct Text {
+struct LlamaState {
     llama: Arc<Llama>,
     cache: Cache,
 }
 
-impl Decoder for Text {
+impl Decoder for LlamaState {
     fn read(&mut self, tokens: &Tensor, held: usize) -> Result<Tensor> {
         self.llama.forward(tokens, held, &mut self.cache)
     }
@@ -29,5 +29,5 @@ pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
     let candle = config.of::<LlamaConfig>()?.into_config(false);
     let llama = Arc::new(Llama::load(weights.clone(), &candle)?);
     let cache = Cache::new(true, weights.dtype(), &candle, weights.device())?;
-    Ok(model(Text { llama, cache }, weights.device(), config.number("vocab_size")?, config.context()?))
+    Ok(model(LlamaState { llama, cache }, weights.device(), config.number("vocab_size")?, config.context()?))
 }

@@ -13,12 +13,12 @@ use crate::decoder::{Decoder, Loaded, model};
 /// More than the length of any text.
 const CONTEXT: usize = 1 << 20;
 
-struct Text {
+struct MambaState {
     mamba: Arc<Model>,
     state: State,
 }
 
-impl Clone for Text {
+impl Clone for MambaState {
     fn clone(&self) -> Self {
         let State { hs, prev_xs, pos } = &self.state;
         let state = State { hs: hs.clone(), prev_xs: prev_xs.clone(), pos: *pos };
@@ -26,7 +26,7 @@ impl Clone for Text {
     }
 }
 
-impl Decoder for Text {
+impl Decoder for MambaState {
     fn read(&mut self, tokens: &Tensor, _: usize) -> Result<Tensor> {
         let mut row = None;
         for token in tokens.flatten_all()?.chunk(tokens.elem_count(), 0)? {
@@ -58,5 +58,5 @@ pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
     let (kind, device) = (weights.dtype(), weights.device().clone());
     let mamba = Arc::new(Model::new(&described, weights.rename_f(named))?);
     let state = State::new(1, &described, kind, &device)?;
-    Ok(model(Text { mamba, state }, &device, vocabulary, CONTEXT))
+    Ok(model(MambaState { mamba, state }, &device, vocabulary, CONTEXT))
 }

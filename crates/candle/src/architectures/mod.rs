@@ -82,7 +82,7 @@ mod tests {
     use verdigris_models::{Batch, ModelError, ModelFolder, Rows, Wanted};
 
     use super::*;
-    use crate::weights::Stored;
+    use crate::weights::WeightFiles;
 
     /// The last row of a text, computed from a checkpoint in the given type.
     fn last_row(architecture: &Architecture, length: usize, kind: DType) -> Result<Vec<f32>, ModelError> {
@@ -94,7 +94,7 @@ mod tests {
         let folder = ModelFolder::at(folder);
         let config = Config::parse(&folder.file("config.json").unwrap()).unwrap();
         let config = config.with("max_position_embeddings", 5000).with("sliding_window", 5000);
-        let stored = Stored::new(folder.safetensors().unwrap(), config.output_is_embedding()).unwrap();
+        let stored = WeightFiles::new(folder.safetensors().unwrap(), config.output_is_embedding()).unwrap();
         let weights = VarBuilder::from_backend(Box::new(stored), kind, Device::Cpu);
         let model = (architecture.load)(&config, weights).unwrap();
         let mut sequence = model.begin(length).unwrap();

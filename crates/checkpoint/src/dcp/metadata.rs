@@ -25,7 +25,7 @@ pub(super) struct Metadata {
     /// For keys joined from nested dictionaries: the original keys, if the file has them.
     pub(super) paths: HashMap<String, Vec<String>>,
     /// The location of a chunk, by its key and offsets.
-    pub(super) stored: HashMap<(String, Vec<usize>), Stored>,
+    pub(super) locations: HashMap<(String, Vec<usize>), ChunkLocation>,
 }
 
 /// The type and shape of a tensor, and its chunks.
@@ -38,7 +38,7 @@ pub(super) struct TensorMetadata {
 
 /// The location of a chunk.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct ChunkLocation {
     /// Relative to the folder.
     pub(super) file: String,
     /// In bytes, like the length.
@@ -58,7 +58,7 @@ impl Metadata {
     fn of(root: Node<'_>) -> Result<Self, String> {
         let of = |name: &str| root.attribute(name).ok_or_else(|| format!("it is {} without {name}", root.kind()));
         let mut metadata =
-            Self { tensors: HashMap::new(), keys: Vec::new(), paths: HashMap::new(), stored: HashMap::new() };
+            Self { tensors: HashMap::new(), keys: Vec::new(), paths: HashMap::new(), locations: HashMap::new() };
         let mut chunks = 0;
         let entries = of("state_dict_metadata")?.entries().ok_or("state_dict_metadata is not a dictionary")?;
         for (key, value) in entries {
@@ -82,8 +82,9 @@ impl Metadata {
             // Other entries have no offsets.
             let Some(offsets) = index.attribute("offset").filter(|node| !node.is_none()) else { continue };
             let offsets = offsets.size().ok_or_else(|| format!("the offset of {key} is {}", offsets.kind()))?;
-            let stored = Stored::of(value).ok_or_else(|| format!("where {key} is stored is {}", value.kind()))?;
-            metadata.stored.insert((key.to_owned(), offsets), stored);
+            let location =
+                ChunkLocation::of(value).ok_or_else(|| format!("where {key} is stored is {}", value.kind()))?;
+            metadata.locations.insert((key.to_owned(), offsets), location);
         }
         if let Some(entries) = root.attribute("planner_data").and_then(Node::entries) {
             for (key, path) in entries {
@@ -118,7 +119,7 @@ impl TensorMetadata {
     }
 }
 
-impl Stored {
+impl ChunkLocation {
     fn of(node: Node<'_>) -> Option<Self> {
         let transforms = node.attribute("transform_descriptors").and_then(Node::items);
         let transform = transforms.and_then(|mut all| all.next()).map(|first| first.text().unwrap_or("?").to_owned());

@@ -27,7 +27,7 @@ use crate::file;
 use crate::torch_file::TorchFile;
 use crate::weight::{Chunk, Weight};
 use cover::{Cover, Region};
-use metadata::{Metadata, Stored, TensorMetadata};
+use metadata::{ChunkLocation, Metadata, TensorMetadata};
 
 /// The file that locates everything else.
 pub(crate) const METADATA: &str = ".metadata";
@@ -63,12 +63,13 @@ fn weight(files: &mut Files<'_>, metadata: &Metadata, key: &str, name: &str) -> 
         if sizes.contains(&0) {
             continue;
         }
-        let stored =
-            metadata.stored.get(&(key.to_owned(), offsets.clone())).ok_or_else(|| CheckpointError::Inconsistent {
+        let location = metadata.locations.get(&(key.to_owned(), offsets.clone())).ok_or_else(|| {
+            CheckpointError::Inconsistent {
                 path: files.folder.join(METADATA),
                 fault: format!("it does not say where the chunk of {key} at {offsets:?} is"),
-            })?;
-        let file = files.read(key, stored)?;
+            }
+        })?;
+        let file = files.read(key, location)?;
         let found = file.tensor(file.root())?;
         if (found.shape(), found.dtype()) != (&**sizes, tensor.dtype) {
             let (shape, dtype) = (found.shape(), found.dtype());
@@ -94,21 +95,19 @@ struct Files<'a> {
 
 impl Files<'_> {
     /// The tensor file at a location inside a file.
-    fn read(&mut self, key: &str, stored: &Stored) -> Result<TorchFile, CheckpointError> {
+    fn read(&mut self, key: &str, location: &ChunkLocation) -> Result<TorchFile, CheckpointError> {
         let unsupported = |fault: String| CheckpointError::Unsupported { path: self.folder.to_owned(), fault };
-        if let Some(transform) = &stored.transform {
+        let ChunkLocation { file: name, offset, length, transform } = location;
+        if let Some(transform) = transform {
             let fault =
                 format!("its files are stored with {transform}, which is not read here: save it without extensions");
             return Err(unsupported(fault));
         }
-        let relative = Path::new(&stored.file);
+        let relative = Path::new(name);
         if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
-            return Err(unsupported(format!(
-                "{key} is said to be in {:?}, which is not a file of this folder",
-                stored.file
-            )));
+            return Err(unsupported(format!("{key} is said to be in {name:?}, which is not a file of this folder")));
         }
-        if stored.file.ends_with(".safetensors") {
+        if name.ends_with(".safetensors") {
             let fault =
                 "its files are of safetensors: torch's consolidate_safetensors_files makes a model folder of them";
             return Err(unsupported(fault.into()));
@@ -119,8 +118,7 @@ impl Files<'_> {
             None => {
                 let file = file::map(&path).map_err(|error| match error {
                     CheckpointError::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
-                        let fault =
-                            format!("{} is missing: copy it from the machine of the rank that wrote it", stored.file);
+                        let fault = format!("{name} is missing: copy it from the machine of the rank that wrote it");
                         CheckpointError::Incomplete { path: self.folder.to_owned(), fault }
                     }
                     error => error,
@@ -128,7 +126,7 @@ impl Files<'_> {
                 self.open.entry(path.clone()).or_insert(file).clone()
             }
         };
-        let part = stored.offset.checked_add(stored.length).and_then(|end| file.part(stored.offset..end));
+        let part = offset.checked_add(*length).and_then(|end| file.part(*offset..end));
         let part = part.ok_or_else(|| CheckpointError::Damaged {
             path: path.clone(),
             fault: format!("it has {} bytes, and {key} lies beyond", file.get().len()),

@@ -101,7 +101,7 @@ mod tests {
             tensors: HashMap::new(),
             keys: owned(keys),
             paths: paths.iter().map(|(key, path)| ((*key).to_owned(), owned(path))).collect(),
-            stored: HashMap::new(),
+            locations: HashMap::new(),
         };
         of_weights(&metadata).unwrap().into_iter().map(|(_, name)| name).collect()
     }

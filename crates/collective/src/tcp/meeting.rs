@@ -157,22 +157,22 @@ fn misfit(hello: &Hello, world: Option<usize>, terms: &[(&str, String)]) -> Opti
 }
 
 /// A connection, and its hello.
-type Heard = (Link, Result<Hello, BadHello>);
+type Greeting = (Link, Result<Hello, BadHello>);
 
 /// The accepting side. Each connection is read on its own thread, so that a silent one does not block others.
 struct Door<'l, F> {
     listener: &'l Listener,
     refused: F,
-    sender: Sender<Option<Heard>>,
-    heard: Receiver<Option<Heard>>,
+    sender: Sender<Option<Greeting>>,
+    greetings: Receiver<Option<Greeting>>,
     /// The number of connections that have not sent anything yet.
     silent: usize,
 }
 
 impl<'l, F: FnMut(CollectiveError)> Door<'l, F> {
     fn new(listener: &'l Listener, refused: F) -> Self {
-        let (sender, heard) = mpsc::channel();
-        Self { listener, refused, sender, heard, silent: 0 }
+        let (sender, greetings) = mpsc::channel();
+        Self { listener, refused, sender, greetings, silent: 0 }
     }
 
     /// The next rank that connects and sends a hello; with a deadline if a rank is missing.
@@ -181,9 +181,9 @@ impl<'l, F: FnMut(CollectiveError)> Door<'l, F> {
             if let Some((deadline, rank)) = missing {
                 deadline.left(|| format!("rank {rank}"))?;
             }
-            if let Ok(heard) = self.heard.try_recv() {
+            if let Ok(greeting) = self.greetings.try_recv() {
                 self.silent -= 1;
-                match heard {
+                match greeting {
                     Some((mut link, Ok(hello))) => {
                         link.rename(format!("rank {} ({})", hello.from, link.peer()));
                         return Ok((link, hello));
@@ -221,13 +221,13 @@ impl<'l, F: FnMut(CollectiveError)> Door<'l, F> {
         }
         let sender = self.sender.clone();
         let listen = move || {
-            let heard = stream.set_nonblocking(false).and_then(|()| Link::new(stream, from.to_string())).ok();
-            let heard = heard.and_then(|mut link| {
+            let greeting = stream.set_nonblocking(false).and_then(|()| Link::new(stream, from.to_string())).ok();
+            let greeting = greeting.and_then(|mut link| {
                 let bytes = link.receive(Kind::Hello, Length::AtMost(MOST), Deadline::after(SILENCE)).ok()?;
                 let hello = Hello::parse(bytes);
                 Some((link, hello))
             });
-            let _ = sender.send(heard);
+            let _ = sender.send(greeting);
         };
         if thread::Builder::new().name("hello".into()).spawn(listen).is_ok() {
             self.silent += 1;
