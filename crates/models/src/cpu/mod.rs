@@ -8,7 +8,7 @@ mod sequence;
 mod state;
 
 pub use decoder::CpuDecoder;
-pub(crate) use pass::{Item, Work};
+pub(crate) use pass::{CpuItem, Work};
 pub(crate) use peers::Peers;
 pub(crate) use sequence::{forward, reserve};
 pub(crate) use state::State;

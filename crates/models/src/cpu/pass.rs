@@ -14,7 +14,7 @@ use crate::language_model::{Batch, Rows};
 use crate::slices::TokenSlice;
 
 /// The input of one of several texts, and where its rows are written.
-pub(crate) struct Item<'a> {
+pub(crate) struct CpuItem<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) batch: Batch<'a>,
     /// The initial residual stream of its tokens, if that is not their embeddings.
@@ -50,7 +50,7 @@ pub(crate) struct Work {
 /// Reads the tokens of `slices`, whose sequences have exclusive pages for them, and writes their rows.
 pub(super) fn pass(
     decoder: &CpuDecoder,
-    items: &mut [Item<'_>],
+    items: &mut [CpuItem<'_>],
     slices: &[TokenSlice],
     work: &mut Work,
     peers: &mut Peers<'_>,
@@ -146,8 +146,8 @@ fn norm_over_ranks(
     Ok(())
 }
 
-/// Sets the residual stream to [`Item::beginning`], or to the embeddings.
-fn begin(decoder: &CpuDecoder, items: &[Item<'_>], slices: &[TokenSlice], work: &mut Work) {
+/// Sets the residual stream to [`CpuItem::beginning`], or to the embeddings.
+fn begin(decoder: &CpuDecoder, items: &[CpuItem<'_>], slices: &[TokenSlice], work: &mut Work) {
     let width = decoder.config.width;
     if items.iter().any(|item| item.beginning.is_none()) {
         embed(decoder, slices.iter().flat_map(|slice| slice.of(&items[slice.item].batch).tokens), work);
@@ -186,7 +186,7 @@ fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: 
 }
 
 /// Computes the cosines and sines of all positions, for one of the rotary embeddings.
-fn cosines_and_sines(which: usize, items: &[Item<'_>], slices: &[TokenSlice], work: &mut Work) {
+fn cosines_and_sines(which: usize, items: &[CpuItem<'_>], slices: &[TokenSlice], work: &mut Work) {
     work.cos.clear();
     work.sin.clear();
     let mut positions = work.positions.iter();
@@ -198,7 +198,7 @@ fn cosines_and_sines(which: usize, items: &[Item<'_>], slices: &[TokenSlice], wo
 }
 
 /// Writes keys and values, and attends, each sequence to its own cache.
-fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
+fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [CpuItem<'_>], slices: &[TokenSlice], work: &mut Work) {
     let config = &decoder.config;
     let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
     let window = config.kind(layer).window;
@@ -206,7 +206,7 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slice
     let (mut at, mut seen) = (0, 0);
     for slice in slices {
         let m = slice.len();
-        let Item { state: State { pages, held, .. }, batch, .. } = &mut items[slice.item];
+        let CpuItem { state: State { pages, held, .. }, batch, .. } = &mut items[slice.item];
         let (is_tree, length) = (batch.parents.is_some(), held.length());
         let of = |width: usize| at * width..(at + m) * width;
         pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
@@ -228,7 +228,7 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slice
 }
 
 /// Writes the hidden states of the items that keep them.
-fn write_hidden(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
+fn write_hidden(decoder: &CpuDecoder, items: &mut [CpuItem<'_>], slices: &[TokenSlice], work: &mut Work) {
     let width = decoder.config.width;
     let mut at = 0;
     for slice in slices {
@@ -244,7 +244,7 @@ fn write_hidden(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSli
 /// Writes the wanted rows, with one product for all sequences.
 fn write_rows(
     decoder: &CpuDecoder,
-    items: &mut [Item<'_>],
+    items: &mut [CpuItem<'_>],
     slices: &[TokenSlice],
     work: &mut Work,
     peers: &mut Peers<'_>,
@@ -283,7 +283,7 @@ fn write_rows(
         if peers.want_rows_here() {
             let mut i = 0;
             for slice in slices {
-                let Item { batch, rows, .. } = &mut items[slice.item];
+                let CpuItem { batch, rows, .. } = &mut items[slice.item];
                 for row in slice.rows(batch) {
                     for rank in 0..ranks {
                         let tokens = part_of(size, rank, ranks);
@@ -297,7 +297,7 @@ fn write_rows(
         return Ok(());
     }
     if let [slice] = slices {
-        let Item { batch, rows, .. } = &mut items[slice.item];
+        let CpuItem { batch, rows, .. } = &mut items[slice.item];
         let logits = &mut rows.logits[logits_of(slice, batch)];
         parts.output.product(&work.x, logits);
         finish(logits);
@@ -308,7 +308,7 @@ fn write_rows(
     finish(&mut work.up);
     let mut rest = &work.up[..];
     for slice in slices {
-        let Item { batch, rows, .. } = &mut items[slice.item];
+        let CpuItem { batch, rows, .. } = &mut items[slice.item];
         let range = logits_of(slice, batch);
         let (these, others) = rest.split_at(range.len());
         rows.logits[range].copy_from_slice(these);

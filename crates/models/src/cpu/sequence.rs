@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::decoder::CpuDecoder;
 use super::pages::Pages;
-use super::pass::{Item, Work, pass};
+use super::pass::{CpuItem, Work, pass};
 use super::peers::Peers;
 use super::state::State;
 use crate::cache::CacheLayout;
@@ -58,7 +58,7 @@ impl LanguageModel for CpuDecoder {
             let sequence = sequence.downcast_mut::<CpuSequence>().filter(|own| std::ptr::eq(&*own.decoder, self));
             let CpuSequence { state, work: memory, .. } = sequence.expect("a sequence of this model");
             work.get_or_insert(memory);
-            own.push(Item { state, batch: *batch, beginning: None, rows });
+            own.push(CpuItem { state, batch: *batch, beginning: None, rows });
         }
         reserve(self, &mut own)?;
         work.map_or(Ok(()), |work| forward(self, &mut own, work, &mut Peers::none()))
@@ -66,8 +66,8 @@ impl LanguageModel for CpuDecoder {
 }
 
 /// Makes sure that several sequences have room and memory for their input. After an error none has read anything.
-pub(crate) fn reserve(decoder: &CpuDecoder, items: &mut [Item<'_>]) -> Result<(), ModelError> {
-    for Item { state: State { pages, held, .. }, batch, .. } in items {
+pub(crate) fn reserve(decoder: &CpuDecoder, items: &mut [CpuItem<'_>]) -> Result<(), ModelError> {
+    for CpuItem { state: State { pages, held, .. }, batch, .. } in items {
         pages.make_own(held.length(), held.after(batch, decoder.config.vocabulary)?)?;
     }
     Ok(())
@@ -77,12 +77,12 @@ pub(crate) fn reserve(decoder: &CpuDecoder, items: &mut [Item<'_>]) -> Result<()
 /// if other ranks do.
 pub(crate) fn forward(
     decoder: &CpuDecoder,
-    items: &mut [Item<'_>],
+    items: &mut [CpuItem<'_>],
     work: &mut Work,
     peers: &mut Peers<'_>,
 ) -> Result<(), ModelError> {
     if peers.want_rows_here() {
-        for Item { batch, rows, .. } in &mut *items {
+        for CpuItem { batch, rows, .. } in &mut *items {
             rows.prepare(batch.rows(), decoder.row_width);
             rows.prepare_hidden(batch.tokens.len(), decoder.config.width);
         }
@@ -110,7 +110,7 @@ impl Sequence for CpuSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let Self { decoder, state, work } = self;
-        let items = &mut [Item { state, batch: *batch, beginning: None, rows }];
+        let items = &mut [CpuItem { state, batch: *batch, beginning: None, rows }];
         reserve(decoder, items)?;
         forward(decoder, items, work, &mut Peers::none())
     }

@@ -7,7 +7,7 @@ use verdigris_kernels::{Bytes, Format};
 
 use crate::description::adapter::{Adapter, plain_name};
 use crate::description::matrix::Matrix;
-use crate::description::stored::{Stored, parse_safetensors};
+use crate::description::stored_tensor::{StoredTensor, parse_safetensors};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 
@@ -17,13 +17,13 @@ const SCORES: &str = "score.weight";
 /// A model's weights by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
-    tensors: HashMap<String, Stored>,
+    tensors: HashMap<String, StoredTensor>,
     adapter: Option<Adapter>,
     has_scores: bool,
 }
 
 impl Checkpoint {
-    pub(crate) fn of(tensors: HashMap<String, Stored>) -> Self {
+    pub(crate) fn of(tensors: HashMap<String, StoredTensor>) -> Self {
         Self { tensors, adapter: None, has_scores: false }
     }
 
@@ -48,7 +48,7 @@ impl Checkpoint {
     /// scores of its head, or `None` if it has no head.
     pub(crate) fn with_scores(mut self) -> (Self, Option<usize>) {
         self.has_scores = true;
-        let scores = self.stored(SCORES).and_then(Stored::rows);
+        let scores = self.stored(SCORES).and_then(StoredTensor::rows);
         (self, scores)
     }
 
@@ -112,7 +112,7 @@ impl Checkpoint {
         }
     }
 
-    fn matrix_of(&self, name: &str, stored: Option<&Stored>, shape: [usize; 2]) -> Result<Matrix, ModelError> {
+    fn matrix_of(&self, name: &str, stored: Option<&StoredTensor>, shape: [usize; 2]) -> Result<Matrix, ModelError> {
         let (format, bytes) = self.checked(name, stored, &shape)?;
         Matrix::new(format, bytes, shape[1]).ok_or_else(|| {
             let fault = format!("rows of {} weights are not whole blocks of {format:?}", shape[1]);
@@ -120,12 +120,17 @@ impl Checkpoint {
         })
     }
 
-    fn stored(&self, name: &str) -> Option<&Stored> {
+    fn stored(&self, name: &str) -> Option<&StoredTensor> {
         let whole = self.adapter.as_ref().and_then(|adapter| adapter.whole(name));
         whole.or_else(|| self.tensors.get(name))
     }
 
-    fn checked(&self, name: &str, stored: Option<&Stored>, shape: &[usize]) -> Result<(Format, Bytes), ModelError> {
+    fn checked(
+        &self,
+        name: &str,
+        stored: Option<&StoredTensor>,
+        shape: &[usize],
+    ) -> Result<(Format, Bytes), ModelError> {
         let weight = |fault: String| match self.adapter.as_ref().filter(|adapter| adapter.whole(name).is_some()) {
             Some(adapter) => adapter.wrong(name, fault),
             None => ModelError::Weight { name: name.to_owned(), fault },

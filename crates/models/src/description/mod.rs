@@ -5,7 +5,7 @@
 //! | [`config`] | the shape and the choices of a decoder |
 //! | `check` | whether a configuration describes a decoder |
 //! | [`rotary`], `alibi` | positions as angles, and as slopes |
-//! | `matrix`, `stored` | weights as they are stored: part of a file in memory |
+//! | `matrix`, `stored_tensor` | weights as they are stored: part of a file in memory |
 //! | `adapter` | an adapter's changes of weights |
 //! | `weight` | a matrix as a decoder uses it: as it is stored, with an adapter's change |
 //! | `parts` | the weights of a decoder, by their roles |
@@ -25,5 +25,5 @@ pub(crate) mod matrix;
 pub(crate) mod parts;
 pub mod rotary;
 pub mod share;
-pub(crate) mod stored;
+pub(crate) mod stored_tensor;
 pub(crate) mod weight;

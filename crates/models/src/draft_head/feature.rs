@@ -18,7 +18,7 @@ use verdigris_logits::TokenId;
 
 use super::files::DraftFiles;
 use crate::cache::CacheLayout;
-use crate::cpu::{CpuDecoder, Item, Peers, State, Work, forward, reserve};
+use crate::cpu::{CpuDecoder, CpuItem, Peers, State, Work, forward, reserve};
 use crate::description::config::{DecoderConfig, Norm};
 use crate::description::families::{LLAMA, llama_layers};
 use crate::description::parts::Parts;
@@ -153,7 +153,7 @@ impl FeatureSequence {
         }
         x.resize(features.len(), 0.0);
         linear(joined, fusion.matrix.matrix().weights(), x);
-        let items = &mut [Item { state, batch: *batch, beginning: Some(x), rows }];
+        let items = &mut [CpuItem { state, batch: *batch, beginning: Some(x), rows }];
         reserve(decoder, items)?;
         forward(decoder, items, work, &mut Peers::none())
     }

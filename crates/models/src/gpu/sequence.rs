@@ -33,7 +33,7 @@ struct State {
 }
 
 /// The input of one of several texts, and where its rows are written.
-struct Item<'a> {
+struct GpuItem<'a> {
     state: &'a mut State,
     batch: Batch<'a>,
     rows: &'a mut Rows,
@@ -93,21 +93,21 @@ impl LanguageModel for GpuDecoder {
 ///
 /// # Panics
 /// If a sequence belongs to another decoder.
-fn own<'a>(decoder: &GpuDecoder, items: &'a mut [BatchItem<'_>]) -> Vec<Item<'a>> {
+fn own<'a>(decoder: &GpuDecoder, items: &'a mut [BatchItem<'_>]) -> Vec<GpuItem<'a>> {
     let own = |item: &'a mut BatchItem<'_>| {
         let sequence: &mut dyn Any = item.sequence;
         let sequence = sequence.downcast_mut::<GpuSequence>().filter(|own| std::ptr::eq(&*own.decoder, decoder));
         let state = &mut sequence.expect("a sequence of this model").state;
-        Item { state, batch: item.batch, rows: item.rows }
+        GpuItem { state, batch: item.batch, rows: item.rows }
     };
     items.iter_mut().map(own).collect()
 }
 
 /// Continues several sequences, and samples tokens from their rows or, without `draws`, writes their rows.
-fn forward(decoder: &GpuDecoder, items: &mut [Item<'_>], draws: &mut [SampleRequest<'_>]) -> Result<(), ModelError> {
+fn forward(decoder: &GpuDecoder, items: &mut [GpuItem<'_>], draws: &mut [SampleRequest<'_>]) -> Result<(), ModelError> {
     let (resident, size) = (&decoder.resident, decoder.config().vocabulary);
     let mut lengths = Vec::with_capacity(items.len());
-    for Item { state, batch, .. } in &mut *items {
+    for GpuItem { state, batch, .. } in &mut *items {
         if batch.parents.is_some() && batch.tokens.len() > CHUNK {
             return Err(ModelError::Tree { tokens: batch.tokens.len(), most: CHUNK });
         }
@@ -116,7 +116,7 @@ fn forward(decoder: &GpuDecoder, items: &mut [Item<'_>], draws: &mut [SampleRequ
         lengths.push(length);
     }
     if draws.is_empty() {
-        for Item { batch, rows, .. } in &mut *items {
+        for GpuItem { batch, rows, .. } in &mut *items {
             rows.prepare(batch.rows(), size);
         }
     }
@@ -133,7 +133,7 @@ fn forward(decoder: &GpuDecoder, items: &mut [Item<'_>], draws: &mut [SampleRequ
 fn one_pass(
     resident: &Resident,
     Shared { works, drawer }: &mut Shared,
-    items: &mut [Item<'_>],
+    items: &mut [GpuItem<'_>],
     slices: &[TokenSlice],
     draws: &mut [SampleRequest<'_>],
 ) -> Result<(), CudaError> {
@@ -162,7 +162,7 @@ fn one_pass(
     }
     let (mut at, mut asked, mut drawn) = (0, Vec::new(), Vec::new());
     for slice in slices {
-        let Item { state, batch, rows } = &mut items[slice.item];
+        let GpuItem { state, batch, rows } = &mut items[slice.item];
         let of_slice = slice.rows(batch);
         if draws.is_empty() && !of_slice.is_empty() {
             let numbers = &mut rows.logits[of_slice.start * size..of_slice.end * size];
@@ -184,11 +184,11 @@ fn one_pass(
 }
 
 /// Sets the rows of a pass. Returns the number of wanted rows.
-fn set_rows(rows: &mut inputs::Inputs, items: &[Item<'_>], slices: &[TokenSlice]) -> Result<usize, CudaError> {
+fn set_rows(rows: &mut inputs::Inputs, items: &[GpuItem<'_>], slices: &[TokenSlice]) -> Result<usize, CudaError> {
     let (mut positions, mut visible, mut wanted) = (Vec::new(), Vec::new(), 0);
     rows.clear();
     for slice in slices {
-        let Item { state: State { pages, angles, held }, batch, .. } = &items[slice.item];
+        let GpuItem { state: State { pages, angles, held }, batch, .. } = &items[slice.item];
         let (held, of_slice, those) = (held.length(), slice.of(batch), slice.wanted(batch));
         positions.clear();
         visible.clear();
@@ -221,12 +221,12 @@ impl Sequence for GpuSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let Self { decoder, state } = self;
-        forward(decoder, &mut [Item { state, batch: *batch, rows }], &mut [])
+        forward(decoder, &mut [GpuItem { state, batch: *batch, rows }], &mut [])
     }
 
     fn draw(&mut self, batch: &Batch<'_>, draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         let Self { decoder, state } = self;
-        forward(decoder, &mut [Item { state, batch: *batch, rows: &mut Rows::default() }], draws)?;
+        forward(decoder, &mut [GpuItem { state, batch: *batch, rows: &mut Rows::default() }], draws)?;
         Ok(true)
     }
 

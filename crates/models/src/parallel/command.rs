@@ -28,9 +28,9 @@ pub(super) type TextId = u32;
 pub(super) enum Command {
     /// Begin a text with room for `capacity` tokens.
     Begin { text: TextId, capacity: usize },
-    /// Read the batches that [`Command::parse`] has put into the [`Readings`].
+    /// Read the batches that [`Command::parse`] has put into the [`CommandInput`].
     Forward,
-    /// Keep a path of a tree, which is in the [`Readings`].
+    /// Keep a path of a tree, which is in the [`CommandInput`].
     Keep { text: TextId, length: usize, from: usize },
     /// Begin a text as a fork of another.
     Fork { text: TextId, length: usize, fork: TextId },
@@ -45,9 +45,9 @@ pub(super) enum Command {
 #[error("what it wants to be done is not understood")]
 pub(super) struct BadCommand;
 
-/// The input of one text.
+/// The batch of one text, whose tokens are in the [`CommandInput`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct TextBatch {
     pub(super) text: TextId,
     pub(super) length: usize,
     wanted: Wanted,
@@ -58,8 +58,8 @@ pub(super) struct Reading {
 
 /// Memory for parsed input, reused by the next command.
 #[derive(Debug, Default)]
-pub(super) struct Readings {
-    pub(super) all: Vec<Reading>,
+pub(super) struct CommandInput {
+    pub(super) batches: Vec<TextBatch>,
     tokens: Vec<TokenId>,
     /// One per token; ignored for a chain.
     parents: Vec<Option<usize>>,
@@ -67,12 +67,12 @@ pub(super) struct Readings {
     pub(super) path: Vec<usize>,
 }
 
-impl Readings {
+impl CommandInput {
     /// The batch of one of the texts.
-    pub(super) fn batch(&self, reading: &Reading) -> Batch<'_> {
-        let range = reading.from..reading.to;
-        let parents = reading.is_tree.then(|| &self.parents[range.clone()]);
-        Batch { tokens: &self.tokens[range], parents, wanted: reading.wanted }
+    pub(super) fn batch(&self, text_batch: &TextBatch) -> Batch<'_> {
+        let range = text_batch.from..text_batch.to;
+        let parents = text_batch.is_tree.then(|| &self.parents[range.clone()]);
+        Batch { tokens: &self.tokens[range], parents, wanted: text_batch.wanted }
     }
 }
 
@@ -85,10 +85,10 @@ pub(super) fn begin(message: &mut Vec<u8>, text: TextId, capacity: usize) {
     put(message, [BEGIN, text, capacity as u32]);
 }
 
-pub(super) fn forward<'a>(message: &mut Vec<u8>, readings: impl ExactSizeIterator<Item = (TextId, usize, Batch<'a>)>) {
+pub(super) fn forward<'a>(message: &mut Vec<u8>, input: impl ExactSizeIterator<Item = (TextId, usize, Batch<'a>)>) {
     message.clear();
-    put(message, [FORWARD, readings.len() as u32]);
-    for (text, length, Batch { tokens, parents, wanted }) in readings {
+    put(message, [FORWARD, input.len() as u32]);
+    for (text, length, Batch { tokens, parents, wanted }) in input {
         let wanted = match wanted {
             Wanted::Last => LAST,
             Wanted::All => 0,
@@ -123,24 +123,24 @@ pub(super) fn end(message: &mut Vec<u8>) {
 }
 
 impl Command {
-    /// Parses a message; the input goes into `readings`. Parents must come before their children, and paths must
+    /// Parses a message; the input goes into `input`. Parents must come before their children, and paths must
     /// ascend.
-    pub(super) fn parse(message: &[u8], readings: &mut Readings) -> Result<Self, BadCommand> {
-        let mut words = Words(message);
+    pub(super) fn parse(message: &[u8], input: &mut CommandInput) -> Result<Self, BadCommand> {
+        let mut words = WordReader(message);
         let command = match words.next()? {
             BEGIN => Self::Begin { text: words.next()?, capacity: words.size()? },
             FORWARD => {
-                readings.read(&mut words)?;
+                input.read(&mut words)?;
                 Self::Forward
             }
             KEEP => {
                 let (text, length, from, count) = (words.next()?, words.size()?, words.size()?, words.size()?);
                 words.has(count)?;
-                readings.path.clear();
+                input.path.clear();
                 for _ in 0..count {
-                    readings.path.push(words.size()?);
+                    input.path.push(words.size()?);
                 }
-                if !readings.path.is_sorted_by(|a, b| a < b) {
+                if !input.path.is_sorted_by(|a, b| a < b) {
                     return Err(BadCommand);
                 }
                 Self::Keep { text, length, from }
@@ -154,9 +154,9 @@ impl Command {
     }
 }
 
-impl Readings {
-    fn read(&mut self, words: &mut Words<'_>) -> Result<(), BadCommand> {
-        self.all.clear();
+impl CommandInput {
+    fn read(&mut self, words: &mut WordReader<'_>) -> Result<(), BadCommand> {
+        self.batches.clear();
         self.tokens.clear();
         self.parents.clear();
         for _ in 0..words.next()? {
@@ -181,16 +181,16 @@ impl Readings {
                 first if first as usize <= count => Wanted::From(first as usize),
                 _ => return Err(BadCommand),
             };
-            self.all.push(Reading { text, length, wanted, is_tree, from, to: from + count });
+            self.batches.push(TextBatch { text, length, wanted, is_tree, from, to: from + count });
         }
         Ok(())
     }
 }
 
-/// The words of a message that have not been read.
-struct Words<'a>(&'a [u8]);
+/// Reads the words of a message.
+struct WordReader<'a>(&'a [u8]);
 
-impl Words<'_> {
+impl WordReader<'_> {
     fn next(&mut self) -> Result<u32, BadCommand> {
         let (word, rest) = self.0.split_first_chunk().ok_or(BadCommand)?;
         self.0 = rest;
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood() {
-        let (mut message, mut readings) = (Vec::new(), Readings::default());
-        let mut parse = |message: &[u8]| Command::parse(message, &mut readings).unwrap();
+        let (mut message, mut input) = (Vec::new(), CommandInput::default());
+        let mut parse = |message: &[u8]| Command::parse(message, &mut input).unwrap();
         begin(&mut message, 3, 512);
         assert_eq!(parse(&message), Command::Begin { text: 3, capacity: 512 });
         fork(&mut message, 3, 100, 9);
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(parse(&message), Command::End);
         keep(&mut message, 3, 20, 12, &[0, 2, 5]);
         assert_eq!(parse(&message), Command::Keep { text: 3, length: 20, from: 12 });
-        assert_eq!(readings.path, [0, 2, 5]);
+        assert_eq!(input.path, [0, 2, 5]);
     }
 
     fn of_texts() -> Vec<u8> {
@@ -246,23 +246,23 @@ mod tests {
 
     #[test]
     fn batches_come_as_they_were() {
-        let mut readings = Readings::default();
+        let mut input = CommandInput::default();
         for _ in 0..2 {
-            assert_eq!(Command::parse(&of_texts(), &mut readings), Ok(Command::Forward));
+            assert_eq!(Command::parse(&of_texts(), &mut input), Ok(Command::Forward));
         }
-        let [chain, tree] = readings.all[..] else { panic!("{readings:?}") };
+        let [chain, tree] = input.batches[..] else { panic!("{input:?}") };
         assert_eq!((chain.text, chain.length, tree.text, tree.length), (0, 0, 1, 10));
-        let Batch { tokens, parents, wanted } = readings.batch(&chain);
+        let Batch { tokens, parents, wanted } = input.batch(&chain);
         assert_eq!((tokens, parents, wanted), (&[7, 8][..], None, Wanted::Last));
-        let Batch { tokens, parents, wanted } = readings.batch(&tree);
+        let Batch { tokens, parents, wanted } = input.batch(&tree);
         let expected = [None, Some(0), None, Some(1)];
         assert_eq!((tokens, parents, wanted), (&[1, 2, 3, 4][..], Some(&expected[..]), Wanted::All));
     }
 
     #[test]
     fn what_is_no_command_is_refused() {
-        let mut readings = Readings::default();
-        let mut is_refused = |message: &[u8]| Command::parse(message, &mut readings) == Err(BadCommand);
+        let mut input = CommandInput::default();
+        let mut is_refused = |message: &[u8]| Command::parse(message, &mut input) == Err(BadCommand);
         let message = of_texts();
         assert!((0..message.len()).all(|cut| is_refused(&message[..cut])));
         assert!(is_refused(&[&message[..], &[0; 4]].concat()));

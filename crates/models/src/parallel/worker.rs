@@ -2,9 +2,9 @@
 
 use verdigris_collective::{Collective, CollectiveError};
 
-use super::command::{Command, Readings, TextId};
+use super::command::{Command, CommandInput, TextId};
 use super::first_unable;
-use crate::cpu::{CpuDecoder, Item, Peers, State, Work, forward, reserve};
+use crate::cpu::{CpuDecoder, CpuItem, Peers, State, Work, forward, reserve};
 use crate::description::share::Split;
 use crate::error::ModelError;
 use crate::language_model::Rows;
@@ -16,7 +16,7 @@ pub struct Worker {
     collective: Box<dyn Collective>,
     /// The texts by their numbers.
     texts: Vec<Option<State>>,
-    readings: Readings,
+    input: CommandInput,
     /// The states of the texts that are being read.
     taken: Vec<State>,
     /// Unused rows of these texts: only rank 0 writes rows.
@@ -28,8 +28,8 @@ pub struct Worker {
 impl Worker {
     pub(super) fn new(part: CpuDecoder, split: Split, collective: Box<dyn Collective>) -> Self {
         let (texts, taken, rows, able) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (readings, work) = (Readings::default(), Work::default());
-        Self { part, split, collective, texts, readings, taken, rows, work, able }
+        let (input, work) = (CommandInput::default(), Work::default());
+        Self { part, split, collective, texts, input, taken, rows, work, able }
     }
 
     /// The number of this rank.
@@ -64,7 +64,7 @@ impl Worker {
     /// Executes rank 0's next command. Returns whether more follow.
     fn obey(&mut self, message: &mut Vec<u8>) -> Result<bool, ModelError> {
         self.collective.broadcast(message)?;
-        let command = Command::parse(message, &mut self.readings);
+        let command = Command::parse(message, &mut self.input);
         match command.map_err(|bad| out_of_step(bad.to_string()))? {
             Command::Begin { text, capacity } => {
                 let state = State::new(&self.part, capacity);
@@ -76,12 +76,12 @@ impl Worker {
             }
             Command::Forward => self.forward()?,
             Command::Keep { text, length, from } => {
-                let path = std::mem::take(&mut self.readings.path);
+                let path = std::mem::take(&mut self.input.path);
                 if path.last().map_or(from, |last| from + last + 1) > length {
                     return Err(out_of_step(format!("it keeps tokens past {length}")));
                 }
                 self.text(text, length)?.keep(from, &path)?;
-                self.readings.path = path;
+                self.input.path = path;
             }
             Command::Drop { text } => drop(self.take(text)?),
             Command::End => return Ok(false),
@@ -124,18 +124,22 @@ impl Worker {
 
     fn forward(&mut self) -> Result<(), ModelError> {
         self.taken.clear();
-        for i in 0..self.readings.all.len() {
-            let reading = self.readings.all[i];
-            self.text(reading.text, reading.length)?;
-            let state = self.take(reading.text)?;
+        for i in 0..self.input.batches.len() {
+            let text_batch = self.input.batches[i];
+            self.text(text_batch.text, text_batch.length)?;
+            let state = self.take(text_batch.text)?;
             self.taken.push(state);
         }
-        let Self { part, split, collective, readings, taken, rows, work, texts, .. } = self;
+        let Self { part, split, collective, input, taken, rows, work, texts, .. } = self;
         rows.resize_with(taken.len().max(rows.len()), Rows::default);
-        let items = taken.iter_mut().zip(&readings.all).zip(rows);
-        let mut items =
-            items.map(|((state, reading), rows)| Item { state, batch: readings.batch(reading), beginning: None, rows });
-        let mut read = |items: &mut [Item<'_>]| {
+        let items = taken.iter_mut().zip(&input.batches).zip(rows);
+        let mut items = items.map(|((state, text_batch), rows)| CpuItem {
+            state,
+            batch: input.batch(text_batch),
+            beginning: None,
+            rows,
+        });
+        let mut read = |items: &mut [CpuItem<'_>]| {
             reserve(part, items)?;
             forward(part, items, work, &mut Peers::new(*split, &mut **collective))
         };
@@ -144,8 +148,8 @@ impl Worker {
             (Some(one), 0) => read(&mut [one])?,
             (first, _) => read(&mut first.into_iter().chain(items).collect::<Vec<_>>())?,
         }
-        for (state, reading) in taken.drain(..).zip(&readings.all) {
-            texts[reading.text as usize] = Some(state);
+        for (state, text_batch) in taken.drain(..).zip(&input.batches) {
+            texts[text_batch.text as usize] = Some(state);
         }
         Ok(())
     }

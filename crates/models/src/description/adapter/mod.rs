@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use verdigris_kernels::Bytes;
 
 use crate::description::matrix::Matrix;
-use crate::description::stored::{Stored, parse_safetensors};
+use crate::description::stored_tensor::{StoredTensor, parse_safetensors};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 
@@ -65,10 +65,10 @@ struct Change {
     /// The weight that replaces it.
     whole: Option<Whole>,
     /// LoRA's `A` and `B`, as they are stored.
-    down: Option<Stored>,
-    up: Option<Stored>,
+    down: Option<StoredTensor>,
+    up: Option<StoredTensor>,
     /// DoRA's lengths.
-    lengths: Option<Stored>,
+    lengths: Option<StoredTensor>,
     /// Whether it is the change of an embedding: then `A` and `B` are the other way round.
     is_embedding: bool,
     /// The module's name, which patterns are matched with.
@@ -77,7 +77,7 @@ struct Change {
 
 #[derive(Debug)]
 struct Whole {
-    stored: Stored,
+    stored: StoredTensor,
     /// Whether it is the base's weight, saved with the adapter; an output matrix tied to the embedding then uses it
     /// too.
     is_of_base: bool,
@@ -99,7 +99,7 @@ impl Adapter {
         Ok(adapter)
     }
 
-    fn add(&mut self, name: &str, stored: Stored) -> Result<(), &'static str> {
+    fn add(&mut self, name: &str, stored: StoredTensor) -> Result<(), &'static str> {
         const NOT_KNOWN: &str = "is not known in adapters of LoRA";
         let name = name.strip_prefix(PREFIX).ok_or(NOT_KNOWN)?;
         let Some((module, part)) = name.split_once(".lora_") else {
@@ -165,12 +165,12 @@ impl Adapter {
     }
 
     /// The weight that replaces this one.
-    pub(crate) fn whole(&self, name: &str) -> Option<&Stored> {
+    pub(crate) fn whole(&self, name: &str) -> Option<&StoredTensor> {
         self.changes.get(plain_name(name))?.whole.as_ref().map(|whole| &whole.stored)
     }
 
     /// The weight that replaces this one and all others tied to it in the base.
-    pub(crate) fn of_base(&self, name: &str) -> Option<&Stored> {
+    pub(crate) fn of_base(&self, name: &str) -> Option<&StoredTensor> {
         let whole = self.changes.get(plain_name(name))?.whole.as_ref()?;
         whole.is_of_base.then_some(&whole.stored)
     }

@@ -14,7 +14,7 @@ use crate::description::config::{DecoderConfig, FeedForward, LayerKind, Norm, Pa
 use crate::description::families::{Fields, family};
 use crate::description::parts::{Parts, Projection, Scales};
 use crate::description::rotary::Angles;
-use crate::description::stored::Stored;
+use crate::description::stored_tensor::StoredTensor;
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 use crate::whole_file::write_whole;
@@ -79,7 +79,7 @@ pub(crate) fn convert_again(
         |name: &str| !["general.file_type", "general.alignment"].contains(&name) && !name.starts_with("split.");
     let kept = gguf.stored_values().iter().filter(|(name, _)| is_kept(name));
     let values: Vec<(String, Put)> = kept.map(|(name, value)| (name.clone(), Put::Stored(value.clone()))).collect();
-    let tensor = |(name, stored): (&String, &Stored)| {
+    let tensor = |(name, stored): (&String, &StoredTensor)| {
         let source = match stored.shape.len() {
             1 => stored.as_vector().map(Source::Numbers),
             _ => stored.as_matrix().map(|matrix| Source::Matrix(matrix.into())),

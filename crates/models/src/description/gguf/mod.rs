@@ -16,7 +16,7 @@ use verdigris_kernels::{Bytes, Format};
 use verdigris_text::shown;
 
 use crate::description::checkpoint::Checkpoint;
-use crate::description::stored::Stored;
+use crate::description::stored_tensor::StoredTensor;
 
 /// The most values, or tensors, in a file.
 const MAX_ENTRIES: u64 = 1 << 20;
@@ -34,7 +34,7 @@ const MAX_DIMENSIONS: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct Gguf {
     values: HashMap<String, Value>,
-    tensors: HashMap<String, Stored>,
+    tensors: HashMap<String, StoredTensor>,
     /// The values as they are stored, each with its type, in the order of the file.
     stored_values: Vec<(String, Bytes)>,
     /// The names of the tensors in the order of the file.
@@ -168,7 +168,7 @@ impl Gguf {
             let outside = || format!("the tensor {:?} lies outside of the file", shown(&name));
             let count = shape.iter().try_fold(1usize, |count, &n| count.checked_mul(n)).ok_or_else(outside)?;
             let stored = match format {
-                Err(kind) => Stored { format: Err(kind), shape, bytes: bytes.part(0..0).ok_or_else(outside)? },
+                Err(kind) => StoredTensor { format: Err(kind), shape, bytes: bytes.part(0..0).ok_or_else(outside)? },
                 Ok(format) => {
                     if !shape.last().copied().unwrap_or(0).is_multiple_of(format.block()) {
                         return Err(format!("the rows of the tensor {:?} are not whole blocks", shown(&name)));
@@ -178,7 +178,7 @@ impl Gguf {
                     let from = usize::try_from(offset).ok().and_then(|offset| data.checked_add(offset));
                     let from = from.ok_or_else(outside)?;
                     let to = from.checked_add(length).ok_or_else(outside)?;
-                    Stored { format: Ok(format), shape, bytes: bytes.part(from..to).ok_or_else(outside)? }
+                    StoredTensor { format: Ok(format), shape, bytes: bytes.part(from..to).ok_or_else(outside)? }
                 }
             };
             tensors.insert(name, stored);
@@ -257,7 +257,7 @@ impl Gguf {
     }
 
     /// The tensors in the order of the file.
-    pub(crate) fn stored_tensors(&self) -> impl Iterator<Item = (&String, &Stored)> {
+    pub(crate) fn stored_tensors(&self) -> impl Iterator<Item = (&String, &StoredTensor)> {
         self.order.iter().filter_map(|name| self.tensors.get_key_value(name))
     }
 

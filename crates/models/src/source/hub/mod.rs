@@ -223,7 +223,7 @@ impl Source<'_> {
         if !is_word(tag) {
             return Err(format!("the hub gives {name} the tag {tag:?}, which is not valid"));
         }
-        let progress = Heard { each, file: String::new(), bytes: 0, of: 0 };
+        let progress = ProgressReporter { each, file: String::new(), bytes: 0, of: 0 };
         let link = self.repo.download_with_progress(name, progress).map_err(|error| cause_and_cure(&error))?;
         let failed = |error: std::io::Error| format!("{name}: {error}");
         let path = link.canonicalize().map_err(failed)?;
@@ -256,14 +256,14 @@ fn cause_and_cure(error: &ApiError) -> String {
 }
 
 /// Passes on the progress that the library reports.
-struct Heard<'a, F> {
+struct ProgressReporter<'a, F> {
     each: &'a mut F,
     file: String,
     bytes: u64,
     of: u64,
 }
 
-impl<F: FnMut(Fetched<'_>)> Progress for Heard<'_, F> {
+impl<F: FnMut(Fetched<'_>)> Progress for ProgressReporter<'_, F> {
     fn init(&mut self, size: usize, file: &str) {
         (self.file, self.bytes, self.of) = (file.to_owned(), 0, size as u64);
         self.update(0);

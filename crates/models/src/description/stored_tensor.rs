@@ -12,14 +12,14 @@ use crate::error::ModelError;
 
 /// A tensor as it is stored.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredTensor {
     /// The format, or the name of one that is not supported.
     pub(crate) format: Result<Format, String>,
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: Bytes,
 }
 
-impl Stored {
+impl StoredTensor {
     /// The number of rows, if this is a matrix.
     pub(crate) fn rows(&self) -> Option<usize> {
         self.shape.first().copied().filter(|_| self.shape.len() == 2)
@@ -90,7 +90,7 @@ impl Stored {
 }
 
 /// The tensors of a safetensors file in memory, by their names.
-pub(crate) fn parse_safetensors(path: &Path, bytes: &Bytes) -> Result<Vec<(String, Stored)>, ModelError> {
+pub(crate) fn parse_safetensors(path: &Path, bytes: &Bytes) -> Result<Vec<(String, StoredTensor)>, ModelError> {
     let damaged = |fault: String| ModelError::Damaged { path: path.into(), fault };
     let all = bytes.get();
     let parsed = SafeTensors::deserialize(all).map_err(|fault| damaged(shown(&fault.to_string()).into_owned()))?;
@@ -104,7 +104,7 @@ pub(crate) fn parse_safetensors(path: &Path, bytes: &Bytes) -> Result<Vec<(Strin
             Dtype::BF16 => Ok(Format::Bf16),
             other => Err(format!("{other:?}")),
         };
-        tensors.push((name.to_owned(), Stored { format, shape: view.shape().to_vec(), bytes: part }));
+        tensors.push((name.to_owned(), StoredTensor { format, shape: view.shape().to_vec(), bytes: part }));
     }
     Ok(tensors)
 }
