@@ -14,7 +14,7 @@ struct Attend {
   // For each row, head and split: `dim` sums; then a largest score and a total of weights.
   float *sums;
   float *totals;
-  const Row *rows;
+  const TokenRow *rows;
   const Tile *tiles;
   // The addresses of pages.
   const uint8_t *const *pages;
@@ -67,7 +67,7 @@ static __device__ inline void load(const Attend &a, uint64_t at, uint32_t table,
 }
 
 // Whether a row sees the token at a slot, and how far back that is.
-static __device__ inline bool sees(const Attend &a, const Row &row, unsigned slot, float *back) {
+static __device__ inline bool sees(const Attend &a, const TokenRow &row, unsigned slot, float *back) {
   uint32_t position = slot;
   if (slot >= row.held) {
     unsigned nth = slot - row.held;
@@ -82,7 +82,7 @@ static __device__ inline bool sees(const Attend &a, const Row &row, unsigned slo
 template <class F> static __device__ inline void attend(const Attend &a) {
   const Tile tile = a.tiles[blockIdx.z];
   if (tile.count == 0) return;
-  const Row first = a.rows[tile.first];
+  const TokenRow first = a.rows[tile.first];
   unsigned begin = split_begin(blockIdx.x);
   unsigned end = min(split_begin(blockIdx.x + 1), a.rows[tile.first + tile.count - 1].slot + 1);
   if (begin >= end) return;
@@ -104,7 +104,7 @@ template <class F> static __device__ inline void attend(const Attend &a) {
     load<F>(a, a.keys, first.table, blockIdx.y, from, count, held);
     __syncthreads();
     for (unsigned q = warp; q < queries; q += ATTEND_WARPS) {
-      const Row row = a.rows[tile.first + q / group];
+      const TokenRow row = a.rows[tile.first + q / group];
       float score = -INFINITY, back;
       if (lane < count && sees(a, row, from + lane, &back)) {
         const float *one = query + q * a.dim, *key = held + lane * (a.dim + 1);
@@ -150,7 +150,7 @@ KERNEL(attend_q8_0, Attend) { attend<Q8_0>(a); }
 struct Merge {
   const float *sums;
   const float *totals;
-  const Row *rows;
+  const TokenRow *rows;
   float *out;
   uint32_t heads;
   uint32_t dim;
@@ -161,7 +161,7 @@ struct Merge {
 
 // Merges the splits of a row and a head.
 KERNEL(merge, Merge) {
-  const Row row = a.rows[a.from + blockIdx.y];
+  const TokenRow row = a.rows[a.from + blockIdx.y];
   if (row.slot == NONE) return;
   size_t at = static_cast<size_t>(blockIdx.y) * a.heads + blockIdx.x;
   float *out = a.out + (static_cast<size_t>(a.from + blockIdx.y) * a.heads + blockIdx.x) * a.dim;

@@ -21,7 +21,7 @@ constexpr unsigned ALL_LANES = 0xffffffff;
 constexpr uint32_t NONE = 0xffffffff;
 
 // One row of a pass: a token, its location, and its mask.
-struct Row {
+struct TokenRow {
   uint32_t token;
   // Counted along its path in a token tree.
   uint32_t position;

@@ -16,7 +16,7 @@ struct Step {
 // As numbered in draw.rs.
 enum { RESTRICT, BIAS, DIVIDE, REPETITION, SUBTRACT, TOP_K, TOP_P, MIN_P };
 
-struct Item {
+struct DrawItem {
   // The row of the logits.
   uint32_t row;
   // The range of its steps.
@@ -32,7 +32,7 @@ struct Draw {
   const float *logits;
   // A working row for each item.
   float *rows;
-  const Item *items;
+  const DrawItem *items;
   const Step *steps;
   const uint64_t *words;
   // For each item, the index of its next step.
@@ -52,7 +52,7 @@ static __device__ inline double exact(const Step &step) {
 static __device__ inline bool is_cut(const Step &step) { return step.kind >= TOP_K; }
 
 // The end of the steps from `from` on that change each token separately.
-static __device__ inline uint32_t edits_end(const Draw &a, const Item &item, uint32_t from) {
+static __device__ inline uint32_t edits_end(const Draw &a, const DrawItem &item, uint32_t from) {
   while (from < item.to && !is_cut(a.steps[from])) from++;
   return from;
 }
@@ -63,7 +63,7 @@ static __device__ inline bool in_set(const Draw &a, const Step &step, uint32_t t
 
 // Applies the steps up to the next cut, to each token separately.
 KERNEL(edit, Draw) {
-  const Item item = a.items[blockIdx.y];
+  const DrawItem item = a.items[blockIdx.y];
   uint32_t begin = a.fresh ? item.from : a.taken[blockIdx.y], end = edits_end(a, item, begin);
   if (!a.fresh && begin == end) return;
   const float *logits = a.logits + static_cast<size_t>(item.row) * a.vocabulary;
@@ -97,7 +97,7 @@ KERNEL(edit, Draw) {
 constexpr unsigned DRAW_THREADS = 512;
 constexpr unsigned DIGITS = 256;
 
-struct Memory {
+struct BlockMemory {
   unsigned long long bins[DIGITS];
   unsigned long long sums[DRAW_THREADS / WARP];
   float largest[DRAW_THREADS / WARP];
@@ -105,7 +105,7 @@ struct Memory {
   uint32_t prefix;
 };
 
-static __device__ inline float block_max(float x, Memory *memory) {
+static __device__ inline float block_max(float x, BlockMemory *memory) {
   x = warp_max(x);
   __syncthreads();
   if (threadIdx.x % WARP == 0) memory->largest[threadIdx.x / WARP] = x;
@@ -115,7 +115,7 @@ static __device__ inline float block_max(float x, Memory *memory) {
 }
 
 // The sum over the threads before this one; `total` becomes the sum over all.
-static __device__ inline unsigned long long before(unsigned long long x, Memory *memory, unsigned long long *total) {
+static __device__ inline unsigned long long before(unsigned long long x, BlockMemory *memory, unsigned long long *total) {
   unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   unsigned long long upto = x;
   for (unsigned back = 1; back < WARP; back *= 2) {
@@ -145,7 +145,7 @@ static __device__ inline uint32_t rank(float z) {
 }
 
 // The largest logit. If one is NaN or +infinity, the row is not a distribution: -INFINITY, as if no token were allowed.
-static __device__ inline float largest_of(const Draw &a, const float *row, Memory *memory) {
+static __device__ inline float largest_of(const Draw &a, const float *row, BlockMemory *memory) {
   float largest = -INFINITY;
   for (unsigned token = threadIdx.x; token < a.vocabulary; token += DRAW_THREADS) {
     float z = row[token];
@@ -158,7 +158,7 @@ static __device__ inline float largest_of(const Draw &a, const float *row, Memor
 // The rank of the logit at which the sum of masses (or of ones, with `counts`), from the largest logit down, reaches
 // `need`, which the total must reach. `above` becomes the sum above that rank. Found digit by digit, from the highest.
 static __device__ inline uint32_t crossing(const Draw &a, const float *row, float largest, bool counts, unsigned long long need,
-                                           Memory *memory, unsigned long long *above) {
+                                           BlockMemory *memory, unsigned long long *above) {
   if (threadIdx.x == 0) memory->above = 0, memory->prefix = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
     for (unsigned i = threadIdx.x; i < DIGITS; i += DRAW_THREADS) memory->bins[i] = 0;
@@ -186,8 +186,8 @@ static __device__ inline uint32_t crossing(const Draw &a, const float *row, floa
 
 // Applies the next cuts; each block handles one row.
 KERNEL(cut, Draw) {
-  SHARED(Memory, memory);
-  const Item item = a.items[blockIdx.x];
+  SHARED(BlockMemory, memory);
+  const DrawItem item = a.items[blockIdx.x];
   float *row = a.rows + static_cast<size_t>(blockIdx.x) * a.vocabulary;
   uint32_t at = edits_end(a, item, a.fresh ? item.from : a.taken[blockIdx.x]);
   unsigned long long all, above;
@@ -239,8 +239,8 @@ KERNEL(cut, Draw) {
 // The token of each row: the largest logit (the lowest token among equals), or by inverting the cumulative distribution
 // over increasing tokens.
 KERNEL(choose, Draw) {
-  SHARED(Memory, memory);
-  const Item item = a.items[blockIdx.x];
+  SHARED(BlockMemory, memory);
+  const DrawItem item = a.items[blockIdx.x];
   const float *row = a.rows + static_cast<size_t>(blockIdx.x) * a.vocabulary;
   float largest = largest_of(a, row, memory);
   if (threadIdx.x == 0) a.tokens[blockIdx.x] = NONE;

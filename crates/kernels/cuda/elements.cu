@@ -3,7 +3,7 @@
 #include "formats.cuh"
 
 struct Embed {
-  const Row *rows;
+  const TokenRow *rows;
   const uint8_t *embedding;
   float *out;
   uint32_t vocabulary;
@@ -15,7 +15,7 @@ struct Embed {
 };
 
 template <class F> static __device__ inline void embed(const Embed &a) {
-  const Row row = a.rows[blockIdx.x];
+  const TokenRow row = a.rows[blockIdx.x];
   uint32_t at = a.adds ? row.position + a.offset : row.token;
   const uint8_t *from = a.embedding + static_cast<size_t>(min(at, a.vocabulary - 1)) * (a.width / F::BLOCK * F::BYTES);
   float *out = a.out + static_cast<size_t>(blockIdx.x) * a.width;
@@ -88,7 +88,7 @@ struct Heads {
   float *query;
   const float *key;
   const float *value;
-  const Row *rows;
+  const TokenRow *rows;
   uint8_t *const *pages;
   uint64_t keys;
   uint64_t values;
@@ -122,7 +122,7 @@ template <> __device__ inline void store<Q8_0>(const float *from, unsigned count
 // Rotates queries and keys by their positions (Su et al. 2021), and writes keys and values to the cache. A warp handles
 // one head.
 template <class F> static __device__ inline void heads(const Heads &a) {
-  const Row row = a.rows[blockIdx.x];
+  const TokenRow row = a.rows[blockIdx.x];
   if (row.slot == NONE) return;
   SHARED(float, head);
   unsigned which = blockIdx.y, lane = threadIdx.x;

@@ -4,7 +4,7 @@
 // order, and sums over lanes are added in one order: a row's bits do not depend on the number of rows.
 #include "formats.cuh"
 
-struct Part {
+struct MatrixProduct {
   const uint8_t *weights;
   // Null, or a number for each row of the matrix.
   const float *bias;
@@ -15,11 +15,11 @@ struct Part {
   uint32_t from;
 };
 
-constexpr unsigned PARTS = 3;
+constexpr unsigned PRODUCTS = 3;
 
 struct Linear {
   const float *x;
-  Part parts[PARTS];
+  MatrixProduct products[PRODUCTS];
   // The number of rows of `x` and of the results.
   uint32_t rows;
   uint32_t columns;
@@ -51,18 +51,18 @@ template <unsigned S, unsigned APART = WARP / 2> static __device__ inline void a
 
 template <class F, unsigned M, unsigned N> static __device__ inline void linear(const Linear &a) {
   unsigned which = 0;
-  while (which + 1 < a.count && blockIdx.x >= a.parts[which + 1].from) which++;
-  const Part part = a.parts[which];
+  while (which + 1 < a.count && blockIdx.x >= a.products[which + 1].from) which++;
+  const MatrixProduct product = a.products[which];
   unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  unsigned first = ((blockIdx.x - part.from) * LINEAR_WARPS + warp) * N, row = blockIdx.y * M;
-  if (first >= part.rows) return;
+  unsigned first = ((blockIdx.x - product.from) * LINEAR_WARPS + warp) * N, row = blockIdx.y * M;
+  if (first >= product.rows) return;
   // Past the end the last row is computed again, and not written.
   const uint8_t *weights[N];
   const float *x[M];
 #pragma unroll
   for (unsigned n = 0; n < N; n++) {
-    size_t at = min(first + n, part.rows - 1);
-    weights[n] = part.weights + at * (a.columns / F::BLOCK * F::BYTES);
+    size_t at = min(first + n, product.rows - 1);
+    weights[n] = product.weights + at * (a.columns / F::BLOCK * F::BYTES);
   }
 #pragma unroll
   for (unsigned m = 0; m < M; m++) x[m] = a.x + static_cast<size_t>(min(row + m, a.rows - 1)) * a.columns;
@@ -100,9 +100,9 @@ template <class F, unsigned M, unsigned N> static __device__ inline void linear(
   float sum = sums[0][0];
   constexpr unsigned LANES_A_SUM = WARP / (M * N);
   unsigned m = lane / LANES_A_SUM / N, n = lane / LANES_A_SUM % N;
-  if (lane % LANES_A_SUM == 0 && row + m < a.rows && first + n < part.rows) {
-    float *out = part.out + static_cast<size_t>(row + m) * part.rows + first + n;
-    if (part.bias) sum += part.bias[first + n];
+  if (lane % LANES_A_SUM == 0 && row + m < a.rows && first + n < product.rows) {
+    float *out = product.out + static_cast<size_t>(row + m) * product.rows + first + n;
+    if (product.bias) sum += product.bias[first + n];
     *out = a.adds ? *out + sum : sum;
   }
 }

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 
 use crate::dispatch::dispatch;
-use crate::simd::{LANES, Simd, Words, lanes};
+use crate::simd::{LANES, Simd, U32Lanes, lanes};
 
 /// The number of words in a Mersenne Twister's state, and the offset of the middle word that a word is mixed with.
 const N: usize = 624;
@@ -20,14 +20,14 @@ const M: usize = 397;
 /// If `count >= n`, or `n` is above 2^28 (where torch uses another method), or `green` has another length.
 pub fn among_first(n: u32, count: u32, questions: &[(u32, u32)], green: &mut [bool]) {
     assert!(count < n && n <= 1 << 28 && questions.len() == green.len());
-    thread_local!(static SPACE: RefCell<Space> = RefCell::default());
-    SPACE.with_borrow_mut(|space| {
-        space.prepare(n, count);
+    thread_local!(static SCRATCH: RefCell<PermutationScratch> = RefCell::default());
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.prepare(n, count);
         for (questions, green) in questions.chunks(LANES).zip(green.chunks_mut(LANES)) {
             let lane = |i: usize| questions[i.min(questions.len() - 1)];
             let (seeds, tokens) = (std::array::from_fn(|i| lane(i).0), std::array::from_fn(|i| lane(i).1));
             let mut found = [0; LANES];
-            follow(n, &space.reciprocals[..count as usize], &mut space.state, &seeds, &tokens, &mut found);
+            follow(n, &scratch.reciprocals[..count as usize], &mut scratch.state, &seeds, &tokens, &mut found);
             green.iter_mut().zip(found).for_each(|(green, found)| *green = found != 0);
         }
     });
@@ -35,14 +35,14 @@ pub fn among_first(n: u32, count: u32, questions: &[(u32, u32)], green: &mut [bo
 
 /// Memory that a thread reuses.
 #[derive(Default)]
-struct Space {
+struct PermutationScratch {
     n: u32,
     /// `floor(2^32 / (n - i))` for each step `i`.
     reciprocals: Vec<u32>,
-    state: Vec<Words>,
+    state: Vec<U32Lanes>,
 }
 
-impl Space {
+impl PermutationScratch {
     fn prepare(&mut self, n: u32, count: u32) {
         if self.n != n {
             self.n = n;
@@ -58,10 +58,10 @@ dispatch! {
     fn follow(
         n: u32,
         reciprocals: &[u32],
-        state: &mut [Words],
-        seeds: &Words,
-        tokens: &Words,
-        found: &mut Words,
+        state: &mut [U32Lanes],
+        seeds: &U32Lanes,
+        tokens: &U32Lanes,
+        found: &mut U32Lanes,
     ) = follow_lanes
 }
 
@@ -70,12 +70,12 @@ fn follow_lanes(
     _: impl Simd,
     n: u32,
     reciprocals: &[u32],
-    state: &mut [Words],
-    seeds: &Words,
-    tokens: &Words,
-    found: &mut Words,
+    state: &mut [U32Lanes],
+    seeds: &U32Lanes,
+    tokens: &U32Lanes,
+    found: &mut U32Lanes,
 ) {
-    let state: &mut [Words; N] = state.try_into().expect("a state of that many words");
+    let state: &mut [U32Lanes; N] = state.try_into().expect("a state of that many words");
     state[0] = *seeds;
     for j in 1..N {
         let before = state[j - 1];

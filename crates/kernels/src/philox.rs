@@ -2,7 +2,7 @@
 //! 2, 3*, SC 2011, section 3.3).
 
 use crate::dispatch::dispatch;
-use crate::simd::{LANES, Simd, Words, lanes};
+use crate::simd::{LANES, Simd, U32Lanes, lanes};
 
 dispatch! {
     /// Replaces sixteen counters, word by word, with the four random words of each under its own key.
@@ -16,7 +16,7 @@ dispatch! {
 }
 
 #[inline(always)]
-fn philox4x32_lanes(_: impl Simd, counters: &mut [Words; 4], keys: &[Words; 2]) {
+fn philox4x32_lanes(_: impl Simd, counters: &mut [U32Lanes; 4], keys: &[U32Lanes; 2]) {
     *counters = rounds(*counters, *keys);
 }
 
@@ -35,14 +35,14 @@ fn below_lanes(_: impl Simd, key: [u32; 2], threshold: u32, bits: &mut [u64]) {
 }
 
 #[inline(always)]
-fn rounds([mut a, mut b, mut c, mut d]: [Words; 4], [mut k, mut m]: [Words; 2]) -> [Words; 4] {
+fn rounds([mut a, mut b, mut c, mut d]: [U32Lanes; 4], [mut k, mut m]: [U32Lanes; 2]) -> [U32Lanes; 4] {
     for round in 0..10 {
         if round > 0 {
             k = lanes(|l| k[l].wrapping_add(0x9E37_79B9));
             m = lanes(|l| m[l].wrapping_add(0xBB67_AE85));
         }
-        let high = |x: &Words, by: u32| lanes(|l| ((u64::from(x[l]) * u64::from(by)) >> 32) as u32);
-        let low = |x: &Words, by: u32| lanes(|l| x[l].wrapping_mul(by));
+        let high = |x: &U32Lanes, by: u32| lanes(|l| ((u64::from(x[l]) * u64::from(by)) >> 32) as u32);
+        let low = |x: &U32Lanes, by: u32| lanes(|l| x[l].wrapping_mul(by));
         let (a_high, a_low) = (high(&a, 0xD251_1F53), low(&a, 0xD251_1F53));
         let (c_high, c_low) = (high(&c, 0xCD9E_8D57), low(&c, 0xCD9E_8D57));
         (a, b, c, d) = (lanes(|l| c_high[l] ^ b[l] ^ k[l]), c_low, lanes(|l| a_high[l] ^ d[l] ^ m[l]), a_low);

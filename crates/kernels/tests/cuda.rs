@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
-use verdigris_kernels::cuda::draw::{Drawer, Item};
+use verdigris_kernels::cuda::draw::{DrawItem, Drawer};
 use verdigris_kernels::cuda::elements::{self, Norm, Rotation};
 use verdigris_kernels::cuda::inputs::{Bounds, Inputs, Pages, Slice};
-use verdigris_kernels::cuda::linear::{Part, linear};
+use verdigris_kernels::cuda::linear::{MatrixProduct, linear};
 use verdigris_kernels::cuda::{Buffer, Gpu, Matrix};
 use verdigris_kernels::{Activation, AttentionMask, Cached, Format, Heads, Pairs, Weights};
 use verdigris_logits::transform::ChainState;
@@ -68,8 +68,8 @@ fn products_are_those_of_the_definition_whatever_goes_with_a_row() {
             let mut alone: Vec<f32> = Vec::new();
             for m in [1, 2, 3, 8, 16, 19] {
                 let (x_there, out) = (gpu.upload_numbers(&x[..m * k]).unwrap(), gpu.allocate(m * n * 4).unwrap());
-                let part = Part { matrix: &matrix, bias: Some(&bias_there), out: &out };
-                linear(&gpu, &x_there, m, &[part], false).unwrap();
+                let product = MatrixProduct { matrix: &matrix, bias: Some(&bias_there), out: &out };
+                linear(&gpu, &x_there, m, &[product], false).unwrap();
                 let got = numbers(&out, m * n);
                 let mut row = vec![0.0; k];
                 for j in 0..n {
@@ -103,10 +103,10 @@ fn several_matrices_and_sums_are_one_call() {
         .map(|(&(_, format), bytes)| Matrix::new(format, gpu.upload(bytes).unwrap(), k))
         .collect();
     let outs: Vec<Buffer> = sizes.iter().map(|&(n, _)| gpu.upload_numbers(&vec![1.0; m * n]).unwrap()).collect();
-    let parts: Vec<Part<'_>> =
-        matrices.iter().zip(&outs).map(|(matrix, out)| Part { matrix, bias: None, out }).collect();
+    let products: Vec<MatrixProduct<'_>> =
+        matrices.iter().zip(&outs).map(|(matrix, out)| MatrixProduct { matrix, bias: None, out }).collect();
     for calls in 1..=2 {
-        linear(&gpu, &x_there, m, &parts, true).unwrap();
+        linear(&gpu, &x_there, m, &products, true).unwrap();
         for (((n, format), bytes), out) in sizes.iter().zip(&weights).zip(&outs) {
             let mut expected = vec![0.0; m * n];
             verdigris_kernels::linear(&x, Weights::new(*format, bytes, k), &mut expected);
@@ -430,7 +430,7 @@ fn draws_are_those_of_the_cpu() {
                 let mut here = Row::from(rows[row].clone());
                 chain.apply(&state(chain), &mut here);
                 expected.push(sampler.sample(&here, number));
-                items.push(Item { row, steps, sampler, number });
+                items.push(DrawItem { row, steps, sampler, number });
             }
         }
         let got = Drawer::new(&gpu, size).unwrap().draw(&gpu, &logits, &items).unwrap();
@@ -456,8 +456,8 @@ fn what_is_impossible_has_no_token() {
     let cut = Chain::new().then(TopK::new(2).unwrap()).then(TopP::new(0.5).unwrap()).then(MinP::new(0.4).unwrap());
     let plans = [Steps::default(), recorded(&cut, 9)];
     let samplers = [Sampler::Greedy, Sampler::Categorical];
-    let each = |(steps, row)| samplers.map(|sampler| Item { row, steps, sampler, number: 0.5 });
+    let each = |(steps, row)| samplers.map(|sampler| DrawItem { row, steps, sampler, number: 0.5 });
     let all = plans.iter().flat_map(|steps| (0..rows.len()).map(move |row| (steps, row)));
-    let items: Vec<Item<'_>> = all.flat_map(each).collect();
+    let items: Vec<DrawItem<'_>> = all.flat_map(each).collect();
     assert_eq!(drawer.draw(&gpu, &logits, &items).unwrap(), [None; 16]);
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::heads::Heads;
-use super::rows::Stored;
+use super::rows::StoredRows;
 use crate::bytewise::{Body, Bytewise};
 use crate::decode::{self, Decode};
 use crate::format::{self, Format};
@@ -18,11 +18,11 @@ pub struct Cached<'a> {
     pub(super) format: Format,
     /// The size of all of them in bytes.
     pub(super) bytes: usize,
-    memory: Memory<'a>,
+    memory: CachedBytes<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Memory<'a> {
+enum CachedBytes<'a> {
     Contiguous(&'a [u8]),
     /// `bytes` bytes of each page, from the same offset in all.
     Pages {
@@ -35,7 +35,7 @@ enum Memory<'a> {
 impl<'a> Cached<'a> {
     /// Contiguous keys or values. A head must be whole blocks.
     pub fn new(format: Format, bytes: &'a [u8]) -> Self {
-        Self { format, bytes: bytes.len(), memory: Memory::Contiguous(bytes) }
+        Self { format, bytes: bytes.len(), memory: CachedBytes::Contiguous(bytes) }
     }
 
     /// Keys or values of `total` bytes in pages: `bytes` of each page from offset `from`, of the last page only as many
@@ -46,7 +46,7 @@ impl<'a> Cached<'a> {
     pub fn paged(format: Format, total: usize, pages: &'a [Arc<Vec<u8>>], from: usize, bytes: usize) -> Self {
         assert!(bytes > 0 && pages.len() * bytes >= total, "{total} bytes in {} pages of {bytes}", pages.len());
         assert!(pages.iter().all(|page| page.len() >= from + bytes), "pages with {bytes} bytes at {from}");
-        Self { format, bytes: total, memory: Memory::Pages { pages, from, bytes } }
+        Self { format, bytes: total, memory: CachedBytes::Pages { pages, from, bytes } }
     }
 
     /// Keys or values that are in memory as `f32`.
@@ -57,8 +57,8 @@ impl<'a> Cached<'a> {
     /// The number of tokens in a page, with `token` bytes per token.
     pub(super) fn tokens_a_page(&self, token: usize) -> usize {
         match self.memory {
-            Memory::Contiguous(_) => (self.bytes / token).max(1),
-            Memory::Pages { bytes, .. } => bytes / token,
+            CachedBytes::Contiguous(_) => (self.bytes / token).max(1),
+            CachedBytes::Pages { bytes, .. } => bytes / token,
         }
     }
 
@@ -70,17 +70,17 @@ impl<'a> Cached<'a> {
         head: usize,
         tokens: &Tokens<'_>,
         some: &Range<usize>,
-    ) -> Option<Stored<'a>> {
+    ) -> Option<StoredRows<'a>> {
         let Tokens::Following { first, .. } = *tokens else { return None };
         let row = self.format.bytes(shape.head_dim);
         let token = shape.kv_heads * row;
         let page = self.tokens_a_page(token);
         let first = first + some.start;
-        if !Stored::fits(shape.head_dim) || first % page + some.len() > page {
+        if !StoredRows::fits(shape.head_dim) || first % page + some.len() > page {
             return None;
         }
         let bytes = &self.page(first / page)[first % page * token + head * row..][..(some.len() - 1) * token + row];
-        Some(Stored { format: self.format, bytes, stride: token })
+        Some(StoredRows { format: self.format, bytes, stride: token })
     }
 
     /// Prefetches the rows of some heads for some tokens, before the heads are read one by one: the rows of a head are
@@ -112,8 +112,8 @@ impl<'a> Cached<'a> {
 
     fn page(&self, page: usize) -> &'a [u8] {
         match self.memory {
-            Memory::Contiguous(bytes) => bytes,
-            Memory::Pages { pages, from, bytes } => &pages[page][from..from + bytes],
+            CachedBytes::Contiguous(bytes) => bytes,
+            CachedBytes::Pages { pages, from, bytes } => &pages[page][from..from + bytes],
         }
     }
 

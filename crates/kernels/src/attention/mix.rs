@@ -27,11 +27,11 @@ pub(super) fn mix<S: Bytewise, R: Rows>(
         let (weights, mut from) = (&weights[row * BLOCK..], 0);
         while from < width {
             let out = &mut out[row * stride + from..];
-            let part = Part { weights, values, keys, from, out, stride };
+            let columns = ValueColumns { weights, values, keys, from, out, stride };
             let lanes = match (width - from) / LANES {
-                4.. if S::IS_WIDE => part.of_rows::<S, 4>(unit, count),
-                2.. => part.of_rows::<S, 2>(unit, count),
-                _ => part.of_rows::<S, 1>(unit, count),
+                4.. if S::IS_WIDE => columns.of_rows::<S, 4>(unit, count),
+                2.. => columns.of_rows::<S, 2>(unit, count),
+                _ => columns.of_rows::<S, 1>(unit, count),
             };
             from += lanes * LANES;
         }
@@ -40,7 +40,7 @@ pub(super) fn mix<S: Bytewise, R: Rows>(
 }
 
 /// Some columns of the values, starting at `from`.
-struct Part<'a, R> {
+struct ValueColumns<'a, R> {
     weights: &'a [f32],
     values: R,
     keys: usize,
@@ -49,7 +49,7 @@ struct Part<'a, R> {
     stride: usize,
 }
 
-impl<R: Rows> Part<'_, R> {
+impl<R: Rows> ValueColumns<'_, R> {
     #[inline(always)]
     fn of_rows<S: Bytewise, const N: usize>(self, unit: S, rows: usize) -> usize {
         match rows {
@@ -65,12 +65,12 @@ impl<R: Rows> Part<'_, R> {
 }
 
 /// `M` rows of weights times `N` registers of values, with the sums in registers.
-struct Tile<'a, R, const M: usize, const N: usize>(Part<'a, R>);
+struct Tile<'a, R, const M: usize, const N: usize>(ValueColumns<'a, R>);
 
 impl<R: Rows, const M: usize, const N: usize> Body for Tile<'_, R, M, N> {
     #[inline(always)]
     fn run<S: Bytewise>(self, unit: S) {
-        let Self(Part { weights, values, keys, from, out, stride }) = self;
+        let Self(ValueColumns { weights, values, keys, from, out, stride }) = self;
         if keys == 0 {
             return;
         }

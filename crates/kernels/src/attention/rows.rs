@@ -49,35 +49,35 @@ impl Rows for Numbers<'_> {
 
 /// Rows in their stored format, `stride` bytes apart.
 #[derive(Clone, Copy)]
-pub(super) struct Stored<'a> {
+pub(super) struct StoredRows<'a> {
     pub(super) format: Format,
     pub(super) bytes: &'a [u8],
     pub(super) stride: usize,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredRows<'a> {
     /// Whether heads of `head_dim` elements are whole steps.
     pub(super) fn fits(head_dim: usize) -> bool {
         head_dim.is_multiple_of(STEP)
     }
 
-    pub(super) fn of<F: Decode>(self) -> StoredAs<'a, F> {
-        StoredAs(self, PhantomData)
+    pub(super) fn of<F: Decode>(self) -> StoredRowsAs<'a, F> {
+        StoredRowsAs(self, PhantomData)
     }
 }
 
 /// Rows in a format that is known at compile time.
-pub(super) struct StoredAs<'a, F>(Stored<'a>, PhantomData<F>);
+pub(super) struct StoredRowsAs<'a, F>(StoredRows<'a>, PhantomData<F>);
 
-impl<F> Clone for StoredAs<'_, F> {
+impl<F> Clone for StoredRowsAs<'_, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F> Copy for StoredAs<'_, F> {}
+impl<F> Copy for StoredRowsAs<'_, F> {}
 
-impl<F: Decode> Rows for StoredAs<'_, F> {
+impl<F: Decode> Rows for StoredRowsAs<'_, F> {
     const LANES: usize = 2;
     type Part<S: Simd> = [S::Lanes; 2];
 

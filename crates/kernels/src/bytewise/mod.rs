@@ -1,6 +1,6 @@
 //! Integer dot products of four bytes per lane: exact, and so the same on every unit.
 
-use crate::simd::{LANES, Portable, Simd, Words, lanes};
+use crate::simd::{LANES, Portable, Simd, U32Lanes, lanes};
 
 /// A unit that also multiplies bytes, four in each of its lanes.
 ///
@@ -61,32 +61,32 @@ impl Bytewise for Portable {
     }
 
     #[inline(always)]
-    fn transpose(self, from: [&[u8; 16]; LANES]) -> [Words; 4] {
+    fn transpose(self, from: [&[u8; 16]; LANES]) -> [U32Lanes; 4] {
         [0, 1, 2, 3].map(|j| lanes(|i| u32::from_le_bytes(from[i].as_chunks().0[j])))
     }
 
     #[inline(always)]
-    fn word(self, word: u32) -> Words {
+    fn word(self, word: u32) -> U32Lanes {
         [word; LANES]
     }
 
     #[inline(always)]
-    fn halves(self, a: Words) -> [f32; LANES] {
+    fn halves(self, a: U32Lanes) -> [f32; LANES] {
         a.map(|a| self.half([a as u8, (a >> 8) as u8]))
     }
 
     #[inline(always)]
-    fn look_bytes(self, list: &[i8; 16], at: Words) -> Words {
+    fn look_bytes(self, list: &[i8; 16], at: U32Lanes) -> U32Lanes {
         at.map(|at| u32::from_le_bytes(at.to_le_bytes().map(|at| list[usize::from(at)] as u8)))
     }
 
     #[inline(always)]
-    fn dot_small(self, weights: Words, numbers: Words, sum: Words) -> Words {
+    fn dot_small(self, weights: U32Lanes, numbers: U32Lanes, sum: U32Lanes) -> U32Lanes {
         self.dot_signed(weights, numbers, sum)
     }
 
     #[inline(always)]
-    fn dot_signed(self, weights: Words, numbers: Words, sum: Words) -> Words {
+    fn dot_signed(self, weights: U32Lanes, numbers: U32Lanes, sum: U32Lanes) -> U32Lanes {
         lanes(|i| {
             let (weights, numbers) = (weights[i].to_le_bytes(), numbers[i].to_le_bytes());
             let products = weights.iter().zip(numbers).map(|(&w, x)| i32::from(w as i8) * i32::from(x as i8));

@@ -3,7 +3,7 @@
 use super::error::CudaError;
 
 /// Memory on a device, which is freed once nothing on the stream can use it any more.
-pub(super) trait Memory: Send + Sync {
+pub(super) trait DeviceMemory: Send + Sync {
     fn address(&self) -> u64;
     fn len(&self) -> usize;
 
@@ -20,7 +20,7 @@ pub(super) trait Memory: Send + Sync {
     fn zero(&self) -> Result<(), CudaError>;
 
     /// Copies all of another memory of the same length.
-    fn copy(&self, from: &dyn Memory) -> Result<(), CudaError>;
+    fn copy(&self, from: &dyn DeviceMemory) -> Result<(), CudaError>;
 }
 
 /// A launch of a kernel.
@@ -42,7 +42,7 @@ pub(super) struct Launch<'a> {
 /// A device with one stream: work is done in order, and may not be done yet when a call returns.
 pub(super) trait Backend: Send + Sync {
     /// Allocates memory with arbitrary content; `None` if there is not enough.
-    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Memory>>, CudaError>;
+    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn DeviceMemory>>, CudaError>;
 
     /// The number of free bytes.
     fn free_memory(&self) -> Result<u64, CudaError>;

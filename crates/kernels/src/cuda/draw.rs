@@ -7,7 +7,7 @@ use super::{Buffer, CudaError, Gpu, small};
 
 /// A token to be sampled.
 #[derive(Clone, Copy, Debug)]
-pub struct Item<'a> {
+pub struct DrawItem<'a> {
     /// The row of the logits.
     pub row: usize,
     /// The steps that are applied to the row first.
@@ -72,7 +72,12 @@ impl Drawer {
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.
-    pub fn draw(&mut self, gpu: &Gpu, logits: &Buffer, items: &[Item<'_>]) -> Result<Vec<Option<TokenId>>, CudaError> {
+    pub fn draw(
+        &mut self,
+        gpu: &Gpu,
+        logits: &Buffer,
+        items: &[DrawItem<'_>],
+    ) -> Result<Vec<Option<TokenId>>, CudaError> {
         if items.is_empty() {
             return Ok(Vec::new());
         }
@@ -114,11 +119,11 @@ impl Drawer {
     }
 
     /// Converts items, steps and words to bytes; returns the offsets of the latter two.
-    fn set(&mut self, items: &[Item<'_>]) -> (usize, usize) {
+    fn set(&mut self, items: &[DrawItem<'_>]) -> (usize, usize) {
         self.bytes.clear();
         let (mut first, mut words) = (0, 0);
         for item in items {
-            let Item { row, steps, sampler, number } = *item;
+            let DrawItem { row, steps, sampler, number } = *item;
             let (from, to) = (small(first), small(first + steps.steps().len()));
             assert!((0.0..1.0).contains(&number), "a draw by {number}");
             for part in [small(row), from, to, (sampler == Sampler::Greedy).into()] {

@@ -8,7 +8,7 @@ use cudarc::driver::sys::{CUfunction_attribute_enum, CUgraphInstantiate_flags, C
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DriverError, result};
 use cudarc::nvrtc::Ptx;
 
-use super::backend::{Backend, Launch, Memory, Recording};
+use super::backend::{Backend, DeviceMemory, Launch, Recording};
 use super::error::CudaError;
 
 static KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
@@ -75,7 +75,7 @@ impl Driver {
 }
 
 impl Backend for Driver {
-    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Memory>>, CudaError> {
+    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn DeviceMemory>>, CudaError> {
         // SAFETY: any content is valid for bytes, and kernels must write them before reading.
         match unsafe { self.stream.alloc::<u8>(bytes.max(1)) } {
             Ok(slice) => Ok(Some(Box::new(OnDevice { slice, bytes }))),
@@ -141,7 +141,7 @@ impl OnDevice {
     }
 }
 
-impl Memory for OnDevice {
+impl DeviceMemory for OnDevice {
     fn address(&self) -> u64 {
         use cudarc::driver::DevicePtr;
         // The guard would record an event, but event tracking is disabled.
@@ -174,7 +174,7 @@ impl Memory for OnDevice {
         unsafe { result::memset_d8_async(to, 0, self.bytes, self.slice.stream().cu_stream()) }.map_err(CudaError::from)
     }
 
-    fn copy(&self, from: &dyn Memory) -> Result<(), CudaError> {
+    fn copy(&self, from: &dyn DeviceMemory) -> Result<(), CudaError> {
         assert_eq!(self.bytes, from.len(), "memories of one length");
         let to = self.at(0, self.bytes)?;
         // SAFETY: both have this length, and are on the same device.

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
-use super::backend::{Backend, Launch, Memory, Recording};
+use super::backend::{Backend, DeviceMemory, Launch, Recording};
 use super::error::CudaError;
 
 unsafe extern "C" {
@@ -56,7 +56,7 @@ impl OwnedLaunch {
 }
 
 impl Backend for Emulated {
-    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Memory>>, CudaError> {
+    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn DeviceMemory>>, CudaError> {
         // Memory that has not been written holds NaN.
         let mut words = Vec::new();
         if words.try_reserve_exact(bytes.div_ceil(16)).is_err() {
@@ -121,7 +121,7 @@ impl Host {
     }
 }
 
-impl Memory for Host {
+impl DeviceMemory for Host {
     fn address(&self) -> u64 {
         self.words.cast::<u8>() as u64
     }
@@ -148,7 +148,7 @@ impl Memory for Host {
         Ok(())
     }
 
-    fn copy(&self, from: &dyn Memory) -> Result<(), CudaError> {
+    fn copy(&self, from: &dyn DeviceMemory) -> Result<(), CudaError> {
         assert_eq!(self.bytes, from.len(), "memories of one length");
         // SAFETY: as above, and two memories do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from.address() as *const u8, self.at(0, self.bytes), self.bytes) };

@@ -49,8 +49,8 @@ impl Pages {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct Row {
+#[derive(Clone, Copy, Default)]
+struct TokenRow {
     token: u32,
     position: u32,
     slot: u32,
@@ -166,7 +166,7 @@ impl Inputs {
     }
 
     fn tiles_at(&self) -> usize {
-        self.most * size_of::<Row>()
+        self.most * size_of::<TokenRow>()
     }
 
     fn wanted_at(&self) -> usize {
@@ -185,9 +185,9 @@ impl Inputs {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    fn put_row(&mut self, at: usize, row: Row) {
-        let Row { token, position, slot, table, held, first, mask, unused, angles } = row;
-        let begin = at * size_of::<Row>();
+    fn put_row(&mut self, at: usize, row: TokenRow) {
+        let TokenRow { token, position, slot, table, held, first, mask, unused, angles } = row;
+        let begin = at * size_of::<TokenRow>();
         for (i, number) in [token, position, slot, table, held, first, mask, unused].into_iter().enumerate() {
             self.put(begin + 4 * i, &number.to_le_bytes());
         }
@@ -226,7 +226,7 @@ impl Inputs {
                 None => NONE,
                 Some(visible) => self.put_mask(&visible[i * m..(i + 1) * m]),
             };
-            let row = Row {
+            let row = TokenRow {
                 token,
                 position,
                 slot: small(held + i),
@@ -284,7 +284,7 @@ impl Inputs {
     }
 
     fn slot(&self, row: usize) -> usize {
-        let at = row * size_of::<Row>() + 8;
+        let at = row * size_of::<TokenRow>() + 8;
         u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes")) as usize
     }
 
@@ -293,8 +293,7 @@ impl Inputs {
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.
     pub fn finish(&mut self) -> Result<(), CudaError> {
-        let nothing =
-            Row { token: 0, position: 0, slot: NONE, table: 0, held: 0, first: 0, mask: NONE, unused: 0, angles: 0 };
+        let nothing = TokenRow { slot: NONE, mask: NONE, ..TokenRow::default() };
         for row in self.rows..self.most {
             self.put_row(row, nothing);
         }

@@ -5,7 +5,7 @@ use crate::format::Format;
 
 /// One of the matrices that the same rows are multiplied by.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct MatrixProduct<'a> {
     /// `n x k`.
     pub matrix: &'a Matrix,
     /// `n` numbers that are added to each row.
@@ -15,7 +15,7 @@ pub struct Part<'a> {
 }
 
 /// The most matrices in one call.
-pub const PARTS: usize = 3;
+pub const PRODUCTS: usize = 3;
 
 /// Rows of a matrix per block (warps times rows per warp), and threads per block, as in `linear.cu`.
 const ROWS_A_BLOCK: usize = 4 * 2;
@@ -23,7 +23,7 @@ const THREADS: u32 = 4 * 32;
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct PartArgs {
+struct ProductArgs {
     weights: u64,
     bias: u64,
     out: u64,
@@ -35,7 +35,7 @@ struct PartArgs {
 #[derive(Clone, Copy)]
 struct Args {
     x: u64,
-    parts: [PartArgs; PARTS],
+    products: [ProductArgs; PRODUCTS],
     rows: u32,
     columns: u32,
     count: u32,
@@ -47,39 +47,39 @@ struct Args {
 /// A row's bits do not depend on the number of rows. Matrices in the same format share a launch.
 ///
 /// # Panics
-/// If the shapes do not fit together, or there are more parts than [`PARTS`].
+/// If the shapes do not fit together, or there are more products than [`PRODUCTS`].
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
-pub fn linear(gpu: &Gpu, x: &Buffer, m: usize, parts: &[Part<'_>], adds: bool) -> Result<(), CudaError> {
-    assert!((1..=PARTS).contains(&parts.len()), "{} matrices", parts.len());
-    let first = parts[0].matrix;
-    if parts.iter().any(|part| part.matrix.format != first.format) {
-        return parts.iter().try_for_each(|part| linear(gpu, x, m, std::slice::from_ref(part), adds));
+pub fn linear(gpu: &Gpu, x: &Buffer, m: usize, products: &[MatrixProduct<'_>], adds: bool) -> Result<(), CudaError> {
+    assert!((1..=PRODUCTS).contains(&products.len()), "{} matrices", products.len());
+    let first = products[0].matrix;
+    if products.iter().any(|product| product.matrix.format != first.format) {
+        return products.iter().try_for_each(|product| linear(gpu, x, m, std::slice::from_ref(product), adds));
     }
     let k = first.columns;
     let mut args = Args {
         x: x.numbers(m * k),
-        parts: Default::default(),
+        products: Default::default(),
         rows: small(m),
         columns: small(k),
-        count: small(parts.len()),
+        count: small(products.len()),
         adds: adds.into(),
     };
     let mut buffers = vec![x];
     let mut blocks = 0;
-    for (part, args) in parts.iter().zip(&mut args.parts) {
-        let n = part.matrix.rows;
-        assert_eq!(part.matrix.columns, k, "matrices for the same rows");
-        *args = PartArgs {
-            weights: part.matrix.bytes.address(),
-            bias: part.bias.map_or(0, |bias| bias.numbers(n)),
-            out: part.out.numbers(m * n),
+    for (product, args) in products.iter().zip(&mut args.products) {
+        let n = product.matrix.rows;
+        assert_eq!(product.matrix.columns, k, "matrices for the same rows");
+        *args = ProductArgs {
+            weights: product.matrix.bytes.address(),
+            bias: product.bias.map_or(0, |bias| bias.numbers(n)),
+            out: product.out.numbers(m * n),
             rows: small(n),
             from: small(blocks),
         };
         blocks += n.div_ceil(ROWS_A_BLOCK);
-        buffers.extend([&part.matrix.bytes, part.out].into_iter().chain(part.bias));
+        buffers.extend([&product.matrix.bytes, product.out].into_iter().chain(product.bias));
     }
     let (kernel, tile) = match m {
         0 => return Ok(()),

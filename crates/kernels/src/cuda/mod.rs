@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use backend::{Backend, Launch, Memory, Recording};
+use backend::{Backend, DeviceMemory, Launch, Recording};
 
 use crate::format::{self, Format};
 
@@ -90,7 +90,7 @@ impl Drop for Recorded<'_> {
 
 /// Memory on a GPU. Clones share it.
 #[derive(Clone)]
-pub struct Buffer(Arc<dyn Memory>);
+pub struct Buffer(Arc<dyn DeviceMemory>);
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

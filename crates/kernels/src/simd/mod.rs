@@ -14,11 +14,11 @@ pub(crate) const LANES: usize = 16;
 pub(crate) const LINE: usize = 64;
 
 /// One word per lane.
-pub(crate) type Words = [u32; LANES];
+pub(crate) type U32Lanes = [u32; LANES];
 
 /// Computes all lanes in a simple loop, which the compiler vectorizes if the unit allows it.
 #[inline(always)]
-pub(crate) fn lanes(f: impl Fn(usize) -> u32) -> Words {
+pub(crate) fn lanes(f: impl Fn(usize) -> u32) -> U32Lanes {
     let mut out = [0; LANES];
     for (l, out) in out.iter_mut().enumerate() {
         *out = f(l);
@@ -177,7 +177,7 @@ pub(crate) struct Portable;
 
 impl Simd for Portable {
     type Lanes = [f32; LANES];
-    type Ints = Words;
+    type Ints = U32Lanes;
     /// Scale and offset.
     type Table = (f32, f32);
     const IS_WIDE: bool = false;
@@ -231,52 +231,52 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn to_bits(self, a: [f32; LANES]) -> Words {
+    fn to_bits(self, a: [f32; LANES]) -> U32Lanes {
         lanes(|i| a[i].to_bits())
     }
 
     #[inline(always)]
-    fn of_bits(self, a: Words) -> [f32; LANES] {
+    fn of_bits(self, a: U32Lanes) -> [f32; LANES] {
         std::array::from_fn(|i| f32::from_bits(a[i]))
     }
 
     #[inline(always)]
-    fn add_ints(self, a: Words, b: Words) -> Words {
+    fn add_ints(self, a: U32Lanes, b: U32Lanes) -> U32Lanes {
         lanes(|i| a[i].wrapping_add(b[i]))
     }
 
     #[inline(always)]
-    fn bytes(self, from: &[u8; LANES]) -> Words {
+    fn bytes(self, from: &[u8; LANES]) -> U32Lanes {
         lanes(|i| from[i].into())
     }
 
     #[inline(always)]
-    fn signed(self, from: &[u8; LANES]) -> Words {
+    fn signed(self, from: &[u8; LANES]) -> U32Lanes {
         lanes(|i| i32::from(from[i] as i8) as u32)
     }
 
     #[inline(always)]
-    fn and(self, a: Words, mask: u32) -> Words {
+    fn and(self, a: U32Lanes, mask: u32) -> U32Lanes {
         lanes(|i| a[i] & mask)
     }
 
     #[inline(always)]
-    fn or(self, a: Words, b: Words) -> Words {
+    fn or(self, a: U32Lanes, b: U32Lanes) -> U32Lanes {
         lanes(|i| a[i] | b[i])
     }
 
     #[inline(always)]
-    fn shift_left(self, a: Words, bits: u32) -> Words {
+    fn shift_left(self, a: U32Lanes, bits: u32) -> U32Lanes {
         lanes(|i| a[i] << bits)
     }
 
     #[inline(always)]
-    fn shift_right(self, a: Words, bits: u32) -> Words {
+    fn shift_right(self, a: U32Lanes, bits: u32) -> U32Lanes {
         lanes(|i| a[i] >> bits)
     }
 
     #[inline(always)]
-    fn float(self, a: Words) -> [f32; LANES] {
+    fn float(self, a: U32Lanes) -> [f32; LANES] {
         std::array::from_fn(|i| a[i] as i32 as f32)
     }
 
@@ -286,7 +286,7 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn look(self, (scale, offset): (f32, f32), at: Words) -> [f32; LANES] {
+    fn look(self, (scale, offset): (f32, f32), at: U32Lanes) -> [f32; LANES] {
         std::array::from_fn(|i| ((at[i] & 15) as f32).mul_add(scale, offset))
     }
 

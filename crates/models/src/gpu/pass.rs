@@ -6,7 +6,7 @@ use verdigris_kernels::cuda::elements::{
     self, activate, add, add_positions, cap, embed, into_pages, normalize, normalize_wanted,
 };
 use verdigris_kernels::cuda::inputs::Inputs;
-use verdigris_kernels::cuda::linear::{Part, linear};
+use verdigris_kernels::cuda::linear::{MatrixProduct, linear};
 use verdigris_kernels::cuda::{Buffer, CudaError, Gpu};
 
 use super::resident::{GpuLayer, GpuProjection, GpuScales, Resident};
@@ -27,7 +27,7 @@ pub(super) fn pass(
     embed_rows(resident, rows, buffers)?;
     for (i, layer) in parts.layers.iter().enumerate() {
         let read = normed(resident, h, &layer.attention_norm, x, m)?;
-        let projections = [part(&layer.query, query), part(&layer.key, key), part(&layer.value, value)];
+        let projections = [product(&layer.query, query), product(&layer.key, key), product(&layer.value, value)];
         linear(gpu, read, m, &projections, false)?;
         if config.query_key_norm.is_some() {
             for (numbers, heads, weight) in [(query, heads, &layer.query_norm), (key, kv_heads, &layer.key_norm)] {
@@ -71,7 +71,7 @@ pub(super) fn pass(
         return Ok(());
     }
     normalize_wanted(gpu, h, rows, wanted, norm_of(config, &parts.norm), y)?;
-    linear(gpu, y, wanted, &[Part { matrix: &parts.output, bias: None, out: logits }], false)?;
+    linear(gpu, y, wanted, &[MatrixProduct { matrix: &parts.output, bias: None, out: logits }], false)?;
     match config.logit_cap {
         Some(of) => cap(gpu, logits, wanted * config.vocabulary, of as f32),
         None => Ok(()),
@@ -102,8 +102,8 @@ fn norm_of<'a>(config: &DecoderConfig, scales: &'a GpuScales) -> elements::Norm<
     norm(config, &scales.weight, scales.bias.as_ref())
 }
 
-fn part<'a>(projection: &'a GpuProjection, out: &'a Buffer) -> Part<'a> {
-    Part { matrix: &projection.matrix, bias: projection.bias.as_ref(), out }
+fn product<'a>(projection: &'a GpuProjection, out: &'a Buffer) -> MatrixProduct<'a> {
+    MatrixProduct { matrix: &projection.matrix, bias: projection.bias.as_ref(), out }
 }
 
 /// The input of a part of a layer: the residual stream, normalised into `x` if there is a norm.
@@ -131,11 +131,11 @@ fn feed_forward(
     let count = m * config.feed_forward.width();
     match (config.feed_forward, &layer.gate) {
         (FeedForward::Gated { activation, .. }, Some(of_gate)) => {
-            linear(gpu, x, m, &[part(of_gate, gate), part(&layer.up, up)], false)?;
+            linear(gpu, x, m, &[product(of_gate, gate), product(&layer.up, up)], false)?;
             activate(gpu, activation, gate, Some(up), count)
         }
         (FeedForward::Gated { activation, .. } | FeedForward::Plain { activation, .. }, _) => {
-            linear(gpu, x, m, &[part(&layer.up, gate)], false)?;
+            linear(gpu, x, m, &[product(&layer.up, gate)], false)?;
             activate(gpu, activation, gate, None, count)
         }
     }
@@ -151,8 +151,8 @@ fn add_projected(
     m: usize,
 ) -> Result<(), CudaError> {
     let gpu = &resident.gpu;
-    let Some(scales) = after else { return linear(gpu, from, m, &[part(projection, h)], true) };
-    linear(gpu, from, m, &[part(projection, y)], false)?;
+    let Some(scales) = after else { return linear(gpu, from, m, &[product(projection, h)], true) };
+    linear(gpu, from, m, &[product(projection, y)], false)?;
     normalize(gpu, y, m, norm_of(&resident.config, scales), y)?;
     add(gpu, h, y, m * resident.config.width)
 }

@@ -171,7 +171,7 @@ fn one_pass(
         for (i, draw) in draws.iter().enumerate() {
             if draw.item == slice.item && of_slice.contains(&draw.row) {
                 let SampleRequest { steps, sampler, number, .. } = *draw;
-                asked.push(draw::Item { row: at + draw.row - of_slice.start, steps, sampler, number });
+                asked.push(draw::DrawItem { row: at + draw.row - of_slice.start, steps, sampler, number });
                 drawn.push(i);
             }
         }
