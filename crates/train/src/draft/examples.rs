@@ -7,7 +7,7 @@ use verdigris_logits::{Purpose, Random, TokenId};
 use verdigris_models::{BatchItem, LanguageModel, ModelError, Rows, Wanted};
 
 use super::options::Options;
-use super::texts::Texts;
+use super::training_texts::TrainingTexts;
 use crate::error::TrainError;
 
 /// One in this number of texts is held out.
@@ -40,7 +40,11 @@ pub(super) struct Examples {
 
 impl Examples {
     /// Splits the texts that have at least two tokens after the prompt within the window.
-    pub(super) fn new(model: Arc<dyn LanguageModel>, texts: Texts, options: &Options) -> Result<Self, TrainError> {
+    pub(super) fn new(
+        model: Arc<dyn LanguageModel>,
+        texts: TrainingTexts,
+        options: &Options,
+    ) -> Result<Self, TrainError> {
         let examples = texts.0.into_iter().map(|text| {
             let prompt = text.prompt.len();
             let mut tokens = [text.prompt, text.text].concat();

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`options`] | the options of a run |
 //! | `prompts` | prompts from a file |
-//! | `texts` | texts that the target writes itself, kept in a file |
+//! | `training_texts` | texts that the target writes itself, kept in a file |
 //! | `examples` | texts for training and held-out texts; batches of them with the target's hidden states |
 //! | [`agreement`] | the agreement of guesses with the target's distribution, and their gradients |
 //! | `head` | the contract of both networks |
@@ -25,7 +25,7 @@ mod head;
 mod medusa;
 pub mod options;
 mod prompts;
-mod texts;
+mod training_texts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ use feature::Feature;
 use head::Head;
 use medusa::Medusa;
 use options::{HeadShape, Options, TextSource};
-use texts::Texts;
+use training_texts::TrainingTexts;
 
 /// The weight of each guess relative to the one before it: few drafts get that far.
 const FURTHER: f64 = 0.8;
@@ -179,7 +179,7 @@ impl Options {
 /// The target, and the texts to train on.
 struct Lessons {
     model: Arc<dyn LanguageModel>,
-    texts: Texts,
+    texts: TrainingTexts,
 }
 
 /// The target, and the texts to train on; `None` if `watch` has stopped the target's writing.
@@ -191,16 +191,16 @@ fn model_and_texts(
     let (path, chat, max_tokens) = match &options.source {
         TextSource::Prompts { path, chat, max_tokens } => (path, *chat, *max_tokens),
         TextSource::Texts(path) => {
-            let texts = Texts::read(path, vocabulary)?;
+            let texts = TrainingTexts::read(path, vocabulary)?;
             return Ok(Some(Lessons { model: options.target.model(&Device::Cpu)?, texts }));
         }
     };
     let target = options.target.load(&Device::Cpu)?;
     let prompts = prompts::read(path, &target, chat)?;
     std::fs::create_dir_all(&options.out).map_err(TrainError::file("create", &options.out))?;
-    let file = options.out.join(texts::FILE);
+    let file = options.out.join(training_texts::FILE);
     let each = |texts, of| watch(&Event::Writing { texts, of });
-    let texts = Texts::write(&file, &target, &prompts, max_tokens, options.steps.seed, each)?;
+    let texts = TrainingTexts::write(&file, &target, &prompts, max_tokens, options.steps.seed, each)?;
     Ok(texts.map(|texts| Lessons { model: target.model, texts }))
 }
 

@@ -32,7 +32,7 @@ const OF_TEXTS: u64 = 4;
 
 /// A text by its tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Text {
+pub(super) struct TrainingText {
     pub(super) prompt: Vec<TokenId>,
     pub(super) text: Vec<TokenId>,
     #[serde(default)]
@@ -42,15 +42,15 @@ pub(super) struct Text {
 }
 
 /// All texts, in the order of their prompts.
-pub(super) struct Texts(pub(super) Vec<Text>);
+pub(super) struct TrainingTexts(pub(super) Vec<TrainingText>);
 
-impl Texts {
+impl TrainingTexts {
     /// Reads existing texts.
     pub(super) fn read(path: &Path, vocabulary: usize) -> Result<Self, TrainError> {
         let lines = fs::read_to_string(path).map_err(TrainError::file("read", path))?;
         let texts = lines.lines().enumerate().map(|(number, line)| {
             let wrong = |fault: String| TrainError::Texts { path: path.into(), line: number + 1, fault };
-            let text: Text = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+            let text: TrainingText = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
             match text.prompt.iter().chain(&text.text).find(|&&token| token as usize >= vocabulary) {
                 Some(token) => Err(wrong(format!("{token} is not a token of the target"))),
                 None => Ok(text),
@@ -75,14 +75,14 @@ impl Texts {
             false => Self(Vec::new()),
         };
         let random = Random::new(seed);
-        let asked = |i: usize| Text {
+        let asked = |i: usize| TrainingText {
             prompt: prompts[i].clone(),
             text: Vec::new(),
             temperature: TEMPERATURES[(random.uniform(i as u64, Purpose::Choice) * TEMPERATURES.len() as f64) as usize],
             seed: seed.wrapping_add(i as u64),
         };
         for (i, text) in texts.0.iter().enumerate() {
-            let same = i < prompts.len() && asked(i) == Text { text: Vec::new(), ..text.clone() };
+            let same = i < prompts.len() && asked(i) == TrainingText { text: Vec::new(), ..text.clone() };
             if !same {
                 return Err(TrainError::ForeignTexts { path: path.into(), line: i + 1 });
             }
@@ -105,7 +105,7 @@ impl Texts {
     /// count, because texts repeat words of prompts.
     pub(super) fn most_frequent(&self, count: usize) -> Vec<TokenId> {
         let mut counts: HashMap<TokenId, u64> = HashMap::new();
-        for Text { prompt, text, .. } in &self.0 {
+        for TrainingText { prompt, text, .. } in &self.0 {
             prompt.iter().for_each(|&token| *counts.entry(token).or_default() += 1);
             text.iter().for_each(|&token| *counts.entry(token).or_default() += OF_TEXTS);
         }
@@ -128,7 +128,7 @@ fn drop_half_a_line(path: &Path) -> Result<(), TrainError> {
     Ok(())
 }
 
-fn add(file: &mut BufWriter<File>, texts: &[Text]) -> std::io::Result<()> {
+fn add(file: &mut BufWriter<File>, texts: &[TrainingText]) -> std::io::Result<()> {
     for text in texts {
         serde_json::to_writer(&mut *file, text)?;
         file.write_all(b"\n")?;
@@ -138,7 +138,11 @@ fn add(file: &mut BufWriter<File>, texts: &[Text]) -> std::io::Result<()> {
 
 /// Writes texts together, with one pass of the model per token. The end token is part of a text, since it is guessed
 /// too.
-fn side_by_side(model: &LoadedModel, mut texts: Vec<Text>, max_tokens: usize) -> Result<Vec<Text>, DecodeError> {
+fn side_by_side(
+    model: &LoadedModel,
+    mut texts: Vec<TrainingText>,
+    max_tokens: usize,
+) -> Result<Vec<TrainingText>, DecodeError> {
     let (model, end) = (&model.model, &model.end);
     let capacity = Capacity::of_texts(&**model, texts.len().max(1), model.context_length());
     let mut schedule = Schedule::new(model.clone(), capacity);
@@ -170,7 +174,7 @@ fn side_by_side(model: &LoadedModel, mut texts: Vec<Text>, max_tokens: usize) ->
     fault.map_or(Ok(texts), Err)
 }
 
-fn target(text: &Text) -> Target {
+fn target(text: &TrainingText) -> Target {
     let random = Random::new(text.seed);
     match Temperature::new(text.temperature) {
         Ok(temperature) => Target { transforms: Chain::new().then(temperature), sampler: Sampler::Categorical, random },
@@ -185,13 +189,13 @@ mod tests {
 
     #[test]
     fn the_most_frequent_tokens_are_in_order() {
-        let text = |prompt: &[u32], text: &[u32]| Text {
+        let text = |prompt: &[u32], text: &[u32]| TrainingText {
             prompt: prompt.to_vec(),
             text: text.to_vec(),
             temperature: 0.0,
             seed: 0,
         };
-        let texts = Texts(vec![text(&[9, 9, 9, 2], &[7, 5]), text(&[1], &[5])]);
+        let texts = TrainingTexts(vec![text(&[9, 9, 9, 2], &[7, 5]), text(&[1], &[5])]);
         assert_eq!(texts.most_frequent(3), [5, 7, 9]);
         assert_eq!(texts.most_frequent(4), [1, 5, 7, 9]);
         assert_eq!(texts.most_frequent(99), [1, 2, 5, 7, 9]);
