@@ -1,7 +1,7 @@
 //! Byte products on x86-64: with VNNI, and with AVX2.
 
 use super::{Body, Bytewise};
-use crate::simd::{Avx2, Avx512, LANES, Simd};
+use crate::simd::{Avx2, Avx512, LANES, Simd, intrinsics};
 use std::arch::x86_64::*;
 
 /// Loads sixteen bytes.
@@ -13,6 +13,15 @@ fn load(from: &[u8; 16]) -> __m128i {
 
 impl Bytewise for Avx512 {
     const IS_BIASED: bool = true;
+
+    intrinsics! {
+        fn word(word: u32) -> Self::Ints { _mm512_set1_epi32(word as i32) }
+        fn halves(a: Self::Ints) -> Self::Lanes { _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)) }
+        fn dot_small(weights: Self::Ints, numbers: Self::Ints, sum: Self::Ints) -> Self::Ints {
+            _mm512_dpbusd_epi32(sum, weights, numbers)
+        }
+        fn bias(weights: Self::Ints) -> Self::Ints { _mm512_xor_si512(weights, _mm512_set1_epi8(-128)) }
+    }
 
     #[inline(always)]
     fn run<B: Body>(self, body: B) {
@@ -49,18 +58,6 @@ impl Bytewise for Avx512 {
     }
 
     #[inline(always)]
-    fn word(self, word: u32) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_set1_epi32(word as i32) }
-    }
-
-    #[inline(always)]
-    fn halves(self, a: __m512i) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)) }
-    }
-
-    #[inline(always)]
     fn look_bytes(self, list: &[i8; 16], at: __m512i) -> __m512i {
         // SAFETY: `self` exists only where the CPU has avx512bw; the list is 16 bytes, and the load requires no
         // alignment.
@@ -68,20 +65,8 @@ impl Bytewise for Avx512 {
     }
 
     #[inline(always)]
-    fn dot_small(self, weights: __m512i, numbers: __m512i, sum: __m512i) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512vnni.
-        unsafe { _mm512_dpbusd_epi32(sum, weights, numbers) }
-    }
-
-    #[inline(always)]
     fn dot_signed(self, weights: __m512i, numbers: __m512i, sum: __m512i) -> __m512i {
         self.dot_small(weights, numbers, sum)
-    }
-
-    #[inline(always)]
-    fn bias(self, weights: __m512i) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_xor_si512(weights, _mm512_set1_epi8(-128)) }
     }
 
     #[cfg(amx)]
@@ -93,6 +78,10 @@ impl Bytewise for Avx512 {
 
 impl Bytewise for Avx2 {
     const IS_BIASED: bool = false;
+
+    intrinsics! {
+        fn word(word: u32) -> Self::Ints { [_mm256_set1_epi32(word as i32); 2] }
+    }
 
     #[inline(always)]
     fn run<B: Body>(self, body: B) {
@@ -125,12 +114,6 @@ impl Bytewise for Avx2 {
             }
             out
         }
-    }
-
-    #[inline(always)]
-    fn word(self, word: u32) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_set1_epi32(word as i32); 2] }
     }
 
     #[inline(always)]

@@ -319,6 +319,22 @@ impl Simd for Portable {
     }
 }
 
+/// Defines methods of a unit that consist of instructions of its CPU, none of which accesses memory. `self` is omitted.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+macro_rules! intrinsics {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $out:ty { $($body:tt)* })*) => {
+        $(
+            #[inline(always)]
+            fn $name(self, $($arg: $type),*) -> $out {
+                // SAFETY: `self` exists only where the CPU has these instructions, and they do not access memory.
+                unsafe { $($body)* }
+            }
+        )*
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use intrinsics;
+
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "x86_64")]

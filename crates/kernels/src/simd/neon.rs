@@ -39,6 +39,31 @@ impl Simd for Neon {
     type Table = (float32x4_t, float32x4_t);
     const IS_WIDE: bool = false;
 
+    intrinsics! {
+        fn splat(x: f32) -> Self::Lanes { [vdupq_n_f32(x); 4] }
+        fn add(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { [0, 1, 2, 3].map(|i| vaddq_f32(a[i], b[i])) }
+        fn mul(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { [0, 1, 2, 3].map(|i| vmulq_f32(a[i], b[i])) }
+        fn div(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { [0, 1, 2, 3].map(|i| vdivq_f32(a[i], b[i])) }
+        fn max(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
+            [0, 1, 2, 3].map(|i| vbslq_f32(vcgtq_f32(a[i], b[i]), a[i], b[i]))
+        }
+        fn to_bits(a: Self::Lanes) -> Self::Ints { a.map(|a| vreinterpretq_u32_f32(a)) }
+        fn of_bits(a: Self::Ints) -> Self::Lanes { a.map(|a| vreinterpretq_f32_u32(a)) }
+        fn add_ints(a: Self::Ints, b: Self::Ints) -> Self::Ints { [0, 1, 2, 3].map(|i| vaddq_u32(a[i], b[i])) }
+        fn and(a: Self::Ints, mask: u32) -> Self::Ints { a.map(|a| vandq_u32(a, vdupq_n_u32(mask))) }
+        fn or(a: Self::Ints, b: Self::Ints) -> Self::Ints { [0, 1, 2, 3].map(|i| vorrq_u32(a[i], b[i])) }
+        fn shift_left(a: Self::Ints, bits: u32) -> Self::Ints { a.map(|a| vshlq_u32(a, vdupq_n_s32(bits as i32))) }
+        fn shift_right(a: Self::Ints, bits: u32) -> Self::Ints {
+            // A left shift by a negative number is a right shift.
+            a.map(|a| vshlq_u32(a, vdupq_n_s32(-(bits as i32))))
+        }
+        fn float(a: Self::Ints) -> Self::Lanes { a.map(|a| vcvtq_f32_s32(vreinterpretq_s32_u32(a))) }
+        fn table(scale: f32, offset: f32) -> (float32x4_t, float32x4_t) { (vdupq_n_f32(scale), vdupq_n_f32(offset)) }
+        fn fma(a: Self::Lanes, b: Self::Lanes, sum: Self::Lanes) -> Self::Lanes {
+            [0, 1, 2, 3].map(|i| vfmaq_f32(sum[i], a[i], b[i]))
+        }
+    }
+
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> [float32x4_t; 4] {
         let (registers, _) = from.as_chunks::<BYTES>();
@@ -60,54 +85,6 @@ impl Simd for Neon {
     #[inline(always)]
     fn half(self, from: [u8; 2]) -> f32 {
         crate::half::half(from)
-    }
-
-    #[inline(always)]
-    fn splat(self, x: f32) -> [float32x4_t; 4] {
-        // SAFETY: 64-bit ARM has NEON; also below.
-        unsafe { [vdupq_n_f32(x); 4] }
-    }
-
-    #[inline(always)]
-    fn add(self, a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vaddq_f32(a[i], b[i]) })
-    }
-
-    #[inline(always)]
-    fn mul(self, a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vmulq_f32(a[i], b[i]) })
-    }
-
-    #[inline(always)]
-    fn div(self, a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vdivq_f32(a[i], b[i]) })
-    }
-
-    #[inline(always)]
-    fn max(self, a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vbslq_f32(vcgtq_f32(a[i], b[i]), a[i], b[i]) })
-    }
-
-    #[inline(always)]
-    fn to_bits(self, a: [float32x4_t; 4]) -> [uint32x4_t; 4] {
-        // SAFETY: as above.
-        a.map(|a| unsafe { vreinterpretq_u32_f32(a) })
-    }
-
-    #[inline(always)]
-    fn of_bits(self, a: [uint32x4_t; 4]) -> [float32x4_t; 4] {
-        // SAFETY: as above.
-        a.map(|a| unsafe { vreinterpretq_f32_u32(a) })
-    }
-
-    #[inline(always)]
-    fn add_ints(self, a: [uint32x4_t; 4], b: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vaddq_u32(a[i], b[i]) })
     }
 
     #[inline(always)]
@@ -133,42 +110,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn and(self, a: [uint32x4_t; 4], mask: u32) -> [uint32x4_t; 4] {
-        // SAFETY: as above.
-        a.map(|a| unsafe { vandq_u32(a, vdupq_n_u32(mask)) })
-    }
-
-    #[inline(always)]
-    fn or(self, a: [uint32x4_t; 4], b: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vorrq_u32(a[i], b[i]) })
-    }
-
-    #[inline(always)]
-    fn shift_left(self, a: [uint32x4_t; 4], bits: u32) -> [uint32x4_t; 4] {
-        // SAFETY: as above.
-        a.map(|a| unsafe { vshlq_u32(a, vdupq_n_s32(bits as i32)) })
-    }
-
-    #[inline(always)]
-    fn shift_right(self, a: [uint32x4_t; 4], bits: u32) -> [uint32x4_t; 4] {
-        // SAFETY: as above. A left shift by a negative number is a right shift.
-        a.map(|a| unsafe { vshlq_u32(a, vdupq_n_s32(-(bits as i32))) })
-    }
-
-    #[inline(always)]
-    fn float(self, a: [uint32x4_t; 4]) -> [float32x4_t; 4] {
-        // SAFETY: as above.
-        a.map(|a| unsafe { vcvtq_f32_s32(vreinterpretq_s32_u32(a)) })
-    }
-
-    #[inline(always)]
-    fn table(self, scale: f32, offset: f32) -> (float32x4_t, float32x4_t) {
-        // SAFETY: as above.
-        unsafe { (vdupq_n_f32(scale), vdupq_n_f32(offset)) }
-    }
-
-    #[inline(always)]
     fn look(self, (scale, offset): (float32x4_t, float32x4_t), at: [uint32x4_t; 4]) -> [float32x4_t; 4] {
         // SAFETY: as above.
         self.float(self.and(at, 15)).map(|q| unsafe { vfmaq_f32(offset, q, scale) })
@@ -184,12 +125,6 @@ impl Simd for Neon {
         let (registers, _) = from.as_chunks::<4>();
         // SAFETY: as above; each chunk is four floats.
         [0, 1, 2, 3].map(|i| unsafe { vld1q_f32(registers[i].as_ptr()) })
-    }
-
-    #[inline(always)]
-    fn fma(self, a: [float32x4_t; 4], b: [float32x4_t; 4], sum: [float32x4_t; 4]) -> [float32x4_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vfmaq_f32(sum[i], a[i], b[i]) })
     }
 
     #[inline(always)]

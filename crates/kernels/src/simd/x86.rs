@@ -34,6 +34,25 @@ impl Simd for Avx512 {
     type Table = __m512;
     const IS_WIDE: bool = true;
 
+    intrinsics! {
+        fn half(from: [u8; 2]) -> f32 { half_f16c(from) }
+        fn splat(x: f32) -> Self::Lanes { _mm512_set1_ps(x) }
+        fn add(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { _mm512_add_ps(a, b) }
+        fn mul(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { _mm512_mul_ps(a, b) }
+        fn div(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { _mm512_div_ps(a, b) }
+        fn max(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { _mm512_max_ps(a, b) }
+        fn to_bits(a: Self::Lanes) -> Self::Ints { _mm512_castps_si512(a) }
+        fn of_bits(a: Self::Ints) -> Self::Lanes { _mm512_castsi512_ps(a) }
+        fn add_ints(a: Self::Ints, b: Self::Ints) -> Self::Ints { _mm512_add_epi32(a, b) }
+        fn and(a: Self::Ints, mask: u32) -> Self::Ints { _mm512_and_si512(a, _mm512_set1_epi32(mask as i32)) }
+        fn or(a: Self::Ints, b: Self::Ints) -> Self::Ints { _mm512_or_si512(a, b) }
+        fn shift_left(a: Self::Ints, bits: u32) -> Self::Ints { _mm512_sll_epi32(a, _mm_cvtsi32_si128(bits as i32)) }
+        fn shift_right(a: Self::Ints, bits: u32) -> Self::Ints { _mm512_srl_epi32(a, _mm_cvtsi32_si128(bits as i32)) }
+        fn float(a: Self::Ints) -> Self::Lanes { _mm512_cvtepi32_ps(a) }
+        fn zero() -> Self::Lanes { _mm512_setzero_ps() }
+        fn fma(a: Self::Lanes, b: Self::Lanes, sum: Self::Lanes) -> Self::Lanes { _mm512_fmadd_ps(a, b, sum) }
+    }
+
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> __m512 {
         // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and the load requires no
@@ -59,60 +78,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn half(self, from: [u8; 2]) -> f32 {
-        // SAFETY: `self` exists only where the CPU has f16c.
-        unsafe { half_f16c(from) }
-    }
-
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_set1_ps(x) }
-    }
-
-    #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_add_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_mul_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_div_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn max(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_max_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn to_bits(self, a: __m512) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_castps_si512(a) }
-    }
-
-    #[inline(always)]
-    fn of_bits(self, a: __m512i) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_castsi512_ps(a) }
-    }
-
-    #[inline(always)]
-    fn add_ints(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_add_epi32(a, b) }
-    }
-
-    #[inline(always)]
     fn bytes(self, from: &[u8; LANES]) -> __m512i {
         // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and the load requires no
         // alignment.
@@ -124,36 +89,6 @@ impl Simd for Avx512 {
         // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and the load requires no
         // alignment.
         unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
-    }
-
-    #[inline(always)]
-    fn and(self, a: __m512i, mask: u32) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_and_si512(a, _mm512_set1_epi32(mask as i32)) }
-    }
-
-    #[inline(always)]
-    fn or(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_or_si512(a, b) }
-    }
-
-    #[inline(always)]
-    fn shift_left(self, a: __m512i, bits: u32) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_sll_epi32(a, _mm_cvtsi32_si128(bits as i32)) }
-    }
-
-    #[inline(always)]
-    fn shift_right(self, a: __m512i, bits: u32) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_srl_epi32(a, _mm_cvtsi32_si128(bits as i32)) }
-    }
-
-    #[inline(always)]
-    fn float(self, a: __m512i) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_cvtepi32_ps(a) }
     }
 
     #[inline(always)]
@@ -170,22 +105,10 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn zero(self) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_setzero_ps() }
-    }
-
-    #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> __m512 {
         // SAFETY: `self` exists only where the CPU has avx512f; the array is sixteen floats, and the load requires no
         // alignment.
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
-    }
-
-    #[inline(always)]
-    fn fma(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_fmadd_ps(a, b, sum) }
     }
 
     #[inline(always)]
@@ -242,6 +165,39 @@ impl Simd for Avx2 {
     type Table = (__m256, __m256);
     const IS_WIDE: bool = false;
 
+    intrinsics! {
+        fn half(from: [u8; 2]) -> f32 { half_f16c(from) }
+        fn splat(x: f32) -> Self::Lanes { [_mm256_set1_ps(x); 2] }
+        fn add(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
+        fn mul(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
+        fn div(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { [_mm256_div_ps(a[0], b[0]), _mm256_div_ps(a[1], b[1])] }
+        fn max(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
+        fn to_bits(a: Self::Lanes) -> Self::Ints { [_mm256_castps_si256(a[0]), _mm256_castps_si256(a[1])] }
+        fn of_bits(a: Self::Ints) -> Self::Lanes { [_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(a[1])] }
+        fn add_ints(a: Self::Ints, b: Self::Ints) -> Self::Ints {
+            [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])]
+        }
+        fn and(a: Self::Ints, mask: u32) -> Self::Ints {
+            let mask = _mm256_set1_epi32(mask as i32);
+            [_mm256_and_si256(a[0], mask), _mm256_and_si256(a[1], mask)]
+        }
+        fn or(a: Self::Ints, b: Self::Ints) -> Self::Ints { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
+        fn shift_left(a: Self::Ints, bits: u32) -> Self::Ints {
+            let bits = _mm_cvtsi32_si128(bits as i32);
+            [_mm256_sll_epi32(a[0], bits), _mm256_sll_epi32(a[1], bits)]
+        }
+        fn shift_right(a: Self::Ints, bits: u32) -> Self::Ints {
+            let bits = _mm_cvtsi32_si128(bits as i32);
+            [_mm256_srl_epi32(a[0], bits), _mm256_srl_epi32(a[1], bits)]
+        }
+        fn float(a: Self::Ints) -> Self::Lanes { [_mm256_cvtepi32_ps(a[0]), _mm256_cvtepi32_ps(a[1])] }
+        fn table(scale: f32, offset: f32) -> (__m256, __m256) { (_mm256_set1_ps(scale), _mm256_set1_ps(offset)) }
+        fn zero() -> Self::Lanes { [_mm256_setzero_ps(); 2] }
+        fn fma(a: Self::Lanes, b: Self::Lanes, sum: Self::Lanes) -> Self::Lanes {
+            [_mm256_fmadd_ps(a[0], b[0], sum[0]), _mm256_fmadd_ps(a[1], b[1], sum[1])]
+        }
+    }
+
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> [__m256; 2] {
         let (low, high) = from.split_at(2 * LANES);
@@ -275,60 +231,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn half(self, from: [u8; 2]) -> f32 {
-        // SAFETY: `self` exists only where the CPU has f16c.
-        unsafe { half_f16c(from) }
-    }
-
-    #[inline(always)]
-    fn splat(self, x: f32) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_set1_ps(x); 2] }
-    }
-
-    #[inline(always)]
-    fn add(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn div(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_div_ps(a[0], b[0]), _mm256_div_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn max(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn to_bits(self, a: [__m256; 2]) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_castps_si256(a[0]), _mm256_castps_si256(a[1])] }
-    }
-
-    #[inline(always)]
-    fn of_bits(self, a: [__m256i; 2]) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(a[1])] }
-    }
-
-    #[inline(always)]
-    fn add_ints(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])] }
-    }
-
-    #[inline(always)]
     fn bytes(self, from: &[u8; LANES]) -> [__m256i; 2] {
         let (low, high) = from.split_at(LANES / 2);
         // SAFETY: `self` exists only where the CPU has avx2; both halves are 8 bytes, and the load requires no
@@ -351,61 +253,10 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn and(self, a: [__m256i; 2], mask: u32) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe {
-            let mask = _mm256_set1_epi32(mask as i32);
-            [_mm256_and_si256(a[0], mask), _mm256_and_si256(a[1], mask)]
-        }
-    }
-
-    #[inline(always)]
-    fn or(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn shift_left(self, a: [__m256i; 2], bits: u32) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe {
-            let bits = _mm_cvtsi32_si128(bits as i32);
-            [_mm256_sll_epi32(a[0], bits), _mm256_sll_epi32(a[1], bits)]
-        }
-    }
-
-    #[inline(always)]
-    fn shift_right(self, a: [__m256i; 2], bits: u32) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe {
-            let bits = _mm_cvtsi32_si128(bits as i32);
-            [_mm256_srl_epi32(a[0], bits), _mm256_srl_epi32(a[1], bits)]
-        }
-    }
-
-    #[inline(always)]
-    fn float(self, a: [__m256i; 2]) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_cvtepi32_ps(a[0]), _mm256_cvtepi32_ps(a[1])] }
-    }
-
-    #[inline(always)]
-    fn table(self, scale: f32, offset: f32) -> (__m256, __m256) {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { (_mm256_set1_ps(scale), _mm256_set1_ps(offset)) }
-    }
-
-    #[inline(always)]
     fn look(self, (scale, offset): (__m256, __m256), at: [__m256i; 2]) -> [__m256; 2] {
         let q = self.float(self.and(at, 15));
         // SAFETY: `self` exists only where the CPU has fma.
         unsafe { [_mm256_fmadd_ps(q[0], scale, offset), _mm256_fmadd_ps(q[1], scale, offset)] }
-    }
-
-    #[inline(always)]
-    fn zero(self) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_setzero_ps(); 2] }
     }
 
     #[inline(always)]
@@ -414,12 +265,6 @@ impl Simd for Avx2 {
         // SAFETY: `self` exists only where the CPU has avx2; both halves are eight floats, and the load requires no
         // alignment.
         unsafe { [_mm256_loadu_ps(low.as_ptr()), _mm256_loadu_ps(high.as_ptr())] }
-    }
-
-    #[inline(always)]
-    fn fma(self, a: [__m256; 2], b: [__m256; 2], sum: [__m256; 2]) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has fma.
-        unsafe { [_mm256_fmadd_ps(a[0], b[0], sum[0]), _mm256_fmadd_ps(a[1], b[1], sum[1])] }
     }
 
     #[inline(always)]
