@@ -5,7 +5,7 @@ use verdigris_text::shown;
 
 use super::defaults::defaults;
 use super::wrapper::fields_of_text;
-use crate::description::config::Activation;
+use crate::description::config::{Activation, DecoderConfig};
 
 /// The fields of a configuration; those of its language model if it has other parts.
 pub(crate) struct Fields {
@@ -83,6 +83,22 @@ impl Fields {
                 "a width of {width} cannot be shared out to {heads} attention heads: one of the two is not the model's"
             )),
         }
+    }
+
+    /// The shape of a decoder with a key head for each query head, from the names of its width, the number of its heads
+    /// and that of its layers. By default the output matrix is the embedding.
+    pub(crate) fn shape(&self, [width, heads, layers]: [&[&str]; 3]) -> Result<DecoderConfig, String> {
+        let (width, heads) = (self.size(width)?, self.size(heads)?);
+        Ok(DecoderConfig {
+            vocabulary: self.size(&["vocab_size"])?,
+            width,
+            layers: self.size(layers)?,
+            heads,
+            kv_heads: heads,
+            head_dim: Self::head_dim(width, heads)?,
+            tied: self.flag("tie_word_embeddings", true)?,
+            ..DecoderConfig::default()
+        })
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, String> {

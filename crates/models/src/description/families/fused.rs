@@ -3,12 +3,11 @@
 use serde_json::Map;
 
 use super::fields::Fields;
-use super::output::output;
 use super::prefixed::Prefixed;
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{Activation, DecoderConfig, FeedForward, LayerKind, Norm, Parallel, Positions};
-use crate::description::parts::{Layer, Parts, Projection, Scales};
+use crate::description::parts::{Layer, Parts, Projection};
 use crate::error::ModelError;
 
 /// The slopes of ALiBi are powers of `2^(-8 / heads)`.
@@ -46,29 +45,63 @@ impl Packing {
     }
 }
 
-/// The names of a layer's weights.
-struct LayerNames {
+/// The names of a model's weights.
+struct Names {
+    /// The prefix of all names but that of the output matrix, which some files leave out.
+    prefix: &'static str,
+    embedding: &'static str,
+    embedding_norm: Option<&'static str>,
+    layers: &'static str,
     attention_norm: &'static str,
+    /// Queries, keys and values.
     all: &'static str,
-    output: &'static str,
+    attention_output: &'static str,
     feed_forward_norm: Option<&'static str>,
     up: &'static str,
     down: &'static str,
-    norm_bias: bool,
+    /// The norm after the last layer.
+    norm: &'static str,
+    output: &'static str,
+    norms_have_biases: bool,
+}
+
+/// The names of Megatron-LM.
+const MEGATRON: Names = Names {
+    prefix: "transformer.",
+    embedding: "word_embeddings.weight",
+    embedding_norm: None,
+    layers: "h",
+    attention_norm: "input_layernorm",
+    all: "self_attention.query_key_value",
+    attention_output: "self_attention.dense",
+    feed_forward_norm: Some("post_attention_layernorm"),
+    up: "mlp.dense_h_to_4h",
+    down: "mlp.dense_4h_to_h",
+    norm: "ln_f",
+    output: "lm_head.weight",
+    norms_have_biases: true,
+};
+
+fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, of: &Names, packing: Packing) -> Result<Parts, ModelError> {
+    let names = Prefixed::new(checkpoint, &[of.prefix, ""], of.embedding);
+    let layer = |i: usize| layer(&names, config, i, of, packing);
+    let parts = names.parts(config, layer, of.embedding, of.output, of.norm, of.norms_have_biases)?;
+    let norm = |name: &str| names.scales(name, config.width, config.norm, of.norms_have_biases);
+    Ok(Parts { embedding_norm: of.embedding_norm.map(norm).transpose()?, ..parts })
 }
 
 fn layer(
     names: &Prefixed<'_>,
     config: &DecoderConfig,
-    prefix: String,
-    of: &LayerNames,
+    i: usize,
+    of: &Names,
     packing: Packing,
 ) -> Result<Layer, ModelError> {
     let &DecoderConfig { width, heads, kv_heads, head_dim, norm, .. } = config;
     let (FeedForward::Plain { width: inner, bias, .. } | FeedForward::Gated { width: inner, bias, .. }) =
         config.feed_forward;
-    let name = |part: &str| format!("{prefix}{part}");
-    let scales = |part: &str| -> Result<Scales, ModelError> { names.scales(&name(part), width, norm, of.norm_bias) };
+    let name = |part: &str| format!("{}.{i}.{part}", of.layers);
+    let scales = |part: &str| names.scales(&name(part), width, norm, of.norms_have_biases);
     let all = names.projection(&name(of.all), (heads + 2 * kv_heads) * head_dim, width, config.attention_bias)?;
     let (query, key, value) = packing.unpack(&all, config);
     Ok(Layer {
@@ -78,7 +111,7 @@ fn layer(
         value,
         query_norm: None,
         key_norm: None,
-        output: names.projection(&name(of.output), width, heads * head_dim, config.output_bias)?,
+        output: names.projection(&name(of.attention_output), width, heads * head_dim, config.output_bias)?,
         after_attention: None,
         feed_forward_norm: of.feed_forward_norm.map(scales).transpose()?,
         gate: None,
@@ -89,20 +122,14 @@ fn layer(
 }
 
 pub(super) fn neox_config(fields: &Fields) -> Result<DecoderConfig, String> {
-    let (width, heads) = (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?);
-    let head_dim = Fields::head_dim(width, heads)?;
+    let shape = fields.shape([&["hidden_size"], &["num_attention_heads"], &["num_hidden_layers"]])?;
     let context = fields.size(&["max_position_embeddings"])?;
     let theta = fields.number("rotary_emb_base")?.unwrap_or(10_000.0);
     let share = Some(fields.number("rotary_pct")?.unwrap_or(0.25));
-    let rotary = [rotary(fields, parameters(fields)?.as_ref(), &Elsewhere { theta, head_dim, share, context })?];
+    let elsewhere = Elsewhere { theta, head_dim: shape.head_dim, share, context };
+    let rotary = [rotary(fields, parameters(fields)?.as_ref(), &elsewhere)?];
     let bias = fields.flag("attention_bias", true)?;
     Ok(DecoderConfig {
-        vocabulary: fields.size(&["vocab_size"])?,
-        width,
-        layers: fields.size(&["num_hidden_layers"])?,
-        heads,
-        kv_heads: heads,
-        head_dim,
         context: longest(context, &rotary),
         norm: Norm::Layer { epsilon: fields.number("layer_norm_eps")?.unwrap_or(1e-5) },
         positions: Positions::Rotary(rotary.into()),
@@ -115,56 +142,44 @@ pub(super) fn neox_config(fields: &Fields) -> Result<DecoderConfig, String> {
         attention_bias: bias,
         output_bias: bias,
         tied: fields.flag("tie_word_embeddings", false)?,
-        ..DecoderConfig::default()
+        ..shape
     })
 }
 
 pub(super) fn neox_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
-    let names = Prefixed::new(checkpoint, &["gpt_neox.", ""], "embed_in.weight");
-    let &DecoderConfig { vocabulary, width, norm, .. } = config;
-    let of = LayerNames {
-        attention_norm: "input_layernorm",
+    let names = Names {
+        prefix: "gpt_neox.",
+        embedding: "embed_in.weight",
+        layers: "layers",
         all: "attention.query_key_value",
-        output: "attention.dense",
-        feed_forward_norm: Some("post_attention_layernorm"),
-        up: "mlp.dense_h_to_4h",
-        down: "mlp.dense_4h_to_h",
-        norm_bias: true,
+        attention_output: "attention.dense",
+        norm: "final_layer_norm",
+        output: "embed_out.weight",
+        ..MEGATRON
     };
-    let layers = (0..config.layers).map(|i| layer(&names, config, format!("layers.{i}."), &of, Packing::Groups));
-    let layers = layers.collect::<Result<_, ModelError>>()?;
-    let embedding = checkpoint.matrix(&names.name("embed_in.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &names.name("embed_in.weight"), "embed_out.weight")?;
-    let norm = names.scales("final_layer_norm", width, norm, true)?;
-    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
+    parts(checkpoint, config, &names, Packing::Groups)
 }
 
 pub(super) fn bloom_config(fields: &Fields) -> Result<DecoderConfig, String> {
-    let (width, heads) = (fields.size(&["hidden_size", "n_embed"])?, fields.size(&["n_head", "num_attention_heads"])?);
+    let names: [&[&str]; 3] =
+        [&["hidden_size", "n_embed"], &["n_head", "num_attention_heads"], &["n_layer", "num_hidden_layers"]];
+    let shape = fields.shape(names)?;
     fields.refuse("apply_residual_connection_post_layernorm", |value| value == false)?;
-    let head_dim = Fields::head_dim(width, heads)?;
     Ok(DecoderConfig {
-        vocabulary: fields.size(&["vocab_size"])?,
-        width,
-        layers: fields.size(&["n_layer", "num_hidden_layers"])?,
-        heads,
-        kv_heads: heads,
-        head_dim,
         // It has no maximum of its own; this is the length that it was trained with.
         context: fields.size_or(&["seq_length"])?.unwrap_or(2048),
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: false },
-        kinds: without_rotary(fields.size(&["n_layer", "num_hidden_layers"])?),
+        kinds: without_rotary(shape.layers),
         feed_forward: FeedForward::Plain {
-            width: width.saturating_mul(4),
+            width: shape.width.saturating_mul(4),
             activation: Activation::GeluTanh,
             bias: true,
         },
         attention_bias: true,
         output_bias: true,
         embedding_norm: true,
-        tied: fields.flag("tie_word_embeddings", true)?,
-        ..DecoderConfig::default()
+        ..shape
     })
 }
 
@@ -173,28 +188,12 @@ fn without_rotary(layers: usize) -> Vec<LayerKind> {
 }
 
 pub(super) fn bloom_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
-    let names = Prefixed::new(checkpoint, &["transformer.", ""], "word_embeddings.weight");
-    let &DecoderConfig { vocabulary, width, norm, .. } = config;
-    let of = LayerNames {
-        attention_norm: "input_layernorm",
-        all: "self_attention.query_key_value",
-        output: "self_attention.dense",
-        feed_forward_norm: Some("post_attention_layernorm"),
-        up: "mlp.dense_h_to_4h",
-        down: "mlp.dense_4h_to_h",
-        norm_bias: true,
-    };
-    let layers = (0..config.layers).map(|i| layer(&names, config, format!("h.{i}."), &of, Packing::Groups));
-    let layers = layers.collect::<Result<_, ModelError>>()?;
-    let embedding = checkpoint.matrix(&names.name("word_embeddings.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &names.name("word_embeddings.weight"), "lm_head.weight")?;
-    let embedding_norm = Some(names.scales("word_embeddings_layernorm", width, norm, true)?);
-    let norm = names.scales("ln_f", width, norm, true)?;
-    Ok(Parts { embedding, positions: None, embedding_norm, layers, norm, output })
+    let names = Names { embedding_norm: Some("word_embeddings_layernorm"), ..MEGATRON };
+    parts(checkpoint, config, &names, Packing::Groups)
 }
 
 pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
-    let (width, heads, layers) = (fields.size(&["d_model"])?, fields.size(&["n_heads"])?, fields.size(&["n_layers"])?);
+    let shape = fields.shape([&["d_model"], &["n_heads"], &["n_layers"]])?;
     let attention = fields.inner("attn_config")?.unwrap_or_else(|| Fields::of(Map::new()));
     attention.refuse("attn_type", |value| value == "multihead_attention")?;
     attention.refuse("attn_uses_sequence_id", |value| value == false)?;
@@ -205,48 +204,42 @@ pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
     attention.refuse("clip_qkv", |_| false)?;
     attention.refuse("qk_ln", |value| value == false)?;
     attention.refuse("prefix_lm", |value| value == false)?;
-    attention.refuse("kv_n_heads", |value| value.as_u64() == Some(heads as u64))?;
+    attention.refuse("kv_n_heads", |value| value.as_u64() == Some(shape.heads as u64))?;
     fields.refuse("no_bias", |value| value == true)?;
     fields.refuse("logit_scale", |_| false)?;
     if !attention.flag("alibi", true)? {
         return Err("an mpt model without alibi is not supported".into());
     }
     Ok(DecoderConfig {
-        vocabulary: fields.size(&["vocab_size"])?,
-        width,
-        layers,
-        heads,
-        kv_heads: heads,
-        head_dim: Fields::head_dim(width, heads)?,
         context: fields.size(&["max_seq_len"])?,
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: false },
-        kinds: without_rotary(layers),
-        feed_forward: FeedForward::Plain { width: width.saturating_mul(4), activation: Activation::Gelu, bias: false },
+        kinds: without_rotary(shape.layers),
+        feed_forward: FeedForward::Plain {
+            width: shape.width.saturating_mul(4),
+            activation: Activation::Gelu,
+            bias: false,
+        },
         attention_scale: attention.number("softmax_scale")?,
-        tied: fields.flag("tie_word_embeddings", true)?,
-        ..DecoderConfig::default()
+        ..shape
     })
 }
 
 pub(super) fn mpt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
-    let names = Prefixed::new(checkpoint, &["transformer.", ""], "wte.weight");
-    let &DecoderConfig { vocabulary, width, norm, .. } = config;
-    let of = LayerNames {
+    let names = Names {
+        embedding: "wte.weight",
+        layers: "blocks",
         attention_norm: "norm_1",
         all: "attn.Wqkv",
-        output: "attn.out_proj",
+        attention_output: "attn.out_proj",
         feed_forward_norm: Some("norm_2"),
         up: "ffn.up_proj",
         down: "ffn.down_proj",
-        norm_bias: false,
+        norm: "norm_f",
+        norms_have_biases: false,
+        ..MEGATRON
     };
-    let layers = (0..config.layers).map(|i| layer(&names, config, format!("blocks.{i}."), &of, Packing::Apart));
-    let layers = layers.collect::<Result<_, ModelError>>()?;
-    let embedding = checkpoint.matrix(&names.name("wte.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &names.name("wte.weight"), "lm_head.weight")?;
-    let norm = names.scales("norm_f", width, norm, false)?;
-    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
+    parts(checkpoint, config, &names, Packing::Apart)
 }
 
 /// Whether a Falcon model has grouped heads and two norms (40B and later).
@@ -255,46 +248,41 @@ fn is_new_falcon(fields: &Fields) -> Result<bool, String> {
 }
 
 pub(super) fn falcon_config(fields: &Fields) -> Result<DecoderConfig, String> {
-    let (width, heads) = (fields.size(&["hidden_size", "n_embed"])?, fields.size(&["num_attention_heads", "n_head"])?);
-    let layers = fields.size(&["num_hidden_layers", "n_layer"])?;
+    let names: [&[&str]; 3] =
+        [&["hidden_size", "n_embed"], &["num_attention_heads", "n_head"], &["num_hidden_layers", "n_layer"]];
+    let shape = fields.shape(names)?;
     let is_new = is_new_falcon(fields)?;
     let kv_heads = match (is_new, fields.flag("multi_query", true)?) {
-        (true, _) => fields.size_or(&["num_kv_heads", "n_head_kv"])?.unwrap_or(heads),
+        (true, _) => fields.size_or(&["num_kv_heads", "n_head_kv"])?.unwrap_or(shape.heads),
         (false, true) => 1,
-        (false, false) => heads,
+        (false, false) => shape.heads,
     };
-    let head_dim = Fields::head_dim(width, heads)?;
     let context = fields.size_or(&["max_position_embeddings"])?.unwrap_or(2048);
     let (alibi, theta) = (fields.flag("alibi", false)?, fields.number("rope_theta")?.unwrap_or(10_000.0));
-    let rotary = [rotary(fields, parameters(fields)?.as_ref(), &Elsewhere { theta, head_dim, share: None, context })?];
+    let elsewhere = Elsewhere { theta, head_dim: shape.head_dim, share: None, context };
+    let rotary = [rotary(fields, parameters(fields)?.as_ref(), &elsewhere)?];
     fields.refuse("num_ln_in_parallel_attn", |value| value == 1 || value == 2)?;
     let one_norm = !is_new || fields.size_or(&["num_ln_in_parallel_attn"])? == Some(1);
     let parallel = is_new || fields.flag("parallel_attn", true)?;
     let bias = fields.flag("bias", false)?;
     Ok(DecoderConfig {
-        vocabulary: fields.size(&["vocab_size"])?,
-        width,
-        layers,
-        heads,
         kv_heads,
-        head_dim,
         context: if alibi { context } else { longest(context, &rotary) },
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: match alibi {
             true => Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: true },
             false => Positions::Rotary(rotary.into()),
         },
-        kinds: if alibi { without_rotary(layers) } else { Vec::new() },
+        kinds: if alibi { without_rotary(shape.layers) } else { Vec::new() },
         feed_forward: FeedForward::Plain {
-            width: fields.size_or(&["ffn_hidden_size"])?.unwrap_or(width.saturating_mul(4)),
+            width: fields.size_or(&["ffn_hidden_size"])?.unwrap_or(shape.width.saturating_mul(4)),
             activation: fields.activation(&["activation"], "gelu")?,
             bias,
         },
         parallel: parallel.then_some(if one_norm { Parallel::OneNorm } else { Parallel::TwoNorms }),
         attention_bias: bias,
         output_bias: bias,
-        tied: fields.flag("tie_word_embeddings", true)?,
-        ..DecoderConfig::default()
+        ..shape
     })
 }
 
@@ -303,28 +291,11 @@ pub(super) fn falcon_parts(
     config: &DecoderConfig,
     fields: &Fields,
 ) -> Result<Parts, ModelError> {
-    let names = Prefixed::new(checkpoint, &["transformer.", ""], "word_embeddings.weight");
-    let &DecoderConfig { vocabulary, width, kv_heads, norm, .. } = config;
-    let two = config.parallel == Some(Parallel::TwoNorms);
-    let of = LayerNames {
-        attention_norm: if two { "ln_attn" } else { "input_layernorm" },
-        all: "self_attention.query_key_value",
-        output: "self_attention.dense",
-        feed_forward_norm: match config.parallel {
-            Some(Parallel::TwoNorms) => Some("ln_mlp"),
-            Some(Parallel::OneNorm) => None,
-            None => Some("post_attention_layernorm"),
-        },
-        up: "mlp.dense_h_to_4h",
-        down: "mlp.dense_4h_to_h",
-        norm_bias: true,
+    let names = match config.parallel {
+        Some(Parallel::TwoNorms) => Names { attention_norm: "ln_attn", feed_forward_norm: Some("ln_mlp"), ..MEGATRON },
+        Some(Parallel::OneNorm) => Names { feed_forward_norm: None, ..MEGATRON },
+        None => MEGATRON,
     };
-    let packing =
-        if kv_heads == 1 && !is_new_falcon(fields).unwrap_or_default() { Packing::Apart } else { Packing::Groups };
-    let layers = (0..config.layers).map(|i| layer(&names, config, format!("h.{i}."), &of, packing));
-    let layers = layers.collect::<Result<_, ModelError>>()?;
-    let embedding = checkpoint.matrix(&names.name("word_embeddings.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &names.name("word_embeddings.weight"), "lm_head.weight")?;
-    let norm = names.scales("ln_f", width, norm, true)?;
-    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
+    let is_apart = config.kv_heads == 1 && !is_new_falcon(fields).unwrap_or_default();
+    parts(checkpoint, config, &names, if is_apart { Packing::Apart } else { Packing::Groups })
 }

@@ -1,8 +1,9 @@
 //! Weights whose names have a common prefix: `transformer.`, or none.
 
+use super::output::output;
 use crate::description::checkpoint::Checkpoint;
-use crate::description::config::Norm;
-use crate::description::parts::{Projection, Scales};
+use crate::description::config::{DecoderConfig, Norm};
+use crate::description::parts::{Layer, Parts, Projection, Scales};
 use crate::error::ModelError;
 
 /// Weights under a prefix that only some files have.
@@ -45,5 +46,27 @@ impl<'a> Prefixed<'a> {
             Norm::Layer { .. } => Some(vec![0.0; length]),
         };
         Ok(Scales { weight, bias })
+    }
+
+    /// The weights of a decoder. `norm` is the norm after the last layer.
+    pub(super) fn parts(
+        &self,
+        config: &DecoderConfig,
+        layer: impl Fn(usize) -> Result<Layer, ModelError>,
+        embedding: &str,
+        output_matrix: &str,
+        norm: &str,
+        norm_has_bias: bool,
+    ) -> Result<Parts, ModelError> {
+        let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
+        let embedding = self.name(embedding);
+        Ok(Parts {
+            embedding: self.checkpoint.matrix(&embedding, [config.vocabulary, config.width])?,
+            positions: None,
+            embedding_norm: None,
+            layers,
+            output: output(self.checkpoint, config, &embedding, output_matrix)?,
+            norm: self.scales(norm, config.width, config.norm, norm_has_bias)?,
+        })
     }
 }
