@@ -30,6 +30,26 @@ const MAX_TEXTS: usize = 1 << 24;
 /// The most dimensions of a tensor.
 const MAX_DIMENSIONS: u32 = 4;
 
+/// The supported formats of tensors, as ggml numbers them.
+const FORMATS: [(u32, Format); 16] = [
+    (0, Format::F32),
+    (1, Format::F16),
+    (2, Format::Q4_0),
+    (3, Format::Q4_1),
+    (6, Format::Q5_0),
+    (7, Format::Q5_1),
+    (8, Format::Q8_0),
+    (10, Format::Q2K),
+    (11, Format::Q3K),
+    (12, Format::Q4K),
+    (13, Format::Q5K),
+    (14, Format::Q6K),
+    (20, Format::Iq4Nl),
+    (23, Format::Iq4Xs),
+    (30, Format::Bf16),
+    (39, Format::Mxfp4),
+];
+
 /// A parsed file.
 #[derive(Debug)]
 pub(crate) struct Gguf {
@@ -357,25 +377,9 @@ impl<'a> Reader<'a> {
         let mut shape = shape.collect::<Result<Vec<usize>, String>>()?;
         // The file has the length of a row first.
         shape.reverse();
-        let format = match self.u32()? {
-            0 => Ok(Format::F32),
-            1 => Ok(Format::F16),
-            2 => Ok(Format::Q4_0),
-            3 => Ok(Format::Q4_1),
-            6 => Ok(Format::Q5_0),
-            7 => Ok(Format::Q5_1),
-            8 => Ok(Format::Q8_0),
-            10 => Ok(Format::Q2K),
-            11 => Ok(Format::Q3K),
-            12 => Ok(Format::Q4K),
-            13 => Ok(Format::Q5K),
-            14 => Ok(Format::Q6K),
-            20 => Ok(Format::Iq4Nl),
-            23 => Ok(Format::Iq4Xs),
-            30 => Ok(Format::Bf16),
-            39 => Ok(Format::Mxfp4),
-            other => Err(type_name(other)),
-        };
+        let kind = self.u32()?;
+        let format = FORMATS.iter().find(|(number, _)| *number == kind).map(|(_, format)| *format);
+        let format = format.ok_or_else(|| type_name(kind));
         Ok(Info { name, shape, format, offset: self.u64()? })
     }
 }

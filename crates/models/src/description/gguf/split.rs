@@ -18,34 +18,28 @@ pub(super) struct Split {
     digits: bool,
 }
 
-/// Names in files. The first name of each way is the one that is written.
-const NAMES: [(&str, Split); 26] = [
-    ("gpt-2", Split { pattern: GPT2, digits: false }),
-    ("default", Split { pattern: GPT2, digits: false }),
-    ("", Split { pattern: GPT2, digits: false }),
-    ("phi-2", Split { pattern: GPT2, digits: false }),
-    ("olmo", Split { pattern: GPT2, digits: false }),
-    ("mpt", Split { pattern: GPT2, digits: false }),
-    ("smollm", Split { pattern: GPT2, digits: true }),
-    ("starcoder", Split { pattern: GPT2, digits: true }),
-    ("refact", Split { pattern: GPT2, digits: true }),
-    ("qwen2", Split { pattern: QWEN2, digits: false }),
-    ("deepseek-r1-qwen", Split { pattern: QWEN2, digits: false }),
-    ("stablelm2", Split { pattern: QWEN2, digits: false }),
-    ("hunyuan", Split { pattern: QWEN2, digits: false }),
-    ("llama-bpe", Split { pattern: LLAMA3, digits: false }),
-    ("llama3", Split { pattern: LLAMA3, digits: false }),
-    ("llama-v3", Split { pattern: LLAMA3, digits: false }),
-    ("smaug-bpe", Split { pattern: LLAMA3, digits: false }),
-    ("dbrx", Split { pattern: LLAMA3, digits: false }),
-    ("falcon3", Split { pattern: LLAMA3, digits: false }),
-    ("falcon-h1", Split { pattern: LLAMA3, digits: false }),
-    ("pixtral", Split { pattern: LLAMA3, digits: false }),
-    ("chatglm-bpe", Split { pattern: LLAMA3, digits: false }),
-    ("glm4", Split { pattern: LLAMA3, digits: false }),
-    ("gpt-4o", Split { pattern: GPT4O, digits: false }),
-    ("llama4", Split { pattern: GPT4O, digits: false }),
-    ("tekken", Split { pattern: TEKKEN, digits: false }),
+/// The ways to split, each with its names in files. The first name is the one that is written.
+const SPLITS: [(Split, &[&str]); 6] = [
+    (Split { pattern: GPT2, digits: false }, &["gpt-2", "default", "", "phi-2", "olmo", "mpt"]),
+    (Split { pattern: GPT2, digits: true }, &["smollm", "starcoder", "refact"]),
+    (Split { pattern: QWEN2, digits: false }, &["qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan"]),
+    (
+        Split { pattern: LLAMA3, digits: false },
+        &[
+            "llama-bpe",
+            "llama3",
+            "llama-v3",
+            "smaug-bpe",
+            "dbrx",
+            "falcon3",
+            "falcon-h1",
+            "pixtral",
+            "chatglm-bpe",
+            "glm4",
+        ],
+    ),
+    (Split { pattern: GPT4O, digits: false }, &["gpt-4o", "llama4"]),
+    (Split { pattern: TEKKEN, digits: false }, &["tekken"]),
 ];
 
 /// Names for which a part of a text that is a token becomes that token, whatever the merges say; and for which a token
@@ -56,7 +50,7 @@ pub(super) fn is_of_llama3(name: &str) -> bool {
 
 /// The way to split with this name.
 pub(super) fn named(name: &str) -> Option<Split> {
-    NAMES.iter().find(|(known, _)| *known == name).map(|(_, split)| *split)
+    SPLITS.iter().find(|(_, names)| names.contains(&name)).map(|(split, _)| *split)
 }
 
 impl Split {
@@ -82,7 +76,7 @@ pub(super) fn name_of(pre_tokenizer: &Value) -> Option<&'static str> {
             "Digits" if step["individual_digits"] == true => found.digits = true,
             "Split" if step["invert"] != true => {
                 let pattern = step["pattern"]["Regex"].as_str()?;
-                found.pattern = NAMES.iter().map(|(_, split)| split.pattern).find(|known| *known == pattern)?;
+                found.pattern = SPLITS.iter().map(|(split, _)| split.pattern).find(|known| *known == pattern)?;
             }
             "ByteLevel" if step["add_prefix_space"] != true => {
                 is_bytes = true;
@@ -93,7 +87,7 @@ pub(super) fn name_of(pre_tokenizer: &Value) -> Option<&'static str> {
             _ => return None,
         }
     }
-    let name = NAMES.iter().find(|(_, split)| *split == found).map(|(name, _)| *name);
+    let name = SPLITS.iter().find(|(split, _)| *split == found).map(|(_, names)| names[0]);
     name.filter(|_| is_bytes)
 }
 
@@ -103,9 +97,11 @@ mod tests {
 
     #[test]
     fn names_and_parts_belong_together() {
-        for (name, split) in NAMES {
-            let first = NAMES.iter().find(|(_, other)| *other == split).unwrap().0;
-            assert_eq!(name_of(&split.json()), Some(first), "{name:?}");
+        for (split, names) in SPLITS {
+            for name in names {
+                assert_eq!(name_of(&named(name).unwrap().json()), Some(names[0]), "{name:?}");
+            }
+            assert_eq!(name_of(&split.json()), Some(names[0]), "{names:?}");
         }
         let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
         assert_eq!(name_of(&bytes), Some("gpt-2"));

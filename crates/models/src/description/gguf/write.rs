@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use verdigris_kernels::{Bytes, Format};
 
+use super::FORMATS;
+
 /// The alignment of tensors, in bytes.
 const ALIGNMENT: u64 = 32;
 
@@ -53,7 +55,8 @@ pub(crate) fn head(values: &[(String, Put)], tensors: &[Planned]) -> Vec<u8> {
         out.extend((tensor.shape.len() as u32).to_le_bytes());
         // The file has the length of a row first.
         tensor.shape.iter().rev().for_each(|&n| out.extend((n as u64).to_le_bytes()));
-        out.extend(number(tensor.format).to_le_bytes());
+        let number = FORMATS.iter().find(|(_, format)| *format == tensor.format).expect("each format has a number").0;
+        out.extend(number.to_le_bytes());
         out.extend(offset.to_le_bytes());
         offset += tensor.bytes().next_multiple_of(ALIGNMENT);
     }
@@ -73,59 +76,27 @@ fn text(out: &mut Vec<u8>, text: &str) {
 }
 
 fn put(out: &mut Vec<u8>, value: &Put) {
-    let mut kind = |number: u32| out.extend(number.to_le_bytes());
+    let mut of_type = |kind: u32, bytes: &[u8]| {
+        out.extend(kind.to_le_bytes());
+        out.extend(bytes);
+    };
+    let list = |kind: u32, count: usize| [&kind.to_le_bytes()[..], &(count as u64).to_le_bytes()].concat();
     match value {
-        Put::Stored(bytes) => out.extend_from_slice(bytes.get()),
-        Put::U32(value) => {
-            kind(4);
-            out.extend(value.to_le_bytes());
-        }
-        Put::F32(value) => {
-            kind(6);
-            out.extend(value.to_le_bytes());
-        }
-        Put::Truth(value) => {
-            kind(7);
-            out.push(u8::from(*value));
-        }
+        Put::Stored(bytes) => out.extend(bytes.get()),
+        Put::U32(value) => of_type(4, &value.to_le_bytes()),
+        Put::F32(value) => of_type(6, &value.to_le_bytes()),
+        Put::Truth(value) => of_type(7, &[u8::from(*value)]),
         Put::Text(value) => {
-            kind(8);
+            of_type(8, &[]);
             text(out, value);
         }
         Put::Texts(values) => {
-            kind(9);
-            kind(8);
-            out.extend((values.len() as u64).to_le_bytes());
+            of_type(9, &list(8, values.len()));
             values.iter().for_each(|value| text(out, value));
         }
         Put::Integers(values) => {
-            kind(9);
-            kind(5);
-            out.extend((values.len() as u64).to_le_bytes());
+            of_type(9, &list(5, values.len()));
             values.iter().for_each(|value| out.extend(value.to_le_bytes()));
         }
-    }
-}
-
-/// The number of a format in ggml.
-fn number(format: Format) -> u32 {
-    match format {
-        Format::F32 => 0,
-        Format::F16 => 1,
-        Format::Q4_0 => 2,
-        Format::Q4_1 => 3,
-        Format::Q5_0 => 6,
-        Format::Q5_1 => 7,
-        Format::Q8_0 => 8,
-        Format::Q2K => 10,
-        Format::Q3K => 11,
-        Format::Q4K => 12,
-        Format::Q5K => 13,
-        Format::Q6K => 14,
-        Format::Iq4Nl => 20,
-        Format::Iq4Xs => 23,
-        Format::Bf16 => 30,
-        Format::Mxfp4 => 39,
-        other => unreachable!("{other:?} has a number"),
     }
 }
