@@ -17,7 +17,7 @@ pub(crate) const STEP: usize = 2 * LANES;
 /// # Contract
 /// The registers of a step, in order, hold the weights of the step, in order. A weight is the formula that `format.rs`
 /// gives, rounded once.
-pub(crate) trait Decode {
+pub(crate) trait Decode: Copy {
     /// The number of contiguous bytes of a step.
     const STEP_BYTES: usize;
 
@@ -38,6 +38,7 @@ fn at<const N: usize>(bytes: &[u8], from: usize) -> &[u8; N] {
 macro_rules! floats {
     ($($name:ident: $size:literal bytes, $load:ident, $one:path;)*) => {
         $(
+            #[derive(Clone, Copy)]
             pub(crate) struct $name;
 
             impl Decode for $name {

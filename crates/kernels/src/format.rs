@@ -137,6 +137,7 @@ macro_rules! formats {
         }
 
         $(
+            #[derive(Clone, Copy)]
             pub(crate) struct $name;
 
             impl Blocks for $name {

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::heads::Heads;
-use super::rows::StoredRows;
+use super::rows::{StoredRows, with_format};
 use crate::bytewise::{Body, Bytewise};
-use crate::decode::{self, Decode};
+use crate::decode::Decode;
 use crate::format::{self, Format};
 use crate::simd::{LINE, Simd};
 use crate::weights::decode_row;
@@ -132,13 +132,7 @@ impl<'a> Cached<'a> {
         out: &mut [f32],
     ) {
         let rows = RowsOf { cached: self, shape, head, tokens, some, width, out };
-        match self.format {
-            Format::F32 => rows.decode::<S, decode::F32>(unit),
-            Format::F16 => rows.decode::<S, decode::F16>(unit),
-            Format::Bf16 => rows.decode::<S, decode::Bf16>(unit),
-            Format::Q8_0 => rows.decode::<S, decode::Q8_0>(unit),
-            format => unreachable!("caches are not stored as {format:?}"),
-        }
+        with_format!(self.format, F => rows.decode::<S, F>(unit));
     }
 }
 

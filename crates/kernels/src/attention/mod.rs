@@ -18,9 +18,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use crate::bytewise::Bytewise;
-use crate::decode;
 use crate::dispatch::dispatch;
-use crate::format::Format;
 use crate::out::Out;
 use crate::pool;
 use crate::simd::{LANES, Simd};
@@ -415,7 +413,7 @@ fn of_tokens<S: Bytewise>(
                 && some_keys.len() == LANES
                 && let Some(keys) = k.stored(shape, head, tokens, &some_keys)
             {
-                with_format!(keys, keys => scores::score_few(unit, queries, keys, width, scores));
+                with_format!(keys.format, F => scores::score_few(unit, queries, keys.of::<F>(), width, scores));
             } else {
                 k.decode(unit, shape, head, tokens, &some_keys, width, numbers);
                 scores::score(unit, queries, numbers, width, turned, scores);
@@ -449,7 +447,7 @@ fn of_tokens<S: Bytewise>(
             if rows.len() <= few
                 && let Some(values) = v.stored(shape, head, tokens, &some_values)
             {
-                with_format!(values, values => mix::mix(unit, weights, values, keys, width, parts, part));
+                with_format!(values.format, F => mix::mix(unit, weights, values.of::<F>(), keys, width, parts, part));
             } else {
                 v.decode(unit, shape, head, tokens, &some_values, width, numbers);
                 mix::mix(unit, weights, Numbers { numbers, width }, keys, width, parts, part);

@@ -67,15 +67,8 @@ impl<'a> StoredRows<'a> {
 }
 
 /// Rows in a format that is known at compile time.
+#[derive(Clone, Copy)]
 pub(super) struct StoredRowsAs<'a, F>(StoredRows<'a>, PhantomData<F>);
-
-impl<F> Clone for StoredRowsAs<'_, F> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<F> Copy for StoredRowsAs<'_, F> {}
 
 impl<F: Decode> Rows for StoredRowsAs<'_, F> {
     const LANES: usize = 2;
@@ -97,26 +90,17 @@ impl<F: Decode> Rows for StoredRowsAs<'_, F> {
     }
 }
 
-/// Calls a function with rows in the format that the cache is stored in.
+/// Evaluates an expression with `$kind` as the type of a format that caches are stored in.
 macro_rules! with_format {
-    ($stored:expr, $rows:ident => $call:expr) => {
-        match $stored.format {
-            Format::F32 => {
-                let $rows = $stored.of::<decode::F32>();
+    ($format:expr, $kind:ident => $call:expr) => {
+        with_format!(@ F32, F16, Bf16, Q8_0; $format, $kind => $call)
+    };
+    (@ $($name:ident),*; $format:expr, $kind:ident => $call:expr) => {
+        match $format {
+            $($crate::format::Format::$name => {
+                type $kind = $crate::decode::$name;
                 $call
-            }
-            Format::F16 => {
-                let $rows = $stored.of::<decode::F16>();
-                $call
-            }
-            Format::Bf16 => {
-                let $rows = $stored.of::<decode::Bf16>();
-                $call
-            }
-            Format::Q8_0 => {
-                let $rows = $stored.of::<decode::Q8_0>();
-                $call
-            }
+            })*
             format => unreachable!("caches are not stored as {format:?}"),
         }
     };
