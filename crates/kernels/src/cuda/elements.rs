@@ -16,7 +16,7 @@ fn blocks(count: usize) -> [usize; 3] {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct EmbedArgs {
     rows: u64,
     embedding: u64,
@@ -49,9 +49,7 @@ fn embed_with(gpu: &Gpu, rows: &Inputs, matrix: &Matrix, out: &Buffer, args: Emb
 /// [`CudaError::Driver`] if the driver fails.
 pub fn embed(gpu: &Gpu, rows: &Inputs, embedding: &Matrix, scale: f32, out: &Buffer) -> Result<(), CudaError> {
     assert!(rows.vocabulary() <= embedding.rows, "{} tokens", rows.vocabulary());
-    let args =
-        EmbedArgs { rows: 0, embedding: 0, out: 0, vocabulary: 0, width: 0, scale, adds: 0, offset: 0, unused: 0 };
-    embed_with(gpu, rows, embedding, out, args)
+    embed_with(gpu, rows, embedding, out, EmbedArgs { scale, ..EmbedArgs::default() })
 }
 
 /// Adds the embedding of each row's position; that of position 0 is row `offset`.
@@ -65,9 +63,7 @@ pub fn add_positions(
     offset: usize,
     out: &Buffer,
 ) -> Result<(), CudaError> {
-    let offset = small(offset);
-    let args =
-        EmbedArgs { rows: 0, embedding: 0, out: 0, vocabulary: 0, width: 0, scale: 1.0, adds: 1, offset, unused: 0 };
+    let args = EmbedArgs { scale: 1.0, adds: 1, offset: small(offset), ..EmbedArgs::default() };
     embed_with(gpu, rows, positions, out, args)
 }
 
