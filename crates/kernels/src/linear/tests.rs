@@ -1,6 +1,7 @@
 use super::columns::{of_columns, of_columns_body};
 use super::prepared::{Input, Prepared};
 use super::{linear, linear_each};
+use crate::bytewise::Bytewise;
 use crate::format::Format;
 use crate::out::Out;
 use crate::simd::{Portable, Simd};
@@ -158,9 +159,16 @@ fn with_rows<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Input<'_>) -
     f(prepared.input(x, format))
 }
 
-/// Rows prepared for a format, for units without tiles.
-fn with_rows_untiled<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Input<'_>) -> T) -> T {
-    if format.block() == 1 { f(Input::Floats(x)) } else { with_rows(format, x, k, f) }
+/// The product on one unit without tiles, on this thread.
+fn on_unit(unit: impl Bytewise, x: &[f32], w: Weights<'_>) -> Vec<f32> {
+    let (k, n) = (w.columns(), w.rows());
+    let mut out = vec![f32::NAN; x.len() / k * n];
+    if !x.is_empty() {
+        // SAFETY: there is one thread.
+        let mut multiply = |rows: Input<'_>| unsafe { of_columns_body(unit, rows, w, 0..n, &Out::new(&mut out, n)) };
+        if w.format().block() == 1 { multiply(Input::Floats(x)) } else { with_rows(w.format(), x, k, multiply) }
+    }
+    out
 }
 
 /// Whether sums run in a different order than without tiles.
@@ -200,30 +208,16 @@ fn every_path_gives_the_same_bits_and_they_are_right() {
                     let mut out = vec![f32::NAN; m * n];
                     linear(&x[..m * k], w, &mut out);
                     assert_eq!(out, alone[..m * n], "{format:?} m {m} n {n} k {k}");
-                    let mut plain = vec![f32::NAN; m * n];
-                    if m > 0 {
-                        with_rows_untiled(format, &x[..m * k], k, |rows| {
-                            // SAFETY: there is one thread.
-                            unsafe { of_columns_body(Portable, rows, w, 0..n, &Out::new(&mut plain, n)) };
-                        });
-                    }
+                    let plain = on_unit(Portable, &x[..m * k], w);
                     assert_eq!(plain, without[..m * n], "{format:?} without SIMD: m {m} n {n} k {k}");
                     #[cfg(target_arch = "x86_64")]
-                    if let Some(unit) = crate::simd::Avx2::detect().filter(|_| m > 0) {
-                        let mut narrow = vec![f32::NAN; m * n];
-                        with_rows_untiled(format, &x[..m * k], k, |rows| {
-                            // SAFETY: there is one thread.
-                            unsafe { of_columns_body(unit, rows, w, 0..n, &Out::new(&mut narrow, n)) };
-                        });
+                    if let Some(unit) = crate::simd::Avx2::detect() {
+                        let narrow = on_unit(unit, &x[..m * k], w);
                         assert_eq!(narrow, plain, "{format:?} with half the SIMD: m {m} n {n} k {k}");
                     }
                     #[cfg(target_arch = "x86_64")]
-                    if let Some(unit) = crate::simd::Avx512::detect().filter(|_| m > 0) {
-                        let mut wide = vec![f32::NAN; m * n];
-                        with_rows_untiled(format, &x[..m * k], k, |rows| {
-                            // SAFETY: there is one thread.
-                            unsafe { of_columns_body(unit, rows, w, 0..n, &Out::new(&mut wide, n)) };
-                        });
+                    if let Some(unit) = crate::simd::Avx512::detect() {
+                        let wide = on_unit(unit, &x[..m * k], w);
                         assert_eq!(wide, plain, "{format:?} in vectors: m {m} n {n} k {k}");
                     }
                 }
