@@ -4,7 +4,6 @@ use serde_json::Value;
 use verdigris_text::shown;
 
 use super::fields::Fields;
-use super::output::output;
 use super::prefixed::Prefixed;
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use crate::description::checkpoint::Checkpoint;
@@ -173,12 +172,13 @@ fn rotating(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, St
 }
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
-    let embedding_name = names(checkpoint).name("embed_tokens.weight");
+    let names = names(checkpoint);
+    let embedding_name = names.name("embed_tokens.weight");
     let embedding = checkpoint.matrix(&embedding_name, [config.vocabulary, config.width])?;
     // Some wrappers have it inside their text part.
     let outputs = ["lm_head.weight", "language_model.lm_head.weight"];
     let output_name = outputs.into_iter().find(|name| checkpoint.has(name)).unwrap_or(outputs[0]);
-    let output = output(checkpoint, config, &embedding_name, output_name)?;
+    let output = names.output(config, &embedding_name, output_name)?;
     let (layers, norm) = layers(checkpoint, config, fields)?;
     Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
 }

@@ -7,15 +7,13 @@
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
 //! `fields` reads a configuration, `defaults` has the values of missing fields, `wrapper` finds the text part of
-//! multimodal models. Several families share `rotary` (positions), `prefixed` (weights with a common prefix) and
-//! `output` (the output matrix).
+//! multimodal models. Several families share `rotary` (positions) and `prefixed` (weights with a common prefix).
 
 mod defaults;
 pub(in crate::description) mod fields;
 mod fused;
 mod gpt;
 mod llama;
-mod output;
 mod prefixed;
 mod rotary;
 mod wrapper;

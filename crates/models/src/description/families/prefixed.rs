@@ -1,9 +1,9 @@
 //! Weights whose names have a common prefix: `transformer.`, or none.
 
-use super::output::output;
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{DecoderConfig, Norm};
 use crate::description::parts::{Layer, Parts, Projection, Scales};
+use crate::description::weight::Weight;
 use crate::error::ModelError;
 
 /// Weights under a prefix that only some files have.
@@ -48,13 +48,29 @@ impl<'a> Prefixed<'a> {
         Ok(Scales { weight, bias })
     }
 
+    /// The output matrix: the embedding, a separate matrix, or the head of a reward model. Names have no prefix.
+    pub(super) fn output(&self, config: &DecoderConfig, embedding: &str, name: &str) -> Result<Weight, ModelError> {
+        let checkpoint = self.checkpoint;
+        if let Some(scores) = checkpoint.scores(config.width) {
+            return scores;
+        }
+        let shape = [config.vocabulary, config.width];
+        // If a file has an output matrix that differs from the embedding although its configuration ties them, that
+        // matrix is used, as in `transformers`.
+        if config.tied && !checkpoint.differ(name, embedding) {
+            checkpoint.tied(name, embedding, shape)
+        } else {
+            checkpoint.matrix(name, shape)
+        }
+    }
+
     /// The weights of a decoder. `norm` is the norm after the last layer.
     pub(super) fn parts(
         &self,
         config: &DecoderConfig,
         layer: impl Fn(usize) -> Result<Layer, ModelError>,
         embedding: &str,
-        output_matrix: &str,
+        output: &str,
         norm: &str,
         norm_has_bias: bool,
     ) -> Result<Parts, ModelError> {
@@ -65,7 +81,7 @@ impl<'a> Prefixed<'a> {
             positions: None,
             embedding_norm: None,
             layers,
-            output: output(self.checkpoint, config, &embedding, output_matrix)?,
+            output: self.output(config, &embedding, output)?,
             norm: self.scales(norm, config.width, config.norm, norm_has_bias)?,
         })
     }
