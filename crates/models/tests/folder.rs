@@ -133,11 +133,7 @@ fn a_tokenizer_loads_from_its_folder_and_its_file() {
 /// From a separate file, or from the tokenizer's configuration; and the end tokens of a turn as well as that of a text.
 #[test]
 fn chat_templates_are_found() {
-    let folder = tempfile::tempdir().unwrap();
-    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small").join(file);
-        fs::copy(from, folder.path().join(file)).unwrap();
-    }
+    let folder = copy();
     let put = |file: &str, text: &str| fs::write(folder.path().join(file), text).unwrap();
     let model = ModelFolder::at(folder.path());
     assert_eq!((model.chat().unwrap(), model.load(&Device::Cpu).unwrap().end), (None, vec![0]));
