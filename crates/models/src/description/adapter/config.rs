@@ -4,8 +4,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use verdigris_text::shown;
 
-use super::pattern::pattern;
-use super::targets::{Targets, names};
+use super::targets::{Targets, names, pattern};
 use crate::description::families::Fields;
 
 /// The most patterns of one kind in a file.

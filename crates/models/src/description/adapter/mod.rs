@@ -6,12 +6,10 @@
 //! | module | holds |
 //! |---|---|
 //! | `config` | the contents of `adapter_config.json` |
-//! | `pattern` | its regular expressions |
-//! | `targets` | the modules that an adapter says that it changes |
+//! | `targets` | the modules that an adapter says that it changes, and patterns of their names |
 //! | [`update`] | a low-rank change of a matrix |
 
 mod config;
-mod pattern;
 mod targets;
 pub(crate) mod update;
 

@@ -1,13 +1,15 @@
 //! The modules that an adapter says that it changes, and the weights that belong to a module.
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::pattern::pattern;
 use crate::description::families::fields::Fields;
 
 /// The most modules in a file.
 const MOST_MODULES: usize = 1 << 16;
+
+/// The most memory of a pattern, in bytes.
+const PATTERN_MEMORY: usize = 1 << 20;
 
 /// `target_modules`: the modules whose matrices have changes. `peft` ignores changes of others.
 #[derive(Debug)]
@@ -58,6 +60,11 @@ pub(super) fn names(fields: &Fields, field: &str) -> Result<Option<Vec<String>>,
 pub(super) fn is_inside(weight: &str, module: &str) -> bool {
     let dots = weight.match_indices('.').map(|(at, _)| &weight[..at]);
     dots.into_iter().any(|parent| ends_with(parent, module))
+}
+
+/// The regular expression in `adapter_config.json`, if it is understood and small.
+pub(super) fn pattern(text: &str) -> Option<Regex> {
+    RegexBuilder::new(text).size_limit(PATTERN_MEMORY).build().ok()
 }
 
 #[cfg(test)]
