@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use verdigris_candle::{Candle, model_types};
-use verdigris_models::{Batch, Device, LanguageModel, ModelError, ModelFolder, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, Device, LanguageModel, ModelError, ModelFolder, Sequence, Wanted};
 
 #[path = "../../models/tests/golden/mod.rs"]
 mod golden;
 #[path = "../../models/tests/laws/mod.rs"]
 #[allow(dead_code, reason = "forks are tried on shorter texts here")]
 mod laws;
+
+use golden::{distance, rows};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden")
@@ -72,18 +74,11 @@ impl Case {
         assert_eq!(got.len(), self.ids.len() - from, "{} {what}", self.name);
         let both = got.len().min(self.logits.len());
         let (got, expected) = (&got[got.len() - both..], &self.logits[self.logits.len() - both..]);
-        let pairs = got.iter().flatten().zip(expected.iter().flatten());
-        let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        let worst = distance(got, expected);
         // candle's Falcon uses the tanh approximation of GELU; transformers uses GELU.
         let bound = if self.name == "foreign/falcon-7b" { 2e-3 } else { 1e-4 };
         assert!(worst <= bound, "{} {what}: {worst}", self.name);
     }
-}
-
-fn rows(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<Vec<f32>> {
-    let mut rows = Rows::default();
-    sequence.forward(&batch, &mut rows).unwrap();
-    (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
 }
 
 #[test]
@@ -177,8 +172,7 @@ fn a_gguf_file_of_llama_is_read() {
     let ids: Vec<u32> = (1..20).collect();
     let [own, candles] =
         [own, candles].map(|model| rows(&mut *model.begin(32).unwrap(), Batch::chain(&ids, Wanted::All)));
-    let pairs = own.iter().flatten().zip(candles.iter().flatten());
-    let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+    let worst = distance(&own, &candles);
     // Both round activations to 8 bits, but in different blocks.
     assert!(worst <= 0.05, "{worst}");
 }

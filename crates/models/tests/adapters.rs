@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use verdigris_models::{Batch, Device, Format, LanguageModel, ModelError, ModelFolder, Rows, Wanted};
+use verdigris_models::{Batch, Device, Format, LanguageModel, ModelError, ModelFolder, Wanted};
 
 mod golden;
 mod laws;
+
+use golden::distance;
 
 fn golden_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden")
@@ -37,15 +39,7 @@ fn found(name: &str) -> ModelFolder {
 }
 
 fn rows(model: &Arc<dyn LanguageModel>, ids: &[u32]) -> Vec<Vec<f32>> {
-    let (mut sequence, mut rows) = (model.clone().begin(64).unwrap(), Rows::default());
-    sequence.forward(&Batch::chain(ids, Wanted::All), &mut rows).unwrap();
-    (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
-}
-
-fn worst(got: &[Vec<f32>], expected: &[Vec<f32>]) -> f32 {
-    assert_eq!(got.len(), expected.len());
-    let pairs = got.iter().flatten().zip(expected.iter().flatten());
-    pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max)
+    golden::rows(&mut *model.clone().begin(64).unwrap(), Batch::chain(ids, Wanted::All))
 }
 
 /// The error of loading a model with an adapter.
@@ -65,7 +59,7 @@ fn logits_are_those_of_peft() {
     for name in NAMES {
         let golden = golden::load(adapter(name).join("logits.safetensors"));
         let (ids, expected) = (golden["ids"].integers(), golden["logits"].rows());
-        let worst = worst(&rows(&found(name).model(&Device::Cpu).unwrap(), &ids), &expected);
+        let worst = distance(&rows(&found(name).model(&Device::Cpu).unwrap(), &ids), &expected);
         println!("{name}: largest difference {worst:e}");
         assert!(worst <= 1e-4, "{name}: {worst}");
     }
@@ -89,19 +83,19 @@ fn files_of_llama_cpp_can_have_adapters() {
     let ids = [5, 300, 17, 2048, 9, 44];
     let expected = rows(&ModelFolder::at(&small).with_adapter(&lora).model(&Device::Cpu).unwrap(), &ids);
     let without = rows(&ModelFolder::at(&small).model(&Device::Cpu).unwrap(), &ids);
-    println!("the adapter changes logits by {}", worst(&expected, &without));
-    assert!(worst(&expected, &without) > 0.8);
+    println!("the adapter changes logits by {}", distance(&expected, &without));
+    assert!(distance(&expected, &without) > 0.8);
     for (format, bound) in [(Format::F16, 0.01), (Format::Q8_0, 0.5)] {
         let path = folder.path().join(format!("{format:?}.gguf"));
         ModelFolder::at(&small).convert(&path, format, false, |_, _| ()).unwrap();
         let model = ModelFolder::at(&path).with_adapter(&lora).model(&Device::Cpu).unwrap();
-        let worst = worst(&rows(&model, &ids), &expected);
+        let worst = distance(&rows(&model, &ids), &expected);
         println!("{format:?}: {worst}");
         assert!(worst < bound, "{format:?}: {worst}");
         // Merged, and written as one model.
         let merged = folder.path().join(format!("{format:?}-merged.gguf"));
         ModelFolder::find(&lora, |_| ()).unwrap().convert(&merged, format, false, |_, _| ()).unwrap();
-        let difference = self::worst(&rows(&ModelFolder::at(&merged).model(&Device::Cpu).unwrap(), &ids), &expected);
+        let difference = distance(&rows(&ModelFolder::at(&merged).model(&Device::Cpu).unwrap(), &ids), &expected);
         println!("{format:?}, merged: {difference}");
         assert!(difference < bound, "{format:?}, merged: {difference}");
     }

@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use verdigris_models::{Batch, Device, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, Device, LanguageModel, ModelFolder, Sequence, Wanted};
 
 mod golden;
+
+use golden::{distance, rows};
 
 fn folders() -> Vec<PathBuf> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures");
@@ -41,12 +43,6 @@ impl Case {
     }
 }
 
-fn rows(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<Vec<f32>> {
-    let mut rows = Rows::default();
-    sequence.forward(&batch, &mut rows).unwrap();
-    (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
-}
-
 #[test]
 fn logits_are_those_of_transformers() {
     let mut worst_of_all = 0f32;
@@ -54,8 +50,7 @@ fn logits_are_those_of_transformers() {
         // Some positions depend on how long the text may become.
         let mut sequence = case.model.clone().begin(case.ids.len()).unwrap();
         let got = rows(&mut *sequence, Batch::chain(&case.ids, Wanted::All));
-        let pairs = got.iter().flatten().zip(case.logits.iter().flatten());
-        let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        let worst = distance(&got, &case.logits);
         println!("{}: largest difference {worst:e}", case.name);
         worst_of_all = worst_of_all.max(worst);
         assert!(worst <= 1e-4, "{}: {worst}", case.name);

@@ -7,6 +7,8 @@ use verdigris_models::{Batch, Device, Format, LanguageModel, ModelFolder, Rows, 
 
 mod golden;
 
+use golden::{distance, rows};
+
 fn folder(name: &str) -> ModelFolder {
     ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name))
 }
@@ -17,12 +19,6 @@ fn decoder(name: &str) -> Arc<dyn LanguageModel> {
 
 fn sequence(decoder: &Arc<dyn LanguageModel>) -> Box<dyn Sequence> {
     decoder.clone().begin(400).unwrap()
-}
-
-fn rows(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<Vec<f32>> {
-    let mut rows = Rows::default();
-    sequence.forward(&batch, &mut rows).unwrap();
-    (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
 }
 
 const TEXT: [u32; 12] = [412, 7, 1999, 88, 1024, 300, 12, 12, 4095, 2, 777, 51];
@@ -36,13 +32,8 @@ fn logits_equal_transformers() {
     let got = rows(&mut *sequence(&decoder("tale")), Batch::chain(&ids, Wanted::All));
     assert_eq!(got.len(), 320);
     let positions = golden["positions"].integers();
-    let expected = golden["logits"].rows();
-    let mut worst = 0f32;
-    for (position, expected) in positions.iter().zip(&expected) {
-        for (got, expected) in got[*position as usize].iter().zip(expected) {
-            worst = worst.max((got - expected).abs());
-        }
-    }
+    let some: Vec<Vec<f32>> = positions.iter().map(|&position| got[position as usize].clone()).collect();
+    let worst = distance(&some, &golden["logits"].rows());
     println!("largest difference to transformers: {worst:e}");
     assert!(worst <= 1e-4, "{worst}");
 }
@@ -54,7 +45,7 @@ fn caches_of_fewer_bits() {
     for (format, bound) in [(Format::F16, 0.01), (Format::Bf16, 0.1), (Format::Q8_0, 0.1)] {
         let model = folder("tale-small").cached_as(format).model(&Device::Cpu).unwrap();
         let got = rows(&mut *sequence(&model), Batch::chain(&TEXT, Wanted::All));
-        let worst = got.iter().flatten().zip(exact.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        let worst = distance(&got, &exact);
         println!("{format:?}: largest difference {worst}");
         assert!(worst > 0.0 && worst < bound, "{format:?}: {worst}");
         let mut split = sequence(&model);

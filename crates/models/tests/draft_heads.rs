@@ -1,10 +1,14 @@
 //! Draft heads compared with torch: random heads for `tale-small`, and their guesses
 //! (`fixtures/golden/draft_heads.py`).
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use safetensors::SafeTensors;
 use verdigris_models::{Batch, Device, DraftHead, Format, ModelError, ModelFolder, Rows, Wanted};
+
+mod golden;
+
+use golden::Golden;
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
@@ -18,23 +22,9 @@ fn head(name: &str) -> DraftHead {
     DraftHead::load(&ModelFolder::at(fixtures().join("golden/draft_heads").join(name)), &target()).unwrap()
 }
 
-/// The expected values: ids and rows.
-struct Expected {
-    ids: Vec<u32>,
-    hidden: Vec<f32>,
-    feature: Vec<f32>,
-    medusa: Vec<f32>,
-}
-
-fn expected() -> Expected {
-    let bytes = std::fs::read(fixtures().join("golden/draft_heads/expected.safetensors")).unwrap();
-    let file = SafeTensors::deserialize(&bytes).unwrap();
-    let numbers = |name: &str| -> Vec<f32> {
-        file.tensor(name).unwrap().data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
-    };
-    let ids = file.tensor("ids").unwrap();
-    let ids = ids.data().as_chunks().0.iter().map(|&bytes| i64::from_le_bytes(bytes) as u32).collect();
-    Expected { ids, hidden: numbers("hidden"), feature: numbers("feature"), medusa: numbers("medusa") }
+/// The expected values: ids, hidden states, and the rows of both heads.
+fn expected() -> HashMap<String, Golden> {
+    golden::load(fixtures().join("golden/draft_heads/expected.safetensors"))
 }
 
 fn close(got: &[f32], expected: &[f32]) {
@@ -51,7 +41,8 @@ fn states(rows: &Rows, count: usize) -> Vec<f32> {
 #[test]
 fn a_model_keeps_its_hidden_states() {
     let model = target().cached_as(Format::F32).model(&Device::Cpu).unwrap();
-    let Expected { ids, hidden, .. } = expected();
+    let expected = expected();
+    let (ids, hidden) = (expected["ids"].integers(), expected["hidden"].numbers());
     assert_eq!(model.hidden_size(), Some(hidden.len() / ids.len()));
     for wanted in [Wanted::All, Wanted::Last] {
         let (mut sequence, mut rows) = (model.clone().begin(64).unwrap(), Rows::with_hidden());
@@ -78,9 +69,10 @@ fn a_model_keeps_its_hidden_states() {
 
 #[test]
 fn a_feature_drafter_guesses_what_torch_does() {
-    let (Expected { ids, hidden, feature, .. }, DraftHead::Feature(model)) = (expected(), head("feature")) else {
-        panic!("a feature drafter")
-    };
+    let DraftHead::Feature(model) = head("feature") else { panic!("a feature drafter") };
+    let expected = expected();
+    let [hidden, feature] = ["hidden", "feature"].map(|name| expected[name].numbers());
+    let ids = expected["ids"].integers();
     let (width, size) = (model.hidden_size(), model.tokens().len());
     let rows_of = |rows: &Rows| -> Vec<f32> { (0..rows.count()).flat_map(|i| rows.row(i)).copied().collect() };
     // With the target's states for the first tokens, then with its own.
@@ -109,9 +101,9 @@ fn a_feature_drafter_guesses_what_torch_does() {
 
 #[test]
 fn medusa_heads_guess_what_torch_does() {
-    let (Expected { hidden, medusa, .. }, DraftHead::Medusa(heads)) = (expected(), head("medusa")) else {
-        panic!("heads")
-    };
+    let DraftHead::Medusa(heads) = head("medusa") else { panic!("heads") };
+    let expected = expected();
+    let [hidden, medusa] = ["hidden", "medusa"].map(|name| expected[name].numbers());
     let mut rows = Rows::default();
     let last = &hidden[hidden.len() - heads.hidden_size()..];
     heads.guess(last, 2, &mut rows);

@@ -1,9 +1,11 @@
-//! Golden values in safetensors files.
+//! Golden values in safetensors files, and rows to compare with them.
+#![allow(dead_code, reason = "each suite uses a part of this")]
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors};
+use verdigris_models::{Batch, Rows, Sequence};
 
 /// A tensor as it is stored in its file.
 pub(crate) struct Golden {
@@ -23,7 +25,20 @@ pub(crate) fn load(path: impl AsRef<Path>) -> HashMap<String, Golden> {
     SafeTensors::deserialize(&bytes).unwrap().iter().map(own).collect()
 }
 
-#[allow(dead_code, reason = "each suite reads some kinds of values")]
+/// The rows of a batch.
+pub(crate) fn rows(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<Vec<f32>> {
+    let mut rows = Rows::default();
+    sequence.forward(&batch, &mut rows).unwrap();
+    (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
+}
+
+/// The largest difference between the numbers of two lists of rows.
+pub(crate) fn distance(got: &[Vec<f32>], expected: &[Vec<f32>]) -> f32 {
+    assert_eq!(got.len(), expected.len());
+    let pairs = got.iter().flatten().zip(expected.iter().flatten());
+    pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max)
+}
+
 impl Golden {
     /// Its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
