@@ -8,6 +8,19 @@ fn noise(n: usize, seed: u64) -> Vec<f32> {
     (0..n as u64).map(|i| Random::new(seed).uniform(i, Purpose::Token) as f32 * 4.0 - 2.0).collect()
 }
 
+/// Numbers in a format.
+fn stored(format: Format, numbers: &[f32]) -> Vec<u8> {
+    let mut bytes = vec![0; format.bytes(numbers.len())];
+    format.encode(numbers, &mut bytes);
+    bytes
+}
+
+fn attended(q: &[f32], [k, v]: [Cached<'_>; 2], shape: Heads, mask: AttentionMask<'_>, scale: f32) -> Vec<f32> {
+    let mut out = vec![f32::NAN; q.len()];
+    attend(q, k, v, shape, mask, scale, &mut out);
+    out
+}
+
 fn exact(q: &[f32], k: &[f32], v: &[f32], shape: Heads, sees: impl Fn(usize, usize) -> bool, scale: f32) -> Vec<f64> {
     let Heads { heads, kv_heads, head_dim } = shape;
     let (m, t) = (q.len() / heads / head_dim, k.len() / kv_heads / head_dim);
@@ -51,9 +64,8 @@ fn in_small() {
     let [keys, values] = [pages(&k), pages(&v)];
     let tree = [true, false, false, true, true, false, true, false, true];
     for visible in [None, Some(&tree[..])] {
-        let [keys, values] = [&keys, &values].map(|pages| Cached::paged(Format::F32, t * 40, pages, 0, 80));
-        let mut out = vec![f32::NAN; q.len()];
-        attend(&q, keys, values, shape, AttentionMask { visible, ..AttentionMask::default() }, 0.3, &mut out);
+        let cached = [&keys, &values].map(|pages| Cached::paged(Format::F32, t * 40, pages, 0, 80));
+        let out = attended(&q, cached, shape, AttentionMask { visible, ..AttentionMask::default() }, 0.3);
         let sees =
             |r: usize, j: usize| j < t - m || visible.map_or(j <= t - m + r, |visible| visible[r * m + j - (t - m)]);
         close(&out, &exact(&q, &k, &v, shape, sees, 0.3));
@@ -71,14 +83,13 @@ fn equals_the_definition_in_f64() {
             let q = noise(m * shape.heads * shape.head_dim, 1);
             let k = noise(t * shape.kv_heads * shape.head_dim, 2);
             let v = noise(k.len(), 3);
-            let mut out = vec![f32::NAN; q.len()];
-            attend(&q, Cached::of(&k), Cached::of(&v), shape, AttentionMask::default(), 0.3, &mut out);
+            let cached = [&k, &v].map(|numbers| Cached::of(numbers));
+            let out = attended(&q, cached, shape, AttentionMask::default(), 0.3);
             close(&out, &exact(&q, &k, &v, shape, |r, j| j <= t - m + r, 0.3));
             let visible: Vec<bool> = (0..m * m).map(|i| i / m == i % m || (i * 7) % 3 == 0).collect();
             let mask = AttentionMask { visible: Some(&visible), ..AttentionMask::default() };
-            attend(&q, Cached::of(&k), Cached::of(&v), shape, mask, 0.3, &mut out);
             let sees = |r: usize, j: usize| j < t - m || visible[r * m + j - (t - m)];
-            close(&out, &exact(&q, &k, &v, shape, sees, 0.3));
+            close(&attended(&q, cached, shape, mask, 0.3), &exact(&q, &k, &v, shape, sees, 0.3));
         }
     }
 }
@@ -89,27 +100,19 @@ fn caches_are_read_as_they_are_stored() {
     let shape = Heads { heads: 4, kv_heads: 2, head_dim: 64 };
     let (m, t) = (3, 50);
     let (q, k, v) = (noise(m * 256, 1), noise(t * 128, 2), noise(t * 128, 3));
-    let all = |mask, format, k: &[u8], v: &[u8]| {
-        let mut out = vec![f32::NAN; q.len()];
-        let [k, v] = [k, v].map(|bytes| Cached::new(format, bytes));
-        attend(&q, k, v, shape, mask, 0.1, &mut out);
-        out
+    let all = |format, stored: [&[u8]; 2]| {
+        attended(&q, stored.map(|bytes| Cached::new(format, bytes)), shape, AttentionMask::default(), 0.1)
     };
     for format in [Format::F32, Format::F16, Format::Bf16, Format::Q8_0] {
-        let stored = [&k, &v].map(|numbers| {
-            let mut bytes = vec![0; format.bytes(numbers.len())];
-            format.encode(numbers, &mut bytes);
-            bytes
-        });
+        let stored = [&k, &v].map(|numbers| stored(format, numbers));
         let numbers = [&stored[0], &stored[1]].map(|bytes| {
             let mut numbers = vec![0.0; k.len()];
             Weights::new(format, bytes, k.len()).decode(0, &mut numbers);
             numbers
         });
-        let got = all(AttentionMask::default(), format, &stored[0], &stored[1]);
+        let got = all(format, [&stored[0], &stored[1]]);
         close(&got, &exact(&q, &numbers[0], &numbers[1], shape, |r, j| j <= t - m + r, 0.1));
-        let as_numbers =
-            all(AttentionMask::default(), Format::F32, format::bytes(&numbers[0]), format::bytes(&numbers[1]));
+        let as_numbers = all(Format::F32, [format::bytes(&numbers[0]), format::bytes(&numbers[1])]);
         assert_eq!(got, as_numbers, "{format:?}");
     }
 }
@@ -144,8 +147,7 @@ fn windows_slopes_and_caps(t: usize) {
             slopes: slopes.as_ref().map(|s| &s[..]),
             cap,
         };
-        let mut out = vec![f32::NAN; q.len()];
-        attend(&q, Cached::of(&k), Cached::of(&v), shape, mask, 0.3, &mut out);
+        let out = attended(&q, [&k, &v].map(|numbers| Cached::of(numbers)), shape, mask, 0.3);
         for r in 0..m {
             for h in 0..4 {
                 let weight = |j: usize| {
@@ -186,13 +188,11 @@ fn a_branch_has_the_bits_that_it_has_alone() {
         let positions: Vec<u32> = [0, 1, 0, 1, 2].map(|depth| (held + depth) as u32).to_vec();
         for (window, slopes) in [(None, None), (Some(3), None), (Some(100), Some(&[0.5f32, 0.25, 0.125, 1.0][..]))] {
             let mask = AttentionMask { visible: Some(&visible), positions: &positions, window, slopes, cap: None };
-            let mut tree = vec![0.0; q.len()];
-            attend(&q, Cached::of(&k), Cached::of(&v), shape, mask, 0.2, &mut tree);
+            let tree = attended(&q, [&k, &v].map(|numbers| Cached::of(numbers)), shape, mask, 0.2);
             let without = |all: &[f32]| [&all[..held * 64], &all[(held + 2) * 64..]].concat();
-            let mut branch = vec![0.0; 3 * 128];
             let mask = AttentionMask { visible: None, positions: &positions[2..], ..mask };
             let (k, v) = (without(&k), without(&v));
-            attend(&q[256..], Cached::of(&k), Cached::of(&v), shape, mask, 0.2, &mut branch);
+            let branch = attended(&q[256..], [Cached::of(&k), Cached::of(&v)], shape, mask, 0.2);
             assert_eq!(tree[256..], branch, "after {held}, {window:?} {slopes:?}");
         }
     }
@@ -211,14 +211,9 @@ fn in_pages(shape: Heads, m: usize) {
     let (t, of_q, of_k) = (BLOCK + 50, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
     let (q, k, v) = (noise(m * of_q, 1), noise(t * of_k, 2), noise(t * of_k, 3));
     for format in [Format::F32, Format::F16] {
-        let stored = [&k, &v].map(|numbers| {
-            let mut bytes = vec![0; format.bytes(numbers.len())];
-            format.encode(numbers, &mut bytes);
-            bytes
-        });
-        let mut whole = vec![0.0; q.len()];
-        let [k, v] = [0, 1].map(|i: usize| Cached::new(format, &stored[i]));
-        attend(&q, k, v, shape, AttentionMask::default(), 0.2, &mut whole);
+        let stored = [&k, &v].map(|numbers| stored(format, numbers));
+        let cached = [0, 1].map(|i: usize| Cached::new(format, &stored[i]));
+        let whole = attended(&q, cached, shape, AttentionMask::default(), 0.2);
         for page in [1, 4, 7, 16, 49, 50, 64, BLOCK, t - 1, t, t + 20] {
             let bytes = page * format.bytes(of_k);
             let paged = [0, 1].map(|i: usize| {
@@ -229,9 +224,8 @@ fn in_pages(shape: Heads, m: usize) {
                 };
                 stored[i].chunks(bytes).map(around).collect::<Vec<_>>()
             });
-            let [k, v] = [0, 1].map(|i: usize| Cached::paged(format, stored[i].len(), &paged[i], 12, bytes));
-            let mut got = vec![0.0; q.len()];
-            attend(&q, k, v, shape, AttentionMask::default(), 0.2, &mut got);
+            let cached = [0, 1].map(|i: usize| Cached::paged(format, stored[i].len(), &paged[i], 12, bytes));
+            let got = attended(&q, cached, shape, AttentionMask::default(), 0.2);
             assert_eq!(got, whole, "{format:?} in pages of {page}");
         }
     }
@@ -245,22 +239,19 @@ fn rows_have_the_same_bits_together_and_alone() {
     {
         let (of_q, of_k) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
         let (q, k, v) = (noise(m * of_q, 1), noise(t * of_k, 2), noise(t * of_k, 3));
-        let (k, v) = (&k[..], &v[..]);
-        let mut together = vec![0.0; q.len()];
-        attend(&q, Cached::of(k), Cached::of(v), shape, AttentionMask::default(), 0.2, &mut together);
+        let cached = [&k, &v].map(|numbers| Cached::of(numbers));
+        let together = attended(&q, cached, shape, AttentionMask::default(), 0.2);
         let causal: Vec<bool> = (0..m * m).map(|i| i % m <= i / m).collect();
-        let mut masked = vec![0.0; q.len()];
         let mask = AttentionMask { visible: Some(&causal), ..AttentionMask::default() };
-        attend(&q, Cached::of(k), Cached::of(v), shape, mask, 0.2, &mut masked);
-        assert!(together == masked, "a mask of {m} rows");
+        assert!(together == attended(&q, cached, shape, mask, 0.2), "a mask of {m} rows");
         for r in 0..m {
             let seen = (t - m + r + 1) * of_k;
-            let (q, mut alone) = (&q[r * of_q..(r + 1) * of_q], vec![0.0; of_q]);
-            let [k, v] = [k, v].map(|all| Cached::of(&all[..seen]));
-            attend(q, k, v, shape, AttentionMask::default(), 0.2, &mut alone);
-            assert_eq!(alone, together[r * of_q..(r + 1) * of_q], "row {r} of {m}");
+            let own = r * of_q..(r + 1) * of_q;
+            let cached = [&k, &v].map(|all| Cached::of(&all[..seen]));
+            let alone = attended(&q[own.clone()], cached, shape, AttentionMask::default(), 0.2);
+            assert_eq!(alone, together[own], "row {r} of {m}");
         }
-        let [k, v] = [k, v].map(Cached::of);
+        let [k, v] = cached;
         let task = Task { q: &q, k, v, shape, mask: AttentionMask::default(), scale: 0.2, m, t };
         for threads in [1, 2, 3, 64] {
             let mut shared = vec![0.0; q.len()];
