@@ -1,6 +1,5 @@
 //! A model before it is split across ranks.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -68,11 +67,7 @@ impl SharedModel {
             digest.update(format!("{:?} {} {}", matrix.format(), matrix.columns(), bytes.len()));
             digest.update(&bytes[..bytes.len().min(SAMPLE)]);
         }
-        let mut hex = String::new();
-        for byte in &digest.finalize()[..8] {
-            write!(hex, "{byte:02x}").expect("a string takes everything");
-        }
-        hex
+        digest.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Connects to the other ranks as rank 0.
