@@ -219,20 +219,27 @@ mod tests {
     use verdigris_kernels::Bytes;
     use verdigris_kernels::Format;
 
+    /// The values that describe a model, with additional or replaced ones.
+    fn described(more: Vec<(&str, Put)>) -> Vec<(String, Put)> {
+        let values = [
+            ("general.architecture", Put::Text("llama".into())),
+            ("llama.context_length", Put::U32(64)),
+            ("llama.embedding_length", Put::U32(32)),
+            ("llama.block_count", Put::U32(2)),
+            ("llama.feed_forward_length", Put::U32(48)),
+            ("llama.attention.head_count", Put::U32(4)),
+        ];
+        values.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
     /// The description in a file with additional or replaced values and a tensor. The error says what is wrong with it.
     fn read(more: Vec<(&str, Put)>, tensor: &str) -> Result<crate::DecoderConfig, String> {
-        let mut values = vec![("general.architecture", Put::Text("llama".into()))];
-        let sizes = [("context_length", 64), ("embedding_length", 32), ("block_count", 2), ("feed_forward_length", 48)];
-        let sizes = sizes.map(|(name, size)| (format!("llama.{name}"), Put::U32(size)));
-        let heads = ("llama.attention.head_count", Put::U32(4));
-        values.extend(sizes.iter().map(|(name, size)| (name.as_str(), size.clone())).chain([heads]).chain(more));
-        let values: Vec<(String, Put)> = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let tensors = ["token_embd.weight", tensor].map(|name| Planned {
             name: name.to_owned(),
             shape: vec![61, 32],
             format: Format::F32,
         });
-        let mut file = head(&values, &tensors);
+        let mut file = head(&described(more), &tensors);
         file.resize(file.len() + 2 * 61 * 32 * 4, 0);
         let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(file)))?)?;
         let config = (crate::description::families::family(&fields).ok().expect("a family").config)(&fields)?;
@@ -241,21 +248,12 @@ mod tests {
 
     #[test]
     fn texts_end_with_what_the_file_names_and_with_control_tokens_that_are_called_so() {
-        let sizes = [
-            ("context_length", 64),
-            ("embedding_length", 32),
-            ("block_count", 1),
-            ("feed_forward_length", 48),
-            ("attention.head_count", 4),
-        ];
-        let mut values: Vec<(String, Put)> = sizes.map(|(name, size)| (format!("llama.{name}"), Put::U32(size))).into();
         let tokens = ["<|im_end|>", "a", "</s>", "<|endoftext|>", "stop"].map(str::to_owned);
-        values.extend([
-            ("general.architecture".into(), Put::Text("llama".into())),
-            ("tokenizer.ggml.tokens".into(), Put::Texts(tokens.into())),
+        let values = described(vec![
+            ("tokenizer.ggml.tokens", Put::Texts(tokens.into())),
             // The second to last is text that only looks like an end token.
-            ("tokenizer.ggml.token_type".into(), Put::Integers(vec![3, 1, 3, 1, 3])),
-            ("tokenizer.ggml.eos_token_id".into(), Put::U32(4)),
+            ("tokenizer.ggml.token_type", Put::Integers(vec![3, 1, 3, 1, 3])),
+            ("tokenizer.ggml.eos_token_id", Put::U32(4)),
         ]);
         let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap()).unwrap();
         assert_eq!(fields.get("eos_token_id"), Some(&json!([4, 0, 2])));
