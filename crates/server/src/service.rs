@@ -19,9 +19,9 @@ use crate::shares::{Share, Shares};
 use crate::writer::Writer;
 
 /// The slot of a request, and its tenant's share of them.
-pub(crate) struct Place {
+pub(crate) struct RequestSlot {
     _share: Share,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// The state that all requests share.
@@ -33,7 +33,7 @@ pub(crate) struct Service {
     pub(crate) metrics: Arc<Metrics>,
     /// Seconds since 1970, for lists of models.
     pub(crate) begun: i64,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// The shares of tenants in the slots for requests, and in the bytes of bodies and answers.
     requests: Arc<Shares>,
     bytes: Arc<Shares>,
@@ -49,7 +49,7 @@ impl Service {
             operator,
             metrics: Arc::default(),
             begun: jiff::Timestamp::now().as_second(),
-            places: Arc::new(Semaphore::new(options.max_requests)),
+            slots: Arc::new(Semaphore::new(options.max_requests)),
             requests: Shares::new(options.max_requests),
             bytes: Shares::new(options.limits.pending),
             draining: AtomicBool::new(false),
@@ -67,22 +67,22 @@ impl Service {
         self.draining.store(true, Ordering::Relaxed);
         let all = u32::try_from(self.options.max_requests).unwrap_or(u32::MAX);
         // The semaphore is never closed.
-        let _ = self.places.acquire_many(all).await;
+        let _ = self.slots.acquire_many(all).await;
     }
 
     /// Takes a slot for a request, which is freed on drop. With several tenants, one that has many slots leaves some to
     /// the others.
-    pub(crate) fn place(&self, tenant: &Arc<str>) -> Result<Place, Refusal> {
+    pub(crate) fn slot(&self, tenant: &Arc<str>) -> Result<RequestSlot, Refusal> {
         if self.is_draining() {
             return Err(Refusal::new(503, "draining", "the server is shutting down: use another").retry_after(1));
         }
         let share = self.requests.take(tenant, 1, self.operator.has_one_tenant());
-        let place = share.zip(self.places.clone().try_acquire_owned().ok());
-        let (_share, _place) = place.ok_or_else(|| {
+        let slot = share.zip(self.slots.clone().try_acquire_owned().ok());
+        let (_share, _permit) = slot.ok_or_else(|| {
             let message = format!("your share of {} requests is in use: try again later", self.options.max_requests);
             Refusal::new(429, "overloaded", message).retry_after(1)
         })?;
-        Ok(Place { _share, _place })
+        Ok(RequestSlot { _share, _permit })
     }
 
     /// Takes memory for the bodies and answers of a tenant, which is freed on drop.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::answer::{Call, Choice, Told, Usage, Voice, logprobs, new_name};
-use crate::calls::reader::Part;
+use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
+use crate::calls::reader::ParsedPart;
 use crate::protocol::Refusal;
 
 /// The protocol of an answer.
@@ -44,7 +44,7 @@ impl Choices {
         }
     }
 
-    fn chunk(&self, number: usize, delta: Value, ended: Option<&Choice>) -> Told {
+    fn chunk(&self, number: usize, delta: Value, ended: Option<&Choice>) -> StreamEvent {
         let content = (if self.shape == Shape::Chat { "delta" } else { "text" }, delta);
         let mut body = self.object(self.chunk_object(), vec![self.choice(number, content, ended)]);
         if let Some(choice) = ended {
@@ -109,19 +109,19 @@ impl Voice for Choices {
         body
     }
 
-    fn begin(&mut self, number: usize, echo: Option<&str>, told: &mut Vec<Told>) {
+    fn begin(&mut self, number: usize, echo: Option<&str>, events: &mut Vec<StreamEvent>) {
         match (self.shape, echo) {
-            (Shape::Chat, _) => told.push(self.chunk(number, json!({"role": "assistant", "content": ""}), None)),
-            (Shape::Completion, Some(echo)) => told.push(self.chunk(number, json!(echo), None)),
+            (Shape::Chat, _) => events.push(self.chunk(number, json!({"role": "assistant", "content": ""}), None)),
+            (Shape::Completion, Some(echo)) => events.push(self.chunk(number, json!(echo), None)),
             (Shape::Completion, None) => (),
         }
     }
 
-    fn part(&mut self, number: usize, part: Part, told: &mut Vec<Told>) {
+    fn part(&mut self, number: usize, part: ParsedPart, events: &mut Vec<StreamEvent>) {
         let delta = match (self.shape, part) {
-            (Shape::Chat, Part::Text(text)) => json!({"content": text}),
-            (Shape::Completion, Part::Text(text)) => json!(text),
-            (_, Part::Call(name)) => {
+            (Shape::Chat, ParsedPart::Text(text)) => json!({"content": text}),
+            (Shape::Completion, ParsedPart::Text(text)) => json!(text),
+            (_, ParsedPart::Call(name)) => {
                 let call = Call::begin(name);
                 let index = self.calls[number];
                 self.calls[number] += 1;
@@ -129,45 +129,45 @@ impl Voice for Choices {
                     "name": call.name, "arguments": "",
                 }}]})
             }
-            (_, Part::Arguments(piece)) => {
+            (_, ParsedPart::Arguments(piece)) => {
                 let index = self.calls[number].saturating_sub(1);
                 json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
             }
-            (_, Part::CallEnd) => return,
+            (_, ParsedPart::CallEnd) => return,
         };
-        told.push(self.chunk(number, delta, None));
+        events.push(self.chunk(number, delta, None));
     }
 
     /// Sends the finish reason, the mark's status and the log-probabilities.
-    fn end(&mut self, number: usize, choice: &Choice, told: &mut Vec<Told>) {
+    fn end(&mut self, number: usize, choice: &Choice, events: &mut Vec<StreamEvent>) {
         let delta = match self.shape {
             Shape::Chat => json!({}),
             Shape::Completion => json!(""),
         };
-        told.push(self.chunk(number, delta, Some(choice)));
+        events.push(self.chunk(number, delta, Some(choice)));
     }
 
-    fn over(&mut self, usage: Usage, told: &mut Vec<Told>) {
+    fn over(&mut self, usage: Usage, events: &mut Vec<StreamEvent>) {
         if self.include_usage {
             let mut body = self.object(self.chunk_object(), Vec::new());
             body["usage"] = used(usage);
-            told.push(data(&body));
+            events.push(data(&body));
         }
-        told.push(done());
+        events.push(done());
     }
 
-    fn failed(&mut self, refusal: &Refusal, told: &mut Vec<Told>) {
-        told.extend([data(&refusal.body()), done()]);
+    fn failed(&mut self, refusal: &Refusal, events: &mut Vec<StreamEvent>) {
+        events.extend([data(&refusal.body()), done()]);
     }
 }
 
-fn data(body: &Value) -> Told {
-    Told { event: None, data: body.to_string() }
+fn data(body: &Value) -> StreamEvent {
+    StreamEvent { event: None, data: body.to_string() }
 }
 
 /// The event that ends a stream.
-fn done() -> Told {
-    Told { event: None, data: "[DONE]".into() }
+fn done() -> StreamEvent {
+    StreamEvent { event: None, data: "[DONE]".into() }
 }
 
 fn used(usage: Usage) -> Value {
@@ -179,7 +179,7 @@ fn used(usage: Usage) -> Value {
 
 /// The message of a choice. Its content is null if the model only called tools.
 fn message(choice: &Choice) -> Value {
-    let said = &choice.said;
+    let said = &choice.content;
     let content = Some(&said.text).filter(|text| said.calls.is_empty() || !text.is_empty());
     let mut message = json!({"role": "assistant", "content": content, "refusal": null});
     if !said.calls.is_empty() {

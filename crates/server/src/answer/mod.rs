@@ -2,26 +2,26 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `said` | the content of a text: words and tool calls |
+//! | `content` | the content of a text: words and tool calls |
 //! | `choices` | answers of `/v1/chat/completions` and `/v1/completions` |
 //! | `response` | answers of `/v1/responses` |
 //! | `logprobs` | log-probabilities |
 
 mod choices;
+mod content;
 mod logprobs;
 mod response;
-mod said;
 
 use serde_json::Value;
 use verdigris::{Stop, Written};
 
-use crate::calls::reader::Part;
+use crate::calls::reader::ParsedPart;
 use crate::protocol::Refusal;
 use crate::protocol::mark::MarkStatus;
 
 pub(crate) use choices::{Choices, Shape};
+pub(crate) use content::{Call, Content};
 pub(crate) use response::Response;
-pub(crate) use said::{Call, Said};
 
 /// The numbers of tokens of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,20 +35,20 @@ pub(crate) struct Choice {
     /// The prompt as text, if it is echoed before the answer.
     pub(crate) echo: Option<String>,
     pub(crate) written: Box<Written>,
-    pub(crate) said: Said,
+    pub(crate) content: Content,
     pub(crate) mark: MarkStatus,
 }
 
 impl Choice {
     /// Whether the tokens ran out before the text was complete, or a call was closed because of that.
     fn is_cut(&self) -> bool {
-        let is_whole = !self.said.calls.is_empty() && self.written.complete == Some(true) && !self.written.closed;
+        let is_whole = !self.content.calls.is_empty() && self.written.complete == Some(true) && !self.written.closed;
         matches!(self.written.stop, Some(Stop::Length | Stop::Context)) && !is_whole
     }
 
     /// The reason why the text ended, as OpenAI names it.
     pub(crate) fn finish_reason(&self) -> &'static str {
-        match (self.is_cut(), self.said.calls.is_empty()) {
+        match (self.is_cut(), self.content.calls.is_empty()) {
             (true, _) => "length",
             (false, false) => "tool_calls",
             (false, true) => "stop",
@@ -58,7 +58,7 @@ impl Choice {
 
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct StreamEvent {
     /// The event's name, if the protocol has named events.
     pub(crate) event: Option<&'static str>,
     pub(crate) data: String,
@@ -73,19 +73,19 @@ pub(crate) trait Voice: Send {
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value;
 
     /// A text begins, with the prompt if it is echoed.
-    fn begin(&mut self, number: usize, echo: Option<&str>, told: &mut Vec<Told>);
+    fn begin(&mut self, number: usize, echo: Option<&str>, events: &mut Vec<StreamEvent>);
 
     /// The next part of a text.
-    fn part(&mut self, number: usize, part: Part, told: &mut Vec<Told>);
+    fn part(&mut self, number: usize, part: ParsedPart, events: &mut Vec<StreamEvent>);
 
     /// A text has ended.
-    fn end(&mut self, number: usize, choice: &Choice, told: &mut Vec<Told>);
+    fn end(&mut self, number: usize, choice: &Choice, events: &mut Vec<StreamEvent>);
 
     /// All texts have ended.
-    fn over(&mut self, usage: Usage, told: &mut Vec<Told>);
+    fn over(&mut self, usage: Usage, events: &mut Vec<StreamEvent>);
 
     /// A text could not be completed, so the stream ends.
-    fn failed(&mut self, refusal: &Refusal, told: &mut Vec<Told>);
+    fn failed(&mut self, refusal: &Refusal, events: &mut Vec<StreamEvent>);
 }
 
 /// A new name of `N` letters and digits.

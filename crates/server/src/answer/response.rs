@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use verdigris::TokenLogprobs;
 
-use crate::answer::{Call, Choice, Told, Usage, Voice, logprobs, new_name};
-use crate::calls::reader::Part;
+use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
+use crate::calls::reader::ParsedPart;
 use crate::protocol::Refusal;
 
 /// One answer, and the progress of its stream.
@@ -20,7 +20,7 @@ pub(crate) struct Response {
     events: u64,
     /// The complete items.
     items: Vec<Value>,
-    open: Option<Item>,
+    open: Option<OutputItem>,
     /// The end of the text: whether it was cut short, its mark, and its tokens if they were requested.
     ended: Option<Ended>,
     return_token_ids: bool,
@@ -41,12 +41,12 @@ impl Ended {
 
 /// An item.
 #[derive(Debug)]
-enum Item {
+enum OutputItem {
     Message { id: String, text: String },
     Call { id: String, call: Call },
 }
 
-impl Item {
+impl OutputItem {
     fn message(text: String) -> Self {
         Self::Message { id: format!("msg_{}", new_name::<24>()), text }
     }
@@ -92,7 +92,7 @@ fn of_text<'l>(text: &str, choice: &'l Choice) -> &'l [TokenLogprobs] {
     });
     let count = tokens.count();
     // A text without calls may end with tokens that write nothing.
-    if choice.said.calls.is_empty() { all } else { &all[..count] }
+    if choice.content.calls.is_empty() { all } else { &all[..count] }
 }
 
 impl Response {
@@ -136,49 +136,49 @@ impl Response {
     }
 
     /// Sends an event.
-    fn tell(&mut self, event: &'static str, mut data: Value, told: &mut Vec<Told>) {
+    fn tell(&mut self, event: &'static str, mut data: Value, events: &mut Vec<StreamEvent>) {
         data["type"] = event.into();
         data["sequence_number"] = self.events.into();
         self.events += 1;
-        told.push(Told { event: Some(event), data: data.to_string() });
+        events.push(StreamEvent { event: Some(event), data: data.to_string() });
     }
 
     /// Begins an item.
-    fn open(&mut self, item: Item, told: &mut Vec<Told>) {
+    fn open(&mut self, item: OutputItem, events: &mut Vec<StreamEvent>) {
         let index = self.items.len();
-        let (id, is_message) = (item.id().to_owned(), matches!(item, Item::Message { .. }));
+        let (id, is_message) = (item.id().to_owned(), matches!(item, OutputItem::Message { .. }));
         let added = json!({"output_index": index, "item": item.body("in_progress", &[])});
         self.open = Some(item);
-        self.tell("response.output_item.added", added, told);
+        self.tell("response.output_item.added", added, events);
         if is_message {
             let added = json!({"item_id": id, "output_index": index, "content_index": 0, "part": part("", &[])});
-            self.tell("response.content_part.added", added, told);
+            self.tell("response.content_part.added", added, events);
         }
     }
 
     /// Ends the current item, which is complete or cut short.
-    fn close(&mut self, logprobs: &[TokenLogprobs], status: &str, told: &mut Vec<Told>) {
+    fn close(&mut self, logprobs: &[TokenLogprobs], status: &str, events: &mut Vec<StreamEvent>) {
         let Some(item) = self.open.take() else { return };
         let index = self.items.len();
         match &item {
-            Item::Message { id, text } => {
+            OutputItem::Message { id, text } => {
                 let place = json!({"item_id": id, "output_index": index, "content_index": 0});
                 let (mut done, mut whole) = (place.clone(), place);
                 done["text"] = text.as_str().into();
                 done["logprobs"] = logprobs::objects(logprobs).into();
                 whole["part"] = part(text, logprobs);
-                self.tell("response.output_text.done", done, told);
-                self.tell("response.content_part.done", whole, told);
+                self.tell("response.output_text.done", done, events);
+                self.tell("response.content_part.done", whole, events);
             }
-            Item::Call { id, call } => {
+            OutputItem::Call { id, call } => {
                 let done = json!({
                     "item_id": id, "output_index": index, "name": call.name, "arguments": call.arguments,
                 });
-                self.tell("response.function_call_arguments.done", done, told);
+                self.tell("response.function_call_arguments.done", done, events);
             }
         }
         let body = item.body(status, logprobs);
-        self.tell("response.output_item.done", json!({"output_index": index, "item": body.clone()}), told);
+        self.tell("response.output_item.done", json!({"output_index": index, "item": body.clone()}), events);
         self.items.push(body);
     }
 }
@@ -190,78 +190,78 @@ impl Voice for Response {
 
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value {
         let Some(choice) = choices.first() else { return self.body("failed", &[], None, Some(usage)) };
-        let (said, ended) = (&choice.said, self.ended(choice));
+        let (content, ended) = (&choice.content, self.ended(choice));
         let status = ended.status();
         let mut items = Vec::new();
-        if said.calls.is_empty() || !said.text.is_empty() {
-            let message = Item::message(said.text.clone());
-            items.push(message.body(status, of_text(&said.text, choice)));
+        if content.calls.is_empty() || !content.text.is_empty() {
+            let message = OutputItem::message(content.text.clone());
+            items.push(message.body(status, of_text(&content.text, choice)));
         }
-        items.extend(said.calls.iter().map(|call| Item::call(call.clone()).body("completed", &[])));
+        items.extend(content.calls.iter().map(|call| OutputItem::call(call.clone()).body("completed", &[])));
         self.body(status, &items, Some(&ended), Some(usage))
     }
 
-    fn begin(&mut self, _number: usize, _echo: Option<&str>, told: &mut Vec<Told>) {
+    fn begin(&mut self, _number: usize, _echo: Option<&str>, events: &mut Vec<StreamEvent>) {
         for event in ["response.created", "response.in_progress"] {
             let response = self.body("in_progress", &[], None, None);
-            self.tell(event, json!({"response": response}), told);
+            self.tell(event, json!({"response": response}), events);
         }
     }
 
-    fn part(&mut self, _number: usize, next: Part, told: &mut Vec<Told>) {
+    fn part(&mut self, _number: usize, next: ParsedPart, events: &mut Vec<StreamEvent>) {
         let index = self.items.len();
         match next {
-            Part::Text(piece) => {
+            ParsedPart::Text(piece) => {
                 if self.open.is_none() {
-                    self.open(Item::message(String::new()), told);
+                    self.open(OutputItem::message(String::new()), events);
                 }
-                let Some(Item::Message { id, text }) = &mut self.open else { return };
+                let Some(OutputItem::Message { id, text }) = &mut self.open else { return };
                 text.push_str(&piece);
                 let delta = json!({
                     "item_id": id, "output_index": index, "content_index": 0, "delta": piece, "logprobs": [],
                 });
-                self.tell("response.output_text.delta", delta, told);
+                self.tell("response.output_text.delta", delta, events);
             }
-            Part::Call(name) => {
-                self.close(&[], "completed", told);
-                self.open(Item::call(Call::begin(name)), told);
+            ParsedPart::Call(name) => {
+                self.close(&[], "completed", events);
+                self.open(OutputItem::call(Call::begin(name)), events);
             }
-            Part::Arguments(piece) => {
-                let Some(Item::Call { id, call }) = &mut self.open else { return };
+            ParsedPart::Arguments(piece) => {
+                let Some(OutputItem::Call { id, call }) = &mut self.open else { return };
                 call.arguments.push_str(&piece);
                 let delta = json!({"item_id": id, "output_index": index, "delta": piece});
-                self.tell("response.function_call_arguments.delta", delta, told);
+                self.tell("response.function_call_arguments.delta", delta, events);
             }
-            Part::CallEnd => self.close(&[], "completed", told),
+            ParsedPart::CallEnd => self.close(&[], "completed", events),
         }
     }
 
-    fn end(&mut self, _number: usize, choice: &Choice, told: &mut Vec<Told>) {
+    fn end(&mut self, _number: usize, choice: &Choice, events: &mut Vec<StreamEvent>) {
         let ended = self.ended(choice);
         if self.open.is_none() && self.items.is_empty() {
             // An empty text is a message too.
-            self.open(Item::message(String::new()), told);
+            self.open(OutputItem::message(String::new()), events);
         }
         let text = match &self.open {
-            Some(Item::Message { text, .. }) => text.clone(),
+            Some(OutputItem::Message { text, .. }) => text.clone(),
             _ => String::new(),
         };
         // A call that is still open was cut short, for example by a stop string.
-        let is_call = matches!(self.open, Some(Item::Call { .. }));
-        self.close(of_text(&text, choice), if is_call { "incomplete" } else { ended.status() }, told);
+        let is_call = matches!(self.open, Some(OutputItem::Call { .. }));
+        self.close(of_text(&text, choice), if is_call { "incomplete" } else { ended.status() }, events);
         self.ended = Some(ended);
     }
 
-    fn over(&mut self, usage: Usage, told: &mut Vec<Told>) {
+    fn over(&mut self, usage: Usage, events: &mut Vec<StreamEvent>) {
         let status = self.ended.as_ref().map_or("completed", Ended::status);
         let event = if status == "incomplete" { "response.incomplete" } else { "response.completed" };
         let response = self.body(status, &self.items, self.ended.as_ref(), Some(usage));
-        self.tell(event, json!({"response": response}), told);
+        self.tell(event, json!({"response": response}), events);
     }
 
-    fn failed(&mut self, refusal: &Refusal, told: &mut Vec<Told>) {
+    fn failed(&mut self, refusal: &Refusal, events: &mut Vec<StreamEvent>) {
         let fault = json!({"code": refusal.code, "message": refusal.message, "param": refusal.param});
-        self.tell("error", fault, told);
+        self.tell("error", fault, events);
     }
 }
 

@@ -21,11 +21,11 @@ pub(crate) struct AuditLog {
 
 /// A task for the log's thread, and the channel for its result.
 enum Order {
-    Write(Vec<u8>, Told),
-    Reopen(Told),
+    Write(Vec<u8>, Completion),
+    Reopen(Completion),
 }
 
-type Told = oneshot::Sender<io::Result<()>>;
+type Completion = oneshot::Sender<io::Result<()>>;
 
 impl AuditLog {
     /// Opens the file for appending. No other server may have it open.
@@ -63,7 +63,7 @@ impl AuditLog {
         self.order(Order::Reopen).await
     }
 
-    async fn order(&self, order: impl FnOnce(Told) -> Order) -> io::Result<()> {
+    async fn order(&self, order: impl FnOnce(Completion) -> Order) -> io::Result<()> {
         let (done, told) = oneshot::channel();
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order(done)).is_ok());
         let gone = || io::Error::other("the audit log is closed");

@@ -4,7 +4,7 @@ use crate::calls::syntax::Syntax;
 
 /// The next part of a text. No string is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ParsedPart {
     /// Text outside calls.
     Text(String),
     /// A call begins: the name of the tool.
@@ -20,7 +20,7 @@ pub(crate) enum Part {
 pub(crate) struct CallReader {
     /// The syntax of calls; `None` if the text cannot contain any.
     syntax: Option<&'static Syntax>,
-    at: At,
+    state: ReaderState,
     /// Input that has not been returned yet.
     held: String,
     /// The source text of the current call.
@@ -28,7 +28,7 @@ pub(crate) struct CallReader {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum ReaderState {
     /// Before any call, at the beginning of the text or not.
     Text {
         is_begun: bool,
@@ -47,29 +47,29 @@ enum At {
 impl CallReader {
     /// A reader at the beginning of a text.
     pub(crate) fn new(syntax: Option<&'static Syntax>) -> Self {
-        Self { syntax, at: At::Text { is_begun: false }, held: String::new(), call: String::new() }
+        Self { syntax, state: ReaderState::Text { is_begun: false }, held: String::new(), call: String::new() }
     }
 
     /// Reads a piece, and appends the parts that are now certain.
-    pub(crate) fn push(&mut self, piece: &str, parts: &mut Vec<Part>) {
+    pub(crate) fn push(&mut self, piece: &str, parts: &mut Vec<ParsedPart>) {
         let Some(syntax) = self.syntax else {
-            return parts.extend((!piece.is_empty()).then(|| Part::Text(piece.into())));
+            return parts.extend((!piece.is_empty()).then(|| ParsedPart::Text(piece.into())));
         };
         self.held.push_str(piece);
         while self.step(syntax, parts) {}
     }
 
     /// Reads at most one part; returns whether there may be more.
-    fn step(&mut self, syntax: &Syntax, parts: &mut Vec<Part>) -> bool {
-        match self.at {
-            At::Text { is_begun } => {
+    fn step(&mut self, syntax: &Syntax, parts: &mut Vec<ParsedPart>) -> bool {
+        match self.state {
+            ReaderState::Text { is_begun } => {
                 let found = match syntax.is_first {
                     true => (!is_begun && self.held.starts_with(syntax.mark)).then_some(0),
                     false => self.held.find(syntax.mark),
                 };
                 if let Some(begin) = found {
                     self.text(begin, parts);
-                    self.at = At::Open;
+                    self.state = ReaderState::Open;
                     return true;
                 }
                 let kept = if syntax.is_first && is_begun { 0 } else { begun(&self.held, syntax.mark) };
@@ -81,59 +81,59 @@ impl CallReader {
                 self.text(ready, parts);
                 false
             }
-            At::Open => {
+            ReaderState::Open => {
                 let open = syntax.open.len() + syntax.name.len();
                 let is_there = self.held.len() >= open;
                 if is_there {
                     self.take(open);
-                    self.at = At::Name;
+                    self.state = ReaderState::Name;
                 }
                 is_there
             }
-            At::Name => {
+            ReaderState::Name => {
                 let Some(end) = self.held.find('"') else { return false };
                 if self.held.len() < end + syntax.arguments.len() {
                     return false;
                 }
-                parts.push(Part::Call(self.held[..end].into()));
+                parts.push(ParsedPart::Call(self.held[..end].into()));
                 self.take(end + syntax.arguments.len());
-                self.at = At::Arguments(Json::default());
+                self.state = ReaderState::Arguments(Json::default());
                 true
             }
-            At::Arguments(mut json) => {
+            ReaderState::Arguments(mut json) => {
                 let (length, is_whole) = json.read(&self.held);
                 if length > 0 {
                     let piece = self.take(length);
-                    parts.push(Part::Arguments(piece));
+                    parts.push(ParsedPart::Arguments(piece));
                 }
-                self.at = if is_whole { At::After } else { At::Arguments(json) };
+                self.state = if is_whole { ReaderState::After } else { ReaderState::Arguments(json) };
                 if is_whole {
-                    parts.push(Part::CallEnd);
+                    parts.push(ParsedPart::CallEnd);
                 }
                 is_whole
             }
-            At::After => {
+            ReaderState::After => {
                 let next = [syntax.end, syntax.between, syntax.name].concat();
                 let goes_on = syntax.several && self.held.starts_with(&next);
                 if goes_on {
                     self.call.clear();
                     self.take(next.len());
-                    self.at = At::Name;
+                    self.state = ReaderState::Name;
                 } else if !next.starts_with(&self.held) {
-                    self.at = At::Rest;
+                    self.state = ReaderState::Rest;
                 }
                 goes_on
             }
             // Only the closing string is left, which is not a part.
-            At::Rest => false,
+            ReaderState::Rest => false,
         }
     }
 
     /// Returns the first `length` held bytes as text.
-    fn text(&mut self, length: usize, parts: &mut Vec<Part>) {
+    fn text(&mut self, length: usize, parts: &mut Vec<ParsedPart>) {
         if length > 0 {
-            parts.push(Part::Text(self.held.drain(..length).collect()));
-            self.at = At::Text { is_begun: true };
+            parts.push(ParsedPart::Text(self.held.drain(..length).collect()));
+            self.state = ReaderState::Text { is_begun: true };
         }
     }
 
@@ -145,16 +145,16 @@ impl CallReader {
     }
 
     /// Ends the text and appends what was held back. Returns the source text of a call that was cut short.
-    pub(crate) fn finish(&mut self, parts: &mut Vec<Part>) -> Option<String> {
-        match self.at {
-            At::Text { .. } => {
+    pub(crate) fn finish(&mut self, parts: &mut Vec<ParsedPart>) -> Option<String> {
+        match self.state {
+            ReaderState::Text { .. } => {
                 self.text(self.held.len(), parts);
                 None
             }
-            At::Open | At::Name | At::Arguments(_) => {
+            ReaderState::Open | ReaderState::Name | ReaderState::Arguments(_) => {
                 Some(std::mem::take(&mut self.call) + &std::mem::take(&mut self.held))
             }
-            At::After | At::Rest => None,
+            ReaderState::After | ReaderState::Rest => None,
         }
     }
 }
@@ -210,7 +210,7 @@ mod tests {
     use crate::calls::syntax::{BARE, LIST, TAGGED};
 
     /// Reads a text in pieces of `piece` bytes, and joins adjacent parts of a kind.
-    fn read(syntax: &'static Syntax, text: &str, piece: usize) -> (Vec<Part>, Option<String>) {
+    fn read(syntax: &'static Syntax, text: &str, piece: usize) -> (Vec<ParsedPart>, Option<String>) {
         let (mut reader, mut parts) = (CallReader::new(Some(syntax)), Vec::new());
         let mut rest = text;
         while !rest.is_empty() {
@@ -219,23 +219,23 @@ mod tests {
             rest = &rest[cut..];
         }
         let cut = reader.finish(&mut parts);
-        let mut joined: Vec<Part> = Vec::new();
+        let mut joined: Vec<ParsedPart> = Vec::new();
         for part in parts {
             match (joined.last_mut(), part) {
-                (Some(Part::Text(before)), Part::Text(text)) => before.push_str(&text),
-                (Some(Part::Arguments(before)), Part::Arguments(text)) => before.push_str(&text),
+                (Some(ParsedPart::Text(before)), ParsedPart::Text(text)) => before.push_str(&text),
+                (Some(ParsedPart::Arguments(before)), ParsedPart::Arguments(text)) => before.push_str(&text),
                 (_, part) => joined.push(part),
             }
         }
         (joined, cut)
     }
 
-    fn text(text: &str) -> Part {
-        Part::Text(text.into())
+    fn text(text: &str) -> ParsedPart {
+        ParsedPart::Text(text.into())
     }
 
-    fn call(name: &str, arguments: &str) -> [Part; 3] {
-        [Part::Call(name.into()), Part::Arguments(arguments.into()), Part::CallEnd]
+    fn call(name: &str, arguments: &str) -> [ParsedPart; 3] {
+        [ParsedPart::Call(name.into()), ParsedPart::Arguments(arguments.into()), ParsedPart::CallEnd]
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         let written = "Yes.<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"b";
         for piece in [1, 4, 100] {
             let (parts, cut) = read(&TAGGED, written, piece);
-            let begun = [Part::Call("f".into()), Part::Arguments("{\"a\": \"b".into())];
+            let begun = [ParsedPart::Call("f".into()), ParsedPart::Arguments("{\"a\": \"b".into())];
             assert_eq!(parts, [vec![text("Yes.")], begun.to_vec()].concat());
             assert_eq!(cut.as_deref(), Some(&written[4..]));
         }

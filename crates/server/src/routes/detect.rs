@@ -22,7 +22,7 @@ use crate::service::Service;
 const TEXTS: usize = 1000;
 
 /// A text to test.
-enum Text {
+enum DetectInput {
     Plain(String),
     Tokens(Vec<TokenId>),
 }
@@ -51,10 +51,10 @@ pub(super) async fn detect(
         wanted.is_for_strangers()?;
     }
     let keys = service.keys_named(&caller, wanted.key_id.as_deref())?;
-    let place = service.place(&caller.tenant)?;
+    let slot = service.slot(&caller.tenant)?;
     let (writer, has_form, tells_all) = (service.writer.clone(), wanted.form.is_some(), caller.rights.detect);
     let work = move || {
-        let _place = place;
+        let _slot = slot;
         let reader = match &wanted.form {
             Some(form) => service.engine.reader().clone().of_form(form.grammar()?),
             None => service.engine.reader().clone(),
@@ -87,18 +87,18 @@ fn fault(refusal: &Refusal) -> Value {
 }
 
 /// Takes the texts; also returns whether they are in the field `texts`.
-fn texts(body: &mut Fields) -> Result<(Vec<Text>, bool), Refusal> {
+fn texts(body: &mut Fields) -> Result<(Vec<DetectInput>, bool), Refusal> {
     let several = body.items("texts")?;
     match (body.take("text")?, body.take("token_ids")?, several) {
-        (Some(text), None, None) => Ok((vec![Text::Plain(text)], false)),
-        (None, Some(tokens), None) => Ok((vec![Text::Tokens(tokens)], false)),
+        (Some(text), None, None) => Ok((vec![DetectInput::Plain(text)], false)),
+        (None, Some(tokens), None) => Ok((vec![DetectInput::Tokens(tokens)], false)),
         (None, None, None) => Err(Refusal::field("text", "missing_field", "text is missing: the request needs it")),
         (None, None, Some(texts)) if texts.len() > TEXTS => {
             let message = format!("texts has {} texts, but must have at most {TEXTS}", texts.len());
             Err(Refusal::field("texts", "invalid_value", message))
         }
         (None, None, Some(texts)) => {
-            let texts = texts.into_iter().map(|(path, text)| read(text, path).map(Text::Plain));
+            let texts = texts.into_iter().map(|(path, text)| read(text, path).map(DetectInput::Plain));
             Ok((texts.collect::<Result<_, _>>()?, true))
         }
         (text, ..) => {
@@ -144,18 +144,18 @@ impl Wanted {
     }
 
     /// Tests one text. `left` is the number of tokens that may still be returned one by one.
-    fn found(&self, reader: &Reader, keys: &[&Key], text: &Text, left: &mut u64) -> Result<Value, Refusal> {
+    fn found(&self, reader: &Reader, keys: &[&Key], text: &DetectInput, left: &mut u64) -> Result<Value, Refusal> {
         let judgement = match text {
-            Text::Plain(text) => reader.judge(keys, text, &self.look),
-            Text::Tokens(tokens) => {
+            DetectInput::Plain(text) => reader.judge(keys, text, &self.look),
+            DetectInput::Tokens(tokens) => {
                 check(reader, tokens)?;
                 reader.judge_tokens(keys, tokens, &self.look)
             }
         };
         let judgement = judgement.map_err(|error| refusal(error, text))?;
         let (hint, judged) = match text {
-            Text::Plain(text) => (Hint::of(text, &judgement), JudgedInput::Text(text)),
-            Text::Tokens(tokens) => (None, JudgedInput::Tokens(tokens)),
+            DetectInput::Plain(text) => (Hint::of(text, &judgement), JudgedInput::Text(text)),
+            DetectInput::Tokens(tokens) => (None, JudgedInput::Tokens(tokens)),
         };
         let mut answer = Answer::new(&judgement, hint.map(|hint| hint.advice(PASSAGES)));
         if self.look.course > 0 {
@@ -190,8 +190,8 @@ fn check(reader: &Reader, tokens: &[TokenId]) -> Result<(), Refusal> {
     }
 }
 
-fn refusal(error: DetectError, text: &Text) -> Refusal {
-    let param = if matches!(text, Text::Plain(_)) { "text" } else { "token_ids" };
+fn refusal(error: DetectError, text: &DetectInput) -> Refusal {
+    let param = if matches!(text, DetectInput::Plain(_)) { "text" } else { "token_ids" };
     match error {
         DetectError::Read(_) => Refusal::field(param, "invalid_value", error.to_string()),
         DetectError::Form(_) => Refusal::field(param, "another_form", error.to_string()),

@@ -24,7 +24,7 @@ const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().into());
-    let mut line = Line {
+    let mut line = LogLine {
         arrived: Instant::now(),
         request_id: request_id(request.headers()),
         route: matched.unwrap_or_else(|| "none".into()),
@@ -53,7 +53,7 @@ pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, 
 }
 
 /// The log line of a request, which is written once its answer has been sent or abandoned.
-struct Line {
+struct LogLine {
     arrived: Instant,
     request_id: Arc<str>,
     route: Arc<str>,
@@ -70,7 +70,7 @@ struct Line {
     body: Option<Share>,
 }
 
-impl Line {
+impl LogLine {
     /// Returns the request with its body read, if it may be answered.
     async fn admitted(&mut self, service: &Service, request: Request) -> Result<Request, Refusal> {
         let options = &service.options;
@@ -148,7 +148,7 @@ fn late(after: Duration) -> Refusal {
     Refusal::new(408, "body_too_slow", format!("the body did not arrive within {} seconds", after.as_secs()))
 }
 
-impl Drop for Line {
+impl Drop for LogLine {
     fn drop(&mut self) {
         // Probes arrive every few seconds, and are of interest only if they fail.
         if self.status < 400 && PROBES.contains(&&*self.route) {
@@ -179,7 +179,7 @@ impl Drop for Line {
 /// A body whose end is logged.
 struct Logged {
     body: Body,
-    line: Line,
+    line: LogLine,
 }
 
 impl HttpBody for Logged {

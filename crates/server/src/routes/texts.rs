@@ -15,7 +15,7 @@ use verdigris::schedule::Handle;
 use verdigris::{Ending, Key, Prompt};
 
 use super::{computed, json};
-use crate::answer::{self, Choice, Choices, Said, Shape, Told, Usage, Voice};
+use crate::answer::{self, Choice, Choices, Content, Shape, StreamEvent, Usage, Voice};
 use crate::caller::Caller;
 use crate::calls::reader::CallReader;
 use crate::limits::Deadline;
@@ -24,7 +24,7 @@ use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 use crate::protocol::responses;
 use crate::record::Record;
-use crate::service::{Place, Service};
+use crate::service::{RequestSlot, Service};
 use crate::shares::Share;
 use crate::writer::{Piece, Pieces};
 
@@ -38,7 +38,7 @@ pub(super) async fn chat(
 ) -> Result<Response, Refusal> {
     let ask = Ask::chat(json(body)?)?;
     let voice = choices(&service, &ask, Shape::Chat);
-    Texts::begin(service, caller, ask, voice).await?.answer().await
+    Generation::begin(service, caller, ask, voice).await?.answer().await
 }
 
 pub(super) async fn completions(
@@ -48,7 +48,7 @@ pub(super) async fn completions(
 ) -> Result<Response, Refusal> {
     let ask = Ask::completion(json(body)?)?;
     let voice = choices(&service, &ask, Shape::Completion);
-    Texts::begin(service, caller, ask, voice).await?.answer().await
+    Generation::begin(service, caller, ask, voice).await?.answer().await
 }
 
 pub(super) async fn responses(
@@ -58,7 +58,7 @@ pub(super) async fn responses(
 ) -> Result<Response, Refusal> {
     let (ask, asked) = responses::take(json(body)?)?;
     let voice = Box::new(answer::Response::new(&service.options.model, asked, ask.return_token_ids));
-    Texts::begin(service, caller, ask, voice).await?.answer().await
+    Generation::begin(service, caller, ask, voice).await?.answer().await
 }
 
 fn choices(service: &Service, ask: &Ask, shape: Shape) -> Box<dyn Voice> {
@@ -67,7 +67,7 @@ fn choices(service: &Service, ask: &Ask, shape: Shape) -> Box<dyn Voice> {
 }
 
 /// The texts of one request in progress. Dropping it ends them.
-struct Texts {
+struct Generation {
     service: Arc<Service>,
     ask: Arc<Ask>,
     key: Option<Arc<Key>>,
@@ -81,16 +81,16 @@ struct Texts {
     clock: Clock,
     record: Record,
     deadline: Deadline,
-    _held: (Place, Share),
+    _held: (RequestSlot, Share),
 }
 
-impl Texts {
+impl Generation {
     async fn begin(service: Arc<Service>, caller: Caller, ask: Ask, voice: Box<dyn Voice>) -> Result<Self, Refusal> {
         ask.model.iter().try_for_each(|model| service.check_model(model))?;
         let key = service.key_for(&ask, &caller)?;
         service.check_forms(&ask)?;
         service.check_alpha(&ask)?;
-        let held = (service.place(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
+        let held = (service.slot(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
         let (ask, held) = match ask.is_open() {
             true => service.writer.settled(ask, &caller.tenant, held).await?,
             false => (ask, held),
@@ -195,8 +195,8 @@ impl Texts {
         let look = move || -> Result<Choice, Refusal> {
             let written = ending.at_once();
             let mark = service.mark_of(key.as_deref(), &written);
-            let said = Said::of(&written.text, ask.syntax());
-            Ok(Choice { echo, written: Box::new(written), said, mark })
+            let content = Content::of(&written.text, ask.syntax());
+            Ok(Choice { echo, written: Box::new(written), content, mark })
         };
         let choice = computed(look).await??;
         // The texts of one prompt share it, so its tokens count once.
@@ -236,69 +236,69 @@ impl Texts {
 
 /// A streamed answer.
 struct Streaming {
-    texts: Texts,
+    texts: Generation,
     /// The first piece, if it has arrived already.
     first: Option<(usize, Piece)>,
     /// The parsers of the texts that have begun.
     readers: Vec<Option<CallReader>>,
     /// Events to send before waiting for the next piece.
-    ready: VecDeque<Told>,
+    ready: VecDeque<StreamEvent>,
     is_over: bool,
 }
 
 impl Streaming {
-    fn new(texts: Texts, first: Option<(usize, Piece)>) -> Self {
+    fn new(texts: Generation, first: Option<(usize, Piece)>) -> Self {
         let readers = (0..texts.open).map(|_| None).collect();
         Self { texts, first, readers, ready: VecDeque::new(), is_over: false }
     }
 
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
-            if let Some(Told { event, data }) = self.ready.pop_front() {
+            if let Some(StreamEvent { event, data }) = self.ready.pop_front() {
                 let plain = Event::default().data(data);
                 return Some((Ok(event.into_iter().fold(plain, Event::event)), self));
             }
             if self.is_over {
                 return None;
             }
-            let mut told = Vec::new();
-            if let Err(refusal) = self.read(&mut told).await {
-                self.texts.voice.failed(&refusal, &mut told);
+            let mut events = Vec::new();
+            if let Err(refusal) = self.read(&mut events).await {
+                self.texts.voice.failed(&refusal, &mut events);
                 self.is_over = true;
             }
-            self.ready.extend(told);
+            self.ready.extend(events);
         }
     }
 
     /// Converts the next piece to events.
-    async fn read(&mut self, told: &mut Vec<Told>) -> Result<(), Refusal> {
+    async fn read(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Refusal> {
         let (number, piece) = match self.first.take() {
             Some(first) => first,
             None => self.texts.next().await?,
         };
         if self.readers[number].is_none() {
             let echo = self.texts.echo(number);
-            self.texts.voice.begin(number, echo.as_deref(), told);
+            self.texts.voice.begin(number, echo.as_deref(), events);
         }
         let reader = self.readers[number].get_or_insert_with(|| CallReader::new(self.texts.ask.syntax()));
         let mut parts = Vec::new();
         match piece {
             Piece::Text(text) => {
                 reader.push(&text, &mut parts);
-                parts.into_iter().for_each(|part| self.texts.voice.part(number, part, told));
+                parts.into_iter().for_each(|part| self.texts.voice.part(number, part, events));
             }
             Piece::Taken(_) | Piece::Begun => unreachable!("these are not pieces of a text"),
             Piece::End(ending) => {
                 // A call that is cut short has been sent as far as it goes.
                 reader.finish(&mut parts);
-                parts.into_iter().for_each(|part| self.texts.voice.part(number, part, told));
+                parts.into_iter().for_each(|part| self.texts.voice.part(number, part, events));
                 let choice = self.texts.ended(number, ending).await?;
-                self.texts.voice.end(number, &choice, told);
+                self.texts.voice.end(number, &choice, events);
             }
             Piece::Failed(refusal) => return Err(refusal),
         }
         if self.texts.open == 0 {
-            self.texts.voice.over(self.texts.usage, told);
+            self.texts.voice.over(self.texts.usage, events);
             self.is_over = true;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The content of a text: words and tool calls.
 
 use crate::answer::new_name;
-use crate::calls::reader::{CallReader, Part};
+use crate::calls::reader::{CallReader, ParsedPart};
 use crate::calls::syntax::Syntax;
 
 /// A tool call.
@@ -24,32 +24,32 @@ impl Call {
 
 /// The words and tool calls of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct Content {
     pub(crate) text: String,
     pub(crate) calls: Vec<Call>,
 }
 
-impl Said {
+impl Content {
     /// Reads a complete text. A call that was cut short, by a stop string or because the tokens ran out, stays text.
     pub(crate) fn of(text: &str, syntax: Option<&'static Syntax>) -> Self {
-        let (mut reader, mut parts, mut said) = (CallReader::new(syntax), Vec::new(), Self::default());
+        let (mut reader, mut parts, mut content) = (CallReader::new(syntax), Vec::new(), Self::default());
         reader.push(text, &mut parts);
         let cut = reader.finish(&mut parts);
         for part in parts {
-            match (part, said.calls.last_mut()) {
-                (Part::Text(text), _) => said.text.push_str(&text),
-                (Part::Call(name), _) => said.calls.push(Call::begin(name)),
-                (Part::Arguments(piece), Some(call)) => call.arguments.push_str(&piece),
-                (Part::Arguments(_), None) | (Part::CallEnd, _) => (),
+            match (part, content.calls.last_mut()) {
+                (ParsedPart::Text(text), _) => content.text.push_str(&text),
+                (ParsedPart::Call(name), _) => content.calls.push(Call::begin(name)),
+                (ParsedPart::Arguments(piece), Some(call)) => call.arguments.push_str(&piece),
+                (ParsedPart::Arguments(_), None) | (ParsedPart::CallEnd, _) => (),
             }
         }
         if let Some(cut) = cut {
             // The reader has already returned its name.
             if cut.contains(syntax.map_or("\0", |syntax| syntax.arguments)) {
-                said.calls.pop();
+                content.calls.pop();
             }
-            said.text.push_str(&cut);
+            content.text.push_str(&cut);
         }
-        said
+        content
     }
 }
