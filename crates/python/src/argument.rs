@@ -11,9 +11,9 @@ use verdigris_logits::TokenId;
 use crate::error::{self, BadText};
 
 /// A text: a string that can be encoded as UTF-8.
-pub(crate) struct Text(PyBackedStr);
+pub(crate) struct TextArgument(PyBackedStr);
 
-impl Deref for Text {
+impl Deref for TextArgument {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -21,7 +21,7 @@ impl Deref for Text {
     }
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Text {
+impl<'a, 'py> FromPyObject<'a, 'py> for TextArgument {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {

@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyList};
 use serde_json::Value;
 use verdigris_detector::{Key as Inner, Look, Reader, Verdict};
 
-use crate::argument::Text;
+use crate::argument::TextArgument;
 use crate::constraint::Constraint;
 use crate::error;
 use crate::fields::{self, Absent, Fields};
@@ -163,7 +163,7 @@ impl Judge {
 #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
 pub(crate) fn detect(
     py: Python<'_>,
-    text: Text,
+    text: TextArgument,
     key: &Bound<'_, PyAny>,
     tokenizer: Option<&Bound<'_, PyAny>>,
     level: Option<f64>,

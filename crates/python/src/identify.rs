@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use verdigris_detector::Candidate as Inner;
 
-use crate::argument::Text;
+use crate::argument::TextArgument;
 use crate::error;
 use crate::fields::{self, Absent};
 use crate::keys::Keys;
@@ -49,7 +49,7 @@ impl Candidate {
 #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
 pub(crate) fn identify(
     py: Python<'_>,
-    text: Text,
+    text: TextArgument,
     keys: &Bound<'_, PyAny>,
     tokenizer: Option<&Bound<'_, PyAny>>,
     vocabulary_sizes: Vec<usize>,

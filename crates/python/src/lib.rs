@@ -9,7 +9,7 @@
 //! | `keys` | key arguments |
 //! | `look` | options of detection |
 //! | `detection` | the verdict on a text |
-//! | `texts` | columns of texts, from lists and Arrow |
+//! | `text_column` | columns of texts, from lists and Arrow |
 //! | `many` | detection in many texts, with results as Arrow |
 //! | `identify`, `payload` | the key that wrote a text, and its payload |
 //! | `bitmask` | sets of tokens in the caller's memory |
@@ -42,7 +42,7 @@ mod prompt;
 mod request;
 mod ring;
 mod stream;
-mod texts;
+mod text_column;
 mod tokenizer;
 mod written;
 

@@ -17,7 +17,7 @@ use crate::detection::{Detection, Judge};
 use crate::error::BadText;
 use crate::look::look;
 use crate::pool;
-use crate::texts::Texts;
+use crate::text_column::TextColumn;
 
 /// The number of texts judged between checks for signals, such as Ctrl-C.
 const BATCH: usize = 4096;
@@ -25,10 +25,10 @@ const BATCH: usize = 4096;
 /// The results for many texts, in their order: a sequence, and a table for Arrow readers (`pyarrow.table(found)`,
 /// `polars.from_arrow(found)`).
 #[pyclass(frozen, module = "verdigris")]
-pub(crate) struct Detections(Vec<Found>);
+pub(crate) struct Detections(Vec<DetectionResult>);
 
 /// The result for one text.
-enum Found {
+enum DetectionResult {
     /// The text is missing.
     Missing,
     Judged(Box<Detection>),
@@ -38,10 +38,10 @@ enum Found {
 
 impl Detections {
     fn table(&self) -> StructArray {
-        let row = |found: &Found| match found {
-            Found::Missing => VerdictRow::Missing,
-            Found::Judged(detection) => VerdictRow::Judged(Box::new(detection.verdict.clone())),
-            Found::Fault(fault) => VerdictRow::Fault(fault.clone()),
+        let row = |found: &DetectionResult| match found {
+            DetectionResult::Missing => VerdictRow::Missing,
+            DetectionResult::Judged(detection) => VerdictRow::Judged(Box::new(detection.verdict.clone())),
+            DetectionResult::Fault(fault) => VerdictRow::Fault(fault.clone()),
         };
         let rows: Vec<VerdictRow<'_>> = self.0.iter().map(row).collect();
         let (fields, columns) = (verdict_fields(), verdict_columns(&rows));
@@ -60,9 +60,9 @@ impl Detections {
         let place = if index < 0 { index + self.0.len() as isize } else { index };
         let found = usize::try_from(place).ok().and_then(|place| self.0.get(place));
         match found.ok_or_else(|| PyIndexError::new_err(format!("there are {} texts", self.0.len())))? {
-            Found::Missing => Ok(None),
-            Found::Judged(detection) => Ok(Some((**detection).clone())),
-            Found::Fault(fault) => Err(BadText::new_err(fault.clone())),
+            DetectionResult::Missing => Ok(None),
+            DetectionResult::Judged(detection) => Ok(Some((**detection).clone())),
+            DetectionResult::Fault(fault) => Err(BadText::new_err(fault.clone())),
         }
     }
 
@@ -71,7 +71,7 @@ impl Detections {
     fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let faults = PyDict::new(py);
         for (place, found) in self.0.iter().enumerate() {
-            if let Found::Fault(fault) = found {
+            if let DetectionResult::Fault(fault) = found {
                 faults.set_item(place, fault)?;
             }
         }
@@ -96,7 +96,8 @@ impl Detections {
     }
 
     fn __repr__(&self) -> String {
-        let marked = self.0.iter().filter(|found| matches!(found, Found::Judged(one) if one.verdict.marked)).count();
+        let marked =
+            self.0.iter().filter(|found| matches!(found, DetectionResult::Judged(one) if one.verdict.marked)).count();
         format!("Detections({} texts, {marked} marked)", self.0.len())
     }
 }
@@ -122,12 +123,12 @@ pub(crate) fn detect_many(
 ) -> PyResult<Detections> {
     let look = look(level, repeats, windows, repair, offsets)?;
     let judge = Judge::new(py, key, tokenizer, form, look)?;
-    let texts = Texts::of(texts)?;
+    let texts = TextColumn::of(texts)?;
     let views = texts.views();
     let one = |text: &Option<&str>| match text.map(|text| judge.judge(text)) {
-        None => Found::Missing,
-        Some(Ok(detection)) => Found::Judged(Box::new(detection)),
-        Some(Err(fault)) => Found::Fault(Python::attach(|py| fault.value(py).to_string())),
+        None => DetectionResult::Missing,
+        Some(Ok(detection)) => DetectionResult::Judged(Box::new(detection)),
+        Some(Err(fault)) => DetectionResult::Fault(Python::attach(|py| fault.value(py).to_string())),
     };
     let mut found = Vec::with_capacity(views.len());
     for batch in views.chunks(BATCH) {

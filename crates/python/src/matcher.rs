@@ -16,16 +16,16 @@ use crate::error;
 pub(crate) struct Matcher {
     constraint: Constraint,
     vocabulary: usize,
-    at: Place,
+    at: MatcherState,
     /// The state before each token.
-    before: Vec<Place>,
+    before: Vec<MatcherState>,
     /// Scratch space for masks.
     scratch: Mutex<(Row, Steps)>,
 }
 
 /// The state of a text at a position. Copies are cheap.
 #[derive(Clone)]
-struct Place {
+struct MatcherState {
     cursor: Cursor,
     /// Like the cursor, and also tracks the number of tokens left.
     state: <Constraint as Transform>::State,
@@ -35,7 +35,7 @@ struct Place {
 impl Matcher {
     pub(crate) fn new(constraint: &Constraint, vocabulary: usize, prompt: &[TokenId]) -> Self {
         let (cursor, state) = (constraint.cursor(prompt), constraint.start(prompt));
-        let at = Place { cursor, state, ended: false };
+        let at = MatcherState { cursor, state, ended: false };
         let scratch = Mutex::default();
         Self { constraint: constraint.clone(), vocabulary, at, before: Vec::new(), scratch }
     }

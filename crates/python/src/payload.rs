@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use verdigris_detector::PayloadVerdict;
 
-use crate::argument::Text;
+use crate::argument::TextArgument;
 use crate::error;
 use crate::fields::{self, Absent};
 use crate::key::Key;
@@ -45,7 +45,7 @@ impl Payload {
 #[pyo3(signature = (text, key, tokenizer=None, *, level=None))]
 pub(crate) fn payload(
     py: Python<'_>,
-    text: Text,
+    text: TextArgument,
     key: &Bound<'_, Key>,
     tokenizer: Option<&Bound<'_, PyAny>>,
     level: Option<f64>,

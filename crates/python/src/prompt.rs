@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 use verdigris::logits::TokenId;
 use verdigris::{Message, Prompt};
 
-use crate::argument::Text;
+use crate::argument::TextArgument;
 use crate::error;
 
 /// Reads a prompt: a text, or its tokens.
 pub(crate) fn text(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     if given.is_instance_of::<PyString>() {
-        return Ok(Prompt::Text(given.extract::<Text>()?.to_string()));
+        return Ok(Prompt::Text(given.extract::<TextArgument>()?.to_string()));
     }
     match given.extract::<Vec<TokenId>>() {
         Ok(tokens) => Ok(tokens.into()),
@@ -23,7 +23,7 @@ pub(crate) fn text(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
 /// Reads a conversation: the user's message, or a list of messages.
 pub(crate) fn conversation(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     if given.is_instance_of::<PyString>() {
-        return Ok(vec![Message::user(given.extract::<Text>()?.to_string())].into());
+        return Ok(vec![Message::user(given.extract::<TextArgument>()?.to_string())].into());
     }
     let json: String = given.py().import("json")?.call_method1("dumps", (given,))?.extract()?;
     let messages: Vec<Map<String, Value>> = serde_json::from_str(&json)

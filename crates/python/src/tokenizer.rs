@@ -8,7 +8,7 @@ use verdigris_detector::constrain::Lexicon;
 use verdigris_detector::{Reader, Tokenizer as Inner, text::TokenizerError};
 use verdigris_logits::TokenId;
 
-use crate::argument::{Text, type_name};
+use crate::argument::{TextArgument, type_name};
 use crate::error::{self, BadText, BadTokenizer};
 use crate::pool;
 
@@ -105,7 +105,7 @@ impl Tokenizer {
     }
 
     /// The tokens of a text.
-    fn encode(&self, py: Python<'_>, text: Text) -> PyResult<Vec<TokenId>> {
+    fn encode(&self, py: Python<'_>, text: TextArgument) -> PyResult<Vec<TokenId>> {
         pool::work(py, || self.inner.encode_long(&text))?.map_err(|error| BadText::new_err(error.to_string()))
     }
 

@@ -5,18 +5,18 @@ use arrow_array::{Array, ArrayRef};
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyArray;
 
-use crate::argument::{Text, type_name};
+use crate::argument::{TextArgument, type_name};
 use crate::error;
 
 /// Texts, some of which may be missing. Strings are not copied.
-pub(crate) enum Texts {
+pub(crate) enum TextColumn {
     /// A Python list.
-    List(Vec<Option<Text>>),
+    List(Vec<Option<TextArgument>>),
     /// An Arrow column, in chunks of any length.
     Arrow(Vec<ArrayRef>),
 }
 
-impl Texts {
+impl TextColumn {
     /// Reads a list of strings, or anything that exports strings as Arrow.
     pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
         let gives = |method| given.hasattr(method);
@@ -28,7 +28,7 @@ impl Texts {
                 let found = type_name(given);
                 return Err(error::wrong_type(given.py(), format!("texts are a list of str or a column, not {found}")));
             };
-            let texts = texts.map(|text| text?.extract::<Option<Text>>());
+            let texts = texts.map(|text| text?.extract::<Option<TextArgument>>());
             return Ok(Self::List(texts.collect::<PyResult<_>>()?));
         }
         let (chunks, _) = given.extract::<AnyArray>()?.into_chunked_array()?.into_inner();
