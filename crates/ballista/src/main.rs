@@ -41,11 +41,11 @@ Examples:
 )]
 struct Options {
     #[command(subcommand)]
-    part: Part,
+    part: ClusterCommand,
 }
 
 #[derive(Subcommand)]
-enum Part {
+enum ClusterCommand {
     Scheduler(SchedulerOptions),
     Executor(ExecutorOptions),
     Query(QueryOptions),
@@ -152,13 +152,13 @@ fn run(options: Options) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match options.part {
-            Part::Scheduler(options) => {
+            ClusterCommand::Scheduler(options) => {
                 eprintln!("scheduler: at {}", options.listen);
                 let patience = Duration::from_secs(options.patience);
                 Ok(schedule(&Scheduler { address: options.listen, patience }).await?)
             }
-            Part::Executor(options) => executor(options).await,
-            Part::Query(options) => query(&options).await,
+            ClusterCommand::Executor(options) => executor(options).await,
+            ClusterCommand::Query(options) => query(&options).await,
         }
     })
 }

@@ -30,9 +30,9 @@ const COMBINED: &str = "
     ORDER BY author";
 
 /// A process of the cluster, which ends with the test.
-struct Part(Child);
+struct ClusterProcess(Child);
 
-impl Drop for Part {
+impl Drop for ClusterProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -43,7 +43,7 @@ struct Cluster {
     folder: tempfile::TempDir,
     scheduler: String,
     /// The processes by name.
-    parts: Vec<(String, Part)>,
+    parts: Vec<(String, ClusterProcess)>,
 }
 
 impl Cluster {
@@ -172,9 +172,9 @@ fn program(arguments: &[&str]) -> Child {
 }
 
 /// Waits until a process reports that it has started.
-fn begun(mut child: Child, says: &str) -> Part {
+fn begun(mut child: Child, says: &str) -> ClusterProcess {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let part = Part(child);
+    let part = ClusterProcess(child);
     let line = lines.next().expect("the process prints a line").unwrap();
     assert!(line.starts_with(says), "{line}");
     std::thread::spawn(move || lines.for_each(drop));

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use verdigris_detector::{DetectError, Key, Level, Look, Reader, VerdictRow};
 
 use crate::error::JudgeError;
-use crate::texts::{NotUtf8, Texts};
+use crate::text_array::{NotUtf8, TextArray};
 
 /// Judges texts with a tokenizer and keys for it. All keys are tested, and p-values are corrected for all of them.
 pub struct Judge {
@@ -53,12 +53,8 @@ impl Judge {
     ///
     /// # Errors
     /// [`JudgeError::NotText`] if the column does not contain texts; `asked` is the name of the calling function.
-    pub fn column(
-        &self,
-        texts: &dyn datafusion::arrow::array::Array,
-        asked: &str,
-    ) -> Result<Vec<VerdictRow<'_>>, JudgeError> {
-        let texts = Texts::of(texts, asked)?;
+    pub fn column(&self, texts: &dyn datafusion::arrow::array::Array, asked: &str) -> Result<Vec<VerdictRow<'_>>, JudgeError> {
+        let texts = TextArray::of(texts, asked)?;
         Ok((0..texts.len()).into_par_iter().map(|row| self.cell(texts.get(row))).collect())
     }
 
@@ -156,17 +152,17 @@ impl fmt::Debug for Judges {
 
 /// The judges of a function. Functions are equal if they share their judges, since DataFusion compares expressions.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked(pub(crate) Arc<Judges>);
+pub(crate) struct SharedJudges(pub(crate) Arc<Judges>);
 
-impl PartialEq for Asked {
+impl PartialEq for SharedJudges {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Asked {}
+impl Eq for SharedJudges {}
 
-impl Hash for Asked {
+impl Hash for SharedJudges {
     fn hash<H: Hasher>(&self, state: &mut H) {
         Arc::as_ptr(&self.0).hash(state);
     }

@@ -37,7 +37,7 @@ mod error;
 mod judges;
 mod keys;
 mod scalar;
-mod texts;
+mod text_array;
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub use combine::combined_fields;
 pub use error::JudgeError;
 pub use judges::{Judge, Judges};
 pub use keys::{Keys, KeysError};
-pub use texts::{check_text, text_bytes};
+pub use text_array::{check_text, text_bytes};
 pub use verdigris_detector::arrow::{verdict_fields, verdicts};
 
 /// Returns the functions, for a custom registry such as that of remote executors.

@@ -11,8 +11,8 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, Sca
 use rayon::prelude::*;
 
 use crate::error::JudgeError;
-use crate::judges::{Asked, Judges};
-use crate::texts::{Texts, check};
+use crate::judges::{Judges, SharedJudges};
+use crate::text_array::{TextArray, check};
 use verdigris_detector::VerdictRow;
 use verdigris_detector::arrow::{verdict_fields, verdicts};
 
@@ -25,7 +25,7 @@ pub(crate) fn functions(judges: &Arc<Judges>) -> Vec<ScalarUDF> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Function {
     answer: Answer,
-    asked: Asked,
+    asked: SharedJudges,
     signature: Signature,
 }
 
@@ -39,11 +39,11 @@ enum Answer {
 impl Function {
     fn new(judges: &Arc<Judges>, answer: Answer) -> Self {
         // Types are checked in `return_type`, since a cast would copy the texts.
-        Self { answer, asked: Asked(judges.clone()), signature: Signature::any(2, Volatility::Immutable) }
+        Self { answer, asked: SharedJudges(judges.clone()), signature: Signature::any(2, Volatility::Immutable) }
     }
 
     /// Judges each row. An unknown key id fails the query, whatever its texts are.
-    fn found<'a>(&'a self, texts: &Texts<'_>, ids: &ColumnarValue) -> Result<Vec<VerdictRow<'a>>> {
+    fn found<'a>(&'a self, texts: &TextArray<'_>, ids: &ColumnarValue) -> Result<Vec<VerdictRow<'a>>> {
         let (judges, name) = (&self.asked.0, self.name());
         let judge = |id: Option<Result<&str, _>>| match id {
             None => Ok(None),
@@ -53,13 +53,13 @@ impl Function {
         let rows = 0..texts.len();
         if let ColumnarValue::Scalar(id) = ids {
             let id = id.to_array()?;
-            let Some(judge) = judge(Texts::of(&id, name)?.get(0))? else {
+            let Some(judge) = judge(TextArray::of(&id, name)?.get(0))? else {
                 return Ok(vec![VerdictRow::Missing; rows.len()]);
             };
             return Ok(rows.into_par_iter().map(|row| judge.cell(texts.get(row))).collect());
         }
         let ids = ids.to_array(rows.len())?;
-        let ids = Texts::of(&ids, name)?;
+        let ids = TextArray::of(&ids, name)?;
         let one = |row| Ok(judge(ids.get(row))?.map_or(VerdictRow::Missing, |judge| judge.cell(texts.get(row))));
         rows.into_par_iter().map(one).collect()
     }
@@ -89,7 +89,7 @@ impl ScalarUDFImpl for Function {
         let [texts, ids] = take_function_args(self.name(), &arguments.args)?;
         let constant = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
         let texts = texts.to_array(if constant { 1 } else { arguments.number_rows })?;
-        let found = self.found(&Texts::of(&texts, self.name())?, ids)?;
+        let found = self.found(&TextArray::of(&texts, self.name())?, ids)?;
         let answers: ArrayRef = match self.answer {
             Answer::P => {
                 Arc::new(found.iter().map(|row| row.verdict().map(|verdict| verdict.p)).collect::<Float64Array>())

@@ -15,7 +15,7 @@ use crate::error::JudgeError;
 pub(crate) struct NotUtf8(usize);
 
 /// Texts by row.
-pub(crate) enum Texts<'a> {
+pub(crate) enum TextArray<'a> {
     /// A column of nulls, of this length.
     Null(usize),
     Short(&'a StringArray),
@@ -28,11 +28,11 @@ pub(crate) enum Texts<'a> {
     Dictionary {
         keys: Vec<usize>,
         rows: &'a dyn Array,
-        values: Box<Texts<'a>>,
+        values: Box<TextArray<'a>>,
     },
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextArray<'a> {
     /// Reads a column; `asked` is the name of the calling function.
     pub(crate) fn of(column: &'a dyn Array, asked: &str) -> Result<Self, JudgeError> {
         Ok(match column.data_type() {
@@ -116,7 +116,7 @@ pub fn check_text(kind: &DataType, asked: &str) -> Result<(), JudgeError> {
 /// # Errors
 /// [`JudgeError::NotText`] if it does not contain texts.
 pub fn text_bytes(column: &dyn Array) -> Result<usize, JudgeError> {
-    let texts = Texts::of(column, "this")?;
+    let texts = TextArray::of(column, "this")?;
     Ok((0..texts.len()).filter_map(|row| texts.get(row)?.ok()).map(str::len).sum())
 }
 

@@ -7,9 +7,9 @@ use verdigris_detector::{DetectError, Evidence, MAX_TEXT};
 
 use crate::error::JudgeError;
 use crate::judges::Judge;
-use crate::texts::NotUtf8;
+use crate::text_array::NotUtf8;
 
-use super::pool::{Pool, Reading};
+use super::pool::{Pool, TextObservations};
 
 /// The totals of a group so far.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(super) struct Group {
 
 /// The contribution of one text to its group.
 pub(super) enum Addition {
-    Read(Reading),
+    Read(TextObservations),
     Fault(String),
 }
 
@@ -41,7 +41,7 @@ impl Addition {
                 let bytes = text.len();
                 return Self::Fault(format!("it has {bytes} bytes, but at most {MAX_TEXT} are combined with others"));
             }
-            Ok(text) => Reading::of(judge.reader(), scheme, text),
+            Ok(text) => TextObservations::of(judge.reader(), scheme, text),
         };
         read.map_or_else(|fault| Self::Fault(fault.to_string()), Self::Read)
     }

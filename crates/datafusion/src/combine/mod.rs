@@ -29,20 +29,23 @@ use verdigris_detector::watermark::Scheme;
 use verdigris_detector::{Judgement, VerdictRow};
 
 use crate::error::JudgeError;
-use crate::judges::{Asked, Judge, Judges};
-use crate::texts::{Texts, check};
+use crate::judges::{Judge, Judges, SharedJudges};
+use crate::text_array::{TextArray, check};
 use group::{Addition, Group, scheme};
 
 const NAME: &str = "verdigris_combine";
 
 pub(crate) fn function(judges: &Arc<Judges>) -> AggregateUDF {
     // Types are checked in `return_type`, since a cast would copy the texts.
-    AggregateUDF::from(Combine { asked: Asked(judges.clone()), signature: Signature::any(2, Volatility::Immutable) })
+    AggregateUDF::from(Combine {
+        asked: SharedJudges(judges.clone()),
+        signature: Signature::any(2, Volatility::Immutable),
+    })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Combine {
-    asked: Asked,
+    asked: SharedJudges,
     signature: Signature,
 }
 
@@ -83,12 +86,12 @@ impl AggregateUDFImpl for Combine {
 
 /// Groups by their indices.
 struct Groups {
-    asked: Asked,
+    asked: SharedJudges,
     groups: Vec<Group>,
 }
 
 impl Groups {
-    fn new(asked: Asked, groups: usize) -> Self {
+    fn new(asked: SharedJudges, groups: usize) -> Self {
         let mut new = Self { asked, groups: Vec::new() };
         new.resize(groups);
         new
@@ -106,7 +109,7 @@ impl Groups {
         takes: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let [texts, ids] = take_function_args(NAME, values)?;
-        let (texts, ids) = (Texts::of(texts, NAME)?, Texts::of(ids, NAME)?);
+        let (texts, ids) = (TextArray::of(texts, NAME)?, TextArray::of(ids, NAME)?);
         let mut judges: HashMap<&str, (Arc<Judge>, Arc<dyn Scheme>)> = HashMap::new();
         let mut rows = Vec::with_capacity(texts.len());
         for row in (0..texts.len()).filter(|&row| takes(row)) {

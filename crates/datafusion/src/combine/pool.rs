@@ -28,12 +28,12 @@ pub(super) struct Pool {
 }
 
 /// The contribution of one text.
-pub(super) struct Reading {
+pub(super) struct TextObservations {
     pub(super) tokens: u64,
     pub(super) observations: Vec<Observation>,
 }
 
-impl Reading {
+impl TextObservations {
     /// Reads a text without manifests and after all repairs. That is one look, since both are decided without the key.
     /// Within the text, the same observations count as for a detector.
     pub(super) fn of(reader: &Reader, scheme: &dyn Scheme, text: &str) -> Result<Self, DetectError> {
@@ -169,7 +169,7 @@ mod tests {
         for scheme in schemes(reader.vocabulary().size()) {
             for seed in 0..20 {
                 let text = text(seed);
-                let read = Reading::of(&reader, &*scheme, &text).unwrap();
+                let read = TextObservations::of(&reader, &*scheme, &text).unwrap();
                 let mut pool = Pool::default();
                 pool.add(read.observations);
                 let mut detector = Detector::new(scheme.clone());
@@ -187,7 +187,7 @@ mod tests {
         let text = text(3).trim_start().to_owned();
         for scheme in schemes(reader.vocabulary().size()) {
             let evidence = |text: &str| {
-                let read = Reading::of(&reader, &*scheme, text).unwrap();
+                let read = TextObservations::of(&reader, &*scheme, text).unwrap();
                 let mut pool = Pool::default();
                 pool.add(read.observations);
                 pool.evidence(&*scheme, read.tokens)
@@ -204,7 +204,7 @@ mod tests {
     fn every_way_to_share_texts_out_gives_the_same() {
         let reader = reader();
         for scheme in schemes(reader.vocabulary().size()) {
-            let read = |seed| Reading::of(&reader, &*scheme, &text(seed)).unwrap().observations;
+            let read = |seed| TextObservations::of(&reader, &*scheme, &text(seed)).unwrap().observations;
             let mut whole = Pool::default();
             (0..30).for_each(|seed| whole.add(read(seed)));
             let whole = whole.evidence(&*scheme, 0);

@@ -13,7 +13,7 @@ const ROWS: usize = 16 << 10;
 const BYTES: usize = 32 << 20;
 
 /// Consecutive rows of a file.
-pub(crate) struct Part {
+pub(crate) struct FilePart {
     pub(crate) index: usize,
     /// Whether it is the last part of the file.
     pub(crate) last: bool,
@@ -25,15 +25,15 @@ pub(crate) struct Part {
 pub(crate) fn parts(
     rows: SendableRecordBatchStream,
     bytes: impl Fn(&RecordBatch) -> usize,
-) -> impl Stream<Item = Result<Part>> {
-    let reading = Reading { rows, next: None, index: 0, done: false, fault: None };
+) -> impl Stream<Item = Result<FilePart>> {
+    let reading = PartReader { rows, next: None, index: 0, done: false, fault: None };
     stream::unfold((reading, bytes), async |(mut reading, bytes)| {
         let part = reading.part(&bytes).await?;
         Some((part, (reading, bytes)))
     })
 }
 
-struct Reading {
+struct PartReader {
     rows: SendableRecordBatchStream,
     /// The first batch of the next part.
     next: Option<RecordBatch>,
@@ -42,7 +42,7 @@ struct Reading {
     fault: Option<DataFusionError>,
 }
 
-impl Reading {
+impl PartReader {
     /// Returns the next batch that has rows. A library's panic on a damaged file is an error like any other.
     async fn batch(&mut self) -> Option<RecordBatch> {
         if self.fault.is_some() {
@@ -63,7 +63,7 @@ impl Reading {
         }
     }
 
-    async fn part(&mut self, bytes: &impl Fn(&RecordBatch) -> usize) -> Option<Result<Part>> {
+    async fn part(&mut self, bytes: &impl Fn(&RecordBatch) -> usize) -> Option<Result<FilePart>> {
         if let Some(fault) = self.fault.take() {
             self.done = true;
             return Some(Err(fault));
@@ -95,6 +95,6 @@ impl Reading {
         let last = self.next.is_none() && self.fault.is_none();
         self.done = last;
         self.index += 1;
-        Some(Ok(Part { index: self.index - 1, last, batches }))
+        Some(Ok(FilePart { index: self.index - 1, last, batches }))
     }
 }

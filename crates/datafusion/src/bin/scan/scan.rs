@@ -23,7 +23,7 @@ use crate::folder::{Folder, parquet};
 use crate::inputs::Input;
 use crate::manifest::Manifest;
 use crate::options::Options;
-use crate::parts::{Part, parts};
+use crate::parts::{FilePart, parts};
 use crate::print::Printer;
 use crate::progress::progress;
 use crate::tally::{Run, Summary, Tally, Unreadable};
@@ -268,8 +268,8 @@ impl Work {
         Ok(tally)
     }
 
-    fn part(&self, file: usize, part: Part) -> Result<Done, Failure> {
-        let Part { index, last, batches } = part;
+    fn part(&self, file: usize, part: FilePart) -> Result<Done, Failure> {
+        let FilePart { index, last, batches } = part;
         let documents: usize = batches.iter().map(RecordBatch::num_rows).sum();
         if let Some(folder) = self.folder.as_ref().filter(|folder| folder.has(file, index)) {
             let path = folder.place(file, index, last);
