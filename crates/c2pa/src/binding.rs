@@ -10,7 +10,7 @@ use c2pa_unstructured_text::hardbinding::{Algorithm, Hasher as _, Normalizer as 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::locate::{Located, Place};
+use crate::locate::{Located, ManifestLocation};
 
 /// The code of a different hash.
 pub(crate) const MISMATCH: &str = "assertion.dataHash.mismatch";
@@ -44,7 +44,7 @@ pub(crate) fn check(text: &str, located: &Located, recorded: &Recorded) -> Resul
         return Err(MALFORMED);
     }
     match located.place {
-        Place::Text => composed(text, range, excluded, recorded),
+        ManifestLocation::Text => composed(text, range, excluded, recorded),
         _ if excluded.start == range.start => Ok(()),
         _ => Err(MALFORMED),
     }
@@ -101,18 +101,30 @@ mod tests {
         };
         let one = |start: usize, length: usize| json!([{ "start": start, "length": length }]);
         let within = Some(0..block);
-        assert_eq!(said(Place::Structured, within.clone(), one(0, block)), Ok(()));
+        assert_eq!(said(ManifestLocation::Structured, within.clone(), one(0, block)), Ok(()));
         for exclusions in [
             json!([]),
             one(0, block + 4),
             one(4, block),
             json!([{ "start": 0, "length": block }, { "start": block, "length": 3 }]),
         ] {
-            assert_eq!(said(Place::Structured, within.clone(), exclusions.clone()), Err(MALFORMED), "{exclusions}");
-            assert_eq!(said(Place::Text, within.clone(), exclusions.clone()), Err(MALFORMED), "{exclusions}");
+            assert_eq!(
+                said(ManifestLocation::Structured, within.clone(), exclusions.clone()),
+                Err(MALFORMED),
+                "{exclusions}"
+            );
+            assert_eq!(
+                said(ManifestLocation::Text, within.clone(), exclusions.clone()),
+                Err(MALFORMED),
+                "{exclusions}"
+            );
         }
-        assert_eq!(said(Place::Sidecar, None, json!([])), Ok(()));
-        assert_eq!(said(Place::Sidecar, None, one(0, block)), Ok(()), "the block that refers to the sidecar");
-        assert_eq!(said(Place::Sidecar, None, one(block, 3)), Err(MALFORMED));
+        assert_eq!(said(ManifestLocation::Sidecar, None, json!([])), Ok(()));
+        assert_eq!(
+            said(ManifestLocation::Sidecar, None, one(0, block)),
+            Ok(()),
+            "the block that refers to the sidecar"
+        );
+        assert_eq!(said(ManifestLocation::Sidecar, None, one(block, 3)), Err(MALFORMED));
     }
 }

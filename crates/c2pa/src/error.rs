@@ -9,7 +9,7 @@ pub enum C2paError {
         "{name:?} is not a location for a manifest: give text, sidecar, or a format with comments such as md, py, rs, \
          css or jsonc; JSON, CSV and HTML take a sidecar"
     )]
-    Form {
+    Placement {
         /// The name.
         name: String,
     },

@@ -10,7 +10,7 @@ use x509_parser::pem::Pem;
 use crate::binding::{self, MISMATCH, Recorded};
 use crate::claim::{NamedMark, actions, is_marking};
 use crate::error::C2paError;
-use crate::locate::{Located, Place, Unlocated};
+use crate::locate::{Located, ManifestLocation, Unlocated};
 
 /// The code of a certificate without a trusted anchor, which is a question of trust and not a fault of the manifest.
 const UNTRUSTED: &str = "signingCredential.untrusted";
@@ -56,7 +56,7 @@ pub struct ManifestVerdict {
     pub verdict: Validity,
     /// The location of the manifest.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<ManifestLocation>,
     /// The address of the manifest, if it is on a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -145,7 +145,7 @@ pub fn judge(text: &str, located: Result<Located, Unlocated>, anchors: Option<&A
         Ok(located) => located,
         Err(Unlocated::Absent) => return ManifestVerdict::of(Validity::Absent),
         Err(Unlocated::Elsewhere(url)) => {
-            let place = Some(Place::Structured);
+            let place = Some(ManifestLocation::Structured);
             return ManifestVerdict { url: Some(url), place, ..ManifestVerdict::of(Validity::Elsewhere) };
         }
         Err(Unlocated::Faulty { place, code, why }) => return invalid(place, code, why),
@@ -160,7 +160,7 @@ pub fn judge(text: &str, located: Result<Located, Unlocated>, anchors: Option<&A
     }
 }
 
-fn invalid(place: Place, code: &str, why: String) -> ManifestVerdict {
+fn invalid(place: ManifestLocation, code: &str, why: String) -> ManifestVerdict {
     let codes = vec![code.to_owned()];
     ManifestVerdict { place: Some(place), codes, error: Some(why), ..ManifestVerdict::of(Validity::Invalid) }
 }
@@ -191,7 +191,7 @@ fn of_reader(text: &str, located: &Located, reader: &Reader) -> ManifestVerdict 
     let mut codes: Vec<String> = Vec::new();
     for failure in failures {
         // For unstructured text the library does not hash the composed form.
-        let is_judged_here = located.place == Place::Text && failure.code() == MISMATCH;
+        let is_judged_here = located.place == ManifestLocation::Text && failure.code() == MISMATCH;
         let code = failure.code();
         if code != UNTRUSTED && !is_judged_here && !codes.iter().any(|known| known == code) {
             codes.push(code.to_owned());

@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `form` | the location of a manifest: invisible characters (A.8), a comment or front matter (A.9), or a sidecar |
+//! | `placement` | where a manifest goes: invisible characters (A.8), a comment or front matter (A.9), or a sidecar |
 //! | `limits` | the maximum sizes of texts and manifests |
 //! | `claim` | the claims of a manifest about a text and its watermark |
 //! | `credentials` | a certificate and its matching key |
@@ -25,18 +25,18 @@ mod certificate;
 mod claim;
 mod credentials;
 mod error;
-mod form;
 mod judge;
 mod limits;
 mod locate;
+mod placement;
 mod sign;
 
 pub use certificate::Development;
 pub use claim::{Claim, Mark, NamedMark};
 pub use credentials::Credentials;
 pub use error::C2paError;
-pub use form::{Comments, Form};
 pub use judge::{Anchors, ManifestVerdict, Validity, judge};
 pub use limits::{MAX_MANIFEST, MAX_TEXT};
-pub use locate::{Located, Place, Unlocated, beside, locate};
+pub use locate::{Located, ManifestLocation, Unlocated, beside, locate};
+pub use placement::{Comments, Placement};
 pub use sign::{Signed, sign};

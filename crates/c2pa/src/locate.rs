@@ -13,7 +13,7 @@ use crate::limits::MAX_MANIFEST;
 /// The location of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum ManifestLocation {
     /// In invisible characters (A.8).
     Text,
     /// In a comment or in front matter (A.9).
@@ -26,7 +26,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// The location.
-    pub place: Place,
+    pub place: ManifestLocation,
     /// Its bytes.
     pub store: Vec<u8>,
     /// The bytes of the text that are the manifest.
@@ -41,7 +41,7 @@ pub enum Unlocated {
     /// There is a damaged or ambiguous manifest.
     Faulty {
         /// The location.
-        place: Place,
+        place: ManifestLocation,
         /// The specification's code, or one of ours if it has none.
         code: &'static str,
         /// The fault in words.
@@ -58,7 +58,7 @@ impl Located {
     /// [`Unlocated::Faulty`] if it is too long.
     pub fn sidecar(store: Vec<u8>) -> Result<Self, Unlocated> {
         let range = None;
-        within_bounds(Self { place: Place::Sidecar, store, range })
+        within_bounds(Self { place: ManifestLocation::Sidecar, store, range })
     }
 }
 
@@ -77,7 +77,7 @@ pub fn locate(text: &str) -> Result<Located, Unlocated> {
     match (unstructured(text), structured(text)) {
         (found, Err(Unlocated::Absent)) | (Err(Unlocated::Absent), found) => found,
         _ => Err(faulty(
-            Place::Text,
+            ManifestLocation::Text,
             "manifest.text.multipleWrappers",
             "there is one in invisible characters and one in a comment: a text can have only one",
         )),
@@ -91,16 +91,16 @@ fn unstructured(text: &str) -> Result<Located, Unlocated> {
     match wrapper::extract(text) {
         Ok(found) => {
             let range = Some(found.range());
-            within_bounds(Located { place: Place::Text, store: found.payload, range })
+            within_bounds(Located { place: ManifestLocation::Text, store: found.payload, range })
         }
         Err(Error::NotFound) => Err(Unlocated::Absent),
         Err(Error::MultipleWrappers) => Err(faulty(
-            Place::Text,
+            ManifestLocation::Text,
             "manifest.text.multipleWrappers",
             "there is more than one: the text was signed twice, or parts of signed texts were concatenated",
         )),
         Err(_) => Err(faulty(
-            Place::Text,
+            ManifestLocation::Text,
             "manifest.text.corruptedWrapper",
             "its invisible characters were cut off or changed",
         )),
@@ -111,13 +111,17 @@ fn unstructured(text: &str) -> Result<Located, Unlocated> {
 fn structured(text: &str) -> Result<Located, Unlocated> {
     use c2pa_structured_text::Error;
 
-    let malformed = |why: &str| faulty(Place::Structured, "verdigris.structured.malformed", why);
+    let malformed = |why: &str| faulty(ManifestLocation::Structured, "verdigris.structured.malformed", why);
     let found = match extract_manifest(text) {
         Ok(found) => found,
         Err(Error::NotFound) => return Err(Unlocated::Absent),
         // The specification treats such a text as one without a manifest, and has no code for it.
         Err(Error::MultipleBlocks) => {
-            return Err(faulty(Place::Structured, "verdigris.structured.multiple", "there is more than one"));
+            return Err(faulty(
+                ManifestLocation::Structured,
+                "verdigris.structured.multiple",
+                "there is more than one",
+            ));
         }
         Err(_) => return Err(malformed("there is nothing between its BEGIN and END")),
     };
@@ -125,7 +129,7 @@ fn structured(text: &str) -> Result<Located, Unlocated> {
         Ok(Reference::Embedded(store)) => {
             let excluded = manifest_exclusion(text).map_err(|_| malformed("the text has bare carriage returns"))?;
             let range = Some(excluded.start..excluded.start + excluded.length);
-            within_bounds(Located { place: Place::Structured, store, range })
+            within_bounds(Located { place: ManifestLocation::Structured, store, range })
         }
         Ok(Reference::Url(url)) => Err(Unlocated::Elsewhere(url)),
         Err(_) => Err(malformed("there is neither a manifest nor an address between its BEGIN and END")),
@@ -142,6 +146,6 @@ fn within_bounds(found: Located) -> Result<Located, Unlocated> {
     }
 }
 
-fn faulty(place: Place, code: &'static str, why: &str) -> Unlocated {
+fn faulty(place: ManifestLocation, code: &'static str, why: &str) -> Unlocated {
     Unlocated::Faulty { place, code, why: why.to_owned() }
 }

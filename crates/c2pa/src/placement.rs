@@ -1,12 +1,12 @@
-//! The location of a manifest.
+//! The placement of a manifest: how a text and its manifest are joined.
 
 use std::path::Path;
 
 use crate::error::C2paError;
 
-/// The location of a manifest.
+/// The placement of a manifest that is created for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Placement {
     /// In invisible characters at the end of the text (A.8).
     Text,
     /// In a comment or in front matter (A.9).
@@ -48,17 +48,17 @@ const FORMATS: &[(&[&str], Comments)] = &[
     (&["el", "ini", "lisp", "scm"], comments(";", None)),
 ];
 
-impl Form {
+impl Placement {
     /// Parses a location: `text`, `sidecar`, or a file extension whose format has comments, such as `md` or `py`.
     ///
     /// # Errors
-    /// [`C2paError::Form`] for any other name.
+    /// [`C2paError::Placement`] for any other name.
     pub fn from_name(name: &str) -> Result<Self, C2paError> {
         let lower = name.to_ascii_lowercase();
         match &*lower {
             "text" => Ok(Self::Text),
             "sidecar" => Ok(Self::Sidecar),
-            _ => structured(&lower).map(Self::Structured).ok_or_else(|| C2paError::Form { name: name.to_owned() }),
+            _ => structured(&lower).map(Self::Structured).ok_or_else(|| C2paError::Placement { name: name.to_owned() }),
         }
     }
 
@@ -92,14 +92,17 @@ mod tests {
 
     #[test]
     fn names_and_files_have_their_forms() {
-        assert_eq!(Form::from_name("text").unwrap(), Form::Text);
-        assert_eq!(Form::from_name("Sidecar").unwrap(), Form::Sidecar);
-        assert_eq!(Form::from_name("PY").unwrap(), Form::of_file(Path::new("a.py")));
-        assert_eq!(Form::of_file(Path::new("a.txt")), Form::Text);
-        assert_eq!(Form::of_file(Path::new("tale")), Form::Text);
-        assert_eq!(Form::of_file(Path::new("a.JSON")), Form::Sidecar);
-        assert!(matches!(Form::of_file(Path::new("a.md")), Form::Structured(Comments { front_matter: true, .. })));
-        let error = Form::from_name("json").unwrap_err().to_string();
+        assert_eq!(Placement::from_name("text").unwrap(), Placement::Text);
+        assert_eq!(Placement::from_name("Sidecar").unwrap(), Placement::Sidecar);
+        assert_eq!(Placement::from_name("PY").unwrap(), Placement::of_file(Path::new("a.py")));
+        assert_eq!(Placement::of_file(Path::new("a.txt")), Placement::Text);
+        assert_eq!(Placement::of_file(Path::new("tale")), Placement::Text);
+        assert_eq!(Placement::of_file(Path::new("a.JSON")), Placement::Sidecar);
+        assert!(matches!(
+            Placement::of_file(Path::new("a.md")),
+            Placement::Structured(Comments { front_matter: true, .. })
+        ));
+        let error = Placement::from_name("json").unwrap_err().to_string();
         assert!(error.contains("sidecar"), "{error}");
     }
 }

@@ -13,9 +13,9 @@ use serde_json::json;
 use crate::claim::Claim;
 use crate::credentials::Credentials;
 use crate::error::C2paError;
-use crate::form::{Comments, Form};
 use crate::limits::{MAX_MANIFEST, MAX_TEXT};
 use crate::locate::{Unlocated, locate};
+use crate::placement::{Comments, Placement};
 
 /// The size of the assertion of the hard binding in bytes, padded so that the manifest's length does not depend on its
 /// numbers.
@@ -34,7 +34,7 @@ pub struct Signed {
 ///
 /// # Errors
 /// [`C2paError`] if the text is too long or already signed, or if the library does not sign.
-pub fn sign(text: &str, form: Form, credentials: &Credentials, claim: &Claim) -> Result<Signed, C2paError> {
+pub fn sign(text: &str, placement: Placement, credentials: &Credentials, claim: &Claim) -> Result<Signed, C2paError> {
     if text.len() > MAX_TEXT {
         return Err(C2paError::LongText { bytes: text.len() });
     }
@@ -44,7 +44,7 @@ pub fn sign(text: &str, form: Form, credentials: &Credentials, claim: &Claim) ->
     let room = room(credentials, claim)?;
     let context = context(credentials, room)?;
     let store = |excluded: Option<(usize, usize)>, hash: Vec<u8>| store(&context, claim, excluded, hash);
-    if form == Form::Sidecar {
+    if placement == Placement::Sidecar {
         let manifest = store(None, RustCrypto.digest(Algorithm::Sha256, text.as_bytes()))?;
         return Ok(Signed { text: text.to_owned(), manifest });
     }
@@ -53,12 +53,12 @@ pub fn sign(text: &str, form: Form, credentials: &Credentials, claim: &Claim) ->
     if kept > MAX_MANIFEST {
         return Err(C2paError::LongManifest { bytes: kept });
     }
-    let (start, length, hash) = binding(&framed(text, form, &vec![0; kept])?, form)?;
+    let (start, length, hash) = binding(&framed(text, placement, &vec![0; kept])?, placement)?;
     let manifest = store(Some((start, length)), hash)?;
     if manifest.len() != kept {
         return Err(C2paError::Length { bytes: manifest.len(), kept });
     }
-    Ok(Signed { text: framed(text, form, &manifest)?, manifest })
+    Ok(Signed { text: framed(text, placement, &manifest)?, manifest })
 }
 
 /// Creates a context that signs offline and lets the library verify the result.
@@ -104,13 +104,13 @@ fn store(
 }
 
 /// Returns the text with a manifest.
-fn framed(text: &str, form: Form, manifest: &[u8]) -> Result<String, C2paError> {
+fn framed(text: &str, placement: Placement, manifest: &[u8]) -> Result<String, C2paError> {
     let too_long = |_| C2paError::LongManifest { bytes: manifest.len() };
-    Ok(match form {
-        Form::Sidecar => text.to_owned(),
+    Ok(match placement {
+        Placement::Sidecar => text.to_owned(),
         // Padded, since otherwise the length depends on the values of the bytes.
-        Form::Text => format!("{text}{}", wrapper::encode_padded(manifest).map_err(too_long)?),
-        Form::Structured(Comments { begin, end, front_matter }) => {
+        Placement::Text => format!("{text}{}", wrapper::encode_padded(manifest).map_err(too_long)?),
+        Placement::Structured(Comments { begin, end, front_matter }) => {
             let fence = ["---", "+++"].into_iter().find(|fence| text.starts_with(&format!("{fence}\n")));
             let manifest = ManifestRef::Embedded(manifest);
             match fence.filter(|_| front_matter) {
@@ -126,8 +126,8 @@ fn framed(text: &str, form: Form, manifest: &[u8]) -> Result<String, C2paError> 
 }
 
 /// Returns the start and length of the manifest in a text, and the hash of the rest.
-fn binding(framed: &str, form: Form) -> Result<(usize, usize, Vec<u8>), C2paError> {
-    if let Form::Text = form {
+fn binding(framed: &str, placement: Placement) -> Result<(usize, usize, Vec<u8>), C2paError> {
+    if let Placement::Text = placement {
         let found = wrapper::extract(framed).map_err(|_| C2paError::Signed)?;
         let rest = UnicodeNfc.nfc(&framed[..found.start]);
         return Ok((found.start, found.length, RustCrypto.digest(Algorithm::Sha256, rest.as_bytes())));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use verdigris_detector::answer::{Answer, JudgedInput, MOST_TOKENS, POINTS};
 use verdigris_detector::{Hint, Key, Level, Look, MAX_TEXT, Reader, Tokenizer};
 
-use crate::fault::Fault;
+use crate::error::DeskError;
 
 const PASSAGES: &str = "only the text as a whole was judged: marked passages inside it can be looked for, too";
 
@@ -38,16 +38,16 @@ impl Desk {
     /// Creates a desk from the contents of a `tokenizer.json`.
     ///
     /// # Errors
-    /// [`Fault::Tokenizer`].
-    pub fn new(tokenizer: &[u8]) -> Result<Self, Fault> {
+    /// [`DeskError::Tokenizer`].
+    pub fn new(tokenizer: &[u8]) -> Result<Self, DeskError> {
         Ok(Self { reader: Reader::new(Tokenizer::from_json(tokenizer)?), key: None })
     }
 
     /// Replaces the key. On an error the previous one stays.
     ///
     /// # Errors
-    /// [`Fault::Key`] and [`Fault::ForeignKey`].
-    pub fn take_key(&mut self, file: &[u8]) -> Result<(), Fault> {
+    /// [`DeskError::Key`] and [`DeskError::ForeignKey`].
+    pub fn take_key(&mut self, file: &[u8]) -> Result<(), DeskError> {
         let key = Key::parse(file)?;
         self.reader.fits(&key)?;
         self.key = Some(key);
@@ -73,12 +73,12 @@ impl Desk {
     /// Judges a text and returns JSON in the format of `POST /detect`. Tokens are listed if there are not too many.
     ///
     /// # Errors
-    /// [`Fault::NoKey`], [`Fault::LongText`] and [`Fault::Text`].
-    pub fn judge(&self, text: &str, wanted: Wanted) -> Result<String, Fault> {
+    /// [`DeskError::NoKey`], [`DeskError::LongText`] and [`DeskError::Text`].
+    pub fn judge(&self, text: &str, wanted: Wanted) -> Result<String, DeskError> {
         if text.len() > MAX_TEXT {
-            return Err(Fault::LongText(text.len()));
+            return Err(DeskError::LongText(text.len()));
         }
-        let key = self.key.as_ref().ok_or(Fault::NoKey)?;
+        let key = self.key.as_ref().ok_or(DeskError::NoKey)?;
         let Wanted { level, windows } = wanted;
         let look = Look { level, passages: windows, tokens: true, course: POINTS, ..Look::default() };
         let judgement = self.reader.judge(&[key], text, &look)?;
@@ -93,8 +93,8 @@ impl Desk {
     /// Returns the tokens of a text.
     ///
     /// # Errors
-    /// [`Fault::Text`].
-    pub fn ids(&self, text: &str) -> Result<Vec<u32>, Fault> {
+    /// [`DeskError::Text`].
+    pub fn ids(&self, text: &str) -> Result<Vec<u32>, DeskError> {
         Ok(self.reader.tokenizer().encode_long(text)?)
     }
 }

@@ -10,7 +10,7 @@ use verdigris_detector::MAX_TEXT;
 /// An error. Each message has the cause and the remedy, and none contains a part of a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum DeskError {
     /// The file is not a tokenizer.
     #[error("this is not the tokenizer of a model, which is called tokenizer.json: {0}")]
     Tokenizer(#[from] TokenizerError),
@@ -37,7 +37,7 @@ pub enum Fault {
     Wanted(#[from] serde_json::Error),
 }
 
-impl Fault {
+impl DeskError {
     /// The error's code, for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Fault {
     }
 }
 
-impl From<DetectError> for Fault {
+impl From<DetectError> for DeskError {
     fn from(error: DetectError) -> Self {
         match error {
             DetectError::ForeignKey { .. } => Self::ForeignKey(error),
@@ -65,10 +65,10 @@ impl From<DetectError> for Fault {
 
 /// The JSON that JavaScript receives. For a key of another tokenizer it has that tokenizer's fingerprint, since the
 /// page may have it.
-impl From<Fault> for String {
-    fn from(fault: Fault) -> Self {
+impl From<DeskError> for String {
+    fn from(fault: DeskError) -> Self {
         let mut told = json!({"code": fault.code(), "message": fault.to_string()});
-        if let Fault::ForeignKey(DetectError::ForeignKey { key_fingerprint, .. }) = &fault {
+        if let DeskError::ForeignKey(DetectError::ForeignKey { key_fingerprint, .. }) = &fault {
             told["fingerprint"] = key_fingerprint.as_str().into();
         }
         told.to_string()

@@ -4,17 +4,17 @@
 //! | module | contents |
 //! |---|---|
 //! | `desk` | a tokenizer and a key, which judge texts |
-//! | `fault` | errors, each with a code |
+//! | `error` | errors, each with a code |
 //!
 //! This file exports both to JavaScript: bytes and texts in, JSON out. `page` is the web page around it, which shows
 //! findings with the components of `verdigris serve`.
 #![forbid(unsafe_code)]
 
 mod desk;
-mod fault;
+mod error;
 
 pub use desk::{Desk, Wanted};
-pub use fault::Fault;
+pub use error::DeskError;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 use zeroize::Zeroizing;
@@ -30,7 +30,7 @@ impl Detector {
     /// Creates a detector from the contents of a `tokenizer.json`.
     ///
     /// # Errors
-    /// [`Fault::Tokenizer`].
+    /// [`DeskError::Tokenizer`].
     #[wasm_bindgen(constructor)]
     pub fn new(tokenizer: &[u8]) -> Result<Self, String> {
         Ok(Self(Desk::new(tokenizer)?))
@@ -39,7 +39,7 @@ impl Detector {
     /// Replaces the key by that of a key file; the bytes are wiped. On an error the previous key stays.
     ///
     /// # Errors
-    /// [`Fault::Key`] and [`Fault::ForeignKey`].
+    /// [`DeskError::Key`] and [`DeskError::ForeignKey`].
     pub fn take_key(&mut self, file: Vec<u8>) -> Result<(), String> {
         Ok(self.0.take_key(&Zeroizing::new(file))?)
     }
@@ -58,16 +58,16 @@ impl Detector {
     /// Judges a text and returns JSON in the format of `POST /detect`. `wanted` is JSON with `level` and `windows`.
     ///
     /// # Errors
-    /// [`Fault::NoKey`], [`Fault::LongText`], [`Fault::Text`] and [`Fault::Wanted`].
+    /// [`DeskError::NoKey`], [`DeskError::LongText`], [`DeskError::Text`] and [`DeskError::Wanted`].
     pub fn judge(&self, text: &str, wanted: &str) -> Result<String, String> {
-        let wanted: Wanted = serde_json::from_str(wanted).map_err(Fault::from)?;
+        let wanted: Wanted = serde_json::from_str(wanted).map_err(DeskError::from)?;
         Ok(self.0.judge(text, wanted)?)
     }
 
     /// Returns the tokens of a text.
     ///
     /// # Errors
-    /// [`Fault::Text`].
+    /// [`DeskError::Text`].
     pub fn ids(&self, text: &str) -> Result<Vec<u32>, String> {
         Ok(self.0.ids(text)?)
     }

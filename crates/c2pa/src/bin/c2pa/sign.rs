@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris_c2pa::{C2paError, Claim, Credentials, Form, MAX_TEXT, Mark, beside, sign};
+use verdigris_c2pa::{C2paError, Claim, Credentials, MAX_TEXT, Mark, Placement, beside, sign};
 
 use crate::error::Failure;
 use crate::files;
@@ -61,13 +61,13 @@ pub(crate) struct Sign {
 
 impl Sign {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let form = match &self.manifest {
-            Some(name) => Form::from_name(name)?,
-            None => self.form(),
+        let placement = match &self.manifest {
+            Some(name) => Placement::from_name(name)?,
+            None => self.placement(),
         };
         let output = self.output.as_deref().filter(|path| !files::is_stdin(path)).map(Path::to_owned);
-        let output = match (form, output) {
-            (Form::Sidecar, None) if self.output.is_none() => {
+        let output = match (placement, output) {
+            (Placement::Sidecar, None) if self.output.is_none() => {
                 if files::is_stdin(&self.file) && !self.check {
                     return Err(Failure::Usage(
                         "a sidecar of standard input has no name: give --output FILE.c2pa, or the text as a file"
@@ -93,16 +93,16 @@ impl Sign {
         let claim = Claim { model: self.model, mark };
         let mut out = std::io::stdout().lock();
         if self.check {
-            sign("", form, &credentials, &claim)?;
-            writeln!(out, "{}", form.name())?;
+            sign("", placement, &credentials, &claim)?;
+            writeln!(out, "{}", placement.name())?;
             return Ok(ExitCode::SUCCESS);
         }
         let text = files::text(&self.file, MAX_TEXT as u64)?;
-        let signed = sign(&text, form, &credentials, &claim).map_err(|error| match error {
+        let signed = sign(&text, placement, &credentials, &claim).map_err(|error| match error {
             C2paError::Signed | C2paError::BareReturn => Failure::in_file(Path::new(&files::name(&self.file)))(error),
             error => error.into(),
         })?;
-        let bytes = if form == Form::Sidecar { &signed.manifest } else { signed.text.as_bytes() };
+        let bytes = if placement == Placement::Sidecar { &signed.manifest } else { signed.text.as_bytes() };
         match output {
             Some(output) => files::write(&output, bytes, self.force, false)?,
             None => {
@@ -114,8 +114,8 @@ impl Sign {
     }
 
     /// Decides where the manifest goes by the name of the text, or of the output file.
-    fn form(&self) -> Form {
+    fn placement(&self) -> Placement {
         let output = self.output.as_deref().filter(|path| !files::is_stdin(path));
-        Form::of_file(self.named.as_deref().or(output).unwrap_or(&self.file))
+        Placement::of_file(self.named.as_deref().or(output).unwrap_or(&self.file))
     }
 }

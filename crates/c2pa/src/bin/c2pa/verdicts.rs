@@ -16,7 +16,7 @@ pub(crate) struct Verdicts<'k> {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct VerdictLine<'a> {
     format: &'static str,
     name: &'a str,
     manifest: &'a ManifestVerdict,
@@ -50,7 +50,7 @@ impl Verdicts<'_> {
             Some(Ok(judgement)) => serde_json::to_value(judgement.verdict()).expect("the verdict serialises"),
         };
         let Self { name, manifest, notes, .. } = self;
-        let line = Line { format: "verdigris-verify-1", name, manifest, mark, notes };
+        let line = VerdictLine { format: "verdigris-verify-1", name, manifest, mark, notes };
         serde_json::to_string(&line).expect("the line serialises")
     }
 }

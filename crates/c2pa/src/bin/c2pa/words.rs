@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use verdigris_c2pa::{ManifestVerdict, NamedMark, Place, Validity};
+use verdigris_c2pa::{ManifestLocation, ManifestVerdict, NamedMark, Validity};
 use verdigris_detector::{Judgement, p_value};
 
 use crate::verdicts::Verdicts;
@@ -26,9 +26,9 @@ pub(crate) fn verdicts(of: &Verdicts<'_>, is_trust_asked: bool) -> String {
 
 fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
     let place = match of.place {
-        Some(Place::Text) => " in invisible characters",
-        Some(Place::Structured) => " in a comment or front matter",
-        Some(Place::Sidecar) => " next to the text",
+        Some(ManifestLocation::Text) => " in invisible characters",
+        Some(ManifestLocation::Structured) => " in a comment or front matter",
+        Some(ManifestLocation::Sidecar) => " next to the text",
         None => "",
     };
     let bytes = of.bytes.map(|bytes| format!(" ({bytes} bytes)")).unwrap_or_default();
