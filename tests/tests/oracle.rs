@@ -10,13 +10,13 @@ use verdigris::constrain::{Machine, Whitespace};
 use verdigris::{Grammar, Style};
 use verdigris_tests::oracle::derivative::Derivatives;
 use verdigris_tests::oracle::writing::Writings;
-use verdigris_tests::oracle::{Language, Words};
+use verdigris_tests::oracle::{Language, SortedVocabulary};
 
-static WORDS: LazyLock<(Words, Vec<Vec<u8>>)> = LazyLock::new(|| {
+static WORDS: LazyLock<(SortedVocabulary, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let tokenizer = verdigris_tests::harness::tokenizer("tale");
     let vocabulary = tokenizer.vocabulary();
     let bytes = (0..vocabulary.size() as u32).map(|token| vocabulary.bytes(token).to_vec()).collect();
-    (Words::new(vocabulary), bytes)
+    (SortedVocabulary::new(vocabulary), bytes)
 });
 
 /// Compares along one text, token by token; `choices` select which of the allowed tokens follow.

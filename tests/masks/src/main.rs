@@ -25,24 +25,24 @@ use verdigris_text::{Tokenizer, Vocabulary};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum CaseLine {
     Schema { id: String, schema: Value, tests: Vec<Instance> },
     Regex { id: String, regex: String, r#match: Vec<String>, reject: Vec<String> },
 }
 
 struct Case {
     id: String,
-    form: Form,
+    form: CaseConstraint,
     /// The texts, and whether each is valid.
     texts: Vec<(bool, String)>,
 }
 
-enum Form {
+enum CaseConstraint {
     Schema(Value),
     Regex(String),
 }
 
-impl Form {
+impl CaseConstraint {
     fn grammar(&self, style: Style) -> Result<Grammar, String> {
         match self {
             Self::Schema(schema) => Grammar::json_schema(schema, style).map_err(|fault| fault.to_string()),
@@ -51,17 +51,17 @@ impl Form {
     }
 }
 
-impl From<Line> for Case {
-    fn from(line: Line) -> Self {
+impl From<CaseLine> for Case {
+    fn from(line: CaseLine) -> Self {
         match line {
-            Line::Schema { id, schema, tests } => {
+            CaseLine::Schema { id, schema, tests } => {
                 let texts = tests.iter().map(|test| (test.valid, spaced(&test.data))).collect();
-                Self { id, form: Form::Schema(schema), texts }
+                Self { id, form: CaseConstraint::Schema(schema), texts }
             }
-            Line::Regex { id, regex, r#match, reject } => {
+            CaseLine::Regex { id, regex, r#match, reject } => {
                 let valid = r#match.into_iter().map(|text| (true, text));
                 let texts = valid.chain(reject.into_iter().map(|text| (false, text))).collect();
-                Self { id, form: Form::Regex(regex), texts }
+                Self { id, form: CaseConstraint::Regex(regex), texts }
             }
         }
     }
@@ -260,8 +260,8 @@ fn theirs(
 ) {
     let start = now();
     let grammar = match &case.form {
-        Form::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
-        Form::Regex(regex) => TopLevelGrammar::from_regex(regex),
+        CaseConstraint::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
+        CaseConstraint::Regex(regex) => TopLevelGrammar::from_regex(regex),
     };
     let matcher = match factory.create_parser(grammar) {
         Ok(parser) => Matcher::new(Ok(parser)),
@@ -353,7 +353,7 @@ fn main() {
     let json = std::fs::read(shared.join("tokenizers").join(&name).join("tokenizer.json")).expect("a tokenizer");
     let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let cases = lines.map(|line| Case::from(serde_json::from_slice::<Line>(line).expect("a case")));
+    let cases = lines.map(|line| Case::from(serde_json::from_slice::<CaseLine>(line).expect("a case")));
     if forced {
         return count_forced(tokenizer, cases);
     }

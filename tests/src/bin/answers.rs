@@ -22,13 +22,13 @@ use verdigris::{Conversation, Device, Engine, Message, ModelFolder, Tokenizer};
 #[serde(untagged)]
 enum Question {
     Text { text: String },
-    Chat { chat: Vec<Said> },
+    Chat { chat: Vec<ChatMessage> },
     Rows { rows: Vec<TokenId> },
     Write { write: Vec<TokenId>, tokens: usize },
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ChatMessage {
     role: String,
     content: String,
 }

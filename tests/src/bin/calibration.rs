@@ -77,17 +77,17 @@ fn layouts(reader: &Reader, tokens: &[u32], keys: u32) -> bool {
     let layouts: Vec<(&str, Vec<String>)> = layouts.collect();
     for kind in every_kind().iter().filter(|kind| ["native, min 4", "native-gumbel, all 4"].contains(&kind.name)) {
         for (layout, texts) in &layouts {
-            let of_key = |number: u32| -> Vec<Judged> {
+            let of_key = |number: u32| -> Vec<WindowScores> {
                 let key = kind.key(number, reader.vocabulary());
                 let judge = |text: &String| {
                     let evidence = reader.judge(&[&key], text, &Look::default()).expect("a text").evidence;
                     let p = evidence.ln_p_corrected().exp();
-                    Judged { p, mid: p, z: evidence.z, scored: evidence.scored as u32 }
+                    WindowScores { p, mid: p, z: evidence.z, scored: evidence.scored as u32 }
                 };
                 texts.iter().map(judge).collect()
             };
             let name = format!("{} | {layout}", kind.name);
-            let row = Row::new(name, &(0..keys).into_par_iter().map(of_key).collect::<Vec<_>>());
+            let row = CalibrationRow::new(name, &(0..keys).into_par_iter().map(of_key).collect::<Vec<_>>());
             passed &= row.honest();
             println!("{row}");
         }
@@ -154,7 +154,7 @@ fn templated() -> String {
 }
 
 /// Statistics of the windows of one text under one dialect.
-struct Row {
+struct CalibrationRow {
     name: String,
     scored: f64,
     mean: f64,
@@ -166,12 +166,12 @@ struct Row {
     worst: (u32, f64),
 }
 
-impl Row {
+impl CalibrationRow {
     /// The row of the results of each key for each window.
-    fn new(name: String, all: &[Vec<Judged>]) -> Self {
+    fn new(name: String, all: &[Vec<WindowScores>]) -> Self {
         let n = all.iter().map(Vec::len).sum::<usize>() as f64;
         let every = || all.iter().flatten();
-        let sum = |f: fn(&Judged) -> f64| every().map(f).sum::<f64>();
+        let sum = |f: fn(&WindowScores) -> f64| every().map(f).sum::<f64>();
         let (mean, squares) = (sum(|w| w.z) / n, sum(|w| w.z * w.z) / n);
         let mut mids: Vec<f64> = every().map(|w| w.mid).collect();
         mids.sort_by(f64::total_cmp);
@@ -179,7 +179,7 @@ impl Row {
             let (below, above) = (i as f64 / n, (i + 1) as f64 / n);
             (mid - below).abs().max((above - mid).abs())
         });
-        let rate = |windows: &[Judged], level: f64| {
+        let rate = |windows: &[WindowScores], level: f64| {
             windows.iter().filter(|w| w.p <= level).count() as f64 / windows.len() as f64
         };
         let worst = all.iter().zip(0u32..).map(|(windows, key)| (key, rate(windows, LEVELS[0])));
@@ -207,7 +207,7 @@ impl Row {
     }
 }
 
-impl std::fmt::Display for Row {
+impl std::fmt::Display for CalibrationRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { name, scored, mean, deviation, rates, distance, worst, .. } = self;
         let [a, b, c] = [0, 1, 2].map(|i| rates[i] / LEVELS[i]);
@@ -223,26 +223,26 @@ impl std::fmt::Display for Row {
 
 /// One window under one key: p, mid-p and z.
 #[derive(Clone, Copy)]
-struct Judged {
+struct WindowScores {
     p: f64,
     mid: f64,
     z: f64,
     scored: u32,
 }
 
-fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], keys: u32) -> Row {
-    let all: Vec<Vec<Judged>> = (0..keys)
+fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], keys: u32) -> CalibrationRow {
+    let all: Vec<Vec<WindowScores>> = (0..keys)
         .into_par_iter()
         .map(|number| {
             let key = kind.key(number, reader.vocabulary());
             windows(&*key.scheme().expect("a scheme"), tokens)
         })
         .collect();
-    Row::new(kind.name.to_owned(), &all)
+    CalibrationRow::new(kind.name.to_owned(), &all)
 }
 
 /// Judges each window by itself like the detector, but computes the observations of the whole text once.
-fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
+fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<WindowScores> {
     let (law, width) = (scheme.law(), scheme.context_width());
     let mut observations: Vec<Observation> = Vec::with_capacity(tokens.len());
     scheme.observe(tokens, &mut observations);
@@ -270,7 +270,7 @@ fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
                 true => *known.entry((scored, sum as u64)).or_insert_with(tails),
                 false => tails(),
             };
-            Judged { p, mid, z: law.z_score(u64::from(scored), sum), scored }
+            WindowScores { p, mid, z: law.z_score(u64::from(scored), sum), scored }
         })
         .collect()
 }

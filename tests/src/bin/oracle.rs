@@ -24,7 +24,7 @@ use verdigris_tests::foreign::{self, Case};
 use verdigris_tests::harness;
 use verdigris_tests::oracle::derivative::Derivatives;
 use verdigris_tests::oracle::writing::{Writings, is_plain};
-use verdigris_tests::oracle::{Language, Words};
+use verdigris_tests::oracle::{Language, SortedVocabulary};
 use verdigris_text::{Tokenizer, Vocabulary};
 
 #[derive(serde::Deserialize)]
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         return harness::skipped(&folder, "schemas and regular expressions");
     };
     let tokenizer = harness::tokenizer("tale");
-    let words = Words::new(tokenizer.vocabulary());
+    let words = SortedVocabulary::new(tokenizer.vocabulary());
     let mut failed = regular_expressions(&words, &tokenizer, &foreign::lines(&patterns));
     failed += narrowed(&words, &cases, places);
     failed += walks(&words, tokenizer.vocabulary(), &cases, places);
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     harness::status(failed == 0)
 }
 
-fn regular_expressions(words: &Words, tokenizer: &Tokenizer, patterns: &[Pattern]) -> usize {
+fn regular_expressions(words: &SortedVocabulary, tokenizer: &Tokenizer, patterns: &[Pattern]) -> usize {
     let (mut chance, mut compared, mut failed, mut looks) = (Chance { random: Random::new(5), at: 0 }, 0, 0, 0);
     for Pattern { id, regex, matches } in patterns {
         let Some(language) = Derivatives::new(regex) else {
@@ -147,7 +147,7 @@ fn spread(cases: &[Case], each: usize, places: usize) -> impl ParallelIterator<I
 }
 
 /// Compares schemas that are restricted to a set of values.
-fn narrowed(words: &Words, cases: &[Case], places: usize) -> usize {
+fn narrowed(words: &SortedVocabulary, cases: &[Case], places: usize) -> usize {
     let Tally { schemas, compared, refused, without, failed, .. } =
         spread(cases, 4, places).map(|(number, case)| narrowed_case(words, case, number)).sum();
     println!(
@@ -157,7 +157,7 @@ fn narrowed(words: &Words, cases: &[Case], places: usize) -> usize {
     failed
 }
 
-fn narrowed_case(words: &Words, case: &Case, number: usize) -> Tally {
+fn narrowed_case(words: &SortedVocabulary, case: &Case, number: usize) -> Tally {
     let style = Style::default().any_order().whitespace(Whitespace::Compact);
     let (mut chance, mut tally) = (Chance { random: Random::new(7), at: (number as u64) << 32 }, Tally::default());
     // A schema that has an `enum`, or a `$ref` that ignores keywords next to it, cannot be restricted like this. Drafts
@@ -258,14 +258,14 @@ fn change(value: &mut Value, chance: &mut Chance) {
 }
 
 /// Samples texts from the masks, and has them judged.
-fn walks(words: &Words, vocabulary: &Vocabulary, cases: &[Case], places: usize) -> usize {
+fn walks(words: &SortedVocabulary, vocabulary: &Vocabulary, cases: &[Case], places: usize) -> usize {
     let all = spread(cases, 4, places).map(|(number, case)| walks_of_case(words, vocabulary, case, number));
     let Tally { compared, tokens, failed, .. } = all.sum();
     println!("{compared} walks of {tokens} tokens: all come to an end and are valid but {failed}");
     failed
 }
 
-fn walks_of_case(words: &Words, vocabulary: &Vocabulary, case: &Case, number: usize) -> Tally {
+fn walks_of_case(words: &SortedVocabulary, vocabulary: &Vocabulary, case: &Case, number: usize) -> Tally {
     let (mut chance, mut tally) = (Chance { random: Random::new(9), at: (number as u64) << 32 }, Tally::default());
     let Ok(grammar) = Grammar::json_schema(&case.schema, Style::default()) else { return tally };
     let Ok(judge) = jsonschema::validator_for(&case.schema) else { return tally };

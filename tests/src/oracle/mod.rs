@@ -33,13 +33,13 @@ pub trait Language {
 }
 
 /// A vocabulary, sorted by the tokens' bytes.
-pub struct Words {
+pub struct SortedVocabulary {
     words: Vec<(Vec<u8>, TokenId)>,
     size: usize,
     index: Arc<TokenIndex>,
 }
 
-impl Words {
+impl SortedVocabulary {
     /// The tokens of a vocabulary that are not empty.
     pub fn new(vocabulary: &Vocabulary) -> Self {
         let size = vocabulary.size();

@@ -15,7 +15,7 @@ use crate::axes::{
 use crate::world::{END, World};
 
 /// Texts without their end tokens, with their probabilities or scores.
-pub(crate) type Texts = BTreeMap<Vec<TokenId>, f64>;
+pub(crate) type TextProbabilities = BTreeMap<Vec<TokenId>, f64>;
 
 const NEVER: f64 = f64::NEG_INFINITY;
 
@@ -56,13 +56,13 @@ impl<'w> Definition<'w> {
     }
 
     /// All texts and their probabilities.
-    pub(crate) fn texts(&self) -> Texts {
+    pub(crate) fn texts(&self) -> TextProbabilities {
         self.walk(1.0, |written| self.law(written), |p, q| p * q)
     }
 
     /// All texts and the sums that beams rank them by: of log-probabilities to which all steps except those of sampling
     /// are applied.
-    pub(crate) fn scores(&self) -> Texts {
+    pub(crate) fn scores(&self) -> TextProbabilities {
         let scores = |written: &[TokenId]| {
             let row = self.row(written);
             let normalizer = log_sum_exp(&row);
@@ -72,8 +72,13 @@ impl<'w> Definition<'w> {
     }
 
     /// Visits all texts, combining the values of their tokens.
-    fn walk(&self, first: f64, of: impl Fn(&[TokenId]) -> Vec<f64>, and: impl Fn(f64, f64) -> f64) -> Texts {
-        let (mut all, mut open) = (Texts::new(), vec![(Vec::new(), first)]);
+    fn walk(
+        &self,
+        first: f64,
+        of: impl Fn(&[TokenId]) -> Vec<f64>,
+        and: impl Fn(f64, f64) -> f64,
+    ) -> TextProbabilities {
+        let (mut all, mut open) = (TextProbabilities::new(), vec![(Vec::new(), first)]);
         while let Some((text, sum)) = open.pop() {
             if text.len() == self.tokens {
                 all.insert(text, sum);

@@ -24,7 +24,7 @@ use crate::axes::{
     ALPHA, Choice, Combination, Draft, FREQUENCY, Form, GUIDANCE, Mark, PRESENCE, REPETITION, Run, Steering,
     TEMPERATURE, TOP_P,
 };
-use crate::definition::Texts;
+use crate::definition::TextProbabilities;
 use crate::world::{END, World};
 
 /// A step on rows, in the order in which they act.
@@ -39,7 +39,7 @@ pub(crate) enum Step {
 
 /// A fault in how steps are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum InjectedFault {
     Nothing,
     /// The first step acts just before the second, which should come first.
     Before(Step, Step),
@@ -61,7 +61,7 @@ pub(crate) enum Fault {
 pub(crate) struct Setup<'w> {
     world: &'w World,
     of: Combination,
-    fault: Fault,
+    fault: InjectedFault,
     limits: Limits,
     prompt: Vec<TokenId>,
     model: Arc<dyn LanguageModel>,
@@ -142,12 +142,18 @@ impl Chance for OneOfTwo<'_, '_> {
 
 impl<'w> Setup<'w> {
     /// The setup for texts of at most `tokens` tokens, with a key if there is a mark.
-    pub(crate) fn new(world: &'w World, of: Combination, tokens: usize, key: Option<&Key>, fault: Fault) -> Self {
+    pub(crate) fn new(
+        world: &'w World,
+        of: Combination,
+        tokens: usize,
+        key: Option<&Key>,
+        fault: InjectedFault,
+    ) -> Self {
         let tokenizer = world.reader().tokenizer();
         let [prompt, negative] = [world.prompt, world.negative].map(|text| tokenizer.encode_prompt(text).unwrap());
         let base = world.base.model().clone();
         let steered = match of.steering {
-            _ if fault == Fault::Unsteered => None,
+            _ if fault == InjectedFault::Unsteered => None,
             Steering::Unsteered => None,
             Steering::ProxyTuning => {
                 let [expert, anti] = [&world.expert, &world.anti].map(|engine| engine.model().clone());
@@ -169,7 +175,7 @@ impl<'w> Setup<'w> {
     }
 
     /// The distribution of the generated text; several texts are concatenated.
-    pub(crate) fn texts(&self) -> Texts {
+    pub(crate) fn texts(&self) -> TextProbabilities {
         match (self.of.run, self.of.draft) {
             (Run::One, draft) => law(|chance| self.one(draft, chance)),
             (Run::Several, draft) => law(|chance| self.two(draft, chance)),
@@ -182,7 +188,9 @@ impl<'w> Setup<'w> {
                 let beams = Beams::new(MOST).unwrap().length_penalty(0.0).unwrap().early_stopping(EarlyStopping::Never);
                 let (model, target, limits) = (self.model.clone(), &self.target, &self.limits);
                 let found = beams.search(model, target, &self.prompt, limits, &|_| false);
-                found.map_or(Texts::new(), |found| found.into_iter().map(|text| (text.tokens, text.score)).collect())
+                found.map_or(TextProbabilities::new(), |found| {
+                    found.into_iter().map(|text| (text.tokens, text.score)).collect()
+                })
             }
             (run, draft) => panic!("{run:?} with {draft:?} is not enumerated"),
         }
@@ -207,7 +215,7 @@ impl<'w> Setup<'w> {
     /// Two texts, with [`TokenId::MAX`] between them. If the first drafts, the second drafts too, by lookup.
     fn two(&self, draft: Draft, chance: &mut Branch) -> Vec<TokenId> {
         let (both, drawn) = (RefCell::new(chance), RefCell::default());
-        let drawn = (self.fault == Fault::OneChance).then_some(&drawn);
+        let drawn = (self.fault == InjectedFault::OneChance).then_some(&drawn);
         let begun = |draft| {
             let chance = OneOfTwo { both: &both, drawn };
             let drafting = |draft| Drafting { drafter: self.drafter(draft), length: shape(draft), rule: self.rule() };
@@ -257,14 +265,14 @@ impl<'w> Setup<'w> {
             Draft::Feature | Draft::LookupOr | Draft::Expert => panic!("{draft:?} does not draft here"),
         };
         match self.fault {
-            Fault::GuessesAsDraws => Box::new(AsDrawn(drafter)),
+            InjectedFault::GuessesAsDraws => Box::new(AsDrawn(drafter)),
             _ => drafter,
         }
     }
 
     fn rule(&self) -> Rule {
         match self.fault {
-            Fault::Typical => Rule::Typical(Typical::default()),
+            InjectedFault::Typical => Rule::Typical(Typical::default()),
             _ => Rule::EachToken,
         }
     }
@@ -282,7 +290,7 @@ fn shape(draft: Draft) -> DraftLength {
 }
 
 /// The steps, in the order of [`verdigris::Request`].
-fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault: Fault) -> Chain {
+fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault: InjectedFault) -> Chain {
     let mut steps = Vec::new();
     if of.choice == Choice::Penalties {
         let repetition = RepetitionPenalty::new(REPETITION).unwrap();
@@ -302,18 +310,18 @@ fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault
     }
     steps.extend(noise.map(|embed| (Step::Noise, embed)));
     match fault {
-        Fault::Before(first, then) => {
+        InjectedFault::Before(first, then) => {
             let place = |step| steps.iter().position(|(other, _)| *other == step);
             if let (Some(from), Some(to)) = (place(first), place(then)) {
                 let moved = steps.remove(from);
                 steps.insert(to, moved);
             }
         }
-        Fault::Without(step) => steps.retain(|(other, _)| *other != step),
+        InjectedFault::Without(step) => steps.retain(|(other, _)| *other != step),
         _ => (),
     }
     steps.into_iter().fold(Chain::new(), |chain, (step, own)| match fault {
-        Fault::Stale(stale) if stale == step => chain.then(Stale(own)),
+        InjectedFault::Stale(stale) if stale == step => chain.then(Stale(own)),
         _ => {
             let mut chain = chain;
             chain.append(own);
@@ -323,21 +331,21 @@ fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault
 }
 
 /// The total variation distance of two distributions.
-pub(crate) fn total_variation(a: &Texts, b: &Texts) -> f64 {
-    let at = |law: &Texts, text: &Vec<TokenId>| law.get(text).copied().unwrap_or(0.0);
+pub(crate) fn total_variation(a: &TextProbabilities, b: &TextProbabilities) -> f64 {
+    let at = |law: &TextProbabilities, text: &Vec<TokenId>| law.get(text).copied().unwrap_or(0.0);
     let all: BTreeSet<&Vec<TokenId>> = a.keys().chain(b.keys()).collect();
     all.into_iter().map(|text| (at(a, text) - at(b, text)).abs()).sum::<f64>() / 2.0
 }
 
 /// The distribution of two independent texts.
-pub(crate) fn pairs(law: &Texts) -> Texts {
+pub(crate) fn pairs(law: &TextProbabilities) -> TextProbabilities {
     let pair =
         |(a, p): (&Vec<TokenId>, &f64), (b, q): (&Vec<TokenId>, &f64)| ([&a[..], &[TokenId::MAX], b].concat(), p * q);
     law.iter().flat_map(|first| law.iter().map(move |second| pair(first, second))).collect()
 }
 
 /// Whether a fault affects a combination.
-pub(crate) fn concerns(fault: Fault, of: Combination) -> bool {
+pub(crate) fn concerns(fault: InjectedFault, of: Combination) -> bool {
     let has = |step| match step {
         Step::Penalties => of.choice == Choice::Penalties,
         Step::Form => of.form != Form::Free,
@@ -346,12 +354,12 @@ pub(crate) fn concerns(fault: Fault, of: Combination) -> bool {
         Step::Noise => of.mark.is_noise(),
     };
     match fault {
-        Fault::Nothing => true,
-        Fault::Before(first, then) => has(first) && has(then),
-        Fault::Stale(step) | Fault::Without(step) => has(step),
-        Fault::Unsteered => of.steering != Steering::Unsteered && of.draft != Draft::Expert,
-        Fault::Typical => of.draft != Draft::Nobody && of.choice != Choice::Greedy,
-        Fault::GuessesAsDraws => of.draft == Draft::Lookup && of.choice != Choice::Greedy,
-        Fault::OneChance => of.run == Run::Several && of.choice != Choice::Greedy && !of.mark.is_noise(),
+        InjectedFault::Nothing => true,
+        InjectedFault::Before(first, then) => has(first) && has(then),
+        InjectedFault::Stale(step) | InjectedFault::Without(step) => has(step),
+        InjectedFault::Unsteered => of.steering != Steering::Unsteered && of.draft != Draft::Expert,
+        InjectedFault::Typical => of.draft != Draft::Nobody && of.choice != Choice::Greedy,
+        InjectedFault::GuessesAsDraws => of.draft == Draft::Lookup && of.choice != Choice::Greedy,
+        InjectedFault::OneChance => of.run == Run::Several && of.choice != Choice::Greedy && !of.mark.is_noise(),
     }
 }

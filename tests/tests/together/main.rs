@@ -20,8 +20,8 @@ use verdigris::watermark::dialects::synthid::Bits;
 use verdigris::{Error, LogprobsMode, Written};
 
 use crate::axes::{Choice, Combination, Draft, Form, Mark, PLAIN, Promise, Run, Steering, all, ways};
-use crate::definition::{Definition, Texts};
-use crate::enumerated::{Fault, Setup, Step, concerns, pairs, total_variation};
+use crate::definition::{Definition, TextProbabilities};
+use crate::enumerated::{InjectedFault, Setup, Step, concerns, pairs, total_variation};
 use crate::refused::{ASIDE, Aside};
 use crate::world::{SMALL, TALE, TINY, World};
 
@@ -114,20 +114,20 @@ fn keys(mark: Mark) -> std::ops::Range<u32> {
 
 /// The distance of a combination's texts from what is promised, and its bound: from the definition for plain decoding
 /// and beams, whose rows have 32 bits, and from plain decoding for all others.
-fn distance(of: Combination, fault: Fault) -> (f64, f64) {
+fn distance(of: Combination, fault: InjectedFault) -> (f64, f64) {
     let all = keys(of.mark).map(|key| distance_with(of, fault, key));
     all.reduce(|a, b| (a.0.max(b.0), a.1)).expect("there are keys")
 }
 
 /// The same with the key of the given number.
-fn distance_with(of: Combination, fault: Fault, number: u32) -> (f64, f64) {
+fn distance_with(of: Combination, fault: InjectedFault, number: u32) -> (f64, f64) {
     let tokens = if of.run == Run::Several { 2 } else { TINY.tokens };
     let key = TINY.key(of.mark, number);
     let texts = Setup::new(&TINY, of, tokens, key.as_ref(), fault).texts();
     let definition = || Definition::new(&TINY, of, tokens, number);
     let plain = || {
         let of = Combination { run: Run::One, draft: Draft::Nobody, ..of };
-        Setup::new(&TINY, of, tokens, key.as_ref(), Fault::Nothing).texts()
+        Setup::new(&TINY, of, tokens, key.as_ref(), InjectedFault::Nothing).texts()
     };
     match (of.run, of.draft) {
         (Run::One, Draft::Nobody) => (total_variation(&texts, &definition().texts()), 1e-5),
@@ -150,49 +150,49 @@ fn distance_with(of: Combination, fault: Fault, number: u32) -> (f64, f64) {
 fn every_combination_has_its_law() {
     let allowed = allowed(ENUMERATED);
     allowed.par_iter().for_each(|&of| {
-        let (distance, bound) = distance(of, Fault::Nothing);
+        let (distance, bound) = distance(of, InjectedFault::Nothing);
         assert!(distance < bound, "{of:?}: {distance:e}");
     });
 }
 
 /// Each fault, and a run and drafter in which it is made.
-const FAULTS: &[(Fault, (Run, Draft))] = {
+const FAULTS: &[(InjectedFault, (Run, Draft))] = {
     use Step::{Form, Green, Noise, Penalties, Warpers};
     const PLAIN: (Run, Draft) = (Run::One, Draft::Nobody);
     const CHAIN: (Run, Draft) = (Run::One, Draft::Chain);
     const BEAMS: (Run, Draft) = (Run::Beams, Draft::Nobody);
     &[
-        (Fault::Before(Green, Form), PLAIN),
-        (Fault::Before(Green, Penalties), PLAIN),
-        (Fault::Before(Warpers, Form), PLAIN),
-        (Fault::Before(Noise, Form), PLAIN),
-        (Fault::Before(Noise, Warpers), PLAIN),
-        (Fault::Stale(Penalties), PLAIN),
-        (Fault::Stale(Form), PLAIN),
-        (Fault::Stale(Green), PLAIN),
-        (Fault::Stale(Noise), PLAIN),
-        (Fault::Unsteered, PLAIN),
-        (Fault::Without(Penalties), CHAIN),
-        (Fault::Without(Form), (Run::One, Draft::Tree)),
-        (Fault::Without(Green), (Run::One, Draft::Medusa)),
-        (Fault::Without(Warpers), (Run::One, Draft::Lookup)),
-        (Fault::Without(Noise), CHAIN),
-        (Fault::Unsteered, (Run::One, Draft::Tree)),
-        (Fault::Unsteered, (Run::One, Draft::Medusa)),
-        (Fault::Typical, CHAIN),
-        (Fault::Typical, (Run::One, Draft::Tree)),
-        (Fault::Typical, (Run::One, Draft::Medusa)),
-        (Fault::Typical, (Run::One, Draft::Expert)),
-        (Fault::GuessesAsDraws, (Run::One, Draft::Lookup)),
-        (Fault::OneChance, (Run::Several, Draft::Nobody)),
-        (Fault::Typical, (Run::Several, Draft::Chain)),
-        (Fault::Stale(Penalties), BEAMS),
-        (Fault::Stale(Form), BEAMS),
-        (Fault::Stale(Green), BEAMS),
-        (Fault::Before(Green, Penalties), BEAMS),
-        (Fault::Unsteered, BEAMS),
-        (Fault::Without(Form), (Run::StochasticBeams, Draft::Nobody)),
-        (Fault::Stale(Green), (Run::StochasticBeams, Draft::Nobody)),
+        (InjectedFault::Before(Green, Form), PLAIN),
+        (InjectedFault::Before(Green, Penalties), PLAIN),
+        (InjectedFault::Before(Warpers, Form), PLAIN),
+        (InjectedFault::Before(Noise, Form), PLAIN),
+        (InjectedFault::Before(Noise, Warpers), PLAIN),
+        (InjectedFault::Stale(Penalties), PLAIN),
+        (InjectedFault::Stale(Form), PLAIN),
+        (InjectedFault::Stale(Green), PLAIN),
+        (InjectedFault::Stale(Noise), PLAIN),
+        (InjectedFault::Unsteered, PLAIN),
+        (InjectedFault::Without(Penalties), CHAIN),
+        (InjectedFault::Without(Form), (Run::One, Draft::Tree)),
+        (InjectedFault::Without(Green), (Run::One, Draft::Medusa)),
+        (InjectedFault::Without(Warpers), (Run::One, Draft::Lookup)),
+        (InjectedFault::Without(Noise), CHAIN),
+        (InjectedFault::Unsteered, (Run::One, Draft::Tree)),
+        (InjectedFault::Unsteered, (Run::One, Draft::Medusa)),
+        (InjectedFault::Typical, CHAIN),
+        (InjectedFault::Typical, (Run::One, Draft::Tree)),
+        (InjectedFault::Typical, (Run::One, Draft::Medusa)),
+        (InjectedFault::Typical, (Run::One, Draft::Expert)),
+        (InjectedFault::GuessesAsDraws, (Run::One, Draft::Lookup)),
+        (InjectedFault::OneChance, (Run::Several, Draft::Nobody)),
+        (InjectedFault::Typical, (Run::Several, Draft::Chain)),
+        (InjectedFault::Stale(Penalties), BEAMS),
+        (InjectedFault::Stale(Form), BEAMS),
+        (InjectedFault::Stale(Green), BEAMS),
+        (InjectedFault::Before(Green, Penalties), BEAMS),
+        (InjectedFault::Unsteered, BEAMS),
+        (InjectedFault::Without(Form), (Run::StochasticBeams, Draft::Nobody)),
+        (InjectedFault::Stale(Green), (Run::StochasticBeams, Draft::Nobody)),
     ]
 };
 
@@ -214,10 +214,10 @@ fn over_all_keys_noise_leaves_the_law() {
     let noisy: Vec<Combination> = allowed(&ENUMERATED[..1]).into_iter().filter(|of| of.mark.is_noise()).collect();
     let some = |mark| (0..KEYS).map(|number| TINY.key_with(mark, Bits::Hash, number)).collect::<Vec<_>>();
     let keys = [Mark::Gumbel, Mark::SynthId].map(|mark| (mark, some(mark)));
-    let distance = |of: Combination, fault: Fault| {
+    let distance = |of: Combination, fault: InjectedFault| {
         let texts = |of, key, fault| Setup::new(&TINY, of, TINY.tokens, key, fault).texts();
-        let law = texts(Combination { mark: Mark::Nothing, ..of }, None, Fault::Nothing);
-        let mut mean = Texts::new();
+        let law = texts(Combination { mark: Mark::Nothing, ..of }, None, InjectedFault::Nothing);
+        let mut mean = TextProbabilities::new();
         let (_, keys) = keys.iter().find(|(mark, _)| *mark == of.mark).unwrap();
         for key in keys {
             for (text, p) in texts(of, key.as_ref(), fault) {
@@ -230,11 +230,11 @@ fn over_all_keys_noise_leaves_the_law() {
         off.fold(0.0, f64::max)
     };
     noisy.par_iter().for_each(|&of| {
-        let off = distance(of, Fault::Nothing);
+        let off = distance(of, InjectedFault::Nothing);
         assert!(off < 5.0, "{of:?}: {off} standard deviations");
     });
     // Noise that acts before temperature and top-p samples from another distribution.
-    let early = Fault::Before(Step::Noise, Step::Warpers);
+    let early = InjectedFault::Before(Step::Noise, Step::Warpers);
     assert!(noisy.par_iter().any(|&of| distance(of, early) > 8.0));
 }
 
