@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use verdigris::{Engine, Key, Prompt, Written};
+use verdigris::{Engine, Key, MarkStatus, Prompt, Written};
 
 use crate::caller::Caller;
 use crate::charge;
@@ -14,7 +14,7 @@ use crate::options::{Drafts, Options};
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 use crate::protocol::form::Form;
-use crate::protocol::mark::MarkStatus;
+use crate::protocol::mark::MarkField;
 use crate::shares::{Share, Shares};
 use crate::writer::Writer;
 
@@ -209,20 +209,21 @@ impl Service {
     }
 
     /// The status of the mark of a text.
-    pub(crate) fn mark_of(&self, key: Option<&Key>, written: &Written) -> MarkStatus {
+    pub(crate) fn mark_of(&self, key: Option<&Key>, written: &Written) -> MarkField {
         let Some(key) = key else {
             let reason = if !self.operator.marks() { "the server has no key" } else { "the request wants no mark" };
-            return MarkStatus::NotWatermarked { reason };
+            return MarkField::not_watermarked(reason);
         };
-        let (key_id, scheme) = (key.id().to_owned(), key.dialect().name());
-        let Ok(check) = self.engine.mark_check(key, written, self.options.mark_level) else {
-            return MarkStatus::Skipped { key_id, reason: "the text could not be read by a detector" };
+        let (status, reason, scored) = match self.engine.mark_check(key, written, self.options.mark_level) {
+            Ok(check) => (check.status, check.reason, check.scored),
+            Err(_) => (MarkStatus::Skipped, Some("the text could not be read by a detector"), 0),
         };
-        let (scored_tokens, reason) = (check.scored as usize, check.reason.unwrap_or_default());
-        match check.status {
-            verdigris::MarkStatus::Watermarked => MarkStatus::Watermarked { key_id, scheme, scored_tokens },
-            verdigris::MarkStatus::TooWeak => MarkStatus::TooWeak { key_id, scheme, scored_tokens, reason },
-            verdigris::MarkStatus::Skipped => MarkStatus::Skipped { key_id, reason },
+        MarkField {
+            status: status.name(),
+            reason,
+            key_id: Some(key.id().into()),
+            scheme: (status != MarkStatus::Skipped).then(|| key.dialect().name()),
+            scored_tokens: scored as usize,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Choices {
         let content = (if self.shape == Shape::Chat { "delta" } else { "text" }, delta);
         let mut body = self.object(self.chunk_object(), vec![self.choice(number, content, ended)]);
         if let Some(choice) = ended {
-            body["watermark"] = choice.mark.body();
+            body["watermark"] = json!(choice.mark);
         }
         data(&body)
     }
@@ -68,7 +68,7 @@ impl Choices {
         choice[name] = content;
         let Some(ended) = ended else { return choice };
         choice["finish_reason"] = ended.finish_reason().into();
-        choice["watermark"] = ended.mark.body();
+        choice["watermark"] = json!(ended.mark);
         if let Some(string) = &ended.written.stop_string {
             choice["stop_reason"] = string.as_str().into();
         }
@@ -105,7 +105,7 @@ impl Voice for Choices {
         });
         let mut body = self.object(object, all.collect());
         body["usage"] = used(usage);
-        body["watermark"] = choices.first().map(|choice| choice.mark.body()).into();
+        body["watermark"] = json!(choices.first().map(|choice| &choice.mark));
         body
     }
 

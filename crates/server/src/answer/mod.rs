@@ -17,7 +17,7 @@ use verdigris::{Stop, Written};
 
 use crate::calls::reader::ParsedPart;
 use crate::protocol::Refusal;
-use crate::protocol::mark::MarkStatus;
+use crate::protocol::mark::MarkField;
 
 pub(crate) use choices::{Choices, Shape};
 pub(crate) use content::{Call, Content};
@@ -36,7 +36,7 @@ pub(crate) struct Choice {
     pub(crate) echo: Option<String>,
     pub(crate) written: Box<Written>,
     pub(crate) content: Content,
-    pub(crate) mark: MarkStatus,
+    pub(crate) mark: MarkField,
 }
 
 impl Choice {

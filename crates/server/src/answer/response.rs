@@ -132,7 +132,7 @@ impl Response {
 
     fn ended(&self, choice: &Choice) -> Ended {
         let tokens = self.return_token_ids.then(|| json!(choice.written.tokens));
-        Ended { is_cut: choice.is_cut(), mark: choice.mark.body(), tokens }
+        Ended { is_cut: choice.is_cut(), mark: json!(choice.mark), tokens }
     }
 
     /// Sends an event.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::protocol::mark::MarkStatus;
+use crate::protocol::mark::MarkField;
 
 /// The record of an answer, without text and secrets. `docs/operating.md` describes the fields.
 #[derive(Clone, Debug, Serialize)]
@@ -66,12 +66,8 @@ pub(crate) struct TextEntry {
 }
 
 impl TextEntry {
-    pub(crate) fn new(index: usize, mark: &MarkStatus, tokens: usize, finish_reason: &'static str) -> Self {
-        let (reason, scored_tokens) = match mark {
-            MarkStatus::Watermarked { scored_tokens, .. } => (None, *scored_tokens),
-            MarkStatus::TooWeak { scored_tokens, reason, .. } => (Some(*reason), *scored_tokens),
-            MarkStatus::Skipped { reason, .. } | MarkStatus::NotWatermarked { reason } => (Some(*reason), 0),
-        };
-        Self { index, watermark: mark.name(), reason, scored_tokens, completion_tokens: tokens, finish_reason }
+    pub(crate) fn new(index: usize, mark: &MarkField, tokens: usize, finish_reason: &'static str) -> Self {
+        let MarkField { status: watermark, reason, scored_tokens, .. } = *mark;
+        Self { index, watermark, reason, scored_tokens, completion_tokens: tokens, finish_reason }
     }
 }

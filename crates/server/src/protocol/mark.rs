@@ -1,6 +1,6 @@
 //! Whether to mark an answer (vLLM's `watermarking`, SGLang's `watermark`), and the status of the mark in the answer.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::protocol::fields::Fields;
 use crate::protocol::refusal::Refusal;
@@ -26,86 +26,38 @@ pub(crate) fn take(body: &mut Fields) -> Result<Option<bool>, Refusal> {
     }
 }
 
-/// The status of the mark in an answer.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum MarkStatus {
-    /// The text carries a mark.
-    Watermarked {
-        /// The id of the key.
-        key_id: String,
-        /// The key's dialect.
-        scheme: &'static str,
-        /// The number of tokens that a detector scores.
-        scored_tokens: usize,
-    },
-    /// The text should carry a mark, but a detector could not verify it.
-    TooWeak {
-        /// The id of the key.
-        key_id: String,
-        /// The key's dialect.
-        scheme: &'static str,
-        /// The number of tokens that a detector scores.
-        scored_tokens: usize,
-        /// The reason.
-        reason: &'static str,
-    },
-    /// The text should carry a mark, but has no tokens that could.
-    Skipped {
-        /// The id of the key.
-        key_id: String,
-        /// The reason.
-        reason: &'static str,
-    },
-    /// No mark was requested, or the server has no key.
-    NotWatermarked {
-        /// The reason.
-        reason: &'static str,
-    },
+/// The field `watermark` of an answer: the status of the mark of its text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct MarkField {
+    /// The name of a [`MarkStatus`](verdigris::MarkStatus), or `not_watermarked` if no mark was requested or the server
+    /// has no key.
+    pub(crate) status: &'static str,
+    /// The reason why the text is not watermarked; `None` if it is.
+    pub(crate) reason: Option<&'static str>,
+    /// The id of the key.
+    pub(crate) key_id: Option<String>,
+    /// The key's dialect, if any tokens are scored.
+    pub(crate) scheme: Option<&'static str>,
+    /// The number of tokens that a detector scores.
+    pub(crate) scored_tokens: usize,
 }
 
-impl MarkStatus {
-    /// The name in answers and metrics.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Watermarked { .. } => "watermarked",
-            Self::TooWeak { .. } => "too_weak",
-            Self::Skipped { .. } => "skipped",
-            Self::NotWatermarked { .. } => "not_watermarked",
-        }
+impl MarkField {
+    /// The field for a text that was written without a key.
+    pub(crate) fn not_watermarked(reason: &'static str) -> Self {
+        Self { status: "not_watermarked", reason: Some(reason), key_id: None, scheme: None, scored_tokens: 0 }
     }
 
     /// The reason why a text that should be marked is not known to be; `None` if it is, or if no mark was requested.
     pub(crate) fn unmarkable(&self) -> Option<&'static str> {
-        match self {
-            Self::TooWeak { reason, .. } | Self::Skipped { reason, .. } => Some(reason),
-            Self::Watermarked { .. } | Self::NotWatermarked { .. } => None,
-        }
-    }
-
-    /// The field `watermark` of an answer.
-    pub(crate) fn body(&self) -> Value {
-        let status = self.name();
-        match self {
-            Self::Watermarked { key_id, scheme, scored_tokens } => json!({
-                "status": status, "reason": null, "key_id": key_id, "scheme": scheme, "scored_tokens": scored_tokens,
-            }),
-            Self::TooWeak { key_id, scheme, scored_tokens, reason } => json!({
-                "status": status, "reason": reason, "key_id": key_id, "scheme": scheme,
-                "scored_tokens": scored_tokens,
-            }),
-            Self::Skipped { key_id, reason } => json!({
-                "status": status, "reason": reason, "key_id": key_id, "scheme": null, "scored_tokens": 0,
-            }),
-            Self::NotWatermarked { reason } => json!({
-                "status": status, "reason": reason, "key_id": null, "scheme": null, "scored_tokens": 0,
-            }),
-        }
+        self.reason.filter(|_| self.key_id.is_some())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     fn taken(body: Value) -> Result<Option<bool>, Refusal> {
         let mut fields = Fields::of(body, "").unwrap();

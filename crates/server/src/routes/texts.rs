@@ -206,7 +206,7 @@ impl Generation {
         }
         self.usage.completion += written;
         self.service.metrics.tokens(prompt, written);
-        self.service.metrics.marked(choice.mark.name());
+        self.service.metrics.marked(choice.mark.status);
         self.clock.text(written);
         self.record.text(number, &choice, self.usage);
         if let Some(reason) = choice.mark.unmarkable().filter(|_| self.service.options.refuses_unmarkable) {
