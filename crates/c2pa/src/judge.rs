@@ -35,7 +35,7 @@ impl Anchors {
 }
 
 /// The class of the verdict on a manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Validity {
     /// The signature is intact, the text is the one that was signed, and no rule is broken. This does not include
@@ -44,13 +44,14 @@ pub enum Validity {
     /// It is damaged, belongs to another text, or breaks a rule.
     Invalid,
     /// There is no manifest.
+    #[default]
     Absent,
     /// It is at an address on a network, which is not fetched.
     Elsewhere,
 }
 
 /// The verdict on a manifest, and its contents. Unknown fields are left out of JSON.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ManifestVerdict {
     /// The class of the verdict.
     pub verdict: Validity,
@@ -113,24 +114,7 @@ pub enum Binding {
 
 impl ManifestVerdict {
     fn of(verdict: Validity) -> Self {
-        Self {
-            verdict,
-            place: None,
-            url: None,
-            bytes: None,
-            codes: Vec::new(),
-            error: None,
-            binding: None,
-            signer: None,
-            organisation: None,
-            algorithm: None,
-            trusted: None,
-            trusted_time: None,
-            generator: None,
-            actions: Vec::new(),
-            watermark: None,
-            soft_bindings: Vec::new(),
-        }
+        Self { verdict, ..Self::default() }
     }
 
     /// Whether it is valid, and if anchors are given, whether its signer is trusted.
