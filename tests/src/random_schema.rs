@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use verdigris::logits::{Purpose, Random};
 
-/// A generator of random schemas.
+/// A sequence of random numbers, and a generator of random schemas from them.
 pub struct Chance {
     random: Random,
     at: u64,
@@ -12,7 +12,12 @@ pub struct Chance {
 impl Chance {
     /// A generator with a seed, which determines its schemas.
     pub fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), at: 0 }
+        Self::after(seed, 0)
+    }
+
+    /// A generator with a seed that leaves out the first `at` numbers.
+    pub fn after(seed: u64, at: u64) -> Self {
+        Self { random: Random::new(seed), at }
     }
 
     /// Its random numbers.
@@ -25,7 +30,8 @@ impl Chance {
         self.random.uniform(self.at, Purpose::Data)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    /// A random number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
         (self.uniform() * n as f64) as usize
     }
 

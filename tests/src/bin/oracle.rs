@@ -18,13 +18,13 @@ use std::process::ExitCode;
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 use verdigris::constrain::{Machine, Whitespace};
-use verdigris::logits::{Purpose, Random};
 use verdigris::{Grammar, Style};
 use verdigris_tests::foreign::{self, Case};
 use verdigris_tests::harness;
 use verdigris_tests::oracle::derivative::Derivatives;
 use verdigris_tests::oracle::writing::{Writings, is_plain};
 use verdigris_tests::oracle::{Language, SortedVocabulary};
+use verdigris_tests::random_schema::Chance;
 use verdigris_text::{Tokenizer, Vocabulary};
 
 #[derive(serde::Deserialize)]
@@ -33,19 +33,6 @@ struct Pattern {
     regex: String,
     #[serde(rename = "match")]
     matches: Vec<String>,
-}
-
-/// A sequence of random numbers.
-struct Chance {
-    random: Random,
-    at: u64,
-}
-
-impl Chance {
-    fn below(&mut self, n: usize) -> usize {
-        self.at += 1;
-        (self.random.uniform(self.at, Purpose::Data) * n as f64) as usize
-    }
 }
 
 fn main() -> ExitCode {
@@ -66,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 fn regular_expressions(words: &SortedVocabulary, tokenizer: &Tokenizer, patterns: &[Pattern]) -> usize {
-    let (mut chance, mut compared, mut failed, mut looks) = (Chance { random: Random::new(5), at: 0 }, 0, 0, 0);
+    let (mut chance, mut compared, mut failed, mut looks) = (Chance::new(5), 0, 0, 0);
     for Pattern { id, regex, matches } in patterns {
         let Some(language) = Derivatives::new(regex) else {
             looks += 1;
@@ -159,7 +146,7 @@ fn narrowed(words: &SortedVocabulary, cases: &[Case], places: usize) -> usize {
 
 fn narrowed_case(words: &SortedVocabulary, case: &Case, number: usize) -> Tally {
     let style = Style::default().any_order().whitespace(Whitespace::Compact);
-    let (mut chance, mut tally) = (Chance { random: Random::new(7), at: (number as u64) << 32 }, Tally::default());
+    let (mut chance, mut tally) = (Chance::after(7, (number as u64) << 32), Tally::default());
     // A schema that has an `enum`, or a `$ref` that ignores keywords next to it, cannot be restricted like this. Drafts
     // before 2019-09 do not know two formats that are enforced here nevertheless.
     let text = case.schema.to_string();
@@ -266,7 +253,7 @@ fn walks(words: &SortedVocabulary, vocabulary: &Vocabulary, cases: &[Case], plac
 }
 
 fn walks_of_case(words: &SortedVocabulary, vocabulary: &Vocabulary, case: &Case, number: usize) -> Tally {
-    let (mut chance, mut tally) = (Chance { random: Random::new(9), at: (number as u64) << 32 }, Tally::default());
+    let (mut chance, mut tally) = (Chance::after(9, (number as u64) << 32), Tally::default());
     let Ok(grammar) = Grammar::json_schema(&case.schema, Style::default()) else { return tally };
     let Ok(judge) = jsonschema::validator_for(&case.schema) else { return tally };
     let machine = Machine::new(grammar, words.index().clone());
