@@ -118,56 +118,42 @@ pub(crate) const PLAIN: Combination = Combination {
 
 /// Two options that cannot be combined.
 pub(crate) struct Refusal {
-    pub what: &'static str,
-    pub with: &'static str,
+    pub options: [&'static str; 2],
     of: fn(&Combination) -> bool,
     /// Parts of the error message: the cause and the remedy.
-    pub cause: &'static str,
-    pub cure: &'static str,
+    pub said: [&'static str; 2],
 }
 
 pub(crate) const REFUSALS: &[Refusal] = &[
     Refusal {
-        what: "marks of noise",
-        with: "greedy",
+        options: ["marks of noise", "greedy"],
         of: |c| c.mark.is_noise() && c.choice == Choice::Greedy,
-        cause: "needs a temperature above 0",
-        cure: "raise it, or use a key of green lists",
+        said: ["needs a temperature above 0", "raise it, or use a key of green lists"],
     },
     Refusal {
-        what: "marks of noise",
-        with: "beams of all kinds, contrastive search",
+        options: ["marks of noise", "beams of all kinds, contrastive search"],
         of: |c| c.mark.is_noise() && c.run.is_search(),
-        cause: "its noise chooses each token",
-        cure: "use a key of green lists",
+        said: ["its noise chooses each token", "use a key of green lists"],
     },
     Refusal {
-        what: "drafts",
-        with: "beams of all kinds, contrastive search",
+        options: ["drafts", "beams of all kinds, contrastive search"],
         of: |c| c.draft != Draft::Nobody && c.run.is_search(),
-        cause: "drafts are guesses at the next samples of one text",
-        cure: "leave it out",
+        said: ["drafts are guesses at the next samples of one text", "leave it out"],
     },
     Refusal {
-        what: "stochastic beams",
-        with: "greedy",
+        options: ["stochastic beams", "greedy"],
         of: |c| c.run == Run::StochasticBeams && c.choice == Choice::Greedy,
-        cause: "only one text can be sampled",
-        cure: "raise it, or search with beams",
+        said: ["only one text can be sampled", "raise it, or search with beams"],
     },
     Refusal {
-        what: "beam sampling",
-        with: "greedy",
+        options: ["beam sampling", "greedy"],
         of: |c| c.run == Run::SampledBeams && c.choice == Choice::Greedy,
-        cause: "there is nothing to sample",
-        cure: "raise it, or keep the best hypotheses instead",
+        said: ["there is nothing to sample", "raise it, or keep the best hypotheses instead"],
     },
     Refusal {
-        what: "drafts of the expert",
-        with: "a model without one",
+        options: ["drafts of the expert", "a model without one"],
         of: |c| c.draft == Draft::Expert && c.steering != Steering::ProxyTuning,
-        cause: "drafting by an expert needs one",
-        cure: "steer the model by an expert",
+        said: ["drafting by an expert needs one", "steer the model by an expert"],
     },
 ];
 

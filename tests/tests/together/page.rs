@@ -86,14 +86,14 @@ fn ways_and_values() -> String {
 
 fn refusals() -> String {
     let of_axes = REFUSALS.iter().map(|refusal| {
-        let only = |of: &Combination| of.refusals().map(|other| other.cause).eq([refusal.cause]);
+        let only = |of: &Combination| of.refusals().map(|other| other.said).eq([refusal.said]);
         let of = all(&ways()).into_iter().find(only).unwrap();
         let key = TALE.key(of.mark, 1);
         let error = TALE.write(TALE.request(of, key.as_ref(), 1), of.run).unwrap_err();
-        (refusal.what, refusal.with, error)
+        (refusal.options, error)
     });
-    let aside = ASIDE.iter().map(|aside| (aside.what, aside.with, (aside.ask)().unwrap_err()));
-    let rows = of_axes.chain(aside).map(|(what, with, error)| vec![what.into(), with.into(), error.to_string()]);
+    let aside = ASIDE.iter().map(|aside| (aside.options, (aside.ask)().unwrap_err()));
+    let rows = of_axes.chain(aside).map(|([what, with], error)| vec![what.into(), with.into(), error.to_string()]);
     table(&["what", "with", "error"], rows)
 }
 
