@@ -27,21 +27,15 @@ const BATCH: usize = 4096;
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Detections(Vec<DetectionResult>);
 
-/// The result for one text.
-enum DetectionResult {
-    /// The text is missing.
-    Missing,
-    Judged(Box<Detection>),
-    /// The error for a text that cannot be judged.
-    Fault(String),
-}
+/// The result for one text: `None` if it is missing, and the error if it cannot be judged.
+type DetectionResult = Option<Result<Box<Detection>, String>>;
 
 impl Detections {
     fn table(&self) -> StructArray {
         let row = |found: &DetectionResult| match found {
-            DetectionResult::Missing => VerdictRow::Missing,
-            DetectionResult::Judged(detection) => VerdictRow::Judged(Box::new(detection.verdict.clone())),
-            DetectionResult::Fault(fault) => VerdictRow::Fault(fault.clone()),
+            None => Row::Missing,
+            Some(Ok(detection)) => Row::Judged(Box::new(detection.verdict.clone())),
+            Some(Err(fault)) => Row::Fault(fault.clone()),
         };
         let rows: Vec<VerdictRow<'_>> = self.0.iter().map(row).collect();
         let (fields, columns) = (verdict_fields(), verdict_columns(&rows));
@@ -60,9 +54,9 @@ impl Detections {
         let place = if index < 0 { index + self.0.len() as isize } else { index };
         let found = usize::try_from(place).ok().and_then(|place| self.0.get(place));
         match found.ok_or_else(|| PyIndexError::new_err(format!("there are {} texts", self.0.len())))? {
-            DetectionResult::Missing => Ok(None),
-            DetectionResult::Judged(detection) => Ok(Some((**detection).clone())),
-            DetectionResult::Fault(fault) => Err(BadText::new_err(fault.clone())),
+            None => Ok(None),
+            Some(Ok(detection)) => Ok(Some((**detection).clone())),
+            Some(Err(fault)) => Err(BadText::new_err(fault.clone())),
         }
     }
 
@@ -71,7 +65,7 @@ impl Detections {
     fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let faults = PyDict::new(py);
         for (place, found) in self.0.iter().enumerate() {
-            if let DetectionResult::Fault(fault) = found {
+            if let Some(Err(fault)) = found {
                 faults.set_item(place, fault)?;
             }
         }
@@ -96,8 +90,7 @@ impl Detections {
     }
 
     fn __repr__(&self) -> String {
-        let marked =
-            self.0.iter().filter(|found| matches!(found, DetectionResult::Judged(one) if one.verdict.marked)).count();
+        let marked = self.0.iter().filter(|found| matches!(found, Some(Ok(one)) if one.verdict.marked)).count();
         format!("Detections({} texts, {marked} marked)", self.0.len())
     }
 }
@@ -125,10 +118,9 @@ pub(crate) fn detect_many(
     let judge = Judge::new(py, key, tokenizer, form, look)?;
     let texts = TextColumn::of(texts)?;
     let views = texts.views();
-    let one = |text: &Option<&str>| match text.map(|text| judge.judge(text)) {
-        None => DetectionResult::Missing,
-        Some(Ok(detection)) => DetectionResult::Judged(Box::new(detection)),
-        Some(Err(fault)) => DetectionResult::Fault(Python::attach(|py| fault.value(py).to_string())),
+    let one = |text: &Option<&str>| -> DetectionResult {
+        let judged = judge.judge((*text)?).map(Box::new);
+        Some(judged.map_err(|fault| Python::attach(|py| fault.value(py).to_string())))
     };
     let mut found = Vec::with_capacity(views.len());
     for batch in views.chunks(BATCH) {

@@ -126,10 +126,9 @@ impl From<verdigris::Logprob> for Logprob {
 impl Written {
     /// The text, which must satisfy its constraint.
     pub(crate) fn into_whole(self) -> PyResult<String> {
-        match self.complete {
-            _ if self.closed => Err(error::engine(Error::CutShort { tokens: self.tokens.len() })),
-            Some(false) => Err(error::engine(Error::CutShort { tokens: self.tokens.len() })),
-            _ => Ok(self.text),
+        match self.closed || self.complete == Some(false) {
+            true => Err(error::engine(Error::CutShort { tokens: self.tokens.len() })),
+            false => Ok(self.text),
         }
     }
 }
