@@ -15,9 +15,15 @@ use crate::error::JudgeError;
 pub(crate) struct NotUtf8(usize);
 
 /// Texts by row.
-pub(crate) enum TextArray<'a> {
-    /// A column of nulls, of this length.
-    Null(usize),
+pub(crate) struct TextArray<'a> {
+    rows: &'a dyn Array,
+    values: TextValues<'a>,
+}
+
+/// The texts of the rows that are not null.
+enum TextValues<'a> {
+    /// There are none.
+    Null,
     Short(&'a StringArray),
     Long(&'a LargeStringArray),
     View(&'a StringViewArray),
@@ -27,7 +33,6 @@ pub(crate) enum TextArray<'a> {
     BytesView(&'a BinaryViewArray),
     Dictionary {
         keys: Vec<usize>,
-        rows: &'a dyn Array,
         values: Box<TextArray<'a>>,
     },
 }
@@ -35,57 +40,46 @@ pub(crate) enum TextArray<'a> {
 impl<'a> TextArray<'a> {
     /// Reads a column; `asked` is the name of the calling function.
     pub(crate) fn of(column: &'a dyn Array, asked: &str) -> Result<Self, JudgeError> {
-        Ok(match column.data_type() {
-            DataType::Null => Self::Null(column.len()),
-            DataType::Utf8 => Self::Short(column.as_string()),
-            DataType::LargeUtf8 => Self::Long(column.as_string()),
-            DataType::Utf8View => Self::View(column.as_string_view()),
-            DataType::Binary => Self::Bytes(column.as_binary()),
-            DataType::LargeBinary => Self::LongBytes(column.as_binary()),
-            DataType::BinaryView => Self::BytesView(column.as_binary_view()),
+        let values = match column.data_type() {
+            DataType::Null => TextValues::Null,
+            DataType::Utf8 => TextValues::Short(column.as_string()),
+            DataType::LargeUtf8 => TextValues::Long(column.as_string()),
+            DataType::Utf8View => TextValues::View(column.as_string_view()),
+            DataType::Binary => TextValues::Bytes(column.as_binary()),
+            DataType::LargeBinary => TextValues::LongBytes(column.as_binary()),
+            DataType::BinaryView => TextValues::BytesView(column.as_binary_view()),
             DataType::Dictionary(_, values) if is_text(values) => {
                 let dictionary = column.as_any_dictionary();
                 let values = Box::new(Self::of(&**dictionary.values(), asked)?);
                 // A column of only nulls has no values, and then no valid keys.
                 let keys = if values.len() == 0 { vec![0; column.len()] } else { dictionary.normalized_keys() };
-                Self::Dictionary { keys, rows: dictionary.keys(), values }
+                TextValues::Dictionary { keys, values }
             }
             kind => return Err(JudgeError::NotText { function: asked.to_owned(), kind: kind.clone() }),
-        })
+        };
+        Ok(Self { rows: column, values })
     }
 
     /// The number of rows.
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Null(rows) => *rows,
-            Self::Short(texts) => texts.len(),
-            Self::Long(texts) => texts.len(),
-            Self::View(texts) => texts.len(),
-            Self::Bytes(texts) => texts.len(),
-            Self::LongBytes(texts) => texts.len(),
-            Self::BytesView(texts) => texts.len(),
-            Self::Dictionary { rows, .. } => rows.len(),
-        }
+        self.rows.len()
     }
 
     /// The text of a row, if it has one.
     pub(crate) fn get(&self, row: usize) -> Option<Result<&str, NotUtf8>> {
         let utf8 = |bytes| str::from_utf8(bytes).map_err(|error| NotUtf8(error.valid_up_to()));
-        match self {
-            Self::Null(_) => None,
-            Self::Short(texts) => texts.is_valid(row).then(|| Ok(texts.value(row))),
-            Self::Long(texts) => texts.is_valid(row).then(|| Ok(texts.value(row))),
-            Self::View(texts) => texts.is_valid(row).then(|| Ok(texts.value(row))),
-            Self::Bytes(texts) => texts.is_valid(row).then(|| utf8(texts.value(row))),
-            Self::LongBytes(texts) => texts.is_valid(row).then(|| utf8(texts.value(row))),
-            Self::BytesView(texts) => texts.is_valid(row).then(|| utf8(texts.value(row))),
-            Self::Dictionary { keys, rows, values } => {
-                if rows.is_valid(row) {
-                    values.get(keys[row])
-                } else {
-                    None
-                }
-            }
+        if self.rows.is_null(row) {
+            return None;
+        }
+        match &self.values {
+            TextValues::Null => None,
+            TextValues::Short(texts) => Some(Ok(texts.value(row))),
+            TextValues::Long(texts) => Some(Ok(texts.value(row))),
+            TextValues::View(texts) => Some(Ok(texts.value(row))),
+            TextValues::Bytes(texts) => Some(utf8(texts.value(row))),
+            TextValues::LongBytes(texts) => Some(utf8(texts.value(row))),
+            TextValues::BytesView(texts) => Some(utf8(texts.value(row))),
+            TextValues::Dictionary { keys, values } => values.get(keys[row]),
         }
     }
 }

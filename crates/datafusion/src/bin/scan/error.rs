@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use datafusion::error::DataFusionError;
+use datafusion::parquet::errors::ParquetError;
 use verdigris_datafusion::{JudgeError, KeysError};
 
 /// Any failure. All of them end the program with status 2.
@@ -32,6 +33,10 @@ impl Failure {
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Write { path: path.into(), source }
+    }
+
+    pub(crate) fn write_parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {
+        move |error| Self::Write { path: path.into(), source: io::Error::other(error) }
     }
 }
 

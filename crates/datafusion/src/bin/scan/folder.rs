@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_writer::ArrowWriterOptions;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
-use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::properties::WriterProperties;
 
 use crate::error::Failure;
@@ -129,30 +127,21 @@ fn parse(name: &str) -> Option<((usize, usize), bool)> {
     Some(((file.parse().ok()?, index.parse().ok()?), last))
 }
 
-/// Writes rows to a Parquet file that appears when all rows are written.
-pub(crate) struct Writer<'f>(ArrowWriter<&'f mut File>);
-
-impl Writer<'_> {
-    pub(crate) fn push(&mut self, rows: &RecordBatch) -> Result<(), ParquetError> {
-        self.0.write(rows)
-    }
-}
-
 /// Lets `fill` write a Parquet file under a temporary name, then renames it.
 pub(crate) fn parquet(
     path: &Path,
     schema: SchemaRef,
-    fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Failure>,
+    fill: impl FnOnce(&mut ArrowWriter<&mut File>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let cannot = |error: ParquetError| Failure::Write { path: path.into(), source: io::Error::other(error) };
     whole(path, |file| {
         let level = Compression::ZSTD(ZstdLevel::try_new(1).expect("a valid level"));
         let properties = WriterProperties::builder().set_compression(level).build();
         // Without Arrow's own schema, other programs read plain strings, whatever layout they had here.
         let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-        let mut writer = Writer(ArrowWriter::try_new_with_options(file, schema, options).map_err(cannot)?);
+        let writer = ArrowWriter::try_new_with_options(file, schema, options);
+        let mut writer = writer.map_err(Failure::write_parquet(path))?;
         fill(&mut writer)?;
-        writer.0.close().map_err(cannot)?;
+        writer.close().map_err(Failure::write_parquet(path))?;
         Ok(())
     })
 }

@@ -80,8 +80,7 @@ fn write(path: &Path, mut rows: SendableRecordBatchStream, bar: &ProgressBar) ->
     let engine = Handle::current();
     parquet(path, rows.schema(), |writer| {
         while let Some(batch) = engine.block_on(rows.next()).transpose()? {
-            let write = |error| Failure::Write { path: path.into(), source: std::io::Error::other(error) };
-            writer.push(&batch).map_err(write)?;
+            writer.write(&batch).map_err(Failure::write_parquet(path))?;
             bar.inc(batch.num_rows() as u64);
         }
         Ok(())

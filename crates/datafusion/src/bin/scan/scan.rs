@@ -294,8 +294,7 @@ impl Work {
         if let Some(folder) = &self.folder {
             let path = folder.place(file, index, last);
             parquet(&path, self.schema.clone(), |writer| {
-                let write = |error| Failure::Write { path: path.clone(), source: std::io::Error::other(error) };
-                judged.iter().try_for_each(|batch| writer.push(batch)).map_err(write)
+                judged.iter().try_for_each(|batch| writer.write(batch)).map_err(Failure::write_parquet(&path))
             })?;
         }
         Ok(Done { tally, bytes, resumed: false, rows: if self.folder.is_none() { judged } else { Vec::new() } })
