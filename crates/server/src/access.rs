@@ -160,13 +160,9 @@ mod tests {
     use super::*;
 
     fn loaded(text: &str) -> Result<ApiKeys, AccessError> {
-        static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("verdigris-access-{}-{number}", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        let keys = ApiKeys::load(&path);
-        std::fs::remove_file(path).unwrap();
-        keys
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        ApiKeys::load(file.path())
     }
 
     #[test]

@@ -48,17 +48,19 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
         (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(plain)
     };
     let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_plain);
-    given.map_or_else(|| format!("req-{}", random()).into(), Into::into)
+    let new = || random::<12>().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    given.map_or_else(|| format!("req-{}", new()).into(), Into::into)
 }
 
-/// Twelve random bytes in hexadecimal digits.
-pub(crate) fn random() -> String {
-    let mut random = [0; 12];
-    // Ids need not be secret: if the system has no random numbers, the time distinguishes them.
+/// Random bytes for names.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut random = [0; N];
+    // Names need not be secret: if the system has no random numbers, the time distinguishes them.
     if getrandom::fill(&mut random).is_err() {
-        random[..8].copy_from_slice(&(jiff::Timestamp::now().as_nanosecond() as u64).to_le_bytes());
+        let time = jiff::Timestamp::now().as_nanosecond().to_le_bytes();
+        random.iter_mut().zip(time).for_each(|(random, time)| *random = time);
     }
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
+    random
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod response;
 use serde_json::Value;
 use verdigris::{Stop, Written};
 
+use crate::caller::random;
 use crate::calls::reader::ParsedPart;
 use crate::protocol::Refusal;
 use crate::protocol::mark::MarkField;
@@ -91,11 +92,5 @@ pub(crate) trait Voice: Send {
 /// A new name of `N` letters and digits.
 fn new_name<const N: usize>() -> String {
     const SIGNS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let mut random = [0; N];
-    // Names need not be secret: if the system has no random numbers, the time distinguishes answers.
-    if getrandom::fill(&mut random).is_err() {
-        let time = jiff::Timestamp::now().as_nanosecond().to_le_bytes();
-        random.iter_mut().zip(time).for_each(|(random, time)| *random = time);
-    }
-    random.iter().map(|&byte| char::from(SIGNS[usize::from(byte) % SIGNS.len()])).collect()
+    random::<N>().iter().map(|&byte| char::from(SIGNS[usize::from(byte) % SIGNS.len()])).collect()
 }
