@@ -47,18 +47,12 @@ impl Form {
 
     /// Takes the constraint under which the texts for a detector were written.
     pub(crate) fn of_detection(body: &mut Fields) -> Result<Option<Self>, Refusal> {
-        let schema = body.value("schema").map(|schema| parsed(schema, "schema")).transpose()?;
-        let form = match (schema, body.take("regex")?, body.take("choice")?) {
-            (None, None, None) => return Ok(None),
-            (Some(schema), None, None) => Self::json_schema(schema, "schema"),
-            (None, Some(pattern), None) => Self { kind: Kind::Regex(pattern), path: "regex".into() },
-            (None, None, Some(texts)) => Self { kind: Kind::Choice(texts), path: "choice".into() },
-            (schema, ..) => {
-                let param = if schema.is_some() { "schema" } else { "regex" };
-                return Err(Refusal::field(param, "two_constraints", "give one of schema, regex and choice"));
-            }
-        };
-        Ok(Some(form))
+        let mut forms = alternatives(body, "schema")?;
+        if forms.len() > 1 {
+            let param = forms[0].path();
+            return Err(Refusal::field(param, "two_constraints", "give one of schema, regex and choice"));
+        }
+        Ok(forms.pop())
     }
 
     /// JSON that obeys the schema at `path`.
@@ -151,22 +145,26 @@ fn parsed(schema: Value, path: &str) -> Result<Value, Refusal> {
     }
 }
 
-fn structured_outputs(mut outputs: Fields) -> Result<Form, Refusal> {
+/// Takes a schema from the field of this name, a regular expression and choices; there may be more than one of them.
+fn alternatives(fields: &mut Fields, name: &str) -> Result<Vec<Form>, Refusal> {
     let mut forms = Vec::new();
-    let mut form = |kind, path| forms.push(Form { kind, path });
-    let path = outputs.path("json");
-    if let Some(schema) = outputs.value("json") {
-        let schema = parsed(schema, &path)?;
-        form(Kind::JsonSchema(schema), path);
+    let path = fields.path(name);
+    if let Some(schema) = fields.value(name) {
+        forms.push(Form { kind: Kind::JsonSchema(parsed(schema, &path)?), path });
     }
-    if let Some(pattern) = outputs.take("regex")? {
-        form(Kind::Regex(pattern), outputs.path("regex"));
+    if let Some(pattern) = fields.take("regex")? {
+        forms.push(Form { kind: Kind::Regex(pattern), path: fields.path("regex") });
     }
-    if let Some(texts) = outputs.take("choice")? {
-        form(Kind::Choice(texts), outputs.path("choice"));
+    if let Some(texts) = fields.take("choice")? {
+        forms.push(Form { kind: Kind::Choice(texts), path: fields.path("choice") });
     }
+    Ok(forms)
+}
+
+fn structured_outputs(mut outputs: Fields) -> Result<Form, Refusal> {
+    let mut forms = alternatives(&mut outputs, "json")?;
     if outputs.take("json_object")?.unwrap_or(false) {
-        form(Kind::JsonSchema(any_object()), outputs.path("json_object"));
+        forms.push(Form::json_schema(any_object(), outputs.path("json_object")));
     }
     outputs.end()?;
     let count = forms.len();

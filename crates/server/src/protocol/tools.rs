@@ -101,30 +101,24 @@ impl Tools {
     }
 }
 
-fn tool(mut item: Fields, shape: ToolShape) -> Result<Tool, Refusal> {
-    kind(&mut item)?;
-    match shape {
-        ToolShape::Flat => function(item),
-        ToolShape::Nested => {
-            let about = item.object("function")?.ok_or_else(|| item.missing("function"))?;
-            item.end()?;
-            function(about)
-        }
-    }
-}
-
-/// Refuses tools other than functions.
-fn kind(item: &mut Fields) -> Result<(), Refusal> {
+/// The fields about a function, which is the only type of tool that is supported.
+fn function(mut item: Fields, shape: ToolShape) -> Result<Fields, Refusal> {
     let kind: String = item.need("type")?;
-    if kind == "function" {
-        return Ok(());
+    if kind != "function" {
+        let path = item.path("type");
+        let message = format!("{path} is {kind:?}, but this server only supports tools of the type function");
+        return Err(Refusal::field(path, "unsupported_tool", message));
     }
-    let path = item.path("type");
-    let message = format!("{path} is {kind:?}, but this server only supports tools of the type function");
-    Err(Refusal::field(path, "unsupported_tool", message))
+    if shape == ToolShape::Flat {
+        return Ok(item);
+    }
+    let about = item.object("function")?.ok_or_else(|| item.missing("function"))?;
+    item.end()?;
+    Ok(about)
 }
 
-fn function(mut about: Fields) -> Result<Tool, Refusal> {
+fn tool(item: Fields, shape: ToolShape) -> Result<Tool, Refusal> {
+    let mut about = function(item, shape)?;
     let name: String = about.need("name")?;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(fits) {
@@ -165,16 +159,7 @@ fn choice(body: &mut Fields, tools: &[Tool], shape: ToolShape) -> Result<Option<
             }
         },
         Some(named) => {
-            let mut named = Fields::of(named, path.clone())?;
-            kind(&mut named)?;
-            let mut about = match shape {
-                ToolShape::Flat => named,
-                ToolShape::Nested => {
-                    let about = named.object("function")?.ok_or_else(|| named.missing("function"))?;
-                    named.end()?;
-                    about
-                }
-            };
+            let mut about = function(Fields::of(named, path.clone())?, shape)?;
             let name: String = about.need("name")?;
             let path = about.path("name");
             about.end()?;
