@@ -159,19 +159,19 @@ impl Constraint {
     /// Starts a text under this constraint, after a prompt.
     #[pyo3(signature = (prompt=Vec::new()))]
     fn matcher(&self, prompt: Vec<TokenId>) -> Matcher {
-        Matcher::new(&self.inner, self.vocabulary_size_of(), &prompt)
+        Matcher::new(&self.inner, self.vocabulary_size(), &prompt)
     }
 
     /// The number of tokens of the tokenizer.
     #[getter]
     fn vocabulary_size(&self) -> usize {
-        self.vocabulary_size_of()
+        self.tokenizer.get().size()
     }
 
     /// The number of 32-bit words in a row of a bitmask.
     #[getter]
     fn bitmask_words(&self) -> usize {
-        self.vocabulary_size_of().div_ceil(32)
+        self.vocabulary_size().div_ceil(32)
     }
 
     /// The tokens that end a text.
@@ -190,15 +190,11 @@ impl Constraint {
     }
 
     fn __repr__(&self) -> String {
-        format!("Constraint({}, {} tokens)", self.description, self.vocabulary_size_of())
+        format!("Constraint({}, {} tokens)", self.description, self.vocabulary_size())
     }
 }
 
 impl Constraint {
-    fn vocabulary_size_of(&self) -> usize {
-        self.tokenizer.get().size()
-    }
-
     fn copy(&self, py: Python<'_>) -> Self {
         let (inner, grammar, description) = (self.inner.clone(), self.grammar.clone(), self.description.clone());
         Self { inner, grammar, tokenizer: self.tokenizer.clone_ref(py), description }

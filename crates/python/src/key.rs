@@ -13,6 +13,10 @@ use zeroize::Zeroizing;
 use crate::error;
 use crate::tokenizer::tokenizer;
 
+/// The functions of a context by their names.
+const CONTEXTS: [(&str, ContextFunction); 3] =
+    [("all", ContextFunction::All), ("min", ContextFunction::Min), ("self-salted", ContextFunction::SelfSalted)];
+
 /// A key. It shows its name and its scheme but never its secret, and cannot be pickled.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Key(pub(crate) Arc<Inner>);
@@ -42,11 +46,8 @@ impl Key {
         payload_bits: Option<u8>,
         model: Option<&str>,
     ) -> PyResult<Self> {
-        let function = match context {
-            "all" => ContextFunction::All,
-            "min" => ContextFunction::Min,
-            "self-salted" => ContextFunction::SelfSalted,
-            other => return Err(error::argument(format!("context is {other:?}, but must be all, min or self-salted"))),
+        let Some((_, function)) = CONTEXTS.into_iter().find(|(name, _)| *name == context) else {
+            return Err(error::argument(format!("context is {context:?}, but must be all, min or self-salted")));
         };
         let gamma = Gamma::new(gamma).map_err(error::key)?;
         let context = Context::new(function, width).map_err(error::key)?;
@@ -102,11 +103,7 @@ impl Key {
     #[getter]
     fn context(&self) -> Option<(&'static str, usize)> {
         let Dialect::Native(Parameters { context, .. }) = self.0.dialect() else { return None };
-        let name = match context.function() {
-            ContextFunction::All => "all",
-            ContextFunction::Min => "min",
-            ContextFunction::SelfSalted => "self-salted",
-        };
+        let (name, _) = CONTEXTS.into_iter().find(|(_, function)| *function == context.function())?;
         Some((name, context.width()))
     }
 
