@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use verdigris::constrain::{Extra, Whitespace};
-use verdigris::{Engine, Error, Grammar, Key, Marking, Reader, Style};
+use verdigris::{Engine, Error, Grammar, Key, Marking, Reader, Request, Style};
 
 /// The number of schemas.
 pub const SCHEMAS: usize = 40;
@@ -61,12 +61,7 @@ pub fn grammar(i: usize) -> Grammar {
 pub fn write(engine: &Engine, i: usize, key: Option<&Key>, tokens: usize, seed: u64) -> Result<String, Error> {
     let form = engine.constraint(grammar(i));
     let request = engine.request("").constraint(&form).max_tokens(tokens).temperature(1.0).top_p(1.0).seed(seed);
-    Ok(match key {
-        Some(key) => request.watermark(key),
-        None => request,
-    }
-    .text()?
-    .text)
+    Ok(key.into_iter().fold(request, Request::watermark).text()?.text)
 }
 
 /// The key with the given number.

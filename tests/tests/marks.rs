@@ -3,7 +3,7 @@
 use verdigris::logits::{Purpose, Random};
 use verdigris::watermark::dialects::native;
 use verdigris::watermark::{Context, ContextFunction};
-use verdigris::{Dialect, Evidence, Gamma, Key, Level, Look, Marking, Offsets, Strength};
+use verdigris::{Dialect, Evidence, Gamma, Key, Level, Look, Marking, Offsets, Request, Strength};
 use verdigris_tests::dialects::every_kind;
 use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
@@ -19,13 +19,7 @@ fn soft(gamma: f64, function: ContextFunction, width: usize) -> Key {
 
 fn write(key: Option<&Key>, seed: u64) -> String {
     let request = ENGINE.request("").max_tokens(200).through_end().temperature(1.0).top_p(1.0).seed(seed);
-    match key {
-        Some(key) => request.watermark(key),
-        None => request,
-    }
-    .text()
-    .unwrap()
-    .text
+    key.into_iter().fold(request, Request::watermark).text().unwrap().text
 }
 
 fn judge(key: &Key, text: &str) -> Evidence {
@@ -100,8 +94,7 @@ fn noise_leaves_the_law_as_it_is() {
     let first = |key: Option<&Key>, seed| {
         let request = ENGINE.request("The old man went").max_tokens(1).through_end().temperature(1.0);
         let request = request.top_k(4).top_p(1.0).seed(seed);
-        let request = if let Some(key) = key { request.watermark(key) } else { request };
-        request.text().unwrap().tokens[0]
+        key.into_iter().fold(request, Request::watermark).text().unwrap().tokens[0]
     };
     let texts = 400;
     let mut counts = std::collections::BTreeMap::<u32, [f64; 2]>::new();

@@ -257,11 +257,8 @@ fn a_service_of_little_memory_ends_forms() {
     let service = Service::start(&ENGINE, capacity);
     let request = ENGINE.request("The captain").regex("( [a-z]+){1,400}!").max_tokens(200).seed(2);
     let (sender, pieces) = mpsc::channel();
-    let text = request.submit(&service, move |piece| match sender.send(piece) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
-    });
-    let text = text.unwrap();
+    let send = move |piece| sender.send(piece).map_or(ControlFlow::Break(()), ControlFlow::Continue);
+    let text = request.submit(&service, send).unwrap();
     let written = pieces.iter().find_map(|piece| match piece {
         Piece::End(ending) => Some(ending.written(&request).unwrap()),
         _ => None,
@@ -288,11 +285,8 @@ fn a_service_reads_log_probabilities_within_its_memory() {
     let (sender, pieces) = mpsc::channel();
     let submit = |(number, request): (usize, &Request<'_>)| {
         let sender = sender.clone();
-        let reader = move |piece| match sender.send((number, piece)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        };
-        request.submit(&service, reader).unwrap()
+        let send = move |piece| sender.send((number, piece)).map_or(ControlFlow::Break(()), ControlFlow::Continue);
+        request.submit(&service, send).unwrap()
     };
     let texts: Vec<_> = requests.iter().enumerate().map(submit).collect();
     drop(sender);

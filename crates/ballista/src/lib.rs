@@ -23,4 +23,4 @@ mod scheduler;
 pub use client::{client, register_documents};
 pub use error::ClusterError;
 pub use executor::{Executor, execute};
-pub use scheduler::{Scheduler, schedule};
+pub use scheduler::schedule;

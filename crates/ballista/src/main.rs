@@ -18,7 +18,7 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use futures_util::TryStreamExt;
-use verdigris_ballista::{ClusterError, Executor, Scheduler, client, execute, register_documents, schedule};
+use verdigris_ballista::{ClusterError, Executor, client, execute, register_documents, schedule};
 use verdigris_datafusion::{Keys, KeysError};
 use verdigris_detector::Level;
 
@@ -154,8 +154,7 @@ fn run(options: Options) -> Result<(), Failure> {
         match options.part {
             ClusterCommand::Scheduler(options) => {
                 eprintln!("scheduler: at {}", options.listen);
-                let patience = Duration::from_secs(options.patience);
-                Ok(schedule(&Scheduler { address: options.listen, patience }).await?)
+                Ok(schedule(options.listen, Duration::from_secs(options.patience)).await?)
             }
             ClusterCommand::Executor(options) => executor(options).await,
             ClusterCommand::Query(options) => query(&options).await,

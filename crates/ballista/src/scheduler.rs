@@ -16,25 +16,17 @@ use verdigris_datafusion::{Judges, functions};
 
 use crate::error::{ClusterError, of_ballista};
 
-/// The options of a scheduler.
-#[derive(Clone, Debug)]
-pub struct Scheduler {
-    /// The address that it listens on, for clients and executors.
-    pub address: SocketAddr,
-    /// The silence after which an executor is presumed dead, and others do its unfinished tasks.
-    pub patience: Duration,
-}
-
-/// Runs the scheduler until the process ends.
+/// Runs the scheduler until the process ends. It listens on `address`, for clients and executors. An executor is
+/// presumed dead after a silence of `patience`, and others do its unfinished tasks.
 ///
 /// # Errors
 /// [`ClusterError::Scheduler`], for example if another program listens on the address.
-pub async fn schedule(told: &Scheduler) -> Result<(), ClusterError> {
-    let patience = told.patience.as_secs().max(1);
+pub async fn schedule(address: SocketAddr, patience: Duration) -> Result<(), ClusterError> {
+    let patience = patience.as_secs().max(1);
     let config = SchedulerConfig {
-        bind_host: told.address.ip().to_string(),
-        bind_port: told.address.port(),
-        external_host: told.address.ip().to_string(),
+        bind_host: address.ip().to_string(),
+        bind_port: address.port(),
+        external_host: address.ip().to_string(),
         executor_timeout_seconds: patience,
         expire_dead_executor_interval_seconds: (patience / 3).max(1),
         // A query waits this long if there are no executors.
@@ -45,9 +37,9 @@ pub async fn schedule(told: &Scheduler) -> Result<(), ClusterError> {
     };
     let serve = async {
         let cluster = BallistaCluster::new_from_config(&config).await?;
-        start_server(cluster, told.address, Arc::new(config.clone())).await
+        start_server(cluster, address, Arc::new(config.clone())).await
     };
-    serve.await.map_err(|error| ClusterError::Scheduler { address: told.address.to_string(), why: of_ballista(&error) })
+    serve.await.map_err(|error| ClusterError::Scheduler { address: address.to_string(), why: of_ballista(&error) })
 }
 
 /// Creates a session of the scheduler: Ballista's default, with functions without keys.

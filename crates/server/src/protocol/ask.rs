@@ -194,10 +194,7 @@ impl Ask {
         if let Some(top) = self.logprobs {
             request = request.logprobs(top);
         }
-        match key {
-            Some(key) => request.watermark(key),
-            None => request,
-        }
+        key.into_iter().fold(request, Request::watermark)
     }
 
     /// The syntax of tool calls, if the texts can contain any.
