@@ -48,16 +48,8 @@ impl Shape {
         Self { vocabulary: 4, width: 8, layers: 1, heads: 2, kv_heads: 1, head_dim: 4, inner: 8, tied: false };
 
     /// The shape of Llama 3.1 8B.
-    pub const LLAMA_8B: Self = Self {
-        vocabulary: 128_256,
-        width: 4096,
-        layers: 32,
-        heads: 32,
-        kv_heads: 8,
-        head_dim: 128,
-        inner: 14_336,
-        tied: false,
-    };
+    pub const LLAMA_8B: Self =
+        Self { width: 4096, layers: 32, head_dim: 128, inner: 14_336, tied: false, ..Self::LLAMA_1B };
 
     /// Its weights by name, with their shapes.
     fn weights(&self) -> Vec<(String, Vec<usize>)> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -147,23 +146,5 @@ impl Judges {
 impl fmt::Debug for Judges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Judges").field(&self.0.keys()).finish()
-    }
-}
-
-/// The judges of a function. Functions are equal if they share their judges, since DataFusion compares expressions.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedJudges(pub(crate) Arc<Judges>);
-
-impl PartialEq for SharedJudges {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for SharedJudges {}
-
-impl Hash for SharedJudges {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0).hash(state);
     }
 }

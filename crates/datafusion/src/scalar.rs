@@ -7,11 +7,12 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::utils::take_function_args;
 use datafusion::error::Result;
+use datafusion::logical_expr::ptr_eq::PtrEq;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use rayon::prelude::*;
 
 use crate::error::JudgeError;
-use crate::judges::{Judges, SharedJudges};
+use crate::judges::Judges;
 use crate::text_array::{TextArray, check};
 use verdigris_detector::VerdictRow;
 use verdigris_detector::arrow::{verdict_fields, verdicts};
@@ -25,7 +26,8 @@ pub(crate) fn functions(judges: &Arc<Judges>) -> Vec<ScalarUDF> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Function {
     answer: Answer,
-    asked: SharedJudges,
+    /// Functions are equal if they share their judges, since DataFusion compares expressions.
+    judges: PtrEq<Arc<Judges>>,
     signature: Signature,
 }
 
@@ -39,12 +41,12 @@ enum Answer {
 impl Function {
     fn new(judges: &Arc<Judges>, answer: Answer) -> Self {
         // Types are checked in `return_type`, since a cast would copy the texts.
-        Self { answer, asked: SharedJudges(judges.clone()), signature: Signature::any(2, Volatility::Immutable) }
+        Self { answer, judges: judges.clone().into(), signature: Signature::any(2, Volatility::Immutable) }
     }
 
     /// Judges each row. An unknown key id fails the query, whatever its texts are.
     fn found<'a>(&'a self, texts: &TextArray<'_>, ids: &ColumnarValue) -> Result<Vec<VerdictRow<'a>>> {
-        let (judges, name) = (&self.asked.0, self.name());
+        let (judges, name) = (&self.judges, self.name());
         let judge = |id: Option<Result<&str, _>>| match id {
             None => Ok(None),
             Some(Ok(id)) => judges.of(id).map(Some),

@@ -19,6 +19,7 @@ use datafusion::common::ScalarValue;
 use datafusion::common::utils::take_function_args;
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::ptr_eq::PtrEq;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
@@ -29,7 +30,7 @@ use verdigris_detector::watermark::Scheme;
 use verdigris_detector::{Judgement, VerdictRow};
 
 use crate::error::JudgeError;
-use crate::judges::{Judge, Judges, SharedJudges};
+use crate::judges::{Judge, Judges};
 use crate::text_array::{TextArray, check};
 use group::{Addition, Group, scheme};
 
@@ -37,15 +38,12 @@ const NAME: &str = "verdigris_combine";
 
 pub(crate) fn function(judges: &Arc<Judges>) -> AggregateUDF {
     // Types are checked in `return_type`, since a cast would copy the texts.
-    AggregateUDF::from(Combine {
-        asked: SharedJudges(judges.clone()),
-        signature: Signature::any(2, Volatility::Immutable),
-    })
+    AggregateUDF::from(Combine { judges: judges.clone().into(), signature: Signature::any(2, Volatility::Immutable) })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Combine {
-    asked: SharedJudges,
+    judges: PtrEq<Arc<Judges>>,
     signature: Signature,
 }
 
@@ -68,7 +66,7 @@ impl AggregateUDFImpl for Combine {
     }
 
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Alone(Groups::new(self.asked.clone(), 1))))
+        Ok(Box::new(Alone(Groups::new(Arc::clone(&self.judges), 1))))
     }
 
     fn groups_accumulator_supported(&self, _: AccumulatorArgs<'_>) -> bool {
@@ -76,7 +74,7 @@ impl AggregateUDFImpl for Combine {
     }
 
     fn create_groups_accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(Groups::new(self.asked.clone(), 0)))
+        Ok(Box::new(Groups::new(Arc::clone(&self.judges), 0)))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -86,13 +84,13 @@ impl AggregateUDFImpl for Combine {
 
 /// Groups by their indices.
 struct Groups {
-    asked: SharedJudges,
+    judges: Arc<Judges>,
     groups: Vec<Group>,
 }
 
 impl Groups {
-    fn new(asked: SharedJudges, groups: usize) -> Self {
-        let mut new = Self { asked, groups: Vec::new() };
+    fn new(judges: Arc<Judges>, groups: usize) -> Self {
+        let mut new = Self { judges, groups: Vec::new() };
         new.resize(groups);
         new
     }
@@ -116,7 +114,7 @@ impl Groups {
             let (Some(text), Some(id)) = (texts.get(row), ids.get(row)) else { continue };
             let id = id.map_err(|_| JudgeError::NotAnId { function: NAME.into(), kind: DataType::Binary })?;
             if !judges.contains_key(id) {
-                let judge = self.asked.0.of(id)?;
+                let judge = self.judges.of(id)?;
                 judges.insert(id, (judge.clone(), scheme(judge)?));
             }
             rows.push((group(row), id, text));
@@ -137,7 +135,7 @@ impl Groups {
     }
 
     fn merge(&mut self, states: &[ArrayRef], group: impl Fn(usize) -> usize) -> Result<()> {
-        for (row, one) in state::read(states, &self.asked.0)?.into_iter().enumerate() {
+        for (row, one) in state::read(states, &self.judges)?.into_iter().enumerate() {
             self.groups[group(row)].merge(one)?;
         }
         Ok(())
@@ -173,7 +171,7 @@ impl GroupsAccumulator for Groups {
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let rows = values.first().map_or(0, |texts| texts.len());
         let each: Vec<usize> = (0..rows).collect();
-        let mut alone = Self::new(self.asked.clone(), rows);
+        let mut alone = Self::new(self.judges.clone(), rows);
         alone.update_batch(values, &each, filter, rows)?;
         alone.state(EmitTo::All)
     }
