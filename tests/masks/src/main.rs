@@ -23,45 +23,35 @@ use toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, Style, TokenIndex, Whitespace};
 use verdigris_text::{Tokenizer, Vocabulary};
 
+/// A schema or a regular expression with its instances.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum CaseLine {
+enum Case {
     Schema { id: String, schema: Value, tests: Vec<Instance> },
     Regex { id: String, regex: String, r#match: Vec<String>, reject: Vec<String> },
 }
 
-struct Case {
-    id: String,
-    form: CaseConstraint,
-    /// The texts, and whether each is valid.
-    texts: Vec<(bool, String)>,
-}
-
-enum CaseConstraint {
-    Schema(Value),
-    Regex(String),
-}
-
-impl CaseConstraint {
-    fn grammar(&self, style: Style) -> Result<Grammar, String> {
+impl Case {
+    fn id(&self) -> &str {
         match self {
-            Self::Schema(schema) => Grammar::json_schema(schema, style).map_err(|fault| fault.to_string()),
-            Self::Regex(regex) => Grammar::regex(regex).map_err(|fault| fault.to_string()),
+            Self::Schema { id, .. } | Self::Regex { id, .. } => id,
         }
     }
-}
 
-impl From<CaseLine> for Case {
-    fn from(line: CaseLine) -> Self {
-        match line {
-            CaseLine::Schema { id, schema, tests } => {
-                let texts = tests.iter().map(|test| (test.valid, spaced(&test.data))).collect();
-                Self { id, form: CaseConstraint::Schema(schema), texts }
-            }
-            CaseLine::Regex { id, regex, r#match, reject } => {
-                let valid = r#match.into_iter().map(|text| (true, text));
-                let texts = valid.chain(reject.into_iter().map(|text| (false, text))).collect();
-                Self { id, form: CaseConstraint::Regex(regex), texts }
+    fn grammar(&self, style: Style) -> Result<Grammar, String> {
+        match self {
+            Self::Schema { schema, .. } => Grammar::json_schema(schema, style).map_err(|fault| fault.to_string()),
+            Self::Regex { regex, .. } => Grammar::regex(regex).map_err(|fault| fault.to_string()),
+        }
+    }
+
+    /// The texts, and whether each is valid.
+    fn texts(&self) -> Vec<(bool, String)> {
+        match self {
+            Self::Schema { tests, .. } => tests.iter().map(|test| (test.valid, spaced(&test.data))).collect(),
+            Self::Regex { r#match, reject, .. } => {
+                let valid = r#match.iter().map(|text| (true, text.clone()));
+                valid.chain(reject.iter().map(|text| (false, text.clone()))).collect()
             }
         }
     }
@@ -193,11 +183,11 @@ fn ours(
     let before = held();
     let kilobytes = || Some((held()? - before?) as f64 / 1e3);
     let start = now();
-    let grammar = match case.form.grammar(Style::default().any_order()) {
+    let grammar = match case.grammar(Style::default().any_order()) {
         Ok(grammar) => grammar,
         Err(fault) => {
             tally.refused += 1;
-            shown(|| format!("refused: {} in {:.0} us: {fault}", case.id, micros(start)));
+            shown(|| format!("refused: {} in {:.0} us: {fault}", case.id(), micros(start)));
             return;
         }
     };
@@ -217,7 +207,7 @@ fn ours(
             let next =
                 if accepted { machine.advance(state, token, tokenizer.vocabulary().bytes(token)) } else { state };
             let us = micros(start);
-            tally.mask(us, || format!("{} token {i} of {text}", case.id));
+            tally.mask(us, || format!("{} token {i} of {text}", case.id()));
             state = next;
             if !accepted {
                 break;
@@ -236,7 +226,7 @@ fn ours(
             }
         }
         let read = last(text.get(..read).unwrap_or_default());
-        tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}", case.id));
+        tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}", case.id()));
     }
     let start = now();
     std::hint::black_box(machine.mask(machine.start()));
@@ -247,7 +237,7 @@ fn ours(
     let states = machine.states_memory() / 1000;
     shown(|| {
         let masks = format!("{} masks, mean {mean:.1}, max {max:.0} us", new.len());
-        format!("{}: first {first:.0} us, {masks}, states {states} kB", case.id)
+        format!("{}: first {first:.0} us, {masks}, states {states} kB", case.id())
     });
 }
 
@@ -259,16 +249,16 @@ fn theirs(
     tally: &mut Tally,
 ) {
     let start = now();
-    let grammar = match &case.form {
-        CaseConstraint::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
-        CaseConstraint::Regex(regex) => TopLevelGrammar::from_regex(regex),
+    let grammar = match case {
+        Case::Schema { schema, .. } => TopLevelGrammar::from_json_schema(schema.clone()),
+        Case::Regex { regex, .. } => TopLevelGrammar::from_regex(regex),
     };
     let matcher = match factory.create_parser(grammar) {
         Ok(parser) => Matcher::new(Ok(parser)),
         Err(fault) => {
             tally.refused += 1;
             shown(|| {
-                format!("llguidance refuses {}: {}", case.id, fault.to_string().lines().next().unwrap_or_default())
+                format!("llguidance refuses {}: {}", case.id(), fault.to_string().lines().next().unwrap_or_default())
             });
             return;
         }
@@ -276,7 +266,7 @@ fn theirs(
     let mut first = matcher.deep_clone();
     if let Err(fault) = first.compute_mask() {
         tally.refused += 1;
-        shown(|| format!("llguidance refuses {} later: {fault}", case.id));
+        shown(|| format!("llguidance refuses {} later: {fault}", case.id()));
         return;
     }
     tally.first.push(micros(start));
@@ -291,7 +281,7 @@ fn theirs(
                 break;
             };
             accepted = mask.is_allowed(token) && matcher.consume_token(token).is_ok();
-            tally.mask(micros(start), || format!("{} token {i} of {text}", case.id));
+            tally.mask(micros(start), || format!("{} token {i} of {text}", case.id()));
             if !accepted {
                 break;
             }
@@ -299,7 +289,7 @@ fn theirs(
         }
         accepted = accepted && matcher.compute_mask_or_eos().is_ok_and(|mask| mask.is_allowed(eos));
         let read = last(text.get(..read).unwrap_or_default());
-        tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}", case.id));
+        tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}", case.id()));
     }
 }
 
@@ -353,7 +343,7 @@ fn main() {
     let json = std::fs::read(shared.join("tokenizers").join(&name).join("tokenizer.json")).expect("a tokenizer");
     let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let cases = lines.map(|line| Case::from(serde_json::from_slice::<CaseLine>(line).expect("a case")));
+    let cases = lines.map(|line| serde_json::from_slice::<Case>(line).expect("a case"));
     if forced {
         return count_forced(tokenizer, cases);
     }
@@ -366,7 +356,7 @@ fn main() {
     let mut tallies = [Tally::default(), Tally::default()];
     for case in cases {
         let text = |(valid, text): &(bool, String)| (*valid, text.clone(), tokenizer.encode(text).unwrap());
-        let texts: Vec<_> = case.texts.iter().map(text).collect();
+        let texts: Vec<_> = case.texts().iter().map(text).collect();
         ours(&case, &texts, &tokenizer, &index, &mut tallies[0]);
         if let Some((factory, end)) = &factory {
             theirs(&case, &texts, &tokenizer, (factory, *end), &mut tallies[1]);
@@ -415,10 +405,11 @@ fn count_forced(tokenizer: Tokenizer, cases: impl Iterator<Item = Case>) {
     ];
     let mut counts = [(0, 0, 0); 3];
     for case in cases {
+        let texts = case.texts();
         for ((_, style), (instances, tokens, forced)) in styles.iter().zip(&mut counts) {
-            let Ok(grammar) = case.form.grammar(*style) else { continue };
+            let Ok(grammar) = case.grammar(*style) else { continue };
             let constraint = Constraint::new(grammar, &lexicon);
-            for (_, text) in case.texts.iter().filter(|(valid, _)| *valid) {
+            for (_, text) in texts.iter().filter(|(valid, _)| *valid) {
                 let Ok(value) = serde_json::from_str::<Value>(text) else { continue };
                 let written = if style.whitespace == Whitespace::Compact { value.to_string() } else { text.clone() };
                 let written = lexicon.tokenizer().encode(&written).unwrap();
