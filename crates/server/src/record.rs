@@ -75,20 +75,11 @@ impl Record {
         Ok(())
     }
 
-    /// Records the complete answer, and waits until that is on disk.
+    /// Records an answer that is complete, or refused because of one of its texts, and waits until that is on disk.
     ///
     /// # Errors
     /// If that fails; then the answer must not end.
-    pub(crate) async fn enter(&mut self) -> Result<(), Refusal> {
-        self.enter_as(Outcome::Whole).await
-    }
-
-    /// Like [`Record::enter`], for an answer that is refused because of one of its texts.
-    pub(crate) async fn refuse(&mut self) -> Result<(), Refusal> {
-        self.enter_as(Outcome::Refused).await
-    }
-
-    async fn enter_as(&mut self, outcome: Outcome) -> Result<(), Refusal> {
+    pub(crate) async fn enter(&mut self, outcome: Outcome) -> Result<(), Refusal> {
         (self.entry.time, self.entry.outcome) = (Timestamp::now(), outcome);
         self.entry.texts.sort_by_key(|text| text.index);
         self.service.operator.enter(&self.entry).await?;

@@ -23,7 +23,8 @@ enum Kind {
 impl Form {
     /// Takes its fields.
     pub(crate) fn take(body: &mut Fields) -> Result<Option<Self>, Refusal> {
-        let format = body.object("response_format")?.map(response_format).transpose()?.flatten();
+        let path = body.path("response_format");
+        let format = body.object("response_format")?.map_or(Ok(None), |format| of_format(format, path, true))?;
         let outputs = body.object("structured_outputs")?.map(structured_outputs).transpose()?;
         match (format, outputs) {
             (Some(_), Some(_)) => {
@@ -36,13 +37,8 @@ impl Form {
 
     /// Takes `format` of the field `text` of responses, where the fields of a schema are next to its type.
     pub(crate) fn of_text(text: &mut Fields) -> Result<Option<Self>, Refusal> {
-        let Some(mut format) = text.object("format")? else { return Ok(None) };
-        let form = match kind(&mut format)?.as_str() {
-            "json_schema" => Some(schema(&mut format)?),
-            kind => (kind == "json_object").then(|| Self::json_schema(any_object(), text.path("format"))),
-        };
-        format.end()?;
-        Ok(form)
+        let path = text.path("format");
+        text.object("format")?.map_or(Ok(None), |format| of_format(format, path, false))
     }
 
     /// Takes the constraint under which the texts for a detector were written.
@@ -102,15 +98,17 @@ fn any_object() -> Value {
     json!({"type": "object"})
 }
 
-fn response_format(mut format: Fields) -> Result<Option<Form>, Refusal> {
+/// The constraint of the format at `path`, whose schema is in an object of its own or next to its type.
+fn of_format(mut format: Fields, path: String, is_nested: bool) -> Result<Option<Form>, Refusal> {
     let form = match kind(&mut format)?.as_str() {
-        "json_schema" => {
+        "json_schema" if is_nested => {
             let mut about = format.object("json_schema")?.ok_or_else(|| format.missing("json_schema"))?;
             let form = schema(&mut about)?;
             about.end()?;
             Some(form)
         }
-        kind => (kind == "json_object").then(|| Form::json_schema(any_object(), "response_format")),
+        "json_schema" => Some(schema(&mut format)?),
+        kind => (kind == "json_object").then(|| Form::json_schema(any_object(), path)),
     };
     format.end()?;
     Ok(form)

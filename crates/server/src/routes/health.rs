@@ -11,7 +11,8 @@ use crate::caller::Caller;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
-/// Succeeds if the model works and requests are accepted.
+/// Succeeds if the model works and requests are accepted. A server is ready once it answers at all: the model is loaded
+/// before the first connection is accepted.
 pub(super) async fn health(State(service): State<Arc<Service>>) -> Result<(), Refusal> {
     if service.is_draining() {
         return Err(Refusal::new(503, "draining", "the server is shutting down"));
@@ -24,11 +25,6 @@ pub(super) async fn health(State(service): State<Arc<Service>>) -> Result<(), Re
         ));
     }
     Ok(())
-}
-
-/// The same as `health`: the model is loaded before the first connection is accepted.
-pub(super) async fn ready(service: State<Arc<Service>>) -> Result<(), Refusal> {
-    health(service).await
 }
 
 pub(super) async fn version() -> axum::Json<Value> {

@@ -20,9 +20,9 @@ pub(super) fn check(headers: &HeaderMap, uri: &Uri, address: IpAddr, allowed: &[
     match &host {
         // HTTP/1.0 requires no host, and browsers do not use it.
         None => (),
-        Some(Ok(host)) if !is_restricted || is_known(name_of(host)) => (),
+        Some(Ok(host)) if !is_restricted || is_known(host.host()) => (),
         Some(host) => {
-            let shown = host.as_ref().map_or("an invalid host", |host| name_of(host));
+            let shown = host.as_ref().map_or("an invalid host", Authority::host);
             let message = format!("this server does not answer to {shown:.100}: start it with --allowed-host NAME");
             return Err(Refusal::new(403, "unknown_host", message));
         }
@@ -34,7 +34,7 @@ pub(super) fn check(headers: &HeaderMap, uri: &Uri, address: IpAddr, allowed: &[
         (Some(origin), Some(Ok(host))) => origin.as_str().eq_ignore_ascii_case(host.as_str()),
         _ => false,
     };
-    if is_own || origin.is_some_and(|origin| allowed.iter().any(|name| name.eq_ignore_ascii_case(name_of(origin)))) {
+    if is_own || origin.is_some_and(|origin| allowed.iter().any(|name| name.eq_ignore_ascii_case(origin.host()))) {
         return Ok(());
     }
     let message = "a browser sent this for a page of another site: use a page of this server, or another program";
@@ -45,11 +45,6 @@ pub(super) fn check(headers: &HeaderMap, uri: &Uri, address: IpAddr, allowed: &[
 fn authority(headers: &HeaderMap, name: HeaderName) -> Option<Result<Authority, ()>> {
     let value = headers.get(name)?;
     Some(value.to_str().map_err(drop).and_then(|host| host.parse().map_err(drop)))
-}
-
-/// The name without a port.
-fn name_of(host: &Authority) -> &str {
-    host.host()
 }
 
 /// Whether a host always means this machine.

@@ -37,11 +37,11 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/detokenize", post(tokens::detokenize))
         .route("/detect", post(detect::detect))
         .route("/health", get(health::health))
-        .route("/ready", get(health::ready))
+        .route("/ready", get(health::health))
         .route("/metrics", get(health::metrics))
         .route("/version", get(health::version))
         .route("/about", get(page::about))
-        .route("/openapi.json", get(document))
+        .route("/openapi.json", get(|| async { axum::Json(openapi::document()) }))
         .route("/", get(page::index))
         .route("/page/{file}", get(page::file))
         .fallback(|| async { Refusal::new(404, "unknown_route", "there is nothing at this address") })
@@ -51,11 +51,6 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .layer(from_fn_with_state(service.clone(), gate::gate))
         .layer(DefaultBodyLimit::max(service.options.max_body))
         .with_state(service)
-}
-
-/// The OpenAPI document.
-async fn document() -> axum::Json<Value> {
-    axum::Json(openapi::document())
 }
 
 /// The code of a refusal, attached to its response for the log.

@@ -16,6 +16,7 @@ use verdigris::{Ending, Key, Prompt};
 
 use super::{computed, json};
 use crate::answer::{self, Choice, Choices, Content, Shape, StreamEvent, Usage, Voice};
+use crate::audit::Outcome;
 use crate::caller::Caller;
 use crate::calls::reader::CallReader;
 use crate::limits::Deadline;
@@ -210,7 +211,7 @@ impl Generation {
         self.clock.text(written);
         self.record.text(number, &choice, self.usage);
         if let Some(reason) = choice.mark.unmarkable().filter(|_| self.service.options.refuses_unmarkable) {
-            self.record.refuse().await?;
+            self.record.enter(Outcome::Refused).await?;
             let message = format!(
                 "a detector could not verify the mark of this text ({reason}), and this server refuses such texts: \
                  request a longer one, or one with more choice"
@@ -218,7 +219,7 @@ impl Generation {
             return Err(Refusal::new(422, "unmarkable", message));
         }
         if self.open == 0 {
-            self.record.enter().await?;
+            self.record.enter(Outcome::Whole).await?;
         }
         Ok(choice)
     }
