@@ -22,28 +22,16 @@ struct Answered {
     status: u16,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Marked {
-    status: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Finished {
-    finished_reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Rejected {
-    reason: &'static str,
-}
+/// The name and the value of the only label of a counter.
+type Label = [(&'static str, &'static str); 1];
 
 /// The counters and histograms of the server.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
-    marks: Family<Marked, Counter>,
-    finished: Family<Finished, Counter>,
-    rejected: Family<Rejected, Counter>,
+    marks: Family<Label, Counter>,
+    finished: Family<Label, Counter>,
+    rejected: Family<Label, Counter>,
     prompt_tokens: Counter,
     generation_tokens: Counter,
     queue: Histogram,
@@ -169,17 +157,17 @@ impl Metrics {
 
     /// Counts an answer by the status of its mark.
     pub(crate) fn marked(&self, status: &'static str) {
-        self.marks.get_or_create(&Marked { status }).inc();
+        self.marks.get_or_create(&[("status", status)]).inc();
     }
 
     /// Counts a text by its finish reason.
-    pub(crate) fn finished(&self, finished_reason: &'static str) {
-        self.finished.get_or_create(&Finished { finished_reason }).inc();
+    pub(crate) fn finished(&self, reason: &'static str) {
+        self.finished.get_or_create(&[("finished_reason", reason)]).inc();
     }
 
     /// Counts a refused request by its code.
     pub(crate) fn rejected(&self, reason: &'static str) {
-        self.rejected.get_or_create(&Rejected { reason }).inc();
+        self.rejected.get_or_create(&[("reason", reason)]).inc();
     }
 
     /// Counts the tokens read and written for an answer.
