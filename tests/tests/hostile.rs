@@ -16,8 +16,7 @@ fn object(n: usize, entry: impl FnMut(usize) -> (String, Value)) -> Value {
 }
 
 /// Nests a schema `depth` times.
-fn nested(depth: usize, inner: Value, around: impl FnMut(Value) -> Value) -> Value {
-    let mut around = around;
+fn nested(depth: usize, inner: Value, around: impl Fn(Value) -> Value) -> Value {
     (0..depth).fold(inner, |schema, _| around(schema))
 }
 

@@ -111,7 +111,7 @@ fn noise_leaves_the_law_as_it_is() {
 #[test]
 fn a_look_from_every_side() {
     let key = soft(0.25, ContextFunction::Min, 4);
-    let other = key_of_nobody();
+    let other = soft(0.25, ContextFunction::Min, 4).with_id("nobody").unwrap();
     let marked = write(Some(&key), 1);
     let hidden: String = marked.chars().flat_map(|c| [c, '\u{200B}']).collect();
     let reader = ENGINE.reader();
@@ -135,10 +135,6 @@ fn a_look_from_every_side() {
     let cut = &marked[3..];
     let look = Look { offsets: Offsets::new(6).unwrap(), ..Look::default() };
     assert!(reader.judge(&[&key], cut, &look).unwrap().evidence.ln_p_corrected() < -20.0);
-}
-
-fn key_of_nobody() -> Key {
-    soft(0.25, ContextFunction::Min, 4).with_id("nobody").unwrap()
 }
 
 /// A payload is read back from the text, and the wrong key reads nothing.

@@ -1,7 +1,6 @@
 //! The two verdicts on one text.
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use verdigris_c2pa::{Anchors, ManifestVerdict};
 use verdigris_detector::{Judgement, Outcome};
 
@@ -13,16 +12,6 @@ pub(crate) struct Verdicts<'k> {
     pub(crate) mark: Option<Result<Judgement<'k>, String>>,
     /// Contradictions between the two verdicts.
     pub(crate) notes: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct VerdictLine<'a> {
-    format: &'static str,
-    name: &'a str,
-    manifest: &'a ManifestVerdict,
-    mark: Value,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    notes: &'a [String],
 }
 
 impl Verdicts<'_> {
@@ -50,7 +39,10 @@ impl Verdicts<'_> {
             Some(Ok(judgement)) => serde_json::to_value(judgement.verdict()).expect("the verdict serialises"),
         };
         let Self { name, manifest, notes, .. } = self;
-        let line = VerdictLine { format: "verdigris-verify-1", name, manifest, mark, notes };
-        serde_json::to_string(&line).expect("the line serialises")
+        let mut line = json!({ "format": "verdigris-verify-1", "name": name, "manifest": manifest, "mark": mark });
+        if !notes.is_empty() {
+            line["notes"] = json!(notes);
+        }
+        line.to_string()
     }
 }
