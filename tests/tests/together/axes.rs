@@ -224,6 +224,12 @@ pub(crate) fn all(ways: &[(Run, Draft)]) -> Vec<Combination> {
     all
 }
 
+/// A run and drafter without other options, except for the expert that drafts.
+pub(crate) fn alone((run, draft): (Run, Draft)) -> Combination {
+    let steering = if draft == Draft::Expert { Steering::ProxyTuning } else { PLAIN.steering };
+    Combination { run, draft, steering, ..PLAIN }
+}
+
 /// Every run with every drafter.
 pub(crate) fn ways() -> Vec<(Run, Draft)> {
     Run::ALL.iter().flat_map(|&run| Draft::ALL.iter().map(move |&draft| (run, draft))).collect()

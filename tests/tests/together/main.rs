@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use verdigris::watermark::dialects::synthid::Bits;
 use verdigris::{Error, LogprobsMode, Written};
 
-use crate::axes::{Choice, Combination, Draft, Form, Mark, PLAIN, Promise, Run, Steering, all, ways};
+use crate::axes::{Choice, Combination, Draft, Form, Mark, PLAIN, Promise, Run, Steering, all, alone, ways};
 use crate::definition::{Definition, TextProbabilities};
 use crate::enumerated::{InjectedFault, Setup, Step, concerns, pairs, total_variation};
 use crate::refused::{ASIDE, Aside};
@@ -360,9 +360,7 @@ fn what_has_no_meaning_together_is_refused() {
     refused.iter().filter(|of| of.form == Form::Free).for_each(|&of| says_why(&SMALL, of));
     // Every run with every drafter.
     let judges = judges(&SMALL);
-    for (run, draft) in ways() {
-        let steering = if draft == Draft::Expert { Steering::ProxyTuning } else { PLAIN.steering };
-        let of = Combination { run, draft, steering, ..PLAIN };
+    for of in ways().into_iter().map(alone) {
         match of.promise() {
             Promise::Refused => says_why(&SMALL, of),
             _ => drop(write_and_judge(&SMALL, of, 1, &judges)),

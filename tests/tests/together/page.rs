@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::axes::{Choice, Combination, Draft, Form, Mark, PLAIN, Promise, REFUSALS, Run, Steering, all, ways};
+use crate::axes::{Choice, Combination, Draft, Form, Mark, Promise, REFUSALS, Run, Steering, all, alone, ways};
 use crate::refused::ASIDE;
 use crate::world::TALE;
 use crate::{ENUMERATED, FAULTS, WRITTEN, allowed, everything, some_of, tiny};
@@ -31,12 +31,6 @@ fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     row(&mut page, head.iter().map(|_| "---"));
     rows.into_iter().for_each(|cells| row(&mut page, cells));
     page.replace("| --- ", "|---")
-}
-
-/// A run and drafter without other options.
-fn alone((run, draft): (Run, Draft)) -> Combination {
-    let steering = if draft == Draft::Expert { Steering::ProxyTuning } else { PLAIN.steering };
-    Combination { run, draft, steering, ..PLAIN }
 }
 
 fn name_of((run, draft): (Run, Draft)) -> String {

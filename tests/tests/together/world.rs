@@ -204,13 +204,11 @@ impl World {
         };
         let request = match of.choice {
             Choice::Greedy => request.temperature(0.0),
-            Choice::Sampling | Choice::Penalties => request.temperature(TEMPERATURE).top_p(TOP_P),
-        };
-        let request = match of.choice {
+            Choice::Sampling => request.temperature(TEMPERATURE).top_p(TOP_P),
             Choice::Penalties => {
-                request.repetition_penalty(REPETITION).presence_penalty(PRESENCE).frequency_penalty(FREQUENCY)
+                let request = request.temperature(TEMPERATURE).top_p(TOP_P).repetition_penalty(REPETITION);
+                request.presence_penalty(PRESENCE).frequency_penalty(FREQUENCY)
             }
-            Choice::Greedy | Choice::Sampling => request,
         };
         match of.draft {
             Draft::Nobody => request,

@@ -76,31 +76,20 @@ mod tests {
     #[test]
     fn addresses_are_those_that_there_are() {
         let router = include_str!("../routes/mod.rs");
-        let routes: BTreeSet<(String, &str)> = router
-            .split(".route(\"")
-            .skip(1)
-            .map(|rest| {
-                let (path, rest) = rest.split_once("\", ").unwrap();
-                (path.to_owned(), rest.split_once('(').unwrap().0)
-            })
-            .collect();
+        let routes = router.split(".route(\"").skip(1).map(|rest| {
+            let (path, rest) = rest.split_once("\", ").unwrap();
+            (path.to_owned(), rest.split_once('(').unwrap().0.to_owned())
+        });
+        // The page is for people.
+        let routes: BTreeSet<(String, String)> =
+            routes.filter(|(path, _)| path != "/" && path != "/page/{file}").collect();
         assert!(routes.len() > 10);
         let document = document();
-        let paths = &document["paths"];
         let of_path = |(path, methods): (&String, &Value)| -> Vec<(String, String)> {
             methods.as_object().unwrap().keys().map(|method| (path.clone(), method.clone())).collect()
         };
-        let documented: Vec<(String, String)> = paths.as_object().unwrap().iter().flat_map(of_path).collect();
-        let missing = routes.iter().filter(|(path, method)| {
-            // The page is for people.
-            path != "/"
-                && path != "/page/{file}"
-                && !documented.iter().any(|(known, of_known)| known == path && of_known == method)
-        });
-        assert_eq!(missing.collect::<Vec<_>>(), Vec::<&(String, &str)>::new());
-        for (path, method) in &documented {
-            assert!(routes.contains(&(path.clone(), method.as_str())), "unknown: {method} {path}");
-        }
+        let paths = document["paths"].as_object().unwrap();
+        assert_eq!(paths.iter().flat_map(of_path).collect::<BTreeSet<_>>(), routes);
     }
 
     /// Every reference has a schema, and every schema a reference.
