@@ -6,6 +6,7 @@ mod server;
 
 pub use self::server::server;
 
+use std::fmt::Display;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -30,6 +31,11 @@ const MAX_PERMUTED: usize = 1 << 22;
 
 /// The longest text, in bytes, that a machine generates here.
 const MAX_WRITTEN: u64 = 1 << 15;
+
+/// The value, if there is one; an error must have a message.
+fn checked<T>(result: Result<T, impl Display>) -> Option<T> {
+    result.inspect_err(|fault| assert!(!fault.to_string().is_empty())).ok()
+}
 
 /// A GGUF file gives an error, or a model that reads a token. Returns whether it is a model.
 ///
@@ -72,13 +78,7 @@ pub fn safetensors_file(data: &[u8]) -> bool {
 /// # Panics
 /// If a promise is broken.
 pub fn pickle(data: &[u8]) -> bool {
-    let pickle = match Pickle::read(data) {
-        Ok(pickle) => pickle,
-        Err(fault) => {
-            assert!(!fault.to_string().is_empty());
-            return false;
-        }
-    };
+    let Some(pickle) = checked(Pickle::read(data)) else { return false };
     // Values may contain themselves.
     let mut open = vec![pickle.root()];
     for _ in 0..1 << 12 {
@@ -124,25 +124,16 @@ pub fn checkpoint(mut data: &[u8]) -> bool {
         data = rest;
     }
     ["config.json", "tokenizer.json"].iter().for_each(|file| write(&at("run").join(file), b"{}"));
-    let checkpoint = match Checkpoint::open(&at("run"), None) {
-        Ok(checkpoint) => checkpoint,
-        Err(fault) => {
-            assert!(!fault.to_string().is_empty());
-            return false;
-        }
-    };
+    let Some(checkpoint) = checked(Checkpoint::open(&at("run"), None)) else { return false };
     // Ranks may refer to the same bytes many times, which costs no more than a larger checkpoint.
     if checkpoint.weights().iter().map(|weight| weight.numel()).sum::<usize>() > 1 << 20 {
         return true;
     }
     let files = ModelFiles::beside(&checkpoint).expect("they are there");
     let written = verdigris_checkpoint::ModelFolder::new(&checkpoint, &files).write(&at("out"), |_| (), |_, _| ());
-    let written = match written {
-        Ok(written) => written,
-        Err(fault) => {
-            assert!(!at("out").exists() && !fault.to_string().is_empty());
-            return false;
-        }
+    let Some(written) = checked(written) else {
+        assert!(!at("out").exists());
+        return false;
     };
     if written.files == 1 {
         let bytes = std::fs::read(at("out/model.safetensors")).expect("it was written");
@@ -184,9 +175,8 @@ pub fn chat_template(data: &[u8]) {
     let said = [Message::system("Be brief."), Message::user("a|b <|endoftext|>\n"), Message::assistant("Yes.")];
     let tools = vec![serde_json::json!({"type": "function", "function": {"name": "f", "parameters": {}}})];
     let conversation = Conversation { messages: said.into(), tools };
-    match template.render(&conversation) {
-        Ok(prompt) => assert!(prompt.len() < 64 << 20, "{} bytes", prompt.len()),
-        Err(fault) => assert!(!fault.to_string().is_empty()),
+    if let Some(prompt) = checked(template.render(&conversation)) {
+        assert!(prompt.len() < 64 << 20, "{} bytes", prompt.len());
     }
     let _ = template.tokens(&conversation, LEXICON.tokenizer());
 }
@@ -328,9 +318,8 @@ pub fn regex(data: &[u8]) {
     if pattern.len() > 256 {
         return;
     }
-    match Grammar::regex(pattern) {
-        Ok(grammar) => _ = has_a_text(grammar),
-        Err(fault) => assert!(!fault.to_string().is_empty()),
+    if let Some(grammar) = checked(Grammar::regex(pattern)) {
+        has_a_text(grammar);
     }
 }
 
