@@ -102,17 +102,8 @@ impl Cluster {
     }
 
     fn ask(&self, lake: &Path, sql: &str) -> Child {
-        program(&[
-            "query",
-            lake.to_str().unwrap(),
-            "--scheduler",
-            &self.scheduler,
-            "--sql",
-            sql,
-            "--tasks",
-            "24",
-            "--json",
-        ])
+        let query = ["query", lake.to_str().unwrap(), "--scheduler", &self.scheduler, "--sql", sql];
+        program(&[&query[..], &["--tasks", "24", "--json"]].concat())
     }
 
     fn answer(&self, lake: &Path, sql: &str) -> Output {
@@ -203,6 +194,13 @@ fn told(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
+/// The error of a query that failed without an answer.
+fn error(output: &Output) -> String {
+    let (lines, errors) = told(output);
+    assert_eq!((output.status.code(), &*lines), (Some(2), ""), "{errors}");
+    errors
+}
+
 #[test]
 fn two_executors_say_what_one_process_says() {
     let mut cluster = Cluster::new();
@@ -242,9 +240,7 @@ fn what_goes_wrong_on_an_executor_is_told_to_whoever_asked() {
     cluster.executor("a", "mine");
     cluster.executor("b", "other");
     let lake = cluster.lake(50);
-    let output = cluster.answer(&lake, SQL);
-    let (lines, errors) = told(&output);
-    assert_eq!((output.status.code(), &*lines), (Some(2), ""), "{errors}");
+    let errors = error(&cluster.answer(&lake, SQL));
     assert!(errors.contains("there is no key with the id \"mine\" here: there is \"other\""), "{errors}");
     assert!(!errors.contains(SECRET) && errors.lines().count() == 1, "{errors}");
     // The cluster recovers: the query succeeds once all executors have the key.
@@ -264,9 +260,7 @@ fn what_goes_wrong_on_an_executor_is_told_to_whoever_asked() {
     let middle = bytes.len() / 2;
     bytes[4..middle].fill(0x55);
     std::fs::write(&damaged, bytes).unwrap();
-    let output = cluster.answer(&lake, SQL);
-    let (lines, errors) = told(&output);
-    assert_eq!((output.status.code(), &*lines), (Some(2), ""), "{errors}");
+    let errors = error(&cluster.answer(&lake, SQL));
     assert!(errors.starts_with("error: "), "{errors}");
 
     for (lake, sql, want) in [
@@ -275,9 +269,7 @@ fn what_goes_wrong_on_an_executor_is_told_to_whoever_asked() {
         ("lake", "DROP TABLE documents", "DDL not supported"),
         ("lake", "SELECT nothing FROM documents", "nothing"),
     ] {
-        let output = cluster.answer(&cluster.path(lake), sql);
-        let (lines, errors) = told(&output);
-        assert_eq!((output.status.code(), &*lines), (Some(2), ""), "{errors}");
+        let errors = error(&cluster.answer(&cluster.path(lake), sql));
         assert!(errors.contains(want) && errors.starts_with("error: "), "{errors}");
     }
 }
