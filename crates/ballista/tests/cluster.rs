@@ -16,7 +16,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use verdigris_datafusion::{Judges, register};
 
 use common::verdicts::{Case, cases as cases_of_verdicts, key_files};
-use common::{SECRET, key, marked, plain, reader, write_numbered};
+use common::{SECRET, key, marked, on_two_threads, plain, reader, write_numbered};
 
 const FILES: usize = 24;
 const SQL: &str = "
@@ -174,7 +174,7 @@ fn begun(mut child: Child, says: &str) -> ClusterProcess {
 
 /// The answer of the engine in this process to the same query.
 fn alone(lake: &Path, sql: &str) -> String {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
+    on_two_threads(async {
         let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
         register(&context, &Arc::new(Judges::new([reader()], [key("mine")]).unwrap()));
         let name = format!("{}/", lake.display());

@@ -15,7 +15,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use verdigris_datafusion::{Judges, functions, register};
 use verdigris_detector::{Look, MAX_TEXT, Reader};
 
-use common::{SECRET, key, marked, plain, reader};
+use common::{SECRET, key, marked, on_two_threads, plain, reader};
 
 /// A context with this number of partitions and two keys.
 fn context(partitions: usize) -> SessionContext {
@@ -24,11 +24,6 @@ fn context(partitions: usize) -> SessionContext {
     let other = key("mine").with_tenant("else").unwrap().with_id("other").unwrap();
     register(&context, &Arc::new(Judges::new([reader()], [key("mine"), other]).unwrap()));
     context
-}
-
-/// Runs a test in the kind of runtime that the program uses for queries.
-fn on_two_threads(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test);
 }
 
 fn table(context: &SessionContext, columns: Vec<(&str, ArrayRef)>) {

@@ -4,8 +4,8 @@ mod common;
 
 use std::sync::Arc;
 
-use common::reader;
 use common::verdicts::{Case, cases, key_files, keys};
+use common::{on_two_threads, reader};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::json::ArrayWriter;
 use datafusion::prelude::SessionContext;
@@ -43,10 +43,6 @@ fn sql_gives_each_text_its_verdict() {
             case.compare(&row(found));
         }
     });
-}
-
-fn on_two_threads(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test);
 }
 
 /// The first row of a column of verdicts.

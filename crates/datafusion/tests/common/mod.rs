@@ -25,6 +25,11 @@ pub fn key(id: &str) -> Key {
     Key::from_secret([0x5a; 32], id, Marking::default(), reader().vocabulary()).unwrap()
 }
 
+/// Runs a test in the kind of runtime that the program uses for queries.
+pub fn on_two_threads<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test)
+}
+
 /// Runs the main program with texts on its standard input. The variable is set by `tests/scripts/scan`.
 pub fn verdigris(arguments: &[&str], input: &str) -> String {
     let program = std::env::var("VERDIGRIS_PROGRAM")

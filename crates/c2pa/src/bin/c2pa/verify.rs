@@ -51,10 +51,8 @@ impl Verify {
         if self.manifest.is_some() && self.files.len() > 1 {
             return Err(Failure::Usage("--manifest belongs to one text: verify the others separately".into()));
         }
-        let anchors = match &self.trust {
-            Some(path) => Some(Anchors::new(&files::pem(path)?).map_err(Failure::in_file(path))?),
-            None => None,
-        };
+        let anchors = |path: &PathBuf| Anchors::new(&files::pem(path)?).map_err(Failure::in_file(path));
+        let anchors = self.trust.as_ref().map(anchors).transpose()?;
         let keys = self.keys.load()?;
         for note in keys.iter().flat_map(|keys| &keys.notes) {
             eprintln!("note: {note}");
