@@ -7,8 +7,8 @@ use verdigris::constrain::{ForcedText, NoRoom};
 use verdigris::logits::{Row, TokenId, Transform};
 use verdigris::schedule::Capacity;
 use verdigris::{
-    Beams, Error, Event, Key, LogprobsMode, Marking, Piece, Prompt, Registry, Request, Sampling, Service, Stop, Style,
-    Written,
+    Beams, Error, Event, Key, LogprobsMode, Marking, Prompt, Registry, Request, Sampling, Service, Stop, Style,
+    TextEvent, Written,
 };
 use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
@@ -102,7 +102,7 @@ fn many_prompts_are_as_each_alone() {
 fn more_prompts_than_fit_at_once() {
     let prompts: Vec<String> = (0..Request::SIDE_BY_SIDE + 3).map(|i| format!("Chapter {i}")).collect();
     let mut last = 0;
-    let count = |i: usize, _: Event<'_>| {
+    let count = |i: usize, _: TextEvent<'_>| {
         last = last.max(i);
         ControlFlow::Continue(())
     };
@@ -260,7 +260,7 @@ fn a_service_of_little_memory_ends_forms() {
     let send = move |piece| sender.send(piece).map_or(ControlFlow::Break(()), ControlFlow::Continue);
     let text = request.submit(&service, send).unwrap();
     let written = pieces.iter().find_map(|piece| match piece {
-        Piece::End(ending) => Some(ending.written(&request).unwrap()),
+        Event::End(ending) => Some(ending.written(&request).unwrap()),
         _ => None,
     });
     drop(text);
@@ -292,7 +292,7 @@ fn a_service_reads_log_probabilities_within_its_memory() {
     drop(sender);
     let (mut ended, mut needed) = (0, 0);
     for (number, piece) in pieces {
-        let Piece::End(ending) = piece else { continue };
+        let Event::End(ending) = piece else { continue };
         let alone = requests[number].clone().text().unwrap();
         // At the end nothing is left to compute.
         let written = if number % 2 == 0 { ending.at_once() } else { ending.written(&requests[number]).unwrap() };

@@ -14,7 +14,7 @@ use verdigris::logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris::logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler, TokenId};
 use verdigris::models::{CacheLayout, Device, LanguageModel};
 use verdigris::{Constraint, Engine, Key, Marking, Stop, TreeShape};
-use verdigris_schedule::{Ask, Capacity, Refused, Schedule, Service, Statistics, TextId, Told};
+use verdigris_schedule::{Ask, Capacity, Event, Refused, Schedule, Service, Statistics, TextId, TokenEvent};
 
 /// Has small pages, so that there are many of them.
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
@@ -111,7 +111,7 @@ impl Case {
             1 => Box::new(Lookup::default().over(&self.target.transforms)),
             _ => return None,
         };
-        Some(Drafting { drafter, length, rule })
+        Some(Drafting { drafter, length, rule, memory: None })
     }
 
     fn ask(&self) -> Ask {
@@ -131,16 +131,16 @@ impl Case {
 struct Heard(BTreeMap<TextId, (Vec<TokenId>, Option<Stop>)>);
 
 impl Heard {
-    fn hears(&mut self, id: TextId, told: Told) -> ControlFlow<Stop> {
+    fn hears(&mut self, id: TextId, event: TokenEvent) -> ControlFlow<Stop> {
         let known = self.0.contains_key(&id);
-        assert_eq!(known, !matches!(told, Told::Begun), "a text begins once, before all else");
+        assert_eq!(known, !matches!(event, Event::Begun), "a text begins once, before all else");
         let (text, stop) = self.0.entry(id).or_default();
         assert!(stop.is_none(), "nothing comes behind the end");
-        match told {
-            Told::Begun => (),
-            Told::Token(token, _) => text.push(token),
-            Told::Ended(ended) => *stop = ended.stop,
-            Told::Failed(error) => panic!("{error}"),
+        match event {
+            Event::Begun => (),
+            Event::Text((token, _)) => text.push(token),
+            Event::End(ended) => *stop = ended.stop,
+            Event::Failed(error) => panic!("{error}"),
         }
         ControlFlow::Continue(())
     }
@@ -307,10 +307,10 @@ fn a_service_waits_for_nobody() {
                 let mut text = Vec::new();
                 for told in told {
                     match told {
-                        Told::Begun => assert!(text.is_empty(), "it begins before it goes on"),
-                        Told::Token(token, _) => text.push(token),
-                        Told::Ended(ended) => assert_eq!(ended.stop, Some(Stop::Length)),
-                        Told::Failed(error) => panic!("{error}"),
+                        Event::Begun => assert!(text.is_empty(), "it begins before it goes on"),
+                        Event::Text((token, _)) => text.push(token),
+                        Event::End(ended) => assert_eq!(ended.stop, Some(Stop::Length)),
+                        Event::Failed(error) => panic!("{error}"),
                     }
                 }
                 let limits = Limits { max_tokens: 12, end: Vec::new() };
@@ -322,8 +322,8 @@ fn a_service_waits_for_nobody() {
     let mut heard = 0;
     loop {
         match waiting.recv_timeout(Duration::from_secs(60)) {
-            Ok(Told::Begun) => (),
-            Ok(Told::Token(..)) => heard += 1,
+            Ok(Event::Begun) => (),
+            Ok(Event::Text(_)) => heard += 1,
             Ok(_) => break,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => panic!("{heard} tokens and no end"),
         }
@@ -335,5 +335,5 @@ fn a_service_waits_for_nobody() {
     // A text that is still running ends with the service.
     let (_late, told) = service.stream(ask(&[5, 6], 500, 3)).unwrap();
     drop(service);
-    assert!(told.iter().all(|told| matches!(told, Told::Begun | Told::Token(..))), "it has no end");
+    assert!(told.iter().all(|told| matches!(told, Event::Begun | Event::Text(_))), "it has no end");
 }

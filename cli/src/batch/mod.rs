@@ -260,7 +260,7 @@ impl Desk<'_> {
             let asked = || asked.borrow_mut().remove(&number).expect("an answer to a line");
             let written = match event {
                 Event::End(written) => self.write(&asked(), written),
-                Event::Refused(error) => self.refuse(&asked(), error),
+                Event::Failed(error) => self.refuse(&asked(), error),
                 _ => Ok(()),
             };
             match written {

@@ -52,7 +52,11 @@ impl Judge {
     ///
     /// # Errors
     /// [`JudgeError::NotText`] if the column does not contain texts; `asked` is the name of the calling function.
-    pub fn column(&self, texts: &dyn datafusion::arrow::array::Array, asked: &str) -> Result<Vec<VerdictRow<'_>>, JudgeError> {
+    pub fn column(
+        &self,
+        texts: &dyn datafusion::arrow::array::Array,
+        asked: &str,
+    ) -> Result<Vec<VerdictRow<'_>>, JudgeError> {
         let texts = TextArray::of(texts, asked)?;
         Ok((0..texts.len()).into_par_iter().map(|row| self.cell(texts.get(row))).collect())
     }

@@ -1,15 +1,15 @@
 //! Decoding: sampling a text from its distribution.
 //!
-//! A [`Target`] is the distribution of the next token given the tokens so far. [`Plain`] samples from it one token at a
-//! time, [`Speculative`] several. Every faster method samples from the same target: speed never changes the
-//! distribution.
+//! A [`Target`] is the distribution of the next token given the tokens so far. Texts are written in [passes](mod@pass),
+//! one or several at a time, with or without drafts. [`Plain`] samples from the target one token at a time, and is what
+//! tests compare all else with: speed never changes the distribution.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`target`] | the distribution: transforms, sampler, seed |
-//! | [`plain`] | one token per step |
-//! | [`mod@pass`] | several texts in one call of the model |
-//! | [`speculative`] | several drafted tokens per step, from the same distribution |
+//! | [`plain`] | one token per step: the definition, for tests |
+//! | [`mod@pass`] | one or several texts in one call of the model |
+//! | [`speculative`] | one text, with several drafted tokens per step, from the same distribution |
 //! | [`draft_length`] | the number of draft tokens that pays off |
 //! | [`drafter`] | sources of drafts: a small model, a draft head, or the text itself |
 //! | [`tree`] | draft tokens, each with the distribution that it was sampled from |
@@ -22,7 +22,6 @@
 //! | [`steer`] | a model steered by experts |
 //! | [`mod@perplexity`] | a measure of how well a model predicts a text |
 //! | [`provenance`] | the origins of tokens |
-//! | [`writing`] | the interface that all ways of writing share |
 //! | [`limits`] | the limits that end a text |
 #![forbid(unsafe_code)]
 
@@ -47,7 +46,6 @@ pub mod steer;
 mod table;
 pub mod target;
 pub mod tree;
-pub mod writing;
 
 pub use chance::{Chance, Seeded};
 pub use draft_length::{DraftLength, DraftMemory};
@@ -65,4 +63,3 @@ pub use speculative::{Acceptance, Speculative};
 pub use steer::{Alpha, BadAlpha, BaseFilter, ExpertDrafter, OwnPrompts, Pair, Steered};
 pub use target::{DecodeError, Target};
 pub use tree::{DraftTree, TreeShape};
-pub use writing::Writing;

@@ -7,7 +7,7 @@ use verdigris_logits::TokenId;
 use verdigris_models::{LanguageModel, ModelError, Sequence};
 
 use crate::chance::{Chance, Seeded};
-use crate::draft_length::DraftLength;
+use crate::draft_length::{DraftLength, DraftMemory};
 use crate::drafter::{Drafter, Undrafted};
 use crate::limits::{Limits, Stop};
 use crate::provenance::Provenance;
@@ -26,10 +26,12 @@ pub struct Drafting {
     pub length: DraftLength,
     /// The rule that accepts drafts.
     pub rule: Rule,
+    /// The measurements of earlier texts, which [`DraftLength::Auto`] starts from and adds this one's to.
+    pub memory: Option<DraftMemory>,
 }
 
-/// A text that is written together with others. It is the same text that [`Plain`](crate::Plain) or, with a drafter,
-/// [`Speculative`] writes alone.
+/// A text that is written in passes, alone or together with others. It is the same text that [`Plain`](crate::Plain) or,
+/// with a drafter, [`Speculative`] gives.
 pub struct BatchedText<C = Seeded> {
     text: Speculative<BoxedDrafter, C>,
     /// The rule that judges drafts, if any are made.
@@ -79,13 +81,13 @@ impl<C: Chance> BatchedText<C> {
     ) -> Self {
         assert!(sequence.len() < prompt.len(), "{} of {} tokens", sequence.len(), prompt.len());
         let rule = drafting.as_ref().map(|drafting| drafting.rule);
-        let (drafter, length, judge): (BoxedDrafter, _, _) = match drafting {
-            Some(Drafting { drafter, length, rule }) => (drafter, length, rule),
-            None => (Box::new(Undrafted), DraftLength::Fixed(0), Rule::default()),
-        };
+        let (drafter, length): (BoxedDrafter, _) = (Box::new(Undrafted), DraftLength::Fixed(0));
+        let undrafted = Drafting { drafter, length, rule: Rule::default(), memory: None };
+        let Drafting { drafter, length, rule: judge, memory } = drafting.unwrap_or(undrafted);
         let size = model.vocabulary_size();
         let text = Speculative::after(target, prompt, limits, sequence, size, drafter, length, chance);
-        Self { text: text.judged_by(judge), rule }
+        let text = text.judged_by(judge);
+        Self { text: memory.iter().fold(text, Speculative::remembering), rule }
     }
 
     /// Writes tokens that are decided without the model. Returns whether the text continues with a call of the model.
@@ -389,7 +391,7 @@ pub(crate) mod tests {
         for length in [DraftLength::Fixed(3), DraftLength::Tree(TreeShape::levels(&[2, 1]))] {
             for model in [table.clone(), table.drawing()] {
                 let model: Arc<dyn LanguageModel> = model;
-                let drafting = |i| Some(Drafting { drafter: drafter(i), length, rule: Rule::EachToken });
+                let drafting = |i| Some(Drafting { drafter: drafter(i), length, rule: Rule::EachToken, memory: None });
                 let begun = |i| begun(&model, &targets[i], &prompt, limits.clone(), drafting(i));
                 let mut texts: Vec<BatchedText> = (0..9).map(begun).collect();
                 let all = written(&model, &mut texts, |i, _| if i < 3 { Part::Read(1) } else { Part::Write });

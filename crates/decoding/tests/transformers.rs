@@ -92,7 +92,7 @@ fn contrastive_search_is_that_of_its_definition() {
         let mut writing = Contrastive::new(model.clone(), &target, &prompt, limits, contrast).unwrap();
         let text: Vec<TokenId> = writing.by_ref().map(Result::unwrap).collect();
         let mut expected = tokens(&case["tokens"]);
-        let stop = verdigris_decoding::Writing::stop(&writing).unwrap();
+        let stop = writing.stop().unwrap();
         if stop == Stop::Context {
             // transformers continues when the context is full.
             expected.truncate(model.context_length() - prompt.len());

@@ -11,7 +11,7 @@ use verdigris_logits::TokenId;
 
 use crate::error::{BoxError, ModelError};
 use crate::held::{Held, moves};
-use crate::language_model::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
+use crate::language_model::{Batch, LanguageModel, Rows, SampleRequest, Sequence};
 
 /// The number of recent copies that a text keeps once it has been truncated. It is also the limit where rows of several
 /// tokens are asked for, because some of those tokens may be taken back.
@@ -144,7 +144,7 @@ impl<M: Forward + Sync> ForeignSequence<M> {
         let before = self.tokens.len();
         self.tokens.extend_from_slice(batch.tokens);
         let wanted = before + batch.first_wanted();
-        if batch.wanted != Wanted::Last {
+        if batch.rows() != 1 {
             let Copy { read: held, mut model } = self.latest()?;
             if let Some(all) = model.forward_all(&self.tokens[held..], held) {
                 let all = all?;
@@ -229,7 +229,7 @@ impl<M: Forward + Sync> Sequence for ForeignSequence<M> {
 
     fn draw(&mut self, batch: &Batch<'_>, draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         let [draw] = draws else { return Ok(false) };
-        if batch.parents.is_some() || batch.wanted != Wanted::Last || batch.tokens.is_empty() {
+        if batch.parents.is_some() || batch.tokens.is_empty() || batch.rows() != 1 {
             return Ok(false);
         }
         self.held.after(batch, self.model.vocabulary)?;
@@ -282,6 +282,7 @@ impl<M: Forward + Sync> Sequence for ForeignSequence<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::language_model::Wanted;
     use verdigris_logits::steps::Steps;
     use verdigris_logits::{Row, Sampler};
 

@@ -51,12 +51,16 @@ pub trait LanguageModel: Send + Sync {
     }
 
     /// Like [`LanguageModel::forward_each`], but samples tokens where the rows are computed and does not return the
-    /// rows. Returns `false` if this model does not support that; then nothing has happened.
+    /// rows. Returns `false` if this model does not support that; then nothing has happened. By default only a single
+    /// text is sampled in this way, by [`Sequence::draw`].
     ///
     /// # Errors
     /// The same as [`LanguageModel::forward_each`].
-    fn draw_each(&self, _items: &mut [BatchItem<'_>], _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
-        Ok(false)
+    fn draw_each(&self, items: &mut [BatchItem<'_>], draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
+        match items {
+            [BatchItem { sequence, batch, .. }] => sequence.draw(batch, draws),
+            _ => Ok(false),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use verdigris::{Engine as Model, Error, Prompt};
+use verdigris::{Engine as Model, Error, Event, Prompt};
 
 use crate::error;
 use crate::options::Options;
@@ -20,10 +20,7 @@ const PIECES: usize = 64;
 const SIGNALS: Duration = Duration::from_millis(50);
 
 /// An event of a text.
-enum Piece {
-    Text(String),
-    End(Box<Result<Written, Error>>),
-}
+type Piece = Event<String, Box<Written>, Error>;
 
 /// An iterator over the pieces of a text, each of whole characters.
 #[pyclass(frozen, module = "verdigris")]
@@ -44,7 +41,10 @@ impl Stream {
                 Err(_) => ControlFlow::Break(()),
             });
             let written = written.and_then(|written| Written::new(written, &model, options.key()));
-            let _ = sender.send(Piece::End(Box::new(written)));
+            let _ = sender.send(match written {
+                Ok(written) => Piece::End(Box::new(written)),
+                Err(error) => Piece::Failed(error),
+            });
         };
         thread::Builder::new().name("verdigris-stream".into()).spawn(work)?;
         Ok(Self { pieces: Mutex::new(Some(pieces)), written: Mutex::default() })
@@ -69,12 +69,14 @@ impl Stream {
                 Some(Err(RecvTimeoutError::Timeout)) => py.check_signals()?,
                 Some(ended) => {
                     *self.pieces.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                    let Ok(Piece::End(written)) = ended else {
-                        return Err(error::argument("the model failed while writing"));
+                    return match ended {
+                        Ok(Piece::End(written)) => {
+                            *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(*written);
+                            Ok(None)
+                        }
+                        Ok(Piece::Failed(error)) => Err(error::engine(error)),
+                        _ => Err(error::argument("the model failed while writing")),
                     };
-                    let written = written.map_err(error::engine)?;
-                    *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
-                    return Ok(None);
                 }
             }
         }

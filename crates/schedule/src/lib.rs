@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod ended;
+mod event;
 pub mod policy;
 mod rereading;
 pub mod rows;
@@ -24,7 +25,8 @@ pub mod service;
 mod spaces;
 
 pub use ended::Ended;
+pub use event::{Event, TokenEvent};
 pub use policy::{Account, TextId, TooLong};
 pub use rereading::RowReader;
-pub use schedule::{Ask, Capacity, Refused, Schedule, Statistics, Told};
+pub use schedule::{Ask, Capacity, Refused, Schedule, Statistics};
 pub use service::{Gone, Handle, NotTaken, Reader, Service};

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use verdigris_decoding::{
-    Acceptance, BatchedText, DecodeError, Drafter, Drafting, Limits, Part, Provenance, Stop, Target, pass,
-};
+use verdigris_decoding::{Acceptance, BatchedText, DecodeError, Drafter, Drafting, Limits, Part, Stop, Target, pass};
 use verdigris_logits::TokenId;
 use verdigris_models::{LanguageModel, ModelError, PageShape, Rows, Sequence};
 
 use crate::ended::Ended;
+use crate::event::{Event, TokenEvent};
 use crate::policy::{Account, Asked, Bounds, Counts, Policy, PrefixId, Space, Step, TextId, TooLong};
 use crate::rereading::{Rereading, RowReader};
 use crate::spaces::Spaces;
@@ -85,19 +84,6 @@ pub enum Refused {
     /// A prompt that is too long for the whole memory.
     #[error(transparent)]
     TooLong(#[from] TooLong),
-}
-
-/// An event of a text.
-#[derive(Debug)]
-pub enum Told {
-    /// The text has had its turn and memory, and its prompt is read from now on. Sent once, before all other events.
-    Begun,
-    /// The next token, and its provenance.
-    Token(TokenId, Provenance),
-    /// The end of the text. No events follow.
-    Ended(Ended),
-    /// The text cannot continue. No events follow.
-    Failed(DecodeError),
 }
 
 /// The current state of a schedule and its totals.
@@ -191,7 +177,7 @@ enum Stage {
 
 /// Receives the events of texts, by their ids. On [`ControlFlow::Break`] at a token the text ends there, for the given
 /// reason; at an end it has no effect.
-pub type Tell<'t> = &'t mut dyn FnMut(TextId, Told) -> ControlFlow<Stop>;
+pub type Tell<'t> = &'t mut dyn FnMut(TextId, TokenEvent) -> ControlFlow<Stop>;
 
 impl Schedule {
     /// A schedule for texts of a model.
@@ -295,7 +281,7 @@ impl Schedule {
                     };
                     self.arrange(step)?;
                     if let Some(id) = begins {
-                        let _ = tell(id, Told::Begun);
+                        let _ = tell(id, Event::Begun);
                     }
                 }
             }
@@ -377,11 +363,11 @@ impl Schedule {
             }
             (Ok(()), true) => {
                 self.remove(id);
-                let _ = tell(id, Told::Ended(ended));
+                let _ = tell(id, Event::End(ended));
             }
             (Err(fault), _) => {
                 self.remove(id);
-                let _ = tell(id, Told::Failed(fault));
+                let _ = tell(id, Event::Failed(fault));
             }
         }
         Ok(())
@@ -413,7 +399,7 @@ impl Schedule {
             && self.texts.contains_key(&id)
         {
             self.remove(id);
-            let _ = tell(id, Told::Failed(fault));
+            let _ = tell(id, Event::Failed(fault));
         }
         Ok(())
     }
@@ -432,7 +418,7 @@ impl Schedule {
         while let Some((token, provenance)) = self.running(id).pop() {
             self.statistics.written += 1;
             self.entry(id).told += 1;
-            if let ControlFlow::Break(reason) = tell(id, Told::Token(token, provenance)) {
+            if let ControlFlow::Break(reason) = tell(id, Event::Text((token, provenance))) {
                 self.running(id).end(reason);
             }
         }
@@ -444,7 +430,7 @@ impl Schedule {
         let (rows, length) = (entry.rows.take().filter(|_| entry.told > 0), entry.prompt + entry.told);
         let Some(rows) = rows else {
             self.remove(id);
-            let _ = tell(id, Told::Ended(ended));
+            let _ = tell(id, Event::End(ended));
             return;
         };
         let tokens = self.running(id).tokens()[..length].to_vec();

@@ -10,12 +10,13 @@ use std::thread::JoinHandle;
 use verdigris_decoding::Stop;
 use verdigris_models::LanguageModel;
 
+use crate::event::{Event, TokenEvent};
 use crate::policy::TextId;
-use crate::schedule::{Ask, Capacity, Refused, Room, Schedule, Statistics, Told};
+use crate::schedule::{Ask, Capacity, Refused, Room, Schedule, Statistics};
 
 /// Receives the events of a text, on the thread of the loop. It must not block: if its consumer may block, use an
 /// unbounded channel, which holds at most the tokens of the text. On [`ControlFlow::Break`] the text ends.
-pub type Reader = Box<dyn FnMut(Told) -> ControlFlow<Stop> + Send>;
+pub type Reader = Box<dyn FnMut(TokenEvent) -> ControlFlow<Stop> + Send>;
 
 /// A request to the loop.
 enum Request {
@@ -107,9 +108,9 @@ impl Service {
     ///
     /// # Errors
     /// Like [`Service::submit`].
-    pub fn stream(&self, ask: Ask) -> Result<(Handle, Receiver<Told>), NotTaken> {
+    pub fn stream(&self, ask: Ask) -> Result<(Handle, Receiver<TokenEvent>), NotTaken> {
         let (sender, receiver) = mpsc::channel();
-        let reader = move |told| match sender.send(told) {
+        let reader = move |event| match sender.send(event) {
             Ok(()) => ControlFlow::Continue(()),
             // The receiver was dropped.
             Err(_) => ControlFlow::Break(Stop::StopString),
@@ -173,10 +174,10 @@ impl Loop {
             }
             *lock(&shared.statistics) = self.schedule.statistics();
             let Self { schedule, numbers, readers } = &mut self;
-            let passed = schedule.pass(&mut |id, told| {
-                let is_end = matches!(told, Told::Ended(_) | Told::Failed(_));
+            let passed = schedule.pass(&mut |id, event| {
+                let is_end = matches!(event, Event::End(_) | Event::Failed(_));
                 let Some((number, reader)) = readers.get_mut(&id) else { return ControlFlow::Break(Stop::StopString) };
-                let goes_on = reader(told);
+                let goes_on = reader(event);
                 if is_end {
                     numbers.remove(number);
                     readers.remove(&id);

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use verdigris::logits::TokenId;
 use verdigris::schedule::{Account, Handle, Statistics};
-use verdigris::{Ending, Engine, Error, Key, Request, Service};
+use verdigris::{Ending, Engine, Error, Event, Key, Request, ServedEvent, Service};
 
 use crate::calls;
 use crate::forms::Forms;
@@ -19,33 +19,29 @@ use crate::protocol::refusal::Refusal;
 use crate::turns::Turns;
 
 /// An event of a text.
-pub(crate) enum Piece {
-    /// The text has had its turn: its prompt is read.
-    Begun,
+pub(crate) type Piece = Event<String, Ending, Refusal>;
+
+/// A message about a text.
+pub(crate) enum Message {
     /// The text is accepted; dropping the handle ends it.
     Taken(Handle),
-    /// The next piece of the text: never empty, and whole characters.
-    Text(String),
-    /// The end of the text.
-    End(Ending),
-    /// The text cannot be written, or continued.
-    Failed(Refusal),
+    Piece(Piece),
 }
 
 /// The events of the texts of an answer, with the numbers of the texts. Only a limited number of texts is started
 /// before others are read to their ends, so a client that reads slowly only delays its own. Dropping this ends the
 /// texts.
 pub(crate) struct Pieces {
-    pieces: UnboundedReceiver<(usize, Piece)>,
+    pieces: UnboundedReceiver<(usize, Message)>,
     /// The number of further texts that may be started.
     room: Arc<Semaphore>,
 }
 
 impl Pieces {
-    /// The next event.
-    pub(crate) async fn next(&mut self) -> Option<(usize, Piece)> {
+    /// The next message.
+    pub(crate) async fn next(&mut self) -> Option<(usize, Message)> {
         let next = self.pieces.recv().await;
-        if let Some((_, Piece::End(_) | Piece::Failed(_))) = next {
+        if let Some((_, Message::Piece(Piece::End(_) | Piece::Failed(_)))) = next {
             self.room.add_permits(1);
         }
         next
@@ -195,7 +191,7 @@ struct Beginning {
     key: Option<Arc<Key>>,
     account: Account,
     salt: Arc<str>,
-    pieces: UnboundedSender<(usize, Piece)>,
+    pieces: UnboundedSender<(usize, Message)>,
     /// The tokens of the last prompt, with its number: its texts share them.
     prompt: Option<(usize, Arc<[TokenId]>)>,
 }
@@ -242,12 +238,12 @@ impl Beginning {
             if self.pieces.is_closed() {
                 return false;
             }
-            let (piece, goes_on) = match self.one(number) {
-                Ok(handle) => (Piece::Taken(handle), true),
-                Err(error) => (Piece::Failed(self.ask.refusal(error)), false),
+            let (message, goes_on) = match self.one(number) {
+                Ok(handle) => (Message::Taken(handle), true),
+                Err(error) => (Message::Piece(Piece::Failed(self.ask.refusal(error))), false),
             };
             // If the receiver is gone, dropping the handle ends the text.
-            let _ = self.pieces.send((number, piece));
+            let _ = self.pieces.send((number, message));
             if !goes_on {
                 return false;
             }
@@ -257,14 +253,9 @@ impl Beginning {
 
     fn one(&mut self, number: usize) -> Result<Handle, Error> {
         let (to, of) = (self.pieces.clone(), self.ask.clone());
-        let reader = move |piece| {
-            let piece = match piece {
-                verdigris::Piece::Begun => Piece::Begun,
-                verdigris::Piece::Text(text) => Piece::Text(text),
-                verdigris::Piece::End(ending) => Piece::End(ending),
-                verdigris::Piece::Failed(error) => Piece::Failed(of.refusal(error)),
-            };
-            match to.send((number, piece)) {
+        let reader = move |event: ServedEvent| {
+            let piece = event.map_failed(|error| of.refusal(error));
+            match to.send((number, Message::Piece(piece))) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }

@@ -85,8 +85,8 @@ pub use error::Error;
 pub use mark_status::{MarkCheck, MarkStatus};
 pub use prompt::Prompt;
 pub use request::{
-    BestOf, Ending, Event, Explained, Hypothesis, Logprob, LogprobsMode, Piece, Request, StepEffect, TokenLogprobs,
-    TokenOrigin, Written,
+    BestOf, Ending, Explained, Hypothesis, Logprob, LogprobsMode, Request, ServedEvent, StepEffect, TextEvent,
+    TokenLogprobs, TokenOrigin, Written,
 };
 pub use reward::Reward;
 pub use sampling::{BadSampling, Field, Range, Sampling};
@@ -104,7 +104,7 @@ pub use verdigris_detector::{
 };
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
-pub use verdigris_schedule as schedule;
+pub use verdigris_schedule::{self as schedule, Event};
 pub use verdigris_text::{self as text, Conversation, Message, Tokenizer};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Level, Mark, MarkScore, Marking, Repeats, Strength,

@@ -49,7 +49,7 @@ impl Service {
         &self,
         engine: &Engine,
         ask: schedule::Ask,
-        reader: impl FnMut(schedule::Told) -> ControlFlow<Stop> + Send + 'static,
+        reader: impl FnMut(schedule::TokenEvent) -> ControlFlow<Stop> + Send + 'static,
     ) -> Result<schedule::Handle, Error> {
         if !Arc::ptr_eq(engine.model(), &self.model) {
             let why = "a service writes with the engine that it was started for; start one for this engine";

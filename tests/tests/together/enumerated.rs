@@ -218,7 +218,8 @@ impl<'w> Setup<'w> {
         let drawn = (self.fault == InjectedFault::OneChance).then_some(&drawn);
         let begun = |draft| {
             let chance = OneOfTwo { both: &both, drawn };
-            let drafting = |draft| Drafting { drafter: self.drafter(draft), length: shape(draft), rule: self.rule() };
+            let (drafter, length, rule) = (|draft| self.drafter(draft), shape, self.rule());
+            let drafting = |draft| Drafting { drafter: drafter(draft), length: length(draft), rule, memory: None };
             let drafting = (draft != Draft::Nobody).then(|| drafting(draft));
             let (limits, model) = (self.limits.clone(), &self.model);
             let sequence = limits.begin(model.clone(), &self.prompt).unwrap();

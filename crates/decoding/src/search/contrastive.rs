@@ -13,10 +13,7 @@ use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Wanted};
 
 use crate::limits::{Limits, Stop};
-use crate::provenance::Provenance;
-use crate::speculative::Acceptance;
 use crate::target::{DecodeError, Target};
-use crate::writing::Writing;
 
 /// The parameters by which a token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,6 +85,11 @@ impl<'a> Contrastive<'a> {
             stop: None,
             failed: false,
         })
+    }
+
+    /// The reason that the text ended, or `None` while it continues.
+    pub fn stop(&self) -> Option<Stop> {
+        self.stop
     }
 
     /// Reads the prompt.
@@ -186,20 +188,6 @@ impl Iterator for Contrastive<'_> {
         let token = self.step();
         self.failed = token.is_err();
         token.transpose()
-    }
-}
-
-impl Writing for Contrastive<'_> {
-    fn stop(&self) -> Option<Stop> {
-        self.stop
-    }
-
-    fn acceptance(&self) -> Option<Acceptance> {
-        None
-    }
-
-    fn provenance(&self) -> Provenance {
-        Provenance::Computed
     }
 }
 

@@ -27,7 +27,7 @@ use crate::protocol::responses;
 use crate::record::Record;
 use crate::service::{RequestSlot, Service};
 use crate::shares::Share;
-use crate::writer::{Piece, Pieces};
+use crate::writer::{Message, Piece, Pieces};
 
 /// The time after which a silent stream sends a keep-alive message.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -129,11 +129,11 @@ impl Generation {
             .into_response())
     }
 
-    /// Waits until it is known whether a first text can be written. If a piece arrives before [`Piece::Taken`], it is
-    /// returned.
+    /// Waits until it is known whether a first text can be written. If a piece arrives before [`Message::Taken`], it
+    /// is returned.
     async fn begun(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
         match self.received().await? {
-            Some((number, Piece::Taken(handle))) => {
+            Some((number, Message::Taken(handle))) => {
                 self.taken.insert(number, handle);
                 Ok(None)
             }
@@ -145,17 +145,17 @@ impl Generation {
     async fn next(&mut self) -> Result<(usize, Piece), Refusal> {
         loop {
             match self.received().await? {
-                Some((number, Piece::Taken(handle))) => _ = self.taken.insert(number, handle),
+                Some((number, Message::Taken(handle))) => _ = self.taken.insert(number, handle),
                 other => return self.read(other),
             }
         }
     }
 
-    /// The next event of any text other than [`Piece::Begun`], which is noted.
-    async fn received(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
+    /// The next message about any text other than [`Piece::Begun`], which is noted.
+    async fn received(&mut self) -> Result<Option<(usize, Message)>, Refusal> {
         loop {
             match self.deadline.wait(self.pieces.next()).await? {
-                Some((_, Piece::Begun)) => {
+                Some((_, Message::Piece(Piece::Begun))) => {
                     self.clock.text_begins();
                     self.deadline.begun();
                 }
@@ -164,14 +164,15 @@ impl Generation {
         }
     }
 
-    fn read(&mut self, received: Option<(usize, Piece)>) -> Result<(usize, Piece), Refusal> {
+    fn read(&mut self, received: Option<(usize, Message)>) -> Result<(usize, Piece), Refusal> {
         match received {
-            Some((_, Piece::Failed(refusal))) => Err(refusal),
-            Some(piece) => {
+            Some((_, Message::Piece(Piece::Failed(refusal)))) => Err(refusal),
+            Some((number, Message::Piece(piece))) => {
                 self.clock.piece();
                 self.record.piece();
-                Ok(piece)
+                Ok((number, piece))
             }
+            Some((_, Message::Taken(_))) => unreachable!("a text is accepted once"),
             None => Err(Refusal::new(500, "internal_error", "the text could not be written")),
         }
     }
@@ -288,7 +289,7 @@ impl Streaming {
                 reader.push(&text, &mut parts);
                 parts.into_iter().for_each(|part| self.texts.voice.part(number, part, events));
             }
-            Piece::Taken(_) | Piece::Begun => unreachable!("these are not pieces of a text"),
+            Piece::Begun => (),
             Piece::End(ending) => {
                 // A call that is cut short has been sent as far as it goes.
                 reader.finish(&mut parts);

@@ -14,7 +14,7 @@ use verdigris_decoding::{DecodeError, Limits, Stop, Target};
 use verdigris_logits::warp::Temperature;
 use verdigris_logits::{Chain, Purpose, Random, Sampler, TokenId};
 use verdigris_models::LoadedModel;
-use verdigris_schedule::{Ask, Capacity, Refused, Schedule, Told};
+use verdigris_schedule::{Ask, Capacity, Event, Refused, Schedule};
 
 use crate::error::TrainError;
 
@@ -157,16 +157,16 @@ fn side_by_side(
         numbers.insert(id, i);
     }
     let mut fault = None;
-    let mut tell = |id, told| {
-        match told {
-            Told::Token(token, _) => {
+    let mut tell = |id, event| {
+        match event {
+            Event::Text((token, _)) => {
                 texts[numbers[&id]].text.push(token);
                 if end.contains(&token) {
                     return ControlFlow::Break(Stop::End);
                 }
             }
-            Told::Begun | Told::Ended(_) => (),
-            Told::Failed(error) => fault = Some(error),
+            Event::Begun | Event::End(_) => (),
+            Event::Failed(error) => fault = Some(error),
         }
         ControlFlow::Continue(())
     };

@@ -1,14 +1,17 @@
-//! A text that is written concurrently with others: before it begins, while it is written, and at its end.
+//! A text that is written in passes of a model: before it begins, while it is written, and at its end.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
-use verdigris_decoding::{Drafting, Guide, Provenance, Target};
+use verdigris_decoding::{BoxedDrafter, Drafting, Guide, Stop, Target};
 use verdigris_logits::TokenId;
-use verdigris_schedule::{Ask, Ended};
+use verdigris_models::LanguageModel;
+use verdigris_schedule::{Ask, Ended, Event, TokenEvent};
 
 use crate::error::Error;
 use crate::request::logprobs::{LogprobsReader, ReadLogprobs};
+use crate::request::options::Guesser;
 use crate::request::reread::add_form;
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
@@ -31,14 +34,17 @@ pub(super) struct Planned {
 
 /// A text that has begun.
 pub(super) struct Begun {
-    text: Text,
-    law: Law,
+    /// `None` after the end.
+    open: Option<(Text, Law)>,
+    /// Whether the reader ended the text.
+    is_cut: bool,
 }
 
-/// A text that has ended, without the information that is added at the end.
-pub(super) struct AtEnd {
-    written: Written,
-    law: Law,
+/// The end of a text, without the information that is added at the end.
+#[must_use = "it becomes the text by Ending::written"]
+pub struct Ending {
+    written: Box<Written>,
+    law: Box<Law>,
 }
 
 /// The distribution that the tokens of a text were sampled from.
@@ -46,9 +52,14 @@ struct Law {
     prompt: Arc<[TokenId]>,
     target: Target,
     model: TextModel,
+    form: Option<Constraint>,
+    guides: Vec<Arc<Guide>>,
     /// The log-probabilities read so far, if they are requested without an explanation.
     logprobs: Option<ReadLogprobs>,
 }
+
+/// Receives the events of a text.
+type EventReader<'r> = &'r mut dyn FnMut(Event<&str, Ending, Error>) -> ControlFlow<()>;
 
 impl Request<'_> {
     /// Compiles this request for one text.
@@ -71,54 +82,124 @@ impl Request<'_> {
 }
 
 impl Planned {
-    /// Returns the request for a schedule, and the text that receives its tokens.
-    pub(super) fn begin(self, request: &Request<'_>) -> Result<(Ask, Begun), Error> {
+    /// Returns the request for a schedule, and the text that receives its tokens. A text that is written alone may share
+    /// the memory of an expert with its drafter, and learns from the drafts of earlier texts.
+    pub(super) fn begin(
+        self,
+        request: &Request<'_>,
+        form: Option<&Constraint>,
+        guides: &[Arc<Guide>],
+        is_alone: bool,
+    ) -> Result<(Ask, Begun), Error> {
         let Self { prompt, target, model, seed } = self;
-        let drafter = request.drafter(&target, prompt.len().saturating_add(request.ends.max_tokens))?;
-        let drafting =
-            drafter.map(|drafter| Drafting { drafter, length: request.drafting.length, rule: request.drafting.rule });
-        let (limits, own) = (request.limits(), Some(model.model().clone()));
+        let (own, drafter) = if is_alone && matches!(request.drafting.guesser, Some(Guesser::Expert)) {
+            let (own, drafter) = drafted_by_expert(request, &target, &model)?;
+            (own, Some(drafter))
+        } else {
+            let capacity = prompt.len().saturating_add(request.ends.max_tokens);
+            (model.model().clone(), request.drafter(&target, capacity)?)
+        };
+        let (length, rule) = (request.drafting.length, request.drafting.rule);
+        let drafting = drafter.map(|drafter| {
+            let memory = is_alone.then(|| request.draft_memory());
+            Drafting { drafter, length, rule, memory }
+        });
         let logprobs = (!request.reported.explain).then(|| request.logprobs_reader(&target, &prompt)).flatten();
         let (rows, logprobs) = logprobs.map(LogprobsReader::shared).unzip();
-        let (account, salt) = (request.caller.account.clone(), request.caller.cache_salt.clone());
-        let ask =
-            Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting, rows, account, salt };
-        Ok((ask, Begun { text: Text::new(request, prompt.len(), seed), law: Law { prompt, target, model, logprobs } }))
+        let ask = Ask {
+            model: Some(own),
+            prompt: prompt.clone(),
+            target: target.clone(),
+            limits: request.limits(),
+            drafting,
+            rows,
+            account: request.caller.account.clone(),
+            salt: request.caller.cache_salt.clone(),
+        };
+        let text = Text::new(request, prompt.len(), seed);
+        let (form, guides) = (form.cloned(), guides.to_vec());
+        let law = Law { prompt, target, model, form, guides, logprobs };
+        Ok((ask, Begun { open: Some((text, law)), is_cut: false }))
     }
+}
+
+/// The model of a text, and its first expert as the drafter. They share what the expert has read.
+fn drafted_by_expert(
+    request: &Request<'_>,
+    target: &Target,
+    model: &TextModel,
+) -> Result<(Arc<dyn LanguageModel>, BoxedDrafter), Error> {
+    let steered = model.steered().ok_or(Error::NoExpert)?;
+    let drafted = steered.drafted_by_expert(&target.transforms, target.sampler, request.drafting.coupling);
+    let (model, drafter) = drafted.ok_or(Error::NoExpert)?;
+    Ok((model, request.drafting.beside_lookup(drafter, target)))
 }
 
 impl Begun {
-    /// Like [`Text::push`].
-    pub(super) fn push(&mut self, token: TokenId, provenance: Provenance) -> &str {
-        self.text.push(token, provenance)
+    /// Turns an event of tokens into events of text, and passes them to `reader`: pieces are never empty and always whole
+    /// characters. When `reader` breaks, or at a stop string, the text should end for the returned reason.
+    pub(super) fn take(&mut self, event: TokenEvent, reader: EventReader<'_>) -> ControlFlow<Stop> {
+        let read = match event {
+            Event::Begun => {
+                self.is_cut |= reader(Event::Begun).is_break();
+                return ControlFlow::Continue(());
+            }
+            Event::Text(_) if self.is_cut => ControlFlow::Break(()),
+            Event::Text((token, provenance)) => {
+                let (text, _) = self.open.as_mut().expect("no token follows the end of a text");
+                let piece = text.push(token, provenance);
+                self.is_cut = !piece.is_empty() && reader(Event::Text(piece)).is_break();
+                if self.is_cut || text.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            }
+            Event::End(ended) => {
+                let (ending, rest) = self.end(ended);
+                let goes_on = if rest.is_empty() { ControlFlow::Continue(()) } else { reader(Event::Text(&rest)) };
+                self.is_cut |= goes_on.is_break();
+                reader(Event::End(ending))
+            }
+            Event::Failed(fault) => {
+                let (_, law) = self.open.take().expect("a text ends once");
+                reader(Event::Failed(Error::of_text(fault, law.form.as_ref(), &law.guides)))
+            }
+        };
+        read.map_break(|()| Stop::StopString)
     }
 
-    /// Like [`Text::is_stopped`].
-    pub(super) fn is_stopped(&self) -> bool {
-        self.text.is_stopped()
+    /// Returns the end of the text, and the text that was held back. If the reader ended the text, that part is dropped.
+    pub(super) fn end(&mut self, mut ended: Ended) -> (Ending, String) {
+        if self.is_cut {
+            ended.stop = None;
+        }
+        let (text, law) = self.open.take().expect("a text ends once");
+        let (written, rest) = text.end(ended);
+        (Ending { written: Box::new(written), law: Box::new(law) }, rest)
     }
 
-    /// Like [`Text::end`].
-    pub(super) fn end(self, ended: Ended) -> (AtEnd, String) {
-        let (written, rest) = self.text.end(ended);
-        (AtEnd { written, law: self.law }, rest)
+    /// Ends the text at the next token, since nobody reads on.
+    pub(super) fn cut(&mut self) {
+        self.is_cut = true;
     }
 }
 
-impl AtEnd {
-    /// Returns the text with all information that the request asks for. `form` is the request's constraint.
-    pub(super) fn told(mut self, request: &Request<'_>, form: Option<&Constraint>) -> Result<Written, Error> {
+impl Ending {
+    /// Returns the text with all information that its request asks for, some of which requires the model to read it
+    /// again.
+    ///
+    /// # Errors
+    /// If the model fails.
+    pub fn written(mut self, request: &Request<'_>) -> Result<Written, Error> {
         self.take_logprobs();
-        let Law { prompt, target, model, .. } = &self.law;
-        request.reread(model, target, prompt, form, &mut self.written)?;
-        Ok(self.written)
+        let Law { prompt, target, model, form, .. } = &*self.law;
+        request.reread(model, target, prompt, form.as_ref(), &mut self.written)?;
+        Ok(*self.written)
     }
 
-    /// Returns the text with the information that needs no second reading by the model.
-    pub(super) fn into_written(mut self, form: Option<&Constraint>) -> Written {
+    /// Returns the text without the information that requires the model to read it again: the effect of steering, and
+    /// the [explanation](Request::explain) of its tokens. Requested log-probabilities are included.
+    pub fn at_once(mut self) -> Written {
         self.take_logprobs();
-        add_form(&self.law.prompt, form, &mut self.written);
-        self.written
+        add_form(&self.law.prompt, self.law.form.as_ref(), &mut self.written);
+        *self.written
     }
 
     /// Takes the log-probabilities. There are none if the text was cancelled, since it was not read a second time.

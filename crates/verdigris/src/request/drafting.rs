@@ -20,11 +20,6 @@ impl Drafting<'_> {
         self.guesser.is_some() || self.lookup
     }
 
-    /// The name of the rule, if there are drafts and it changes the distribution of the text.
-    pub(super) fn lossy(&self) -> Option<&'static str> {
-        (self.is_requested() && !self.rule.is_lossless()).then(|| self.rule.name())
-    }
-
     /// The method of [`Request`] that selects the drafter of this way of drafting.
     pub(super) fn name(&self, way: u8) -> &'static str {
         // If lookup is combined with another drafter, its ways start at 1.

@@ -1,6 +1,6 @@
 //! The origin of each token of a text, and the effect of each step on the row that it was sampled from.
 
-use verdigris_decoding::writing::Provenance;
+use verdigris_decoding::Provenance;
 use verdigris_decoding::{DecodeError, Target};
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::warp::TopK;

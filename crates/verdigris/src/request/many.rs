@@ -1,29 +1,22 @@
 //! Several concurrent texts, which begin and end at any time and share calls of the model.
 
 use std::collections::{BTreeMap, HashMap};
+use std::iter::once;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
-use verdigris_decoding::{DecodeError, Guide, Stop};
-use verdigris_schedule::{Capacity, Refused, Schedule, TextId, Told};
+use verdigris_decoding::{DecodeError, Guide};
+use verdigris_schedule::{Capacity, Event, Refused, Schedule, TextId};
 
 use crate::error::Error;
 use crate::prompt::Prompt;
 use crate::request::begun::{Begun, Planned};
 use crate::request::{Request, Written};
 
-/// An event of one of several texts.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Event<'e> {
-    /// The next piece of the text: never empty, and always whole characters.
-    Text(&'e str),
-    /// The end of the text, once for each text, in the order in which they end.
-    End(&'e Written),
-    /// The error for a prompt that cannot be used: see [`Request::stream_incoming`].
-    Refused(&'e Error),
-}
+/// An event of one of several texts: a piece, which is never empty and always whole characters; the end, once for each
+/// text, in the order in which they end; or the error for a prompt that cannot be used ([`Request::stream_incoming`]).
+pub type TextEvent<'e> = Event<&'e str, &'e Written, &'e Error>;
 
 /// The reason that a text cannot begin.
 enum NoPlan {
@@ -56,7 +49,7 @@ impl Request<'_> {
     pub fn stream_texts(
         self,
         count: usize,
-        mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
+        mut each: impl FnMut(usize, TextEvent<'_>) -> ControlFlow<()>,
     ) -> Result<Vec<Written>, Error> {
         self.draws_texts()?;
         let prompt = self.prompt_tokens(&self.prompt)?;
@@ -104,7 +97,7 @@ impl Request<'_> {
     pub fn stream_prompts(
         self,
         prompts: impl IntoIterator<Item = impl Into<Prompt>>,
-        mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
+        mut each: impl FnMut(usize, TextEvent<'_>) -> ControlFlow<()>,
     ) -> Result<Vec<Written>, Error> {
         self.draws_texts()?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
@@ -132,14 +125,14 @@ impl Request<'_> {
 
     /// Writes a text after each of any number of prompts. A prompt is taken from the iterator when there is room for
     /// another text, and texts that have ended are not kept. A prompt may come with the seed of its text; by default it
-    /// is the request's, or a new one. An invalid prompt is [reported](Event::Refused), and the others continue.
+    /// is the request's, or a new one. An invalid prompt is [reported](Event::Failed), and the others continue.
     ///
     /// # Errors
     /// Those of [`Request::text`], except errors of prompts.
     pub fn stream_incoming(
         self,
         prompts: impl IntoIterator<Item = (Prompt, Option<u64>)>,
-        mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
+        mut each: impl FnMut(usize, TextEvent<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.draws_texts()?;
         let (form, guides) = (self.constraint_asked_for()?, self.guides_asked_for(0, Self::SIDE_BY_SIDE)?);
@@ -165,22 +158,23 @@ impl Request<'_> {
     }
 }
 
-/// Texts that are written concurrently.
-struct SideBySide<'r> {
+/// Texts that are written concurrently, or a single one.
+pub(super) struct SideBySide<'r> {
     request: &'r Request<'r>,
     schedule: Schedule,
     most: usize,
+    is_alone: bool,
     form: Option<&'r Constraint>,
     guides: &'r [Arc<Guide>],
     /// The texts that have begun, with their indices.
     open: HashMap<TextId, (usize, Begun)>,
 }
 
-type Each<'e> = &'e mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>;
+type Each<'e> = &'e mut dyn FnMut(usize, TextEvent<'_>) -> ControlFlow<()>;
 
 impl<'r> SideBySide<'r> {
     /// Prepares `texts` texts of a request, of at most `longest` tokens each.
-    fn new(
+    pub(super) fn new(
         request: &'r Request<'r>,
         texts: usize,
         longest: usize,
@@ -189,8 +183,23 @@ impl<'r> SideBySide<'r> {
     ) -> Self {
         let (model, most) = (&request.engine.model, texts.clamp(1, Request::SIDE_BY_SIDE));
         let longest = longest.min(model.context_length());
-        let schedule = Schedule::new(model.clone(), Capacity::of_texts(&**model, most, longest));
-        Self { request, schedule, most, form, guides, open: HashMap::new() }
+        let (capacity, is_alone) = (Capacity::of_texts(&**model, most, longest), texts == 1);
+        // Nothing else waits for the prompt of a single text, or continues from it.
+        let capacity =
+            if is_alone { Capacity { kept: 0, rows: longest.max(Capacity::ROWS), ..capacity } } else { capacity };
+        let schedule = Schedule::new(model.clone(), capacity);
+        Self { request, schedule, most, is_alone, form, guides, open: HashMap::new() }
+    }
+
+    /// Writes a single text.
+    pub(super) fn one(
+        self,
+        planned: Planned,
+        each: &mut dyn FnMut(TextEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<Written, Error> {
+        let mut all = None;
+        self.run(once(Ok(planned)), &mut |_, event| each(event), |_, written| all = Some(written))?;
+        Ok(all.expect("it begins, or there is an error"))
     }
 
     /// Writes texts, and returns those that have begun in their order.
@@ -220,7 +229,8 @@ impl<'r> SideBySide<'r> {
                 let Some((number, planned)) = planned.next() else { break };
                 match planned.and_then(|planned| self.begin(number, planned)) {
                     Ok(()) => (),
-                    Err(NoPlan::Prompt(error)) => goes_on = each(number, Event::Refused(&error)),
+                    Err(NoPlan::Prompt(error)) if self.is_alone => return Err(error),
+                    Err(NoPlan::Prompt(error)) => goes_on = each(number, Event::Failed(&error)),
                     Err(NoPlan::Request(error)) => return Err(error),
                 }
             }
@@ -230,15 +240,16 @@ impl<'r> SideBySide<'r> {
             goes_on = self.pass(each, &mut kept)?;
         }
         // The texts that were cut by a break.
-        for (id, (number, text)) in std::mem::take(&mut self.open) {
-            let ended = self.schedule.cancel(id).unwrap_or_default();
-            kept(number, text.end(ended).0.told(self.request, self.form)?);
+        for (id, (number, mut text)) in std::mem::take(&mut self.open) {
+            let (ending, _) = text.end(self.schedule.cancel(id).unwrap_or_default());
+            kept(number, ending.written(self.request)?);
         }
         Ok(())
     }
 
     fn begin(&mut self, number: usize, planned: Planned) -> Result<(), NoPlan> {
-        let (ask, text) = planned.begin(self.request).map_err(NoPlan::Request)?;
+        let (ask, text) =
+            planned.begin(self.request, self.form, self.guides, self.is_alone).map_err(NoPlan::Request)?;
         let id = self.schedule.submit(ask).map_err(|refused| match refused {
             Refused::Prompt(error) => NoPlan::Prompt(error.into()),
             _ => unreachable!("there is memory for the longest: {refused}"),
@@ -250,56 +261,40 @@ impl<'r> SideBySide<'r> {
     /// Makes one call of the model. After a break, texts that end have no events.
     fn pass(&mut self, each: Each<'_>, kept: &mut dyn FnMut(usize, Written)) -> Result<ControlFlow<()>, Error> {
         let Self { request, schedule, form, guides, open, .. } = self;
+        let is_over = |outcome: &Result<ControlFlow<()>, Error>| !matches!(outcome, Ok(ControlFlow::Continue(())));
         let mut outcome = Ok(ControlFlow::Continue(()));
-        let passed = schedule.pass(&mut |id, told| {
-            let is_over = !matches!(outcome, Ok(ControlFlow::Continue(())));
-            match told {
-                Told::Begun => (),
-                Told::Token(..) if is_over => return ControlFlow::Break(Stop::StopString),
-                Told::Token(token, provenance) => {
-                    let (number, text) = open.get_mut(&id).expect("no token follows the end of a text");
-                    let piece = text.push(token, provenance);
-                    let goes_on =
-                        if piece.is_empty() { ControlFlow::Continue(()) } else { each(*number, Event::Text(piece)) };
-                    outcome = Ok(goes_on);
-                    if goes_on.is_break() || text.is_stopped() {
-                        return ControlFlow::Break(Stop::StopString);
-                    }
-                }
-                Told::Ended(mut ended) => {
-                    let (number, text) = open.remove(&id).expect("a text ends once");
-                    if is_over {
-                        ended.stop = None;
-                    }
-                    let (text, rest) = text.end(ended);
-                    match text.told(request, *form) {
-                        Ok(written) => {
-                            if !is_over {
-                                outcome = Ok(told_of_end(number, &written, &rest, each));
-                            }
-                            kept(number, written);
-                        }
-                        Err(error) => outcome = Err(error),
-                    }
-                }
-                Told::Failed(fault) => {
-                    open.remove(&id);
-                    if !is_over {
-                        outcome = Err(Error::of_text(fault, *form, guides));
-                    }
-                }
+        let passed = schedule.pass(&mut |id, event| {
+            let (number, text) = open.get_mut(&id).expect("no event follows the end of a text");
+            let is_last = matches!(event, Event::End(_) | Event::Failed(_));
+            if is_over(&outcome) {
+                text.cut();
             }
-            ControlFlow::Continue(())
+            let goes_on = text.take(event, &mut |event| {
+                let is_over = is_over(&outcome);
+                let mut pass_on =
+                    |event: TextEvent<'_>| if is_over { ControlFlow::Break(()) } else { each(*number, event) };
+                let read = match event {
+                    Event::Begun => Ok(pass_on(Event::Begun)),
+                    Event::Text(piece) => Ok(pass_on(Event::Text(piece))),
+                    Event::End(ending) => ending.written(request).map(|written| {
+                        let goes_on = pass_on(Event::End(&written));
+                        kept(*number, written);
+                        goes_on
+                    }),
+                    Event::Failed(_) if is_over => Ok(ControlFlow::Break(())),
+                    Event::Failed(error) => Err(error),
+                };
+                if !is_over || read.is_err() {
+                    outcome = read;
+                }
+                *outcome.as_ref().unwrap_or(&ControlFlow::Break(()))
+            });
+            if is_last {
+                open.remove(&id);
+            }
+            goes_on
         });
         passed.map_err(|fault| Error::of_text(DecodeError::Model(fault), *form, guides))?;
         outcome
     }
-}
-
-/// Reports the text that was held back, and the end.
-fn told_of_end(number: usize, written: &Written, rest: &str, each: Each<'_>) -> ControlFlow<()> {
-    if !rest.is_empty() {
-        each(number, Event::Text(rest))?;
-    }
-    each(number, Event::End(written))
 }

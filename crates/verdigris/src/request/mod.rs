@@ -26,13 +26,14 @@ mod text;
 mod warpers;
 mod written;
 
+pub use begun::Ending;
 pub use best_of::BestOf;
 pub use explain::{Explained, StepEffect, TokenOrigin};
 pub use logprobs::{Logprob, TokenLogprobs};
-pub use many::Event;
+pub use many::TextEvent;
 pub use options::LogprobsMode;
 pub use search::Hypothesis;
-pub use served::{Ending, Piece};
+pub use served::ServedEvent;
 pub use written::Written;
 
 use crate::engine::Engine;

@@ -3,14 +3,12 @@
 use std::ops::ControlFlow;
 
 use verdigris_decoding::search::{Contrast, Contrastive};
-use verdigris_decoding::{Plain, Seeded, Speculative, Stop, Target, Writing};
-use verdigris_logits::TokenId;
-use verdigris_schedule::Ended;
+use verdigris_decoding::{Provenance, Stop};
+use verdigris_schedule::{Ended, Event};
 
 use crate::error::Error;
 use crate::request::begun::{Plan, Planned};
-use crate::request::options::Guesser;
-use crate::request::steering::TextModel;
+use crate::request::many::SideBySide;
 use crate::request::text::Text;
 use crate::request::{Request, Written};
 
@@ -29,67 +27,44 @@ impl Request<'_> {
     ///
     /// # Errors
     /// Those of [`Request::text`].
-    pub fn stream(mut self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
-        let contrast = self.contrast()?;
-        if contrast.is_some() {
-            // Nothing is sampled.
-            self.sampling.temperature = 0.0;
+    pub fn stream(self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
+        if let Some(contrast) = self.contrast()? {
+            return self.contrastive(contrast, each);
         }
+        let Plan { planned, form, guides } = self.plan()?;
+        let longest = planned.prompt.len().saturating_add(self.ends.max_tokens);
+        let text = SideBySide::new(&self, 1, longest, form.as_ref(), &guides);
+        text.one(planned, &mut |event| match event {
+            Event::Text(piece) => each(piece),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+
+    /// Writes the text by contrastive search: no token is sampled, and each call of the model reads several candidates.
+    fn contrastive(
+        mut self,
+        contrast: Contrast,
+        mut each: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Written, Error> {
+        self.sampling.temperature = 0.0;
         let Plan { planned: Planned { prompt, target, model, seed }, form, guides } = self.plan()?;
-        let mut writing = self.writing(&model, &target, &prompt, contrast)?;
+        let mut tokens = Contrastive::new(model.model().clone(), &target, &prompt, self.limits(), contrast)?;
         let mut text = Text::new(&self, prompt.len(), seed);
-        let mut stopped = None;
-        while stopped.is_none()
-            && let Some(token) = writing.next()
+        let mut is_cut = false;
+        while !is_cut
+            && !text.is_stopped()
+            && let Some(token) = tokens.next()
         {
             let token = token.map_err(|fault| Error::of_text(fault, form.as_ref(), &guides))?;
-            let piece = text.push(token, writing.provenance());
-            if !piece.is_empty() && each(piece).is_break() {
-                let ended = Ended { stop: None, acceptance: writing.acceptance(), lossy: self.drafting.lossy() };
-                let mut written = text.end(ended).0;
-                self.reread(&model, &target, &prompt, form.as_ref(), &mut written)?;
-                return Ok(written);
-            }
-            stopped = text.is_stopped().then_some(Stop::StopString);
+            let piece = text.push(token, Provenance::Computed);
+            is_cut = !piece.is_empty() && each(piece).is_break();
         }
-        let stop = stopped.or(writing.stop());
-        let (mut written, rest) =
-            text.end(Ended { stop, acceptance: writing.acceptance(), lossy: self.drafting.lossy() });
+        let stop = if text.is_stopped() { Some(Stop::StopString) } else { tokens.stop() };
+        let (mut written, rest) = text.end(Ended { stop: stop.filter(|_| !is_cut), ..Ended::default() });
         if !rest.is_empty() {
             let _ = each(&rest);
         }
         self.reread(&model, &target, &prompt, form.as_ref(), &mut written)?;
         Ok(written)
-    }
-
-    /// The decoding method of this request.
-    fn writing<'t>(
-        &self,
-        of_text: &TextModel,
-        target: &'t Target,
-        prompt: &[TokenId],
-        contrast: Option<Contrast>,
-    ) -> Result<Box<dyn Writing + 't>, Error> {
-        let (model, limits, chance) = (of_text.model().clone(), self.limits(), Seeded(target.random));
-        if let Some(contrast) = contrast {
-            return Ok(Box::new(Contrastive::new(model, target, prompt, limits, contrast)?));
-        }
-        let capacity = prompt.len().saturating_add(limits.max_tokens);
-        if let (Some(Guesser::Expert), Some(steered)) = (self.drafting.guesser, of_text.steered()) {
-            // One text can share the expert with its drafter.
-            let drafted = steered.drafted_by_expert(&target.transforms, target.sampler, self.drafting.coupling);
-            let (model, drafter) = drafted.ok_or(Error::NoExpert)?;
-            let drafter = self.drafting.beside_lookup(drafter, target);
-            let writing = Speculative::new(model, target, prompt, limits, drafter, self.drafting.length, chance)?;
-            return Ok(Box::new(writing.judged_by(self.drafting.rule).remembering(&self.draft_memory())));
-        }
-        Ok(match self.drafter(target, capacity)? {
-            None => Box::new(Plain::new(model, target, prompt, limits)?),
-            Some(drafter) => {
-                let length = self.drafting.length;
-                let writing = Speculative::new(model, target, prompt, limits, drafter, length, chance)?;
-                Box::new(writing.judged_by(self.drafting.rule).remembering(&self.draft_memory()))
-            }
-        })
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use verdigris_decoding::Provenance;
 use verdigris_decoding::search::{self, Contrast, Draws};
 use verdigris_decoding::target::DecodeError;
-use verdigris_decoding::writing::Provenance;
 use verdigris_decoding::{Beams, Target};
 use verdigris_logits::TokenId;
 use verdigris_models::LanguageModel;
