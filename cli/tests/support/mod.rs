@@ -183,7 +183,7 @@ impl Folder {
                 peak = peak.max(kib / 1024);
             }
             match printed.try_recv() {
-                Err(TryRecvError::Empty) if peak < 1000 => std::thread::sleep(std::time::Duration::from_millis(5)),
+                Err(TryRecvError::Empty) if peak < 1000 => std::thread::sleep(Duration::from_millis(5)),
                 Ok(line) => {
                     assert!(line.starts_with('{'), "{line}");
                     break;

@@ -33,9 +33,9 @@ type DetectionResult = Option<Result<Box<Detection>, String>>;
 impl Detections {
     fn table(&self) -> StructArray {
         let row = |found: &DetectionResult| match found {
-            None => Row::Missing,
-            Some(Ok(detection)) => Row::Judged(Box::new(detection.verdict.clone())),
-            Some(Err(fault)) => Row::Fault(fault.clone()),
+            None => VerdictRow::Missing,
+            Some(Ok(detection)) => VerdictRow::Judged(Box::new(detection.verdict.clone())),
+            Some(Err(fault)) => VerdictRow::Fault(fault.clone()),
         };
         let rows: Vec<VerdictRow<'_>> = self.0.iter().map(row).collect();
         let (fields, columns) = (verdict_fields(), verdict_columns(&rows));

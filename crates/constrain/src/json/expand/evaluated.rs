@@ -2,8 +2,6 @@
 
 use std::rc::Rc;
 
-use serde_json::Value;
-
 use super::{Schemas, Source};
 use crate::json::document::Keywords;
 use crate::json::fault::{Result, below};
