@@ -175,7 +175,7 @@ impl Begun {
         (Ending { written: Box::new(written), law: Box::new(law) }, rest)
     }
 
-    /// Ends the text at the next token, since nobody reads on.
+    /// Ends the text at the next token, since the client no longer reads it.
     pub(super) fn cut(&mut self) {
         self.is_cut = true;
     }
