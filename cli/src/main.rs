@@ -7,13 +7,13 @@ mod bench;
 mod built_in;
 mod choice;
 mod completions;
+mod constraint;
 mod convert;
 mod demo;
 mod detect;
 mod doctor;
 mod engine;
 mod error;
-mod form;
 mod generate;
 #[cfg(test)]
 mod help;

@@ -29,8 +29,8 @@ pub(crate) struct Carried {
 
 impl Carried {
     /// The fields for the evidence in a text, with or without a constraint.
-    pub(crate) fn new(evidence: &Evidence, has_form: bool) -> Self {
-        let check = MarkCheck::of(evidence, Level::DEFAULT, has_form);
+    pub(crate) fn new(evidence: &Evidence, has_constraint: bool) -> Self {
+        let check = MarkCheck::of(evidence, Level::DEFAULT, has_constraint);
         Self {
             status: check.status.name(),
             reason: check.reason,
@@ -55,9 +55,9 @@ pub(crate) fn is_proof(evidence: Option<&Evidence>) -> bool {
 
 impl<'k> Proof<'k> {
     /// With the constraint on the texts, if there is one: a reader that knows it finds more.
-    pub(crate) fn new(key: &'k Key, reader: &Reader, form: Option<Grammar>) -> Self {
+    pub(crate) fn new(key: &'k Key, reader: &Reader, constraint: Option<Grammar>) -> Self {
         let reader = reader.clone();
-        Self { key, reader: if let Some(form) = form { reader.of_form(form) } else { reader } }
+        Self { key, reader: if let Some(constraint) = constraint { reader.of_grammar(constraint) } else { reader } }
     }
 
     pub(crate) fn key(&self) -> &'k Key {
@@ -76,7 +76,7 @@ impl<'k> Proof<'k> {
             (_, 1) => "the text does not prove its mark".into(),
             _ => format!("{unproved} of {texts} texts do not prove their mark"),
         };
-        let whom = if self.reader.form().is_some() { " to a reader that knows the constraint" } else { "" };
+        let whom = if self.reader.constraint().is_some() { " to a reader that knows the constraint" } else { "" };
         let strongest = expected.iter().min_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
         let p = strongest.map(|of| report::p_value(of.ln_p_corrected())).unwrap_or_default();
         let choices = match expected {

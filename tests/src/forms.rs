@@ -82,7 +82,7 @@ pub fn key(reader: &Reader, number: u32) -> Key {
 pub fn unmarked_ln_p(reader: &Reader, texts: &[String], keys: u32, knowing: bool) -> Vec<f64> {
     let of_text = |(i, text): (usize, &String)| {
         let reader = match knowing {
-            true => reader.clone().of_form(grammar(i)),
+            true => reader.clone().of_grammar(grammar(i)),
             false => reader.clone(),
         };
         let of_key = move |number| {

@@ -28,7 +28,7 @@ fn unmarked_json_is_called_marked_as_often_as_claimed() {
 #[test]
 fn forced_tokens_are_not_scored_in_any_dialect() {
     let text = &UNMARKED[4];
-    let reader = ENGINE.reader().clone().of_form(forms::grammar(4));
+    let reader = ENGINE.reader().clone().of_grammar(forms::grammar(4));
     // Reads the original only: with repair each reader may find more in another version of the text, with other tokens.
     let look = Look { repeats: Repeats::Nothing, repair: false, tokens: true, ..Look::default() };
     let tokens = reader.tokenizer().encode(text).unwrap();
@@ -66,7 +66,7 @@ fn marks_are_found_in_fewer_tokens() {
         let weighed = ENGINE.weigh(&key, &tokens, ratio, 1.0, Repeats::Context, Some(&constraint)).unwrap().unwrap();
         modelled += weighed.evidence.ln_p;
         plain += ENGINE.reader().detect(&key, text.as_bytes()).unwrap().ln_p;
-        knowing += ENGINE.reader().clone().of_form(form).detect(&key, text.as_bytes()).unwrap().ln_p;
+        knowing += ENGINE.reader().clone().of_grammar(form).detect(&key, text.as_bytes()).unwrap().ln_p;
     }
     assert!(knowing < 1.4 * plain, "{knowing} where the form is known, {plain} where it is not");
     assert!(modelled < 1.4 * plain, "{modelled} with the model, {plain} without");
@@ -76,7 +76,7 @@ fn marks_are_found_in_fewer_tokens() {
 /// position.
 #[test]
 fn texts_of_the_form_are_read_and_others_are_refused() {
-    let reader = ENGINE.reader().clone().of_form(forms::grammar(2));
+    let reader = ENGINE.reader().clone().of_grammar(forms::grammar(2));
     let key = forms::key(&reader, 7);
     let text = &UNMARKED[2];
     let whole = reader.detect(&key, text.as_bytes()).unwrap();
@@ -91,7 +91,7 @@ fn texts_of_the_form_are_read_and_others_are_refused() {
     let cut = judged(&text[..half]).unwrap().evidence;
     assert!(cut.scored > 0 && cut.scored < whole.scored, "{cut:?}");
     for other in [format!("Here it is: {text}"), format!("{} {text}", &text[..9]), "Once there was".into()] {
-        assert!(matches!(judged(&other), Err(DetectError::Form(_))), "{other}");
+        assert!(matches!(judged(&other), Err(DetectError::Constraint(_))), "{other}");
         let error = reader.detect(&key, other.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("the text breaks the constraint at byte"), "{error}");
     }
@@ -105,7 +105,7 @@ fn texts_of_the_form_are_read_and_others_are_refused() {
 /// The tokens before an offset count for the constraint, and a payload is read from tokens with a choice.
 #[test]
 fn offsets_and_payloads_know_the_form() {
-    let reader = ENGINE.reader().clone().of_form(forms::grammar(3));
+    let reader = ENGINE.reader().clone().of_grammar(forms::grammar(3));
     let (text, key) = (&UNMARKED[3], forms::key(&reader, 9));
     let look = Look { offsets: Offsets::new(6).unwrap(), ..Look::default() };
     let judgement = reader.judge(&[&key], text, &look).unwrap();

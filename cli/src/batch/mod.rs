@@ -16,9 +16,9 @@ use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use verdigris::{Event, Key, Prompt, Request, Written};
 
+use crate::constraint::TextConstraint;
 use crate::engine::EngineOptions;
 use crate::error::Failure;
-use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
 use crate::output::OutputFile;
@@ -68,7 +68,7 @@ pub(crate) struct Batch {
     #[command(flatten)]
     member_prompts: MemberPromptOptions,
     #[command(flatten, next_help_heading = "Output format")]
-    form: WrittenForm,
+    constraint: TextConstraint,
     #[command(flatten, next_help_heading = "Drafts")]
     drafts: DraftOptions,
     #[command(flatten, next_help_heading = "Guides")]
@@ -154,7 +154,7 @@ impl Batch {
         let request = self.asked.apply(engine.request(""), key.as_ref());
         let request = self.member_prompts.apply(request, self.asked.chat, None)?;
         let request = self.tokens.apply(self.sampling.apply(request));
-        let request = self.form.apply(self.drafts.apply(request, drafter.as_ref(), self.asked.seed))?;
+        let request = self.constraint.apply(self.drafts.apply(request, drafter.as_ref(), self.asked.seed))?;
         let judges = self.guides.judges(&self.engine)?;
         let classes = judges.classes();
         let request = self.guides.apply(request, &judges, &classes);
@@ -168,8 +168,8 @@ impl Batch {
         }
         answers.begin()?;
         crate::interrupt::clean_up(Some(format!("the same command resumes {}", self.answers.display())));
-        let form = if key.is_some() { self.form.grammar()? } else { None };
-        let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
+        let constraint = if key.is_some() { self.constraint.grammar()? } else { None };
+        let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
         let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);
         let mut desk = Desk { seed, proof, answers, count: Count::default(), bar, begun: Instant::now() };
         let lines = Prompts::open(&self.prompts, &self.asked, &begun)?;

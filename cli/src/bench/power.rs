@@ -12,8 +12,8 @@ use verdigris::{Constraint, Engine, Evidence, Key, Mark, Repeats};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
 use super::marks::{MarkConfig, by_power};
+use crate::constraint::ConstraintOptions;
 use crate::error::Failure;
-use crate::form::FormOptions;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
 use crate::progress;
@@ -52,7 +52,7 @@ pub(crate) struct Power {
     seed: u64,
     // A group with a heading comes last, because the heading applies to all options after it.
     #[command(flatten, next_help_heading = "Constraint on the texts")]
-    form: FormOptions,
+    constraint: ConstraintOptions,
 }
 
 /// The results of one way of judging one way of marking.
@@ -77,9 +77,9 @@ impl Power {
         if ways.is_empty() {
             return Err(Failure::Usage(format!("no row has {:?} in its name", self.only)));
         }
-        let form = self.form.grammar()?.map(|grammar| engine.constraint(grammar));
+        let constraint = self.constraint.grammar()?.map(|grammar| engine.constraint(grammar));
         let bar = progress::of_texts(u64::from(self.samples) * (ways.len() as u64 + 1));
-        let plain = self.texts(&engine, longest, form.as_ref(), |_| Ok(None), &bar)?;
+        let plain = self.texts(&engine, longest, constraint.as_ref(), |_| Ok(None), &bar)?;
         let plain_nats = nats(&engine, &plain)?;
         let mut out = anstream::stdout();
         write!(out, "share of texts with p <= {LEVEL:e} by number of tokens; temperature {}; ", self.temperature)?;
@@ -89,14 +89,14 @@ impl Power {
         writeln!(out, "|---|{}--:|--:|", "--:|".repeat(self.tokens.len()))?;
         for way in ways {
             let keys = (0..self.samples).map(|i| way.key(&engine, self.seed, i)).collect::<Result<Vec<_>, _>>()?;
-            let texts = self.texts(&engine, longest, form.as_ref(), |i| Ok(Some(&keys[i as usize])), &bar)?;
+            let texts = self.texts(&engine, longest, constraint.as_ref(), |i| Ok(Some(&keys[i as usize])), &bar)?;
             let cost = nats(&engine, &texts)? - plain_nats;
             let plain = |i: usize, length: usize| -> Result<Evidence, Failure> {
                 Ok(engine.reader().evidence(&keys[i], &texts[i][..length], Repeats::Context)?)
             };
             self.print(&mut out, &self.judge(way.name.to_owned(), &texts, plain)?, Some(cost))?;
-            if let Some(form) = &form {
-                self.knowing(&mut out, &engine, form, &way, &keys, &texts)?;
+            if let Some(constraint) = &constraint {
+                self.knowing(&mut out, &engine, constraint, &way, &keys, &texts)?;
                 continue;
             }
             if !way.name.contains("native min 4, .25") {
@@ -127,7 +127,7 @@ impl Power {
         &self,
         engine: &Engine,
         tokens: usize,
-        form: Option<&Constraint>,
+        constraint: Option<&Constraint>,
         key: impl Fn(u32) -> Result<Option<&'k Key>, Failure>,
         bar: &indicatif::ProgressBar,
     ) -> Result<Vec<Vec<TokenId>>, Failure> {
@@ -136,8 +136,8 @@ impl Power {
                 let seed = self.seed << 32 | u64::from(i);
                 // A few more, since tokenizing the text again can merge tokens.
                 let request = engine.request("").max_tokens(tokens.saturating_add(tokens / 10)).seed(seed);
-                let request = match form {
-                    Some(form) => request.constraint(form),
+                let request = match constraint {
+                    Some(constraint) => request.constraint(constraint),
                     None => request.through_end(),
                 };
                 let request = request.temperature(self.temperature).top_p(1.0);
@@ -160,15 +160,15 @@ impl Power {
         key: &Key,
         text: &[TokenId],
         delta: f64,
-        form: Option<&Constraint>,
+        constraint: Option<&Constraint>,
     ) -> Result<Seen, Failure> {
         let mut detector = Detector::new(engine.reader().scheme(key)?);
-        let marks = match form {
-            Some(form) => detector.push_choices(text, &choices(form, text)?).to_vec(),
+        let marks = match constraint {
+            Some(constraint) => detector.push_choices(text, &choices(constraint, text)?).to_vec(),
             None => detector.push(text).to_vec(),
         };
         let gamma = key.dialect().gamma().expect("a way with colours");
-        let surprises = engine.surprises(text, self.temperature, Bias { gamma, delta }, form)?;
+        let surprises = engine.surprises(text, self.temperature, Bias { gamma, delta }, constraint)?;
         Ok((detector.law().clone(), marks, surprises))
     }
 
@@ -177,12 +177,12 @@ impl Power {
         &self,
         out: &mut impl Write,
         engine: &Engine,
-        form: &Constraint,
+        constraint: &Constraint,
         way: &MarkConfig,
         keys: &[Key],
         texts: &[Vec<TokenId>],
     ) -> Result<(), Failure> {
-        let free = texts.iter().map(|text| choices(form, text)).collect::<Result<Vec<_>, _>>()?;
+        let free = texts.iter().map(|text| choices(constraint, text)).collect::<Result<Vec<_>, _>>()?;
         let counted = |i: usize, length: usize| -> Result<Evidence, Failure> {
             let mut detector = Detector::new(engine.reader().scheme(&keys[i])?);
             detector.push_choices(&texts[i][..length], &free[i][..length]);
@@ -193,10 +193,10 @@ impl Power {
             return Ok(());
         }
         let delta = way.delta / self.temperature;
-        let see = |form| -> Result<Vec<Seen>, Failure> {
-            keys.iter().zip(texts).map(|(key, text)| self.see(engine, key, text, delta, form)).collect()
+        let see = |constraint| -> Result<Vec<Seen>, Failure> {
+            keys.iter().zip(texts).map(|(key, text)| self.see(engine, key, text, delta, constraint)).collect()
         };
-        let (without, with) = (see(None)?, see(Some(form))?);
+        let (without, with) = (see(None)?, see(Some(constraint))?);
         let by_ways = |i: usize, length: usize| -> Result<Evidence, Failure> {
             let (law, marks, _) = &with[i];
             Ok(weighted::evidence_of_ways(law, &marks[..length], &free[i], delta).expect("colours"))
@@ -240,8 +240,8 @@ impl Power {
 }
 
 /// The number of choices that the constraint left at each token of a text.
-fn choices(form: &Constraint, text: &[TokenId]) -> Result<Vec<u32>, Failure> {
-    form.choices(b"", text).map_err(|departure| Failure::Usage(departure.to_string()))
+fn choices(constraint: &Constraint, text: &[TokenId]) -> Result<Vec<u32>, Failure> {
+    constraint.choices(b"", text).map_err(|departure| Failure::Usage(departure.to_string()))
 }
 
 /// The mean surprise of texts to the model.

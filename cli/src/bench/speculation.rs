@@ -16,10 +16,10 @@ use super::costs::{between, call_costs, expert_cost, source_cost};
 use super::fewest::LEVEL;
 use super::name_of;
 use super::prompts::{self, Prompt};
+use crate::constraint::ConstraintOptions;
 use crate::demo::secret;
 use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
-use crate::form::FormOptions;
 use crate::number::samples;
 use crate::progress;
 use crate::report::print_json;
@@ -79,7 +79,7 @@ pub(crate) struct Speculation {
     #[arg(long)]
     json: bool,
     #[command(flatten, next_help_heading = "Constraint on the texts")]
-    form: FormOptions,
+    constraint: ConstraintOptions,
 }
 
 #[derive(Serialize)]
@@ -191,7 +191,7 @@ impl Sum {
 /// The engine that writes texts, and the reader that judges them.
 struct Desk {
     engine: Engine,
-    form: Option<Constraint>,
+    constraint: Option<Constraint>,
     reader: Reader,
 }
 
@@ -201,13 +201,13 @@ impl Speculation {
             return Err(Failure::Usage("--samples must be at least 1, and --tokens at least 2".into()));
         }
         let prompts = self.asked()?;
-        let (engine, grammar) = (self.engine.engine()?, self.form.grammar()?);
+        let (engine, grammar) = (self.engine.engine()?, self.constraint.grammar()?);
         let (call, v) = call_costs(engine.model())?;
-        let form = grammar.clone().map(|grammar| engine.constraint(grammar));
+        let constraint = grammar.clone().map(|grammar| engine.constraint(grammar));
         let reader = engine.reader().clone();
-        let reader = grammar.map_or(reader.clone(), |grammar| reader.of_form(grammar));
+        let reader = grammar.map_or(reader.clone(), |grammar| reader.of_grammar(grammar));
         let expert = engine.drafting_expert().map(expert_cost).transpose()?.map(|seconds| seconds / call);
-        let desk = Desk { engine, form, reader };
+        let desk = Desk { engine, constraint, reader };
         let mut drafters = Vec::new();
         for path in &self.draft {
             let name = name_of(path);
@@ -246,7 +246,7 @@ impl Speculation {
                     predicted: tokens_a_call / (between(&v, drafts_a_call) + drafts_a_call * way.c()),
                     measured: sum.speed() / of_kind[0].speed(),
                     tokens_a_second: sum.speed(),
-                    whole: desk.form.is_some().then(|| sum.share(sum.whole)),
+                    whole: desk.constraint.is_some().then(|| sum.share(sum.whole)),
                     found: self.mark.then(|| sum.share(sum.found)),
                 });
             }
@@ -304,15 +304,15 @@ impl Speculation {
         temperature: f64,
         seed: u64,
     ) -> Result<Sum, Failure> {
-        let Desk { engine, form, reader } = desk;
+        let Desk { engine, constraint, reader } = desk;
         let request = match self.chat {
             true => engine.chat([Message::user(&prompt.prompt)]),
             false => engine.request(&prompt.prompt),
         };
         let key = Key::from_secret(secret(1, seed as u32), "bench", Marking::default(), reader.vocabulary())?;
         let request = if self.mark { request.watermark(&key) } else { request };
-        let request = match form {
-            Some(form) => request.constraint(form),
+        let request = match constraint {
+            Some(constraint) => request.constraint(constraint),
             None => request.through_end(),
         };
         let request = request.max_tokens(self.tokens).seed(seed);

@@ -52,8 +52,8 @@ impl Detect {
     pub(crate) fn run(mut self) -> Result<ExitCode, Failure> {
         let keys = self.keys.load()?;
         let mut reader = self.model.reader()?;
-        if let Some(grammar) = self.form.grammar()? {
-            reader = reader.of_form(grammar);
+        if let Some(grammar) = self.constraint.grammar()? {
+            reader = reader.of_grammar(grammar);
         }
         let FittingKeys { keys, skipped, .. } = crate::key::fitting(keys, &reader)?;
         if let Some(method) = self.weigh.weigh {
@@ -70,7 +70,7 @@ impl Detect {
         if let Some(passed) = passed {
             note(&passed);
         }
-        if self.form.is_given() && self.format.is_none() {
+        if self.constraint.is_given() && self.format.is_none() {
             // JSON under a constraint is a text itself, even if it looks like records.
             let arrays = sources.iter_mut().filter(|source| source.format == Format::Json);
             arrays.for_each(|source| source.format = Format::Text);

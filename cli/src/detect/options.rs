@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use verdigris::{Level, Offsets, Repeats, Sampling};
 
 use crate::choice::{Choice, OneOf};
+use crate::constraint::ConstraintOptions;
 use crate::detect::documents::Format;
-use crate::form::FormOptions;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
 
@@ -95,7 +95,7 @@ pub(crate) struct Detect {
     pub(super) force: bool,
     // A group with a heading comes last, because the heading applies to all options after it.
     #[command(flatten, next_help_heading = "Constraint on the texts")]
-    pub(super) form: FormOptions,
+    pub(super) constraint: ConstraintOptions,
     /// The files of the ring that are not keys for this tokenizer.
     #[arg(skip)]
     pub(super) skipped: Vec<String>,

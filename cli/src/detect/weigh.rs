@@ -50,11 +50,11 @@ pub(super) fn judge<'k>(
         Method::Ewd => Weighting::Ewd,
         Method::Sweet => Weighting::Sweet(options.weigh.entropy_threshold.unwrap_or(ENTROPY)),
     };
-    let form = options.form.grammar()?.map(|grammar| engine.constraint(grammar));
+    let constraint = options.constraint.grammar()?.map(|grammar| engine.constraint(grammar));
     let look = |text: &str| {
         let text = &text[reader.extent(text)];
         let tokens = engine.reader().tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
-        engine.weigh(key, &tokens, weighting, temperature, options.repeats, form.as_ref())
+        engine.weigh(key, &tokens, weighting, temperature, options.repeats, constraint.as_ref())
     };
     let versions = Versions::of(text, !options.no_repair);
     let looks = versions.look(|version| match look(version.text) {
@@ -64,7 +64,7 @@ pub(super) fn judge<'k>(
             key.id(),
             key.dialect().name()
         ))),
-        Err(verdigris::Error::Detect(DetectError::Form(departure))) => Ok(Err(departure)),
+        Err(verdigris::Error::Detect(DetectError::Constraint(departure))) => Ok(Err(departure)),
         Err(error) => Err(error.into()),
     })?;
     let looks = looks.map_err(DetectError::from)?;

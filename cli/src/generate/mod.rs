@@ -18,9 +18,9 @@ use clap::Args;
 use verdigris::LogprobsMode;
 
 use crate::choice::{Choice, OneOf};
+use crate::constraint::TextConstraint;
 use crate::engine::EngineOptions;
 use crate::error::Failure;
-use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
 use crate::generate::manifest::ManifestOptions;
@@ -109,7 +109,7 @@ pub(crate) struct Generate {
     #[command(flatten)]
     member_prompts: MemberPromptOptions,
     #[command(flatten, next_help_heading = "Output format")]
-    form: WrittenForm,
+    constraint: TextConstraint,
     #[command(flatten, next_help_heading = "C2PA")]
     manifest: ManifestOptions,
     #[command(flatten, next_help_heading = "Drafts")]
@@ -161,13 +161,13 @@ impl Generate {
         if self.explain {
             request = request.explain();
         }
-        request = self.search.apply(self.form.apply(request)?);
+        request = self.search.apply(self.constraint.apply(request)?);
         let judge = self.rewards.judge()?;
         let judges = self.guides.judges(&self.engine)?;
         let classes = judges.classes();
         request = self.guides.apply(request, &judges, &classes);
-        let form = if key.is_some() { self.form.grammar()? } else { None };
-        let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
+        let constraint = if key.is_some() { self.constraint.grammar()? } else { None };
+        let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
         let manifests = manifests.map(|manifests| manifests.marked(key.as_ref()));
         self.write(request, &prompt, proof.as_ref(), judge.as_ref(), file, manifests)
     }

@@ -16,7 +16,7 @@ pub(super) struct LimitOptions {
     #[arg(long, value_name = "N", value_parser = some::<usize>)]
     max_prompt_tokens: Option<usize>,
     /// The most bytes of a JSON Schema, a regular expression, or choices
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().form, value_parser = some::<usize>)]
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().constraint, value_parser = some::<usize>)]
     max_schema: usize,
     /// The most texts of a request: its prompts times the answers to each
     #[arg(long, value_name = "N", default_value_t = Limits::default().texts, value_parser = some::<usize>)]
@@ -54,7 +54,7 @@ impl LimitOptions {
             queue: Duration::from_secs(self.max_queue_seconds),
             request: Duration::from_secs(self.max_request_seconds),
             prompt_tokens: self.max_prompt_tokens.unwrap_or(usize::MAX),
-            form: self.max_schema,
+            constraint: self.max_schema,
             texts: self.max_texts,
             answer: self.max_answer_bytes,
             pending: self.max_pending_bytes,

@@ -16,7 +16,7 @@ pub enum LongText {
     Passages,
     /// A constraint was given.
     #[error("the constraint of a text of this length cannot be taken into account")]
-    Form,
+    Constraint,
 }
 
 /// The reason why a text could not be judged. Each message is one line with the cause and the remedy.
@@ -31,7 +31,7 @@ pub enum DetectError {
     Read(#[from] ReadError),
     /// The text breaks the reader's constraint.
     #[error("{0}; judge it without the constraint, or with the one that it was written with")]
-    Form(#[from] Departure),
+    Constraint(#[from] Departure),
     /// The text is longer than [`MAX_TEXT`](crate::MAX_TEXT), and an option needs all of it at once.
     #[error("it is longer than 16 MiB: {0}")]
     Long(#[from] LongText),

@@ -102,7 +102,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`DetectError::NoKey`] without a candidate, [`DetectError::Read`] if the text cannot be tokenized,
-    /// [`DetectError::Form`] if no version of it obeys the reader's constraint, and [`DetectError::Key`] if a key
+    /// [`DetectError::Constraint`] if no version of it obeys the reader's constraint, and [`DetectError::Key`] if a key
     /// cannot be used.
     pub fn identify(
         &self,
@@ -152,7 +152,7 @@ impl Reader {
     pub(crate) fn tokenized_versions(&self, text: &str) -> Result<Vec<TokenizedVersion>, DetectError> {
         let versions = Versions::of(text, true);
         let readings = versions.look(|version| {
-            let tokens = Tokens::of(self.tokenizer(), self.form(), version.text)?;
+            let tokens = Tokens::of(self.tokenizer(), self.constraint(), version.text)?;
             Ok::<_, ReadError>(tokens.map(|tokens| (tokens, version.repairs())))
         })?;
         Ok(readings?)

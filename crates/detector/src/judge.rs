@@ -47,7 +47,7 @@ pub struct Judgement<'k> {
     /// Whether marked passages were searched for.
     pub searched: bool,
     /// Whether the constraint that the text was written under was known.
-    pub has_form: bool,
+    pub has_constraint: bool,
     /// The bytes of the C2PA manifests in the original text, which were removed before it was read.
     pub manifests: Vec<Range<usize>>,
 }
@@ -84,7 +84,7 @@ impl<'k> Judgement<'k> {
             course: Vec::new(),
             passages: Vec::new(),
             searched: false,
-            has_form: false,
+            has_constraint: false,
             manifests: Vec::new(),
         }
     }
@@ -123,15 +123,16 @@ impl Reader {
     ///
     /// # Errors
     /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] if one was made for another tokenizer,
-    /// [`DetectError::Read`] if the text cannot be tokenized, and [`DetectError::Form`] if neither the original nor a
-    /// repaired version obeys the reader's constraint.
+    /// [`DetectError::Read`] if the text cannot be tokenized, and [`DetectError::Constraint`] if neither the original nor
+    /// a repaired version obeys the reader's constraint.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, DetectError> {
         if text.len() > MAX_TEXT {
             return self.judge_stream(keys, text.as_bytes(), look);
         }
         let versions = Versions::of(text, look.repair);
         let offsets = look.offsets.value();
-        let readings = versions.look(|version| from_each_start(self.tokenizer(), self.form(), version, offsets))??;
+        let readings =
+            versions.look(|version| from_each_start(self.tokenizer(), self.constraint(), version, offsets))??;
         let readings: Vec<Reading<'_>> = readings.into_iter().flatten().collect();
         let unwrapped = versions.unwrapped();
         Ok(self.judge_readings(keys, &readings, unwrapped.text.len(), look)?.of_wrapped(unwrapped))
@@ -157,8 +158,8 @@ impl Reader {
         if look.passages || look.offsets.value() > 1 {
             return Err(LongText::Passages.into());
         }
-        if self.form().is_some() {
-            return Err(LongText::Form.into());
+        if self.constraint().is_some() {
+            return Err(LongText::Constraint.into());
         }
         Ok(Judgement::of(key, self.detect_repeats(key, text, look.repeats)?, look.level))
     }
@@ -174,7 +175,7 @@ impl Reader {
         tokens: &[TokenId],
         look: &Look,
     ) -> Result<Judgement<'k>, DetectError> {
-        let reading = Reading::of_tokens(Tokens::new(tokens.to_vec(), self.form(), b"")?);
+        let reading = Reading::of_tokens(Tokens::new(tokens.to_vec(), self.constraint(), b"")?);
         self.judge_readings(keys, &[reading], usize::MAX, look)
     }
 
@@ -240,9 +241,9 @@ impl Reader {
         }
         let (key, reading) = (keys[seen.key], &readings[seen.reading]);
         let (mut tokens, mut course) = (Vec::new(), Vec::new());
-        let has_form = self.form().is_some();
+        let has_constraint = self.constraint().is_some();
         // With a constraint, the marks of the tokens say where it left a choice.
-        let wants_tokens = look.tokens || has_form;
+        let wants_tokens = look.tokens || has_constraint;
         if wants_tokens || look.course > 0 {
             let scheme = match seen.payload {
                 Some(read) => key.carrier(read.payload)?,
@@ -264,7 +265,7 @@ impl Reader {
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
         let searched = look.passages;
         let bare = Judgement::of(key, evidence, look.level);
-        Ok(Judgement { payload, repairs, skipped, tokens, course, passages, searched, has_form, ..bare })
+        Ok(Judgement { payload, repairs, skipped, tokens, course, passages, searched, has_constraint, ..bare })
     }
 }
 

@@ -98,8 +98,8 @@ impl Reader {
     ///
     /// # Errors
     /// [`DetectError::ForeignKey`] if the key was made for another tokenizer, [`DetectError::Key`] if it carries no
-    /// payload, [`DetectError::Read`] if the text cannot be tokenized, and [`DetectError::Form`] if no version of it
-    /// obeys the reader's constraint.
+    /// payload, [`DetectError::Read`] if the text cannot be tokenized, and [`DetectError::Constraint`] if no version of
+    /// it obeys the reader's constraint.
     pub fn payload(&self, key: &Key, text: &str) -> Result<PayloadFinding, DetectError> {
         self.fits(key)?;
         key.payload_reader()?;

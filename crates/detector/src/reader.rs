@@ -34,13 +34,13 @@ use crate::tokens::{Tokens, extent};
 #[derive(Clone)]
 pub struct Reader {
     tokenizer: Arc<Tokenizer>,
-    form: Option<Constraint>,
+    constraint: Option<Constraint>,
 }
 
 impl Reader {
     /// Creates a reader with a tokenizer.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>) -> Self {
-        Self { tokenizer: tokenizer.into(), form: None }
+        Self { tokenizer: tokenizer.into(), constraint: None }
     }
 
     /// Makes the reader one of texts that were written under a grammar: only tokens for which the grammar left a choice
@@ -49,8 +49,8 @@ impl Reader {
     /// exact: these numbers depend on the text and the grammar, and not on the key.
     ///
     /// A text may be cut short anywhere, and there may be white space around it. Any other text that does not match the
-    /// grammar is an error ([`DetectError::Form`]). The grammar must allow what the writer's did; with one that allows
-    /// more, or writes white space differently, fewer of the forced tokens are found.
+    /// grammar is an error ([`DetectError::Constraint`]). The grammar must allow what the writer's did; with one that
+    /// allows more, or writes white space differently, fewer of the forced tokens are found.
     ///
     /// Texts are then read as a whole, so memory grows with their length.
     ///
@@ -59,29 +59,29 @@ impl Reader {
     ///
     /// let tokenizer = Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json"))?;
     /// let schema = r#"{"properties": {"sea": {"type": "string"}}, "required": ["sea"], "additionalProperties": false}"#;
-    /// let form = Grammar::json_schema(&schema.parse()?, Style::default())?;
-    /// let reader = Reader::new(tokenizer).of_form(form);
+    /// let constraint = Grammar::json_schema(&schema.parse()?, Style::default())?;
+    /// let reader = Reader::new(tokenizer).of_grammar(constraint);
     /// let key = Key::generate(Marking::default(), reader.vocabulary());
     /// let evidence = reader.detect(&key, r#"{"sea": "The Red Sea is wide and deep"}"#.as_bytes())?;
     /// assert!(evidence.scored < evidence.tokens);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn of_form(self, grammar: impl Into<Arc<Grammar>>) -> Self {
+    pub fn of_grammar(self, grammar: impl Into<Arc<Grammar>>) -> Self {
         // No end tokens: the text already ends somewhere, and the constraint only says where it may end.
         let lexicon = Lexicon::new(self.tokenizer.clone(), &[]);
-        Self { form: Some(Constraint::new(grammar, &lexicon)), ..self }
+        Self { constraint: Some(Constraint::new(grammar, &lexicon)), ..self }
     }
 
-    /// Like [`Reader::of_form`], with an existing constraint over this tokenizer.
+    /// Like [`Reader::of_grammar`], with an existing constraint over this tokenizer.
     #[must_use]
-    pub fn of_constraint(self, form: Constraint) -> Self {
-        Self { form: Some(form), ..self }
+    pub fn of_constraint(self, constraint: Constraint) -> Self {
+        Self { constraint: Some(constraint), ..self }
     }
 
     /// The constraint that texts are known to obey.
-    pub fn form(&self) -> Option<&Constraint> {
-        self.form.as_ref()
+    pub fn constraint(&self) -> Option<&Constraint> {
+        self.constraint.as_ref()
     }
 
     /// The tokenizer.
@@ -93,7 +93,7 @@ impl Reader {
     /// around it, which files and programs add. Returns the whole range if none of these match, and without a
     /// constraint.
     pub fn extent(&self, text: &str) -> Range<usize> {
-        self.form.as_ref().map_or(0..text.len(), |form| extent(form, text))
+        self.constraint.as_ref().map_or(0..text.len(), |constraint| extent(constraint, text))
     }
 
     /// The properties of this tokenizer that a key for it contains.
@@ -135,7 +135,7 @@ impl Reader {
     ///
     /// # Errors
     /// Those of [`Reader::scheme`], [`DetectError::Read`] if the text cannot be read or is not UTF-8, and
-    /// [`DetectError::Form`] if it breaks the reader's constraint.
+    /// [`DetectError::Constraint`] if it breaks the reader's constraint.
     pub fn detect(&self, key: &Key, text: impl Read) -> Result<Evidence, DetectError> {
         self.detect_repeats(key, text, Repeats::default())
     }
@@ -144,10 +144,10 @@ impl Reader {
     /// because a stop string ended it, is read without the constraint.
     ///
     /// # Errors
-    /// Those of [`Reader::detect`], except [`DetectError::Form`].
+    /// Those of [`Reader::detect`], except [`DetectError::Constraint`].
     pub fn detect_delivered(&self, key: &Key, text: &str) -> Result<Evidence, DetectError> {
         match self.detect(key, text.as_bytes()) {
-            Err(DetectError::Form(_)) => Self { form: None, ..self.clone() }.detect(key, text.as_bytes()),
+            Err(DetectError::Constraint(_)) => Self { constraint: None, ..self.clone() }.detect(key, text.as_bytes()),
             read => read,
         }
     }
@@ -159,7 +159,7 @@ impl Reader {
     /// # Errors
     /// Those of [`Reader::detect`].
     pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, DetectError> {
-        if self.form.is_some() {
+        if self.constraint.is_some() {
             self.fits(key)?;
             return evidence(key, &self.whole(text)?, repeats);
         }
@@ -194,7 +194,7 @@ impl Reader {
     ) -> Result<Evidence, DetectError> {
         let mut detector = Detector::new(self.scheme(key)?);
         let vocabulary = self.tokenizer.vocabulary();
-        if self.form.is_some() {
+        if self.constraint.is_some() {
             let tokens = self.whole(text)?;
             let evidence = read(key, &tokens, &mut detector);
             let mut detector = Detector::new(self.scheme(key)?);
@@ -216,10 +216,10 @@ impl Reader {
     /// Returns the evidence of tokens under one key: one look, corrected for the payloads that it tries.
     ///
     /// # Errors
-    /// Those of [`Reader::scheme`], and [`DetectError::Form`] if the tokens break the reader's constraint.
+    /// Those of [`Reader::scheme`], and [`DetectError::Constraint`] if the tokens break the reader's constraint.
     pub fn evidence(&self, key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, DetectError> {
         self.fits(key)?;
-        evidence(key, &Tokens::new(tokens.to_vec(), self.form(), b"")?, repeats)
+        evidence(key, &Tokens::new(tokens.to_vec(), self.constraint(), b"")?, repeats)
     }
 
     /// Returns the tokens of a text of any length.
@@ -233,7 +233,7 @@ impl Reader {
     fn whole(&self, text: impl Read) -> Result<Tokens, DetectError> {
         let mut all = String::new();
         self.tokenizer.encode_reader(Unwrapping::new(text), |piece, _| all.push_str(piece))?;
-        Ok(Tokens::of(&self.tokenizer, self.form(), &all)??)
+        Ok(Tokens::of(&self.tokenizer, self.constraint(), &all)??)
     }
 }
 
@@ -267,9 +267,9 @@ mod tests {
         let key = Key::new(vec![5; 32], "p", dialect, strength, plain.vocabulary()).unwrap();
         let text = marked(&plain, &key, 0xbeef);
         let tokens = plain.tokenizer().encode(&text).unwrap();
-        let form = Grammar::regex(&format!("( [a-z]+ ({FEW}) ({FEW}))+")).unwrap();
+        let constraint = Grammar::regex(&format!("( [a-z]+ ({FEW}) ({FEW}))+")).unwrap();
         let mut seen = Vec::new();
-        for reader in [&plain.clone().of_form(form), &plain] {
+        for reader in [&plain.clone().of_grammar(constraint), &plain] {
             for repeats in [Repeats::Context, Repeats::Observation, Repeats::Nothing] {
                 let look = Look { repeats, repair: false, ..Look::default() };
                 let judgement = reader.judge(&[&key], &text, &look).unwrap();

@@ -50,18 +50,18 @@ impl Reading<'_> {
 /// Returns the readings of a text from each of its first characters, or where the text breaks the constraint.
 pub(crate) fn from_each_start<'t>(
     tokenizer: &Tokenizer,
-    form: Option<&Constraint>,
+    constraint: Option<&Constraint>,
     version: Version<'t>,
     offsets: usize,
 ) -> Result<Result<Vec<Reading<'t>>, Departure>, ReadError> {
     let text = version.text;
-    let Range { start, end } = form.map_or(0..text.len(), |form| extent(form, text));
+    let Range { start, end } = constraint.map_or(0..text.len(), |constraint| extent(constraint, text));
     let starts = text[start..end].char_indices().map(|(at, _)| at).take(offsets.max(1));
     let mut readings = Vec::new();
     // An empty text has one reading, too.
     for from in std::iter::once(0).chain(starts.skip(1)).map(|at| start + at) {
         let before = &text[start..from];
-        match Tokens::new(tokenizer.encode_long(&text[from..end])?, form, before.as_bytes()) {
+        match Tokens::new(tokenizer.encode_long(&text[from..end])?, constraint, before.as_bytes()) {
             Ok(tokens) => {
                 let skipped = version.origin(from);
                 readings.push(Reading { version: Some(version), range: from..end, skipped, tokens });

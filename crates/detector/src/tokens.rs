@@ -20,19 +20,19 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     /// Creates tokens that come after `before` in a text with this constraint, if it is known.
-    pub(crate) fn new(ids: Vec<TokenId>, form: Option<&Constraint>, before: &[u8]) -> Result<Self, Departure> {
-        let choices = form.map(|form| form.choices(before, &ids)).transpose()?;
+    pub(crate) fn new(ids: Vec<TokenId>, constraint: Option<&Constraint>, before: &[u8]) -> Result<Self, Departure> {
+        let choices = constraint.map(|constraint| constraint.choices(before, &ids)).transpose()?;
         Ok(Self { ids, choices })
     }
 
     /// Tokenizes a whole text, except white space around the part that matches the constraint.
     pub(crate) fn of(
         tokenizer: &Tokenizer,
-        form: Option<&Constraint>,
+        constraint: Option<&Constraint>,
         text: &str,
     ) -> Result<Result<Self, Departure>, ReadError> {
-        let range = form.map_or(0..text.len(), |form| extent(form, text));
-        Ok(Self::new(tokenizer.encode_long(&text[range])?, form, b""))
+        let range = constraint.map_or(0..text.len(), |constraint| extent(constraint, text));
+        Ok(Self::new(tokenizer.encode_long(&text[range])?, constraint, b""))
     }
 
     /// The number of ways in which the text could have continued before each token, if its constraint is known.
@@ -83,11 +83,11 @@ impl Tokens {
 /// Returns the part of a text that matches a constraint: all of it, or all except the line end or the white space
 /// around it, which files and programs add. Returns the whole range if none of these match, so that the error refers to
 /// all of the text.
-pub(crate) fn extent(form: &Constraint, text: &str) -> Range<usize> {
+pub(crate) fn extent(constraint: &Constraint, text: &str) -> Range<usize> {
     let from = text.len() - text.trim_start().len();
     let to = text.trim_end().len().max(from);
     let line = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));
     let parts = [0..text.len(), 0..line.len(), 0..to, from..text.len(), from..to];
     let mut parts = parts.into_iter();
-    parts.find(|part| form.begins(text[part.clone()].as_bytes())).unwrap_or(0..text.len())
+    parts.find(|part| constraint.begins(text[part.clone()].as_bytes())).unwrap_or(0..text.len())
 }

@@ -167,7 +167,7 @@ impl<'a> Verdict<'a> {
     fn of(judgement: &'a Judgement<'_>) -> Self {
         let (evidence, outcome) = (&judgement.evidence, judgement.outcome());
         let short = evidence.is_marked(judgement.level).err().filter(|_| outcome == Outcome::TooShort);
-        let tokens = Some(&judgement.tokens).filter(|tokens| judgement.has_form && !tokens.is_empty());
+        let tokens = Some(&judgement.tokens).filter(|tokens| judgement.has_constraint && !tokens.is_empty());
         Self {
             verdict: outcome,
             marked: outcome.is_marked(),

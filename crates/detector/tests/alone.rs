@@ -77,8 +77,8 @@ fn a_text_is_read_without_its_manifests() {
     let wrapper = wrapper::encode_padded(&[9; 5000]).unwrap();
     let (before, after) = text.split_at(text.len() / 2);
     let candidates = [("own".to_owned(), self::key(&plain, 1))];
-    let form = Grammar::regex("( [a-z]+)+").unwrap();
-    for reader in [&plain, &plain.clone().of_form(form)] {
+    let constraint = Grammar::regex("( [a-z]+)+").unwrap();
+    for reader in [&plain, &plain.clone().of_grammar(constraint)] {
         let bare = reader.judge(&[&key], &text, &with_tokens()).unwrap();
         for wrapped in [format!("{text}{wrapper}"), format!("{block}{before}{wrapper}{after}{wrapper}")] {
             let judgement = reader.judge(&[&key], &wrapped, &with_tokens()).unwrap();
@@ -97,8 +97,9 @@ fn a_text_is_read_without_its_manifests() {
             assert_eq!(found[0].evidence, reader.detect(&key, text.as_bytes()).unwrap());
         }
     }
-    let strict = plain.of_form(Grammar::regex("( [a-z]+)+").unwrap());
-    let Err(DetectError::Form(departure)) = strict.judge(&[&key], &format!("{block}{text} NOT"), &Look::default())
+    let strict = plain.of_grammar(Grammar::regex("( [a-z]+)+").unwrap());
+    let Err(DetectError::Constraint(departure)) =
+        strict.judge(&[&key], &format!("{block}{text} NOT"), &Look::default())
     else {
         panic!("the text does not match the constraint");
     };
@@ -176,13 +177,13 @@ fn a_marked_passage_is_found_where_it_lies() {
 #[test]
 fn a_course_is_the_evidence_of_beginnings() {
     let plain = reader();
-    let form = Grammar::regex("( [a-z]+ [a-z]+ of the (sea|ship|shore|land))+").unwrap();
+    let constraint = Grammar::regex("( [a-z]+ [a-z]+ of the (sea|ship|shore|land))+").unwrap();
     let key = key(&plain, 1);
     let all = words(&plain, Some(&key), 200, 7);
     let all: Vec<&str> = all.split_whitespace().collect();
     let text: String = all.chunks(2).map(|pair| format!(" {} {} of the sea", pair[0], pair[1])).collect();
     let tokens = plain.tokenizer().encode(&text).unwrap();
-    for (reader, most) in [(&plain, 1000), (&plain, 30), (&plain.clone().of_form(form), 1000)] {
+    for (reader, most) in [(&plain, 1000), (&plain, 30), (&plain.clone().of_grammar(constraint), 1000)] {
         let look = Look { course: most, passages: true, tokens: true, ..Look::default() };
         let whole = reader.judge_tokens(&[&key], &tokens, &look).unwrap();
         let by_text = reader.judge(&[&key], &text, &look).unwrap();

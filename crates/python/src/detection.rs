@@ -23,7 +23,7 @@ use crate::tokenizer::tokenizer;
 pub(crate) struct Detection {
     pub(crate) verdict: Verdict<'static>,
     /// Whether the constraint of the text was given.
-    has_form: bool,
+    has_constraint: bool,
     /// Files of rings that are not keys for the tokenizer.
     skipped_keys: Vec<String>,
 }
@@ -93,7 +93,7 @@ impl Detection {
                 let passage = |one: &Value| Passage(one.as_object().cloned().unwrap_or_default());
                 return passages.iter().map(passage).collect::<Vec<_>>().into_pyobject(py);
             }
-            ("green", _) if self.verdict.colours && !self.has_form => {
+            ("green", _) if self.verdict.colours && !self.has_constraint => {
                 fields.insert("green".into(), (self.verdict.score as u64).into());
             }
             ("skipped_keys", None) => return Ok(PyList::empty(py).into_any()),
@@ -130,12 +130,12 @@ impl Judge {
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         given: Option<&Bound<'_, PyAny>>,
-        form: Option<&Bound<'_, Constraint>>,
+        constraint: Option<&Bound<'_, Constraint>>,
         look: Look,
     ) -> PyResult<Self> {
         let mut reader = tokenizer(py, given)?.get().reader();
-        if let Some(form) = form {
-            reader = reader.of_form(form.get().grammar());
+        if let Some(constraint) = constraint {
+            reader = reader.of_grammar(constraint.get().grammar());
         }
         let Keys { keys, skipped } = Keys::fitting(key, &reader)?;
         Ok(Self { reader, keys, skipped, look })
@@ -147,7 +147,7 @@ impl Judge {
         let judgement = self.reader.judge(&keys, text, &self.look).map_err(error::detect)?;
         Ok(Detection {
             verdict: judgement.verdict().into_owned(),
-            has_form: judgement.has_form,
+            has_constraint: judgement.has_constraint,
             skipped_keys: self.skipped.clone(),
         })
     }
@@ -155,11 +155,11 @@ impl Judge {
 
 /// Judges a text under a key, a `Ring`, or several of them; the p-value is corrected for the number of keys. The
 /// tokenizer is that of the model that wrote the text: a `Tokenizer`, its path, one of `transformers`, or `None` for
-/// that of `tale`. `form` is the constraint that the text was written under: only tokens that it left a choice about
-/// are counted.
+/// that of `tale`. `constraint` is the constraint that the text was written under: only tokens that it left a choice
+/// about are counted.
 #[pyfunction]
 #[pyo3(signature = (text, key, tokenizer=None, *, level=None, repeats="context", windows=false, repair=true, offsets=1,
-                    form=None))]
+                    constraint=None))]
 #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
 pub(crate) fn detect(
     py: Python<'_>,
@@ -171,9 +171,9 @@ pub(crate) fn detect(
     windows: bool,
     repair: bool,
     offsets: usize,
-    form: Option<&Bound<'_, Constraint>>,
+    constraint: Option<&Bound<'_, Constraint>>,
 ) -> PyResult<Detection> {
     let look = look(level, repeats, windows, repair, offsets)?;
-    let judge = Judge::new(py, key, tokenizer, form, look)?;
+    let judge = Judge::new(py, key, tokenizer, constraint, look)?;
     pool::work(py, || judge.judge(&text))?
 }

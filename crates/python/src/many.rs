@@ -100,7 +100,7 @@ impl Detections {
 /// the others.
 #[pyfunction]
 #[pyo3(signature = (texts, key, tokenizer=None, *, level=None, repeats="context", windows=false, repair=true, offsets=1,
-                    form=None))]
+                    constraint=None))]
 #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
 pub(crate) fn detect_many(
     py: Python<'_>,
@@ -112,10 +112,10 @@ pub(crate) fn detect_many(
     windows: bool,
     repair: bool,
     offsets: usize,
-    form: Option<&Bound<'_, Constraint>>,
+    constraint: Option<&Bound<'_, Constraint>>,
 ) -> PyResult<Detections> {
     let look = look(level, repeats, windows, repair, offsets)?;
-    let judge = Judge::new(py, key, tokenizer, form, look)?;
+    let judge = Judge::new(py, key, tokenizer, constraint, look)?;
     let texts = TextColumn::of(texts)?;
     let views = texts.views();
     let one = |text: &Option<&str>| -> DetectionResult {

@@ -150,8 +150,8 @@ impl Options {
         if self.closed {
             request = request.style(Style::default().closed());
         }
-        if let Some(form) = &self.constraint {
-            request = request.constraint(form);
+        if let Some(constraint) = &self.constraint {
+            request = request.constraint(constraint);
         }
         request = self.stop.iter().fold(request, Request::stop);
         request = self.bad_words.iter().fold(request, Request::bad_words);

@@ -65,7 +65,7 @@ def test_the_form_of_a_text_is_taken_into_account(program, key, tmp_path):
     schema.write_text(json.dumps(SCHEMA))
     text = program("generate", "He said: ", "--key", key, "--json-schema", schema, "--max-tokens", 300, "--seed", 7)
     form = verdigris.Constraint.json_schema(SCHEMA)
-    found = verdigris.detect(text, verdigris.Key.load(key), form=form)
+    found = verdigris.detect(text, verdigris.Key.load(key), constraint=form)
     assert as_json(found) == of_program(program, text, "--key", key, "--json-schema", schema)
     assert found.forced > 0 and found.counted
 

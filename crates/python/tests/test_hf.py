@@ -203,7 +203,7 @@ def test_a_constraint_is_obeyed_beside_a_mark(program, model, tokenizer, tmp_pat
     for tokens in texts:
         says = json.loads(tokenizer.decode(tokens))["says"]
         assert 90 <= len(says) <= 120 and re.fullmatch("[a-z ,]*", says)
-        found = verdigris.detect(tokenizer.decode(tokens), key, tokenizer, form=constraint)
+        found = verdigris.detect(tokenizer.decode(tokens), key, tokenizer, constraint=constraint)
         assert found.z > 1 and found.forced > 0
     file = tmp_path / "schema.json"
     file.write_text(json.dumps(schema))

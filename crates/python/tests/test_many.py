@@ -51,9 +51,9 @@ def test_arrow_goes_in_and_comes_out(mine):
 
 def test_a_text_that_cannot_be_judged_does_not_stop_the_others(mine):
     form = verdigris.Constraint.regex("[a-z ]*")
-    found = verdigris.detect_many(["a quiet sea", "A LOUD SEA", "another"], mine, form=form)
+    found = verdigris.detect_many(["a quiet sea", "A LOUD SEA", "another"], mine, constraint=form)
     assert found[0] is not None and found[2] is not None
-    assert list(found.errors) == [1] and "form" in found.errors[1]
+    assert list(found.errors) == [1] and "constraint" in found.errors[1]
     with pytest.raises(verdigris.BadText) as alone:
         found[1]
     assert str(alone.value) == found.errors[1]

@@ -10,7 +10,7 @@ use verdigris_models::{LanguageModel, ModelError, PageShape, Rows, Sequence};
 
 use crate::ended::Ended;
 use crate::event::{Event, TokenEvent};
-use crate::policy::{Account, Asked, Bounds, Counts, Policy, PrefixId, Space, Step, TextId, TooLong};
+use crate::policy::{Account, Bounds, Counts, Policy, PrefixId, Space, Step, Submission, TextId, TooLong};
 use crate::rereading::{Rereading, RowReader};
 use crate::spaces::Spaces;
 
@@ -219,8 +219,8 @@ impl Schedule {
         let reads_all = ask.drafting.as_ref().is_some_and(|drafting| drafting.drafter.reads_features());
         let (account, prompt_of) = (ask.account.clone(), ask.prompt.clone());
         let most = own.min(memory);
-        let asked = Asked { account, prompt: prompt_of, most, ahead, space: (!reads_all).then_some(space) };
-        let id = self.policy.submit(asked).inspect_err(|_| self.spaces.leave(space))?;
+        let submission = Submission { account, prompt: prompt_of, most, ahead, space: (!reads_all).then_some(space) };
+        let id = self.policy.submit(submission).inspect_err(|_| self.spaces.leave(space))?;
         let (rows, stage, counted) = (ask.rows.take(), Stage::Waits(Box::new(ask)), Acceptance::default());
         let entry = Entry { model, space, capacity, stage, known: prompt, counted, prompt, told: 0, rows };
         self.texts.insert(id, entry);

@@ -5,7 +5,7 @@
 //! | `protocol` | parsing of requests, and refusals; no HTTP and no model |
 //! | `calls` | tool calls: their syntax, constraint and parser |
 //! | `writer` | generation of the texts of all answers |
-//! | `forms` | a cache of compiled constraints |
+//! | `constraint_cache` | a cache of compiled constraints |
 //! | `options` | the options of a server |
 //! | `service` | the state that all requests share |
 //! | `answer` | response bodies, complete or streamed |
@@ -30,7 +30,7 @@ mod caller;
 mod calls;
 mod charge;
 mod connections;
-mod forms;
+mod constraint_cache;
 mod keys;
 mod limits;
 mod metrics;

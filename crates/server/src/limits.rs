@@ -22,7 +22,7 @@ pub struct Limits {
     /// The maximum number of tokens of a prompt; the model's context is a limit too.
     pub prompt_tokens: usize,
     /// The maximum number of bytes of a schema, a regular expression, or choices.
-    pub form: usize,
+    pub constraint: usize,
     /// The maximum number of texts of a request: prompts times answers to each.
     pub texts: usize,
     /// The maximum number of bytes that an answer takes while it is written, for texts, tokens and log-probabilities.
@@ -42,7 +42,7 @@ impl Default for Limits {
             queue: Duration::from_secs(60),
             request: Duration::from_secs(600),
             prompt_tokens: usize::MAX,
-            form: 256 << 10,
+            constraint: 256 << 10,
             texts: 1024,
             answer: 64 << 20,
             pending: 1 << 30,

@@ -13,7 +13,7 @@ use crate::operator::Operator;
 use crate::options::{Drafts, Options};
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
-use crate::protocol::form::Form;
+use crate::protocol::constraint::ConstraintField;
 use crate::protocol::mark::MarkField;
 use crate::shares::{Share, Shares};
 use crate::writer::Writer;
@@ -151,9 +151,9 @@ impl Service {
     }
 
     /// Refuses a request whose constraints are too long.
-    pub(crate) fn check_forms(&self, ask: &Ask) -> Result<(), Refusal> {
-        ask.form.iter().try_for_each(|form| self.check_form(form))?;
-        let (tools, most) = (ask.tools.as_ref().map_or(0, |tools| tools.bytes()), self.options.limits.form);
+    pub(crate) fn check_constraints(&self, ask: &Ask) -> Result<(), Refusal> {
+        ask.constraint.iter().try_for_each(|constraint| self.check_constraint(constraint))?;
+        let (tools, most) = (ask.tools.as_ref().map_or(0, |tools| tools.bytes()), self.options.limits.constraint);
         if tools > most {
             let message = format!("the schemas of tools have {tools} bytes, but at most {most} are allowed");
             return Err(Refusal::field("tools", "constraint_too_large", message));
@@ -162,11 +162,11 @@ impl Service {
     }
 
     /// Refuses a constraint that is too long.
-    pub(crate) fn check_form(&self, form: &Form) -> Result<(), Refusal> {
-        let (bytes, most) = (form.bytes(), self.options.limits.form);
+    pub(crate) fn check_constraint(&self, constraint: &ConstraintField) -> Result<(), Refusal> {
+        let (bytes, most) = (constraint.bytes(), self.options.limits.constraint);
         if bytes > most {
-            let message = format!("{} has {bytes} bytes, but at most {most} are allowed", form.path());
-            return Err(Refusal::field(form.path(), "constraint_too_large", message));
+            let message = format!("{} has {bytes} bytes, but at most {most} are allowed", constraint.path());
+            return Err(Refusal::field(constraint.path(), "constraint_too_large", message));
         }
         Ok(())
     }

@@ -11,10 +11,10 @@ use verdigris::schedule::{Account, Handle, Statistics};
 use verdigris::{Ending, Engine, Error, Event, Key, Request, ServedEvent, Service};
 
 use crate::calls;
-use crate::forms::Forms;
+use crate::constraint_cache::ConstraintCache;
 use crate::options::{Drafts, Options};
 use crate::protocol::ask::Ask;
-use crate::protocol::form::Form;
+use crate::protocol::constraint::ConstraintField;
 use crate::protocol::refusal::Refusal;
 use crate::turns::Turns;
 
@@ -53,9 +53,9 @@ pub(crate) struct Writer {
     engine: Arc<Engine>,
     service: Service,
     drafts: Box<dyn Drafts>,
-    forms: Forms<Form>,
+    constraints: ConstraintCache<ConstraintField>,
     /// The constraints of texts that may call tools.
-    calls: Forms<calls::Asked>,
+    calls: ConstraintCache<calls::CallConstraint>,
     /// The slots for compiling constraints, so few that the model keeps its share of the processor.
     planners: Turns,
     /// The slots for texts without a constraint, or with a known one. They take no time, and wait for no compilation.
@@ -81,8 +81,8 @@ impl Writer {
             engine,
             service,
             drafts,
-            forms: Forms::default(),
-            calls: Forms::default(),
+            constraints: ConstraintCache::default(),
+            calls: ConstraintCache::default(),
             planners,
             beginners,
             most,
@@ -152,20 +152,20 @@ impl Writer {
     ) -> Result<Request<'a>, Error> {
         let request = ask.request(&self.engine, number, prompt, key, self.most).cache_salt(salt.clone());
         let request = self.drafts.onto(request, ask.sampling.seed);
-        match (&ask.calls, &ask.form) {
+        match (&ask.calls, &ask.constraint) {
             (Some(calls), _) => Ok(request.constraint(&calls.constraint)),
-            (None, Some(form)) => {
-                let asked = || form.onto(self.engine.request("")).compiled_form();
+            (None, Some(constraint)) => {
+                let asked = || constraint.onto(self.engine.request("")).compiled_constraint();
                 let worked_out = || Ok::<_, Error>(asked()?.expect("the request has a constraint"));
-                Ok(request.constraint(&self.forms.constraint(salt, form, worked_out)?))
+                Ok(request.constraint(&self.constraints.constraint(salt, constraint, worked_out)?))
             }
             (None, None) => Ok(request),
         }
     }
 
     /// Whether the constraint is known, or there is none.
-    fn has_form(&self, ask: &Ask, salt: &Arc<str>) -> bool {
-        ask.calls.is_some() || ask.form.as_ref().is_none_or(|form| self.forms.knows(salt, form))
+    fn has_constraint(&self, ask: &Ask, salt: &Arc<str>) -> bool {
+        ask.calls.is_some() || ask.constraint.as_ref().is_none_or(|constraint| self.constraints.knows(salt, constraint))
     }
 
     /// The maximum number of texts of an answer that are started and not yet read to their ends.
@@ -206,7 +206,7 @@ impl Beginning {
         let (mut number, mut beginning) = (0, Some(self));
         while let Some(mut this) = beginning.take().filter(|_| number < texts) {
             let writer = this.writer.clone();
-            let turns = if writer.has_form(&this.ask, &this.salt) { &writer.beginners } else { &writer.planners };
+            let turns = if writer.has_constraint(&this.ask, &this.salt) { &writer.beginners } else { &writer.planners };
             let (turn, more) = tokio::select! {
                 () = pieces.closed() => return,
                 got = async {

@@ -275,11 +275,11 @@ impl Error {
 
     /// The reason that a text could not be continued. A dead end may mean that its constraint gave up, and an invalid
     /// row that a guide failed, whose errors are more precise.
-    pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>, guides: &[Arc<Guide>]) -> Self {
+    pub(crate) fn of_text(fault: DecodeError, constraint: Option<&Constraint>, guides: &[Arc<Guide>]) -> Self {
         if let Some(fault) = guides.iter().find_map(|guide| guide.fault()) {
             return fault.into();
         }
-        let gave_up = form.filter(|_| matches!(fault, DecodeError::DeadEnd { .. })).and_then(Constraint::fault);
+        let gave_up = constraint.filter(|_| matches!(fault, DecodeError::DeadEnd { .. })).and_then(Constraint::fault);
         gave_up.map_or_else(|| fault.into(), Self::from)
     }
 }

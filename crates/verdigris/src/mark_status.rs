@@ -47,9 +47,9 @@ pub struct MarkCheck {
 impl MarkCheck {
     /// Summarizes the evidence of a text at a level. If the text has a constraint, the evidence must be that of a
     /// reader that knows it.
-    pub fn of(evidence: &Evidence, level: Level, has_form: bool) -> Self {
+    pub fn of(evidence: &Evidence, level: Level, has_constraint: bool) -> Self {
         let (status, reason) = match evidence.is_marked(level) {
-            _ if evidence.scored == 0 && has_form => (MarkStatus::Skipped, Some("the constraint left no choice")),
+            _ if evidence.scored == 0 && has_constraint => (MarkStatus::Skipped, Some("the constraint left no choice")),
             _ if evidence.scored == 0 => (MarkStatus::Skipped, Some("the text is too short")),
             Ok(true) => (MarkStatus::Watermarked, None),
             Err(TooShort { .. }) => (MarkStatus::TooWeak, Some("the text is too short for a verdict")),
@@ -69,12 +69,12 @@ impl Engine {
     /// [`Error::Detect`] if the key is for another tokenizer.
     pub fn mark_check(&self, key: &Key, written: &Written, level: Level) -> Result<MarkCheck, Error> {
         let reader = self.reader().clone();
-        let reader = match &written.form {
-            Some(form) => reader.of_constraint(form.clone()),
+        let reader = match &written.constraint {
+            Some(constraint) => reader.of_constraint(constraint.clone()),
             None => reader,
         };
         let evidence = reader.detect_delivered(key, &written.text).map_err(Error::Detect)?;
-        Ok(MarkCheck::of(&evidence, level, written.form.is_some()))
+        Ok(MarkCheck::of(&evidence, level, written.constraint.is_some()))
     }
 }
 

@@ -31,12 +31,12 @@ impl Engine {
         tokens: &[TokenId],
         temperature: f64,
         bias: Bias,
-        form: Option<&Constraint>,
+        constraint: Option<&Constraint>,
     ) -> Result<Vec<Surprise>, Error> {
-        if let Some(form) = form {
-            form.choices(b"", tokens).map_err(DetectError::from)?;
+        if let Some(constraint) = constraint {
+            constraint.choices(b"", tokens).map_err(DetectError::from)?;
         }
-        let mut state = form.map(|form| form.start(&[]));
+        let mut state = constraint.map(|constraint| constraint.start(&[]));
         let context = self.context_length();
         let fresh = (context / 2).max(1);
         let mut surprises = Vec::with_capacity(tokens.len());
@@ -58,15 +58,15 @@ impl Engine {
                     None => surprises.push(Surprise::unknown(bias)),
                     Some(at) => {
                         row.load(rows.row(at));
-                        if let (Some(form), Some(state)) = (form, &state) {
-                            form.apply(state, &mut row);
+                        if let (Some(constraint), Some(state)) = (constraint, &state) {
+                            constraint.apply(state, &mut row);
                         }
                         surprises.push(surprise(&mut row, token, temperature, bias));
                     }
                 }
-                match (form, &mut state) {
-                    (Some(form), Some(state)) if i > 0 => form.advance(state, token),
-                    (Some(form), state) => *state = Some(form.after_first(token)),
+                match (constraint, &mut state) {
+                    (Some(constraint), Some(state)) if i > 0 => constraint.advance(state, token),
+                    (Some(constraint), state) => *state = Some(constraint.after_first(token)),
                     (None, _) => (),
                 }
             }
@@ -75,8 +75,8 @@ impl Engine {
     }
 
     /// The evidence of a text with tokens weighted by their surprise under this model, for keys of green lists; `None`
-    /// for others. `temperature` is the assumed temperature of the text, and `form` its constraint: tokens about which
-    /// it left no choice are not scored.
+    /// for others. `temperature` is the assumed temperature of the text, and `constraint` its constraint: tokens about
+    /// which it left no choice are not scored.
     ///
     /// # Errors
     /// [`Error::Detect`] if the key was made for another tokenizer or the text does not satisfy the constraint, and
@@ -88,14 +88,14 @@ impl Engine {
         weighting: Weighting,
         temperature: f64,
         repeats: Repeats,
-        form: Option<&Constraint>,
+        constraint: Option<&Constraint>,
     ) -> Result<Option<Weighed>, Error> {
         let scheme = self.reader().scheme(key)?;
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / temperature };
-        let surprises = self.surprises(tokens, temperature, bias, form)?;
+        let surprises = self.surprises(tokens, temperature, bias, constraint)?;
         let mut detector = Detector::new(scheme).repeats(repeats);
-        let marks = marks(&mut detector, tokens, form)?;
+        let marks = marks(&mut detector, tokens, constraint)?;
         let law = detector.law();
         let evidence = weighted::evidence(law, &marks, &surprises, weighting);
         let expected = weighted::expected(law, &marks, &surprises, weighting);
@@ -114,10 +114,10 @@ pub(crate) fn surprise(row: &mut Row, token: TokenId, temperature: f64, bias: Bi
 pub(crate) fn marks(
     detector: &mut Detector,
     tokens: &[TokenId],
-    form: Option<&Constraint>,
+    constraint: Option<&Constraint>,
 ) -> Result<Vec<Mark>, DetectError> {
-    Ok(match form {
-        Some(form) => detector.push_choices(tokens, &form.choices(b"", tokens)?),
+    Ok(match constraint {
+        Some(constraint) => detector.push_choices(tokens, &constraint.choices(b"", tokens)?),
         None => detector.push(tokens),
     }
     .to_vec())

@@ -45,7 +45,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         limits: Limits {
             texts: 4,
             prompt_tokens: 256,
-            form: 4 << 10,
+            constraint: 4 << 10,
             answer: 1 << 20,
             pending: 8 << 20,
             queue: Duration::from_secs(20),

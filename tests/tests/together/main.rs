@@ -335,7 +335,7 @@ fn models_keep_all_promises_at_once() {
             }
             let reader = match world.grammar(of.form) {
                 None => world.reader().clone(),
-                Some(grammar) => world.reader().clone().of_form(grammar),
+                Some(grammar) => world.reader().clone().of_grammar(grammar),
             };
             let mark = if of.mark == Mark::Nothing { Mark::Soft } else { of.mark };
             for (number, z) in (1..).zip(&mut read.z) {

@@ -397,7 +397,7 @@ def detect(
     windows: bool = False,
     repair: bool = True,
     offsets: int = 1,
-    form: Constraint | None = None,
+    constraint: Constraint | None = None,
 ) -> Detection: ...
 def detect_many(
     texts: _Texts,
@@ -409,7 +409,7 @@ def detect_many(
     windows: bool = False,
     repair: bool = True,
     offsets: int = 1,
-    form: Constraint | None = None,
+    constraint: Constraint | None = None,
 ) -> Detections: ...
 def identify(
     text: str,

@@ -54,7 +54,7 @@ pub struct Bounds {
 
 /// A text to read and write.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Submission {
     /// The account that it is written for.
     pub account: Account,
     /// The prompt, at least one token.
@@ -244,8 +244,8 @@ impl Policy {
     ///
     /// # Panics
     /// If its prompt is empty, or longer than `most`.
-    pub fn submit(&mut self, asked: Asked) -> Result<TextId, TooLong> {
-        let Asked { account, prompt, most, ahead, space } = asked;
+    pub fn submit(&mut self, submission: Submission) -> Result<TextId, TooLong> {
+        let Submission { account, prompt, most, ahead, space } = submission;
         assert!(!prompt.is_empty() && prompt.len() <= most, "{} tokens of at most {most}", prompt.len());
         let (needs, pages) = (most.div_ceil(self.bounds.page_tokens), self.bounds.pages);
         if needs > pages {

@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use verdigris_logits::TokenId;
 
 use memory::{Held, Memory};
-use verdigris_schedule::policy::{Account, Asked, Bounds, Policy, Step, TextId, TooLong};
+use verdigris_schedule::policy::{Account, Bounds, Policy, Step, Submission, TextId, TooLong};
 
 /// The tokens are few, so that texts often have common prefixes.
 const TOKENS: u32 = 3;
@@ -114,9 +114,9 @@ impl World {
         space: Option<u64>,
     ) -> Option<TextId> {
         let most = prompt.len() + writes;
-        let asked = Asked { account: account.clone(), prompt: prompt.clone().into(), most, ahead, space };
+        let submission = Submission { account: account.clone(), prompt: prompt.clone().into(), most, ahead, space };
         let (needs, pages) = (most.div_ceil(self.bounds.page_tokens), self.bounds.pages);
-        let id = match self.policy.submit(asked) {
+        let id = match self.policy.submit(submission) {
             Ok(id) => id,
             Err(error) => {
                 assert_eq!(error, TooLong { needs, pages });

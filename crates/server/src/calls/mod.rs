@@ -1,11 +1,11 @@
 //! Tool calls: their syntax, constraint and parser.
 //!
-//! A model has learned some syntax for calls, which its chat template reveals ([`syntax`]). A constraint ([`form`])
+//! A model has learned some syntax for calls, which its chat template reveals ([`syntax`]). A constraint ([`grammar`])
 //! leaves the text free until a call begins; a call names a tool and gives it arguments that obey its schema. So the
 //! text can be parsed without guessing ([`reader`]). If the template does not support tools, they are described to the
 //! model in words ([`words`]).
 
-pub(crate) mod form;
+pub(crate) mod grammar;
 pub(crate) mod reader;
 pub(crate) mod syntax;
 pub(crate) mod words;
@@ -16,9 +16,9 @@ use verdigris::text::ChatTemplate;
 use verdigris::{Constraint, Conversation, Engine, Prompt};
 
 use crate::calls::syntax::Syntax;
-use crate::forms::Forms;
+use crate::constraint_cache::ConstraintCache;
 use crate::protocol::Refusal;
-use crate::protocol::form::Form;
+use crate::protocol::constraint::ConstraintField;
 use crate::protocol::tools::Tools;
 
 /// The syntax of calls, and the constraint of a text that may contain them.
@@ -47,20 +47,26 @@ pub(crate) fn tell(
 /// The source of the constraint of a text that may or must call tools: the syntax, the tools, and the constraint of a
 /// text without calls.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct CallConstraint {
     pub(crate) syntax: &'static Syntax,
     pub(crate) tools: Tools,
-    pub(crate) form: Option<Form>,
+    pub(crate) constraint: Option<ConstraintField>,
 }
 
-impl Asked {
+impl CallConstraint {
     /// Compiles the constraint, or takes it from the cache.
     ///
     /// # Errors
     /// If a schema cannot be used.
-    pub(crate) fn calls(self, engine: &Engine, known: &Forms<Self>, salt: &Arc<str>) -> Result<Calls, Refusal> {
-        let Self { syntax, tools, form } = &self;
-        let work_out = || form::grammar(syntax, tools, form.as_ref()).map(|grammar| engine.constraint(grammar));
+    pub(crate) fn calls(
+        self,
+        engine: &Engine,
+        known: &ConstraintCache<Self>,
+        salt: &Arc<str>,
+    ) -> Result<Calls, Refusal> {
+        let Self { syntax, tools, constraint } = &self;
+        let work_out =
+            || grammar::grammar(syntax, tools, constraint.as_ref()).map(|grammar| engine.constraint(grammar));
         Ok(Calls { syntax, constraint: known.constraint(salt, &self, work_out)? })
     }
 }

@@ -15,7 +15,7 @@ pub(crate) enum ParsedPart {
     CallEnd,
 }
 
-/// Parses a text that obeys the constraint of [`super::form`], split into any pieces.
+/// Parses a text that obeys the constraint of [`super::grammar`], split into any pieces.
 #[derive(Debug)]
 pub(crate) struct CallReader {
     /// The syntax of calls; `None` if the text cannot contain any.

@@ -8,9 +8,9 @@ use verdigris::{Alpha, Engine, Error, Key, Message, Prompt, Request};
 
 use crate::calls::syntax::Syntax;
 use crate::calls::{self, Calls};
-use crate::forms::Forms;
+use crate::constraint_cache::ConstraintCache;
+use crate::protocol::constraint::ConstraintField;
 use crate::protocol::fields::{Fields, read};
-use crate::protocol::form::Form;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::sampling::Sampled;
 use crate::protocol::tools::{ToolShape, Tools};
@@ -37,7 +37,7 @@ pub(crate) struct Ask {
     pub(crate) sampling: Sampled,
     /// The weight of experts, where it is not the server's.
     pub(crate) alpha: Option<f64>,
-    pub(crate) form: Option<Form>,
+    pub(crate) constraint: Option<ConstraintField>,
     /// The tools that may be called.
     pub(crate) tools: Option<Tools>,
     /// The tool calls, which [`Ask::settled`] works out for the model.
@@ -108,7 +108,7 @@ impl Ask {
             choices: body.count("n", 1, CHOICES)?.unwrap_or(1),
             sampling: Sampled::take(&mut body)?,
             alpha: body.number("alpha", 0.0, f64::from(f32::MAX))?,
-            form: Form::take(&mut body)?,
+            constraint: ConstraintField::take(&mut body)?,
             tools: None,
             calls: None,
             max_tokens,
@@ -144,7 +144,7 @@ impl Ask {
     pub(crate) fn settled(
         mut self,
         engine: &Engine,
-        known: &Forms<calls::Asked>,
+        known: &ConstraintCache<calls::CallConstraint>,
         salt: &Arc<str>,
     ) -> Result<Self, Refusal> {
         for (at, prompt) in self.prompts.iter().enumerate() {
@@ -159,7 +159,11 @@ impl Ask {
         let tools = self.tools.as_ref();
         if let [Prompt::Chat(_)] = self.prompts[..] {
             let (prompt, syntax) = calls::prompt(engine, self.prompts.remove(0), tools)?;
-            let asked = |tools: &Tools| calls::Asked { syntax, tools: tools.clone(), form: self.form.clone() };
+            let asked = |tools: &Tools| calls::CallConstraint {
+                syntax,
+                tools: tools.clone(),
+                constraint: self.constraint.clone(),
+            };
             self.calls = tools.map(|tools| asked(tools).calls(engine, known, salt)).transpose()?;
             self.prompts.push(prompt);
         }
@@ -212,12 +216,13 @@ impl Ask {
 
     /// The refusal for an error of a text, with the field that caused it.
     pub(crate) fn refusal(&self, error: Error) -> Refusal {
-        let of_form = matches!(error, Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::OverBudget(_));
+        let of_constraint =
+            matches!(error, Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::OverBudget(_));
         let of_prompt = matches!(error, Error::PromptTooLong { .. } | Error::NoPrompt);
         let refusal = Refusal::from(error);
-        let param = match &self.form {
-            _ if of_form && self.calls.is_some() => "tools",
-            Some(form) if of_form => form.path(),
+        let param = match &self.constraint {
+            _ if of_constraint && self.calls.is_some() => "tools",
+            Some(constraint) if of_constraint => constraint.path(),
             _ if of_prompt => self.prompt_field(),
             _ => return refusal,
         };

@@ -4,8 +4,8 @@
 //! nothing that a client requests is silently ignored.
 
 pub(crate) mod ask;
+pub(crate) mod constraint;
 pub(crate) mod fields;
-pub(crate) mod form;
 pub(crate) mod mark;
 pub(crate) mod messages;
 pub(crate) mod refusal;

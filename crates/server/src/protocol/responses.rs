@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use verdigris::{Message, Prompt};
 
 use crate::protocol::ask::{Ask, Stream, TOP_LOGPROBS};
+use crate::protocol::constraint::ConstraintField;
 use crate::protocol::fields::Fields;
-use crate::protocol::form::Form;
 use crate::protocol::messages::{Called, text};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::tools::{ToolShape, Tools, arguments};
@@ -44,12 +44,12 @@ pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
     messages.extend(body.take::<String>("instructions")?.map(Message::system));
     input(&mut body, &mut messages)?;
     let max_tokens = body.count("max_output_tokens", 1, usize::MAX)?;
-    let form = match body.object("text")? {
+    let constraint = match body.object("text")? {
         None => None,
         Some(mut text) => {
-            let form = Form::of_text(&mut text)?;
+            let constraint = ConstraintField::of_text(&mut text)?;
             text.end()?;
-            form
+            constraint
         }
     };
     let tools = Tools::take(&mut body, ToolShape::Flat)?;
@@ -63,11 +63,11 @@ pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
     body.count("n", 1, 1)?;
     body.ignore(&["metadata"]);
     let mut ask = Ask::whole(body, vec![Prompt::from(messages)], max_tokens)?;
-    if let (Some(_), Some(form)) = (&ask.form, &form) {
-        let message = format!("{} and structured_outputs both constrain the text: use one of them", form.path());
+    if let (Some(_), Some(constraint)) = (&ask.constraint, &constraint) {
+        let message = format!("{} and structured_outputs both constrain the text: use one of them", constraint.path());
         return Err(Refusal::field("structured_outputs", "two_constraints", message));
     }
-    ask.form = ask.form.or(form);
+    ask.constraint = ask.constraint.or(constraint);
     Ok((Ask { tools, logprobs, stream, conversation: "input", ..ask }, asked))
 }
 
@@ -235,7 +235,10 @@ mod tests {
         }))
         .unwrap();
         assert_eq!((ask.max_tokens, ask.logprobs, ask.choices), (Some(5), Some(2), 1));
-        assert_eq!(ask.form, Some(Form::json_schema(json!({"type": "integer"}), "text.format.schema")));
+        assert_eq!(
+            ask.constraint,
+            Some(ConstraintField::json_schema(json!({"type": "integer"}), "text.format.schema"))
+        );
         assert!(ask.stream.is_some() && ask.tools.unwrap().tools.len() == 1);
         assert_eq!((&asked["temperature"], &asked["top_p"]), (&json!(0.5), &json!(1.0)));
         assert_eq!((&asked["tool_choice"], &asked["instructions"]), (&json!("required"), &json!(null)));

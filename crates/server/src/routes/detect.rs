@@ -14,8 +14,8 @@ use verdigris::{DetectError, Error, Hint, Key, Level, Look, Reader};
 use super::{computed, json as body_of};
 use crate::caller::Caller;
 use crate::protocol::Refusal;
+use crate::protocol::constraint::ConstraintField;
 use crate::protocol::fields::{Fields, read};
-use crate::protocol::form::Form;
 use crate::service::Service;
 
 /// The maximum number of texts of one request.
@@ -34,7 +34,7 @@ struct Wanted {
     key_id: Option<String>,
     look: Look,
     /// The constraint that the texts were written under.
-    form: Option<Form>,
+    constraint: Option<ConstraintField>,
 }
 
 pub(super) async fn detect(
@@ -46,17 +46,18 @@ pub(super) async fn detect(
     let wanted = Wanted::take(&mut body)?;
     let (texts, are_several) = texts(&mut body)?;
     body.end()?;
-    wanted.form.iter().try_for_each(|form| service.check_form(form))?;
+    wanted.constraint.iter().try_for_each(|constraint| service.check_constraint(constraint))?;
     if !caller.rights.detect {
         wanted.is_for_strangers()?;
     }
     let keys = service.keys_named(&caller, wanted.key_id.as_deref())?;
     let slot = service.slot(&caller.tenant)?;
-    let (writer, has_form, tells_all) = (service.writer.clone(), wanted.form.is_some(), caller.rights.detect);
+    let (writer, has_constraint, tells_all) =
+        (service.writer.clone(), wanted.constraint.is_some(), caller.rights.detect);
     let work = move || {
         let _slot = slot;
-        let reader = match &wanted.form {
-            Some(form) => service.engine.reader().clone().of_form(form.grammar()?),
+        let reader = match &wanted.constraint {
+            Some(constraint) => service.engine.reader().clone().of_grammar(constraint.grammar()?),
             None => service.engine.reader().clone(),
         };
         let keys: Vec<&Key> = keys.iter().map(|key| &**key).collect();
@@ -70,7 +71,7 @@ pub(super) async fn detect(
         found.next().unwrap_or(Ok(Value::Null))
     };
     // A constraint takes time to compile, and may take time for each text.
-    let done = if has_form { writer.planned(&caller.tenant, work).await } else { computed(work).await };
+    let done = if has_constraint { writer.planned(&caller.tenant, work).await } else { computed(work).await };
     done?.map(Json)
 }
 
@@ -139,7 +140,7 @@ impl Wanted {
                 course: if body.take("course")?.unwrap_or(false) { POINTS } else { 0 },
                 ..Look::default()
             },
-            form: Form::of_detection(body)?,
+            constraint: ConstraintField::of_detection(body)?,
         })
     }
 
@@ -194,7 +195,7 @@ fn refusal(error: DetectError, text: &DetectInput) -> Refusal {
     let param = if matches!(text, DetectInput::Plain(_)) { "text" } else { "token_ids" };
     match error {
         DetectError::Read(_) => Refusal::field(param, "invalid_value", error.to_string()),
-        DetectError::Form(_) => Refusal::field(param, "another_form", error.to_string()),
+        DetectError::Constraint(_) => Refusal::field(param, "another_form", error.to_string()),
         error => Error::Detect(error).into(),
     }
 }

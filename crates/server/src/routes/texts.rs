@@ -89,7 +89,7 @@ impl Generation {
     async fn begin(service: Arc<Service>, caller: Caller, ask: Ask, voice: Box<dyn Voice>) -> Result<Self, Refusal> {
         ask.model.iter().try_for_each(|model| service.check_model(model))?;
         let key = service.key_for(&ask, &caller)?;
-        service.check_forms(&ask)?;
+        service.check_constraints(&ask)?;
         service.check_alpha(&ask)?;
         let held = (service.slot(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
         let (ask, held) = match ask.is_open() {

@@ -12,7 +12,7 @@ use verdigris_schedule::{Ask, Ended, Event, TokenEvent};
 use crate::error::Error;
 use crate::request::logprobs::{LogprobsReader, ReadLogprobs};
 use crate::request::options::Guesser;
-use crate::request::reread::add_form;
+use crate::request::reread::add_constraint;
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Request, Written};
@@ -20,7 +20,7 @@ use crate::request::{Request, Written};
 /// A compiled request.
 pub(super) struct Plan {
     pub(super) planned: Planned,
-    pub(super) form: Option<Constraint>,
+    pub(super) constraint: Option<Constraint>,
     pub(super) guides: Vec<Arc<Guide>>,
 }
 
@@ -52,7 +52,7 @@ struct Law {
     prompt: Arc<[TokenId]>,
     target: Target,
     model: TextModel,
-    form: Option<Constraint>,
+    constraint: Option<Constraint>,
     guides: Vec<Arc<Guide>>,
     /// The log-probabilities read so far, if they are requested without an explanation.
     logprobs: Option<ReadLogprobs>,
@@ -71,13 +71,13 @@ impl Request<'_> {
     /// here.
     pub(super) fn plan_within(&self, memory: usize) -> Result<Plan, Error> {
         let prompt = self.prompt_tokens(&self.prompt)?;
-        let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
+        let (constraint, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let guides = self.guides_asked_for(prompt.len(), 1)?;
         let model = self.text_model(&self.prompt, &prompt)?;
         let context = model.model().context_length();
         let context = if prompt.len() < memory { context.min(memory) } else { context };
-        let target = self.target(self.most_tokens(context, &prompt), form.as_ref(), &guides, seed)?;
-        Ok(Plan { planned: Planned { prompt, target, model, seed }, form, guides })
+        let target = self.target(self.most_tokens(context, &prompt), constraint.as_ref(), &guides, seed)?;
+        Ok(Plan { planned: Planned { prompt, target, model, seed }, constraint, guides })
     }
 }
 
@@ -87,7 +87,7 @@ impl Planned {
     pub(super) fn begin(
         self,
         request: &Request<'_>,
-        form: Option<&Constraint>,
+        constraint: Option<&Constraint>,
         guides: &[Arc<Guide>],
         is_alone: bool,
     ) -> Result<(Ask, Begun), Error> {
@@ -117,8 +117,8 @@ impl Planned {
             salt: request.caller.cache_salt.clone(),
         };
         let text = Text::new(request, prompt.len(), seed);
-        let (form, guides) = (form.cloned(), guides.to_vec());
-        let law = Law { prompt, target, model, form, guides, logprobs };
+        let (constraint, guides) = (constraint.cloned(), guides.to_vec());
+        let law = Law { prompt, target, model, constraint, guides, logprobs };
         Ok((ask, Begun { open: Some((text, law)), is_cut: false }))
     }
 }
@@ -159,7 +159,7 @@ impl Begun {
             }
             Event::Failed(fault) => {
                 let (_, law) = self.open.take().expect("a text ends once");
-                reader(Event::Failed(Error::of_text(fault, law.form.as_ref(), &law.guides)))
+                reader(Event::Failed(Error::of_text(fault, law.constraint.as_ref(), &law.guides)))
             }
         };
         read.map_break(|()| Stop::StopString)
@@ -189,8 +189,8 @@ impl Ending {
     /// If the model fails.
     pub fn written(mut self, request: &Request<'_>) -> Result<Written, Error> {
         self.take_logprobs();
-        let Law { prompt, target, model, form, .. } = &*self.law;
-        request.reread(model, target, prompt, form.as_ref(), &mut self.written)?;
+        let Law { prompt, target, model, constraint, .. } = &*self.law;
+        request.reread(model, target, prompt, constraint.as_ref(), &mut self.written)?;
         Ok(*self.written)
     }
 
@@ -198,7 +198,7 @@ impl Ending {
     /// the [explanation](Request::explain) of its tokens. Requested log-probabilities are included.
     pub fn at_once(mut self) -> Written {
         self.take_logprobs();
-        add_form(&self.law.prompt, self.law.form.as_ref(), &mut self.written);
+        add_constraint(&self.law.prompt, self.law.constraint.as_ref(), &mut self.written);
         *self.written
     }
 

@@ -5,12 +5,12 @@ use verdigris_constrain::{Constraint, ForcedText, Grammar, Registry, Style};
 
 use crate::error::Error;
 use crate::request::Request;
-use crate::request::options::{Constrained, Form};
+use crate::request::options::{Constrained, ConstraintSource};
 
 impl Constrained {
     /// The method that sets the constraint.
     pub(super) fn name(&self) -> &'static str {
-        self.form.as_ref().map_or("constraint", Form::name)
+        self.constraint.as_ref().map_or("constraint", ConstraintSource::name)
     }
 }
 
@@ -22,19 +22,19 @@ impl Request<'_> {
     /// before anything is written. If the search for a short text exceeded its budget, the text may be cut short
     /// ([`Written::complete`](crate::Written::complete)).
     pub fn regex(mut self, pattern: impl Into<String>) -> Self {
-        self.constrained.form = Some(Form::Regex(pattern.into()));
+        self.constrained.constraint = Some(ConstraintSource::Regex(pattern.into()));
         self
     }
 
     /// Constrains the text to one of these.
     pub fn choice(mut self, texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.constrained.form = Some(Form::Choice(texts.into_iter().map(Into::into).collect()));
+        self.constrained.constraint = Some(ConstraintSource::Choice(texts.into_iter().map(Into::into).collect()));
         self
     }
 
     /// Constrains the text to JSON that satisfies a schema. [`verdigris_constrain::json`] lists what is supported.
     pub fn json_schema(mut self, schema: Value) -> Self {
-        self.constrained.form = Some(Form::JsonSchema(schema));
+        self.constrained.constraint = Some(ConstraintSource::JsonSchema(schema));
         self
     }
 
@@ -68,30 +68,30 @@ impl Request<'_> {
     /// Applies a constraint of [`Engine::constraint`](crate::Engine::constraint), which is compiled once for any number
     /// of requests.
     pub fn constraint(mut self, constraint: &Constraint) -> Self {
-        self.constrained.form = Some(Form::Given(constraint.clone()));
+        self.constrained.constraint = Some(ConstraintSource::Given(constraint.clone()));
         self
     }
 
     /// The constraint, compiled once for all texts of the request.
     pub(super) fn constraint_asked_for(&self) -> Result<Option<Constraint>, Error> {
-        let Constrained { form, style, registry, forced_text } = &self.constrained;
-        let is_schema = matches!(form, Some(Form::JsonSchema(_)));
+        let Constrained { constraint, style, registry, forced_text } = &self.constrained;
+        let is_schema = matches!(constraint, Some(ConstraintSource::JsonSchema(_)));
         for (what, is_given) in [("a style of JSON", style.is_some()), ("a registry", registry.is_some())] {
             if is_given && !is_schema {
                 return Err(Error::Unused { what, needs: "a JSON schema" });
             }
         }
-        let Some(form) = form else {
+        let Some(constraint) = constraint else {
             return match forced_text {
                 Some(_) => Err(Error::Unused { what: "a way to write forced text", needs: "a constraint" }),
                 None => Ok(None),
             };
         };
-        let constraint = match form {
-            Form::Given(constraint) => constraint.clone(),
-            Form::Regex(pattern) => self.engine.constraint(Grammar::regex(pattern)?),
-            Form::Choice(texts) => self.engine.constraint(Grammar::choice(texts)?),
-            Form::JsonSchema(schema) => {
+        let constraint = match constraint {
+            ConstraintSource::Given(constraint) => constraint.clone(),
+            ConstraintSource::Regex(pattern) => self.engine.constraint(Grammar::regex(pattern)?),
+            ConstraintSource::Choice(texts) => self.engine.constraint(Grammar::choice(texts)?),
+            ConstraintSource::JsonSchema(schema) => {
                 let (style, registry) = (style.unwrap_or_default(), registry.clone().unwrap_or_default());
                 self.engine.constraint(Grammar::json_schema_with(schema, style, &registry)?)
             }

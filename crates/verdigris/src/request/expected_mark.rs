@@ -22,23 +22,23 @@ impl Request<'_> {
         let scheme = self.engine.reader().scheme(key)?;
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / self.sampling.temperature };
-        let (form, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
+        let (constraint, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
         let model = self.text_model(&self.prompt, &prompt)?;
         let tokens = &written.tokens[..];
-        let mut state = form.as_ref().map(|form| form.start(&prompt));
+        let mut state = constraint.as_ref().map(|constraint| constraint.start(&prompt));
         let (mut row, mut surprises) = (Row::default(), Vec::with_capacity(tokens.len()));
         each_row(model.model(), &prompt, tokens, |logits| {
             let token = tokens[surprises.len()];
             row.load(logits);
-            if let (Some(form), Some(state)) = (&form, &mut state) {
-                form.apply(state, &mut row);
-                form.advance(state, token);
+            if let (Some(constraint), Some(state)) = (&constraint, &mut state) {
+                constraint.apply(state, &mut row);
+                constraint.advance(state, token);
             }
             surprises.push(surprise(&mut row, token, self.sampling.temperature, bias));
             Ok(())
         })?;
         let mut detector = Detector::new(scheme);
-        let marks = marks(&mut detector, tokens, form.as_ref())?;
+        let marks = marks(&mut detector, tokens, constraint.as_ref())?;
         let weighting = Weighting::Sweet(self.mark.entropy_threshold.unwrap_or(f64::NEG_INFINITY));
         Ok(weighted::expected(detector.law(), &marks, &surprises, weighting))
     }

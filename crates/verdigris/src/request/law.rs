@@ -54,7 +54,7 @@ impl Request<'_> {
     pub(super) fn target(
         &self,
         room: usize,
-        form: Option<&Constraint>,
+        constraint: Option<&Constraint>,
         guides: &[Arc<Guide>],
         seed: u64,
     ) -> Result<Target, Error> {
@@ -91,11 +91,11 @@ impl Request<'_> {
         if let Some(own) = &self.processors.own {
             transforms.push_named("transform", own.clone());
         }
-        if let Some(form) = form {
+        if let Some(constraint) = constraint {
             // The text must be complete when its tokens are used up.
-            let form = form.within(room);
-            form.check()?;
-            transforms.push_named(self.constrained.name(), form);
+            let constraint = constraint.within(room);
+            constraint.check()?;
+            transforms.push_named(self.constrained.name(), constraint);
         }
         for guide in guides {
             transforms.push_named("guide", guide.clone());

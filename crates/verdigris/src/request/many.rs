@@ -53,17 +53,17 @@ impl Request<'_> {
     ) -> Result<Vec<Written>, Error> {
         self.draws_texts()?;
         let prompt = self.prompt_tokens(&self.prompt)?;
-        let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
+        let (constraint, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let guides = self.guides_asked_for(prompt.len(), Self::SIDE_BY_SIDE)?;
         let model = self.text_model(&self.prompt, &prompt)?;
         let room = self.most_tokens(model.model().context_length(), &prompt);
         let planned = (0..count as u64).map(|i| {
             let seed = first.wrapping_add(i);
-            let target = self.target(room, form.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
+            let target = self.target(room, constraint.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
             Ok(Planned { prompt: prompt.clone(), target, model: model.clone(), seed })
         });
         let longest = prompt.len().saturating_add(self.ends.max_tokens);
-        let texts = SideBySide::new(&self, count, longest, form.as_ref(), &guides);
+        let texts = SideBySide::new(&self, count, longest, constraint.as_ref(), &guides);
         texts.written(planned, &mut each)
     }
 
@@ -100,7 +100,7 @@ impl Request<'_> {
         mut each: impl FnMut(usize, TextEvent<'_>) -> ControlFlow<()>,
     ) -> Result<Vec<Written>, Error> {
         self.draws_texts()?;
-        let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
+        let (constraint, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let mut read = Vec::new();
         // All prompts are checked before anything is written.
         for (index, prompt) in prompts.into_iter().enumerate() {
@@ -115,11 +115,11 @@ impl Request<'_> {
         let count = read.len();
         let planned = read.into_iter().map(|(prompt, model, seed)| {
             let room = self.most_tokens(model.model().context_length(), &prompt);
-            let target = self.target(room, form.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
+            let target = self.target(room, constraint.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
             Ok(Planned { prompt, target, model, seed })
         });
         let longest = longest.saturating_add(self.ends.max_tokens);
-        let texts = SideBySide::new(&self, count, longest, form.as_ref(), &guides);
+        let texts = SideBySide::new(&self, count, longest, constraint.as_ref(), &guides);
         texts.written(planned, &mut each)
     }
 
@@ -135,7 +135,7 @@ impl Request<'_> {
         mut each: impl FnMut(usize, TextEvent<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.draws_texts()?;
-        let (form, guides) = (self.constraint_asked_for()?, self.guides_asked_for(0, Self::SIDE_BY_SIDE)?);
+        let (constraint, guides) = (self.constraint_asked_for()?, self.guides_asked_for(0, Self::SIDE_BY_SIDE)?);
         let planned = prompts.into_iter().map(|(source, seed)| {
             let read = || {
                 let prompt = self.prompt_tokens(&source)?;
@@ -148,13 +148,13 @@ impl Request<'_> {
             let law = || {
                 let seed = seed.map_or_else(|| self.seed_or_a_new_one(), Ok)?;
                 let room = self.most_tokens(model.model().context_length(), &prompt);
-                Ok((self.target(room, form.as_ref(), &guides, seed)?, seed))
+                Ok((self.target(room, constraint.as_ref(), &guides, seed)?, seed))
             };
             let (target, seed) = law().map_err(NoPlan::Request)?;
             Ok(Planned { prompt, target, model, seed })
         });
         let (most, longest) = (Self::SIDE_BY_SIDE, self.engine.context_length());
-        SideBySide::new(&self, most, longest, form.as_ref(), &guides).run(planned, &mut each, |_, _| ())
+        SideBySide::new(&self, most, longest, constraint.as_ref(), &guides).run(planned, &mut each, |_, _| ())
     }
 }
 
@@ -164,7 +164,7 @@ pub(super) struct SideBySide<'r> {
     schedule: Schedule,
     most: usize,
     is_alone: bool,
-    form: Option<&'r Constraint>,
+    constraint: Option<&'r Constraint>,
     guides: &'r [Arc<Guide>],
     /// The texts that have begun, with their indices.
     open: HashMap<TextId, (usize, Begun)>,
@@ -178,7 +178,7 @@ impl<'r> SideBySide<'r> {
         request: &'r Request<'r>,
         texts: usize,
         longest: usize,
-        form: Option<&'r Constraint>,
+        constraint: Option<&'r Constraint>,
         guides: &'r [Arc<Guide>],
     ) -> Self {
         let (model, most) = (&request.engine.model, texts.clamp(1, Request::SIDE_BY_SIDE));
@@ -188,7 +188,7 @@ impl<'r> SideBySide<'r> {
         let capacity =
             if is_alone { Capacity { kept: 0, rows: longest.max(Capacity::ROWS), ..capacity } } else { capacity };
         let schedule = Schedule::new(model.clone(), capacity);
-        Self { request, schedule, most, is_alone, form, guides, open: HashMap::new() }
+        Self { request, schedule, most, is_alone, constraint, guides, open: HashMap::new() }
     }
 
     /// Writes a single text.
@@ -249,7 +249,7 @@ impl<'r> SideBySide<'r> {
 
     fn begin(&mut self, number: usize, planned: Planned) -> Result<(), NoPlan> {
         let (ask, text) =
-            planned.begin(self.request, self.form, self.guides, self.is_alone).map_err(NoPlan::Request)?;
+            planned.begin(self.request, self.constraint, self.guides, self.is_alone).map_err(NoPlan::Request)?;
         let id = self.schedule.submit(ask).map_err(|refused| match refused {
             Refused::Prompt(error) => NoPlan::Prompt(error.into()),
             _ => unreachable!("there is memory for the longest: {refused}"),
@@ -260,7 +260,7 @@ impl<'r> SideBySide<'r> {
 
     /// Makes one call of the model. After a break, texts that end have no events.
     fn pass(&mut self, each: Each<'_>, kept: &mut dyn FnMut(usize, Written)) -> Result<ControlFlow<()>, Error> {
-        let Self { request, schedule, form, guides, open, .. } = self;
+        let Self { request, schedule, constraint, guides, open, .. } = self;
         let is_over = |outcome: &Result<ControlFlow<()>, Error>| !matches!(outcome, Ok(ControlFlow::Continue(())));
         let mut outcome = Ok(ControlFlow::Continue(()));
         let passed = schedule.pass(&mut |id, event| {
@@ -294,7 +294,7 @@ impl<'r> SideBySide<'r> {
             }
             goes_on
         });
-        passed.map_err(|fault| Error::of_text(DecodeError::Model(fault), *form, guides))?;
+        passed.map_err(|fault| Error::of_text(DecodeError::Model(fault), *constraint, guides))?;
         outcome
     }
 }

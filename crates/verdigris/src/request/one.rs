@@ -31,9 +31,9 @@ impl Request<'_> {
         if let Some(contrast) = self.contrast()? {
             return self.contrastive(contrast, each);
         }
-        let Plan { planned, form, guides } = self.plan()?;
+        let Plan { planned, constraint, guides } = self.plan()?;
         let longest = planned.prompt.len().saturating_add(self.ends.max_tokens);
-        let text = SideBySide::new(&self, 1, longest, form.as_ref(), &guides);
+        let text = SideBySide::new(&self, 1, longest, constraint.as_ref(), &guides);
         text.one(planned, &mut |event| match event {
             Event::Text(piece) => each(piece),
             _ => ControlFlow::Continue(()),
@@ -47,7 +47,7 @@ impl Request<'_> {
         mut each: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Written, Error> {
         self.sampling.temperature = 0.0;
-        let Plan { planned: Planned { prompt, target, model, seed }, form, guides } = self.plan()?;
+        let Plan { planned: Planned { prompt, target, model, seed }, constraint, guides } = self.plan()?;
         let mut tokens = Contrastive::new(model.model().clone(), &target, &prompt, self.limits(), contrast)?;
         let mut text = Text::new(&self, prompt.len(), seed);
         let mut is_cut = false;
@@ -55,7 +55,7 @@ impl Request<'_> {
             && !text.is_stopped()
             && let Some(token) = tokens.next()
         {
-            let token = token.map_err(|fault| Error::of_text(fault, form.as_ref(), &guides))?;
+            let token = token.map_err(|fault| Error::of_text(fault, constraint.as_ref(), &guides))?;
             let piece = text.push(token, Provenance::Computed);
             is_cut = !piece.is_empty() && each(piece).is_break();
         }
@@ -64,7 +64,7 @@ impl Request<'_> {
         if !rest.is_empty() {
             let _ = each(&rest);
         }
-        self.reread(&model, &target, &prompt, form.as_ref(), &mut written)?;
+        self.reread(&model, &target, &prompt, constraint.as_ref(), &mut written)?;
         Ok(written)
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Mark<'a> {
 /// The constraint, and the options of the text that satisfies it.
 #[derive(Clone, Default)]
 pub(super) struct Constrained {
-    pub(super) form: Option<Form>,
+    pub(super) constraint: Option<ConstraintSource>,
     pub(super) style: Option<Style>,
     pub(super) registry: Option<Registry>,
     pub(super) forced_text: Option<ForcedText>,
@@ -39,7 +39,7 @@ pub(super) struct Constrained {
 
 /// The constraint on the text.
 #[derive(Clone)]
-pub(super) enum Form {
+pub(super) enum ConstraintSource {
     Regex(String),
     Choice(Vec<String>),
     JsonSchema(Value),
@@ -150,7 +150,7 @@ impl Default for Drafting<'_> {
     }
 }
 
-impl Form {
+impl ConstraintSource {
     /// The method that sets it.
     pub(super) fn name(&self) -> &'static str {
         match self {

@@ -38,16 +38,17 @@ pub(super) fn each_row(
 }
 
 /// Records whether a text satisfies its constraint.
-pub(super) fn add_form(prompt: &[TokenId], form: Option<&Constraint>, written: &mut Written) {
-    written.complete = form.map(|form| {
-        let machine = form.machine();
+pub(super) fn add_constraint(prompt: &[TokenId], constraint: Option<&Constraint>, written: &mut Written) {
+    written.complete = constraint.map(|constraint| {
+        let machine = constraint.machine();
         written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
     });
     let used_up = matches!(written.stop, Some(Stop::Length | Stop::Context)) && written.complete == Some(true);
     // All available tokens are used, so their number is the limit that the text had.
-    written.closed =
-        used_up && form.is_some_and(|form| form.within(written.tokens.len()).ran_out_of_room(prompt, &written.tokens));
-    written.form = form.cloned();
+    written.closed = used_up
+        && constraint
+            .is_some_and(|constraint| constraint.within(written.tokens.len()).ran_out_of_room(prompt, &written.tokens));
+    written.constraint = constraint.cloned();
 }
 
 impl Request<'_> {
@@ -80,10 +81,10 @@ impl Request<'_> {
         model: &TextModel,
         target: &Target,
         prompt: &[TokenId],
-        form: Option<&Constraint>,
+        constraint: Option<&Constraint>,
         written: &mut Written,
     ) -> Result<(), Error> {
-        add_form(prompt, form, written);
+        add_constraint(prompt, constraint, written);
         model.add_divergence(prompt, written)?;
         let asks_logprobs = self.reported.logprobs.is_some() && written.logprobs.is_none();
         if !asks_logprobs && !self.reported.explain {

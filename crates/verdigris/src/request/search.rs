@@ -141,8 +141,8 @@ impl<'a> Request<'a> {
             return Err(Error::Apart { what: "an explanation of each token".into(), with: BEAMS, why });
         }
         self.can_be_searched(BEAMS)?;
-        let Plan { planned: Planned { prompt, target, model, seed }, form, guides } = self.plan()?;
-        let form = form.as_ref();
+        let Plan { planned: Planned { prompt, target, model, seed }, constraint, guides } = self.plan()?;
+        let constraint = constraint.as_ref();
         let text = |tokens: &[TokenId]| {
             let mut text = Text::new(self, prompt.len(), seed);
             for &token in tokens {
@@ -152,11 +152,11 @@ impl<'a> Request<'a> {
         };
         let ends = |tokens: &[TokenId]| !self.ends.stops.is_empty() && text(tokens).is_stopped();
         let found = found(model.model().clone(), &prompt, &target, &ends);
-        let found = found.map_err(|fault| Error::of_text(fault, form, &guides))?;
+        let found = found.map_err(|fault| Error::of_text(fault, constraint, &guides))?;
         let mut all = Vec::with_capacity(found.len());
         for (search::Hypothesis { tokens, stop, logprob, score }, drawn) in found {
             let mut written = text(&tokens).end(Ended { stop: Some(stop), ..Ended::default() }).0;
-            self.reread(&model, &target, &prompt, form, &mut written)?;
+            self.reread(&model, &target, &prompt, constraint, &mut written)?;
             let (law_logprob, inclusion) = drawn.unzip();
             all.push(Hypothesis { written, logprob, score, law_logprob, inclusion });
         }

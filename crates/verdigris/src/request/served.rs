@@ -55,8 +55,8 @@ impl Request<'_> {
         mut reader: impl FnMut(ServedEvent) -> ControlFlow<()> + Send + 'static,
     ) -> Result<Handle, Error> {
         self.draws_texts()?;
-        let Plan { planned, form, guides } = self.plan_within(service.memory())?;
-        let (ask, mut begun) = planned.begin(self, form.as_ref(), &guides, false)?;
+        let Plan { planned, constraint, guides } = self.plan_within(service.memory())?;
+        let (ask, mut begun) = planned.begin(self, constraint.as_ref(), &guides, false)?;
         service.submit(self.engine, ask, move |event| {
             begun.take(event, &mut |event| reader(event.map_text(str::to_owned)))
         })
@@ -81,7 +81,7 @@ impl Request<'_> {
     ///
     /// # Errors
     /// If the constraint is invalid.
-    pub fn compiled_form(&self) -> Result<Option<Constraint>, Error> {
+    pub fn compiled_constraint(&self) -> Result<Option<Constraint>, Error> {
         self.constraint_asked_for()
     }
 }

@@ -36,7 +36,7 @@ impl Text {
             logprobs: None,
             explained: None,
             provenance: Vec::new(),
-            form: None,
+            constraint: None,
             steering_kl: None,
         };
         let tokenizer = request.engine.reader().tokenizer().clone();

@@ -44,7 +44,7 @@ pub struct Written {
     /// The provenance of each token; empty unless needed.
     pub(super) provenance: Vec<Provenance>,
     /// The constraint that it was written under.
-    pub(crate) form: Option<Constraint>,
+    pub(crate) constraint: Option<Constraint>,
     /// The divergence from the model's own distribution that steering caused at each of [`Written::tokens`], in nats;
     /// `None` without a [budget](crate::Steering::budget).
     pub steering_kl: Option<Vec<f64>>,

@@ -5,15 +5,20 @@ use verdigris::{Grammar, Style};
 
 use crate::calls::syntax::Syntax;
 use crate::protocol::Refusal;
-use crate::protocol::form::Form;
+use crate::protocol::constraint::ConstraintField;
 use crate::protocol::tools::{Tool, ToolChoice, Tools};
 
 /// The grammar of texts with tool calls in the model's syntax. With [`ToolChoice::Auto`] a text may have no calls, and
-/// then obeys `form` if there is one. Without `form`, words may precede the calls, unless the syntax wants them first.
+/// then obeys `constraint` if there is one. Without `constraint`, words may precede the calls, unless the syntax wants
+/// them first.
 ///
 /// # Errors
 /// If a schema cannot be used.
-pub(crate) fn grammar(syntax: &Syntax, tools: &Tools, form: Option<&Form>) -> Result<Grammar, Refusal> {
+pub(crate) fn grammar(
+    syntax: &Syntax,
+    tools: &Tools,
+    constraint: Option<&ConstraintField>,
+) -> Result<Grammar, Refusal> {
     let (only, rest) = match tools.choice {
         ToolChoice::Named(number) => (&tools.tools[number], &[][..]),
         ToolChoice::Auto | ToolChoice::Required => (&tools.tools[0], &tools.tools[1..]),
@@ -24,10 +29,10 @@ pub(crate) fn grammar(syntax: &Syntax, tools: &Tools, form: Option<&Form>) -> Re
     let several = tools.several && syntax.several && !matches!(tools.choice, ToolChoice::Named(_));
     let whole = match tools.choice {
         ToolChoice::Required | ToolChoice::Named(_) => calls(syntax, "", call, several),
-        ToolChoice::Auto => match form {
-            Some(form) => {
+        ToolChoice::Auto => match constraint {
+            Some(constraint) => {
                 let calls = calls(syntax, "", call, several).map_err(too_large)?;
-                Grammar::one_of(form.grammar()?, [calls])
+                Grammar::one_of(constraint.grammar()?, [calls])
             }
             None if syntax.is_first => {
                 let calls = calls(syntax, "", call, several).map_err(too_large)?;
@@ -98,25 +103,31 @@ mod tests {
     #[test]
     fn texts_call_as_they_may() {
         let engine = Engine::load(TALE).unwrap();
-        let form = |more: Value, form: Option<&Form>| engine.constraint(grammar(&TAGGED, &tools(more), form).unwrap());
+        let compiled = |more: Value, constraint: Option<&ConstraintField>| {
+            engine.constraint(grammar(&TAGGED, &tools(more), constraint).unwrap())
+        };
         let add = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
         let clock = "<tool_call>\n{\"name\": \"clock\", \"arguments\": {}}\n</tool_call>";
         let other = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": 2}}\n</tool_call>";
         let two = format!("{add}\n{clock}");
         let said = format!("I add <tool_ call>.\n{add}");
-        let json = Form::json_schema(json!({"const": 3}), "");
+        let json = ConstraintField::json_schema(json!({"const": 3}), "");
         let named = json!({"tool_choice": {"type": "function", "function": {"name": "clock"}}});
         let one = json!({"parallel_tool_calls": false});
         for (constraint, yes, no) in [
             (
-                form(json!({}), None),
+                compiled(json!({}), None),
                 vec!["", "A text.", "a <tool_call", add, &two, &said],
                 vec![other, "<tool_call>", "<tool_call>\n{}\n</tool_call>", &said[..said.len() - 1]],
             ),
-            (form(one, None), vec!["", add, &said], vec![&two, other]),
-            (form(json!({"tool_choice": "required"}), None), vec![add, clock, &two], vec!["", "A text.", &said, other]),
-            (form(named, None), vec![clock], vec!["", add, &two]),
-            (form(json!({}), Some(&json)), vec!["3", add, &two], vec!["", "A text.", &said]),
+            (compiled(one, None), vec!["", add, &said], vec![&two, other]),
+            (
+                compiled(json!({"tool_choice": "required"}), None),
+                vec![add, clock, &two],
+                vec!["", "A text.", &said, other],
+            ),
+            (compiled(named, None), vec![clock], vec!["", add, &two]),
+            (compiled(json!({}), Some(&json)), vec!["3", add, &two], vec!["", "A text.", &said]),
         ] {
             for (texts, expected) in [(yes, true), (no, false)] {
                 texts.iter().for_each(|text| assert_eq!(accepts(&constraint, text), expected, "{text}"));

@@ -8,7 +8,7 @@ use crate::protocol::refusal::Refusal;
 
 /// The constraint of a text, and the field that it comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Form {
+pub(crate) struct ConstraintField {
     kind: Kind,
     path: String,
 }
@@ -20,7 +20,7 @@ enum Kind {
     JsonSchema(Value),
 }
 
-impl Form {
+impl ConstraintField {
     /// Takes its fields.
     pub(crate) fn take(body: &mut Fields) -> Result<Option<Self>, Refusal> {
         let path = body.path("response_format");
@@ -43,12 +43,12 @@ impl Form {
 
     /// Takes the constraint under which the texts for a detector were written.
     pub(crate) fn of_detection(body: &mut Fields) -> Result<Option<Self>, Refusal> {
-        let mut forms = alternatives(body, "schema")?;
-        if forms.len() > 1 {
-            let param = forms[0].path();
+        let mut constraints = alternatives(body, "schema")?;
+        if constraints.len() > 1 {
+            let param = constraints[0].path();
             return Err(Refusal::field(param, "two_constraints", "give one of schema, regex and choice"));
         }
-        Ok(forms.pop())
+        Ok(constraints.pop())
     }
 
     /// JSON that obeys the schema at `path`.
@@ -99,19 +99,19 @@ fn any_object() -> Value {
 }
 
 /// The constraint of the format at `path`, whose schema is in an object of its own or next to its type.
-fn of_format(mut format: Fields, path: String, is_nested: bool) -> Result<Option<Form>, Refusal> {
-    let form = match kind(&mut format)?.as_str() {
+fn of_format(mut format: Fields, path: String, is_nested: bool) -> Result<Option<ConstraintField>, Refusal> {
+    let constraint = match kind(&mut format)?.as_str() {
         "json_schema" if is_nested => {
             let mut about = format.object("json_schema")?.ok_or_else(|| format.missing("json_schema"))?;
-            let form = schema(&mut about)?;
+            let constraint = schema(&mut about)?;
             about.end()?;
-            Some(form)
+            Some(constraint)
         }
         "json_schema" => Some(schema(&mut format)?),
-        kind => (kind == "json_object").then(|| Form::json_schema(any_object(), path)),
+        kind => (kind == "json_object").then(|| ConstraintField::json_schema(any_object(), path)),
     };
     format.end()?;
-    Ok(form)
+    Ok(constraint)
 }
 
 /// Takes the type of a format.
@@ -126,12 +126,12 @@ fn kind(format: &mut Fields) -> Result<String, Refusal> {
 }
 
 /// Takes a schema, and the fields that describe it.
-fn schema(about: &mut Fields) -> Result<Form, Refusal> {
+fn schema(about: &mut Fields) -> Result<ConstraintField, Refusal> {
     let path = about.path("schema");
     let schema = about.value("schema").ok_or_else(|| about.missing("schema"))?;
     // A schema is always obeyed.
     about.ignore(&["name", "description", "strict"]);
-    Ok(Form::json_schema(schema, path))
+    Ok(ConstraintField::json_schema(schema, path))
 }
 
 /// A schema, which may be JSON in a string, as in vLLM.
@@ -144,29 +144,29 @@ fn parsed(schema: Value, path: &str) -> Result<Value, Refusal> {
 }
 
 /// Takes a schema from the field of this name, a regular expression and choices; there may be more than one of them.
-fn alternatives(fields: &mut Fields, name: &str) -> Result<Vec<Form>, Refusal> {
-    let mut forms = Vec::new();
+fn alternatives(fields: &mut Fields, name: &str) -> Result<Vec<ConstraintField>, Refusal> {
+    let mut constraints = Vec::new();
     let path = fields.path(name);
     if let Some(schema) = fields.value(name) {
-        forms.push(Form { kind: Kind::JsonSchema(parsed(schema, &path)?), path });
+        constraints.push(ConstraintField { kind: Kind::JsonSchema(parsed(schema, &path)?), path });
     }
     if let Some(pattern) = fields.take("regex")? {
-        forms.push(Form { kind: Kind::Regex(pattern), path: fields.path("regex") });
+        constraints.push(ConstraintField { kind: Kind::Regex(pattern), path: fields.path("regex") });
     }
     if let Some(texts) = fields.take("choice")? {
-        forms.push(Form { kind: Kind::Choice(texts), path: fields.path("choice") });
+        constraints.push(ConstraintField { kind: Kind::Choice(texts), path: fields.path("choice") });
     }
-    Ok(forms)
+    Ok(constraints)
 }
 
-fn structured_outputs(mut outputs: Fields) -> Result<Form, Refusal> {
-    let mut forms = alternatives(&mut outputs, "json")?;
+fn structured_outputs(mut outputs: Fields) -> Result<ConstraintField, Refusal> {
+    let mut constraints = alternatives(&mut outputs, "json")?;
     if outputs.take("json_object")?.unwrap_or(false) {
-        forms.push(Form::json_schema(any_object(), outputs.path("json_object")));
+        constraints.push(ConstraintField::json_schema(any_object(), outputs.path("json_object")));
     }
     outputs.end()?;
-    let count = forms.len();
-    forms.pop().filter(|_| count == 1).ok_or_else(|| {
+    let count = constraints.len();
+    constraints.pop().filter(|_| count == 1).ok_or_else(|| {
         let message = format!("structured_outputs has {count} of json, regex, choice and json_object: give one");
         Refusal::field("structured_outputs", if count == 0 { "missing_field" } else { "two_constraints" }, message)
     })
@@ -176,11 +176,11 @@ fn structured_outputs(mut outputs: Fields) -> Result<Form, Refusal> {
 mod tests {
     use super::*;
 
-    fn taken(body: Value) -> Result<Option<Form>, Refusal> {
+    fn taken(body: Value) -> Result<Option<ConstraintField>, Refusal> {
         let mut fields = Fields::of(body, "").unwrap();
-        let form = Form::take(&mut fields)?;
+        let constraint = ConstraintField::take(&mut fields)?;
         fields.end()?;
-        Ok(form)
+        Ok(constraint)
     }
 
     #[test]
@@ -189,11 +189,11 @@ mod tests {
         let format = json!({"response_format": {"type": "json_schema", "json_schema": {
             "name": "n", "strict": true, "schema": schema,
         }}});
-        let form = taken(format).unwrap().unwrap();
-        assert_eq!(form, Form::json_schema(schema.clone(), "response_format.json_schema.schema"));
+        let constraint = taken(format).unwrap().unwrap();
+        assert_eq!(constraint, ConstraintField::json_schema(schema.clone(), "response_format.json_schema.schema"));
         for json in [schema.clone(), Value::String(schema.to_string())] {
-            let form = taken(json!({"structured_outputs": {"json": json}})).unwrap().unwrap();
-            assert_eq!(form.kind, Kind::JsonSchema(schema.clone()));
+            let constraint = taken(json!({"structured_outputs": {"json": json}})).unwrap().unwrap();
+            assert_eq!(constraint.kind, Kind::JsonSchema(schema.clone()));
         }
         let choice = taken(json!({"structured_outputs": {"choice": ["a", "b"], "json_object": false}}));
         assert_eq!(choice.unwrap().unwrap().kind, Kind::Choice(vec!["a".into(), "b".into()]));

@@ -14,9 +14,9 @@ use crate::error::Failure;
 
 /// The constraint on a text.
 #[derive(Args)]
-pub(crate) struct FormOptions {
+pub(crate) struct ConstraintOptions {
     #[command(flatten)]
-    form: GrammarOptions,
+    constraint: GrammarOptions,
     /// Resolve references also to the schemas in the `.json` files of this folder, by their "$id" or their names
     #[arg(long, value_name = "FOLDER", requires = "json_schema")]
     schemas: Option<PathBuf>,
@@ -39,23 +39,23 @@ pub(crate) struct FormOptions {
 
 /// The constraint on a text, and how it is tokenized.
 #[derive(Args)]
-pub(crate) struct WrittenForm {
+pub(crate) struct TextConstraint {
     #[command(flatten)]
-    form: FormOptions,
+    constraint: ConstraintOptions,
     /// Write text that the constraint leaves no choice about as the tokenizer would split it
     #[arg(long, requires = "GrammarOptions")]
     canonical: bool,
 }
 
-impl WrittenForm {
+impl TextConstraint {
     pub(crate) fn apply<'a>(&self, request: Request<'a>) -> Result<Request<'a>, Failure> {
-        let request = self.form.apply(request)?;
+        let request = self.constraint.apply(request)?;
         Ok(if self.canonical { request.forced_text(ForcedText::Canonical) } else { request })
     }
 
     /// The constraint as a grammar.
     pub(crate) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
-        self.form.grammar()
+        self.constraint.grammar()
     }
 }
 
@@ -85,15 +85,15 @@ const WHITESPACE: &[Choice<Whitespace>] = &[
 /// The longest schema, in bytes.
 const MAX_SCHEMA: u64 = 16 << 20;
 
-impl FormOptions {
+impl ConstraintOptions {
     /// Whether a constraint is given.
     pub(crate) fn is_given(&self) -> bool {
-        self.form.regex.is_some() || self.form.choice.is_some() || self.form.json_schema.is_some()
+        self.constraint.regex.is_some() || self.constraint.choice.is_some() || self.constraint.json_schema.is_some()
     }
 
     pub(crate) fn apply<'a>(&self, mut request: Request<'a>) -> Result<Request<'a>, Failure> {
         let schema = self.schema()?;
-        Ok(if let Some(pattern) = &self.form.regex {
+        Ok(if let Some(pattern) = &self.constraint.regex {
             request.regex(pattern)
         } else if let Some(texts) = self.choice()? {
             request.choice(&*texts)
@@ -110,7 +110,7 @@ impl FormOptions {
     /// The constraint as a grammar.
     pub(crate) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
         let schema = self.schema()?;
-        let grammar = if let Some(pattern) = &self.form.regex {
+        let grammar = if let Some(pattern) = &self.constraint.regex {
             Grammar::regex(pattern).map_err(verdigris::Error::from)?
         } else if let Some(texts) = self.choice()? {
             Grammar::choice(&texts).map_err(verdigris::Error::from)?
@@ -125,7 +125,7 @@ impl FormOptions {
 
     /// The texts to choose from.
     fn choice(&self) -> Result<Option<Cow<'_, [String]>>, Failure> {
-        let texts = match self.form.choice.as_deref() {
+        let texts = match self.constraint.choice.as_deref() {
             None => return Ok(None),
             Some([json]) if json.trim_start().starts_with('[') => {
                 let texts = serde_json::from_str::<Vec<String>>(json).map_err(|fault| {
@@ -162,7 +162,7 @@ impl FormOptions {
             self.full_numbers,
             self.any_escapes,
         ];
-        let Some(schema) = &self.form.json_schema else {
+        let Some(schema) = &self.constraint.json_schema else {
             if given.contains(&true) {
                 let message = "--schemas, --whitespace, --any-order, --closed, --full-numbers and --any-escapes need \
                     --json-schema";

@@ -9,35 +9,35 @@ const KEPT: usize = 16;
 
 /// The most recently used constraints, by their source and a salt, least recently used first. Tenants do not share
 /// them, since the shorter time of a known constraint would reveal that another tenant uses it.
-pub(crate) struct Forms<Asked>(Mutex<Vec<Known<Asked>>>);
+pub(crate) struct ConstraintCache<Source>(Mutex<Vec<Known<Source>>>);
 
-struct Known<Asked> {
+struct Known<Source> {
     salt: Arc<str>,
-    asked: Asked,
+    source: Source,
     constraint: Constraint,
 }
 
-impl<Asked> Default for Forms<Asked> {
+impl<Source> Default for ConstraintCache<Source> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<Asked: Clone + PartialEq> Forms<Asked> {
-    /// The constraint of `asked`: a known one of this salt, or one compiled by `work_out`.
+impl<Source: Clone + PartialEq> ConstraintCache<Source> {
+    /// The constraint of `source`: a known one of this salt, or one compiled by `work_out`.
     pub(crate) fn constraint<E>(
         &self,
         salt: &Arc<str>,
-        asked: &Asked,
+        source: &Source,
         work_out: impl FnOnce() -> Result<Constraint, E>,
     ) -> Result<Constraint, E> {
-        if let Some(known) = self.known(salt, asked) {
+        if let Some(known) = self.known(salt, source) {
             return Ok(known);
         }
         // The lock is not held meanwhile: a concurrent request for the same constraint compiles it too.
         let constraint = work_out()?;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(Known { salt: salt.clone(), asked: asked.clone(), constraint: constraint.clone() });
+        kept.push(Known { salt: salt.clone(), source: source.clone(), constraint: constraint.clone() });
         if kept.len() > KEPT {
             // Evicts the oldest of a tenant with the most, so that a tenant with few keeps them.
             let has = |salt: &Arc<str>| kept.iter().filter(|known| known.salt == *salt).count();
@@ -48,15 +48,15 @@ impl<Asked: Clone + PartialEq> Forms<Asked> {
         Ok(constraint)
     }
 
-    /// Whether the constraint of `asked` is known under this salt.
-    pub(crate) fn knows(&self, salt: &Arc<str>, asked: &Asked) -> bool {
+    /// Whether the constraint of `source` is known under this salt.
+    pub(crate) fn knows(&self, salt: &Arc<str>, source: &Source) -> bool {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().any(|known| known.salt == *salt && known.asked == *asked)
+        kept.iter().any(|known| known.salt == *salt && known.source == *source)
     }
 
-    fn known(&self, salt: &Arc<str>, asked: &Asked) -> Option<Constraint> {
+    fn known(&self, salt: &Arc<str>, source: &Source) -> Option<Constraint> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = kept.iter().position(|known| known.salt == *salt && known.asked == *asked)?;
+        let at = kept.iter().position(|known| known.salt == *salt && known.source == *source)?;
         let found = kept.remove(at);
         let constraint = found.constraint.clone();
         kept.push(found);
@@ -73,21 +73,21 @@ mod tests {
     #[test]
     fn tenants_share_no_forms() {
         let engine = Engine::load("../../fixtures/models/tale-small").unwrap();
-        let forms = Forms::<usize>::default();
-        let worked_out = |tenant: &str, form: usize| {
+        let cache = ConstraintCache::<usize>::default();
+        let worked_out = |tenant: &str, times: usize| {
             let mut is_new = false;
             let work_out = || {
                 is_new = true;
-                Grammar::regex(&format!("a{{{form}}}")).map(|grammar| engine.constraint(grammar))
+                Grammar::regex(&format!("a{{{times}}}")).map(|grammar| engine.constraint(grammar))
             };
-            forms.constraint(&tenant.into(), &form, work_out).unwrap();
+            cache.constraint(&tenant.into(), &times, work_out).unwrap();
             is_new
         };
         assert!(worked_out("acme", 1) && !worked_out("acme", 1));
         assert!(worked_out("rival", 1), "it does not show that acme has requested it");
-        assert!((2..50).all(|form| worked_out("rival", form)));
+        assert!((2..50).all(|times| worked_out("rival", times)));
         assert!(!worked_out("acme", 1), "many constraints of one tenant");
         assert!(!worked_out("rival", 49) && worked_out("rival", 2));
-        assert_eq!(forms.0.lock().unwrap().len(), KEPT);
+        assert_eq!(cache.0.lock().unwrap().len(), KEPT);
     }
 }
