@@ -38,7 +38,7 @@ fn number(of: &Value) -> f64 {
 
 /// The probabilities before and after all steps are those of `--logprobs`, and `--explain` does not change the text.
 #[test]
-fn probabilities_are_those_of_the_laws() {
+fn probabilities_are_those_of_the_distributions() {
     let folder = Folder::with_key();
     let more = ["--top-k", "40", "--repetition-penalty", "1.2", "--min-p", "0.01", "--logprobs", "0"];
     let (text, tokens) = explained(&more);
@@ -46,9 +46,9 @@ fn probabilities_are_those_of_the_laws() {
     assert!(written(&folder, &more).get("explained").is_none(), "not requested");
     let processed = written(&folder, &[&more[..], &["--logprobs-mode", "processed"]].concat());
     for (i, of) in tokens.iter().enumerate() {
-        let is = |told: &Value, law: &Value| {
-            let (told, law) = (number(told), number(&law["logprobs"][i]["logprob"]));
-            assert!((told - law).abs() < 1e-9, "{told} instead of {law} at position {i}");
+        let is = |told: &Value, distribution: &Value| {
+            let (told, distribution) = (number(told), number(&distribution["logprobs"][i]["logprob"]));
+            assert!((told - distribution).abs() < 1e-9, "{told} instead of {distribution} at position {i}");
         };
         is(&of["model_logprob"], &text);
         is(&of["logprob"], &processed);
@@ -207,14 +207,14 @@ fn what_contrastive_search_leaves_is_told() {
     let search = ["--penalty-alpha", "0.6", "--top-k", "4", "--repetition-penalty", "1.1"];
     let (text, tokens) = explained(&[&search[..], &["--logprobs", "2", "--logprobs-mode", "processed"]].concat());
     let mut likeliest = 0;
-    for (of, law) in tokens.iter().zip(text["logprobs"].as_array().unwrap()) {
+    for (of, distribution) in tokens.iter().zip(text["logprobs"].as_array().unwrap()) {
         let steps = of["steps"].as_array().unwrap();
         let [.., cut, choice] = &steps[..] else { panic!("{of}") };
         assert_eq!((&cut["name"], &cut["allowed"]), (&"top-k".into(), &4.into()), "{of}");
         assert_eq!((&choice["name"], &choice["allowed"]), (&"penalty-alpha".into(), &1.into()), "{of}");
-        assert!(of["logprob"] == 0.0 && number(&law["logprob"]) < 0.0, "{of}");
-        assert!(law["rank"].as_u64() <= Some(4), "{law}");
-        likeliest += usize::from(law["rank"] == 1);
+        assert!(of["logprob"] == 0.0 && number(&distribution["logprob"]) < 0.0, "{of}");
+        assert!(distribution["rank"].as_u64() <= Some(4), "{distribution}");
+        likeliest += usize::from(distribution["rank"] == 1);
     }
     assert!((1..tokens.len()).contains(&likeliest), "{likeliest} of {}", tokens.len());
 }

@@ -47,7 +47,7 @@ fn beams_find_more_probable_texts() {
         if text["stop"] == "length" {
             assert!(is_near(number(text, "logprob"), of_tokens(text)), "{text}");
         }
-        assert!(text.get("inclusion").is_none() && text.get("law_logprob").is_none());
+        assert!(text.get("inclusion").is_none() && text.get("sampling_logprob").is_none());
     }
     let greedy = written(&folder, &["--temperature", "0", "--logprobs", "0"]);
     assert!(number(&all[0], "logprob") > of_tokens(&greedy[0]) + 0.1, "the search finds what greedy decoding misses");
@@ -103,7 +103,10 @@ fn texts_are_drawn_without_replacement() {
     for text in &all {
         let inclusion = number(text, "inclusion");
         // The distribution is sharper than the model's, since temperature and top-p are below 1.
-        assert!(inclusion > 0.0 && inclusion <= 1.0 && number(text, "law_logprob") > number(text, "logprob"), "{text}");
+        assert!(
+            inclusion > 0.0 && inclusion <= 1.0 && number(text, "sampling_logprob") > number(text, "logprob"),
+            "{text}"
+        );
     }
     let tokens = |texts: &[Value]| texts.iter().map(|text| text["tokens"].to_string()).collect::<Vec<_>>();
     assert_eq!(tokens(&written(&folder, &asked)), tokens(&all), "a seed repeats them");

@@ -45,7 +45,12 @@ impl Fit {
 }
 
 /// The distribution of the token after a text.
-fn law_after(model: &Arc<dyn LanguageModel>, target: &Target, prompt: &[TokenId], written: &[TokenId]) -> Vec<f64> {
+fn distribution_after(
+    model: &Arc<dyn LanguageModel>,
+    target: &Target,
+    prompt: &[TokenId],
+    written: &[TokenId],
+) -> Vec<f64> {
     let text = [prompt, written].concat();
     let mut rows = Rows::default();
     let mut sequence = model.clone().begin(text.len()).expect("a short text fits");
@@ -68,9 +73,9 @@ pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
     let target = Target { transforms, sampler: Sampler::Categorical, random: Random::new(0) };
     let prompt = model.reader().tokenizer().encode_prompt("The captain").expect("a prompt of words");
     let mut expected = BTreeMap::new();
-    let first = law_after(model.model(), &target, &prompt, &[]);
+    let first = distribution_after(model.model(), &target, &prompt, &[]);
     for (a, p) in (0..).zip(&first).filter(|(_, p)| **p > 0.0) {
-        let second = law_after(model.model(), &target, &prompt, &[a]);
+        let second = distribution_after(model.model(), &target, &prompt, &[a]);
         expected.extend((0..).zip(second).filter(|(_, q)| *q > 0.0).map(|(b, q)| ([a, b], p * q * draws as f64)));
     }
     let draw = |seed| {

@@ -233,7 +233,7 @@ pub fn detector_input(data: &[u8]) {
         let (a, b) = (whole.evidence(), chunks.evidence());
         assert!(a.scored == b.scored && a.score == b.score && a.tokens == b.tokens);
         assert!(a.ln_p <= 0.0 || a.ln_p.is_nan() && a.scored == 0, "{a:?}");
-        for passage in passages(whole.law(), whole.record(), 0.5) {
+        for passage in passages(whole.distribution(), whole.record(), 0.5) {
             assert!(passage.start < passage.end && passage.end <= tokens.len() && passage.ln_p <= 0.0);
         }
     }

@@ -68,7 +68,7 @@ fn what_is_decided_is_not_waited_for() {
 
 /// Counts of drafted and verified texts have the same distribution as those of plain decoding.
 #[test]
-fn drafts_of_their_own_leave_the_law_as_it_is() {
+fn drafts_of_their_own_leave_the_distribution_as_it_is() {
     const TEXTS: u64 = 3000;
     let request = |seed: u64| TALE.request("The").temperature(0.5).top_k(6).top_p(1.0).max_tokens(3).seed(seed);
     let counts = |each: &dyn Fn(Request<'static>) -> Request<'static>, first: u64| {

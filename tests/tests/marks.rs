@@ -89,7 +89,7 @@ fn a_constrained_text_is_marked_too() {
 /// Without the key the text has the model's own distribution: noise selects each token as often as the model does.
 /// Measured here over keys, for the first token of a text.
 #[test]
-fn noise_leaves_the_law_as_it_is() {
+fn noise_leaves_the_distribution_as_it_is() {
     let kind = every_kind().into_iter().find(|kind| kind.name == "native-gumbel, all 4").unwrap();
     let first = |key: Option<&Key>, seed| {
         let request = ENGINE.request("The old man went").max_tokens(1).through_end().temperature(1.0);

@@ -167,7 +167,7 @@ fn stop_strings_with_all_ways_to_write() {
 }
 
 #[test]
-fn a_step_of_ones_own_is_part_of_the_law() {
+fn a_step_of_ones_own_is_part_of_the_distribution() {
     let vocabulary = ENGINE.reader().tokenizer().vocabulary();
     let token = (0..vocabulary.size() as TokenId).find(|&token| vocabulary.bytes(token) == b" the").unwrap();
     let written = ENGINE.request("The").max_tokens(5).through_end().transform(Only(token)).text().unwrap();

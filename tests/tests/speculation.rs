@@ -58,7 +58,7 @@ fn greedy_trees_are_greedy_decoding() {
 
 /// Chi-square on few samples; `drafts pairs` takes 200,000.
 #[test]
-fn pairs_of_tokens_have_their_law() {
+fn pairs_of_tokens_have_their_distribution() {
     for (way, (name, ..)) in verdigris_tests::drafts::WAYS.iter().enumerate() {
         let fit = verdigris_tests::drafts::pairs(&SMALL, &TALE, way, 1000);
         assert!(fit.is_good(), "{name}: {fit:?}");
@@ -189,14 +189,14 @@ fn a_drafter_forgets_what_was_rejected() {
             let (mut tree, shape) = (DraftTree::default(), TreeShape::chain(4));
             tree.clear(text.len());
             drafter.draft(0, text, &state, &shape, &mut Seeded(Random::new(3)), &mut tree).unwrap();
-            let law = |origin| match origin {
-                Origin::Drawn(law) => Some(tree.law_of(law).to_vec()),
+            let distribution = |origin| match origin {
+                Origin::Drawn(distribution) => Some(tree.distribution_of(distribution).to_vec()),
                 _ => None,
             };
-            tree.nodes().iter().map(|node| (node.token, law(node.origin))).collect()
+            tree.nodes().iter().map(|node| (node.token, distribution(node.origin))).collect()
         };
         let again = draft(&mut used);
-        assert!(again.len() == 4 && again.iter().all(|(_, law)| law.is_some()));
+        assert!(again.len() == 4 && again.iter().all(|(_, distribution)| distribution.is_some()));
         assert!(again == draft(&mut drafter()), "{text:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use verdigris::logits::TokenId;
 use verdigris::watermark::Detector;
-use verdigris::watermark::ScoreLaw;
+use verdigris::watermark::ScoreDistribution;
 use verdigris::watermark::weighted::{self, Bias, Surprise, Weighting};
 use verdigris::{Constraint, Engine, Evidence, Key, Mark, Repeats};
 
@@ -65,7 +65,7 @@ struct PowerRow {
 }
 
 /// The score distribution of a scheme, the marks of a text's tokens, and what the model expected at each.
-type Seen = (ScoreLaw, Vec<Mark>, Vec<Surprise>);
+type Seen = (ScoreDistribution, Vec<Mark>, Vec<Surprise>);
 
 impl Power {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
@@ -112,8 +112,9 @@ impl Power {
                 ("likelihood ratio", Weighting::LikelihoodRatio { delta }),
             ] {
                 let weighed = |i: usize, length: usize| -> Result<Evidence, Failure> {
-                    let (law, marks, surprises) = &seen[i];
-                    Ok(weighted::evidence(law, &marks[..length], &surprises[..length], weighting).expect("colours"))
+                    let (distribution, marks, surprises) = &seen[i];
+                    Ok(weighted::evidence(distribution, &marks[..length], &surprises[..length], weighting)
+                        .expect("colours"))
                 };
                 self.print(&mut out, &self.judge(format!("  the same, weighed by {name}"), &texts, weighed)?, None)?;
             }
@@ -169,7 +170,7 @@ impl Power {
         };
         let gamma = key.dialect().gamma().expect("a way with colours");
         let surprises = engine.surprises(text, self.temperature, Bias { gamma, delta }, constraint)?;
-        Ok((detector.law().clone(), marks, surprises))
+        Ok((detector.distribution().clone(), marks, surprises))
     }
 
     /// Prints the rows of readers that know the constraint on the texts.
@@ -189,7 +190,7 @@ impl Power {
             Ok(detector.evidence())
         };
         self.print(out, &self.judge("  the same, knowing the constraint".into(), texts, counted)?, None)?;
-        if !matches!(engine.reader().scheme(&keys[0])?.law(), ScoreLaw::Green { .. }) {
+        if !matches!(engine.reader().scheme(&keys[0])?.distribution(), ScoreDistribution::Green { .. }) {
             return Ok(());
         }
         let delta = way.delta / self.temperature;
@@ -198,15 +199,16 @@ impl Power {
         };
         let (without, with) = (see(None)?, see(Some(constraint))?);
         let by_ways = |i: usize, length: usize| -> Result<Evidence, Failure> {
-            let (law, marks, _) = &with[i];
-            Ok(weighted::evidence_of_ways(law, &marks[..length], &free[i], delta).expect("colours"))
+            let (distribution, marks, _) = &with[i];
+            Ok(weighted::evidence_of_ways(distribution, &marks[..length], &free[i], delta).expect("colours"))
         };
         self.print(out, &self.judge("  the constraint, by the number of ways".into(), texts, by_ways)?, None)?;
         for (name, seen) in [("  the model alone", without), ("  the constraint and the model", with)] {
             let weighed = |i: usize, length: usize| -> Result<Evidence, Failure> {
-                let (law, marks, surprises) = &seen[i];
+                let (distribution, marks, surprises) = &seen[i];
                 let weighting = Weighting::LikelihoodRatio { delta };
-                Ok(weighted::evidence(law, &marks[..length], &surprises[..length], weighting).expect("colours"))
+                Ok(weighted::evidence(distribution, &marks[..length], &surprises[..length], weighting)
+                    .expect("colours"))
             };
             self.print(out, &self.judge(name.into(), texts, weighed)?, None)?;
         }

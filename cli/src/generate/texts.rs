@@ -55,7 +55,7 @@ struct Output<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    law_logprob: Option<f64>,
+    sampling_logprob: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     inclusion: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -430,7 +430,7 @@ impl Generate {
             kl_bound: best.map(BestOf::kl_bound),
             logprob: found.map(|found| found.logprob),
             score: found.map(|found| found.score),
-            law_logprob: found.and_then(|found| found.law_logprob),
+            sampling_logprob: found.and_then(|found| found.sampling_logprob),
             inclusion: found.and_then(|found| found.inclusion),
             logprobs: written.logprobs.as_ref().map(|all| all.iter().map(Expected::from).collect()),
             explained: written.explained.as_ref().map(|all| all.iter().map(ExplainedFields::from).collect()),

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use verdigris_candle::{Candle, model_types};
 use verdigris_models::{Batch, Device, LanguageModel, ModelError, ModelFolder, Sequence, Wanted};
 
+#[path = "../../models/tests/distributions/mod.rs"]
+#[allow(dead_code, reason = "forks are tried on shorter texts here")]
+mod distributions;
 #[path = "../../models/tests/golden/mod.rs"]
 mod golden;
-#[path = "../../models/tests/laws/mod.rs"]
-#[allow(dead_code, reason = "forks are tried on shorter texts here")]
-mod laws;
 
 use golden::{distance, rows};
 
@@ -159,8 +159,8 @@ fn forks_and_their_origin_go_their_own_ways() {
 #[test]
 fn trees_and_several_sequences_keep_the_contract() {
     for case in Case::all().filter(|case| case.model.context_length() >= 60) {
-        laws::a_path_of_a_tree_is_kept(case.name, &case.model, Some(1e-4));
-        laws::together_as_alone(case.name, &case.model, None);
+        distributions::a_path_of_a_tree_is_kept(case.name, &case.model, Some(1e-4));
+        distributions::together_as_alone(case.name, &case.model, None);
     }
 }
 

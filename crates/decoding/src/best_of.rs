@@ -53,15 +53,15 @@ mod tests {
     /// The distribution of the chosen text matches the definition and is within the bound, over all sequences of four
     /// possible texts and with the share of numbers that pick each text.
     #[test]
-    fn the_law_of_the_chosen_text_is_that_of_the_definition() {
+    fn the_distribution_of_the_chosen_text_is_that_of_the_definition() {
         const NUMBERS: usize = 4000;
-        let (law, rewards) = ([0.4f64, 0.3, 0.2, 0.1], [0.1f32, -0.7, 1.5, 0.9]);
+        let (distribution, rewards) = ([0.4f64, 0.3, 0.2, 0.1], [0.1f32, -0.7, 1.5, 0.9]);
         for temperature in [0.0, 0.2, 1.0, 50.0] {
             for n in 1..=3usize {
                 let (mut got, mut expected) = ([0f64; 4], [0f64; 4]);
                 for sequence in 0..4usize.pow(n as u32) {
                     let texts: Vec<usize> = (0..n).map(|i| sequence / 4usize.pow(i as u32) % 4).collect();
-                    let p: f64 = texts.iter().map(|&text| law[text]).product();
+                    let p: f64 = texts.iter().map(|&text| distribution[text]).product();
                     let of: Vec<f32> = texts.iter().map(|&text| rewards[text]).collect();
                     for i in 0..NUMBERS {
                         let number = (i as f64 + 0.5) / NUMBERS as f64;
@@ -76,7 +76,7 @@ mod tests {
                 }
                 let worst = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 assert!(worst < 1e-3, "{temperature}, {n}: {got:?} {expected:?}");
-                let divergence: f64 = expected.iter().zip(&law).map(|(q, p)| q * (q / p).ln()).sum();
+                let divergence: f64 = expected.iter().zip(&distribution).map(|(q, p)| q * (q / p).ln()).sum();
                 assert!(divergence <= kl_bound(n) + 1e-9, "{temperature}, {n}: {divergence} of {}", kl_bound(n));
                 assert!(n == 1 || divergence > 0.0, "something is chosen");
             }

@@ -5,7 +5,7 @@
 
 use verdigris_logits::{Purpose, Random, Row, Sampler, TokenId};
 
-use crate::law;
+use crate::distribution;
 
 /// The random decisions of decoding. A position is the number of tokens before the one decided, prompt included.
 pub trait Chance {
@@ -19,13 +19,13 @@ pub trait Chance {
 
     /// Samples a draft token from a distribution that sums to one. `index` distinguishes the drafts of one position:
     /// several in one tree, and those of a later call after an earlier draft was rejected.
-    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId;
+    fn draft(&mut self, distribution: &[f64], position: usize, index: usize) -> TokenId;
 
     /// Whether an event of this probability happens. `index` distinguishes the events of one position.
     fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool;
 
     /// Samples the token that replaces a rejected draft, from a distribution that sums to one.
-    fn residual(&mut self, law: &[f64], position: usize) -> TokenId;
+    fn residual(&mut self, distribution: &[f64], position: usize) -> TokenId;
 }
 
 /// Randomness from a seed: each decision has its own number, whatever was decided before it, and no number is used
@@ -42,24 +42,24 @@ impl Chance for Seeded {
         Some(self.0.uniform(position as u64, Purpose::Token))
     }
 
-    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId {
-        invert(law, self.0.uniform_of(position as u64, Purpose::Draft, index as u32))
+    fn draft(&mut self, distribution: &[f64], position: usize, index: usize) -> TokenId {
+        invert(distribution, self.0.uniform_of(position as u64, Purpose::Draft, index as u32))
     }
 
     fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool {
         self.0.uniform_of(position as u64, Purpose::Accept, index as u32) < probability
     }
 
-    fn residual(&mut self, law: &[f64], position: usize) -> TokenId {
-        invert(law, self.0.uniform(position as u64, Purpose::Residual))
+    fn residual(&mut self, distribution: &[f64], position: usize) -> TokenId {
+        invert(distribution, self.0.uniform(position as u64, Purpose::Residual))
     }
 }
 
 /// Inverts the cumulative distribution function over ascending ids.
-fn invert(law: &[f64], u: f64) -> TokenId {
+fn invert(distribution: &[f64], u: f64) -> TokenId {
     let mut left = u;
     let mut chosen = 0;
-    for (token, p) in law::tokens(law) {
+    for (token, p) in distribution::tokens(distribution) {
         if p > 0.0 {
             chosen = token;
             left -= p;
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn a_token_is_picked_by_its_number() {
-        let law = [0.1f64, 0.0, 0.25, 0.4, 0.0, 0.25];
-        let row = Row::from(law.map(|p| p.ln() as f32).to_vec());
+        let distribution = [0.1f64, 0.0, 0.25, 0.4, 0.0, 0.25];
+        let row = Row::from(distribution.map(|p| p.ln() as f32).to_vec());
         for at in 0..500 {
             let mut chance = Seeded(Random::new(6));
             let expected = Sampler::Categorical.sample(&row, chance.number(at).unwrap());
@@ -131,15 +131,15 @@ mod tests {
 
     #[test]
     fn each_token_has_exactly_its_share_of_the_unit_interval() {
-        let law = [0.1f64, 0.0, 0.25, 0.4, 0.0, 0.25];
+        let distribution = [0.1f64, 0.0, 0.25, 0.4, 0.0, 0.25];
         let mut cumulative = 0.0;
-        for (token, p) in (0..).zip(law).filter(|&(_, p)| p > 0.0) {
+        for (token, p) in (0..).zip(distribution).filter(|&(_, p)| p > 0.0) {
             for inside in [1e-12, p / 2.0, p - 1e-12] {
-                assert_eq!(invert(&law, cumulative + inside), token);
+                assert_eq!(invert(&distribution, cumulative + inside), token);
             }
             cumulative += p;
         }
-        assert_eq!(invert(&law, 1.0 - f64::EPSILON / 2.0), 5);
+        assert_eq!(invert(&distribution, 1.0 - f64::EPSILON / 2.0), 5);
         assert_eq!(
             invert(&[0.5, 0.5 - 1e-12, 0.0], 1.0 - f64::EPSILON / 2.0),
             1,

@@ -28,11 +28,11 @@
 pub mod best_of;
 pub mod chance;
 mod device_sampling;
+mod distribution;
 pub mod draft_length;
 pub mod drafter;
 pub mod enumerate;
 pub mod guide;
-mod law;
 pub mod limits;
 pub mod pass;
 pub mod perplexity;

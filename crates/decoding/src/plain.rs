@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_follow_the_law_of_the_table() {
+    fn tokens_follow_the_distribution_of_the_table() {
         let model = table(64);
         let n = 20_000u64;
         let mut counts = [[0f64; 5]; 2];
@@ -199,8 +199,8 @@ mod tests {
         }
         for (counts, after) in counts.iter().zip([2, 1]) {
             let total: f64 = counts.iter().sum();
-            let law = Row::from(model.row(after).to_vec()).distribution();
-            let chi2: f64 = counts.iter().zip(&law).map(|(c, p)| (c - total * p).powi(2) / (total * p)).sum();
+            let distribution = Row::from(model.row(after).to_vec()).distribution();
+            let chi2: f64 = counts.iter().zip(&distribution).map(|(c, p)| (c - total * p).powi(2) / (total * p)).sum();
             assert!(chi2 < 30.0, "{chi2} with 4 degrees of freedom");
         }
     }

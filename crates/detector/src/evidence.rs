@@ -42,7 +42,7 @@ pub(crate) fn read(key: &Key, tokens: &Tokens, detector: &mut Detector) -> Evide
         }
     });
     let counted = detector.evidence();
-    let weighed = |ways| weighted::evidence_of_ways(detector.law(), &marks, ways, key.delta());
+    let weighed = |ways| weighted::evidence_of_ways(detector.distribution(), &marks, ways, key.delta());
     let weighed = tokens.choices().and_then(weighed);
     weighed.map_or(counted, |weighed| weighed.of_sample(counted.sampled))
 }

@@ -123,8 +123,8 @@ impl Reader {
     ///
     /// # Errors
     /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] if one was made for another tokenizer,
-    /// [`DetectError::Read`] if the text cannot be tokenized, and [`DetectError::Constraint`] if neither the original nor
-    /// a repaired version obeys the reader's constraint.
+    /// [`DetectError::Read`] if the text cannot be tokenized, and [`DetectError::Constraint`] if neither the original
+    /// nor a repaired version obeys the reader's constraint.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, DetectError> {
         if text.len() > MAX_TEXT {
             return self.judge_stream(keys, text.as_bytes(), look);
@@ -216,7 +216,8 @@ impl Reader {
                 if !look.passages {
                     continue;
                 }
-                for passage in windows::passages(detector.law(), detector.record(), look.level.value() / tried) {
+                let level = look.level.value() / tried;
+                for passage in windows::passages(detector.distribution(), detector.record(), level) {
                     let spans = match &mut spans[r] {
                         Some(spans) => spans,
                         none => none.insert(reading.spans(self.tokenizer(), bytes)?),
@@ -252,7 +253,7 @@ impl Reader {
             let mut detector = Detector::new(scheme).repeats(look.repeats);
             let mut marks = Vec::with_capacity(reading.tokens.len());
             reading.tokens.read(&mut detector, |_, read| marks.extend_from_slice(read));
-            course = grown(detector.law(), key, &marks, reading.tokens.choices(), seen.evidence, look.course);
+            course = grown(detector.distribution(), key, &marks, reading.tokens.choices(), seen.evidence, look.course);
             if wants_tokens {
                 let spans = match spans[seen.reading].take() {
                     Some(spans) => spans,

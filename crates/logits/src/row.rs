@@ -218,24 +218,25 @@ impl Row {
 
     /// The distribution of the next token: `softmax(logits)` in `f64`. All zero if no token can be sampled.
     pub fn distribution(&self) -> Vec<f64> {
-        let mut law = Vec::new();
-        self.distribution_into(&mut law);
-        law
+        let mut distribution = Vec::new();
+        self.distribution_into(&mut distribution);
+        distribution
     }
 
-    /// As [`Row::distribution`], replacing the contents of `law`.
-    pub fn distribution_into(&self, law: &mut Vec<f64>) {
-        law.clear();
-        let Some(max) = self.max() else { return law.resize(self.len(), 0.0) };
-        law.resize(self.len(), 0.0);
+    /// As [`Row::distribution`], replacing the contents of `distribution`.
+    pub fn distribution_into(&self, distribution: &mut Vec<f64>) {
+        distribution.clear();
+        let Some(max) = self.max() else { return distribution.resize(self.len(), 0.0) };
+        distribution.resize(self.len(), 0.0);
         let mut total = 0.0;
-        for (law, logits) in allowed(law, &self.logits) {
-            for (w, &z) in law.iter_mut().zip(logits) {
+        for (distribution, logits) in allowed(distribution, &self.logits) {
+            for (w, &z) in distribution.iter_mut().zip(logits) {
                 *w = weight(z, max);
                 total += *w;
             }
         }
-        allowed(law, &self.logits).for_each(|(law, _)| law.iter_mut().for_each(|w| *w /= total));
+        allowed(distribution, &self.logits)
+            .for_each(|(distribution, _)| distribution.iter_mut().for_each(|w| *w /= total));
     }
 }
 
@@ -268,8 +269,8 @@ impl Steps {
 }
 
 /// The blocks of a row that allow a token, with the corresponding parts of a distribution.
-fn allowed<'a>(law: &'a mut [f64], logits: &'a [f32]) -> impl Iterator<Item = (&'a mut [f64], &'a [f32])> {
-    law.chunks_mut(BLOCK).zip(logits.chunks(BLOCK)).filter(|(_, logits)| !is_forbidden(logits))
+fn allowed<'a>(distribution: &'a mut [f64], logits: &'a [f32]) -> impl Iterator<Item = (&'a mut [f64], &'a [f32])> {
+    distribution.chunks_mut(BLOCK).zip(logits.chunks(BLOCK)).filter(|(_, logits)| !is_forbidden(logits))
 }
 
 /// The sum of the weights of tokens, added in the order of their ids.
@@ -422,12 +423,12 @@ mod tests {
     }
 
     #[test]
-    fn entropy_and_normalizer_are_those_of_the_law() {
+    fn entropy_and_normalizer_are_those_of_the_distribution() {
         let row = Row::from(vec![0.3, f32::NEG_INFINITY, -1.0, 2.0, 0.3]);
-        let law = row.distribution();
-        let entropy: f64 = law.iter().filter(|&&p| p > 0.0).map(|p| -p * p.ln()).sum();
+        let distribution = row.distribution();
+        let entropy: f64 = distribution.iter().filter(|&&p| p > 0.0).map(|p| -p * p.ln()).sum();
         assert!((row.entropy().unwrap() - entropy).abs() < 1e-12);
-        assert!((2.0 - row.log_sum_exp().unwrap() - law[3].ln()).abs() < 1e-12);
+        assert!((2.0 - row.log_sum_exp().unwrap() - distribution[3].ln()).abs() < 1e-12);
         let one = Row::from(vec![f32::NEG_INFINITY, 700.0]);
         assert_eq!((one.entropy(), one.log_sum_exp()), (Some(0.0), Some(700.0)));
         let none = Row::from(vec![f32::NEG_INFINITY; 2]);
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_row_has_no_law() {
+    fn an_impossible_row_has_no_distribution() {
         let row = Row::from(vec![f32::NEG_INFINITY; 4]);
         assert_eq!(row.max(), None);
         assert_eq!(row.distribution(), [0.0; 4]);

@@ -61,20 +61,20 @@ impl Sampler {
 
     /// The distribution of [`Sampler::sample`] for a uniform `u`: one probability per token.
     pub fn distribution(self, row: &Row) -> Vec<f64> {
-        let mut law = Vec::new();
-        self.distribution_into(row, &mut law);
-        law
+        let mut distribution = Vec::new();
+        self.distribution_into(row, &mut distribution);
+        distribution
     }
 
-    /// As [`Sampler::distribution`], replacing the contents of `law`.
-    pub fn distribution_into(self, row: &Row, law: &mut Vec<f64>) {
+    /// As [`Sampler::distribution`], replacing the contents of `distribution`.
+    pub fn distribution_into(self, row: &Row, distribution: &mut Vec<f64>) {
         match self {
-            Self::Categorical => row.distribution_into(law),
+            Self::Categorical => row.distribution_into(distribution),
             Self::Greedy => {
-                law.clear();
-                law.resize(row.len(), 0.0);
+                distribution.clear();
+                distribution.resize(row.len(), 0.0);
                 if let Some(t) = self.sample(row, 0.0) {
-                    law[t as usize] = 1.0;
+                    distribution[t as usize] = 1.0;
                 }
             }
         }
@@ -90,9 +90,9 @@ mod tests {
     #[test]
     fn each_token_has_exactly_its_share_of_the_unit_interval() {
         let row = Row::from(vec![0.3, f32::NEG_INFINITY, -1.0, 2.0, 0.3, f32::NEG_INFINITY]);
-        let law = Sampler::Categorical.distribution(&row);
+        let distribution = Sampler::Categorical.distribution(&row);
         let mut cumulative = 0.0;
-        for (token, &p) in law.iter().enumerate().filter(|&(_, &p)| p > 0.0) {
+        for (token, &p) in distribution.iter().enumerate().filter(|&(_, &p)| p > 0.0) {
             let inside = cumulative + p / 2.0;
             assert_eq!(Sampler::Categorical.sample(&row, inside), Some(token as u32));
             assert_eq!(Sampler::Categorical.sample(&row, cumulative + 1e-12), Some(token as u32));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use verdigris_models::{Batch, Device, Format, LanguageModel, ModelError, ModelFolder, Wanted};
 
+mod distributions;
 mod golden;
-mod laws;
 
 use golden::distance;
 
@@ -69,8 +69,8 @@ fn logits_are_those_of_peft() {
 fn rows_are_the_same_whatever_is_beside_them() {
     for name in NAMES {
         let model = found(name).model(&Device::Cpu).unwrap();
-        laws::together_as_alone(name, &model, None);
-        laws::a_path_of_a_tree_is_kept(name, &model, None);
+        distributions::together_as_alone(name, &model, None);
+        distributions::a_path_of_a_tree_is_kept(name, &model, None);
     }
 }
 

@@ -13,11 +13,11 @@ use verdigris_models::{
     device,
 };
 
+#[allow(dead_code, reason = "the other distributions are tried with models on CPUs")]
+mod distributions;
 mod golden;
-#[allow(dead_code, reason = "the other laws are tried with models on CPUs")]
-mod laws;
 
-use laws::{read, text};
+use distributions::{read, text};
 
 fn gpu() -> Device {
     let number = std::env::var("VERDIGRIS_GPU").unwrap_or_else(|_| "emulated".into());
@@ -156,7 +156,7 @@ fn memory_that_is_not_there_is_an_error_that_says_how_much() {
 fn several_sequences_have_the_rows_that_each_has_alone() {
     for name in ["bloom", "gemma2", "mistral"] {
         let [cpu, gpu] = both(&ModelFolder::at(fixtures().join("golden/architectures").join(name)));
-        laws::together_as_alone(name, &gpu, Some(&cpu));
+        distributions::together_as_alone(name, &gpu, Some(&cpu));
     }
 }
 
@@ -221,13 +221,13 @@ fn company_changes_no_bit() {
 fn tokens_are_drawn_where_the_rows_are() {
     let [_, model] = both(&ModelFolder::at(fixtures().join("golden/architectures/qwen3")));
     let size = model.vocabulary_size();
-    let law = Chain::new()
+    let distribution = Chain::new()
         .then(Forbid::new(&[5, 6], size))
         .then(Temperature::new(0.8).unwrap())
         .then(TopK::new(40).unwrap())
         .then(TopP::new(0.9).unwrap());
     let (mut row, mut steps) = (Row::default(), Steps::default());
-    assert!(row.record(size, &mut steps, |row| law.apply(&law.start(&[]), row)));
+    assert!(row.record(size, &mut steps, |row| distribution.apply(&distribution.start(&[]), row)));
     let ids = text(6, 4, size);
     let (mut drawing, mut reading) = (model.clone().begin(40).unwrap(), model.clone().begin(40).unwrap());
     for round in 0..6 {
@@ -248,7 +248,7 @@ fn tokens_are_drawn_where_the_rows_are() {
         reading.forward(&batch, &mut rows).unwrap();
         for (i, drawn) in draws.iter().enumerate() {
             row.load(rows.row(i));
-            law.apply(&law.start(&[]), &mut row);
+            distribution.apply(&distribution.start(&[]), &mut row);
             assert_eq!(drawn.token, sampler(i).sample(&row, number(i)), "round {round}, row {i}");
         }
     }

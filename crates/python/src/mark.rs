@@ -77,7 +77,7 @@ impl Mark {
         let scheme = payload.map_or_else(|| key.scheme(), |payload| key.carrier(payload)).map_err(error::key)?;
         let embed = payload.map_or_else(|| key.embed(), |payload| key.embed_payload(payload)).map_err(error::key)?;
         let rules = scheme.embed_rules();
-        if !scheme.law().is_of_colours() || rules.memory > 0 || !rules.sees_prompt {
+        if !scheme.distribution().is_of_colours() || rules.memory > 0 || !rules.sees_prompt {
             let name = key.dialect().name();
             return Err(error::key(format!(
                 "the key {} marks by {name}, which logits processors of other engines cannot do: use a key of colours, \

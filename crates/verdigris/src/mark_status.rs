@@ -80,7 +80,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use verdigris_watermark::{Mark, ScoreLaw, weighted};
+    use verdigris_watermark::{Mark, ScoreDistribution, weighted};
 
     use super::*;
 
@@ -89,7 +89,8 @@ mod tests {
     fn one_token_is_scored() {
         let of = |tokens: usize| {
             let marks = vec![Mark::Counted { green: true, score: 1.0 }; tokens];
-            let evidence = weighted::evidence_of_ways(&ScoreLaw::Green { gamma: 0.25 }, &marks, &vec![64; tokens], 2.0);
+            let evidence =
+                weighted::evidence_of_ways(&ScoreDistribution::Green { gamma: 0.25 }, &marks, &vec![64; tokens], 2.0);
             MarkCheck::of(&evidence.unwrap(), Level::DEFAULT, false)
         };
         assert_eq!(

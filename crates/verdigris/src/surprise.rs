@@ -5,7 +5,7 @@ use verdigris_detector::DetectError;
 use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, Rows, Wanted};
 use verdigris_watermark::weighted::{self, Bias, Surprise, Weighting};
-use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, ScoreLaw};
+use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, ScoreDistribution};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -91,14 +91,14 @@ impl Engine {
         constraint: Option<&Constraint>,
     ) -> Result<Option<Weighed>, Error> {
         let scheme = self.reader().scheme(key)?;
-        let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
+        let ScoreDistribution::Green { gamma } = scheme.distribution() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / temperature };
         let surprises = self.surprises(tokens, temperature, bias, constraint)?;
         let mut detector = Detector::new(scheme).repeats(repeats);
         let marks = marks(&mut detector, tokens, constraint)?;
-        let law = detector.law();
-        let evidence = weighted::evidence(law, &marks, &surprises, weighting);
-        let expected = weighted::expected(law, &marks, &surprises, weighting);
+        let distribution = detector.distribution();
+        let evidence = weighted::evidence(distribution, &marks, &surprises, weighting);
+        let expected = weighted::expected(distribution, &marks, &surprises, weighting);
         Ok(evidence.zip(expected).map(|(evidence, expected)| Weighed { evidence, expected }))
     }
 }

@@ -196,7 +196,7 @@ fn windows(c: &mut Criterion) {
     let mut group = c.benchmark_group("windows");
     group.sample_size(10).throughput(Throughput::Elements(1_000_000));
     group.bench_function("passages/1M", |b| {
-        b.iter(|| passages(detector.law(), black_box(detector.record()), 1e-5));
+        b.iter(|| passages(detector.distribution(), black_box(detector.record()), 1e-5));
     });
     group.finish();
 }

@@ -9,7 +9,7 @@ use crate::distinct::Distinct;
 use crate::level::Level;
 use crate::real::{exp, ln};
 use crate::scheme::{Observation, Scheme};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 use crate::statistics::ln_corrected;
 
 /// Observations that are looked up together.
@@ -73,7 +73,7 @@ pub struct Scored {
 #[doc(alias = "WatermarkDetector")]
 pub struct Detector {
     scheme: Arc<dyn Scheme>,
-    law: ScoreLaw,
+    distribution: ScoreDistribution,
     mean: f64,
     repeats: Repeats,
     /// The last tokens read, as context for the next ones.
@@ -134,15 +134,16 @@ pub struct TooShort {
 impl Detector {
     /// A detector for `scheme`'s mark, with [`Repeats::Context`].
     pub fn new(scheme: Arc<dyn Scheme>) -> Self {
-        let law = scheme.law();
-        let mean = law.mean();
+        let distribution = scheme.distribution();
+        let mean = distribution.mean();
         let rules = scheme.embed_rules();
         let padding = rules.padding.filter(|_| rules.judges_beginning);
         let tail = padding.map_or(Vec::new(), |padding| vec![padding; scheme.context_width()]);
         let names = Names { contexts: None, observations: Distinct::new(), all: None };
         let (observations, marks) = (Vec::new(), Vec::new());
         let repeats = Repeats::default();
-        Self { scheme, law, mean, repeats, tail, tokens: 0, names, observations, marks, record: None }.repeats(repeats)
+        Self { scheme, distribution, mean, repeats, tail, tokens: 0, names, observations, marks, record: None }
+            .repeats(repeats)
     }
 
     /// Sets the rule for repeats; must be called before anything is read.
@@ -152,8 +153,8 @@ impl Detector {
         let by_context = repeats == Repeats::Context && !self.scheme.context_decides();
         self.names.contexts = by_context.then(Distinct::new);
         self.names.all = (repeats == Repeats::Nothing).then_some((0, 0.0));
-        let law = self.scheme.law();
-        self.law = if repeats == Repeats::Nothing { law.with_replacement() } else { law };
+        let distribution = self.scheme.distribution();
+        self.distribution = if repeats == Repeats::Nothing { distribution.with_replacement() } else { distribution };
         self
     }
 
@@ -246,8 +247,8 @@ impl Detector {
     }
 
     /// The distribution of one observation's score.
-    pub fn law(&self) -> &ScoreLaw {
-        &self.law
+    pub fn distribution(&self) -> &ScoreDistribution {
+        &self.distribution
     }
 
     /// The evidence of all tokens read so far.
@@ -258,7 +259,7 @@ impl Detector {
         Evidence {
             sampled: 0.5f64.powi(level as i32),
             tokens: self.tokens,
-            ..Evidence::from_sum(&self.law, scored, score)
+            ..Evidence::from_sum(&self.distribution, scored, score)
         }
     }
 }
@@ -272,20 +273,20 @@ impl Evidence {
     }
 
     /// The evidence of `scored` observations whose scores sum to `score`.
-    pub fn from_sum(law: &ScoreLaw, scored: u64, score: f64) -> Self {
-        let unit = if let ScoreLaw::Integer(law) = law { law.unit } else { 1.0 };
-        let mean = law.mean();
+    pub fn from_sum(distribution: &ScoreDistribution, scored: u64, score: f64) -> Self {
+        let unit = if let ScoreDistribution::Integer(distribution) = distribution { distribution.unit } else { 1.0 };
+        let mean = distribution.mean();
         Self {
             tokens: scored,
             scored,
             score: score * unit,
             expected: if mean.is_nan() { 0.0 } else { scored as f64 * mean * unit },
-            colours: law.is_of_colours(),
+            colours: distribution.is_of_colours(),
             sampled: 1.0,
-            z: law.z_score(scored, score),
-            ln_p: law.ln_tail(scored, score),
+            z: distribution.z_score(scored, score),
+            ln_p: distribution.ln_tail(scored, score),
             tried: 1.0,
-            least: [law.ln_least(scored), law.ln_least(1)],
+            least: [distribution.ln_least(scored), distribution.ln_least(1)],
         }
     }
 
@@ -420,7 +421,10 @@ mod tests {
                 }
             }
             let count = marks.iter().filter(|mark| matches!(mark, Mark::Counted { .. })).count();
-            assert_eq!(detector.evidence(), Evidence::from_sum(detector.law(), count as u64, sum).of_tokens(900));
+            assert_eq!(
+                detector.evidence(),
+                Evidence::from_sum(detector.distribution(), count as u64, sum).of_tokens(900)
+            );
             assert!(detector.record().iter().all(|scored| free[scored.token as usize] > 1));
             for size in [1, 7, 65] {
                 let mut pieces = Detector::new(scheme.clone()).repeats(Repeats::Nothing);
@@ -509,9 +513,13 @@ mod tests {
         assert_eq!((evidence.scored, evidence.score), (3000, 3000.0));
         assert!((evidence.ln_p / (3000.0 * 0.5f64.ln()) - 1.0).abs() < 1e-12, "{evidence:?}");
         assert_eq!(evidence.is_marked(Level::DEFAULT), Ok(true));
-        assert!(crate::windows::ln_p_anywhere(detector.law(), detector.record()).is_finite());
+        assert!(crate::windows::ln_p_anywhere(detector.distribution(), detector.record()).is_finite());
         let once = Detector::new(scheme.clone()).repeats(Repeats::Nothing).repeats(Repeats::Context);
-        assert_eq!(*once.law(), scheme.law(), "a rule that is changed takes its law with it");
+        assert_eq!(
+            *once.distribution(),
+            scheme.distribution(),
+            "a rule that is changed takes its distribution with it"
+        );
     }
 
     /// p-values of unmarked texts are uniform (or larger, being discrete): checked over many keys.
@@ -571,7 +579,7 @@ mod tests {
 
     #[test]
     fn every_look_is_paid_for() {
-        let evidence = Evidence::from_sum(&ScoreLaw::Green { gamma: 0.5 }, 40, 36.0);
+        let evidence = Evidence::from_sum(&ScoreDistribution::Green { gamma: 0.5 }, 40, 36.0);
         assert_eq!(evidence.is_marked(Level::DEFAULT), Ok(true));
         let best = evidence.best_of(1e6);
         assert!((best.p() / evidence.p() / 1e6 - 1.0).abs() < 1e-9);

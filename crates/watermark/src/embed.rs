@@ -48,8 +48,8 @@ impl Embed {
         let mut observations = Vec::with_capacity(1);
         self.scheme.observe(&[context, &[token]].concat(), &mut observations);
         let score = observations.last()?.score;
-        let law = self.scheme.law();
-        Some(MarkScore { score, green: f64::from(score) > law.mean(), colours: law.is_of_colours() })
+        let distribution = self.scheme.distribution();
+        Some(MarkScore { score, green: f64::from(score) > distribution.mean(), colours: distribution.is_of_colours() })
     }
 
     /// The context of a row, if the row is marked.
@@ -228,10 +228,10 @@ mod tests {
     #[test]
     fn what_is_nearly_certain_stays() {
         let embed = Embed::new(scheme(ContextFunction::All, 1), Strength::default()).above_entropy(0.69);
-        let changes = |law: &[f32]| {
+        let changes = |distribution: &[f32]| {
             let mut logits = vec![f32::NEG_INFINITY; VOCABULARY];
             // About every fourth token is green, so with this many of them at least one is.
-            (0..VOCABULARY).zip(law.iter().cycle()).for_each(|(token, p)| logits[token] = p.ln());
+            (0..VOCABULARY).zip(distribution.iter().cycle()).for_each(|(token, p)| logits[token] = p.ln());
             let mut row = Row::from(logits.clone());
             embed.apply(&embed.start(&[7]), &mut row);
             row.logits() != logits

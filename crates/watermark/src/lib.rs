@@ -20,7 +20,7 @@
 //! | [`stream`] | evidence that holds at every moment |
 //! | [`weighted`] | detection with the help of the model |
 //! | [`normalize`], [`attack`] | repairing changes to the characters of a text, and making them |
-//! | [`score_law`], [`statistics`] | distributions of scores in unmarked text, and of their sums (exact) |
+//! | [`score_distribution`], [`statistics`] | distributions of scores in unmarked text, and of their sums (exact) |
 //! | [`real`] | logarithms and exponentials with the same bits everywhere |
 //!
 //! ```
@@ -53,7 +53,7 @@ mod random;
 pub mod real;
 pub mod ring;
 pub mod scheme;
-pub mod score_law;
+pub mod score_distribution;
 pub mod statistics;
 pub mod stream;
 pub mod strength;
@@ -72,6 +72,6 @@ pub use key::{Key, KeyError, Marking, Period};
 pub use level::{BadLevel, Level};
 pub use ring::KeyRing;
 pub use scheme::{Observation, Scheme};
-pub use score_law::ScoreLaw;
+pub use score_distribution::ScoreDistribution;
 pub use strength::Strength;
 pub use vocabulary_id::VocabularyId;

@@ -22,7 +22,7 @@ use crate::dialects::native::Native;
 use crate::distinct::Distinct;
 use crate::real::{exp, ln, ln_1p};
 use crate::scheme::{Observation, Scheme, mark_list};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 use crate::statistics::{binomial, ln_corrected};
 use crate::strength::Strength;
 
@@ -52,8 +52,8 @@ impl Carrier {
 }
 
 impl Scheme for Carrier {
-    fn law(&self) -> ScoreLaw {
-        self.native.law()
+    fn distribution(&self) -> ScoreDistribution {
+        self.native.distribution()
     }
 
     fn context_width(&self) -> usize {
@@ -166,7 +166,7 @@ impl PayloadReader {
     /// The evidence that a text of `tokens` tokens carries any payload, corrected for the number of payloads.
     pub fn evidence(&self, tokens: u64) -> Evidence {
         let read = self.read();
-        Evidence::from_sum(&self.native.law(), read.scored, read.green as f64)
+        Evidence::from_sum(&self.native.distribution(), read.scored, read.green as f64)
             .of_tokens(tokens)
             .best_of(self.payloads())
     }

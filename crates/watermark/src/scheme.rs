@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId, TokenSet};
 
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 use crate::strength::Strength;
 
 /// The most tokens before the judged one that a scheme may look at.
@@ -20,21 +20,21 @@ pub struct Observation {
     /// threshold on it takes a random sample. Equal observations can have different contexts: where the smallest of
     /// several hashes decides, the other tokens may change.
     pub identity: u64,
-    /// The score of the position; its distribution over keys is [`Scheme::law`].
+    /// The score of the position; its distribution over keys is [`Scheme::distribution`].
     pub score: f32,
 }
 
 /// A keyed watermark.
 ///
 /// # Contract
-/// - Over random keys the score of an observation has the distribution [`Scheme::law`], and observations of different
-///   identity are independent (lists that are permutations: up to sampling without replacement inside one list, which
+/// - Over random keys the score of an observation has the distribution [`Scheme::distribution`], and observations of
+///   different identity are independent (lists that are permutations: up to sampling without replacement inside one list, which
 ///   makes large sums rarer).
 /// - `mark` makes tokens with a high score more probable, and `observe` returns those scores from the text.
 /// - Results depend on the key and the given tokens only; there is no hidden state.
 pub trait Scheme: Send + Sync + Debug {
     /// The distribution of a score in text that is independent of the key.
-    fn law(&self) -> ScoreLaw;
+    fn distribution(&self) -> ScoreDistribution;
 
     /// The number of tokens before the judged one that take part; at most [`MAX_CONTEXT`].
     fn context_width(&self) -> usize;

@@ -13,7 +13,7 @@ use verdigris_logits::TokenId;
 use crate::detect::{Detector, Evidence, Mark};
 use crate::real::{exp, ln};
 use crate::scheme::Scheme;
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 
 /// The strengths that are bet on: standard deviations by which a mark shifts the mean of an observation.
 const STRENGTHS: [f64; 6] = [0.1, 0.2, 0.35, 0.6, 0.9, 1.3];
@@ -27,7 +27,7 @@ pub struct Watcher {
 impl Watcher {
     /// A watcher for `scheme`'s mark.
     pub fn new(scheme: Arc<dyn Scheme>) -> Self {
-        let wealth = Wealth::new(&scheme.law());
+        let wealth = Wealth::new(&scheme.distribution());
         Self { detector: Detector::new(scheme), wealth }
     }
 
@@ -62,12 +62,12 @@ pub struct Wealth {
 
 impl Wealth {
     /// The initial stake, for scores of a distribution.
-    pub fn new(law: &ScoreLaw) -> Self {
-        let [_, mean, variance] = law.cumulants(0.0);
-        let bet = |tilt: f64| [tilt, law.cumulants(tilt)[0], 0.0];
-        let bets = match law {
-            ScoreLaw::LikelihoodRatio { .. } => vec![bet(1.0)],
-            _ => STRENGTHS.map(|s| bet(law.tilt(mean + s * variance.sqrt()))).to_vec(),
+    pub fn new(distribution: &ScoreDistribution) -> Self {
+        let [_, mean, variance] = distribution.cumulants(0.0);
+        let bet = |tilt: f64| [tilt, distribution.cumulants(tilt)[0], 0.0];
+        let bets = match distribution {
+            ScoreDistribution::LikelihoodRatio { .. } => vec![bet(1.0)],
+            _ => STRENGTHS.map(|s| bet(distribution.tilt(mean + s * variance.sqrt()))).to_vec(),
         };
         Self { bets, observations: 0, most: 0.0 }
     }
@@ -102,7 +102,7 @@ impl Wealth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::score_law::Integer;
+    use crate::score_distribution::Integer;
     use std::sync::Arc;
     use verdigris_logits::random::philox4x32;
 
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn bets_are_fair() {
         for gamma in [0.25, 0.5] {
-            let law = ScoreLaw::Green { gamma };
+            let distribution = ScoreDistribution::Green { gamma };
             let mut mean = 0.0;
             for way in 0..1u32 << 10 {
-                let mut wealth = Wealth::new(&law);
+                let mut wealth = Wealth::new(&distribution);
                 (0..10).for_each(|i| wealth.push((way >> i & 1) as f32));
                 let green = way.count_ones() as i32;
                 mean += gamma.powi(green) * (1.0 - gamma).powi(10 - green) * wealth.ln_wealth().exp();
@@ -125,10 +125,10 @@ mod tests {
             assert!((mean - 1.0).abs() < 1e-9, "{mean}");
         }
         let probabilities = vec![0.2, 0.5, 0.0, 0.3];
-        let law = ScoreLaw::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
+        let distribution = ScoreDistribution::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
         let mean: f64 = (0..4)
             .map(|x| {
-                let mut wealth = Wealth::new(&law);
+                let mut wealth = Wealth::new(&distribution);
                 wealth.push(x as f32);
                 probabilities[x] * wealth.ln_wealth().exp()
             })
@@ -139,19 +139,19 @@ mod tests {
     /// Looking after each of 500 observations, at most one text in twenty ever has p <= .05.
     #[test]
     fn it_may_be_looked_at_always() {
-        for (law, score) in [
-            (ScoreLaw::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
-            (ScoreLaw::Exponential, |u: f64| -u.ln()),
+        for (distribution, score) in [
+            (ScoreDistribution::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
+            (ScoreDistribution::Exponential, |u: f64| -u.ln()),
         ] {
             let texts = 2000;
             let alarms = (0..texts)
                 .filter(|&seed| {
-                    let mut wealth = Wealth::new(&law);
+                    let mut wealth = Wealth::new(&distribution);
                     (0..500).for_each(|i| wealth.push(score(uniform(i, seed)) as f32));
                     wealth.ln_p() <= 0.05f64.ln()
                 })
                 .count();
-            assert!(alarms as f64 <= 0.05 * f64::from(texts), "{law:?}: {alarms}");
+            assert!(alarms as f64 <= 0.05 * f64::from(texts), "{distribution:?}: {alarms}");
             assert!(alarms > 20, "{alarms}: a bettor that never bets");
         }
     }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_mark_makes_rich() {
-        let mut wealth = Wealth::new(&ScoreLaw::Green { gamma: 0.25 });
+        let mut wealth = Wealth::new(&ScoreDistribution::Green { gamma: 0.25 });
         (0..150).for_each(|i| wealth.push(f32::from(u8::from(uniform(i, 1) < 0.6))));
         assert!(wealth.ln_p() < 1e-8f64.ln(), "{}", wealth.ln_p());
         let before = wealth.ln_p();

@@ -17,7 +17,7 @@ pub use self::bias::Bias;
 use self::green_chance::{EXACT, green_chance};
 use crate::detect::{Evidence, Mark};
 use crate::real::{exp, exp_m1, ln};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 use crate::statistics::weighted;
 
 /// The largest weight; weights are integers.
@@ -65,13 +65,13 @@ fn mean_gain(gamma: f64, delta: f64) -> f64 {
 }
 
 impl Surprise {
-    /// The values for `token` under the distribution `law`, which a mark with this bias would change.
-    pub fn new(law: &[f64], token: usize, bias: Bias) -> Self {
+    /// The values for `token` under `distribution`, which a mark with this bias would change.
+    pub fn new(distribution: &[f64], token: usize, bias: Bias) -> Self {
         let spike_modulus = spike_modulus(bias.gamma, bias.delta);
-        let entropy = -law.iter().filter(|&&p| p > 0.0).map(|&p| p * ln(p)).sum::<f64>();
-        let spike_entropy = law.iter().map(|&p| p / (1.0 + spike_modulus * p)).sum();
-        let green_chance = green_chance(law, bias, EXACT);
-        Self { probability: law.get(token).copied().unwrap_or(0.0), entropy, spike_entropy, green_chance }
+        let entropy = -distribution.iter().filter(|&&p| p > 0.0).map(|&p| p * ln(p)).sum::<f64>();
+        let spike_entropy = distribution.iter().map(|&p| p / (1.0 + spike_modulus * p)).sum();
+        let green_chance = green_chance(distribution, bias, EXACT);
+        Self { probability: distribution.get(token).copied().unwrap_or(0.0), entropy, spike_entropy, green_chance }
     }
 
     /// The values where the distribution is unknown: no mark can be expected.
@@ -116,29 +116,49 @@ pub fn weight_of_ways(gamma: f64, delta: f64, ways: u32) -> f64 {
 
 /// The evidence of counted colours where the number of possible tokens at each position is known but not the model:
 /// tokens count by [`weight_of_ways`]. `None` if the scheme has no colours.
-pub fn evidence_of_ways(law: &ScoreLaw, marks: &[Mark], ways: &[u32], delta: f64) -> Option<Evidence> {
-    let &ScoreLaw::Green { gamma } = law else { return None };
+pub fn evidence_of_ways(
+    distribution: &ScoreDistribution,
+    marks: &[Mark],
+    ways: &[u32],
+    delta: f64,
+) -> Option<Evidence> {
+    let &ScoreDistribution::Green { gamma } = distribution else { return None };
     let most = ways.iter().copied().max().unwrap_or(1);
     let known: Vec<f64> = (0..=most).map(|ways| weight_of_ways(gamma, delta, ways.max(1))).collect();
-    Some(weighed(law, gamma, marks, ways.iter().map(|&ways| (known[ways as usize], None))))
+    Some(weighed(distribution, gamma, marks, ways.iter().map(|&ways| (known[ways as usize], None))))
 }
 
 /// The evidence of counted colours with the model's surprise at each position: `marks` and `surprises` are parallel to
 /// the tokens of one text. `None` if the scheme has no colours.
-pub fn evidence(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
-    let &ScoreLaw::Green { gamma } = law else { return None };
+pub fn evidence(
+    distribution: &ScoreDistribution,
+    marks: &[Mark],
+    surprises: &[Surprise],
+    weighting: Weighting,
+) -> Option<Evidence> {
+    let &ScoreDistribution::Green { gamma } = distribution else { return None };
     let least_spike = least_spike(surprises);
-    Some(weighed(law, gamma, marks, surprises.iter().map(|at| (weighting.weight(gamma, least_spike, at), None))))
+    Some(weighed(
+        distribution,
+        gamma,
+        marks,
+        surprises.iter().map(|at| (weighting.weight(gamma, least_spike, at), None)),
+    ))
 }
 
 /// The mean over keys of [`evidence`] if the writer had marked each token, as far as the distribution at each position
 /// allows ([`Surprise::green_chance`]). If this does not prove a mark, no text with these choices could be expected to.
 /// `None` if the scheme has no colours.
-pub fn expected(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
-    let &ScoreLaw::Green { gamma } = law else { return None };
+pub fn expected(
+    distribution: &ScoreDistribution,
+    marks: &[Mark],
+    surprises: &[Surprise],
+    weighting: Weighting,
+) -> Option<Evidence> {
+    let &ScoreDistribution::Green { gamma } = distribution else { return None };
     let least_spike = least_spike(surprises);
     let places = surprises.iter().map(|at| (weighting.weight(gamma, least_spike, at), Some(at.green_chance)));
-    Some(weighed(law, gamma, marks, places))
+    Some(weighed(distribution, gamma, marks, places))
 }
 
 fn least_spike(surprises: &[Surprise]) -> f64 {
@@ -147,7 +167,12 @@ fn least_spike(surprises: &[Surprise]) -> f64 {
 
 /// The evidence of counted colours, each with a weight between 0 and 1 that does not depend on the key, and with the
 /// probability of green to be used instead of the colour itself, if any.
-fn weighed(law: &ScoreLaw, gamma: f64, marks: &[Mark], places: impl Iterator<Item = (f64, Option<f64>)>) -> Evidence {
+fn weighed(
+    distribution: &ScoreDistribution,
+    gamma: f64,
+    marks: &[Mark],
+    places: impl Iterator<Item = (f64, Option<f64>)>,
+) -> Evidence {
     let (mut weights, mut sum) = (Vec::new(), 0.0);
     for (mark, (weight, green)) in marks.iter().zip(places) {
         if let Mark::Counted { score, .. } = mark {
@@ -164,7 +189,7 @@ fn weighed(law: &ScoreLaw, gamma: f64, marks: &[Mark], places: impl Iterator<Ite
     let z = if deviation > 0.0 { (sum - gamma * total) / deviation } else { 0.0 };
     let ln_p = weighted::ln_tail(&weights, gamma, sum.round() as u64);
     let scale = f64::from(SCALE);
-    let plain = Evidence::from_sum(law, weights.len() as u64, 0.0);
+    let plain = Evidence::from_sum(distribution, weights.len() as u64, 0.0);
     let (tokens, score, expected) = (marks.len() as u64, sum / scale, gamma * total / scale);
     plain.with_sum(tokens, score, expected, z, ln_p)
 }
@@ -182,7 +207,7 @@ mod tests {
 
     /// Half of the tokens are certain and have random colours; of the others 60 % are green.
     fn text(n: u32, seed: u32, marked: bool) -> (Vec<Mark>, Vec<Surprise>) {
-        let [sure, open] = [&[0.999, 0.001][..], &[0.1; 10]].map(|law| Surprise::new(law, 0, BIAS));
+        let [sure, open] = [&[0.999, 0.001][..], &[0.1; 10]].map(|distribution| Surprise::new(distribution, 0, BIAS));
         (0..n)
             .map(|i| {
                 let certain = i % 2 == 0;
@@ -198,24 +223,24 @@ mod tests {
 
     #[test]
     fn certain_tokens_do_not_dilute() {
-        let law = ScoreLaw::Green { gamma: 0.25 };
+        let distribution = ScoreDistribution::Green { gamma: 0.25 };
         let (marks, surprises) = text(400, 1, true);
         let green = marks.iter().filter(|mark| matches!(mark, Mark::Counted { green: true, .. })).count();
-        let plain = Evidence::from_sum(&law, 400, green as f64);
+        let plain = Evidence::from_sum(&distribution, 400, green as f64);
         for weighting in ALL {
-            let weighted = evidence(&law, &marks, &surprises, weighting).unwrap();
+            let weighted = evidence(&distribution, &marks, &surprises, weighting).unwrap();
             assert!(weighted.ln_p < plain.ln_p - 5.0 && weighted.z > plain.z, "{weighting:?}: {weighted:?} {plain:?}");
         }
     }
 
     #[test]
     fn unmarked_text_has_honest_p_values() {
-        let law = ScoreLaw::Green { gamma: 0.25 };
+        let distribution = ScoreDistribution::Green { gamma: 0.25 };
         for weighting in ALL {
             let alarms = (0..3000)
                 .filter(|&seed| {
                     let (marks, surprises) = text(80, seed, false);
-                    evidence(&law, &marks, &surprises, weighting).unwrap().p() <= 0.05
+                    evidence(&distribution, &marks, &surprises, weighting).unwrap().p() <= 0.05
                 })
                 .count();
             assert!((50..=190).contains(&alarms), "{weighting:?}: {alarms} of 3000 at .05");
@@ -225,10 +250,10 @@ mod tests {
     /// A green token among many ways is more evidence than one among two, and a red one is less.
     #[test]
     fn few_ways_weigh_less() {
-        let law = ScoreLaw::Green { gamma: 0.25 };
+        let distribution = ScoreDistribution::Green { gamma: 0.25 };
         let of = |greens: [bool; 2]| {
             let marks = greens.map(|green| Mark::Counted { green, score: f32::from(green) });
-            evidence_of_ways(&law, &marks, &[2, 1_000], 2.0).unwrap().ln_p
+            evidence_of_ways(&distribution, &marks, &[2, 1_000], 2.0).unwrap().ln_p
         };
         assert!(of([false, true]) < of([true, false]), "{} {}", of([false, true]), of([true, false]));
     }
@@ -260,19 +285,19 @@ mod tests {
     /// For tokens of equal weight it is the sum of their chances.
     #[test]
     fn what_is_expected_is_the_mean_over_colours() {
-        let law = ScoreLaw::Green { gamma: 0.25 };
+        let distribution = ScoreDistribution::Green { gamma: 0.25 };
         let marks = [Mark::Counted { green: false, score: 0.0 }; 50];
         let surprises = [Surprise::new(&[0.9, 0.1], 0, BIAS); 50];
-        let found = expected(&law, &marks, &surprises, Weighting::Sweet(-1.0)).unwrap();
+        let found = expected(&distribution, &marks, &surprises, Weighting::Sweet(-1.0)).unwrap();
         assert!((found.score - 50.0 * surprises[0].green_chance).abs() < 1e-9 && found.z > 0.0, "{found:?}");
-        assert!(expected(&ScoreLaw::Exponential, &[], &[], Weighting::Ewd).is_none());
+        assert!(expected(&ScoreDistribution::Exponential, &[], &[], Weighting::Ewd).is_none());
     }
 
     /// With the bias over a low temperature, open positions count in full and certain ones not at all: at every low
     /// temperature, and for hard lists too.
     #[test]
     fn low_temperatures_overflow_nothing() {
-        let law = ScoreLaw::Green { gamma: 0.25 };
+        let distribution = ScoreDistribution::Green { gamma: 0.25 };
         let hard = 10.0;
         for delta in [2.0, hard, 100.0] {
             let of = |temperature: f64| {
@@ -287,8 +312,8 @@ mod tests {
                 let (marks, surprises): (Vec<_>, Vec<_>) = (0..100).map(place).unzip();
                 assert!(surprises.iter().all(|at| at.spike_entropy.is_finite()));
                 let weightings = [Weighting::LikelihoodRatio { delta: bias.delta }, Weighting::Ewd];
-                let found = weightings.map(|by| evidence(&law, &marks, &surprises, by).unwrap());
-                let expected = expected(&law, &marks, &surprises, Weighting::Sweet(0.5)).unwrap();
+                let found = weightings.map(|by| evidence(&distribution, &marks, &surprises, by).unwrap());
+                let expected = expected(&distribution, &marks, &surprises, Weighting::Sweet(0.5)).unwrap();
                 let open = surprises.iter().filter(|at| at.entropy > 0.5).count() as u64;
                 assert_eq!(found.map(|evidence| evidence.scored), [open; 2], "{delta} at {temperature}");
                 (found.map(|evidence| evidence.ln_p), expected.score)
@@ -337,6 +362,6 @@ mod tests {
             let of = |at| weighting.weight(0.25, certain.spike_entropy, at);
             assert!(of(&certain) < 1e-9 && of(&open) > 0.9, "{weighting:?} {} {}", of(&certain), of(&open));
         }
-        assert!(evidence(&ScoreLaw::Exponential, &[], &[], Weighting::Ewd).is_none());
+        assert!(evidence(&ScoreDistribution::Exponential, &[], &[], Weighting::Ewd).is_none());
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::detect::Scored;
 use crate::real::{exp2, ln};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 
 /// The shortest window, in counted observations.
 const SHORTEST: usize = 16;
@@ -31,7 +31,7 @@ pub struct Passage {
 }
 
 /// The passages whose family-wise p-value is at or under `level`, in order.
-pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
+pub fn passages(distribution: &ScoreDistribution, record: &[Scored], level: f64) -> Vec<Passage> {
     let sums = prefix_sums(record);
     let mut found: Vec<(f64, usize, usize)> = Vec::new();
     let lengths = lengths(record.len());
@@ -39,11 +39,11 @@ pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
         let step = step(length);
         let windows = (record.len() - length) / step + 1;
         let price = ln(windows as f64) + ln(lengths.len() as f64);
-        let least = critical(law, length, ln(level) - price);
+        let least = critical(distribution, length, ln(level) - price);
         for start in (0..windows).map(|i| i * step) {
             let sum = sums[start + length] - sums[start];
             if sum >= least {
-                let ln_p = law.ln_tail(length as u64, sum) + price;
+                let ln_p = distribution.ln_tail(length as u64, sum) + price;
                 if ln_p <= ln(level) {
                     found.push((ln_p, start, start + length));
                 }
@@ -54,7 +54,7 @@ pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
     let mut taken: Vec<(usize, usize, f64)> = Vec::new();
     for (ln_p, start, end) in found {
         if taken.iter().all(|&(from, to, _)| end <= from || to <= start) {
-            let (start, end) = refine(law, &sums, start, end, &taken);
+            let (start, end) = refine(distribution, &sums, start, end, &taken);
             // A window that touches a passage extends it.
             match taken.iter_mut().find(|(from, to, _)| end == *from || start == *to) {
                 Some(neighbour) => {
@@ -70,14 +70,14 @@ pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
         .into_iter()
         .map(|(start, end, ln_p)| {
             let scored = (end - start) as u64;
-            let z = law.z_score(scored, sums[end] - sums[start]);
+            let z = distribution.z_score(scored, sums[end] - sums[start]);
             Passage { start: token(start), end: token(end - 1) + 1, scored, z, ln_p }
         })
         .collect()
 }
 
 /// The logarithm of the p-value that there is a mark anywhere: that of the most significant window, corrected.
-pub fn ln_p_anywhere(law: &ScoreLaw, record: &[Scored]) -> f64 {
+pub fn ln_p_anywhere(distribution: &ScoreDistribution, record: &[Scored]) -> f64 {
     let sums = prefix_sums(record);
     let lengths = lengths(record.len());
     let best = lengths.iter().map(|&length| {
@@ -86,7 +86,7 @@ pub fn ln_p_anywhere(law: &ScoreLaw, record: &[Scored]) -> f64 {
         // The largest sum of a length has the smallest p-value.
         let sums = (0..windows).map(|i| sums[i * step + length] - sums[i * step]);
         let largest = sums.fold(f64::NEG_INFINITY, f64::max);
-        law.ln_tail(length as u64, largest) + ln(windows as f64) + ln(lengths.len() as f64)
+        distribution.ln_tail(length as u64, largest) + ln(windows as f64) + ln(lengths.len() as f64)
     });
     best.fold(0.0, f64::min)
 }
@@ -112,35 +112,41 @@ fn step(length: usize) -> usize {
 
 /// The least sum of a window of `length` whose `ln p` is at or under `bound`, up to a thousandth of a deviation too
 /// low.
-fn critical(law: &ScoreLaw, length: usize, bound: f64) -> f64 {
+fn critical(distribution: &ScoreDistribution, length: usize, bound: f64) -> f64 {
     let n = length as f64;
-    let [_, mean, variance] = law.cumulants(0.0);
+    let [_, mean, variance] = distribution.cumulants(0.0);
     if mean.is_nan() {
         return -bound;
     }
     let sd = (n * variance).sqrt();
     let (mut low, mut high) = (n * mean, n * mean + sd);
-    let ceiling = match law {
-        ScoreLaw::Green { .. } | ScoreLaw::OneList { .. } => n,
+    let ceiling = match distribution {
+        ScoreDistribution::Green { .. } | ScoreDistribution::OneList { .. } => n,
         _ => n * mean + 1e4 * sd,
     };
-    while high < ceiling && law.ln_tail(length as u64, high) > bound {
+    while high < ceiling && distribution.ln_tail(length as u64, high) > bound {
         (low, high) = (high, high + (high - low) * 2.0);
     }
     high = high.min(ceiling);
     while high - low > 1e-3 * sd {
         let middle = (low + high) / 2.0;
-        if law.ln_tail(length as u64, middle) > bound { low = middle } else { high = middle }
+        if distribution.ln_tail(length as u64, middle) > bound { low = middle } else { high = middle }
     }
     low
 }
 
 /// Moves both ends of a window to where the likelihood ratio between its own strength and no mark is largest, without
 /// overlapping passages that were found.
-fn refine(law: &ScoreLaw, sums: &[f64], start: usize, end: usize, taken: &[(usize, usize, f64)]) -> (usize, usize) {
+fn refine(
+    distribution: &ScoreDistribution,
+    sums: &[f64],
+    start: usize,
+    end: usize,
+    taken: &[(usize, usize, f64)],
+) -> (usize, usize) {
     let mean = (sums[end] - sums[start]) / (end - start) as f64;
-    let tilt = law.tilt(mean);
-    let value = law.cumulants(tilt)[0];
+    let tilt = distribution.tilt(mean);
+    let value = distribution.cumulants(tilt)[0];
     // The ratio of a stretch is the difference of this value at its ends.
     let ratio = |at: usize| tilt * sums[at] - value * at as f64;
     let middle = (start + end) / 2;
@@ -171,13 +177,13 @@ mod tests {
 
     #[test]
     fn a_marked_passage_is_found_where_it_is() {
-        let law = ScoreLaw::Green { gamma: 0.25 };
+        let distribution = ScoreDistribution::Green { gamma: 0.25 };
         for seed in 0..20 {
             let record = colours(20_000, seed, 5000..5400);
-            let found = passages(&law, &record, 1e-5);
+            let found = passages(&distribution, &record, 1e-5);
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].start.abs_diff(5000) < 80 && found[0].end.abs_diff(5400) < 80, "{found:?}");
-            assert!(found[0].z > 8.0 && (found[0].ln_p - ln_p_anywhere(&law, &record)).abs() < 1e-9);
+            assert!(found[0].z > 8.0 && (found[0].ln_p - ln_p_anywhere(&distribution, &record)).abs() < 1e-9);
         }
     }
 
@@ -187,7 +193,7 @@ mod tests {
         record[20_000..20_300]
             .iter_mut()
             .for_each(|observation| observation.score = f32::from(u8::from(observation.token % 3 > 0)));
-        let found = passages(&ScoreLaw::Green { gamma: 0.25 }, &record, 1e-5);
+        let found = passages(&ScoreDistribution::Green { gamma: 0.25 }, &record, 1e-5);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[1].start.abs_diff(20_000) < 20 && found[1].end.abs_diff(20_300) < 20, "{found:?}");
     }
@@ -195,28 +201,28 @@ mod tests {
     /// Of many unmarked texts, at most a share of `level` have any window under it.
     #[test]
     fn unmarked_texts_rarely_have_a_passage() {
-        for (law, scores) in [
-            (ScoreLaw::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
-            (ScoreLaw::Exponential, |u: f64| -(-u).ln_1p()),
+        for (distribution, scores) in [
+            (ScoreDistribution::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
+            (ScoreDistribution::Exponential, |u: f64| -(-u).ln_1p()),
         ] {
             let (texts, level) = (3000, 0.05);
             let alarms = (0..texts)
                 .filter(|&seed| {
                     let observation = |i| Scored { token: i, score: scores(uniform(i, seed)) as f32 };
                     let record: Vec<Scored> = (0..600).map(observation).collect();
-                    let p = ln_p_anywhere(&law, &record).exp();
-                    assert_eq!(p <= level, !passages(&law, &record, level).is_empty());
+                    let p = ln_p_anywhere(&distribution, &record).exp();
+                    assert_eq!(p <= level, !passages(&distribution, &record, level).is_empty());
                     p <= level
                 })
                 .count();
-            assert!(alarms as f64 <= level * f64::from(texts), "{law:?}: {alarms} of {texts}");
+            assert!(alarms as f64 <= level * f64::from(texts), "{distribution:?}: {alarms} of {texts}");
             assert!(alarms > 0, "a bound that is never met says nothing");
         }
     }
 
     #[test]
     fn short_texts_have_no_windows() {
-        assert!(passages(&ScoreLaw::Green { gamma: 0.5 }, &colours(15, 1, 0..15), 0.99).is_empty());
-        assert_eq!(ln_p_anywhere(&ScoreLaw::Green { gamma: 0.5 }, &[]), 0.0);
+        assert!(passages(&ScoreDistribution::Green { gamma: 0.5 }, &colours(15, 1, 0..15), 0.99).is_empty());
+        assert_eq!(ln_p_anywhere(&ScoreDistribution::Green { gamma: 0.5 }, &[]), 0.0);
     }
 }

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use rayon::prelude::*;
 use verdigris::logits::random::philox4x32;
 use verdigris::watermark::attack::Attack;
-use verdigris::watermark::{Observation, Scheme, ScoreLaw};
+use verdigris::watermark::{Observation, Scheme, ScoreDistribution};
 use verdigris::{Look, Reader};
 use verdigris_tests::dialects::{Kind, every_kind};
 use verdigris_tests::harness;
@@ -243,7 +243,7 @@ fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], keys: u32) -> Calibration
 
 /// Judges each window by itself like the detector, but computes the observations of the whole text once.
 fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<WindowScores> {
-    let (law, width) = (scheme.law(), scheme.context_width());
+    let (distribution, width) = (scheme.distribution(), scheme.context_width());
     let mut observations: Vec<Observation> = Vec::with_capacity(tokens.len());
     scheme.observe(tokens, &mut observations);
     let mut known: HashMap<(u32, u64), (f64, f64)> = HashMap::new();
@@ -260,26 +260,27 @@ fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<WindowScores> {
                     sum += f64::from(observation.score);
                 }
             }
-            let discrete = !matches!(law, ScoreLaw::Exponential | ScoreLaw::TwoKeys { .. });
+            let discrete = !matches!(distribution, ScoreDistribution::Exponential | ScoreDistribution::TwoKeys { .. });
             let tails = || {
-                let p = law.ln_tail(u64::from(scored), sum).exp();
-                let above = if discrete && sum < f64::from(scored) * 1e6 { next_tail(&law, scored, sum) } else { p };
+                let p = distribution.ln_tail(u64::from(scored), sum).exp();
+                let above =
+                    if discrete && sum < f64::from(scored) * 1e6 { next_tail(&distribution, scored, sum) } else { p };
                 (p, (p + above) / 2.0)
             };
             let (p, mid) = match discrete {
                 true => *known.entry((scored, sum as u64)).or_insert_with(tails),
                 false => tails(),
             };
-            WindowScores { p, mid, z: law.z_score(u64::from(scored), sum), scored }
+            WindowScores { p, mid, z: distribution.z_score(u64::from(scored), sum), scored }
         })
         .collect()
 }
 
 /// The tail from the next larger sum.
-fn next_tail(law: &ScoreLaw, scored: u32, sum: f64) -> f64 {
+fn next_tail(distribution: &ScoreDistribution, scored: u32, sum: f64) -> f64 {
     let most = f64::from(scored);
-    match law {
-        ScoreLaw::Green { .. } | ScoreLaw::OneList { .. } if sum >= most => 0.0,
-        _ => law.ln_tail(u64::from(scored), sum + 1.0).exp(),
+    match distribution {
+        ScoreDistribution::Green { .. } | ScoreDistribution::OneList { .. } if sum >= most => 0.0,
+        _ => distribution.ln_tail(u64::from(scored), sum + 1.0).exp(),
     }
 }

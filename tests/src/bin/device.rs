@@ -366,7 +366,7 @@ fn tokens_drawn(device: &Device, model: &Arc<dyn LanguageModel>) -> Result<()> {
                 .then(TopP::new(0.95)?),
         ),
     ];
-    println!("| law | microseconds a token | launches a token |\n|---|--:|--:|");
+    println!("| distribution | microseconds a token | launches a token |\n|---|--:|--:|");
     for (name, transforms) in ways {
         let target = Target { transforms, sampler: Sampler::Categorical, random: Random::new(1) };
         let limits = Limits { max_tokens: 200, end: Vec::new() };

@@ -31,7 +31,7 @@ fn of_pairs(draws: u64) -> ExitCode {
     for (way, (name, ..)) in WAYS.iter().enumerate() {
         let fit = pairs(&TALE, &TALE_SMALL, way, draws);
         all &= fit.is_good();
-        let verdict = if fit.is_good() { "the law" } else { "NOT the law" };
+        let verdict = if fit.is_good() { "the distribution" } else { "NOT the distribution" };
         println!("{name}: chi-square {:.1} with {} degrees of freedom, {verdict}", fit.chi2, fit.degrees);
     }
     harness::status(all)

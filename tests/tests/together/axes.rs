@@ -163,7 +163,7 @@ pub(crate) enum Promise {
     /// The text of plain decoding with the same seed, token for token.
     Text,
     /// The distribution of plain decoding.
-    Law,
+    Distribution,
     /// The best of the texts that the search has seen, by the same scores.
     Best,
     /// An error with the cause and the remedy.
@@ -200,9 +200,9 @@ impl Combination {
         match (self.run, self.choice) {
             _ if self.refusals().next().is_some() => Promise::Refused,
             (Run::Beams | Run::SampledBeams | Run::Contrastive, _) => Promise::Best,
-            (Run::StochasticBeams, _) => Promise::Law,
+            (Run::StochasticBeams, _) => Promise::Distribution,
             (_, Choice::Greedy) => Promise::Text,
-            _ if self.draft.is_drawn() => Promise::Law,
+            _ if self.draft.is_drawn() => Promise::Distribution,
             _ => Promise::Text,
         }
     }

@@ -57,7 +57,7 @@ impl<'w> Definition<'w> {
 
     /// All texts and their probabilities.
     pub(crate) fn texts(&self) -> TextProbabilities {
-        self.walk(1.0, |written| self.law(written), |p, q| p * q)
+        self.walk(1.0, |written| self.distribution(written), |p, q| p * q)
     }
 
     /// All texts and the sums that beams rank them by: of log-probabilities to which all steps except those of sampling
@@ -96,29 +96,29 @@ impl<'w> Definition<'w> {
     }
 
     /// The distribution of the token after `written`.
-    pub(crate) fn law(&self, written: &[TokenId]) -> Vec<f64> {
+    pub(crate) fn distribution(&self, written: &[TokenId]) -> Vec<f64> {
         let mut row = self.steps(self.row(written), written);
         if self.of.choice == Choice::Greedy {
             let best = (0..row.len()).rev().max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
             return (0..row.len()).map(|token| f64::from(u8::from(token == best))).collect();
         }
         row.iter_mut().for_each(|z| *z /= TEMPERATURE);
-        let mut law = normalized(&row);
-        let mut order: Vec<usize> = (0..law.len()).collect();
-        order.sort_by(|&a, &b| law[b].total_cmp(&law[a]));
+        let mut distribution = normalized(&row);
+        let mut order: Vec<usize> = (0..distribution.len()).collect();
+        order.sort_by(|&a, &b| distribution[b].total_cmp(&distribution[a]));
         let mut mass = 0.0;
         for token in order {
             if mass >= TOP_P {
-                law[token] = 0.0;
+                distribution[token] = 0.0;
             }
-            mass += law[token];
+            mass += distribution[token];
         }
-        let total: f64 = law.iter().sum();
-        law.iter_mut().for_each(|p| *p /= total);
+        let total: f64 = distribution.iter().sum();
+        distribution.iter_mut().for_each(|p| *p /= total);
         match self.of.mark {
-            Mark::Gumbel => self.by_gumbel(law, written),
-            Mark::SynthId => self.by_tournament(law, written),
-            _ => law,
+            Mark::Gumbel => self.by_gumbel(distribution, written),
+            Mark::SynthId => self.by_tournament(distribution, written),
+            _ => distribution,
         }
     }
 
@@ -192,36 +192,37 @@ impl<'w> Definition<'w> {
     }
 
     /// The token with the highest `ln p - ln(-ln u)`, where the detector's score is `-ln(1 - u)`.
-    fn by_gumbel(&self, law: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
+    fn by_gumbel(&self, distribution: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
         if self.is_repeated(&self.prompt, written) {
-            return law;
+            return distribution;
         }
         let before = [&self.prompt, written].concat();
         let noisy = |token: usize| {
             let score = self.score(0, &before, token as TokenId).unwrap();
-            law[token].ln() - (-(-(-score).exp_m1()).ln()).ln()
+            distribution[token].ln() - (-(-(-score).exp_m1()).ln()).ln()
         };
-        let best = (0..law.len()).max_by(|&a, &b| noisy(a).total_cmp(&noisy(b))).unwrap();
-        (0..law.len()).map(|token| f64::from(u8::from(token == best))).collect()
+        let best = (0..distribution.len()).max_by(|&a, &b| noisy(a).total_cmp(&noisy(b))).unwrap();
+        (0..distribution.len()).map(|token| f64::from(u8::from(token == best))).collect()
     }
 
     /// Dathathri et al. 2024, for tournaments of two: in each layer a token wins against any other whose bit is not
     /// larger.
-    fn by_tournament(&self, mut law: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
+    fn by_tournament(&self, mut distribution: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
         let padding = vec![0; self.schemes[0].context_width()];
         if self.is_repeated(&padding, written) {
-            return law;
+            return distribution;
         }
         let before = [&padding[..], written].concat();
         for layer in 0..self.schemes.len() {
             let bits: Vec<f64> =
-                (0..law.len()).map(|token| self.score(layer, &before, token as TokenId).unwrap()).collect();
+                (0..distribution.len()).map(|token| self.score(layer, &before, token as TokenId).unwrap()).collect();
             // A tie is won with probability one half.
             let wins = |a: usize, b: usize| (1.0 + bits[a] - bits[b]) / 2.0;
-            let won = |a: usize| (0..law.len()).map(|b| 2.0 * law[a] * law[b] * wins(a, b)).sum();
-            law = (0..law.len()).map(won).collect();
+            let won =
+                |a: usize| (0..distribution.len()).map(|b| 2.0 * distribution[a] * distribution[b] * wins(a, b)).sum();
+            distribution = (0..distribution.len()).map(won).collect();
         }
-        law
+        distribution
     }
 }
 

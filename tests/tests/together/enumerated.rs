@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use verdigris::Key;
 use verdigris::decoding::drafter::Undrafted;
-use verdigris::decoding::enumerate::{Branch, law};
+use verdigris::decoding::enumerate::{Branch, distribution};
 use verdigris::decoding::pass::{BatchedText, BoxedDrafter, Drafting, Part, pass_in_turn};
 use verdigris::decoding::search::Draws;
 use verdigris::decoding::tree::{DraftTree, Origin};
@@ -101,8 +101,8 @@ impl Drafter for AsDrawn {
         guessed.clear(text.len());
         self.0.draft(way, text, state, shape, chance, &mut guessed)?;
         for node in guessed.nodes() {
-            let law = tree.law(|out| *out = vec![1.0 / f64::from(END + 1); END as usize + 1]);
-            tree.push(node.parent, node.token, Origin::Drawn(law));
+            let distribution = tree.distribution(|out| *out = vec![1.0 / f64::from(END + 1); END as usize + 1]);
+            tree.push(node.parent, node.token, Origin::Drawn(distribution));
         }
         Ok(())
     }
@@ -129,14 +129,14 @@ impl Chance for OneOfTwo<'_, '_> {
         drawn.borrow_mut().insert(position, token);
         Some(token)
     }
-    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId {
-        (&mut **self.both.borrow_mut()).draft(law, position, index)
+    fn draft(&mut self, distribution: &[f64], position: usize, index: usize) -> TokenId {
+        (&mut **self.both.borrow_mut()).draft(distribution, position, index)
     }
     fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool {
         (&mut **self.both.borrow_mut()).accept(probability, position, index)
     }
-    fn residual(&mut self, law: &[f64], position: usize) -> TokenId {
-        (&mut **self.both.borrow_mut()).residual(law, position)
+    fn residual(&mut self, distribution: &[f64], position: usize) -> TokenId {
+        (&mut **self.both.borrow_mut()).residual(distribution, position)
     }
 }
 
@@ -177,12 +177,12 @@ impl<'w> Setup<'w> {
     /// The distribution of the generated text; several texts are concatenated.
     pub(crate) fn texts(&self) -> TextProbabilities {
         match (self.of.run, self.of.draft) {
-            (Run::One, draft) => law(|chance| self.one(draft, chance)),
-            (Run::Several, draft) => law(|chance| self.two(draft, chance)),
+            (Run::One, draft) => distribution(|chance| self.one(draft, chance)),
+            (Run::Several, draft) => distribution(|chance| self.two(draft, chance)),
             (Run::StochasticBeams, Draft::Nobody) => {
                 let (model, target, limits) = (self.model.clone(), &self.target, &self.limits);
                 let draws = Draws::new(model, target, &self.prompt, limits, MOST, &|_| false).unwrap();
-                draws.texts.into_iter().map(|drawn| (drawn.text.tokens, drawn.law_logprob.exp())).collect()
+                draws.texts.into_iter().map(|drawn| (drawn.text.tokens, drawn.sampling_logprob.exp())).collect()
             }
             (Run::Beams, Draft::Nobody) => {
                 let beams = Beams::new(MOST).unwrap().length_penalty(0.0).unwrap().early_stopping(EarlyStopping::Never);
@@ -333,16 +333,16 @@ fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault
 
 /// The total variation distance of two distributions.
 pub(crate) fn total_variation(a: &TextProbabilities, b: &TextProbabilities) -> f64 {
-    let at = |law: &TextProbabilities, text: &Vec<TokenId>| law.get(text).copied().unwrap_or(0.0);
+    let at = |distribution: &TextProbabilities, text: &Vec<TokenId>| distribution.get(text).copied().unwrap_or(0.0);
     let all: BTreeSet<&Vec<TokenId>> = a.keys().chain(b.keys()).collect();
     all.into_iter().map(|text| (at(a, text) - at(b, text)).abs()).sum::<f64>() / 2.0
 }
 
 /// The distribution of two independent texts.
-pub(crate) fn pairs(law: &TextProbabilities) -> TextProbabilities {
+pub(crate) fn pairs(distribution: &TextProbabilities) -> TextProbabilities {
     let pair =
         |(a, p): (&Vec<TokenId>, &f64), (b, q): (&Vec<TokenId>, &f64)| ([&a[..], &[TokenId::MAX], b].concat(), p * q);
-    law.iter().flat_map(|first| law.iter().map(move |second| pair(first, second))).collect()
+    distribution.iter().flat_map(|first| distribution.iter().map(move |second| pair(first, second))).collect()
 }
 
 /// Whether a fault affects a combination.

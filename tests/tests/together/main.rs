@@ -147,7 +147,7 @@ fn distance_with(of: Combination, fault: InjectedFault, number: u32) -> (f64, f6
 
 /// Compares the distribution of whole texts, with every branch of the code.
 #[test]
-fn every_combination_has_its_law() {
+fn every_combination_has_its_distribution() {
     let allowed = allowed(ENUMERATED);
     allowed.par_iter().for_each(|&of| {
         let (distance, bound) = distance(of, InjectedFault::Nothing);
@@ -209,14 +209,14 @@ fn faults_are_seen() {
 /// Marks of noise change which text is sampled, but not its distribution: the mean of its probability over keys is the
 /// one without a mark.
 #[test]
-fn over_all_keys_noise_leaves_the_law() {
+fn over_all_keys_noise_leaves_the_distribution() {
     const KEYS: u32 = 300;
     let noisy: Vec<Combination> = allowed(&ENUMERATED[..1]).into_iter().filter(|of| of.mark.is_noise()).collect();
     let some = |mark| (0..KEYS).map(|number| TINY.key_with(mark, Bits::Hash, number)).collect::<Vec<_>>();
     let keys = [Mark::Gumbel, Mark::SynthId].map(|mark| (mark, some(mark)));
     let distance = |of: Combination, fault: InjectedFault| {
         let texts = |of, key, fault| Setup::new(&TINY, of, TINY.tokens, key, fault).texts();
-        let law = texts(Combination { mark: Mark::Nothing, ..of }, None, InjectedFault::Nothing);
+        let distribution = texts(Combination { mark: Mark::Nothing, ..of }, None, InjectedFault::Nothing);
         let mut mean = TextProbabilities::new();
         let (_, keys) = keys.iter().find(|(mark, _)| *mark == of.mark).unwrap();
         for key in keys {
@@ -226,7 +226,7 @@ fn over_all_keys_noise_leaves_the_law() {
         }
         // In standard deviations of a text that is sampled or not, depending on the key alone.
         let error = |p: f64| (p * (1.0 - p) / f64::from(KEYS)).sqrt() + 1e-12;
-        let off = law.iter().map(|(text, p)| (mean.get(text).copied().unwrap_or(0.0) - p).abs() / error(*p));
+        let off = distribution.iter().map(|(text, p)| (mean.get(text).copied().unwrap_or(0.0) - p).abs() / error(*p));
         off.fold(0.0, f64::max)
     };
     noisy.par_iter().for_each(|&of| {
@@ -240,19 +240,19 @@ fn over_all_keys_noise_leaves_the_law() {
 
 /// The library combines the steps like the definition.
 #[test]
-fn the_library_draws_from_the_law_of_the_definition() {
+fn the_library_draws_from_the_distribution_of_the_definition() {
     let each = |of: Combination, number: u32| {
         let (key, definition) = (TINY.key(of.mark, number), Definition::new(&TINY, of, TINY.tokens, number));
         for seed in 0..4 {
             let request = TINY.request(of, key.as_ref(), seed).logprobs(4).logprobs_mode(LogprobsMode::Processed);
             let written = request.text().unwrap();
             for (i, expected) in written.logprobs.unwrap().into_iter().enumerate() {
-                let law = definition.law(&written.tokens[..i]);
-                assert!(law[expected.chosen.token as usize] > 0.0, "{of:?}: {:?}", written.tokens);
+                let distribution = definition.distribution(&written.tokens[..i]);
+                assert!(distribution[expected.chosen.token as usize] > 0.0, "{of:?}: {:?}", written.tokens);
                 // At temperature 0 it is the distribution before the most probable token is taken.
                 for other in expected.top.iter().filter(|_| of.choice != Choice::Greedy) {
-                    let p = law[other.token as usize];
-                    assert!((p - other.logprob.exp()).abs() < 1e-5, "{of:?}: {law:?} {other:?}");
+                    let p = distribution[other.token as usize];
+                    assert!((p - other.logprob.exp()).abs() < 1e-5, "{of:?}: {distribution:?} {other:?}");
                 }
             }
         }

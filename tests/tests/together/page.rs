@@ -12,7 +12,7 @@ impl Promise {
     fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
-            Self::Law => "distribution",
+            Self::Distribution => "distribution",
             Self::Best => "best",
             Self::Refused => "no",
         }

@@ -43,7 +43,7 @@ pub(crate) const ASIDE: &[Aside] = &[
         ask: || ask(Combination { run: Run::Beams, ..PLAIN }, |request| request.explain()),
     },
     Aside {
-        options: ["log-probabilities of the processed law", "beams, beam sampling"],
+        options: ["log-probabilities of the processed distribution", "beams, beam sampling"],
         said: ["hypotheses are ranked by sums that are not probabilities", "ask for the model's own"],
         ask: || {
             let request = TALE.request(PLAIN, None, 1).logprobs(1).logprobs_mode(LogprobsMode::Processed);

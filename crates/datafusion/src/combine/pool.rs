@@ -102,7 +102,7 @@ impl Pool {
             }
         }
         let sampled = 0.5f64.powi(self.level as i32);
-        Evidence::from_sum(&scheme.law(), scored, score).of_tokens(tokens).of_sample(sampled)
+        Evidence::from_sum(&scheme.distribution(), scored, score).of_tokens(tokens).of_sample(sampled)
     }
 
     pub(super) fn bytes(&mut self) -> (u32, Vec<u8>) {

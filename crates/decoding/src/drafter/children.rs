@@ -71,10 +71,10 @@ impl Children {
         }
         match coupling {
             Coupling::Independent => {
-                let law = tree.law(|law| sampler.distribution_into(row, law));
+                let distribution = tree.distribution(|distribution| sampler.distribution_into(row, distribution));
                 match count {
-                    1 => nodes.push(tree.draw(parent, law, chance)),
-                    _ => nodes.extend((0..count).map_while(|_| tree.draw_without(parent, law, chance))),
+                    1 => nodes.push(tree.draw(parent, distribution, chance)),
+                    _ => nodes.extend((0..count).map_while(|_| tree.draw_without(parent, distribution, chance))),
                 }
             }
             Coupling::Shared => {

@@ -121,7 +121,7 @@ mod tests {
     fn look_up(lookup: &mut Lookup, text: &[TokenId], shape: TreeShape) -> Vec<(TokenId, Option<usize>)> {
         let state = lookup.transforms.clone().unwrap_or_default().start(text);
         let drafts = drafts(lookup, text, &state, shape, &mut Seeded(Random::new(3)));
-        assert!(drafts.iter().all(|(_, _, law)| law.is_none()));
+        assert!(drafts.iter().all(|(_, _, distribution)| distribution.is_none()));
         drafts.into_iter().map(|(token, parent, _)| (token, parent)).collect()
     }
 

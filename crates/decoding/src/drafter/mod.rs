@@ -156,15 +156,15 @@ pub(crate) fn drafts(
     tree.clear(text.len());
     let way = drafter.ways(text)[0];
     drafter.draft(way, text, state, &shape, chance, &mut tree).unwrap();
-    let law = |i: usize| {
+    let distribution = |i: usize| {
         let node = &tree.nodes()[i];
         let mut rest = Vec::new();
         match node.origin {
             Origin::Guess => return None,
-            Origin::Drawn(law) => rest.extend_from_slice(tree.law_of(law)),
-            Origin::DrawnWithout(law) => assert!(tree.rest_of(law, node.parent, i, &mut rest)),
+            Origin::Drawn(distribution) => rest.extend_from_slice(tree.distribution_of(distribution)),
+            Origin::DrawnWithout(distribution) => assert!(tree.rest_of(distribution, node.parent, i, &mut rest)),
         }
         Some(rest)
     };
-    tree.nodes().iter().enumerate().map(|(i, node)| (node.token, node.parent, law(i))).collect()
+    tree.nodes().iter().enumerate().map(|(i, node)| (node.token, node.parent, distribution(i))).collect()
 }

@@ -166,9 +166,9 @@ mod tests {
         let mut state = chain.start(&text);
         let new = || DraftModel::new(model.clone(), 100, &chain, Sampler::Categorical, Coupling::Independent).unwrap();
         let together = drafts(&mut new(), &text, &state, TreeShape::chain(12), &mut chance());
-        for (token, _, law) in &together {
+        for (token, _, distribution) in &together {
             let alone = drafts(&mut new(), &text, &state, TreeShape::chain(1), &mut chance());
-            assert_eq!(&alone[0].2, law, "after {text:?}");
+            assert_eq!(&alone[0].2, distribution, "after {text:?}");
             chain.advance(&mut state, *token);
             text.push(*token);
         }

@@ -176,10 +176,10 @@ impl Scorer for ClassScorer {
         held.extend(unread);
         evidence.clear();
         for class in &classes {
-            let law = class.rows.last();
-            row.load(law);
+            let distribution = class.rows.last();
+            row.load(distribution);
             let normalizer = row.log_sum_exp().unwrap_or(f64::NAN);
-            evidence.extend(tokens.iter().map(|&token| match law.get(token as usize) {
+            evidence.extend(tokens.iter().map(|&token| match distribution.get(token as usize) {
                 Some(&logit) => (class.ln_p() + f64::from(logit) - normalizer) / (text.len() + 1) as f64,
                 None => f64::NEG_INFINITY,
             }));

@@ -91,14 +91,14 @@ fn kinds() -> Vec<(&'static str, Arc<dyn Scorer>, Definition)> {
 }
 
 /// The distribution of the next token by the definition.
-fn law_after(base: &Arc<Table>, score: &Definition, text: &[TokenId], top_k: usize) -> Vec<f64> {
-    let law = log_softmax(&rows(base, text).pop().unwrap());
-    let mut order: Vec<usize> = (0..law.len()).collect();
-    order.sort_by(|&a, &b| law[b].total_cmp(&law[a]));
-    let mut weights = vec![0f64; law.len()];
+fn distribution_after(base: &Arc<Table>, score: &Definition, text: &[TokenId], top_k: usize) -> Vec<f64> {
+    let distribution = log_softmax(&rows(base, text).pop().unwrap());
+    let mut order: Vec<usize> = (0..distribution.len()).collect();
+    order.sort_by(|&a, &b| distribution[b].total_cmp(&distribution[a]));
+    let mut weights = vec![0f64; distribution.len()];
     for &token in &order[..top_k] {
         let p_of_attribute = score(&[text, &[token as TokenId]].concat()).exp();
-        weights[token] = law[token].exp() * p_of_attribute.powf(WEIGHT.into());
+        weights[token] = distribution[token].exp() * p_of_attribute.powf(WEIGHT.into());
     }
     let total: f64 = weights.iter().sum();
     weights.iter().map(|weight| weight / total).collect()
@@ -107,7 +107,7 @@ fn law_after(base: &Arc<Table>, score: &Definition, text: &[TokenId], top_k: usi
 /// The distribution is `base * p(attribute | text + token)^weight` over the likeliest tokens, normalised. Drafts, whose
 /// tokens are scored in another order, leave the distribution of whole texts unchanged, as chains and as trees.
 #[test]
-fn the_law_of_a_guided_text_is_that_of_the_definition() {
+fn the_distribution_of_a_guided_text_is_that_of_the_definition() {
     let (base, draft) = (Table::deep(5, 1, 40), Table::deep(5, 3, 40));
     for (name, scorer, definition) in kinds() {
         for (top_k, length) in [
@@ -119,19 +119,19 @@ fn the_law_of_a_guided_text_is_that_of_the_definition() {
             let transforms = Chain::new().then(Guide::new(scorer.clone(), WEIGHT, top_k));
             let target = Target { transforms, sampler: Sampler::Categorical, random: Random::new(0) };
             let limits = Limits { max_tokens: 3, end: Vec::new() };
-            let law = enumerate::law(|branch| {
+            let distribution = enumerate::distribution(|branch| {
                 let (transforms, sampler) = (&target.transforms, target.sampler);
                 let drafter = DraftModel::new(draft.clone(), 20, transforms, sampler, Coupling::Independent).unwrap();
                 let writing = Speculative::new(base.clone(), &target, &PROMPT, limits.clone(), drafter, length, branch);
                 writing.unwrap().map(Result::unwrap).collect()
             });
-            let total: f64 = law.values().sum();
+            let total: f64 = distribution.values().sum();
             assert!((total - 1.0).abs() < 1e-9);
-            for (text, p) in &law {
+            for (text, p) in &distribution {
                 let mut expected = 1.0;
                 for i in 0..text.len() {
                     let before = [&PROMPT, &text[..i]].concat();
-                    expected *= law_after(&base, &definition, &before, top_k)[text[i] as usize];
+                    expected *= distribution_after(&base, &definition, &before, top_k)[text[i] as usize];
                 }
                 assert!((p - expected).abs() < 2e-6, "{name}, {top_k}, {text:?}: {p} and not {expected}");
             }

@@ -15,7 +15,7 @@
 
 use verdigris_logits::TokenId;
 
-use crate::law;
+use crate::distribution;
 
 /// A draft of a chain, with the distribution that it was sampled from. `None` means that it was certain.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +23,13 @@ pub struct Drawn<'a> {
     /// The token.
     pub token: TokenId,
     /// The distribution.
-    pub law: Option<&'a [f64]>,
+    pub distribution: Option<&'a [f64]>,
 }
 
 impl Drawn<'_> {
     fn q(&self, token: usize) -> f64 {
-        match self.law {
-            Some(law) => law.get(token).copied().unwrap_or(0.0),
+        match self.distribution {
+            Some(distribution) => distribution.get(token).copied().unwrap_or(0.0),
             None => f64::from(u8::from(token == self.token as usize)),
         }
     }
@@ -61,7 +61,7 @@ pub fn prefixes(p: &[Vec<f64>], drafts: &[Drawn<'_>]) -> Vec<Prefix> {
             Some(next) => {
                 let excess: f64 = excess(&p[i + 1], next, weight).sum();
                 // A distribution that allows nothing is all excess.
-                let excess = if law::is_dead(&p[i + 1]) { weight } else { excess };
+                let excess = if distribution::is_dead(&p[i + 1]) { weight } else { excess };
                 let either = excess + 1.0 - weight;
                 if either > 0.0 { (excess / either).min(1.0) } else { 1.0 }
             }
@@ -76,12 +76,12 @@ pub fn residual(p: &mut [f64], next: &Drawn<'_>, weight: f64) {
     let total: f64 = excess(p, next, weight).sum();
     // The total is 0 only through rounding.
     if total > 0.0 {
-        for (first, block) in law::blocks_mut(p) {
+        for (first, block) in distribution::blocks_mut(p) {
             (first..).zip(block).for_each(|(token, p)| *p = (weight * *p - next.q(token)).max(0.0) / total);
         }
     }
 }
 
 fn excess<'a>(p: &'a [f64], next: &'a Drawn<'_>, weight: f64) -> impl Iterator<Item = f64> + 'a {
-    law::tokens(p).map(move |(token, p)| (weight * p - next.q(token)).max(0.0))
+    distribution::tokens(p).map(move |(token, p)| (weight * p - next.q(token)).max(0.0))
 }

@@ -4,12 +4,12 @@
 
 use verdigris_logits::TokenId;
 
-use crate::law;
+use crate::distribution;
 
 /// The probability that a token sampled from `q` is accepted as one from `p`. A token beyond the end of a distribution
 /// has probability 0 in it.
 pub fn acceptance(p: &[f64], q: &[f64], token: TokenId) -> f64 {
-    let of = |law: &[f64]| law.get(token as usize).copied().unwrap_or(0.0);
+    let of = |distribution: &[f64]| distribution.get(token as usize).copied().unwrap_or(0.0);
     let (p, q) = (of(p), of(q));
     // A token that was sampled has q > 0.
     if p == 0.0 { 0.0 } else { (p / q).min(1.0) }
@@ -19,10 +19,10 @@ pub fn acceptance(p: &[f64], q: &[f64], token: TokenId) -> f64 {
 pub fn subtract(p: &mut [f64], q: &[f64]) {
     let excess = |p: f64, q: f64| (p - q).max(0.0);
     let of = |token: usize| q.get(token).copied().unwrap_or(0.0);
-    let total: f64 = law::tokens(p).map(|(token, p)| excess(p, of(token))).sum();
+    let total: f64 = distribution::tokens(p).map(|(token, p)| excess(p, of(token))).sum();
     // A rejection without excess happens only through rounding.
     if total > 0.0 {
-        for (first, block) in law::blocks_mut(p) {
+        for (first, block) in distribution::blocks_mut(p) {
             (first..).zip(block).for_each(|(token, p)| *p = excess(*p, of(token)) / total);
         }
     }
@@ -37,13 +37,13 @@ mod tests {
         let (p, q) = ([0.5, 0.3, 0.2], [0.1, 0.1, 0.8]);
         let mut residual = p;
         subtract(&mut residual, &q);
-        let law =
+        let distribution =
             |residual: &[f64]| -> Vec<f64> { (0..3).map(|v| q[v].min(p[v]) + (q[2] - p[2]) * residual[v]).collect() };
         assert!((acceptance(&p, &q, 2) - 0.25).abs() < 1e-15);
-        assert!(law(&residual).iter().zip(p).all(|(got, p)| (got - p).abs() < 1e-15));
+        assert!(distribution(&residual).iter().zip(p).all(|(got, p)| (got - p).abs() < 1e-15));
         let best = residual.iter().copied().fold(0.0, f64::max);
         let filtered: Vec<f64> = residual.iter().map(|&r| if r == best { 1.0 } else { 0.0 }).collect();
-        assert!(law(&filtered).iter().zip(p).any(|(got, p)| (got - p).abs() > 0.1));
+        assert!(distribution(&filtered).iter().zip(p).any(|(got, p)| (got - p).abs() > 0.1));
     }
 
     /// The padding of vocabularies differs between models of one tokenizer.

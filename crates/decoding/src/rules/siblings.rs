@@ -11,7 +11,7 @@
 
 use verdigris_logits::TokenId;
 
-use crate::law;
+use crate::distribution;
 use crate::rules::rejection::{acceptance, subtract};
 use crate::tree::{DraftTree, Origin};
 
@@ -34,9 +34,9 @@ pub fn judge(
                 remove(p, node.token);
                 continue;
             }
-            Origin::Drawn(law) => tree.law_of(law),
-            Origin::DrawnWithout(law) => {
-                tree.rest_of(law, parent, child, rest);
+            Origin::Drawn(distribution) => tree.distribution_of(distribution),
+            Origin::DrawnWithout(distribution) => {
+                tree.rest_of(distribution, parent, child, rest);
                 &*rest
             }
         };
@@ -52,9 +52,9 @@ pub fn judge(
 fn remove(p: &mut [f64], token: TokenId) {
     let Some(own) = p.get_mut(token as usize) else { return };
     let before = std::mem::take(own);
-    let total = law::total(p);
+    let total = distribution::total(p);
     match total > 0.0 {
-        true => law::divide(p, total),
+        true => distribution::divide(p, total),
         // A certain token is rejected only through rounding.
         false => p[token as usize] = before,
     }

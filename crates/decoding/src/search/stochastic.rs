@@ -24,7 +24,7 @@ pub struct Drawn {
     pub text: Hypothesis,
     /// The natural logarithm of its probability under the distribution that it was sampled from, after all transforms
     /// and including its end.
-    pub law_logprob: f64,
+    pub sampling_logprob: f64,
     /// The probability that a text with its probability is in the sample, given the threshold.
     pub inclusion: f64,
 }
@@ -32,7 +32,7 @@ pub struct Drawn {
 impl Drawn {
     /// The weight of the text in [`Draws::estimate`]: its probability divided by the probability of its inclusion.
     pub fn weight(&self) -> f64 {
-        self.law_logprob.exp() / self.inclusion
+        self.sampling_logprob.exp() / self.inclusion
     }
 }
 
@@ -72,7 +72,7 @@ impl Draws {
         let mut front = Front::new(model, target, prompt, limits)?;
         let root = gumbel(target.random, front.position(), 0, TokenId::MAX, 0);
         let mut done: Vec<(Hypothesis, f64)> = Vec::new();
-        let mut sums = vec![Sums { perturbed: root, law: 0.0, logprob: 0.0 }];
+        let mut sums = vec![Sums { perturbed: root, distribution: 0.0, logprob: 0.0 }];
         if front.most() == 0 {
             let text = Hypothesis { tokens: Vec::new(), stop: front.at_most(), logprob: 0.0, score: root };
             (done, sums) = (vec![(text, 0.0)], Vec::new());
@@ -94,7 +94,10 @@ impl Draws {
                 match front.stop(of, token, ends) {
                     Some(stop) => {
                         let tokens = front.ended(of, token, stop);
-                        done.push((Hypothesis { tokens, stop, logprob: own.logprob, score: own.perturbed }, own.law));
+                        done.push((
+                            Hypothesis { tokens, stop, logprob: own.logprob, score: own.perturbed },
+                            own.distribution,
+                        ));
                     }
                     None => {
                         going.push((of, token));
@@ -107,10 +110,10 @@ impl Draws {
         done.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score));
         let threshold = done.get(count).map_or(f64::NEG_INFINITY, |(text, _)| text.score);
         done.truncate(count);
-        let texts = done.into_iter().map(|(text, law_logprob)| {
+        let texts = done.into_iter().map(|(text, sampling_logprob)| {
             // The probability that Gumbel noise lifts it above the threshold.
-            let inclusion = -(-(law_logprob - threshold).exp()).exp_m1();
-            Drawn { text, law_logprob, inclusion }
+            let inclusion = -(-(sampling_logprob - threshold).exp()).exp_m1();
+            Drawn { text, sampling_logprob, inclusion }
         });
         Ok(Self { texts: texts.collect(), threshold })
     }
@@ -122,7 +125,7 @@ struct Sums {
     /// The highest perturbed log-probability of the texts with this prefix.
     perturbed: f64,
     /// The log-probability after the transforms.
-    law: f64,
+    distribution: f64,
     /// The log-probability under the model itself.
     logprob: f64,
 }
@@ -145,9 +148,12 @@ fn continuations(
         let allowed = row.logits().iter().enumerate().filter(|(_, z)| **z > f32::NEG_INFINITY);
         let mut children: Vec<(TokenId, Sums)> = allowed
             .map(|(token, &z)| {
-                let law = before.law + f64::from(z) - normalizer;
-                let perturbed = law + gumbel(target.random, position, of, token as TokenId, logits.len());
-                (token as TokenId, Sums { perturbed, law, logprob: before.logprob + f64::from(logits[token]) - own })
+                let distribution = before.distribution + f64::from(z) - normalizer;
+                let perturbed = distribution + gumbel(target.random, position, of, token as TokenId, logits.len());
+                (
+                    token as TokenId,
+                    Sums { perturbed, distribution, logprob: before.logprob + f64::from(logits[token]) - own },
+                )
             })
             .collect();
         if kept < children.len() {

@@ -24,7 +24,7 @@ fn limits(max_tokens: usize, end: &[TokenId]) -> Limits {
 }
 
 /// The probabilities of the tokens after a text.
-fn law(model: &Arc<Table>, target: &Target, prompt: &[TokenId], text: &[TokenId]) -> Vec<f64> {
+fn distribution(model: &Arc<Table>, target: &Target, prompt: &[TokenId], text: &[TokenId]) -> Vec<f64> {
     let (mut rows, tokens) = (Rows::default(), [prompt, text].concat());
     let mut sequence = model.clone().begin(tokens.len()).unwrap();
     sequence.forward(&Batch::chain(&tokens, Wanted::Last), &mut rows).unwrap();
@@ -42,7 +42,7 @@ fn texts(model: &Arc<Table>, target: &Target, prompt: &[TokenId], limits: &Limit
             all.insert(text, p);
             continue;
         }
-        for (token, q) in law(model, target, prompt, &text).into_iter().enumerate().filter(|(_, q)| *q > 0.0) {
+        for (token, q) in distribution(model, target, prompt, &text).into_iter().enumerate().filter(|(_, q)| *q > 0.0) {
             match limits.end.contains(&(token as TokenId)) {
                 true => drop(all.insert(text.clone(), p * q)),
                 false => open.push(([&text[..], &[token as TokenId]].concat(), p * q)),
@@ -97,7 +97,7 @@ fn scores_are_those_of_the_transforms() {
     for text in &found {
         let (mut score, mut logprob) = (0.0, 0.0);
         for (i, &token) in text.tokens.iter().enumerate() {
-            let own = law(&model, &plain, &prompt, &text.tokens[..i])[token as usize].ln();
+            let own = distribution(&model, &plain, &prompt, &text.tokens[..i])[token as usize].ln();
             let seen = [&prompt, &text.tokens[..i]].concat().contains(&token);
             score += if seen { 1.7 * own } else { own };
             logprob += own;
@@ -144,13 +144,13 @@ fn texts_end_where_one_says_so_and_errors_are_told() {
 
 /// Checks that counts follow a distribution, with a chi-square test at a level of about one in a million.
 #[track_caller]
-fn have_law<K: Ord + std::fmt::Debug>(counts: &BTreeMap<K, f64>, law: &BTreeMap<K, f64>) {
+fn have_distribution<K: Ord + std::fmt::Debug>(counts: &BTreeMap<K, f64>, distribution: &BTreeMap<K, f64>) {
     let total: f64 = counts.values().sum();
-    assert!((law.values().sum::<f64>() - 1.0).abs() < 1e-9, "{law:?}");
-    assert!(counts.keys().all(|key| law.contains_key(key)), "{counts:?} {law:?}");
+    assert!((distribution.values().sum::<f64>() - 1.0).abs() < 1e-9, "{distribution:?}");
+    assert!(counts.keys().all(|key| distribution.contains_key(key)), "{counts:?} {distribution:?}");
     let cell = |(key, p): (&K, &f64)| (counts.get(key).copied().unwrap_or(0.0) - total * p).powi(2) / (total * p);
-    let chi2: f64 = law.iter().map(cell).sum();
-    let freedom = law.len() as f64 - 1.0;
+    let chi2: f64 = distribution.iter().map(cell).sum();
+    let freedom = distribution.len() as f64 - 1.0;
     assert!(chi2 < freedom + 5.0 * (2.0 * freedom).sqrt() + 12.0, "{chi2} with {freedom} degrees of freedom");
 }
 
@@ -159,15 +159,15 @@ fn have_law<K: Ord + std::fmt::Debug>(counts: &BTreeMap<K, f64>, law: &BTreeMap<
 fn beam_sampling_draws_without_replacement() {
     let model = Table::deep(5, 8, 64);
     let warm = || Chain::new().then(Temperature::new(1.4).unwrap());
-    let first = law(&model, &target(0, warm()), &[1], &[]);
+    let first = distribution(&model, &target(0, warm()), &[1], &[]);
     let (mut pairs, mut two) = (BTreeMap::new(), BTreeMap::new());
-    let (mut pair_law, mut two_law) = (BTreeMap::new(), BTreeMap::new());
+    let (mut pair_distribution, mut two_distribution) = (BTreeMap::new(), BTreeMap::new());
     for (a, b) in (0..5).flat_map(|a| (0..5).map(move |b| (a, b))).filter(|(a, b)| a != b) {
         let p = first[a] * first[b] / (1.0 - first[a]);
-        *pair_law.entry((a.min(b), a.max(b))).or_insert(0.0) += p;
+        *pair_distribution.entry((a.min(b), a.max(b))).or_insert(0.0) += p;
         let better = if first[a] > first[b] { a } else { b };
-        for (then, q) in law(&model, &target(0, warm()), &[1], &[better as TokenId]).into_iter().enumerate() {
-            *two_law.entry((better, then)).or_insert(0.0) += p * q;
+        for (then, q) in distribution(&model, &target(0, warm()), &[1], &[better as TokenId]).into_iter().enumerate() {
+            *two_distribution.entry((better, then)).or_insert(0.0) += p * q;
         }
     }
     for seed in 0..20_000 {
@@ -181,8 +181,8 @@ fn beam_sampling_draws_without_replacement() {
         let text = &search(1, 2)[0].tokens;
         *two.entry((text[0] as usize, text[1] as usize)).or_insert(0.0) += 1.0;
     }
-    have_law(&pairs, &pair_law);
-    have_law(&two, &two_law);
+    have_distribution(&pairs, &pair_distribution);
+    have_distribution(&two, &two_distribution);
 }
 
 /// The first text follows the distribution, the second that distribution without the first, for texts of any length;
@@ -212,7 +212,7 @@ fn stochastic_beams_draw_texts_without_replacement() {
         let draws = Draws::new(model.clone(), &target, &prompt, &limits, 3, &NEVER).unwrap();
         assert_eq!(draws.texts.len(), 3);
         for drawn in &draws.texts {
-            assert!(is_near(drawn.law_logprob, all[&drawn.text.tokens].ln()), "{drawn:?}");
+            assert!(is_near(drawn.sampling_logprob, all[&drawn.text.tokens].ln()), "{drawn:?}");
             assert!(drawn.text.score > draws.threshold && 0.0 < drawn.inclusion && drawn.inclusion <= 1.0);
         }
         let [a, b] = [0, 1].map(|i| draws.texts[i].text.tokens.clone());
@@ -220,7 +220,7 @@ fn stochastic_beams_draw_texts_without_replacement() {
         estimates.push(draws.estimate(|drawn| value(&drawn.text.tokens)));
         masses.push(draws.estimate(|_| 1.0));
     }
-    have_law(&counts, &ordered);
+    have_distribution(&counts, &ordered);
     for (estimates, mean) in [(estimates, mean), (masses, 1.0)] {
         let n = SEEDS as f64;
         let average: f64 = estimates.iter().sum::<f64>() / n;

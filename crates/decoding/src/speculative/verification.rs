@@ -7,7 +7,7 @@ use verdigris_models::SampleRequest;
 
 use crate::chance::Chance;
 use crate::device_sampling::DeviceSampling;
-use crate::law;
+use crate::distribution;
 use crate::rules::block::{self, Drawn};
 use crate::rules::typical::Typical;
 use crate::rules::{Rule, siblings};
@@ -25,7 +25,7 @@ pub(super) struct Verification<C> {
     pub(super) state: ChainState,
     row: Row,
     /// The target's distribution at a node, and scratch space for that of a draft.
-    law: Vec<f64>,
+    distribution: Vec<f64>,
     rest: Vec<f64>,
     /// The transforms of each row of a call, for a model that samples.
     steps: Vec<Steps>,
@@ -40,7 +40,7 @@ pub(super) struct Block {
     pub(super) rejected: Option<usize>,
     /// The weight of the accepted drafts, and the target's distribution after them.
     weight: f64,
-    law: Vec<f64>,
+    distribution: Vec<f64>,
 }
 
 impl<C> Verification<C> {
@@ -52,7 +52,7 @@ impl<C> Verification<C> {
             chance,
             state: target.transforms.start(prompt),
             row: Row::default(),
-            law: Vec::new(),
+            distribution: Vec::new(),
             rest: Vec::new(),
             steps: Vec::new(),
             device: DeviceSampling::untried(size),
@@ -140,15 +140,15 @@ impl<C: Chance> Verification<C> {
             let token = self.draw(position)?;
             return Ok((token, layout.child(at, token)));
         }
-        self.target.sampler.distribution_into(&self.row, &mut self.law);
-        if law::is_dead(&self.law) {
+        self.target.sampler.distribution_into(&self.row, &mut self.distribution);
+        if distribution::is_dead(&self.distribution) {
             return Err(DecodeError::no_token(&self.row, position));
         }
         let (chance, rest) = (&mut self.chance, &mut self.rest);
         let accept = |probability, which| chance.accept(probability, position, which);
-        Ok(match siblings::judge(&mut self.law, tree, at, rest, accept) {
+        Ok(match siblings::judge(&mut self.distribution, tree, at, rest, accept) {
             Some(child) => (tree.nodes()[child].token, Some(child)),
-            None => (self.chance.residual(&self.law, position), None),
+            None => (self.chance.residual(&self.distribution, position), None),
         })
     }
 
@@ -160,21 +160,21 @@ impl<C: Chance> Verification<C> {
         let mut state = self.state.clone();
         // The states after each draft.
         let mut states = Vec::with_capacity(drafts.len());
-        let mut laws = Vec::with_capacity(drafts.len() + 1);
+        let mut distributions = Vec::with_capacity(drafts.len() + 1);
         for i in 0..=drafts.len() {
             if i > readable {
-                laws.push(Vec::new());
+                distributions.push(Vec::new());
                 break;
             }
             self.row.load(layout.row(i.checked_sub(1)));
             self.target.transforms.apply(&state, &mut self.row);
-            laws.push(self.target.sampler.distribution(&self.row));
+            distributions.push(self.target.sampler.distribution(&self.row));
             if let Some(draft) = drafts.get(i) {
                 self.target.transforms.advance_from(&mut state, &self.row, draft.token);
                 states.push(state.clone());
             }
         }
-        let prefixes = block::prefixes(&laws, &drafts);
+        let prefixes = block::prefixes(&distributions, &drafts);
         // The position at which the call begins distinguishes coins, since coins after the accepted drafts are not used
         // again.
         let standing = (0..drafts.len()).rev().find(|&i| self.chance.accept(prefixes[i].stands, begun, i));
@@ -184,23 +184,23 @@ impl<C: Chance> Verification<C> {
             states,
             rejected: (standing < drafts.len()).then_some(standing),
             weight: standing.checked_sub(1).map_or(1.0, |last| prefixes[last].weight),
-            law: laws.swap_remove(standing),
+            distribution: distributions.swap_remove(standing),
         }
     }
 
     /// Chooses the token after the accepted drafts of a chain, which end a text of `position` tokens.
     pub(super) fn follow(&mut self, layout: &Layout, block: Block, position: usize) -> Result<TokenId, DecodeError> {
-        let Block { rejected, weight, mut law, .. } = block;
+        let Block { rejected, weight, mut distribution, .. } = block;
         if let Some(next) = rejected {
             self.load_row(layout, next.checked_sub(1));
         }
-        if law::is_dead(&law) {
+        if distribution::is_dead(&distribution) {
             return Err(DecodeError::no_token(&self.row, position));
         }
         match rejected {
             Some(next) => {
-                block::residual(&mut law, &drawn(&layout.tree, next), weight);
-                Ok(self.chance.residual(&law, position))
+                block::residual(&mut distribution, &drawn(&layout.tree, next), weight);
+                Ok(self.chance.residual(&distribution, position))
             }
             None => self.draw(position),
         }
@@ -227,10 +227,10 @@ impl<C: Chance> Verification<C> {
             }
             self.row.load(layout.row(at));
             self.target.transforms.apply(&state, &mut self.row);
-            self.target.sampler.distribution_into(&self.row, &mut self.law);
-            let threshold = typical.threshold(&self.law);
+            self.target.sampler.distribution_into(&self.row, &mut self.distribution);
+            let threshold = typical.threshold(&self.distribution);
             for (child, node) in tree.children(at) {
-                let p = self.law.get(node.token as usize).copied().unwrap_or(0.0);
+                let p = self.distribution.get(node.token as usize).copied().unwrap_or(0.0);
                 if p > threshold {
                     let mut state = state.clone();
                     self.target.transforms.advance_from(&mut state, &self.row, node.token);
@@ -248,9 +248,9 @@ impl<C: Chance> Verification<C> {
 /// A draft, with the distribution that it was sampled from.
 fn drawn(tree: &DraftTree, node: usize) -> Drawn<'_> {
     let node = &tree.nodes()[node];
-    let law = match node.origin {
+    let distribution = match node.origin {
         Origin::Guess => None,
-        Origin::Drawn(law) | Origin::DrawnWithout(law) => Some(tree.law_of(law)),
+        Origin::Drawn(distribution) | Origin::DrawnWithout(distribution) => Some(tree.distribution_of(distribution)),
     };
-    Drawn { token: node.token, law }
+    Drawn { token: node.token, distribution }
 }

@@ -125,7 +125,7 @@ mod tests {
 
     /// The divergence by its definition, with sums in another order.
     fn kl_by_definition(row: &[f32], direction: &[f32], t: f64) -> f64 {
-        let law = |t: f64| -> Vec<f64> {
+        let distribution = |t: f64| -> Vec<f64> {
             let weights: Vec<f64> = row
                 .iter()
                 .zip(direction)
@@ -134,7 +134,7 @@ mod tests {
             let total: f64 = weights.iter().rev().sum();
             weights.iter().map(|w| w / total).collect()
         };
-        let (before, after) = (law(0.0), law(t));
+        let (before, after) = (distribution(0.0), distribution(t));
         after.iter().zip(&before).filter(|(q, _)| **q > 0.0).map(|(q, p)| q * (q / p).ln()).sum()
     }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_law_has_no_family() {
+    fn weights_that_are_no_distribution_have_no_family() {
         let mut family = Family::default();
         for bad in [f32::NAN, f32::INFINITY] {
             assert!(family.load(&[bad, 0.0], &[0.0, 0.0]).is_none() && family.load(&[0.0; 2], &[0.0, bad]).is_none());

@@ -200,8 +200,8 @@ mod tests {
         assert!((kl - 0.1).abs() < 1e-9);
         let share = |v: usize| (near[v] - row[v]) / (far.0[v] - row[v]);
         assert!((0..4).all(|v| (share(v) - share(0)).abs() < 1e-4 && share(v) < 1.0));
-        let law = |row: &[f32]| Row::from(row.to_vec()).distribution();
-        let distance: f64 = law(&near).iter().zip(law(&row)).map(|(q, p)| q * (q / p).ln()).sum();
+        let distribution = |row: &[f32]| Row::from(row.to_vec()).distribution();
+        let distance: f64 = distribution(&near).iter().zip(distribution(&row)).map(|(q, p)| q * (q / p).ln()).sum();
         assert!((distance - 0.1).abs() < 1e-6);
         assert_eq!(mixed(&row, &terms, &none, Some(0.0)), (row.to_vec(), 0.0));
     }

@@ -230,14 +230,14 @@ fn members_have_contexts_of_their_own() {
     assert_eq!((steered.context_length(), of(4, 4), of(14, 4), of(1, 9), of(1, 1)), (20, 20, 10, 20, 23));
 }
 
-mod laws {
+mod distributions {
     //! The distribution of whole texts, by taking every branch of the code that runs, compared with the formulas.
 
     use super::*;
     use crate::chance::Seeded;
     use crate::draft_length::DraftLength;
     use crate::drafter::{DraftModel, Lookup};
-    use crate::enumerate::law;
+    use crate::enumerate::distribution;
     use crate::limits::Limits;
     use crate::pass::tests::{begun, written};
     use crate::pass::{BatchedText, Part};
@@ -344,14 +344,16 @@ mod laws {
                 "a budget",
                 own(&none, Steered::new(table(1), vec![pair("2")]).within(0.2)),
                 Box::new(move |text: &[u32]| {
-                    let law = |t: f64| softmax(&moved(text, 2.0 * t));
-                    let distance = |t| -> f64 { law(t).iter().zip(law(0.0)).map(|(q, p)| q * (q / p).ln()).sum() };
+                    let distribution = |t: f64| softmax(&moved(text, 2.0 * t));
+                    let distance = |t| -> f64 {
+                        distribution(t).iter().zip(distribution(0.0)).map(|(q, p)| q * (q / p).ln()).sum()
+                    };
                     let (mut low, mut high) = (0.0, 1.0);
                     for _ in 0..80 {
                         let middle = (low + high) / 2.0;
                         (low, high) = if distance(middle) <= 0.2 { (middle, high) } else { (low, middle) };
                     }
-                    law(if distance(1.0) <= 0.2 { 1.0 } else { low })
+                    distribution(if distance(1.0) <= 0.2 { 1.0 } else { low })
                 }),
             ),
         ]
@@ -359,14 +361,14 @@ mod laws {
 
     /// Texts written without drafts, with drafts of a model, with trees, and with drafts of the expert itself.
     #[test]
-    fn texts_have_the_law_of_the_formula() {
+    fn texts_have_the_distribution_of_the_formula() {
         for (name, steered, definition) in kinds() {
             let target = target(0);
             let model: Arc<dyn LanguageModel> = steered.clone();
             let lengths = [DraftLength::Fixed(0), DraftLength::Fixed(2), DraftLength::Tree(TreeShape::levels(&[2, 1]))];
             let mut ways: Vec<(String, _)> = Vec::new();
             for length in lengths {
-                let by_model = law(|chance| {
+                let by_model = distribution(|chance| {
                     let (transforms, sampler) = (&target.transforms, target.sampler);
                     let drafter = DraftModel::new(table(7), 40, transforms, sampler, Coupling::Independent).unwrap();
                     let run =
@@ -375,7 +377,7 @@ mod laws {
                 });
                 ways.push((format!("{length:?}"), by_model));
                 if steered.first_expert().is_some() {
-                    let by_expert = law(|chance| {
+                    let by_expert = distribution(|chance| {
                         let (transforms, sampler) = (&target.transforms, target.sampler);
                         let (model, drafter) =
                             steered.drafted_by_expert(transforms, sampler, Coupling::Independent).unwrap();

@@ -5,13 +5,13 @@ mod shape;
 use verdigris_logits::TokenId;
 
 use crate::chance::Chance;
-use crate::law;
+use crate::distribution;
 
 pub use shape::{MAX_NODES, TreeShape};
 
-/// A distribution that children of a tree were sampled from, as returned by [`DraftTree::law`].
+/// A distribution that children of a tree were sampled from, as returned by [`DraftTree::distribution`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LawId(usize);
+pub struct DistributionId(usize);
 
 /// The origin of a drafted token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub enum Origin {
     /// A guess at the token that the target will sample.
     Guess,
     /// Sampled from a distribution, independently of other samples from it.
-    Drawn(LawId),
+    Drawn(DistributionId),
     /// Sampled from a distribution without the tokens that earlier siblings sampled from the same one in this way.
-    DrawnWithout(LawId),
+    DrawnWithout(DistributionId),
 }
 
 /// A drafted token.
@@ -46,8 +46,8 @@ pub struct DraftTree {
     /// The number of tokens before the tree.
     position: usize,
     nodes: Vec<DraftNode>,
-    laws: Vec<Vec<f64>>,
-    /// The number of entries of `laws` that belong to this draft.
+    distributions: Vec<Vec<f64>>,
+    /// The number of entries of `distributions` that belong to this draft.
     used: usize,
     /// Scratch space for a distribution without some of its tokens.
     rest: Vec<f64>,
@@ -105,18 +105,18 @@ impl DraftTree {
 
     /// Adds a distribution to sample children from. `fill` writes it into a vector that may hold another one. It must
     /// sum to one.
-    pub fn law(&mut self, fill: impl FnOnce(&mut Vec<f64>)) -> LawId {
-        if self.used == self.laws.len() {
-            self.laws.push(Vec::new());
+    pub fn distribution(&mut self, fill: impl FnOnce(&mut Vec<f64>)) -> DistributionId {
+        if self.used == self.distributions.len() {
+            self.distributions.push(Vec::new());
         }
-        fill(&mut self.laws[self.used]);
+        fill(&mut self.distributions[self.used]);
         self.used += 1;
-        LawId(self.used - 1)
+        DistributionId(self.used - 1)
     }
 
     /// Returns a distribution that was added.
-    pub fn law_of(&self, law: LawId) -> &[f64] {
-        &self.laws[..self.used][law.0]
+    pub fn distribution_of(&self, distribution: DistributionId) -> &[f64] {
+        &self.distributions[..self.used][distribution.0]
     }
 
     /// Adds a node and returns its index.
@@ -141,10 +141,10 @@ impl DraftTree {
     ///
     /// # Panics
     /// If there is no such parent.
-    pub fn draw(&mut self, parent: Option<usize>, law: LawId, chance: &mut dyn Chance) -> usize {
+    pub fn draw(&mut self, parent: Option<usize>, distribution: DistributionId, chance: &mut dyn Chance) -> usize {
         let (position, index) = self.place(parent);
-        let token = chance.draft(&self.laws[law.0], position, index);
-        self.push(parent, token, Origin::Drawn(law))
+        let token = chance.draft(&self.distributions[distribution.0], position, index);
+        self.push(parent, token, Origin::Drawn(distribution))
     }
 
     /// Samples a child from a distribution without the tokens already sampled in this way for the same parent. Returns
@@ -152,23 +152,34 @@ impl DraftTree {
     ///
     /// # Panics
     /// If there is no such parent.
-    pub fn draw_without(&mut self, parent: Option<usize>, law: LawId, chance: &mut dyn Chance) -> Option<usize> {
+    pub fn draw_without(
+        &mut self,
+        parent: Option<usize>,
+        distribution: DistributionId,
+        chance: &mut dyn Chance,
+    ) -> Option<usize> {
         let mut rest = std::mem::take(&mut self.rest);
-        let is_left = self.rest_of(law, parent, self.len(), &mut rest);
+        let is_left = self.rest_of(distribution, parent, self.len(), &mut rest);
         let (position, index) = self.place(parent);
         let token = is_left.then(|| chance.draft(&rest, position, index));
         self.rest = rest;
-        Some(self.push(parent, token?, Origin::DrawnWithout(law)))
+        Some(self.push(parent, token?, Origin::DrawnWithout(distribution)))
     }
 
     /// Computes a distribution without the tokens that children of `parent` before node `before` sampled from it
     /// without replacement, normalised again. Returns `false` if no token is left.
-    pub fn rest_of(&self, law: LawId, parent: Option<usize>, before: usize, rest: &mut Vec<f64>) -> bool {
+    pub fn rest_of(
+        &self,
+        distribution: DistributionId,
+        parent: Option<usize>,
+        before: usize,
+        rest: &mut Vec<f64>,
+    ) -> bool {
         rest.clear();
-        rest.extend_from_slice(self.law_of(law));
+        rest.extend_from_slice(self.distribution_of(distribution));
         let mut is_whole = true;
         for (_, node) in self.children(parent).take_while(|(node, _)| *node < before) {
-            if node.origin == Origin::DrawnWithout(law) {
+            if node.origin == Origin::DrawnWithout(distribution) {
                 rest[node.token as usize] = 0.0;
                 is_whole = false;
             }
@@ -176,8 +187,8 @@ impl DraftTree {
         if is_whole {
             return true;
         }
-        let total = law::total(rest);
-        law::divide(rest, total);
+        let total = distribution::total(rest);
+        distribution::divide(rest, total);
         total > 0.0
     }
 
@@ -196,10 +207,10 @@ mod tests {
     use std::collections::BTreeSet;
     use verdigris_logits::{Random, Row, Sampler};
 
-    fn some_law(tree: &mut DraftTree, law: &[f64]) -> LawId {
-        tree.law(|out| {
+    fn some_distribution(tree: &mut DraftTree, distribution: &[f64]) -> DistributionId {
+        tree.distribution(|out| {
             out.clear();
-            out.extend_from_slice(law);
+            out.extend_from_slice(distribution);
         })
     }
 
@@ -209,19 +220,19 @@ mod tests {
         for seed in 0..50 {
             tree.clear(7);
             let chance = &mut Seeded(Random::new(seed));
-            let law = some_law(&mut tree, &[0.5, 0.0, 0.3, 0.2]);
-            (0..3).for_each(|_| assert!(tree.draw_without(None, law, chance).is_some()));
+            let distribution = some_distribution(&mut tree, &[0.5, 0.0, 0.3, 0.2]);
+            (0..3).for_each(|_| assert!(tree.draw_without(None, distribution, chance).is_some()));
             let drawn: BTreeSet<TokenId> = tree.nodes().iter().map(|node| node.token).collect();
             assert_eq!(drawn, BTreeSet::from([0, 2, 3]));
-            assert_eq!(tree.draw_without(None, law, chance), None, "nothing is left");
+            assert_eq!(tree.draw_without(None, distribution, chance), None, "nothing is left");
             // Another parent has the whole distribution.
-            assert!(tree.draw_without(Some(1), law, chance).is_some());
+            assert!(tree.draw_without(Some(1), distribution, chance).is_some());
             let mut rest = Vec::new();
-            assert!(tree.rest_of(law, None, 1, &mut rest));
+            assert!(tree.rest_of(distribution, None, 1, &mut rest));
             let first = tree.nodes()[0].token as usize;
             let expected = |token: usize| {
-                let law = [0.5, 0.0, 0.3, 0.2];
-                if token == first { 0.0 } else { law[token] / (1.0 - law[first]) }
+                let distribution = [0.5, 0.0, 0.3, 0.2];
+                if token == first { 0.0 } else { distribution[token] / (1.0 - distribution[first]) }
             };
             assert!((0..4).all(|token| (rest[token] - expected(token)).abs() < 1e-15));
         }
@@ -252,10 +263,10 @@ mod tests {
         let mut tree = DraftTree::default();
         for position in 10..14 {
             tree.clear(position);
-            let law = some_law(&mut tree, &[1.0]);
+            let distribution = some_distribution(&mut tree, &[1.0]);
             let shape = TreeShape::levels(&[3, 2, 2]);
             for node in 0..shape.len() {
-                tree.draw(shape.parent(node), law, &mut places);
+                tree.draw(shape.parent(node), distribution, &mut places);
             }
         }
         let distinct: BTreeSet<_> = places.0.iter().collect();
@@ -263,9 +274,9 @@ mod tests {
         // The numbers of a chain are its depths.
         let mut places = Places(Vec::new());
         tree.clear(5);
-        let law = some_law(&mut tree, &[1.0]);
+        let distribution = some_distribution(&mut tree, &[1.0]);
         for i in 0..4usize {
-            tree.draw(i.checked_sub(1), law, &mut places);
+            tree.draw(i.checked_sub(1), distribution, &mut places);
         }
         assert_eq!(places.0, [(5, 0), (6, 1), (7, 2), (8, 3)]);
     }

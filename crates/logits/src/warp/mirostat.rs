@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn the_bound_follows_the_text() {
         let step = Mirostat::new(1.5, 0.5).unwrap();
-        let law = |row: &[f64]| Row::from(row.iter().map(|p| p.ln() as f32).collect::<Vec<f32>>());
+        let distribution = |row: &[f64]| Row::from(row.iter().map(|p| p.ln() as f32).collect::<Vec<f32>>());
         let mut bound = step.start(&[0, 1, 2]);
         assert_eq!(bound, 3.0, "the prompt does not count");
         // Surprises of 1, 2, 3 and 4 bits, of which three are within the bound; the first token has 8/14 of what is
         // left.
-        let mut row = law(&[0.5, 0.25, 0.12501, 0.12499]);
+        let mut row = distribution(&[0.5, 0.25, 0.12501, 0.12499]);
         step.apply(&bound, &mut row);
         assert_eq!(row.logits().iter().map(|z| z.is_finite()).collect::<Vec<_>>(), [true, true, true, false]);
         let mut other = bound;
@@ -95,7 +95,7 @@ mod tests {
         step.advance(&mut other, 0);
         assert_eq!(other, 3.75, "a token without a row was certain");
         // If no token is within the bound, the most probable one is kept; among equals the first.
-        let mut row = law(&[0.25, 0.375, 0.375]);
+        let mut row = distribution(&[0.25, 0.375, 0.375]);
         step.apply(&-1.0, &mut row);
         assert_eq!(row.logits().iter().map(|z| z.is_finite()).collect::<Vec<_>>(), [false, true, false]);
         // An impossible token leaves the bound unchanged.

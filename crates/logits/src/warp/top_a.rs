@@ -35,10 +35,10 @@ mod tests {
     fn the_bound_is_that_of_the_definition() {
         for logits in rows() {
             for a in [0.0, 0.05, 0.3, 1.0] {
-                let law = Row::from(logits.clone()).distribution();
-                let bound = a * law.iter().copied().fold(0.0, f64::max).powi(2);
+                let distribution = Row::from(logits.clone()).distribution();
+                let bound = a * distribution.iter().copied().fold(0.0, f64::max).powi(2);
                 let got = apply(TopA::new(a).unwrap(), &logits);
-                for (token, (&z, p)) in got.iter().zip(&law).enumerate() {
+                for (token, (&z, p)) in got.iter().zip(&distribution).enumerate() {
                     // Tokens on the bound may be rounded either way.
                     if (p - bound).abs() > 1e-12 {
                         assert_eq!(z, if *p < bound { NO } else { logits[token] }, "{logits:?} at {a}");

@@ -139,8 +139,8 @@ mod tests {
     fn it_is_the_smallest_set_that_reaches_the_mass() {
         for logits in rows() {
             for p in [1e-9, 0.1, 0.5, 0.9, 0.999, 1.0] {
-                let law = Row::from(logits.clone()).distribution();
-                let mut order: Vec<usize> = (0..law.len()).filter(|&t| law[t] > 0.0).collect();
+                let distribution = Row::from(logits.clone()).distribution();
+                let mut order: Vec<usize> = (0..distribution.len()).filter(|&t| distribution[t] > 0.0).collect();
                 order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]).then(a.cmp(&b)));
                 let mut kept = vec![NO; logits.len()];
                 let mut mass = 0.0;
@@ -149,7 +149,7 @@ mod tests {
                         break;
                     }
                     kept[t] = logits[t];
-                    mass += law[t];
+                    mass += distribution[t];
                 }
                 let got = apply(TopP::new(p).unwrap(), &logits);
                 let count = |row: &[f32]| row.iter().filter(|z| **z > NO).count();

@@ -52,19 +52,20 @@ mod tests {
         let mut without_best = 0;
         for logits in rows() {
             for p in [1e-9, 0.2, 0.5, 0.9, 0.999, 1.0] {
-                let law = Row::from(logits.clone()).distribution();
-                let information = |t: usize| -law[t].ln();
-                let allowed: Vec<usize> = (0..law.len()).filter(|&t| law[t] > 0.0).collect();
-                let entropy: f64 = allowed.iter().map(|&t| law[t] * information(t)).sum();
+                let distribution = Row::from(logits.clone()).distribution();
+                let information = |t: usize| -distribution[t].ln();
+                let allowed: Vec<usize> = (0..distribution.len()).filter(|&t| distribution[t] > 0.0).collect();
+                let entropy: f64 = allowed.iter().map(|&t| distribution[t] * information(t)).sum();
                 let distance = |t: usize| (information(t) - entropy).abs();
                 let got = apply(TypicalP::new(p).unwrap(), &logits);
                 let (mut mass, mut farthest) = (0.0, 0.0f64);
                 for &t in allowed.iter().filter(|&&t| got[t] > NO) {
-                    (mass, farthest) = (mass + law[t], farthest.max(distance(t)));
+                    (mass, farthest) = (mass + distribution[t], farthest.max(distance(t)));
                     assert_eq!(got[t], logits[t]);
                 }
                 assert!(mass >= p - 1e-9, "{logits:?} at {p}: {mass}");
-                let nearer: f64 = allowed.iter().filter(|&&t| distance(t) < farthest - 1e-9).map(|&t| law[t]).sum();
+                let nearer: f64 =
+                    allowed.iter().filter(|&&t| distance(t) < farthest - 1e-9).map(|&t| distribution[t]).sum();
                 assert!(nearer < p + 1e-9, "{logits:?} at {p}: without the last {nearer}");
                 assert!(p == 1.0 || allowed.iter().all(|&t| got[t] > NO || distance(t) > farthest - 1e-9));
                 let max = Row::from(logits.clone()).max().unwrap();

@@ -66,8 +66,8 @@ mod tests {
 
     const NO: f32 = f32::NEG_INFINITY;
 
-    fn after(xtc: &Xtc, position: u64, law: &[f64]) -> Vec<bool> {
-        let mut row = Row::from(law.iter().map(|p| p.ln() as f32).collect::<Vec<f32>>());
+    fn after(xtc: &Xtc, position: u64, distribution: &[f64]) -> Vec<bool> {
+        let mut row = Row::from(distribution.iter().map(|p| p.ln() as f32).collect::<Vec<f32>>());
         xtc.apply(&position, &mut row);
         row.logits().iter().map(|&z| z > NO).collect()
     }
@@ -75,11 +75,15 @@ mod tests {
     #[test]
     fn all_but_the_last_of_the_top_choices_are_left_out() {
         let always = |threshold| Xtc::new(1.0, threshold, Random::new(1)).unwrap();
-        let law = [0.3, 0.05, 0.25, 0.25, 0.15, 0.0];
-        assert_eq!(after(&always(0.1), 0, &law), [false, true, false, false, true, false]);
-        assert_eq!(after(&always(0.2), 0, &law), [false, true, false, true, true, false], "of equals the highest id");
-        assert_eq!(after(&always(0.29), 0, &law), [true, true, true, true, true, false], "one alone stays");
-        assert_eq!(after(&always(0.5), 0, &law), [true, true, true, true, true, false]);
+        let distribution = [0.3, 0.05, 0.25, 0.25, 0.15, 0.0];
+        assert_eq!(after(&always(0.1), 0, &distribution), [false, true, false, false, true, false]);
+        assert_eq!(
+            after(&always(0.2), 0, &distribution),
+            [false, true, false, true, true, false],
+            "of equals the highest id"
+        );
+        assert_eq!(after(&always(0.29), 0, &distribution), [true, true, true, true, true, false], "one alone stays");
+        assert_eq!(after(&always(0.5), 0, &distribution), [true, true, true, true, true, false]);
         let mut impossible = Row::from(vec![NO; 3]);
         always(0.1).apply(&0, &mut impossible);
         assert_eq!(impossible.logits(), [NO; 3]);
@@ -89,8 +93,8 @@ mod tests {
     #[test]
     fn it_happens_with_its_probability() {
         let xtc = Xtc::new(0.3, 0.1, Random::new(5)).unwrap();
-        let law = [0.5, 0.5];
-        let happens = |position| after(&xtc, position, &law) != [true, true];
+        let distribution = [0.5, 0.5];
+        let happens = |position| after(&xtc, position, &distribution) != [true, true];
         let count = (0..10_000).filter(|&position| happens(position)).count();
         // Six standard deviations.
         assert!(count.abs_diff(3000) < 275, "{count}");
@@ -100,7 +104,7 @@ mod tests {
         assert_eq!(state, 8, "positions count the prompt");
         for (probability, is_ever) in [(0.0, false), (1.0, true)] {
             let xtc = Xtc::new(probability, 0.1, Random::new(5)).unwrap();
-            assert!((0..1000).all(|position| (after(&xtc, position, &law) != [true, true]) == is_ever));
+            assert!((0..1000).all(|position| (after(&xtc, position, &distribution) != [true, true]) == is_ever));
         }
     }
 

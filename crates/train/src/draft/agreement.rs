@@ -129,8 +129,9 @@ impl Judge {
             let logits = states.matmul(&output.t()?)?;
             cap.map_or(Ok(logits.clone()), |cap| (logits / cap)?.tanh()? * cap)
         };
-        let law = softmax_last_dim(&logits(&guesses.target.narrow(0, start, length)?, &self.output, self.cap)?)?;
-        let likeliest = law.argmax(D::Minus1)?.to_vec1::<u32>()?;
+        let distribution =
+            softmax_last_dim(&logits(&guesses.target.narrow(0, start, length)?, &self.output, self.cap)?)?;
+        let likeliest = distribution.argmax(D::Minus1)?.to_vec1::<u32>()?;
         let cap = self.cap.filter(|_| guesses.capped);
         let judged = guesses.each.iter().map(|Guess { states, output, counts }| {
             let (states, counts) = (states.detach().narrow(0, start, length)?, &counts[start..start + length]);
@@ -139,8 +140,8 @@ impl Judge {
             let logarithm = log_softmax(&logits, D::Minus1)?;
             let guess = logarithm.exp()?;
             let each = |x: Tensor| x.sum(D::Minus1)?.to_dtype(DType::F64)?.to_vec1::<f64>();
-            let losses = each((&law * &logarithm)?.neg()?)?;
-            let overlaps = each(law.minimum(&guess)?)?;
+            let losses = each((&distribution * &logarithm)?.neg()?)?;
+            let overlaps = each(distribution.minimum(&guess)?)?;
             let own_likeliest = guess.argmax(D::Minus1)?.to_vec1::<u32>()?;
             let mut sums = Sums::default();
             for i in (0..length).filter(|&i| counts[i]) {
@@ -151,8 +152,8 @@ impl Judge {
                 return Ok((sums, None));
             }
             let counted: Vec<f64> = counts.iter().map(|&counts| f64::from(u8::from(counts))).collect();
-            let counted = Tensor::from_vec(counted, (length, 1), &Device::Cpu)?.to_dtype(law.dtype())?;
-            let mut slope = (guess - &law)?.broadcast_mul(&counted)?;
+            let counted = Tensor::from_vec(counted, (length, 1), &Device::Cpu)?.to_dtype(distribution.dtype())?;
+            let mut slope = (guess - &distribution)?.broadcast_mul(&counted)?;
             if let Some(cap) = cap {
                 slope = (slope * (1.0 - (logits / cap)?.sqr()?)?)?;
             }

@@ -35,7 +35,7 @@ pub(super) struct Planned {
 /// A text that has begun.
 pub(super) struct Begun {
     /// `None` after the end.
-    open: Option<(Text, Law)>,
+    open: Option<(Text, Setup)>,
     /// Whether the reader ended the text.
     is_cut: bool,
 }
@@ -44,11 +44,11 @@ pub(super) struct Begun {
 #[must_use = "it becomes the text by Ending::written"]
 pub struct Ending {
     written: Box<Written>,
-    law: Box<Law>,
+    setup: Box<Setup>,
 }
 
 /// The distribution that the tokens of a text were sampled from.
-struct Law {
+struct Setup {
     prompt: Arc<[TokenId]>,
     target: Target,
     model: TextModel,
@@ -82,8 +82,8 @@ impl Request<'_> {
 }
 
 impl Planned {
-    /// Returns the request for a schedule, and the text that receives its tokens. A text that is written alone may share
-    /// the memory of an expert with its drafter, and learns from the drafts of earlier texts.
+    /// Returns the request for a schedule, and the text that receives its tokens. A text that is written alone may
+    /// share the memory of an expert with its drafter, and learns from the drafts of earlier texts.
     pub(super) fn begin(
         self,
         request: &Request<'_>,
@@ -118,8 +118,8 @@ impl Planned {
         };
         let text = Text::new(request, prompt.len(), seed);
         let (constraint, guides) = (constraint.cloned(), guides.to_vec());
-        let law = Law { prompt, target, model, constraint, guides, logprobs };
-        Ok((ask, Begun { open: Some((text, law)), is_cut: false }))
+        let setup = Setup { prompt, target, model, constraint, guides, logprobs };
+        Ok((ask, Begun { open: Some((text, setup)), is_cut: false }))
     }
 }
 
@@ -136,8 +136,8 @@ fn drafted_by_expert(
 }
 
 impl Begun {
-    /// Turns an event of tokens into events of text, and passes them to `reader`: pieces are never empty and always whole
-    /// characters. When `reader` breaks, or at a stop string, the text should end for the returned reason.
+    /// Turns an event of tokens into events of text, and passes them to `reader`: pieces are never empty and always
+    /// whole characters. When `reader` breaks, or at a stop string, the text should end for the returned reason.
     pub(super) fn take(&mut self, event: TokenEvent, reader: EventReader<'_>) -> ControlFlow<Stop> {
         let read = match event {
             Event::Begun => {
@@ -158,21 +158,22 @@ impl Begun {
                 reader(Event::End(ending))
             }
             Event::Failed(fault) => {
-                let (_, law) = self.open.take().expect("a text ends once");
-                reader(Event::Failed(Error::of_text(fault, law.constraint.as_ref(), &law.guides)))
+                let (_, setup) = self.open.take().expect("a text ends once");
+                reader(Event::Failed(Error::of_text(fault, setup.constraint.as_ref(), &setup.guides)))
             }
         };
         read.map_break(|()| Stop::StopString)
     }
 
-    /// Returns the end of the text, and the text that was held back. If the reader ended the text, that part is dropped.
+    /// Returns the end of the text, and the text that was held back. If the reader ended the text, that part is
+    /// dropped.
     pub(super) fn end(&mut self, mut ended: Ended) -> (Ending, String) {
         if self.is_cut {
             ended.stop = None;
         }
-        let (text, law) = self.open.take().expect("a text ends once");
+        let (text, setup) = self.open.take().expect("a text ends once");
         let (written, rest) = text.end(ended);
-        (Ending { written: Box::new(written), law: Box::new(law) }, rest)
+        (Ending { written: Box::new(written), setup: Box::new(setup) }, rest)
     }
 
     /// Ends the text at the next token, since the client no longer reads it.
@@ -189,7 +190,7 @@ impl Ending {
     /// If the model fails.
     pub fn written(mut self, request: &Request<'_>) -> Result<Written, Error> {
         self.take_logprobs();
-        let Law { prompt, target, model, constraint, .. } = &*self.law;
+        let Setup { prompt, target, model, constraint, .. } = &*self.setup;
         request.reread(model, target, prompt, constraint.as_ref(), &mut self.written)?;
         Ok(*self.written)
     }
@@ -198,13 +199,13 @@ impl Ending {
     /// the [explanation](Request::explain) of its tokens. Requested log-probabilities are included.
     pub fn at_once(mut self) -> Written {
         self.take_logprobs();
-        add_constraint(&self.law.prompt, self.law.constraint.as_ref(), &mut self.written);
+        add_constraint(&self.setup.prompt, self.setup.constraint.as_ref(), &mut self.written);
         *self.written
     }
 
     /// Takes the log-probabilities. There are none if the text was cancelled, since it was not read a second time.
     fn take_logprobs(&mut self) {
-        let all = self.law.logprobs.as_ref().map(ReadLogprobs::take);
+        let all = self.setup.logprobs.as_ref().map(ReadLogprobs::take);
         self.written.logprobs = all.filter(|all| all.len() == self.written.tokens.len());
     }
 }

@@ -2,7 +2,7 @@
 
 use verdigris_logits::{Row, Transform};
 use verdigris_watermark::weighted::{self, Bias, Weighting};
-use verdigris_watermark::{Detector, Evidence, ScoreLaw};
+use verdigris_watermark::{Detector, Evidence, ScoreDistribution};
 
 use crate::error::Error;
 use crate::request::reread::each_row;
@@ -20,7 +20,7 @@ impl Request<'_> {
     pub fn expected_mark(&self, written: &Written) -> Result<Option<Evidence>, Error> {
         let Some(key) = self.mark.key.filter(|_| self.sampling.temperature > 0.0) else { return Ok(None) };
         let scheme = self.engine.reader().scheme(key)?;
-        let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
+        let ScoreDistribution::Green { gamma } = scheme.distribution() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / self.sampling.temperature };
         let (constraint, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
         let model = self.text_model(&self.prompt, &prompt)?;
@@ -40,6 +40,6 @@ impl Request<'_> {
         let mut detector = Detector::new(scheme);
         let marks = marks(&mut detector, tokens, constraint.as_ref())?;
         let weighting = Weighting::Sweet(self.mark.entropy_threshold.unwrap_or(f64::NEG_INFINITY));
-        Ok(weighted::expected(detector.law(), &marks, &surprises, weighting))
+        Ok(weighted::expected(detector.distribution(), &marks, &surprises, weighting))
     }
 }

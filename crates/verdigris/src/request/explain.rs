@@ -142,14 +142,14 @@ impl<'a> Explainer<'a> {
         });
         // Contrastive search acts like a top-k, and then chooses one of its tokens.
         if let (Some(_), Some(k)) = (request.penalty_alpha, request.sampling.top_k) {
-            let law = row.logits().to_vec();
+            let distribution = row.logits().to_vec();
             TopK::new(k).expect("it has been tried").apply(&(), row);
             note("top_k", row);
             let mut chosen = TokenSet::new(row.len());
             chosen.insert(token);
             row.restrict(&chosen);
             note("penalty_alpha", row);
-            row.load(&law);
+            row.load(&distribution);
         }
         let decided_by = target.transforms.decided_by(state).map(|(step, _)| names[step]);
         explained.push(Explained {

@@ -145,12 +145,12 @@ impl Request<'_> {
                 Ok((self.text_model(&source, &prompt)?, prompt))
             };
             let (model, prompt) = read().map_err(NoPlan::Prompt)?;
-            let law = || {
+            let distribution = || {
                 let seed = seed.map_or_else(|| self.seed_or_a_new_one(), Ok)?;
                 let room = self.most_tokens(model.model().context_length(), &prompt);
                 Ok((self.target(room, constraint.as_ref(), &guides, seed)?, seed))
             };
-            let (target, seed) = law().map_err(NoPlan::Request)?;
+            let (target, seed) = distribution().map_err(NoPlan::Request)?;
             Ok(Planned { prompt, target, model, seed })
         });
         let (most, longest) = (Self::SIDE_BY_SIDE, self.engine.context_length());

@@ -31,7 +31,7 @@ pub struct Hypothesis {
     pub score: f64,
     /// For a text sampled without replacement: the natural logarithm of its probability under the distribution that it
     /// was sampled from, after all steps.
-    pub law_logprob: Option<f64>,
+    pub sampling_logprob: Option<f64>,
     /// For such a text: the probability that it is in the sample, given the best text that is not.
     pub inclusion: Option<f64>,
 }
@@ -40,7 +40,7 @@ impl Hypothesis {
     /// The weight of a text sampled without replacement: the sum of the values of all sampled texts, each times its
     /// weight, is an unbiased estimate of the mean value over the distribution of texts.
     pub fn weight(&self) -> Option<f64> {
-        Some(self.law_logprob?.exp() / self.inclusion?)
+        Some(self.sampling_logprob?.exp() / self.inclusion?)
     }
 }
 
@@ -116,7 +116,11 @@ impl<'a> Request<'a> {
         }
         let found = |model: Arc<dyn LanguageModel>, prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
             let draws = Draws::new(model, target, prompt, &self.limits(), count, ends)?;
-            Ok(draws.texts.into_iter().map(|drawn| (drawn.text, Some((drawn.law_logprob, drawn.inclusion)))).collect())
+            Ok(draws
+                .texts
+                .into_iter()
+                .map(|drawn| (drawn.text, Some((drawn.sampling_logprob, drawn.inclusion))))
+                .collect())
         };
         self.searched(found)
     }
@@ -157,8 +161,8 @@ impl<'a> Request<'a> {
         for (search::Hypothesis { tokens, stop, logprob, score }, drawn) in found {
             let mut written = text(&tokens).end(Ended { stop: Some(stop), ..Ended::default() }).0;
             self.reread(&model, &target, &prompt, constraint, &mut written)?;
-            let (law_logprob, inclusion) = drawn.unzip();
-            all.push(Hypothesis { written, logprob, score, law_logprob, inclusion });
+            let (sampling_logprob, inclusion) = drawn.unzip();
+            all.push(Hypothesis { written, logprob, score, sampling_logprob, inclusion });
         }
         Ok(all)
     }

@@ -149,7 +149,7 @@ struct Marking {
     contexts: Vec<Vec<TokenId>>,
     raised: Option<Vec<Vec<usize>>>,
     taken: Option<Vec<usize>>,
-    laws: Option<Vec<Vec<f64>>>,
+    distributions: Option<Vec<Vec<f64>>>,
 }
 
 /// Compares with `fixtures/golden/marking.json`, made by the packages' own writers on the same rows.
@@ -173,8 +173,8 @@ fn rows_are_marked_as_by_the_packages_own_writers() {
                 let left: Vec<usize> = (0..VOCABULARY).filter(|&t| row.logits()[t] > f32::NEG_INFINITY).collect();
                 assert_eq!(left, [taken[n]], "{} after {context:?}", case.scheme);
             }
-            if let Some(laws) = &case.laws {
-                for (ours, theirs) in row.distribution().iter().zip(&laws[n]) {
+            if let Some(distributions) = &case.distributions {
+                for (ours, theirs) in row.distribution().iter().zip(&distributions[n]) {
                     assert!((ours - theirs).abs() < 1e-6, "{} after {context:?}: {ours} {theirs}", case.scheme);
                 }
             }

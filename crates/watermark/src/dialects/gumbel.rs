@@ -11,7 +11,7 @@ use verdigris_logits::{Row, TokenId};
 
 use crate::real::ln_1p;
 use crate::scheme::{EmbedRules, Observation, Scheme, Stage, mix, name};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 use crate::strength::Strength;
 
 /// A source of noise.
@@ -36,8 +36,8 @@ pub(crate) trait Noise: Send + Sync + Debug {
     }
 
     /// The distribution of a score without a mark.
-    fn law(&self) -> ScoreLaw {
-        ScoreLaw::Exponential
+    fn distribution(&self) -> ScoreDistribution {
+        ScoreDistribution::Exponential
     }
 
     /// The rules for writing.
@@ -58,8 +58,8 @@ pub(crate) struct Gumbel<N> {
 }
 
 impl<N: Noise> Scheme for Gumbel<N> {
-    fn law(&self) -> ScoreLaw {
-        self.noise.law()
+    fn distribution(&self) -> ScoreDistribution {
+        self.noise.distribution()
     }
 
     fn context_width(&self) -> usize {

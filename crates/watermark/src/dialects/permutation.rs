@@ -8,7 +8,7 @@ use verdigris_logits::{TokenId, TokenSet};
 
 use super::seeded::List;
 use crate::random::mt19937::randperm;
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 
 /// The largest vocabulary for which torch generates 32-bit numbers.
 const MAX_VOCABULARY: usize = 214_748_363;
@@ -68,9 +68,9 @@ impl Permutation {
 }
 
 impl List for Permutation {
-    fn law(&self) -> ScoreLaw {
+    fn distribution(&self) -> ScoreDistribution {
         // The exact share, which rounding makes slightly smaller than `gamma`.
-        ScoreLaw::Green { gamma: self.green as f64 / self.vocabulary as f64 }
+        ScoreDistribution::Green { gamma: self.green as f64 / self.vocabulary as f64 }
     }
 
     fn vocabulary(&self) -> usize {

@@ -26,7 +26,7 @@ use super::spec::{Secret, Spec, colours};
 use crate::green_share::GreenShare;
 use crate::random::{halves, jenkins};
 use crate::scheme::Scheme;
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 
 /// SBW's schemes, by the package's names. Older key files omit the prefix (`gpu-` or `gpu-fused-`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,8 +146,8 @@ struct Flips {
 }
 
 impl List for Flips {
-    fn law(&self) -> ScoreLaw {
-        ScoreLaw::Green { gamma: f64::from(self.threshold) / f64::from(1u32 << 31) }
+    fn distribution(&self) -> ScoreDistribution {
+        ScoreDistribution::Green { gamma: f64::from(self.threshold) / f64::from(1u32 << 31) }
     }
 
     fn vocabulary(&self) -> usize {

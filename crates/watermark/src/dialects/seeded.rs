@@ -7,7 +7,7 @@ use verdigris_logits::{Row, TokenId, TokenSet};
 
 use super::deciders::Deciders;
 use crate::scheme::{Observation, Scheme, mark_list, mix, name};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 use crate::strength::Strength;
 
 /// A function that turns a context into a seed.
@@ -44,7 +44,7 @@ pub(crate) enum SelfSalt {
 /// A function that turns a seed into a list.
 pub(crate) trait List: Send + Sync + Debug {
     /// The distribution of a colour.
-    fn law(&self) -> ScoreLaw;
+    fn distribution(&self) -> ScoreDistribution;
 
     /// The size of the vocabulary.
     fn vocabulary(&self) -> usize;
@@ -101,8 +101,8 @@ impl<S: Seed, L: List> Seeded<S, L> {
 }
 
 impl<S: Seed, L: List> Scheme for Seeded<S, L> {
-    fn law(&self) -> ScoreLaw {
-        self.list.law()
+    fn distribution(&self) -> ScoreDistribution {
+        self.list.distribution()
     }
 
     fn context_width(&self) -> usize {

@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 use crate::random::mt19937::Mt19937;
 use crate::real::{exp, ln};
 use crate::scheme::{EmbedRules, MAX_CONTEXT, Observation, Scheme, Stage, mix, name};
-use crate::score_law::{Integer, ScoreLaw};
+use crate::score_distribution::{Integer, ScoreDistribution};
 use crate::strength::Strength;
 
 /// The example keys of transformers, DeepMind and MarkLLM, which use all of them or the first few. Public.
@@ -122,7 +122,7 @@ pub struct SynthId {
     score: Score,
     /// The logarithm of the mean of the Bayesian score's ratios, which is subtracted from scores; 0 for other scores.
     ln_mean: f64,
-    law: ScoreLaw,
+    distribution: ScoreDistribution,
     vocabulary: usize,
 }
 
@@ -170,11 +170,11 @@ impl SynthId {
             Bits::Hash => (Arc::new([]), initial_value(keys)),
         };
         let keys = Zeroizing::new(keys.iter().map(|&key| key as u64).collect());
-        let (width, ln_mean, law) = (ngram_len - 1, 0.0, ScoreLaw::Exponential);
-        let mut scheme = Self { keys, bits, table, start, width, score, ln_mean, law, vocabulary };
-        (scheme.ln_mean, scheme.law) = match &scheme.score {
-            Score::Bayesian(model) => scheme.law_of_a_ratio(model),
-            Score::Mean | Score::WeightedMean => (0.0, scheme.law_of_a_sum()),
+        let (width, ln_mean, distribution) = (ngram_len - 1, 0.0, ScoreDistribution::Exponential);
+        let mut scheme = Self { keys, bits, table, start, width, score, ln_mean, distribution, vocabulary };
+        (scheme.ln_mean, scheme.distribution) = match &scheme.score {
+            Score::Bayesian(model) => scheme.distribution_of_a_ratio(model),
+            Score::Mean | Score::WeightedMean => (0.0, scheme.distribution_of_a_sum()),
         };
         Ok(scheme)
     }
@@ -223,7 +223,7 @@ impl SynthId {
     /// The logarithm of the mean ratio in unmarked text, and the distribution of a score from which it is subtracted:
     /// the exponential of that score has mean one, on which p-values depend. The bits of the table are not fair coins,
     /// so there the mean ratio differs from one.
-    fn law_of_a_ratio(&self, model: &Bayesian) -> (f64, ScoreLaw) {
+    fn distribution_of_a_ratio(&self, model: &Bayesian) -> (f64, ScoreDistribution) {
         let (mean, largest) = match self.bits {
             Bits::Table => {
                 let ratios = (0..TABLE as u64).map(|h| model.likelihood_ratio(self.g_values(h)));
@@ -233,35 +233,37 @@ impl SynthId {
             Bits::Hash => (1.0, model.bound()),
         };
         // Rounded like scores.
-        (ln(mean), ScoreLaw::LikelihoodRatio { largest: f64::from((ln(largest) - ln(mean)) as f32) })
+        (ln(mean), ScoreDistribution::LikelihoodRatio { largest: f64::from((ln(largest) - ln(mean)) as f32) })
     }
 
-    fn law_of_a_sum(&self) -> ScoreLaw {
+    fn distribution_of_a_sum(&self) -> ScoreDistribution {
         let depth = self.keys.len();
         let total: u32 = (0..depth).map(|layer| self.weight(layer)).sum();
-        let mut law = vec![0.0; total as usize + 1];
+        let mut distribution = vec![0.0; total as usize + 1];
         match self.bits {
             Bits::Table => {
-                (0..TABLE as u64).for_each(|h| law[self.score(self.g_values(h)) as usize] += 1.0 / TABLE as f64);
+                (0..TABLE as u64)
+                    .for_each(|h| distribution[self.score(self.g_values(h)) as usize] += 1.0 / TABLE as f64);
             }
             Bits::Hash => {
-                law[0] = 1.0;
+                distribution[0] = 1.0;
                 for layer in 0..depth {
                     let weight = self.weight(layer) as usize;
-                    for x in (0..law.len()).rev() {
-                        law[x] = 0.5 * law[x] + if x >= weight { 0.5 * law[x - weight] } else { 0.0 };
+                    for x in (0..distribution.len()).rev() {
+                        distribution[x] =
+                            0.5 * distribution[x] + if x >= weight { 0.5 * distribution[x - weight] } else { 0.0 };
                     }
                 }
             }
         }
         // The score is displayed as a mean of g-values, whatever their weights.
-        ScoreLaw::Integer(Arc::new(Integer::new(law, 1.0 / f64::from(total))))
+        ScoreDistribution::Integer(Arc::new(Integer::new(distribution, 1.0 / f64::from(total))))
     }
 }
 
 impl Scheme for SynthId {
-    fn law(&self) -> ScoreLaw {
-        self.law.clone()
+    fn distribution(&self) -> ScoreDistribution {
+        self.distribution.clone()
     }
 
     fn context_width(&self) -> usize {
@@ -294,20 +296,20 @@ impl Scheme for SynthId {
         let h = self.hash(context);
         let Some(max) = row.max() else { return };
         row.with_allowed(|allowed, logits| {
-            LAW.with_borrow_mut(|law| {
-                law.clear();
-                law.extend(allowed.iter().map(|&token| {
+            LAW.with_borrow_mut(|distribution| {
+                distribution.clear();
+                distribution.extend(allowed.iter().map(|&token| {
                     let p = f64::from(logits[token as usize] - max).exp();
                     (p, self.g_values(absorb(h, u64::from(token))))
                 }));
-                let total: f64 = law.iter().map(|(p, _)| p).sum();
-                law.iter_mut().for_each(|(p, _)| *p /= total);
+                let total: f64 = distribution.iter().map(|(p, _)| p).sum();
+                distribution.iter_mut().for_each(|(p, _)| *p /= total);
                 for layer in 0..self.keys.len() {
                     let bit = |g: u64| (g >> layer & 1) as f64;
-                    let mass: f64 = law.iter().map(|&(p, g)| p * bit(g)).sum();
-                    law.iter_mut().for_each(|(p, g)| *p *= 1.0 + bit(*g) - mass);
+                    let mass: f64 = distribution.iter().map(|&(p, g)| p * bit(g)).sum();
+                    distribution.iter_mut().for_each(|(p, g)| *p *= 1.0 + bit(*g) - mass);
                 }
-                for (&token, &(p, _)) in allowed.iter().zip(&*law) {
+                for (&token, &(p, _)) in allowed.iter().zip(&*distribution) {
                     // A token of probability zero is never sampled, but the last token must stay possible.
                     logits[token as usize] = p.max(1e-300).ln() as f32;
                 }
@@ -440,7 +442,7 @@ mod tests {
                 let mean = scores().map(f64::exp).sum::<f64>() / TABLE as f64;
                 assert!((mean - 1.0).abs() < 1e-6, "{} keys, {beta}: {mean}", keys.len());
                 let largest = scores().fold(f64::NEG_INFINITY, f64::max);
-                assert_eq!(scheme.law(), ScoreLaw::LikelihoodRatio { largest });
+                assert_eq!(scheme.distribution(), ScoreDistribution::LikelihoodRatio { largest });
             }
         }
     }
@@ -453,7 +455,11 @@ mod tests {
             let repeated = new(&[5, 8, 3, 8], Bits::Hash, score.clone());
             assert_eq!(repeated, Err(BadSynthId::Repeated { first: 2, second: 4 }));
             assert_eq!(new(&[5, 8, 3, 9], Bits::Hash, score.clone()), Ok(()));
-            assert_eq!(new(&[5, 8, 3, 8], Bits::Table, score), Ok(()), "the table's law is taken from its bits");
+            assert_eq!(
+                new(&[5, 8, 3, 8], Bits::Table, score),
+                Ok(()),
+                "the table's distribution is taken from its bits"
+            );
         }
         let said = new(&[5; 30], Bits::Hash, Score::Mean).unwrap_err().to_string();
         assert!(said.contains("keys 1 and 2 are the same") && said.contains("all different"), "{said}");
@@ -477,8 +483,11 @@ mod tests {
             let short = Evidence::of(scheme.clone(), &tokens).is_marked(Level::DEFAULT).unwrap_err();
             assert_eq!(short.scored, u64::from(n), "{scheme:?}");
             // `needed` of the largest scores are enough, and one less is not.
-            let (law, needed) = (scheme.law(), short.needed);
-            assert!(law.ln_least(needed) <= 1e-5f64.ln() && law.ln_least(needed - 1) > 1e-5f64.ln(), "{needed}");
+            let (distribution, needed) = (scheme.distribution(), short.needed);
+            assert!(
+                distribution.ln_least(needed) <= 1e-5f64.ln() && distribution.ln_least(needed - 1) > 1e-5f64.ln(),
+                "{needed}"
+            );
             let long: Vec<TokenId> = (0..1000).collect();
             assert_eq!(Evidence::of(scheme, &long).is_marked(Level::DEFAULT), Ok(false));
         }

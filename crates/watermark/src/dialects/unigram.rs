@@ -20,7 +20,7 @@ use super::spec::{Secret, Spec, colours};
 use crate::green_share::GreenShare;
 use crate::random::pcg64::Pcg64;
 use crate::scheme::{Observation, Scheme, mark_list, mix};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 use crate::strength::Strength;
 
 /// One list for all texts, as represented in key files.
@@ -79,8 +79,8 @@ impl Unigram {
 }
 
 impl Scheme for Unigram {
-    fn law(&self) -> ScoreLaw {
-        ScoreLaw::OneList { population: self.green.capacity() as u64, green: self.size as u64 }
+    fn distribution(&self) -> ScoreDistribution {
+        ScoreDistribution::OneList { population: self.green.capacity() as u64, green: self.size as u64 }
     }
 
     fn context_width(&self) -> usize {

@@ -19,7 +19,7 @@ use super::spec::{Secret, Spec, share, tokens, width};
 use crate::random::halves;
 use crate::real::ln_1p;
 use crate::scheme::{EmbedRules, Scheme};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 
 /// vLLM with one key, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -156,8 +156,12 @@ impl Noise for Vllm {
         }
     }
 
-    fn law(&self) -> ScoreLaw {
-        if self.keys.len() == 1 { ScoreLaw::Exponential } else { ScoreLaw::TwoKeys { share: self.alpha } }
+    fn distribution(&self) -> ScoreDistribution {
+        if self.keys.len() == 1 {
+            ScoreDistribution::Exponential
+        } else {
+            ScoreDistribution::TwoKeys { share: self.alpha }
+        }
     }
 
     fn embed_rules(&self) -> EmbedRules {

@@ -15,10 +15,10 @@ pub(crate) fn is_short(values: usize, n: u64) -> bool {
     length.saturating_mul(length) < EXACT
 }
 
-/// `ln P(S >= s)` for the sum of `n` numbers whose probabilities are `law`, computed under the tilt `e^(tilt x)`. Any
-/// tilt gives the tail; one whose mean is near `s` keeps its precision.
-pub(crate) fn ln_tail(law: &[f64], n: usize, tilt: f64, s: usize) -> f64 {
-    let largest = law.len() - 1;
+/// `ln P(S >= s)` for the sum of `n` numbers whose probabilities are `distribution`, computed under the tilt
+/// `e^(tilt x)`. Any tilt gives the tail; one whose mean is near `s` keeps its precision.
+pub(crate) fn ln_tail(distribution: &[f64], n: usize, tilt: f64, s: usize) -> f64 {
+    let largest = distribution.len() - 1;
     if s == 0 {
         return 0.0;
     }
@@ -27,7 +27,7 @@ pub(crate) fn ln_tail(law: &[f64], n: usize, tilt: f64, s: usize) -> f64 {
     }
     // Weights relative to the end that the tilt favours, so that none overflows.
     let anchor = if tilt > 0.0 { largest as f64 } else { 0.0 };
-    let weights: Vec<f64> = law.iter().enumerate().map(|(x, p)| p * exp(tilt * (x as f64 - anchor))).collect();
+    let weights: Vec<f64> = distribution.iter().enumerate().map(|(x, p)| p * exp(tilt * (x as f64 - anchor))).collect();
     let mass: f64 = weights.iter().sum();
     let tilted: Vec<f64> = weights.iter().map(|w| w / mass).collect();
     let mut sum = vec![1.0];

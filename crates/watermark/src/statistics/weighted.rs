@@ -36,20 +36,20 @@ pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
     }
     let t = saddlepoint::solve(&k, f64::INFINITY, s as f64);
     let mean = k(0.0)[1];
-    let mut law = vec![0.0; total as usize + 1];
-    law[0] = 1.0;
+    let mut distribution = vec![0.0; total as usize + 1];
+    distribution[0] = 1.0;
     let mut end = 0;
     for &w in weights.iter().filter(|&&w| w > 0) {
         let green = bernoulli::tilted(gamma, t * f64::from(w));
         let w = usize::from(w);
         for x in (0..=end).rev() {
-            law[x + w] += green * law[x];
-            law[x] *= 1.0 - green;
+            distribution[x + w] += green * distribution[x];
+            distribution[x] *= 1.0 - green;
         }
         end += w;
     }
     let s = s as usize;
-    let untilt = |x: usize| law[x] * exp(-t * (x as f64 - s as f64));
+    let untilt = |x: usize| distribution[x] * exp(-t * (x as f64 - s as f64));
     let scale = k(t)[0] - t * s as f64;
     if s as f64 > mean {
         scale + ln((s..=end).map(untilt).sum())

@@ -44,7 +44,7 @@ impl<D: Drafter> Drafter for Counted<'_, D> {
 /// Two tokens per position keep the branches countable, and the text is long enough for calls whose length was chosen
 /// after the trials.
 #[test]
-fn a_measured_number_of_drafts_does_not_change_the_law() {
+fn a_measured_number_of_drafts_does_not_change_the_distribution() {
     const LENGTH: usize = 8;
     assert_eq!(TRIALS, [0, 0, 3, 0, 2]);
     let soft = || watermark(Strength::soft(1.5).unwrap());
@@ -55,11 +55,11 @@ fn a_measured_number_of_drafts_does_not_change_the_law() {
     for (i, chain) in chains.into_iter().enumerate() {
         let target = target(chain, Sampler::Categorical);
         let model = Table::noise(TOKENS, 1);
-        let plain = plain_law(&model, &target, LENGTH);
+        let plain = plain_distribution(&model, &target, LENGTH);
         let counts = Cell::new([0; 2]);
         for coupling in [Coupling::Independent, Coupling::Shared] {
             counts.take();
-            let drafts = law(|chance| {
+            let drafts = distribution(|chance| {
                 let drafter = Counted(drafter(Table::noise(TOKENS, 2), &target, coupling), 0, &counts);
                 let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
                 let mut run = Speculative::new(model.clone(), &target, &PROMPT, limits, drafter, auto, chance).unwrap();
@@ -74,14 +74,14 @@ fn a_measured_number_of_drafts_does_not_change_the_law() {
 
 /// Lookup combined with a table: costs and gains are measured for each way of drafting.
 #[test]
-fn drafts_in_two_ways_do_not_change_the_law() {
+fn drafts_in_two_ways_do_not_change_the_distribution() {
     const LENGTH: usize = 8;
     let target = target(Chain::new().then(TopK::new(2).unwrap()), Sampler::Categorical);
     let model = Table::noise(TOKENS, 1);
-    let plain = plain_law(&model, &target, LENGTH);
+    let plain = plain_distribution(&model, &target, LENGTH);
     for coupling in [Coupling::Independent, Coupling::Shared] {
         let ways = Cell::new([0; WAYS]);
-        let drafts = law(|chance| {
+        let drafts = distribution(|chance| {
             let small = drafter(Table::noise(TOKENS, 2), &target, coupling);
             let both = LookupOr::new(Lookup::default(), small);
             let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
@@ -104,15 +104,15 @@ fn drafts_in_two_ways_do_not_change_the_law() {
 
 /// Trees that are chosen by earlier acceptance and by time.
 #[test]
-fn a_measured_tree_does_not_change_the_law() {
+fn a_measured_tree_does_not_change_the_distribution() {
     const LENGTH: usize = 7;
     let transforms = Chain::new().then(CountPenalty::new(0.4, 0.3).unwrap()).then(TopK::new(2).unwrap());
     let target = target(transforms, Sampler::Categorical);
     let model = Table::noise(TOKENS, 1);
-    let plain = plain_law(&model, &target, LENGTH);
+    let plain = plain_distribution(&model, &target, LENGTH);
     for kind in [Kind::WithoutReplacement, Kind::Guesses] {
         let wide = Cell::new(0);
-        let drafts = law(|chance| {
+        let drafts = distribution(|chance| {
             let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
             let run = Speculative::new(model.clone(), &target, &PROMPT, limits, trees(&target, kind), auto, chance);
             let mut run = run.unwrap();
@@ -145,24 +145,24 @@ fn a_choice_by_the_token_drawn_is_seen() {
             all.clear(text.len());
             self.0.draft(way, text, state, shape, chance, &mut all)?;
             for node in all.nodes() {
-                let Origin::Drawn(law) = node.origin else { panic!("it draws") };
-                if all.law_of(law)[node.token as usize] <= 0.4 {
+                let Origin::Drawn(distribution) = node.origin else { panic!("it draws") };
+                if all.distribution_of(distribution)[node.token as usize] <= 0.4 {
                     break;
                 }
-                let law = tree.law(|out| *out = all.law_of(law).to_vec());
-                tree.push(node.parent, node.token, Origin::Drawn(law));
+                let distribution = tree.distribution(|out| *out = all.distribution_of(distribution).to_vec());
+                tree.push(node.parent, node.token, Origin::Drawn(distribution));
             }
             Ok(())
         }
     }
     let target = target(Chain::new().then(TopK::new(2).unwrap()), Sampler::Categorical);
     let model = Table::noise(TOKENS, 1);
-    let drafts = law(|chance| {
+    let drafts = distribution(|chance| {
         let picky = Picky(drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent));
         let mut run =
             Speculative::new(model.clone(), &target, &PROMPT, limits(6), picky, DraftLength::Auto, chance).unwrap();
         run.bookkeeping.clock = Box::new(drafting_pays());
         run.map(Result::unwrap).collect()
     });
-    assert!(distance(&plain_law(&model, &target, 6), &drafts) > 1e-3);
+    assert!(distance(&plain_distribution(&model, &target, 6), &drafts) > 1e-3);
 }

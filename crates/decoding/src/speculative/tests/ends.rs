@@ -123,15 +123,15 @@ fn a_padded_draft_model_drafts_what_it_drafts_without() {
 /// A draft model with other padding than the target: with longer rows some of its drafts are not tokens of the target,
 /// and with shorter ones it cannot read all written tokens.
 #[test]
-fn rows_of_other_lengths_do_not_change_the_law() {
+fn rows_of_other_lengths_do_not_change_the_distribution() {
     let model = Table::noise(TOKENS, 1);
     let target = target(chain("top-p"), Sampler::Categorical);
-    let plain = plain_law(&model, &target, 3);
+    let plain = plain_distribution(&model, &target, 3);
     for size in [2, 3, 6] {
         for (length, coupling) in
             [(1, Coupling::Independent), (2, Coupling::Independent), (3, Coupling::Independent), (2, Coupling::Shared)]
         {
-            let drafts = law(|chance| {
+            let drafts = distribution(|chance| {
                 let drafter = drafter(Table::noise(size, 2), &target, coupling);
                 let length = DraftLength::Fixed(length);
                 let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), drafter, length, chance);

@@ -11,11 +11,11 @@ fn steered() -> Arc<Steered> {
 
 /// Rows depend on all tokens before them, so a row kept for other tokens would be detected.
 #[test]
-fn an_expert_that_drafts_changes_no_law() {
+fn an_expert_that_drafts_changes_no_distribution() {
     let steered = steered();
     for name in ["none", "all", "constraint and the rest", "constraint within three tokens"] {
         let target = target(chain(name), Sampler::Categorical);
-        let plain: Law = law(|chance| {
+        let plain: Texts = distribution(|chance| {
             let lookup = Lookup::default();
             let length = DraftLength::Fixed(0);
             let run = Speculative::new(steered.clone(), &target, &PROMPT, limits(3), lookup, length, chance);
@@ -25,7 +25,7 @@ fn an_expert_that_drafts_changes_no_law() {
         for (shape, coupling) in
             shapes.into_iter().flat_map(|shape| [(shape, Coupling::Independent), (shape, Coupling::Shared)])
         {
-            let drafted = law(|chance| {
+            let drafted = distribution(|chance| {
                 let (model, drafter) = steered.drafted_by_expert(&target.transforms, target.sampler, coupling).unwrap();
                 let length = DraftLength::Tree(shape);
                 let run = Speculative::new(model, &target, &PROMPT, limits(3), drafter, length, chance);

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chance::Seeded;
 use crate::drafter::{Coupling, DraftModel, Lookup};
-use crate::enumerate::law;
+use crate::enumerate::distribution;
 use crate::pass::Part;
 use crate::pass::tests::{begun, written};
 use crate::plain::Plain;
@@ -33,7 +33,7 @@ use verdigris_text::Tokenizer;
 use verdigris_watermark::dialects::native_gumbel;
 use verdigris_watermark::{Context, ContextFunction, Dialect, Embed, Gamma, Native, Strength};
 
-type Law = BTreeMap<Vec<u32>, f64>;
+type Texts = BTreeMap<Vec<u32>, f64>;
 
 /// Whether a model that samples did so when it should. It cannot where logits are needed: a hard watermark must know
 /// whether a green token is possible, some warpers need the distribution, and a noise watermark adds to logits, except
@@ -141,57 +141,65 @@ fn chains() -> Vec<(&'static str, Chain)> {
 }
 
 /// The distribution of texts by its definition: the product of the distributions of their tokens.
-fn plain_law(model: &Arc<Table>, target: &Target, n: usize) -> Law {
-    fn go(model: &Table, target: &Target, state: &ChainState, text: &[u32], p: f64, left: usize, law: &mut Law) {
+fn plain_distribution(model: &Arc<Table>, target: &Target, n: usize) -> Texts {
+    fn go(
+        model: &Table,
+        target: &Target,
+        state: &ChainState,
+        text: &[u32],
+        p: f64,
+        left: usize,
+        distribution: &mut Texts,
+    ) {
         let written = &text[PROMPT.len()..];
         if left == 0 {
-            *law.entry(written.to_vec()).or_default() += p;
+            *distribution.entry(written.to_vec()).or_default() += p;
             return;
         }
         let mut row = Row::from(model.row(text[text.len() - 1]).to_vec());
         target.transforms.apply(state, &mut row);
         for (token, share) in (0..).zip(target.sampler.distribution(&row)).filter(|&(_, share)| share > 0.0) {
             if limits(0).end.contains(&token) {
-                *law.entry(written.to_vec()).or_default() += p * share;
+                *distribution.entry(written.to_vec()).or_default() += p * share;
                 continue;
             }
             let mut state = state.clone();
             target.transforms.advance_from(&mut state, &row, token);
-            go(model, target, &state, &[text, &[token]].concat(), p * share, left - 1, law);
+            go(model, target, &state, &[text, &[token]].concat(), p * share, left - 1, distribution);
         }
     }
-    let mut law = Law::new();
-    go(model, target, &target.transforms.start(&PROMPT), &PROMPT, 1.0, n, &mut law);
-    law
+    let mut distribution = Texts::new();
+    go(model, target, &target.transforms.start(&PROMPT), &PROMPT, 1.0, n, &mut distribution);
+    distribution
 }
 
-fn distance(a: &Law, b: &Law) -> f64 {
+fn distance(a: &Texts, b: &Texts) -> f64 {
     let keys: BTreeSet<_> = a.keys().chain(b.keys()).collect();
-    let at = |law: &Law, key| law.get(key).copied().unwrap_or(0.0);
+    let at = |distribution: &Texts, key| distribution.get(key).copied().unwrap_or(0.0);
     keys.into_iter().map(|key| (at(a, key) - at(b, key)).abs()).sum::<f64>() / 2.0
 }
 
 /// The distribution of whole texts, by taking every branch of the code that runs, is the same with and without drafts.
 #[test]
-fn speculation_never_changes_the_law() {
+fn speculation_never_changes_the_distribution() {
     for name in chains().into_iter().map(|(name, _)| name) {
         for sampler in [Sampler::Categorical, Sampler::Greedy] {
             let target = target(chain(name), sampler);
             let model = Table::noise(TOKENS, 1);
-            let plain = plain_law(&model, &target, 3);
+            let plain = plain_distribution(&model, &target, 3);
             let total: f64 = plain.values().sum();
             assert!((total - 1.0).abs() < 1e-12);
             for length in [1, 2, 3].map(DraftLength::Fixed).into_iter().chain([DraftLength::Auto]) {
                 for (seed, coupling) in [(2, Coupling::Independent), (3, Coupling::Independent), (2, Coupling::Shared)]
                 {
-                    let drafts = law(|chance| {
+                    let drafts = distribution(|chance| {
                         let drafter = drafter(Table::noise(TOKENS, seed), &target, coupling);
                         let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
                         run.unwrap().map(Result::unwrap).collect()
                     });
                     assert!(distance(&plain, &drafts) < 1e-12, "{name}, {length:?}, {coupling:?}");
                 }
-                let lookup = law(|chance| {
+                let lookup = distribution(|chance| {
                     let lookup = Lookup::new(1);
                     let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), lookup, length, chance);
                     run.unwrap().map(Result::unwrap).collect()
@@ -241,14 +249,14 @@ fn chain(name: &str) -> Chain {
 }
 
 #[test]
-fn a_steered_target_keeps_its_law_too() {
+fn a_steered_target_keeps_its_distribution_too() {
     let (base, expert, anti) = (Table::noise(TOKENS, 1), Table::noise(TOKENS, 5), Table::noise(TOKENS, 6));
     let pair = Pair::new(expert.clone(), anti, Alpha::constant(0.8).unwrap());
     let steered: Arc<dyn LanguageModel> = Arc::new(Steered::new(base, vec![pair]));
     let target = target(chain("all"), Sampler::Categorical);
     let write = |length| {
         let length = DraftLength::Fixed(length);
-        law(|chance| {
+        distribution(|chance| {
             let drafter = drafter(expert.clone(), &target, Coupling::Independent);
             let run = Speculative::new(steered.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
             run.unwrap().map(Result::unwrap).collect()

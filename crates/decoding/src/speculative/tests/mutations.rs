@@ -1,9 +1,9 @@
 //! Wrong rules must be detected: errors that decoders are known to make, found by the enumeration.
 
-use super::trees::{Kind, Trees, law_with, trees};
+use super::trees::{Kind, Trees, distribution_with, trees};
 use super::*;
 use crate::enumerate::Branch;
-use crate::tree::LawId;
+use crate::tree::DistributionId;
 
 /// Hands over a node of a drafter's tree, given its index, with another distribution or not at all.
 type Tale = fn(&DraftTree, usize, &mut DraftTree, &mut Vec<Option<usize>>);
@@ -48,38 +48,42 @@ fn tell(
     told.push(new);
 }
 
-fn law_of(honest: &DraftTree, node: usize) -> Vec<f64> {
+fn distribution_of(honest: &DraftTree, node: usize) -> Vec<f64> {
     match honest.nodes()[node].origin {
-        Origin::Drawn(law) | Origin::DrawnWithout(law) => honest.law_of(law).to_vec(),
+        Origin::Drawn(distribution) | Origin::DrawnWithout(distribution) => {
+            honest.distribution_of(distribution).to_vec()
+        }
         Origin::Guess => panic!("a guess has no distribution"),
     }
 }
 
-fn with_law(tree: &mut DraftTree, law: Vec<f64>) -> LawId {
-    tree.law(|out| *out = law)
+fn with_distribution(tree: &mut DraftTree, distribution: Vec<f64>) -> DistributionId {
+    tree.distribution(|out| *out = distribution)
 }
 
 /// The distance from the distribution of plain decoding when drafts of a kind are misreported in this way.
 fn distance_of(transforms: &str, kind: Kind, shape: TreeShape, tale: Tale) -> f64 {
     let (model, target) = (Table::noise(TOKENS, 1), target(chain(transforms), Sampler::Categorical));
-    let drafted = law(|chance| {
+    let drafted = distribution(|chance| {
         let (liar, length) = (Liar(trees(&target, kind), tale), DraftLength::Tree(shape));
         let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), liar, length, chance);
         run.unwrap().map(Result::unwrap).collect()
     });
-    distance(&plain_law(&model, &target, 3), &drafted)
+    distance(&plain_distribution(&model, &target, 3), &drafted)
 }
 
 #[test]
 fn a_raw_q_is_seen() {
     let honest: Tale = |honest, node, tree, told| {
-        tell(honest, node, tree, told, |tree| Some(Origin::Drawn(with_law(tree, law_of(honest, node)))));
+        tell(honest, node, tree, told, |tree| {
+            Some(Origin::Drawn(with_distribution(tree, distribution_of(honest, node))))
+        });
     };
     // The distribution before the draft's own transforms, flattened here.
     let raw: Tale = |honest, node, tree, told| {
         tell(honest, node, tree, told, |tree| {
-            let raw = law_of(honest, node).iter().map(|q| (q + 0.1) / 1.4).collect();
-            Some(Origin::Drawn(with_law(tree, raw)))
+            let raw = distribution_of(honest, node).iter().map(|q| (q + 0.1) / 1.4).collect();
+            Some(Origin::Drawn(with_distribution(tree, raw)))
         });
     };
     for shape in [TreeShape::chain(2), TreeShape::levels(&[2])] {
@@ -90,12 +94,12 @@ fn a_raw_q_is_seen() {
 
 /// The `q` of the previous node.
 #[test]
-fn the_law_of_another_position_is_seen() {
+fn the_distribution_of_another_position_is_seen() {
     let shifted: Tale = |honest, node, tree, told| {
         tell(honest, node, tree, told, |tree| {
-            let before = law_of(honest, node.saturating_sub(1));
+            let before = distribution_of(honest, node.saturating_sub(1));
             let before = before.iter().map(|q| (q + 1e-3) / (1.0 + 1e-3 * TOKENS as f64)).collect();
-            Some(Origin::Drawn(with_law(tree, before)))
+            Some(Origin::Drawn(with_distribution(tree, before)))
         });
     };
     assert!(distance_of("none", Kind::WithReplacement, TreeShape::chain(2), shifted) > 1e-3);
@@ -105,7 +109,7 @@ fn the_law_of_another_position_is_seen() {
 #[test]
 fn guesses_that_pass_for_draws_are_seen() {
     let as_drawn: Tale = |honest, node, tree, told| {
-        tell(honest, node, tree, told, |tree| Some(Origin::Drawn(with_law(tree, vec![0.25; TOKENS]))));
+        tell(honest, node, tree, told, |tree| Some(Origin::Drawn(with_distribution(tree, vec![0.25; TOKENS]))));
     };
     for shape in [TreeShape::chain(1), TreeShape::levels(&[2])] {
         assert!(distance_of("none", Kind::Guesses, shape, as_drawn) > 1e-3);
@@ -118,7 +122,7 @@ fn dropped_duplicates_are_seen() {
         tell(honest, node, tree, told, |tree| {
             let DraftNode { token, parent, .. } = honest.nodes()[node];
             let is_new = honest.children(parent).all(|(i, other)| i >= node || other.token != token);
-            is_new.then(|| Origin::Drawn(with_law(tree, law_of(honest, node))))
+            is_new.then(|| Origin::Drawn(with_distribution(tree, distribution_of(honest, node))))
         });
     };
     assert!(distance_of("none", Kind::WithReplacement, TreeShape::levels(&[3]), once) > 1e-3);
@@ -128,7 +132,9 @@ fn dropped_duplicates_are_seen() {
 #[test]
 fn forgotten_replacement_is_seen() {
     let whole: Tale = |honest, node, tree, told| {
-        tell(honest, node, tree, told, |tree| Some(Origin::Drawn(with_law(tree, law_of(honest, node)))));
+        tell(honest, node, tree, told, |tree| {
+            Some(Origin::Drawn(with_distribution(tree, distribution_of(honest, node))))
+        });
     };
     assert!(distance_of("none", Kind::WithoutReplacement, TreeShape::levels(&[2]), whole) > 1e-3);
 }
@@ -138,8 +144,9 @@ fn forgotten_replacement_is_seen() {
 fn dropping_by_the_token_drawn_is_seen() {
     let likely: Tale = |honest, node, tree, told| {
         tell(honest, node, tree, told, |tree| {
-            let law = law_of(honest, node);
-            (law[honest.nodes()[node].token as usize] > 0.3).then(|| Origin::Drawn(with_law(tree, law)))
+            let distribution = distribution_of(honest, node);
+            (distribution[honest.nodes()[node].token as usize] > 0.3)
+                .then(|| Origin::Drawn(with_distribution(tree, distribution)))
         });
     };
     for shape in [TreeShape::chain(2), TreeShape::levels(&[2])] {
@@ -167,8 +174,8 @@ impl Chance for Wrong<'_, '_> {
     fn token(&mut self, sampler: Sampler, row: &Row, position: usize) -> Option<TokenId> {
         self.right.token(sampler, row, position)
     }
-    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId {
-        self.right.draft(law, position, index)
+    fn draft(&mut self, distribution: &[f64], position: usize, index: usize) -> TokenId {
+        self.right.draft(distribution, position, index)
     }
     fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool {
         if !matches!(self.fault, Fault::OneCoin) {
@@ -184,11 +191,11 @@ impl Chance for Wrong<'_, '_> {
         self.coin.1 = below.max(probability);
         accepted
     }
-    fn residual(&mut self, law: &[f64], position: usize) -> TokenId {
-        let best = law.iter().copied().fold(0.0, f64::max);
+    fn residual(&mut self, distribution: &[f64], position: usize) -> TokenId {
+        let best = distribution.iter().copied().fold(0.0, f64::max);
         match self.fault {
-            Fault::FilteredResidual => law.iter().position(|&p| p == best).unwrap() as TokenId,
-            _ => self.right.residual(law, position),
+            Fault::FilteredResidual => distribution.iter().position(|&p| p == best).unwrap() as TokenId,
+            _ => self.right.residual(distribution, position),
         }
     }
 }
@@ -196,9 +203,9 @@ impl Chance for Wrong<'_, '_> {
 #[test]
 fn chance_that_is_used_wrongly_is_seen() {
     let (model, target) = (Table::noise(TOKENS, 1), target(chain("soft watermark"), Sampler::Categorical));
-    let plain = plain_law(&model, &target, 3);
+    let plain = plain_distribution(&model, &target, 3);
     let distance = |fault: Fault, kind, shape| {
-        let drafted = law(|branch| {
+        let drafted = distribution(|branch| {
             let chance = Wrong { right: branch, fault: &fault, coin: (0, 0.0) };
             let (drafter, length) = (trees(&target, kind), DraftLength::Tree(shape));
             let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
@@ -305,10 +312,10 @@ impl Transform for Deaf {
 fn a_bound_that_hears_of_no_surprise_is_seen() {
     let model = Table::noise(TOKENS, 1);
     let hearing = || Mirostat::new(1.1, 1.0).unwrap();
-    let law = |chain| plain_law(&model, &target(chain, Sampler::Categorical), 3);
-    let (right, wrong) = (law(Chain::new().then(hearing())), law(Chain::new().then(Deaf(hearing()))));
+    let distribution = |chain| plain_distribution(&model, &target(chain, Sampler::Categorical), 3);
+    let (right, wrong) = (distribution(Chain::new().then(hearing())), distribution(Chain::new().then(Deaf(hearing()))));
     assert!(distance(&right, &wrong) > 0.05, "{}", distance(&right, &wrong));
-    assert!(distance(&right, &law(Chain::new())) > 0.05, "it cuts nothing");
+    assert!(distance(&right, &distribution(Chain::new())) > 0.05, "it cuts nothing");
 }
 
 #[test]
@@ -316,8 +323,8 @@ fn rows_of_another_prefix_are_seen() {
     let model = Table::noise(TOKENS, 1);
     let bare = target(Chain::new(), Sampler::Categorical);
     let distance = |fault, transforms: Chain| {
-        let plain = plain_law(&model, &target(transforms, Sampler::Categorical), 3);
-        let drafted = law(|chance| {
+        let plain = plain_distribution(&model, &target(transforms, Sampler::Categorical), 3);
+        let drafted = distribution(|chance| {
             let (drafter, length) = (trees(&bare, Kind::WithReplacement), DraftLength::Fixed(2));
             let run = Speculative::new(model.clone(), &bare, &PROMPT, limits(3), drafter, length, chance);
             let mut run = run.unwrap();
@@ -337,16 +344,16 @@ fn rows_of_another_prefix_are_seen() {
 #[test]
 fn typical_acceptance_is_seen() {
     let (model, target) = (Table::noise(TOKENS, 1), target(Chain::new(), Sampler::Categorical));
-    let plain = plain_law(&model, &target, 3);
+    let plain = plain_distribution(&model, &target, 3);
     for shape in [TreeShape::chain(2), TreeShape::levels(&[2, 1])] {
         let typical = Rule::Typical(Typical::default());
-        let drafted = law_with(&model, &target, Kind::Guesses, shape, typical, 3);
+        let drafted = distribution_with(&model, &target, Kind::Guesses, shape, typical, 3);
         assert!(distance(&plain, &drafted) > 1e-2);
         assert!((drafted.values().sum::<f64>() - 1.0).abs() < 1e-12);
         // At temperature 0 it is greedy verification.
         let greedy = Target { transforms: Chain::new(), sampler: Sampler::Greedy, random: Random::new(0) };
-        let drafted = law_with(&model, &greedy, Kind::Guesses, shape, typical, 3);
-        assert!(distance(&plain_law(&model, &greedy, 3), &drafted) < 1e-12);
+        let drafted = distribution_with(&model, &greedy, Kind::Guesses, shape, typical, 3);
+        assert!(distance(&plain_distribution(&model, &greedy, 3), &drafted) < 1e-12);
     }
     assert!(!Rule::Typical(Typical::default()).is_lossless() && Rule::EachToken.is_lossless());
 }

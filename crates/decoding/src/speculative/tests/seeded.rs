@@ -13,17 +13,17 @@ impl Chance for Noted<'_> {
         self.1.push(("token", position, 0));
         self.0.token(sampler, row, position)
     }
-    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId {
+    fn draft(&mut self, distribution: &[f64], position: usize, index: usize) -> TokenId {
         self.1.push(("draft", position, index));
-        self.0.draft(law, position, index)
+        self.0.draft(distribution, position, index)
     }
     fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool {
         self.1.push(("accept", position, index));
         self.0.accept(probability, position, index)
     }
-    fn residual(&mut self, law: &[f64], position: usize) -> TokenId {
+    fn residual(&mut self, distribution: &[f64], position: usize) -> TokenId {
         self.1.push(("residual", position, 0));
-        self.0.residual(law, position)
+        self.0.residual(distribution, position)
     }
 }
 
@@ -70,12 +70,12 @@ fn no_decision_about_a_block_is_made_twice() {
 
 /// Texts of many seeds compared with the distribution by its definition: chi-square over all texts of three tokens.
 #[test]
-fn texts_of_seeds_have_the_law_of_plain_decoding() {
+fn texts_of_seeds_have_the_distribution_of_plain_decoding() {
     const SEEDS: u64 = 40_000;
     let model = Table::noise(TOKENS, 1);
     for name in ["none", "all", "constraint"] {
         let mut target = target(chain(name), Sampler::Categorical);
-        let plain = plain_law(&model, &target, 3);
+        let plain = plain_distribution(&model, &target, 3);
         for length in [1, 2, 3] {
             let mut counts: BTreeMap<Vec<u32>, f64> = BTreeMap::new();
             for seed in 0..SEEDS {

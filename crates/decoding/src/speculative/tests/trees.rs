@@ -57,12 +57,14 @@ impl Drafter for Trees<'_> {
                 order.sort_by(|&a, &b| first[b as usize].total_cmp(&first[a as usize]));
                 order
             };
-            let laws = [first, second].map(|law| tree.law(|out| *out = law));
+            let distributions = [first, second].map(|distribution| tree.distribution(|out| *out = distribution));
             for (rank, asked) in shape.children(asked).enumerate() {
                 let child = match (self.kind, rank % 4) {
-                    (Kind::WithReplacement, _) | (Kind::Mixed, 3) => Some(tree.draw(parent, laws[0], chance)),
-                    (Kind::Mixed, 2) => Some(tree.draw(parent, laws[1], chance)),
-                    (Kind::WithoutReplacement, _) | (Kind::Mixed, 0) => tree.draw_without(parent, laws[0], chance),
+                    (Kind::WithReplacement, _) | (Kind::Mixed, 3) => Some(tree.draw(parent, distributions[0], chance)),
+                    (Kind::Mixed, 2) => Some(tree.draw(parent, distributions[1], chance)),
+                    (Kind::WithoutReplacement, _) | (Kind::Mixed, 0) => {
+                        tree.draw_without(parent, distributions[0], chance)
+                    }
                     (Kind::Guesses, _) | (Kind::Mixed, _) => Some(tree.guess(parent, best[rank % best.len()])),
                 };
                 let Some(child) = child else { break };
@@ -84,8 +86,15 @@ pub(super) fn trees(target: &Target, kind: Kind) -> Trees<'_> {
 }
 
 /// The distribution of texts of `n` tokens with trees of a shape, by taking every branch.
-pub(super) fn law_with(model: &Arc<Table>, target: &Target, kind: Kind, shape: TreeShape, rule: Rule, n: usize) -> Law {
-    law(|chance| {
+pub(super) fn distribution_with(
+    model: &Arc<Table>,
+    target: &Target,
+    kind: Kind,
+    shape: TreeShape,
+    rule: Rule,
+    n: usize,
+) -> Texts {
+    distribution(|chance| {
         let (drafter, length) = (trees(target, kind), DraftLength::Tree(shape));
         let run = Speculative::new(model.clone(), target, &PROMPT, limits(n), drafter, length, chance);
         run.unwrap().judged_by(rule).map(Result::unwrap).collect()
@@ -99,19 +108,19 @@ pub(super) fn shapes() -> [TreeShape; 5] {
 }
 
 #[test]
-fn trees_never_change_the_law() {
+fn trees_never_change_the_distribution() {
     let model = Table::noise(TOKENS, 1);
     for name in chains().into_iter().map(|(name, _)| name) {
         for sampler in [Sampler::Categorical, Sampler::Greedy] {
             let target = target(chain(name), sampler);
-            let plain = plain_law(&model, &target, 3);
+            let plain = plain_distribution(&model, &target, 3);
             for shape in shapes() {
                 for kind in KINDS {
                     for rule in [Rule::EachToken, Rule::Block] {
                         if rule == Rule::Block && !shape.is_chain() {
                             continue;
                         }
-                        let drafted = law_with(&model, &target, kind, shape, rule, 3);
+                        let drafted = distribution_with(&model, &target, kind, shape, rule, 3);
                         let distance = distance(&plain, &drafted);
                         assert!(distance < 1e-12, "{name}, {kind:?}, {rule:?}, {shape:?}: {distance}");
                     }
@@ -123,13 +132,13 @@ fn trees_never_change_the_law() {
 
 /// The same for a target that is steered by experts, one of which drafts.
 #[test]
-fn trees_never_change_the_law_of_a_steered_target() {
+fn trees_never_change_the_distribution_of_a_steered_target() {
     let (base, expert, anti) = (Table::noise(TOKENS, 1), Table::noise(TOKENS, 2), Table::noise(TOKENS, 6));
     let pair = Pair::new(expert, anti, Alpha::constant(0.8).unwrap());
     let steered: Arc<dyn LanguageModel> = Arc::new(Steered::new(base, vec![pair]));
     let target = target(chain("all"), Sampler::Categorical);
     let write = |kind, shape, rule| {
-        law(|chance| {
+        distribution(|chance| {
             let (drafter, length) = (trees(&target, kind), DraftLength::Tree(shape));
             let run = Speculative::new(steered.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
             run.unwrap().judged_by(rule).map(Result::unwrap).collect()
@@ -152,10 +161,10 @@ fn a_mark_of_noise_is_the_one_without_drafts() {
     let model = Table::noise(TOKENS, 1);
     let target = target(chain("noise watermark"), Sampler::Categorical);
     // No context occurs twice in so few tokens; otherwise it would be sampled without the key.
-    let certain: Law = plain_law(&model, &target, 1);
+    let certain: Texts = plain_distribution(&model, &target, 1);
     assert_eq!(certain.len(), 1, "the key decides: {certain:?}");
     for kind in KINDS {
-        let drafted = law_with(&model, &target, kind, TreeShape::levels(&[2]), Rule::EachToken, 1);
+        let drafted = distribution_with(&model, &target, kind, TreeShape::levels(&[2]), Rule::EachToken, 1);
         assert_eq!(drafted.keys().collect::<Vec<_>>(), certain.keys().collect::<Vec<_>>());
     }
 }

@@ -11,7 +11,7 @@ use crate::context::{Context, ContextFunction, MAX_WIDTH};
 use crate::gamma::Gamma;
 use crate::kdf::Purpose;
 use crate::scheme::{Observation, Scheme, mark_list, name};
-use crate::score_law::ScoreLaw;
+use crate::score_distribution::ScoreDistribution;
 use crate::strength::Strength;
 
 /// The number of blocks encrypted together: what the widest AES unit takes at once.
@@ -208,8 +208,8 @@ impl Native {
 }
 
 impl Scheme for Native {
-    fn law(&self) -> ScoreLaw {
-        ScoreLaw::Green { gamma: self.gamma.value() }
+    fn distribution(&self) -> ScoreDistribution {
+        ScoreDistribution::Green { gamma: self.gamma.value() }
     }
 
     fn context_width(&self) -> usize {

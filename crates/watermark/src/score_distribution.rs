@@ -9,7 +9,7 @@ use crate::statistics::{bernoulli, binomial, convolution, gamma, hypergeometric}
 /// The distribution of one observation's score under the null hypothesis. Scores of different observations are
 /// independent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ScoreLaw {
+pub enum ScoreDistribution {
     /// 1 for a green token, which has probability `gamma`; else 0.
     Green {
         /// The green share.
@@ -57,7 +57,7 @@ impl Integer {
     }
 }
 
-impl ScoreLaw {
+impl ScoreDistribution {
     /// The expected score of an observation.
     pub fn mean(&self) -> f64 {
         self.cumulants(0.0)[1]
@@ -69,7 +69,7 @@ impl ScoreLaw {
     pub fn with_replacement(self) -> Self {
         match self {
             Self::OneList { population, green } => Self::Green { gamma: green as f64 / population as f64 },
-            law => law,
+            distribution => distribution,
         }
     }
 
@@ -108,16 +108,16 @@ impl ScoreLaw {
             }
             // Unknown, except that for a ratio `K(1) = 0`, and `K <= 0` before since it is convex.
             Self::LikelihoodRatio { .. } => [0.0, f64::NAN, f64::NAN],
-            Self::Integer(ref law) => {
+            Self::Integer(ref distribution) => {
                 // Relative to the end that the tilt favours, so that nothing overflows, with one multiplication per
                 // step.
-                let last = law.probabilities.len() - 1;
+                let last = distribution.probabilities.len() - 1;
                 let largest = if t > 0.0 { last as f64 } else { 0.0 };
                 let (factor, mut power) = (exp(-t.abs()), 1.0);
                 let [mut mass, mut first, mut second] = [0.0; 3];
                 for i in 0..=last {
                     let x = if t > 0.0 { last - i } else { i };
-                    let weight = law.probabilities[x] * power;
+                    let weight = distribution.probabilities[x] * power;
                     let x = x as f64;
                     mass += weight;
                     first += weight * x;
@@ -175,15 +175,15 @@ impl ScoreLaw {
             Self::LikelihoodRatio { .. } => -s.max(0.0),
             Self::TwoKeys { .. } if s <= 0.0 => 0.0,
             Self::TwoKeys { .. } => saddlepoint::ln_tail(sum, self.end(), Support::Real, s),
-            Self::Integer(ref law) => {
-                let largest = (law.probabilities.len() - 1) as f64 * n as f64;
+            Self::Integer(ref distribution) => {
+                let largest = (distribution.probabilities.len() - 1) as f64 * n as f64;
                 if s <= 0.0 {
                     0.0
                 } else if s >= largest {
-                    n as f64 * ln(law.probabilities[law.probabilities.len() - 1])
-                } else if convolution::is_short(law.probabilities.len(), n) {
+                    n as f64 * ln(distribution.probabilities[distribution.probabilities.len() - 1])
+                } else if convolution::is_short(distribution.probabilities.len(), n) {
                     let tilt = saddlepoint::solve(&sum, self.end(), s);
-                    convolution::ln_tail(&law.probabilities, n as usize, tilt, s.ceil() as usize)
+                    convolution::ln_tail(&distribution.probabilities, n as usize, tilt, s.ceil() as usize)
                 } else {
                     saddlepoint::ln_tail(sum, self.end(), Support::Integer, s)
                 }
@@ -201,7 +201,9 @@ impl ScoreLaw {
             Self::OneList { population, green } => {
                 hypergeometric::ln_tail(population, green, n.min(population), n.min(green))
             }
-            Self::Integer(ref law) => n as f64 * ln(law.probabilities[law.probabilities.len() - 1]),
+            Self::Integer(ref distribution) => {
+                n as f64 * ln(distribution.probabilities[distribution.probabilities.len() - 1])
+            }
             Self::LikelihoodRatio { largest } => -(n as f64 * largest.max(0.0)),
             // A uniform number has at least 24 bits.
             Self::Exponential | Self::TwoKeys { .. } => n as f64 * -24.0 * std::f64::consts::LN_2,
@@ -214,11 +216,11 @@ mod tests {
     use super::*;
 
     /// The `n`-fold convolution of a distribution on integers.
-    fn convolved(law: &[f64], n: usize) -> Vec<f64> {
+    fn convolved(distribution: &[f64], n: usize) -> Vec<f64> {
         (0..n).fold(vec![1.0], |sum, _| {
-            let mut out = vec![0.0; sum.len() + law.len() - 1];
+            let mut out = vec![0.0; sum.len() + distribution.len() - 1];
             for (i, a) in sum.iter().enumerate() {
-                for (j, b) in law.iter().enumerate() {
+                for (j, b) in distribution.iter().enumerate() {
                     out[i + j] += a * b;
                 }
             }
@@ -227,21 +229,21 @@ mod tests {
     }
 
     #[test]
-    fn integer_laws_are_exact_and_the_saddle_point_is_near() {
+    fn integer_distributions_are_exact_and_the_saddle_point_is_near() {
         let bits: Vec<f64> = (0..=30).map(|k| binomial::ln_point(30, k, 0.5).exp()).collect();
         let skewed = vec![0.5, 0.0, 0.1, 0.05, 0.3, 0.0, 0.0, 0.05];
         for probabilities in [bits, skewed] {
             for n in [2usize, 10, 60] {
                 let exact = convolved(&probabilities, n);
-                let law = ScoreLaw::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
+                let distribution = ScoreDistribution::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
                 let mut tail = 0.0;
                 for s in (1..exact.len()).rev() {
                     tail += exact[s];
                     let interior = s > 1 && s + 1 < exact.len();
                     if interior && tail > 1e-290 && tail < 0.999 {
-                        let got = law.ln_tail(n as u64, s as f64);
+                        let got = distribution.ln_tail(n as u64, s as f64);
                         assert!((got - tail.ln()).abs() < 1e-9, "{n} {s}: {got} {}", tail.ln());
-                        let sum = |t: f64| law.cumulants(t).map(|c| c * n as f64);
+                        let sum = |t: f64| distribution.cumulants(t).map(|c| c * n as f64);
                         let near = saddlepoint::ln_tail(sum, f64::INFINITY, Support::Integer, s as f64);
                         if n == 60 && tail > 1e-14 {
                             assert!((near - tail.ln()).abs() < 0.02, "{n} {s}: {near} {}", tail.ln());
@@ -258,8 +260,8 @@ mod tests {
         for share in [0.1, 0.2, 0.5] {
             for n in [1u64, 5, 20, 200] {
                 for z in [-1.0, 1.0, 3.0, 6.0] {
-                    let law = ScoreLaw::TwoKeys { share };
-                    let [_, mean, variance] = law.cumulants(0.0);
+                    let distribution = ScoreDistribution::TwoKeys { share };
+                    let [_, mean, variance] = distribution.cumulants(0.0);
                     let s = n as f64 * mean + z * (n as f64 * variance).sqrt();
                     if s <= 0.0 {
                         continue;
@@ -276,7 +278,7 @@ mod tests {
                             density * gamma::ln_tail(n, (s - share * b) / (1.0 - share)).exp() * width
                         })
                         .sum();
-                    let got = law.ln_tail(n, s);
+                    let got = distribution.ln_tail(n, s);
                     assert!((got - tail.ln()).abs() < 0.02, "{share} {n} {z}: {got} {}", tail.ln());
                 }
             }
@@ -286,31 +288,36 @@ mod tests {
     /// No text can have less than the least `ln p`, and one with the largest scores only has it.
     #[test]
     fn the_least_is_that_of_the_largest_scores() {
-        let laws = [
-            (ScoreLaw::Green { gamma: 0.25 }, 1.0),
-            (ScoreLaw::OneList { population: 100, green: 40 }, 1.0),
-            (ScoreLaw::Integer(Arc::new(Integer::new(vec![0.5, 0.0, 0.3, 0.2, 0.0, 0.0], 1.0))), 3.0),
-            (ScoreLaw::LikelihoodRatio { largest: 0.25 }, 0.25),
+        let distributions = [
+            (ScoreDistribution::Green { gamma: 0.25 }, 1.0),
+            (ScoreDistribution::OneList { population: 100, green: 40 }, 1.0),
+            (ScoreDistribution::Integer(Arc::new(Integer::new(vec![0.5, 0.0, 0.3, 0.2, 0.0, 0.0], 1.0))), 3.0),
+            (ScoreDistribution::LikelihoodRatio { largest: 0.25 }, 0.25),
         ];
-        for (law, largest) in laws {
-            assert_eq!(law.ln_least(0), 0.0, "{law:?}");
+        for (distribution, largest) in distributions {
+            assert_eq!(distribution.ln_least(0), 0.0, "{distribution:?}");
             for n in [1, 2, 30] {
-                let (least, tail) = (law.ln_least(n), law.ln_tail(n, largest * n as f64));
-                assert!(least.is_finite() && (least - tail).abs() < 1e-9, "{law:?} {n}: {least} {tail}");
+                let (least, tail) = (distribution.ln_least(n), distribution.ln_tail(n, largest * n as f64));
+                assert!(least.is_finite() && (least - tail).abs() < 1e-9, "{distribution:?} {n}: {least} {tail}");
             }
         }
     }
 
     #[test]
     fn cumulants_are_derivatives() {
-        let integer = ScoreLaw::Integer(Arc::new(Integer::new(vec![0.2, 0.3, 0.1, 0.4], 1.0)));
-        let laws = [ScoreLaw::Green { gamma: 0.3 }, ScoreLaw::Exponential, ScoreLaw::TwoKeys { share: 0.1 }, integer];
-        for law in laws {
+        let integer = ScoreDistribution::Integer(Arc::new(Integer::new(vec![0.2, 0.3, 0.1, 0.4], 1.0)));
+        let distributions = [
+            ScoreDistribution::Green { gamma: 0.3 },
+            ScoreDistribution::Exponential,
+            ScoreDistribution::TwoKeys { share: 0.1 },
+            integer,
+        ];
+        for distribution in distributions {
             for t in [-2.0, -0.3, 0.0, 0.4, 0.8] {
                 let h = 1e-5;
-                let [low, at, high] = [t - h, t, t + h].map(|t| law.cumulants(t));
-                assert!(((high[0] - low[0]) / (2.0 * h) - at[1]).abs() < 1e-5, "{law:?} {t}");
-                assert!(((high[1] - low[1]) / (2.0 * h) - at[2]).abs() < 1e-4, "{law:?} {t}");
+                let [low, at, high] = [t - h, t, t + h].map(|t| distribution.cumulants(t));
+                assert!(((high[0] - low[0]) / (2.0 * h) - at[1]).abs() < 1e-5, "{distribution:?} {t}");
+                assert!(((high[1] - low[1]) / (2.0 * h) - at[2]).abs() < 1e-4, "{distribution:?} {t}");
             }
         }
     }

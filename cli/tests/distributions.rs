@@ -36,30 +36,32 @@ fn logprobs(text: &Value) -> Vec<(f64, u64, Vec<f64>)> {
 fn what_is_drawn_is_not_cut_away() {
     const ALL: [&str; 8] = ["--temperature", "1", "--top-p", "1", "--max-tokens", "24", "--logprobs", "4096"];
     let with = |cut: &[&str]| logprobs(&written(&[&ALL, cut].concat()));
-    let entropy = |law: &[f64]| -law.iter().map(|l| l.exp() * l).sum::<f64>();
+    let entropy = |distribution: &[f64]| -distribution.iter().map(|l| l.exp() * l).sum::<f64>();
     /// Whether a token with this log-probability is kept, given the distribution and its entropy.
     type Keeps = fn(f64, &[f64], f64) -> bool;
     let cuts: [(&[&str], Keeps); 4] = [
         (&["--epsilon-cutoff", "0.05"], |own, _, _| own.exp() >= 0.05),
         (&["--eta-cutoff", "0.05"], |own, _, entropy| own.exp() >= 0.05f64.min(0.05f64.sqrt() * (-entropy).exp())),
-        (&["--top-a", "0.5"], |own, law, _| own.exp() >= 0.5 * (2.0 * law[0]).exp()),
-        (&["--typical-p", "0.3"], |own, law, entropy| {
+        (&["--top-a", "0.5"], |own, distribution, _| own.exp() >= 0.5 * (2.0 * distribution[0]).exp()),
+        (&["--typical-p", "0.3"], |own, distribution, entropy| {
             let far = (-own - entropy).abs();
-            law.iter().filter(|&l| (-l - entropy).abs() < far - 1e-5).map(|l| l.exp()).sum::<f64>() < 0.3
+            distribution.iter().filter(|&l| (-l - entropy).abs() < far - 1e-5).map(|l| l.exp()).sum::<f64>() < 0.3
         }),
     ];
     let free = with(&[]);
     for (cut, keeps) in cuts {
-        let allows = |(own, rank, law): &(f64, u64, Vec<f64>)| *rank == 1 || keeps(*own + 1e-6, law, entropy(law));
+        let allows = |(own, rank, distribution): &(f64, u64, Vec<f64>)| {
+            *rank == 1 || keeps(*own + 1e-6, distribution, entropy(distribution))
+        };
         let text = with(cut);
         assert_eq!(text.len(), 24);
         assert!(text.iter().all(allows), "{cut:?}");
         assert!(!free.iter().all(allows), "{cut:?} would change nothing");
         // The distribution sampled from has only the tokens left by the cut.
         let processed = with(&[cut, &["--logprobs-mode", "processed"]].concat());
-        for ((own, _, law), (raw, _, all)) in processed.iter().zip(&text) {
-            assert!(law.len() < all.len() && *own >= *raw - 1e-6, "{cut:?}");
-            assert!((law.iter().map(|l| l.exp()).sum::<f64>() - 1.0).abs() < 1e-6, "{cut:?}");
+        for ((own, _, distribution), (raw, _, all)) in processed.iter().zip(&text) {
+            assert!(distribution.len() < all.len() && *own >= *raw - 1e-6, "{cut:?}");
+            assert!((distribution.iter().map(|l| l.exp()).sum::<f64>() - 1.0).abs() < 1e-6, "{cut:?}");
         }
         // Drafts do not change the text of a seed.
         let (plain, drafted) = (written(cut), written(&[cut, &["--lookup"]].concat()));
@@ -80,8 +82,8 @@ fn mirostat_follows_what_was_written() {
     let processed = logprobs(&written(&[&asked[..], &["--logprobs-mode", "processed"]].concat()));
     let bits = |logprob: f64| -logprob / std::f64::consts::LN_2;
     let (mut bound, mut cut) = (2.0 * tau, 0);
-    for (at, ((_, _, law), (own, _, left))) in logprobs(&raw).iter().zip(&processed).enumerate() {
-        let within = |slack: f64| law.iter().filter(|&&l| bits(l) <= bound + slack).count().max(1);
+    for (at, ((_, _, distribution), (own, _, left))) in logprobs(&raw).iter().zip(&processed).enumerate() {
+        let within = |slack: f64| distribution.iter().filter(|&&l| bits(l) <= bound + slack).count().max(1);
         assert!((within(-1e-3)..=within(1e-3)).contains(&left.len()), "position {at}: {} below {bound}", left.len());
         cut += usize::from(left.len() < 100);
         bound -= eta * (bits(*own) - tau);
