@@ -25,10 +25,10 @@
 //! ```
 //! use verdigris_logits::{Chain, Row, Sampler, Transform, warp::{Temperature, TopP}};
 //!
-//! let distribution = Chain::new().then(Temperature::new(0.8)?).then(TopP::new(0.9)?);
-//! let state = distribution.start(&[]);
+//! let steps = Chain::new().then(Temperature::new(0.8)?).then(TopP::new(0.9)?);
+//! let state = steps.start(&[]);
 //! let mut row = Row::from(vec![2.0, 1.0, -3.0, 0.5]);
-//! distribution.apply(&state, &mut row);
+//! steps.apply(&state, &mut row);
 //! assert_eq!(Sampler::Greedy.sample(&row, 0.0), Some(0));
 //! # Ok::<(), verdigris_logits::warp::OutOfRange>(())
 //! ```
