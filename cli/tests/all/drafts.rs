@@ -1,0 +1,155 @@
+//! Drafting through the program: by draft heads, by the steering expert, and for several texts at a time.
+
+use crate::support::{Folder, KEY, TALE_SMALL};
+use serde_json::Value;
+
+const FEATURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-draft");
+const MEDUSA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-medusa");
+const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
+
+/// The output of the program, as JSON.
+fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
+    folder.run(&[&["generate", "The captain", "--json"], arguments].concat()).succeeds().lines()
+}
+
+/// Marked, constrained or greedy, the text of a seed is the one without drafts, and some drafts are accepted.
+#[test]
+fn heads_draft_the_text_of_a_seed() {
+    let folder = Folder::new();
+    folder.write_private("key.json", KEY);
+    for (arguments, must_stand) in [
+        (&["--seed", "3", "--temperature", "0", "--max-tokens", "80"][..], true),
+        (&["--seed", "3", "--key", "key.json", "--max-tokens", "60"], false),
+        (&["--seed", "4", "--regex", "[A-Z][a-z ,]{40,60}\\.", "--temperature", "0"], false),
+    ] {
+        let plain = &written(&folder, arguments)[0];
+        for head in [FEATURE, MEDUSA] {
+            for tokens in [&["--draft-tokens", "3"][..], &[]] {
+                let drafted = &written(&folder, &[arguments, &["--draft", head], tokens].concat())[0];
+                if must_stand || tokens.is_empty() {
+                    assert_eq!(drafted["tokens"], plain["tokens"], "{head}, {arguments:?}");
+                }
+                if must_stand && !tokens.is_empty() {
+                    assert!(drafted["accepted"].as_u64() > Some(10), "{drafted}");
+                }
+            }
+        }
+    }
+    // The constraint holds whatever is sampled.
+    let drawn = &written(&folder, &["--regex", "[A-Z][a-z ,]{40,60}\\.", "--draft", FEATURE, "--draft-tokens", "4"])[0];
+    assert!(drawn["text"].as_str().unwrap().ends_with('.'), "{drawn}");
+}
+
+#[test]
+fn several_texts_are_drafted_side_by_side() {
+    let folder = Folder::new();
+    let arguments = ["--texts", "3", "--seed", "5", "--max-tokens", "40"];
+    let texts = |more: &[&str]| -> Vec<Value> {
+        let mut texts = written(&folder, &[&arguments, more].concat());
+        texts.sort_by_key(|text| text["seed"].as_u64());
+        texts.into_iter().map(|text| text["tokens"].clone()).collect()
+    };
+    let plain = texts(&[]);
+    assert_eq!(plain.len(), 3);
+    for drafts in [
+        &["--lookup"][..],
+        &["--draft", "tale-small"],
+        &["--draft", FEATURE],
+        &["--draft", MEDUSA],
+        &["--draft", FEATURE, "--lookup"],
+    ] {
+        assert_eq!(texts(drafts), plain, "{drafts:?}");
+    }
+}
+
+/// The output names the acceptance rule only if it changes the distribution.
+#[test]
+fn what_decides_is_chosen_and_said() {
+    let folder = Folder::new();
+    let drafts = ["--draft", FEATURE, "--seed", "3", "--max-tokens", "60", "--draft-tokens", "4"];
+    let accepted = |rule: &str| {
+        let text = &written(&folder, &[&drafts[..], &["--quiet", "--draft-rule", rule]].concat())[0];
+        assert_eq!(text["lossy"], if rule == "typical" { rule.into() } else { Value::Null }, "{text}");
+        text["accepted"].as_u64().unwrap()
+    };
+    let [each, block, typical] = ["each-token", "block", "typical"].map(accepted);
+    assert!(block >= each && typical != each, "{each} {block} {typical}");
+    let said = folder.run(&[&["generate"], &drafts[..], &["--draft-rule", "typical"]].concat()).err;
+    assert!(said.contains("typical acceptance, which changes the distribution of the text"), "{said}");
+    let timed = ["generate", "--lookup", "--seed", "1", "--draft-rule", "typical"];
+    folder.run(&timed).fails("--seed with --draft-rule typical needs --draft-tokens or --draft-tree");
+}
+
+/// Lookup drafts where a text repeats itself, and the other drafter elsewhere: together they save more calls than
+/// either alone.
+#[test]
+fn lookup_goes_before_another_drafter() {
+    let folder = Folder::new();
+    let prompt = "The captain had been there before. \"The captain had been there before,\" said he. The captain had";
+    let calls = |drafts: &[&str]| {
+        let arguments =
+            ["generate", prompt, "--temperature", "0", "--max-tokens", "120", "--draft-tokens", "4", "--json"];
+        let text = folder.run(&[&arguments[..], drafts].concat()).json();
+        (text["calls"].as_u64().unwrap(), text["tokens"].clone())
+    };
+    let (lookup, text) = calls(&["--lookup"]);
+    let (head, same) = calls(&["--draft", FEATURE]);
+    let (both, again) = calls(&["--draft", FEATURE, "--lookup"]);
+    assert!(text == same && text == again && both < lookup && both < head, "{lookup} {head} {both}");
+}
+
+/// At temperature 0 a tree of drafts does not change the text, and needs fewer calls than a chain.
+#[test]
+fn trees_are_drafted() {
+    let folder = Folder::new();
+    let greedy = ["--temperature", "0", "--max-tokens", "80"];
+    let plain = &written(&folder, &greedy)[0];
+    let calls = [["--draft-tree", "1,1"], ["--draft-tree", "3,2"]].map(|tree| {
+        let text = &written(&folder, &[&greedy[..], &["--draft", FEATURE], &tree].concat())[0];
+        assert_eq!(text["tokens"], plain["tokens"]);
+        text["calls"].as_u64().unwrap()
+    });
+    assert!(calls[1] < calls[0], "{calls:?}");
+}
+
+#[test]
+fn the_expert_that_steers_drafts() {
+    let folder = Folder::new();
+    let steer = ["--expert", EXPERT, "--anti", TALE_SMALL, "--seed", "7", "--max-tokens", "60"];
+    for temperature in ["0", "0.8"] {
+        let with =
+            |more: &[&str]| written(&folder, &[&steer[..], &["--temperature", temperature], more].concat())[0].clone();
+        let (plain, drafted) = (with(&[]), with(&["--draft-by-expert"]));
+        assert_eq!(drafted["tokens"], plain["tokens"]);
+        let fixed = with(&["--draft-by-expert", "--draft-tokens", "3"]);
+        assert!(fixed["accepted"].as_u64() > Some(8), "{fixed}");
+    }
+    let run = folder.run(&["generate", "x", "--draft-by-expert"]);
+    assert!(run.status == 2 && run.err.contains("--expert"), "{run:?}");
+}
+
+#[test]
+fn a_head_of_another_model_is_refused() {
+    let folder = Folder::new();
+    for head in [FEATURE, MEDUSA] {
+        folder.run(&["generate", "x", "--model", "tale-small", "--draft", head]).fails("it was trained for tale");
+    }
+    folder.run(&["generate", "x", "--model", FEATURE]).fails("is not a model");
+}
+
+/// A mark, a schema and drafts at once, as measured by `bench speculation`. The length of automatic drafts depends on
+/// timing, so each run gives other texts. They are long enough for the mark to be found in any of them.
+#[test]
+fn marked_forms_with_drafts_are_whole_and_found() {
+    let text = r#"{"type": "string", "minLength": 700, "maxLength": 900}"#;
+    let schema = format!(r#"{{"type": "object", "required": ["text"], "properties": {{"text": {text}}}}}"#);
+    let arguments = ["--draft", FEATURE, "--mark", "--json-schema", &schema, "--closed", "--temperature", "1"];
+    let bench = ["bench", "speculation", "--draft-tokens", "2", "--samples", "1", "--tokens", "450", "--json"];
+    let run = Folder::new().run(&[&bench[..], &arguments].concat()).succeeds();
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["drafts"].as_str().unwrap()).collect();
+    let heads = ["tale-draft, 2", "tale-draft, automatic", "tale-draft and lookup, automatic"];
+    assert_eq!(names, [&["none", "lookup, automatic"][..], &heads].concat());
+    assert!(rows.iter().all(|row| row["whole"] == 1.0 && row["found"] == 1.0), "{rows:?}");
+}
