@@ -3,12 +3,14 @@
 mod costs;
 mod detection;
 mod fewest;
+mod harm;
 #[cfg(feature = "train")]
 mod loss;
 mod marks;
 mod power;
 mod price;
 mod prompts;
+mod questions;
 mod robustness;
 mod speculation;
 mod strength;
@@ -26,6 +28,7 @@ use crate::left_out::LeftOut;
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     Detection(detection::Detection),
+    Harm(harm::Harm),
     Power(power::Power),
     Price(price::Price),
     Robustness(robustness::Robustness),
@@ -41,6 +44,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Detection(detection) => detection.run(),
+            Self::Harm(harm) => harm.run(),
             Self::Power(power) => power.run(),
             Self::Price(price) => price.run(),
             Self::Robustness(robustness) => robustness.run(),

@@ -1,0 +1,254 @@
+//! `verdigris bench harm`: measures how often a mark makes right answers wrong.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use verdigris::{Engine, Key, Message, Prompt, Request, Sampling, Written};
+
+use super::marks::{MarkConfig, by_price};
+use super::questions::{self, Question};
+use crate::error::Failure;
+use crate::model::{DeviceOption, ModelOption};
+use crate::number::samples;
+use crate::progress;
+use crate::report::print_json;
+
+/// The number of answers that are written together.
+const TOGETHER: usize = 16;
+
+/// The maximum number of tokens of an answer.
+const MAX_TOKENS: usize = 48;
+
+/// Compare how many answers are right with a mark and without
+#[derive(Args)]
+#[command(after_help = "\
+Each question is answered once with each key and once without a mark, with the same seeds. Right: the share of right \
+answers. Difference: to the share without a mark, in points, with the 95 % interval over questions. Changed: answers \
+that differ from the one without a mark. Nats: the mean of -ln p per token, to the unmarked model. A file of questions \
+has one JSON object per line, as fixtures/prompts/questions.py describes.
+
+Example:
+  verdigris bench harm -m chat.gguf --questions questions.jsonl --keys 2")]
+pub(crate) struct Harm {
+    #[command(flatten)]
+    model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
+    /// Questions in JSON Lines
+    #[arg(long, value_name = "FILE")]
+    questions: PathBuf,
+    /// Ask in chat messages; else the prompt is `Question: ...`, and the text after `Answer:` is judged
+    #[arg(long)]
+    chat: bool,
+    /// The number of keys that each question is answered with
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = samples::<u32>)]
+    keys: u32,
+    /// The sampling temperature
+    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature)]
+    temperature: f64,
+    /// The sampling top-p
+    #[arg(long, value_name = "P", default_value_t = Sampling::TOP_P)]
+    top_p: f64,
+    /// Only rows with this in their name; may be given several times
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
+    /// The seed of all texts and keys
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object per row
+    #[arg(long)]
+    json: bool,
+}
+
+/// The answers to all questions with one way of marking.
+struct Answers {
+    texts: Vec<Vec<String>>,
+    /// The sum of `-ln p`, and the number of tokens.
+    nats: (f64, f64),
+}
+
+/// The results of one way of marking.
+#[derive(Serialize)]
+struct HarmRow<'w> {
+    marked: &'w str,
+    answers: usize,
+    right: f64,
+    /// The share of right answers minus the share without a mark, and half its 95 % interval; `None` without a mark.
+    difference: Option<(f64, f64)>,
+    changed: f64,
+    nats_a_token: f64,
+    /// The share of right answers by kind of question.
+    kinds: BTreeMap<String, f64>,
+}
+
+impl Harm {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.keys == 0 {
+            return Err(Failure::Usage("--keys must be at least 1".into()));
+        }
+        let questions = questions::read(&self.questions)?;
+        let is_asked =
+            |way: &MarkConfig| self.only.is_empty() || self.only.iter().any(|word| way.name.contains(word.as_str()));
+        let ways: Vec<_> = by_price().into_iter().filter(is_asked).collect();
+        if ways.is_empty() {
+            return Err(Failure::Usage(format!("no row has {:?} in its name", self.only)));
+        }
+        let engine = self.model.engine(None, &self.device.device()?)?;
+        let bar = progress::of_texts(questions.len() as u64 * u64::from(self.keys) * (ways.len() as u64 + 1));
+        let mut out = anstream::stdout();
+        let plain = self.answers(&engine, &questions, None, &bar)?;
+        let row = self.row("nothing", &questions, &plain, None);
+        if !self.json {
+            writeln!(
+                out,
+                "temperature {}, top-p {}, {} questions, {} keys\n",
+                self.temperature,
+                self.top_p,
+                questions.len(),
+                self.keys
+            )?;
+            write!(out, "| marked with | right | difference | changed | nats a token |")?;
+            row.kinds.keys().try_for_each(|kind| write!(out, " {kind} |"))?;
+            writeln!(out, "\n|---{}|", "|--:".repeat(4 + row.kinds.len()))?;
+        }
+        bar.suspend(|| self.print(&mut out, &row))?;
+        for way in &ways {
+            let answers = self.answers(&engine, &questions, Some(way), &bar)?;
+            let row = self.row(way.name, &questions, &answers, Some(&plain));
+            bar.suspend(|| self.print(&mut out, &row))?;
+        }
+        bar.finish_and_clear();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Answers all questions with each key.
+    fn answers(
+        &self,
+        engine: &Engine,
+        questions: &[Question],
+        way: Option<&MarkConfig>,
+        bar: &indicatif::ProgressBar,
+    ) -> Result<Answers, Failure> {
+        let mut all = Answers { texts: vec![Vec::new(); questions.len()], nats: (0.0, 0.0) };
+        // Those with a schema are answered one by one.
+        let (free, constrained): (Vec<usize>, Vec<usize>) =
+            (0..questions.len()).partition(|&i| questions[i].schema.is_none());
+        let groups: Vec<&[usize]> = free.chunks(TOGETHER).chain(constrained.chunks(1)).collect();
+        for number in 0..self.keys {
+            let key = way.map(|way| way.key(engine, self.seed, number)).transpose()?;
+            for group in &groups {
+                let seed = self.seed << 40 | u64::from(number) << 20 | group[0] as u64;
+                let written = self.write(engine, way, key.as_ref(), seed, group.iter().map(|&i| &questions[i]))?;
+                for (&i, text) in group.iter().zip(written) {
+                    bar.inc(1);
+                    all.nats.0 -= text.logprobs.iter().flatten().map(|of| of.chosen.logprob).sum::<f64>();
+                    all.nats.1 += text.tokens.len() as f64;
+                    all.texts[i].push(text.text);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn write<'q>(
+        &self,
+        engine: &Engine,
+        way: Option<&MarkConfig>,
+        key: Option<&Key>,
+        seed: u64,
+        questions: impl Iterator<Item = &'q Question> + Clone,
+    ) -> Result<Vec<Written>, Failure> {
+        let request = engine.request("").max_tokens(MAX_TOKENS).seed(seed).logprobs(0);
+        let request = request.temperature(self.temperature).top_p(self.top_p);
+        let request = key.into_iter().fold(request, Request::watermark);
+        let request = match way.and_then(|way| way.entropy) {
+            Some(nats) => request.entropy_threshold(nats),
+            None => request,
+        };
+        let request = match questions.clone().find_map(|question| question.schema.clone()) {
+            Some(schema) => request.json_schema(schema),
+            None => request,
+        };
+        let prompts = questions.map(|question| match self.chat {
+            true => Prompt::from(vec![Message::user(question.prompt.clone())]),
+            false => Prompt::Text(format!("Question: {}\nAnswer:", question.prompt)),
+        });
+        Ok(request.prompts(prompts)?)
+    }
+
+    fn row<'w>(
+        &self,
+        marked: &'w str,
+        questions: &[Question],
+        answers: &Answers,
+        plain: Option<&Answers>,
+    ) -> HarmRow<'w> {
+        let share = |answers: &Answers, i: usize| {
+            let right = answers.texts[i].iter().filter(|text| questions[i].is_right(text)).count();
+            right as f64 / answers.texts[i].len() as f64
+        };
+        let rights: Vec<f64> = (0..questions.len()).map(|i| share(answers, i)).collect();
+        let mut kinds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (question, right) in questions.iter().zip(&rights) {
+            kinds.entry(question.kind.clone()).or_default().push(*right);
+        }
+        let changed = |plain: &Answers| {
+            let pairs = answers.texts.iter().flatten().zip(plain.texts.iter().flatten());
+            pairs.filter(|(text, plain)| text != plain).count() as f64
+        };
+        let count = answers.texts.iter().map(Vec::len).sum();
+        HarmRow {
+            marked,
+            answers: count,
+            right: mean(&rights),
+            difference: plain.map(|plain| {
+                interval(&rights.iter().enumerate().map(|(i, right)| right - share(plain, i)).collect::<Vec<_>>())
+            }),
+            changed: plain.map_or(0.0, changed) / count as f64,
+            nats_a_token: answers.nats.0 / answers.nats.1,
+            kinds: kinds.into_iter().map(|(kind, rights)| (kind, mean(&rights))).collect(),
+        }
+    }
+
+    fn print(&self, out: &mut impl Write, row: &HarmRow<'_>) -> Result<(), Failure> {
+        if self.json {
+            return print_json(row).map(drop);
+        }
+        let HarmRow { marked, right, difference, changed, nats_a_token, kinds, .. } = row;
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let (difference, changed) = match difference {
+            None => (String::new(), String::new()),
+            Some((mean, half)) => (format!("{:+.1} ± {:.1}", 100.0 * mean, 100.0 * half), percent(*changed)),
+        };
+        write!(out, "| {marked} | {} | {difference} | {changed} | {nats_a_token:.2} |", percent(*right))?;
+        kinds.values().try_for_each(|right| write!(out, " {} |", percent(*right)))?;
+        Ok(writeln!(out)?)
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The mean of independent values, and half its 95 % interval.
+fn interval(values: &[f64]) -> (f64, f64) {
+    let (mean, n) = (mean(values), values.len() as f64);
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    (mean, 1.96 * (variance / n).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_has_its_half_width() {
+        let (mean, half) = interval(&[1.0, 0.0, -1.0, 0.0]);
+        // Variance 2/3, over four values.
+        assert!(mean == 0.0 && (half - 1.96 * (1.0f64 / 6.0).sqrt()).abs() < 1e-12, "{half}");
+    }
+}
