@@ -140,7 +140,7 @@ impl Show {
             return print_json(&serde_json::json!({
                 "format": "verdigris-key-show-1", "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(),
                 "scheme": key.describe(), "strength": strength, "vocabulary": vocabulary, "period": period,
-                "public": key.is_public(),
+                "variants": key.variants(), "public": key.is_public(),
             }));
         }
         let mut out = anstream::stdout();

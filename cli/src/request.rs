@@ -33,6 +33,10 @@ pub(crate) struct RequestOptions {
     /// needs the model: detect --weigh sweet
     #[arg(long, value_name = "NATS")]
     entropy_threshold: Option<f64>,
+    /// Mark only after the text has a surprise of this many nats, so that texts of one prompt differ and short, certain
+    /// answers are left as they are [default: 7 for native-gumbel, 0 for other dialects]
+    #[arg(long, value_name = "NATS")]
+    mark_after: Option<f64>,
     /// Maximum number of tokens
     #[arg(short = 'n', long, value_name = "N", default_value_t = Request::MAX_TOKENS, value_parser = whole::<usize>)]
     pub(crate) max_tokens: usize,
@@ -99,6 +103,9 @@ impl RequestOptions {
         }
         if let Some(nats) = self.entropy_threshold {
             request = request.entropy_threshold(nats);
+        }
+        if let Some(nats) = self.mark_after {
+            request = request.mark_after(nats);
         }
         match self.seed {
             Some(seed) => request.seed(seed),

@@ -46,6 +46,27 @@ fn every_scheme_marks_and_is_found_through_the_text() {
     }
 }
 
+/// Each seed writes with one variant of a key, all are used, and each text is found by its key and by its variant.
+#[test]
+fn texts_are_written_with_all_variants() {
+    let kind = every_kind().into_iter().find(|kind| kind.name == "native-gumbel, all 4").unwrap();
+    let keys = [soft(0.25, ContextFunction::Min, 4), kind.key(1, ENGINE.reader().vocabulary())];
+    for key in keys.map(|key| key.with_variants(4).unwrap()) {
+        let mut used = [0; 4];
+        for seed in 0..24 {
+            let text = write(Some(&key), seed);
+            let found = judge(&key, &text);
+            assert!(found.ln_p_corrected() < -11.0 && found.tried == 4.0, "{found:?}");
+            let strongest = (0..4).min_by(|&a, &b| {
+                let of = |variant: u8| judge(&key.variant(variant), &text).ln_p;
+                of(a).total_cmp(&of(b))
+            });
+            used[usize::from(strongest.unwrap())] += 1;
+        }
+        assert!(used.iter().all(|&count| count > 0), "{used:?}");
+    }
+}
+
 /// Removes a tenth of the words, or adds unmarked text before and after.
 #[test]
 fn a_mark_survives_edits() {
@@ -94,7 +115,8 @@ fn noise_leaves_the_distribution_as_it_is() {
     let first = |key: Option<&Key>, seed| {
         let request = ENGINE.request("The old man went").max_tokens(1).through_end().temperature(1.0);
         let request = request.top_k(4).top_p(1.0).seed(seed);
-        key.into_iter().fold(request, Request::watermark).text().unwrap().tokens[0]
+        let request = key.into_iter().fold(request, |request, key| request.watermark(key).mark_after(0.0));
+        request.text().unwrap().tokens[0]
     };
     let texts = 400;
     let mut counts = std::collections::BTreeMap::<u32, [f64; 2]>::new();

@@ -123,6 +123,11 @@ fn sentence(judgement: &Judgement<'_>) -> String {
                  {whoever} can write such text, so this does not show who did."
             )
         }
+        Outcome::Forged => format!(
+            "This text was forged: the same words carry the marks of {} variants of the key {key}, and its holder uses \
+             one for each text. Its author has learned the marks from other texts.",
+            judgement.variants
+        ),
         Outcome::TooShort => {
             "This text is too short to judge: even a fully marked one of its length could not be told from chance."
                 .into()

@@ -36,12 +36,12 @@ const BATCH: usize = 256;
 const BATCH_BYTES: usize = 2 << 20;
 
 /// The index at which texts that could not be judged are counted, after those of each outcome.
-const FAULTY: usize = 5;
+const FAULTY: usize = 6;
 
 /// The exit status for the given numbers of texts of each outcome: that of the strongest evidence, or 2 for no verdict.
-fn status(counts: [u64; 6]) -> ExitCode {
-    let [whole, part, not, ..] = counts;
-    ExitCode::from(match (whole + part, not) {
+fn status(counts: [u64; FAULTY + 1]) -> ExitCode {
+    let [whole, part, not, _, _, forged, _] = counts;
+    ExitCode::from(match (whole + part, not + forged) {
         (1.., _) => 0,
         (0, 1..) => 1,
         (0, 0) => 2,
@@ -145,7 +145,7 @@ impl Detect {
         if judged.result.is_ok() {
             self.write_html(report, std::slice::from_ref(&judged))?;
         }
-        let mut counts = [0; 6];
+        let mut counts = [0; FAULTY + 1];
         counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] = 1;
         if self.json {
             self.print_json(&judged)?;
@@ -181,7 +181,7 @@ impl Detect {
         report: Option<OutputFile>,
     ) -> Result<ExitCode, Failure> {
         let mut documents = documents.peekable();
-        let mut counts = [0u64; 6];
+        let mut counts = [0u64; FAULTY + 1];
         let mut kept = Vec::new();
         let mut out = anstream::stdout();
         let (mut header, mut hidden) = (!self.json, false);

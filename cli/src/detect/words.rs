@@ -53,6 +53,7 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
     }
     let (style, verdict) = match outcome {
         Outcome::Marked | Outcome::MarkedInPart => (style(AnsiColor::Green).bold(), outcome.name()),
+        Outcome::Forged => (style(AnsiColor::Red).bold(), outcome.name()),
         Outcome::TooShort => (anstyle::Style::new().bold(), "too short to decide"),
         _ => (anstyle::Style::new().bold(), outcome.name()),
     };
@@ -62,6 +63,14 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
     };
     let whose = shown_line(&whose);
     writeln!(out, "{:<LABEL$}{style}{verdict}{style:#} ({whose}, level {level})", "verdict")?;
+    if outcome == Outcome::Forged {
+        let words = format!(
+            "the same tokens have the marks of {} variants of the key, and its holder uses one for each text: this one \
+             was forged with marks that were learned from other texts",
+            judgement.variants
+        );
+        writeln!(out, "{:<LABEL$}{}", "reason", wrap(&words, width, LABEL))?;
+    }
     if let Some(hint) = hint {
         writeln!(out, "{:<LABEL$}{}", "hint", wrap(hint, width, LABEL))?;
     }
@@ -167,15 +176,16 @@ pub(super) fn line(out: &mut impl Write, judged: &JudgedText<'_>) -> Result<(), 
 }
 
 /// Prints the totals over all texts.
-pub(super) fn summary(out: &mut impl Write, counts: [u64; 6], level: Level, hint: Option<&str>) -> Result<(), Failure> {
+pub(super) fn summary(out: &mut impl Write, counts: [u64; 7], level: Level, hint: Option<&str>) -> Result<(), Failure> {
     // Only a single text is weighed, so none of many is known to have had too few choices.
-    let [whole, part, not, _, short, faulty] = counts;
+    let [whole, part, not, _, short, forged, faulty] = counts;
     let (marked, width) = (whole + part, width());
-    let texts = marked + not + short + faulty;
+    let texts = marked + not + short + forged + faulty;
     let s = if texts == 1 { "" } else { "s" };
-    let line = format!("{texts} text{s}: {marked} marked, {not} not, {short} too short, {faulty} faulty");
+    let forgeries = if forged > 0 { format!("{forged} forged, ") } else { String::new() };
+    let line = format!("{texts} text{s}: {marked} marked, {forgeries}{not} not, {short} too short, {faulty} faulty");
     writeln!(out, "\n{}", wrap(&line, width, 0))?;
-    let judged = marked + not;
+    let judged = marked + forged + not;
     if judged > 0 {
         let alarms = level.value() * judged as f64;
         let line = match alarms < 1.0 {

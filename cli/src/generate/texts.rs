@@ -444,7 +444,7 @@ impl Generate {
         if self.run.quiet || different.len() == texts.len() {
             return;
         }
-        let is_noise = |key: &&Key| key.embed().is_ok_and(|embed| embed.stage() == Stage::Warped);
+        let is_noise = |key: &&Key| key.stage() == Stage::Warped;
         let why = match proof.map(Proof::key).filter(is_noise) {
             Some(key) => format!(
                 "the key {} chooses each token by those before it, whatever the seed: vary the prompt, or use a key \

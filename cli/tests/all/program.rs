@@ -484,7 +484,9 @@ fn keys_of_other_systems() {
         folder.run(&["generate", "--key", "vllm.key", "--seed", "1", "--max-tokens", "150", "--temperature", "1"]).out;
     folder.write("text.txt", &text);
     assert_eq!(folder.run(&["detect", "text.txt", "--key", "vllm.key"]).status, 0);
-    folder.run(&["generate", "--key", "vllm.key", "--temperature", "0"]).fails("needs a temperature above 0");
+    folder.run(&["generate", "--key", "vllm.key", "--temperature", "0"]).done();
+    folder.run(&["generate", "--key", "vllm.key", "--mark-after=-1"]).fails("is -1, but must be a number of 0 or more");
+    folder.run(&["generate", "--mark-after", "1"]).fails("needs a key");
     folder.run(&["key", "new", "a.key", "--dialect", "vllm"]).fails("--import FILE");
     folder.write("bad.txt", "secret words");
     folder

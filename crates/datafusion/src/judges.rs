@@ -30,7 +30,7 @@ impl Judge {
             reader.fits(key).map_err(JudgeError::NoTokenizer)?;
             match key.payload_bits() {
                 Some(_) => drop(key.payload_reader().map_err(DetectError::from)?),
-                None => drop(key.scheme().map_err(DetectError::from)?),
+                None => drop(key.schemes().map_err(DetectError::from)?),
             }
         }
         if keys.is_empty() {

@@ -19,17 +19,24 @@ pub(crate) fn carrier(
     Ok((key.carrier(read.payload)?, read, reader.payloads()))
 }
 
-/// Returns the evidence of the tokens under a key for any tokenizer, corrected for the payloads that are tried.
+/// Returns the evidence of the tokens under a key for any tokenizer, corrected for the payloads or variants that are
+/// tried.
 pub(crate) fn evidence(key: &Key, tokens: &Tokens, repeats: Repeats) -> Result<Evidence, DetectError> {
-    let (scheme, payloads) = match key.payload_bits() {
-        None => (key.scheme()?, 1.0),
+    let (schemes, tried) = match key.payload_bits() {
+        None => (key.schemes()?, f64::from(key.variants())),
         Some(_) => {
             let (carrier, _, payloads) = carrier(key, tokens)?;
-            (carrier, payloads)
+            (vec![carrier], payloads)
         }
     };
-    let mut detector = Detector::new(scheme).repeats(repeats);
-    Ok(read(key, tokens, &mut detector).best_of(payloads))
+    let each = schemes.into_iter().map(|scheme| read(key, tokens, &mut Detector::new(scheme).repeats(repeats)));
+    Ok(best_of(each, tried))
+}
+
+/// Returns the strongest evidence, corrected for what was tried to find it.
+pub(crate) fn best_of(each: impl Iterator<Item = Evidence>, tried: f64) -> Evidence {
+    let best = each.min_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
+    best.expect("a key has at least one variant").best_of(tried)
 }
 
 /// Returns the evidence of the tokens that the detector reads. If the constraint of the text is known, colours are

@@ -12,6 +12,7 @@ use verdigris_watermark::{Detector, Evidence, Key, Level, Mark, payload};
 use crate::course::course as grown;
 use crate::error::{DetectError, LongText};
 use crate::evidence::{carrier, read};
+use crate::forged::is_forged;
 use crate::look::{Look, MAX_TEXT};
 use crate::manifest::Unwrapped;
 use crate::reader::Reader;
@@ -46,6 +47,11 @@ pub struct Judgement<'k> {
     pub passages: Vec<MarkedPassage<'k>>,
     /// Whether marked passages were searched for.
     pub searched: bool,
+    /// The number of variants of the key that the text is marked with. A writer uses one for each text, so with more
+    /// than one in the same tokens, the text was forged with marks that were learned from other texts.
+    pub variants: usize,
+    /// Whether several variants are found in the same tokens.
+    pub forged: bool,
     /// Whether the constraint that the text was written under was known.
     pub has_constraint: bool,
     /// The bytes of the C2PA manifests in the original text, which were removed before it was read.
@@ -84,6 +90,8 @@ impl<'k> Judgement<'k> {
             course: Vec::new(),
             passages: Vec::new(),
             searched: false,
+            variants: 0,
+            forged: false,
             has_constraint: false,
             manifests: Vec::new(),
         }
@@ -100,10 +108,11 @@ impl<'k> Judgement<'k> {
     }
 }
 
-/// The evidence of one reading under one key.
+/// The evidence of one reading under one variant of a key.
 #[derive(Clone, Copy)]
 struct Seen {
     key: usize,
+    variant: usize,
     reading: usize,
     evidence: Evidence,
     payload: Option<payload::PayloadReading>,
@@ -188,17 +197,20 @@ impl Reader {
         look: &Look,
     ) -> Result<Judgement<'k>, DetectError> {
         let looks = (readings.len() * keys.len() * (1 + usize::from(look.passages))) as f64;
-        let mut whole: Option<Seen> = None;
+        let mut all: Vec<Seen> = Vec::new();
         let mut part: Option<(f64, Seen)> = None;
         let mut passages = Vec::new();
+        let mut of_passages: Vec<(usize, usize, usize)> = Vec::new();
         let mut spans: Vec<Option<Vec<Range<usize>>>> = vec![None; readings.len()];
         for (k, &key) in keys.iter().enumerate() {
             self.fits(key)?;
-            let scheme = if key.payload_bits().is_none() { Some(key.scheme()?) } else { None };
+            let schemes = if key.payload_bits().is_none() { key.schemes()? } else { Vec::new() };
+            let variants = (0..schemes.len().max(1)).flat_map(|v| (0..readings.len()).map(move |r| (v, r)));
             let mut found = Vec::new();
-            for (r, reading) in readings.iter().enumerate() {
-                let (scheme, payload, tried) = match &scheme {
-                    Some(scheme) => (scheme.clone(), None, looks),
+            for (v, r) in variants {
+                let reading = &readings[r];
+                let (scheme, payload, tried) = match schemes.get(v) {
+                    Some(scheme) => (scheme.clone(), None, looks * schemes.len() as f64),
                     None => {
                         let (carrier, read, payloads) = carrier(key, &reading.tokens)?;
                         (carrier, Some(read), looks * payloads)
@@ -209,10 +221,8 @@ impl Reader {
                     detector = detector.recording();
                 }
                 let evidence = read(key, &reading.tokens, &mut detector);
-                let seen = Seen { key: k, reading: r, evidence: evidence.best_of(tried), payload };
-                if whole.is_none_or(|best| seen.rank() < best.rank()) {
-                    whole = Some(seen);
-                }
+                let seen = Seen { key: k, variant: v, reading: r, evidence: evidence.best_of(tried), payload };
+                all.push(seen);
                 if !look.passages {
                     continue;
                 }
@@ -225,6 +235,7 @@ impl Reader {
                     let range = spans[passage.start].start..spans[passage.end - 1].end;
                     let Passage { scored, z, .. } = passage;
                     let ln_p = passage.ln_p + ln(tried);
+                    of_passages.push((k, r, v));
                     if part.is_none_or(|(best, _)| ln_p < best) {
                         part = Some((ln_p, seen));
                     }
@@ -234,6 +245,7 @@ impl Reader {
             passages.extend(apart(found));
         }
         passages.sort_by_key(|passage| (passage.range.start, passage.range.end));
+        let whole = all.iter().copied().min_by(|a, b| a.rank().total_cmp(&b.rank()));
         let mut seen = whole.ok_or(DetectError::NoKey)?;
         if let Some((_, of_passage)) = part
             && seen.evidence.ln_p_corrected() > look.level.ln()
@@ -248,7 +260,7 @@ impl Reader {
         if wants_tokens || look.course > 0 {
             let scheme = match seen.payload {
                 Some(read) => key.carrier(read.payload)?,
-                None => key.scheme()?,
+                None => key.variant(seen.variant as u8).scheme()?,
             };
             let mut detector = Detector::new(scheme).repeats(look.repeats);
             let mut marks = Vec::with_capacity(reading.tokens.len());
@@ -262,11 +274,30 @@ impl Reader {
                 tokens = spans.into_iter().zip(marks).collect();
             }
         }
+        let same = all.iter().filter(|other| (other.key, other.reading) == (seen.key, seen.reading));
+        let marked = same.filter(|&&Seen { key, reading, variant, evidence, .. }| {
+            evidence.ln_p_corrected() <= look.level.ln() || of_passages.contains(&(key, reading, variant))
+        });
+        let marked: Vec<u8> = marked.map(|other| other.variant as u8).collect();
+        let forged = marked.len() > 1 && is_forged(key, &marked, &reading.tokens, look, seen.evidence.tried)?;
+        let variants = if key.variants() > 1 { marked.len() } else { 0 };
         let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
         let searched = look.passages;
         let bare = Judgement::of(key, evidence, look.level);
-        Ok(Judgement { payload, repairs, skipped, tokens, course, passages, searched, has_constraint, ..bare })
+        Ok(Judgement {
+            payload,
+            repairs,
+            skipped,
+            tokens,
+            course,
+            passages,
+            searched,
+            variants,
+            forged,
+            has_constraint,
+            ..bare
+        })
     }
 }
 

@@ -41,6 +41,7 @@ mod columns;
 mod course;
 mod error;
 mod evidence;
+mod forged;
 mod hint;
 mod identify;
 mod judge;

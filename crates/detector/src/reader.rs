@@ -11,7 +11,7 @@ use verdigris_watermark::vocabulary_id::MAX_VOCABULARY;
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, VocabularyId};
 
 use crate::error::DetectError;
-use crate::evidence::{evidence, read};
+use crate::evidence::{best_of, evidence, read};
 use crate::manifest::Unwrapping;
 use crate::tokens::{Tokens, extent};
 
@@ -175,11 +175,16 @@ impl Reader {
             })?;
             return Ok(reader.evidence(count));
         }
-        let mut detector = Detector::new(self.scheme(key)?).repeats(repeats);
+        self.fits(key)?;
+        let schemes = key.schemes()?;
+        let mut detectors: Vec<_> = schemes.into_iter().map(|scheme| Detector::new(scheme).repeats(repeats)).collect();
         self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| {
-            detector.push(tokens);
+            for detector in &mut detectors {
+                detector.push(tokens);
+            }
         })?;
-        Ok(detector.evidence())
+        let tried = detectors.len() as f64;
+        Ok(best_of(detectors.iter().map(Detector::evidence), tried))
     }
 
     /// Like [`Reader::detect`], and passes each token's bytes and mark to `each`, in order.

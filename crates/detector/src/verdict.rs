@@ -24,6 +24,8 @@ pub enum Outcome {
     NotEnough,
     /// The text is too short for a mark to be found, even with the highest scores.
     TooShort,
+    /// The same tokens have the marks of several variants of the key: the key's holder did not write the text.
+    Forged,
 }
 
 impl Outcome {
@@ -32,13 +34,14 @@ impl Outcome {
         match self {
             Self::Marked => "marked",
             Self::MarkedInPart => "marked in part",
+            Self::Forged => "forged",
             Self::NotMarked => "not marked",
             Self::NotEnough => "not enough evidence",
             Self::TooShort => "too short",
         }
     }
 
-    /// Whether there is a mark.
+    /// Whether there is a genuine mark.
     pub fn is_marked(self) -> bool {
         matches!(self, Self::Marked | Self::MarkedInPart)
     }
@@ -54,6 +57,7 @@ impl Judgement<'_> {
     /// The class of the verdict.
     pub fn outcome(&self) -> Outcome {
         match self.evidence.is_marked(self.level) {
+            _ if self.forged => Outcome::Forged,
             Ok(true) => Outcome::Marked,
             // A marked passage makes the text marked: the passage's p-value is corrected for that.
             _ if !self.passages.is_empty() => Outcome::MarkedInPart,
@@ -76,7 +80,7 @@ impl Judgement<'_> {
 pub struct Verdict<'a> {
     /// The class.
     pub verdict: Outcome,
-    /// Whether there is a mark, in the whole or in a passage.
+    /// Whether there is a genuine mark, in the whole or in a passage.
     pub marked: bool,
     /// The reason why there is no verdict, if the text is too short.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,6 +142,9 @@ pub struct Verdict<'a> {
     /// The payload of the mark, for keys that carry payloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<u32>,
+    /// The number of variants of the key that the text is marked with; `None` for keys with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variants: Option<usize>,
     /// Whether scores are colours, each token being green or not.
     #[serde(skip)]
     pub colours: bool,
@@ -195,6 +202,7 @@ impl<'a> Verdict<'a> {
             forced: tokens.map(|tokens| forced(tokens)),
             counted: tokens.map(|tokens| counted(tokens)),
             payload: judgement.payload.map(|read| read.payload),
+            variants: Some(judgement.variants).filter(|_| judgement.key.variants() > 1),
             colours: evidence.colours,
         }
     }

@@ -3,7 +3,7 @@
 use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_text::Tokenizer;
 use verdigris_watermark::dialects::native;
-use verdigris_watermark::{Context, Dialect, Embed, Gamma, Key};
+use verdigris_watermark::{Context, Dialect, Gamma, Key};
 
 use crate::reader::Reader;
 
@@ -30,7 +30,7 @@ pub(crate) fn words(reader: &Reader, is: impl Fn(&[u8]) -> bool) -> Vec<TokenId>
 /// A marked text of `places` words, with the word at index `i` chosen among `words(i)`.
 pub(crate) fn written<'w>(
     reader: &Reader,
-    embed: &Embed,
+    embed: &impl Transform,
     places: usize,
     words: impl Fn(usize) -> &'w [TokenId],
 ) -> String {

@@ -28,6 +28,8 @@ pub enum Purpose {
     Exclude = 7,
     /// The noise on a candidate token of a search.
     Candidate = 8,
+    /// The variant of a key that a text is marked with.
+    Variant = 9,
 }
 
 /// A stream of reproducible random numbers for one seed.

@@ -204,6 +204,12 @@ impl Row {
         Some(f64::from(max) + total.ln())
     }
 
+    /// The surprise of a token, in nats: minus the natural logarithm of its probability. `None` if it has none.
+    pub fn surprise(&self, token: TokenId) -> Option<f64> {
+        let logit = self.logits.get(token as usize).copied().filter(|logit| logit.is_finite())?;
+        Some(self.log_sum_exp()? - f64::from(logit))
+    }
+
     /// The entropy of the distribution of the next token, in nats; `None` if no token can be sampled.
     pub fn entropy(&self) -> Option<f64> {
         let max = self.max()?;

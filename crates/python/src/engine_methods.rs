@@ -33,7 +33,7 @@ impl Engine {
     /// Length: max_tokens (256), min_tokens, stop (a text or several).
     /// Constraint: one of regex, choice (texts), json_schema (a dictionary, a string or a pydantic model) and
     /// constraint (a Constraint over the engine's tokenizer).
-    /// Mark: watermark (a Key), payload, entropy_threshold.
+    /// Mark: watermark (a Key), payload, entropy_threshold, mark_after (nats).
     /// Sampling: seed, temperature (0.8), top_k, top_p (0.95), min_p, top_a, typical_p, epsilon_cutoff, eta_cutoff,
     /// xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent, mirostat_tau, mirostat_eta, penalty_alpha.
     /// Penalties: repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, dry_multiplier,

@@ -77,7 +77,7 @@ pub(crate) fn engine(error: verdigris::Error) -> PyErr {
     let words = error.to_string();
     match error {
         verdigris::Error::Model(_) => BadModel::new_err(words),
-        verdigris::Error::Key(_) | verdigris::Error::NoChance { .. } => BadKey::new_err(words),
+        verdigris::Error::Key(_) => BadKey::new_err(words),
         verdigris::Error::Detect(fault) => detect(fault),
         verdigris::Error::Regex(_)
         | verdigris::Error::Choice(_)

@@ -111,6 +111,9 @@ impl Key {
     /// 4]`, as little-endian words. **They are as secret as the key**, since they generate its lists on another device:
     /// overwrite the array after copying it there, and never show or store it. Only native keys have them.
     fn write_sub_keys(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<()> {
+        if self.0.variants() > 1 {
+            self.0.scheme().map_err(error::key)?;
+        }
         let Some(keys) = self.0.sub_keys() else {
             return Err(error::key(format!(
                 "the key {} marks by {}, whose lists cannot be made from two AES keys: use a native one",
@@ -131,6 +134,17 @@ impl Key {
     #[getter]
     fn payload_bits(&self) -> Option<u8> {
         self.0.payload_bits()
+    }
+
+    /// The number of variants. Each text is written with one of them, and read with all.
+    #[getter]
+    fn variants(&self) -> u8 {
+        self.0.variants()
+    }
+
+    /// A variant, modulo their number, as a key without variants: to write one text with another engine.
+    fn variant(&self, index: u8) -> Self {
+        Self(Arc::new(self.0.variant(index)))
     }
 
     /// The size of the vocabulary that the key was made for.

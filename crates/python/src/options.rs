@@ -87,6 +87,7 @@ options! {
     penalty_alpha: f64,
     suppress_tokens: Vec<TokenId>,
     entropy_threshold: f64,
+    mark_after: f64,
     payload: u32,
     regex: String,
     choice: Vec<String>,

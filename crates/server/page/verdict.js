@@ -142,6 +142,15 @@ export function wording(found, { keys = 1, scheme } = {}) {
         caveat: ["Anyone with the key can write such text, so this does not identify its author."],
       };
     }
+    case "forged":
+      return {
+        ...common,
+        tone: "open",
+        title: "Forged",
+        lead: [`The same words carry the marks of ${whole(found.variants)} variants of the key ${found.key_id}.`],
+        chance: ["The holder of the key uses one variant for each text, so this text is not the holder's."],
+        caveat: ["Its author has learned the marks from other texts."],
+      };
     case "too short":
       return {
         ...common,

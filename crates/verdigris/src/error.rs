@@ -84,18 +84,6 @@ pub enum Error {
     /// The text is too short for a verdict.
     #[error(transparent)]
     TooShort(#[from] TooShort),
-    /// A key of noise, which chooses tokens, with an option that leaves only one token.
-    #[error("the key {id} marks by noise ({dialect}), which needs {needs}, or use a key of green lists")]
-    NoChance {
-        /// The option that leaves only one token.
-        option: &'static str,
-        /// The values that are allowed, and the remedy.
-        needs: &'static str,
-        /// The key's id.
-        id: String,
-        /// Its dialect.
-        dialect: &'static str,
-    },
     /// Two models have different tokens.
     #[error(
         "the models have different tokenizers: token {token} is {ours} in one and {theirs} in the other; choose models \
@@ -112,9 +100,14 @@ pub enum Error {
     /// An invalid temperature.
     #[error(transparent)]
     Sampling(#[from] BadSampling),
-    /// An entropy threshold that is not a number of 0 or more.
-    #[error("the entropy threshold is {0}, but must be a number of 0 or more")]
-    EntropyThreshold(f64),
+    /// A bound of the mark that is not a number of 0 or more.
+    #[error("the {what} is {nats}, but must be a number of 0 or more")]
+    Nats {
+        /// The bound.
+        what: &'static str,
+        /// Its value, in nats.
+        nats: f64,
+    },
     /// A stop string that is empty or too long.
     #[error("a stop string is {length} bytes long, but must be 1 to {longest}")]
     StopString {
@@ -252,9 +245,8 @@ impl Error {
             | Self::CutShort { .. }
             | Self::Read(_)
             | Self::TooShort(_)
-            | Self::NoChance { .. }
             | Self::Sampling(_)
-            | Self::EntropyThreshold(_)
+            | Self::Nats { .. }
             | Self::StopString { .. }
             | Self::UnknownToken { .. }
             | Self::EmptyWord

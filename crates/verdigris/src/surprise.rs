@@ -90,16 +90,24 @@ impl Engine {
         repeats: Repeats,
         constraint: Option<&Constraint>,
     ) -> Result<Option<Weighed>, Error> {
-        let scheme = self.reader().scheme(key)?;
-        let ScoreDistribution::Green { gamma } = scheme.distribution() else { return Ok(None) };
+        self.reader().fits(key)?;
+        let schemes = key.schemes().map_err(DetectError::from)?;
+        let ScoreDistribution::Green { gamma } = schemes[0].distribution() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / temperature };
         let surprises = self.surprises(tokens, temperature, bias, constraint)?;
-        let mut detector = Detector::new(scheme).repeats(repeats);
-        let marks = marks(&mut detector, tokens, constraint)?;
-        let distribution = detector.distribution();
-        let evidence = weighted::evidence(distribution, &marks, &surprises, weighting);
-        let expected = weighted::expected(distribution, &marks, &surprises, weighting);
-        Ok(evidence.zip(expected).map(|(evidence, expected)| Weighed { evidence, expected }))
+        let (tried, mut best) = (schemes.len() as f64, None::<Weighed>);
+        for scheme in schemes {
+            let mut detector = Detector::new(scheme).repeats(repeats);
+            let marks = marks(&mut detector, tokens, constraint)?;
+            let distribution = detector.distribution();
+            let evidence = weighted::evidence(distribution, &marks, &surprises, weighting);
+            let expected = weighted::expected(distribution, &marks, &surprises, weighting);
+            let Some((evidence, expected)) = evidence.zip(expected) else { return Ok(None) };
+            if best.as_ref().is_none_or(|best| evidence.ln_p < best.evidence.ln_p) {
+                best = Some(Weighed { evidence: evidence.best_of(tried), expected });
+            }
+        }
+        Ok(best)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use verdigris_logits::warp::MinP;
 use verdigris_logits::{Row, TokenId, Transform};
 
 use crate::scheme::{MAX_CONTEXT, Scheme, Stage};
@@ -18,12 +19,37 @@ pub struct Embed {
     strength: Strength,
     /// Rows with at most this entropy, in nats, are left unchanged.
     threshold: Option<f64>,
+    /// The surprise of the text, in nats, before anything is marked.
+    after: f64,
+    /// The tokens among which noise chooses where the most probable token would be taken.
+    near_best: Option<MinP>,
 }
 
 impl Embed {
     /// Embeds the mark of `scheme`. Schemes that act on noise ignore the strength.
     pub fn new(scheme: Arc<dyn Scheme>, strength: Strength) -> Self {
-        Self { scheme, strength, threshold: None }
+        let after = scheme.embed_rules().after;
+        Self { scheme, strength, threshold: None, after, near_best: None }
+    }
+
+    /// Marks nothing until the text has a surprise of `nats`: the sum of `-ln p` over its tokens so far, with the
+    /// probability `p` of each under the distribution that it was sampled from. Up to there the text is that of the
+    /// model's own randomness. So texts of one prompt differ although a key always has the same noise after the same
+    /// tokens, and a text that was too certain to reach a verdict anyway, such as a short answer, is left as it is
+    /// (Christ, Gunn, Zamir, *Undetectable Watermarks for Language Models*, COLT 2024, section 4). The scheme's own
+    /// value is 0 except for `native-gumbel`, where it is 7. Readers need not know it.
+    ///
+    /// Tokens without a row, which were certain, have no surprise.
+    #[must_use]
+    pub fn after(self, nats: f64) -> Self {
+        Self { after: nats, ..self }
+    }
+
+    /// For texts that are not sampled: noise chooses among the tokens that are nearly as probable as the best, those
+    /// that `near` keeps. Where there is only one of them, it is taken.
+    #[must_use]
+    pub fn near_best(self, near: MinP) -> Self {
+        Self { near_best: Some(near), ..self }
     }
 
     /// Marks only rows whose distribution has more entropy than `threshold`, in nats: nearly certain tokens, as in much
@@ -54,6 +80,9 @@ impl Embed {
 
     /// The context of a row, if the row is marked.
     fn marked_context<'t>(&self, tail: &'t Tail) -> Option<&'t [TokenId]> {
+        if tail.surprise < self.after {
+            return None;
+        }
         let context = tail.context(self.scheme.context_width())?;
         let has_come =
             self.scheme.embed_rules().memory > 0 && tail.history.contains(&self.scheme.context_name(context));
@@ -77,9 +106,11 @@ pub struct MarkScore {
     pub colours: bool,
 }
 
-/// The last tokens of a text, and the contexts that its scheme has marked.
+/// The last tokens of a text, its surprise, and the contexts that its scheme has marked.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
+    /// The surprise of the text in nats, counted until the mark begins.
+    surprise: f64,
     /// The last few tokens, oldest first.
     tokens: [TokenId; MAX_CONTEXT],
     len: usize,
@@ -131,9 +162,16 @@ impl Transform for Embed {
     }
 
     fn apply(&self, tail: &Tail, row: &mut Row) {
+        // The surprise of the next token is needed, and with it the row.
+        if tail.surprise < self.after && !row.has_logits() {
+            return;
+        }
         let Some(context) = self.marked_context(tail) else { return };
         if !self.has_choice(row) {
             return;
+        }
+        if let Some(near) = &self.near_best {
+            near.apply(&(), row);
         }
         self.scheme.mark(context, self.strength, row);
     }
@@ -144,6 +182,13 @@ impl Transform for Embed {
             tail.remember(self.scheme.context_name(context), memory);
         }
         tail.push(token);
+    }
+
+    fn advance_from(&self, tail: &mut Tail, row: &Row, token: TokenId) {
+        if tail.surprise < self.after {
+            tail.surprise += row.surprise(token).unwrap_or(0.0);
+        }
+        self.advance(tail, token);
     }
 }
 
@@ -158,6 +203,12 @@ mod tests {
     fn scheme(function: ContextFunction, width: usize) -> Arc<dyn Scheme> {
         let gamma = Gamma::new(0.25).unwrap();
         Arc::new(Native::new(&[3; 32], "id", "", gamma, Context::new(function, width).unwrap(), VOCABULARY))
+    }
+
+    fn noise(width: usize) -> Embed {
+        let context = Context::new(ContextFunction::All, width).unwrap();
+        let scheme = crate::dialects::native_gumbel::native_gumbel(&[3; 32], "", "", context, VOCABULARY).unwrap();
+        Embed::new(Arc::new(scheme), Strength::Hard)
     }
 
     fn write(embed: Option<&Embed>, n: u64) -> Vec<TokenId> {
@@ -269,9 +320,7 @@ mod tests {
     /// Noise that favoured a token once would favour it every time, so a repeated context is not marked.
     #[test]
     fn noise_marks_no_context_twice() {
-        let context = Context::new(ContextFunction::All, 2).unwrap();
-        let scheme = crate::dialects::native_gumbel::native_gumbel(&[3; 32], "", "", context, VOCABULARY).unwrap();
-        let embed = Embed::new(Arc::new(scheme), Strength::Hard);
+        let embed = noise(2).after(0.0);
         let mut state = embed.start(&[5, 6, 5, 6]);
         let left = |state: &Tail| {
             let mut row = Row::from(vec![0.0; VOCABULARY]);
@@ -286,5 +335,52 @@ mod tests {
         assert_eq!(left(&fork), 1, "a branch has a memory of its own");
         embed.advance(&mut state, 9);
         assert_eq!(left(&state), 1);
+    }
+
+    /// A row of four tokens with equal probabilities, whose surprise is 1.39 nats, and many of which none is possible.
+    fn four() -> Row {
+        Row::from((0..VOCABULARY).map(|token| if token < 4 { 0.0 } else { f32::NEG_INFINITY }).collect::<Vec<f32>>())
+    }
+
+    #[test]
+    fn the_mark_begins_after_the_surprise() {
+        let left = |embed: &Embed, state: &Tail| {
+            let mut row = four();
+            embed.apply(state, &mut row);
+            row.logits().iter().filter(|z| z.is_finite()).count()
+        };
+        for (nats, first) in [(None, 6), (Some(0.0), 0), (Some(1.3), 1), (Some(1.4), 2), (Some(2.8), 3)] {
+            let embed = nats.map_or(noise(1), |nats| noise(1).after(nats));
+            let mut state = embed.start(&[100, 101, 102, 103, 104, 105, 106, 107]);
+            let mut sure = state.clone();
+            for token in 0..12 {
+                assert_eq!(left(&embed, &state), if token < first { 4 } else { 1 }, "{nats:?} at {token}");
+                assert_eq!(embed.score(&state, 0).is_some(), token >= first, "what is reported is what is done");
+                // The token came from the row that the step left, whose contexts never repeat.
+                let mut row = Row::from(vec![f32::NEG_INFINITY; VOCABULARY]);
+                (token..token + 4).for_each(|token| row.logits_mut()[token as usize] = 0.0);
+                embed.advance_from(&mut state, &row, token);
+                embed.advance(&mut sure, token);
+                assert!(nats == Some(0.0) || left(&embed, &sure) == 4, "a certain token does not count");
+            }
+        }
+    }
+
+    #[test]
+    fn without_sampling_noise_chooses_among_the_best() {
+        let embed = noise(1).after(0.0).near_best(MinP::new(0.5).unwrap());
+        let chosen = |context: TokenId, distribution: &[f32]| {
+            let mut row = Row::from(distribution.iter().map(|p| p.ln()).collect::<Vec<f32>>());
+            embed.apply(&embed.start(&[context]), &mut row);
+            Sampler::Greedy.sample(&row, 0.0).unwrap()
+        };
+        let among = |distribution: &[f32]| {
+            let mut counts = [0; 4];
+            (0..200).for_each(|context| counts[chosen(context, distribution) as usize] += 1);
+            counts
+        };
+        let [first, second, third, none] = among(&[0.4, 0.3, 0.21, 0.09]);
+        assert!(first > second && second > third && third > 20 && none == 0, "{first} {second} {third}");
+        assert_eq!(among(&[0.7, 0.3, 0.0, 0.0]), [200, 0, 0, 0], "a choice that is clear is not overturned");
     }
 }

@@ -24,6 +24,10 @@ pub enum Purpose {
     TenantLow,
     /// The second half of a tenant's secret.
     TenantHigh,
+    /// The first half of the secret of a key's variant.
+    VariantLow,
+    /// The second half of the secret of a key's variant.
+    VariantHigh,
 }
 
 impl Purpose {
@@ -35,6 +39,8 @@ impl Purpose {
             Self::Noise => b"noise",
             Self::TenantLow => b"tenant, first half",
             Self::TenantHigh => b"tenant, second half",
+            Self::VariantLow => b"variant, first half",
+            Self::VariantHigh => b"variant, second half",
         }
     }
 }

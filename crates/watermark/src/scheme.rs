@@ -28,8 +28,8 @@ pub struct Observation {
 ///
 /// # Contract
 /// - Over random keys the score of an observation has the distribution [`Scheme::distribution`], and observations of
-///   different identity are independent (lists that are permutations: up to sampling without replacement inside one list, which
-///   makes large sums rarer).
+///   different identity are independent (lists that are permutations: up to sampling without replacement inside one
+///   list, which makes large sums rarer).
 /// - `mark` makes tokens with a high score more probable, and `observe` returns those scores from the text.
 /// - Results depend on the key and the given tokens only; there is no hidden state.
 pub trait Scheme: Send + Sync + Debug {
@@ -69,7 +69,7 @@ pub trait Scheme: Send + Sync + Debug {
 }
 
 /// A scheme's rules for writing: what the other systems' logits processors do beyond the list itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmbedRules {
     /// The stage at which it acts.
     pub stage: Stage,
@@ -83,13 +83,15 @@ pub struct EmbedRules {
     /// The number of recent contexts that are remembered: where one of them repeats, nothing is marked, so that the
     /// same noise does not favour the same token every time.
     pub memory: usize,
+    /// The surprise of the text, in nats, before anything is marked: see [`Embed::after`](crate::Embed::after).
+    pub after: f64,
 }
 
 impl Default for EmbedRules {
-    /// Acts on logits, after complete contexts, of prompt and text alike, and remembers nothing.
+    /// Acts on logits, after complete contexts, of prompt and text alike, from the first token, and remembers nothing.
     fn default() -> Self {
         let stage = Stage::Logits;
-        Self { stage, padding: None, judges_beginning: false, sees_prompt: true, memory: 0 }
+        Self { stage, padding: None, judges_beginning: false, sees_prompt: true, memory: 0, after: 0.0 }
     }
 }
 

@@ -92,6 +92,10 @@ pub(crate) const PRESENCE: f64 = 0.4;
 pub(crate) const FREQUENCY: f64 = 0.2;
 pub(crate) const GAMMA: f64 = 0.5;
 pub(crate) const DELTA: f64 = 2.5;
+/// The surprise after which noise marks a text: in some texts after the first token, in others later.
+pub(crate) const AFTER: f64 = 0.5;
+/// The share of the best token's probability from which noise chooses at temperature 0.
+pub(crate) const NEAR_BEST: f64 = 0.5;
 pub(crate) const ALPHA: f64 = 0.8;
 pub(crate) const GUIDANCE: f64 = 1.5;
 
@@ -125,11 +129,6 @@ pub(crate) struct Refusal {
 }
 
 pub(crate) const REFUSALS: &[Refusal] = &[
-    Refusal {
-        options: ["marks of noise", "greedy"],
-        of: |c| c.mark.is_noise() && c.choice == Choice::Greedy,
-        said: ["needs a temperature above 0", "raise it, or use a key of green lists"],
-    },
     Refusal {
         options: ["marks of noise", "beams of all kinds, contrastive search"],
         of: |c| c.mark.is_noise() && c.run.is_search(),

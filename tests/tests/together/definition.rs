@@ -9,8 +9,8 @@ use verdigris::models::{Batch, LanguageModel, Rows, Wanted};
 use verdigris::watermark::Scheme;
 
 use crate::axes::{
-    ALPHA, Choice, Combination, DELTA, FREQUENCY, Form, GUIDANCE, Mark, PRESENCE, REPETITION, Steering, TEMPERATURE,
-    TOP_P,
+    AFTER, ALPHA, Choice, Combination, DELTA, FREQUENCY, Form, GUIDANCE, Mark, NEAR_BEST, PRESENCE, REPETITION,
+    Steering, TEMPERATURE, TOP_P,
 };
 use crate::world::{END, World};
 
@@ -97,10 +97,40 @@ impl<'w> Definition<'w> {
 
     /// The distribution of the token after `written`.
     pub(crate) fn distribution(&self, written: &[TokenId]) -> Vec<f64> {
+        let is_greedy = self.of.choice == Choice::Greedy;
+        let mut distribution = self.before_noise(written);
+        if self.of.mark.is_noise() && self.surprise(written) >= AFTER {
+            if is_greedy {
+                let best = distribution.iter().copied().fold(0.0, f64::max);
+                distribution.iter_mut().filter(|p| **p < NEAR_BEST * best).for_each(|p| *p = 0.0);
+                let total: f64 = distribution.iter().sum();
+                distribution.iter_mut().for_each(|p| *p /= total);
+            }
+            distribution = match self.of.mark {
+                Mark::Gumbel => self.by_gumbel(distribution, written),
+                _ => self.by_tournament(distribution, written),
+            };
+        }
+        if is_greedy {
+            let best = (0..distribution.len()).rev().max_by(|&a, &b| distribution[a].total_cmp(&distribution[b]));
+            return (0..distribution.len()).map(|token| f64::from(u8::from(Some(token) == best))).collect();
+        }
+        distribution
+    }
+
+    /// The sum of `-ln p` over the tokens so far, until the mark begins.
+    fn surprise(&self, written: &[TokenId]) -> f64 {
+        (0..written.len()).fold(0.0, |sum, i| match sum < AFTER {
+            true => sum - self.before_noise(&written[..i])[written[i] as usize].ln(),
+            false => sum,
+        })
+    }
+
+    /// The distribution of the token after `written` before noise chooses.
+    fn before_noise(&self, written: &[TokenId]) -> Vec<f64> {
         let mut row = self.steps(self.row(written), written);
         if self.of.choice == Choice::Greedy {
-            let best = (0..row.len()).rev().max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
-            return (0..row.len()).map(|token| f64::from(u8::from(token == best))).collect();
+            return normalized(&row);
         }
         row.iter_mut().for_each(|z| *z /= TEMPERATURE);
         let mut distribution = normalized(&row);
@@ -115,11 +145,7 @@ impl<'w> Definition<'w> {
         }
         let total: f64 = distribution.iter().sum();
         distribution.iter_mut().for_each(|p| *p /= total);
-        match self.of.mark {
-            Mark::Gumbel => self.by_gumbel(distribution, written),
-            Mark::SynthId => self.by_tournament(distribution, written),
-            _ => distribution,
-        }
+        distribution
     }
 
     /// The logits of the models.

@@ -16,13 +16,13 @@ use verdigris::decoding::{
     Medusa, OwnPrompts, Pair, Rule, Speculative, Steered, Target, TreeShape, Typical,
 };
 use verdigris::logits::transform::ChainState;
-use verdigris::logits::warp::{Temperature, TopP};
+use verdigris::logits::warp::{MinP, Temperature, TopP};
 use verdigris::logits::{Chain, CountPenalty, Random, RepetitionPenalty, Row, Sampler, TokenId, Transform};
 use verdigris::models::{DraftHead, LanguageModel};
 
 use crate::axes::{
-    ALPHA, Choice, Combination, Draft, FREQUENCY, Form, GUIDANCE, Mark, PRESENCE, REPETITION, Run, Steering,
-    TEMPERATURE, TOP_P,
+    AFTER, ALPHA, Choice, Combination, Draft, FREQUENCY, Form, GUIDANCE, Mark, NEAR_BEST, PRESENCE, REPETITION, Run,
+    Steering, TEMPERATURE, TOP_P,
 };
 use crate::definition::TextProbabilities;
 use crate::world::{END, World};
@@ -301,15 +301,19 @@ fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault
     if let Some(grammar) = world.grammar(of.form) {
         steps.push((Step::Form, Chain::new().then(world.base.constraint(grammar).within(tokens))));
     }
-    let embed = key.map(|key| Chain::new().then(key.embed().unwrap()));
+    let embed = key.map(|key| key.embed().unwrap());
     let (green, noise) = if of.mark.is_noise() { (None, embed) } else { (embed, None) };
-    steps.extend(green.map(|embed| (Step::Green, embed)));
+    steps.extend(green.map(|embed| (Step::Green, Chain::new().then(embed))));
     // Beams without sampling have no warpers.
     if of.choice != Choice::Greedy && of.run != Run::Beams {
         let warpers = Chain::new().then(Temperature::new(TEMPERATURE).unwrap()).then(TopP::new(TOP_P).unwrap());
         steps.push((Step::Warpers, warpers));
     }
-    steps.extend(noise.map(|embed| (Step::Noise, embed)));
+    if let Some(embed) = noise.map(|embed| embed.after(AFTER)) {
+        let is_greedy = of.choice == Choice::Greedy;
+        let embed = if is_greedy { embed.near_best(MinP::new(NEAR_BEST).unwrap()) } else { embed };
+        steps.push((Step::Noise, Chain::new().then(embed)));
+    }
     match fault {
         InjectedFault::Before(first, then) => {
             let place = |step| steps.iter().position(|(other, _)| *other == step);

@@ -210,32 +210,35 @@ fn faults_are_seen() {
 /// one without a mark.
 #[test]
 fn over_all_keys_noise_leaves_the_distribution() {
-    const KEYS: u32 = 300;
-    let noisy: Vec<Combination> = allowed(&ENUMERATED[..1]).into_iter().filter(|of| of.mark.is_noise()).collect();
-    let some = |mark| (0..KEYS).map(|number| TINY.key_with(mark, Bits::Hash, number)).collect::<Vec<_>>();
-    let keys = [Mark::Gumbel, Mark::SynthId].map(|mark| (mark, some(mark)));
-    let distance = |of: Combination, fault: InjectedFault| {
-        let texts = |of, key, fault| Setup::new(&TINY, of, TINY.tokens, key, fault).texts();
-        let distribution = texts(Combination { mark: Mark::Nothing, ..of }, None, InjectedFault::Nothing);
-        let mut mean = TextProbabilities::new();
-        let (_, keys) = keys.iter().find(|(mark, _)| *mark == of.mark).unwrap();
-        for key in keys {
-            for (text, p) in texts(of, key.as_ref(), fault) {
-                *mean.entry(text).or_default() += p / f64::from(KEYS);
-            }
-        }
+    let noisy = |of: &Combination| of.mark.is_noise() && of.choice != Choice::Greedy;
+    let noisy: Vec<Combination> = allowed(&ENUMERATED[..1]).into_iter().filter(noisy).collect();
+    let distance = |of: Combination, count: u32, fault: InjectedFault| {
+        let unmarked = Combination { mark: Mark::Nothing, ..of };
+        let distribution = Setup::new(&TINY, unmarked, TINY.tokens, None, InjectedFault::Nothing).texts();
+        let each = (0..count).into_par_iter().map(|number| {
+            let key = TINY.key_with(of.mark, Bits::Hash, number);
+            Setup::new(&TINY, of, TINY.tokens, key.as_ref(), fault).texts()
+        });
+        let mean = each.reduce(TextProbabilities::new, |mut sum, other| {
+            other.into_iter().for_each(|(text, p)| *sum.entry(text).or_default() += p);
+            sum
+        });
         // In standard deviations of a text that is sampled or not, depending on the key alone.
-        let error = |p: f64| (p * (1.0 - p) / f64::from(KEYS)).sqrt() + 1e-12;
-        let off = distribution.iter().map(|(text, p)| (mean.get(text).copied().unwrap_or(0.0) - p).abs() / error(*p));
+        let count = f64::from(count);
+        let error = |p: f64| (p * (1.0 - p) / count).sqrt() + 1e-12;
+        let off =
+            distribution.iter().map(|(text, p)| (mean.get(text).copied().unwrap_or(0.0) / count - p).abs() / error(*p));
         off.fold(0.0, f64::max)
     };
     noisy.par_iter().for_each(|&of| {
-        let off = distance(of, InjectedFault::Nothing);
+        let off = distance(of, 300, InjectedFault::Nothing);
         assert!(off < 5.0, "{of:?}: {off} standard deviations");
     });
     // Noise that acts before temperature and top-p samples from another distribution.
-    let early = InjectedFault::Before(Step::Noise, Step::Warpers);
-    assert!(noisy.par_iter().any(|&of| distance(of, early) > 8.0));
+    let gumbel = Combination { mark: Mark::Gumbel, ..PLAIN };
+    let [right, early] = [InjectedFault::Nothing, InjectedFault::Before(Step::Noise, Step::Warpers)]
+        .map(|fault| distance(gumbel, 30_000, fault));
+    assert!(right < 5.0 && early > 8.0, "{right} and {early} standard deviations");
 }
 
 /// The library combines the steps like the definition.

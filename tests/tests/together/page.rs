@@ -118,8 +118,8 @@ At temperature 0 all drafters give the text itself.
 ## Ways of generating, with constraints, marks, steering, and how tokens are chosen
 
 {}
-Constraints, marks, steering and choices all go with each other, except for marks of noise (Gumbel, SynthID) at
-temperature 0. Options that go together in pairs go together as a whole: a combination is refused if two of its parts
+Constraints, marks, steering and choices all go with each other. Options that go together in pairs go together as a
+whole: a combination is refused if two of its parts
 are, and only then.
 
 ## What is refused

@@ -64,6 +64,11 @@ pub(crate) const ASIDE: &[Aside] = &[
         ask: || ask(Combination { run: Run::Beams, ..PLAIN }, |request| request.mirostat_tau(3.0)),
     },
     Aside {
+        options: ["a surprise after which a text is marked", "beams of all kinds, contrastive search"],
+        said: ["it follows the samples of one text", "leave it out"],
+        ask: || ask(Combination { mark: Mark::Hard, run: Run::Beams, ..PLAIN }, |request| request.mark_after(2.0)),
+    },
+    Aside {
         options: ["an entropy threshold", "marks of noise"],
         said: ["needs a key of green lists", LEAVE],
         ask: || ask(Combination { mark: Mark::Gumbel, ..PLAIN }, |request| request.entropy_threshold(0.5)),

@@ -17,7 +17,7 @@ use verdigris_tests::harness::{engine, model, path};
 use verdigris_tests::random_model::{RandomModel, Shape};
 
 use crate::axes::{
-    ALPHA, Choice, Combination, DELTA, Draft, FREQUENCY, Form, GAMMA, GUIDANCE, Mark, PRESENCE, REPETITION, Run,
+    AFTER, ALPHA, Choice, Combination, DELTA, Draft, FREQUENCY, Form, GAMMA, GUIDANCE, Mark, PRESENCE, REPETITION, Run,
     Steering, TEMPERATURE, TOP_P,
 };
 
@@ -193,6 +193,7 @@ impl World {
     pub(crate) fn request<'w>(&'w self, of: Combination, key: Option<&'w Key>, seed: u64) -> Request<'w> {
         let request = self.engines[of.steering as usize].request(self.prompt).max_tokens(self.tokens).seed(seed);
         let request = key.into_iter().fold(request, Request::watermark);
+        let request = if of.mark.is_noise() { request.mark_after(AFTER) } else { request };
         let request = match of.steering {
             Steering::Guidance => request.negative_prompt(self.negative),
             Steering::Unsteered | Steering::ProxyTuning => request,

@@ -64,11 +64,9 @@ impl Transform for Mirostat {
     }
 
     fn advance_from(&self, bound: &mut f64, row: &Row, token: TokenId) {
-        let logit = row.logits().get(token as usize).copied().unwrap_or(f32::NEG_INFINITY);
-        let surprise = row.log_sum_exp().map(|normalizer| (normalizer - f64::from(logit)) / LN_2);
         // An impossible token says nothing about the distribution.
-        if let Some(surprise) = surprise.filter(|surprise| surprise.is_finite()) {
-            self.moved(bound, surprise);
+        if let Some(surprise) = row.surprise(token) {
+            self.moved(bound, surprise / LN_2);
         }
     }
 }

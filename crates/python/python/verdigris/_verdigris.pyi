@@ -112,6 +112,9 @@ class Key:
     @property
     def payload_bits(self) -> int | None: ...
     @property
+    def variants(self) -> int: ...
+    def variant(self, index: int) -> Key: ...
+    @property
     def vocabulary_size(self) -> int: ...
     @property
     def fingerprint(self) -> str: ...
@@ -146,7 +149,7 @@ class Passage:
 
 @final
 class Detection:
-    verdict: Literal["marked", "marked in part", "not marked", "too short"]
+    verdict: Literal["marked", "marked in part", "forged", "not marked", "too short"]
     marked: bool
     error: str | None
     needed: int | None
@@ -290,6 +293,7 @@ class _Options(TypedDict, total=False):
     watermark: Key | None
     payload: int | None
     entropy_threshold: float | None
+    mark_after: float | None
     seed: int | None
     temperature: float | None
     top_k: int | None

@@ -70,7 +70,6 @@ impl From<Error> for Refusal {
             Error::Chat(_) => (400, Some("messages"), "invalid_messages"),
             Error::NoChatTemplate => (400, Some("messages"), "no_chat_template"),
             Error::NoPrompt => (400, None, "no_prompt"),
-            Error::NoChance { option, .. } => (400, Some(*option), "cannot_be_marked"),
             Error::Sampling(BadSampling::Range { name, .. }) => (400, Some(*name), "invalid_value"),
             Error::UnknownToken { .. } => (400, Some("logit_bias"), "invalid_value"),
             Error::StopString { .. } => (400, Some("stop"), "invalid_value"),
@@ -108,7 +107,9 @@ mod tests {
         let refusal = Refusal::from(Error::PromptTooLong { tokens: 9000, context: 8192 });
         assert_eq!((refusal.status, refusal.code), (400, Some("context_length_exceeded")));
         let contradiction = Error::Decode(verdigris::decoding::DecodeError::DeadEnd { position: 3 });
-        for error in [contradiction, Error::EmptyClass("x".into()), Error::EntropyThreshold(-1.0)] {
+        for error in
+            [contradiction, Error::EmptyClass("x".into()), Error::Nats { what: "entropy threshold", nats: -1.0 }]
+        {
             let refusal = Refusal::from(error);
             assert_eq!((refusal.status, refusal.code), (400, Some("invalid_value")), "{}", refusal.message);
         }

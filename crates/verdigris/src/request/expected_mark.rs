@@ -19,7 +19,8 @@ impl Request<'_> {
     /// if a stop string ended it.
     pub fn expected_mark(&self, written: &Written) -> Result<Option<Evidence>, Error> {
         let Some(key) = self.mark.key.filter(|_| self.sampling.temperature > 0.0) else { return Ok(None) };
-        let scheme = self.engine.reader().scheme(key)?;
+        // The variants of a key differ in their lists, over which this is a mean.
+        let scheme = self.engine.reader().scheme(&key.variant(0))?;
         let ScoreDistribution::Green { gamma } = scheme.distribution() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / self.sampling.temperature };
         let (constraint, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);

@@ -88,7 +88,7 @@ pub(super) struct Explainer<'a> {
 
 impl<'a> Explainer<'a> {
     pub(super) fn new(request: &'a Request<'a>, target: &Target, prompt: &[TokenId]) -> Result<Self, Error> {
-        let mark = request.mark.key.map(|key| request.embed(key)).transpose()?;
+        let mark = request.mark.key.map(|key| request.embed(key, target.random)).transpose()?;
         Ok(Self {
             request,
             names: target.transforms.names().collect(),
@@ -162,7 +162,7 @@ impl<'a> Explainer<'a> {
             mark: mark.as_ref().filter(|_| is_marked).and_then(|(embed, tail)| embed.score(tail, token)),
         });
         if let Some((embed, tail)) = mark {
-            embed.advance(tail, token);
+            embed.advance_from(tail, row, token);
         }
         Ok(())
     }

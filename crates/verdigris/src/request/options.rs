@@ -26,6 +26,7 @@ pub(super) struct Mark<'a> {
     pub(super) key: Option<&'a Key>,
     pub(super) payload: Option<u32>,
     pub(super) entropy_threshold: Option<f64>,
+    pub(super) after: Option<f64>,
 }
 
 /// The constraint, and the options of the text that satisfies it.

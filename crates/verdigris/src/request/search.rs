@@ -176,12 +176,16 @@ impl<'a> Request<'a> {
         let why = "it follows the surprise of the samples of one text, and a search has none; leave it out";
         self.surprises_are_drawn(with, why)?;
         let Some(key) = self.mark.key else { return Ok(()) };
-        match key.embed().is_ok_and(|embed| embed.stage() == Stage::Warped) {
+        match key.stage() == Stage::Warped {
             true => Err(Error::Apart {
                 what: format!("the key {}, which marks by noise ({}),", key.id(), key.dialect().name()),
                 with,
                 why: "its noise chooses each token, so nothing is left to search; use a key of green lists",
             }),
+            false if self.mark.after.is_some() => {
+                let what = "a mark that begins after some surprise".into();
+                Err(Error::Apart { what, with, why: "it follows the samples of one text; leave it out" })
+            }
             false => Ok(()),
         }
     }

@@ -100,21 +100,19 @@ impl Request<'_> {
         for guide in guides {
             transforms.push_named("guide", guide.clone());
         }
-        let greedy = self.is_greedy();
+        let (mut greedy, random) = (self.is_greedy(), Random::new(seed));
         let mut after = None;
         match self.mark.key {
             Some(key) => {
-                let embed = self.embed(key)?;
+                let embed = self.embed(key, random)?;
                 match embed.stage() {
                     Stage::Logits => transforms.push_named("watermark", embed),
                     Stage::Warped => {
-                        if let Some((option, needs)) = self.leaves_one_token() {
-                            let (id, dialect) = (key.id().to_owned(), key.dialect().name());
-                            return Err(Error::NoChance { option, needs, id, dialect });
-                        }
                         let why = "it measures the surprise of each token, and their noise leaves no surprise; use a \
                                    key of green lists";
                         self.surprises_are_drawn("keys of noise", why)?;
+                        // Cuts that leave one token would leave the noise none to choose from.
+                        greedy = self.leaves_one_token();
                         after = Some(embed);
                     }
                 }
@@ -124,6 +122,9 @@ impl Request<'_> {
             }
             None if self.mark.entropy_threshold.is_some() => {
                 return Err(Error::Unused { what: "an entropy threshold", needs: "a key of green lists" });
+            }
+            None if self.mark.after.is_some() => {
+                return Err(Error::Unused { what: "a surprise after which it is marked", needs: "a key" });
             }
             None => (),
         }
@@ -136,7 +137,6 @@ impl Request<'_> {
         if let Some(p) = self.sampling.min_p {
             warpers.push_named("min_p", MinP::new(p)?);
         }
-        let random = Random::new(seed);
         self.push_warpers(&mut warpers, random)?;
         // If nothing is sampled, the cuts have no effect.
         if !greedy {

@@ -34,17 +34,12 @@ impl Request<'_> {
         (self.sampling.temperature as f32) < Self::LEAST_TEMPERATURE
     }
 
-    /// The option that leaves only one token regardless of the model, and the values that are allowed.
-    pub(super) fn leaves_one_token(&self) -> Option<(&'static str, &'static str)> {
+    /// Whether the options leave only one token, whatever the model.
+    pub(super) fn leaves_one_token(&self) -> bool {
         // The most probable token of any distribution has at least this probability.
         let least = 1.0 / self.engine.model.vocabulary_size() as f64;
-        match () {
-            () if self.is_greedy() => Some(("temperature", "a temperature above 0: raise it")),
-            () if self.sampling.top_k == Some(1) => Some(("top_k", "a top_k above 1: raise it")),
-            () if self.sampling.min_p.is_some_and(|p| p >= 1.0) => Some(("min_p", "a min_p below 1: lower it")),
-            () if self.sampling.mass() <= least => Some(("top_p", "a top_p that leaves more than one token: raise it")),
-            () => None,
-        }
+        let Sampling { top_k, min_p, .. } = self.sampling;
+        self.is_greedy() || top_k == Some(1) || min_p.is_some_and(|p| p >= 1.0) || self.sampling.mass() <= least
     }
 
     /// Adds the temperature, fixed or dynamic. Without sampling it is replaced by 1, since the step does not allow 0.

@@ -45,8 +45,14 @@ pub(crate) trait Noise: Send + Sync + Debug {
 }
 
 /// The rules that Gumbel dialects share: they act on warped rows and mark no context twice.
-pub(crate) const RULES: EmbedRules =
-    EmbedRules { stage: Stage::Warped, padding: None, judges_beginning: false, sees_prompt: true, memory: 4096 };
+pub(crate) const RULES: EmbedRules = EmbedRules {
+    stage: Stage::Warped,
+    padding: None,
+    judges_beginning: false,
+    sees_prompt: true,
+    memory: 4096,
+    after: 0.0,
+};
 
 /// A watermark made of noise.
 #[derive(Debug)]

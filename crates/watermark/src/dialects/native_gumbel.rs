@@ -39,6 +39,10 @@ impl Spec for Parameters {
     }
 }
 
+/// The surprise of a text before it is marked, in nats. Two texts of one prompt have the same tokens up to there with a
+/// probability of at most `e^-7`, below .1 %; from there on, the noise of different contexts keeps them apart.
+const AFTER: f64 = 7.0;
+
 struct NativeGumbel {
     prf: Prf,
     context: Context,
@@ -67,7 +71,7 @@ impl Noise for NativeGumbel {
     }
 
     fn embed_rules(&self) -> EmbedRules {
-        RULES
+        EmbedRules { after: AFTER, ..RULES }
     }
 }
 

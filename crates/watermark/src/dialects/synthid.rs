@@ -319,7 +319,7 @@ impl Scheme for SynthId {
 
     fn embed_rules(&self) -> EmbedRules {
         let stage = Stage::Warped;
-        EmbedRules { stage, padding: Some(0), judges_beginning: false, sees_prompt: false, memory: 1024 }
+        EmbedRules { stage, padding: Some(0), sees_prompt: false, memory: 1024, ..EmbedRules::default() }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::format::{FORMAT, MAX_FILE, MAX_NAME};
+use super::format::{FORMAT, MAX_FILE, MAX_NAME, MAX_VARIANTS};
 use super::period::BadPeriod;
 use crate::dialect::BadDialect;
 
@@ -66,6 +66,23 @@ pub enum KeyError {
         what: &'static str,
         /// Its length in bytes.
         bytes: usize,
+    },
+    /// A number of variants that the key cannot have.
+    #[error(
+        "a key cannot have {variants} variants here: keys of Verdigris' own dialects without a payload have 1 to \
+         {MAX_VARIANTS}, and others have 1"
+    )]
+    VariantCount {
+        /// The number.
+        variants: u8,
+    },
+    /// The key has several variants, and none is chosen.
+    #[error("the key {id} has {variants} variants, and a text is written with one of them: choose one")]
+    Variants {
+        /// The key's id.
+        id: String,
+        /// The number of its variants.
+        variants: u8,
     },
     /// The key carries payloads and none is given, or the other way round.
     #[error(

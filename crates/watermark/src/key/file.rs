@@ -31,6 +31,8 @@ struct KeyFile<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strength: Option<Strength>,
     vocabulary: VocabularyId,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    variants: u8,
     #[serde(default, skip_serializing_if = "Period::is_open")]
     period: Period,
     secret: &'a str,
@@ -94,7 +96,7 @@ impl Key {
             return Err(BadKeyFile::Version);
         }
         let secret = decode_hex(file.secret).ok_or(BadKeyFile::Secret)?;
-        let KeyFile { id, tenant, dialect, strength, vocabulary, period, .. } = file;
+        let KeyFile { id, tenant, dialect, strength, vocabulary, variants, period, .. } = file;
         let key = Self::new(secret, id, dialect, strength, vocabulary).map_err(BadKeyFile::key)?;
         if let Some(written) = file.check
             && check(text, written) != written
@@ -102,7 +104,7 @@ impl Key {
             return Err(BadKeyFile::Changed);
         }
         // The secret in the file is already the tenant's.
-        Self { tenant, ..key }.with_period(period).checked().map_err(BadKeyFile::key)
+        Self { tenant, variants, ..key }.with_period(period).checked().map_err(BadKeyFile::key)
     }
 
     /// Writes a new key file of mode 0600.
@@ -141,6 +143,7 @@ impl Key {
             dialect: self.dialect.clone(),
             strength: self.strength,
             vocabulary: self.vocabulary.clone(),
+            variants: self.variants,
             period: self.period,
             secret: &secret,
             check: Some(&blank),
@@ -154,6 +157,14 @@ impl Key {
         text[end - CHECK..end].copy_from_slice(value.as_bytes());
         text
     }
+}
+
+fn one() -> u8 {
+    1
+}
+
+fn is_one(variants: &u8) -> bool {
+    *variants == 1
 }
 
 /// The first half of the SHA-256 of a key file without white space and without the check value itself, `written`, which
@@ -467,6 +478,19 @@ mod tests {
         let missing = Key::load(&folder.path().join("none.json")).unwrap_err().to_string();
         assert!(missing.contains("none.json"), "{missing}");
         assert!(Key::load(folder.path()).unwrap_err().to_string().contains("not a file"));
+    }
+
+    /// A program that knows no variants refuses such a file instead of finding nothing with it.
+    #[test]
+    fn variants_are_in_the_file() {
+        let one = Key::from_secret([7; 32], "k", Marking::default(), VocabularyId::new(4096, "abc").unwrap()).unwrap();
+        let text = |key: &Key| String::from_utf8(key.to_json().to_vec()).unwrap();
+        assert!(!text(&one).contains("variants"));
+        let many = one.with_variants(8).unwrap();
+        assert!(text(&many).contains("\"variants\": 8,"), "{}", text(&many));
+        assert_eq!(Key::parse(text(&many).as_bytes()).unwrap().variants(), 8);
+        let none = text(&many).replace("\"variants\": 8", "\"variants\": 0");
+        assert!(Key::parse(none.as_bytes()).is_err());
     }
 
     #[test]

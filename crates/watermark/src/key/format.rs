@@ -11,3 +11,6 @@ pub const MAX_FILE: u64 = 256 << 10;
 
 /// The most bytes of an id, or of a tenant's name.
 pub const MAX_NAME: usize = 1000;
+
+/// The most variants of a key. Each costs a detector as much as another key.
+pub const MAX_VARIANTS: u8 = 64;

@@ -17,7 +17,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use zeroize::Zeroizing;
 
 pub use self::error::{BadKeyFile, KeyError};
-pub use self::format::{MAX_FILE, MAX_NAME};
+pub use self::format::{MAX_FILE, MAX_NAME, MAX_VARIANTS};
 pub use self::period::{BadPeriod, Period};
 use crate::context::Context;
 use crate::dialect::{BadDialect, Dialect};
@@ -26,7 +26,7 @@ use crate::embed::Embed;
 use crate::gamma::Gamma;
 use crate::kdf;
 use crate::payload::Carrier;
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, Stage};
 use crate::strength::Strength;
 use crate::vocabulary_id::VocabularyId;
 
@@ -51,6 +51,7 @@ pub struct Key {
     dialect: Dialect,
     strength: Option<Strength>,
     vocabulary: VocabularyId,
+    variants: u8,
     period: Period,
 }
 
@@ -107,7 +108,7 @@ impl Key {
     ) -> Result<Self, KeyError> {
         let strength = dialect.has_strength().then(|| strength.unwrap_or_default());
         let (id, tenant, secret, period) = (id.into(), String::new(), secret.into(), Period::default());
-        Self { id, tenant, secret, dialect, strength, vocabulary, period }.checked()
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants: 1, period }.checked()
     }
 
     /// Checks what holds for every key: it makes a scheme, and its file can be read back.
@@ -116,6 +117,10 @@ impl Key {
             if name.len() > MAX_NAME {
                 return Err(KeyError::Name { what, bytes: name.len() });
             }
+        }
+        let most = if self.dialect.is_native() && self.payload_bits().is_none() { MAX_VARIANTS } else { 1 };
+        if !(1..=most).contains(&self.variants) {
+            return Err(KeyError::VariantCount { variants: self.variants });
         }
         self.any_scheme()?;
         Ok(self)
@@ -140,12 +145,21 @@ impl Key {
         self.tenant = tenant.into();
         if self.dialect.is_native() && !self.tenant.is_empty() {
             let halves = [kdf::Purpose::TenantLow, kdf::Purpose::TenantHigh];
-            let halves = halves.map(|half| kdf::derive(&self.secret, half, "", &self.tenant));
-            let mut secret = Zeroizing::new(Vec::with_capacity(32));
-            halves.iter().for_each(|half| secret.extend_from_slice(&half[..]));
-            self.secret = secret;
+            self.secret = derived(&self.secret, halves, &self.tenant);
         }
         self.checked()
+    }
+
+    /// The same key with a number of variants: keys with secrets derived from this one's. Each text is written with one
+    /// of them, chosen at random, and read with all. A forger that learns from texts how this key marks learns a
+    /// mixture of its variants, and a text that was forged with it is found under several of them (Aremu et al., arXiv
+    /// 2507.07871).
+    ///
+    /// # Errors
+    /// [`KeyError::VariantCount`] for a number outside 1 to [`MAX_VARIANTS`], or above 1 for keys of other systems and
+    /// with payloads.
+    pub fn with_variants(self, variants: u8) -> Result<Self, KeyError> {
+        Self { variants, ..self }.checked()
     }
 
     /// The same key with a period.
@@ -174,7 +188,8 @@ impl Key {
 
     fn like(&self, dialect: Dialect, vocabulary: VocabularyId) -> Result<Self, KeyError> {
         let (id, tenant, secret) = (self.id.clone(), self.tenant.clone(), self.secret.clone());
-        Self { id, tenant, secret, dialect, strength: self.strength, vocabulary, period: self.period }.checked()
+        let Self { strength, variants, period, .. } = *self;
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period }.checked()
     }
 
     /// The public name of the key.
@@ -213,6 +228,30 @@ impl Key {
         self.period
     }
 
+    /// The number of its variants.
+    pub fn variants(&self) -> u8 {
+        self.variants
+    }
+
+    /// The variant with this index, modulo their number, as a key without variants. That of a key with one variant is
+    /// the key itself.
+    #[must_use]
+    pub fn variant(&self, index: u8) -> Self {
+        let halves = [kdf::Purpose::VariantLow, kdf::Purpose::VariantHigh];
+        let secret = match self.variants {
+            1 => self.secret.clone(),
+            variants => derived(&self.secret, halves, &(index % variants).to_string()),
+        };
+        let (id, tenant, dialect) = (self.id.clone(), self.tenant.clone(), self.dialect.clone());
+        let Self { strength, period, .. } = *self;
+        Self { id, tenant, secret, dialect, strength, vocabulary: self.vocabulary.clone(), variants: 1, period }
+    }
+
+    /// The stage of sampling at which it marks.
+    pub fn stage(&self) -> Stage {
+        self.any_scheme().expect("checked when the key was made").embed_rules().stage
+    }
+
     /// The number of payload bits that its mark carries.
     pub fn payload_bits(&self) -> Option<u8> {
         if let Dialect::Native(native::Parameters { payload_bits, .. }) = self.dialect { payload_bits } else { None }
@@ -221,7 +260,8 @@ impl Key {
     /// The dialect in words, such as `native, gamma 0.25, minimum over 4 tokens`.
     pub fn describe(&self) -> String {
         let public = if self.is_public() { " (a public key: whoever likes can read and forge it)" } else { "" };
-        format!("{}{public}", self.dialect)
+        let variants = if self.variants > 1 { format!(", {} variants", self.variants) } else { String::new() };
+        format!("{}{variants}{public}", self.dialect)
     }
 
     /// Whether another key marks with the same lists or the same noise, so that looking for both would be looking
@@ -230,6 +270,7 @@ impl Key {
         let names = |key: &Self| key.dialect.is_native().then(|| (key.id.clone(), key.tenant.clone()));
         self.secret == other.secret
             && self.dialect == other.dialect
+            && self.variants == other.variants
             && self.vocabulary.size() == other.vocabulary.size()
             && names(self) == names(other)
     }
@@ -237,14 +278,24 @@ impl Key {
     /// The scheme under this key, for a detector.
     ///
     /// A key that carries payloads has one scheme for each of them: see [`Key::carrier`] and [`Key::payload_reader`].
+    /// One with several variants has one for each: see [`Key::schemes`].
+    ///
+    /// # Errors
+    /// [`KeyError::Payload`] if the key carries payloads, and [`KeyError::Variants`] if it has several variants.
+    pub fn scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
+        match (self.payload_bits(), self.variants) {
+            (None, 1) => self.any_scheme(),
+            (None, variants) => Err(KeyError::Variants { id: self.id.clone(), variants }),
+            (Some(_), _) => Err(KeyError::Payload { id: self.id.clone(), carries: true }),
+        }
+    }
+
+    /// The schemes of its variants, for a detector that tries all.
     ///
     /// # Errors
     /// [`KeyError::Payload`] if the key carries payloads.
-    pub fn scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
-        match self.payload_bits() {
-            None => self.any_scheme(),
-            Some(_) => Err(KeyError::Payload { id: self.id.clone(), carries: true }),
-        }
+    pub fn schemes(&self) -> Result<Vec<Arc<dyn Scheme>>, KeyError> {
+        (0..self.variants).map(|index| self.variant(index).scheme()).collect()
     }
 
     fn any_scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
@@ -261,9 +312,9 @@ impl Key {
 
     /// The two AES-128 keys of the native scheme, for contexts and for lists, so that an implementation on another
     /// device can make green lists. They are as secret as the key, since they suffice to write and read its mark.
-    /// `None` for other dialects.
+    /// `None` for other dialects, and for keys with several variants, each of which has its own.
     pub fn sub_keys(&self) -> Option<[Zeroizing<[u8; 16]>; 2]> {
-        let native = matches!(self.dialect, Dialect::Native(_));
+        let native = matches!(self.dialect, Dialect::Native(_)) && self.variants == 1;
         native.then(|| native::sub_keys(&self.secret, &self.id, &self.tenant))
     }
 
@@ -310,6 +361,15 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key {{ id: {:?}, scheme: {:?}, secret: redacted }}", self.id, self.describe())
     }
+}
+
+/// A secret of 32 bytes, derived irreversibly from another one.
+fn derived(secret: &[u8], halves: [kdf::Purpose; 2], name: &str) -> Zeroizing<Vec<u8>> {
+    let mut derived = Zeroizing::new(Vec::with_capacity(32));
+    for half in halves {
+        derived.extend_from_slice(&kdf::derive(secret, half, "", name)[..]);
+    }
+    derived
 }
 
 /// 32 bytes from the operating system.
@@ -386,6 +446,41 @@ mod tests {
         let kgw = Dialect::Tgi(tgi::Parameters { gamma: crate::GreenShare::HALF });
         let kgw = Key::new(vec![7; 8], "k", kgw, None, vocabulary()).unwrap().with_tenant("one").unwrap();
         assert_eq!(*kgw.secret, [7; 8], "others' schemes know no tenants");
+    }
+
+    /// Variants are keys without relation to each other or to a key without variants, the same in every program.
+    #[test]
+    fn variants_are_keys_of_their_own() {
+        let many = key("a").with_variants(3).unwrap();
+        let of = |index: u8| judge(&many.variant(index));
+        assert!(of(0) != of(1) && of(1) != of(2) && of(0) != of(2) && of(0) != judge(&key("a")));
+        assert_eq!(of(4), of(1), "modulo their number");
+        assert_eq!(judge(&key("a").variant(7)), judge(&key("a")), "a key with one variant is that variant");
+        let secret = [kdf::Purpose::VariantLow, kdf::Purpose::VariantHigh];
+        let secret = secret.map(|half| *kdf::derive(&[0xab; 32], half, "", "1")).concat();
+        let by_hand = Key::new(secret, "a", many.dialect().clone(), None, vocabulary()).unwrap();
+        assert_eq!(of(1), judge(&by_hand));
+        let schemes = many.schemes().unwrap();
+        assert_eq!(schemes.len(), 3);
+        assert!(matches!(many.scheme(), Err(KeyError::Variants { variants: 3, .. })) && many.sub_keys().is_none());
+        let tenants = ["one", "two"].map(|tenant| key("a").with_tenant(tenant).unwrap().with_variants(3).unwrap());
+        assert_ne!(judge(&tenants[0].variant(0)), judge(&tenants[1].variant(0)));
+        assert!(!many.marks_as(&key("a")) && many.marks_as(&key("a").with_variants(3).unwrap()));
+        assert!(many.describe().ends_with("3 variants"), "{}", many.describe());
+    }
+
+    #[test]
+    fn a_number_of_variants_has_bounds() {
+        for bad in [0, MAX_VARIANTS + 1] {
+            assert!(matches!(key("a").with_variants(bad), Err(KeyError::VariantCount { .. })), "{bad}");
+        }
+        assert!(key("a").with_variants(MAX_VARIANTS).is_ok());
+        let theirs = Dialect::Tgi(tgi::Parameters { gamma: crate::GreenShare::HALF });
+        let theirs = Key::new(vec![7; 8], "k", theirs, None, vocabulary()).unwrap();
+        assert!(theirs.with_variants(2).is_err(), "other systems know no variants");
+        let Marking { gamma, context, .. } = Marking::default();
+        let payload = Dialect::Native(native::Parameters { gamma, context, payload_bits: Some(16) });
+        assert!(Key::new(vec![7; 32], "k", payload, None, vocabulary()).unwrap().with_variants(2).is_err());
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn draws_where_it_can(name: &str, drawn: usize) -> bool {
         "mirostat",
         "constraint and mirostat",
     ];
-    ["noise watermark", "XTC"].contains(&name) || (drawn == 0) == LOOKING.contains(&name)
+    ["noise watermark", "late noise watermark", "XTC"].contains(&name) || (drawn == 0) == LOOKING.contains(&name)
 }
 
 const TOKENS: usize = 4;
@@ -78,7 +78,7 @@ fn watermark_of(tokens: usize, strength: Strength) -> Embed {
 fn noise() -> Embed {
     let context = Context::new(ContextFunction::All, 1).unwrap();
     let dialect = Dialect::NativeGumbel(native_gumbel::Parameters { context });
-    Embed::new(dialect.scheme(&[1; 32], "", "", TOKENS).unwrap(), Strength::Hard)
+    Embed::new(dialect.scheme(&[1; 32], "", "", TOKENS).unwrap(), Strength::Hard).after(0.0)
 }
 
 /// Sequences of one to three tokens that are favoured, disfavoured or forbidden.
@@ -118,6 +118,7 @@ fn chains() -> Vec<(&'static str, Chain)> {
         ("soft watermark", Chain::new().then(soft())),
         ("hard watermark", Chain::new().then(watermark(Strength::Hard))),
         ("noise watermark", Chain::new().then(Temperature::new(1.4).unwrap()).then(noise())),
+        ("late noise watermark", Chain::new().then(Temperature::new(1.4).unwrap()).then(noise().after(1.2))),
         ("repetition penalty", Chain::new().then(RepetitionPenalty::new(1.7).unwrap())),
         ("count penalties", Chain::new().then(CountPenalty::new(0.9, 0.7).unwrap())),
         ("sequence bias", Chain::new().then(sequence_bias())),
