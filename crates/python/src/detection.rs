@@ -55,16 +55,13 @@ impl Passage {
     }
 }
 
-/// The attributes that the JSON may omit.
-const ABSENT: [(&str, Absent); 15] = [
+/// The attributes that the JSON may omit. Hints, and what only the model can expect, are the program's.
+const ABSENT: [(&str, Absent); 13] = [
     ("error", Absent::None),
     ("needed", Absent::None),
-    ("hint", Absent::None),
     ("green", Absent::None),
     ("z", Absent::NotANumber),
     ("log10_p", Absent::NotANumber),
-    ("expected_z", Absent::None),
-    ("expected_log10_p", Absent::None),
     ("repairs", Absent::Empty),
     ("skipped", Absent::Zero),
     ("manifests", Absent::Empty),
@@ -72,6 +69,7 @@ const ABSENT: [(&str, Absent); 15] = [
     ("forced", Absent::None),
     ("counted", Absent::None),
     ("payload", Absent::None),
+    ("variants", Absent::None),
 ];
 
 impl Detection {

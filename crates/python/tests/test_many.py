@@ -7,8 +7,8 @@ import time
 import pytest
 import verdigris
 
-FIELDS = ("verdict", "marked", "p", "log10_p", "z", "tokens", "scored", "score", "expected", "looks", "key_id",
-          "dialect", "payload", "error")
+FIELDS = ("verdict", "marked", "p", "log10_p", "z", "tokens", "scored", "score", "expected", "looks", "sampled",
+          "key_id", "dialect", "payload", "error")
 
 
 @pytest.fixture(scope="module")
