@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::{Engine, Key, Message, Prompt, Request, Sampling, Written};
+use verdigris::{Engine, Key, Message, Prompt, Written};
 
-use super::marks::{MarkConfig, by_price};
+use super::marks::{MarkConfig, RowOptions};
 use super::questions::{self, Question};
+use super::strength;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
@@ -47,21 +48,8 @@ pub(crate) struct Harm {
     /// The number of keys that each question is answered with
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = samples::<u32>)]
     keys: u32,
-    /// The sampling temperature
-    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature)]
-    temperature: f64,
-    /// The sampling top-p
-    #[arg(long, value_name = "P", default_value_t = Sampling::TOP_P)]
-    top_p: f64,
-    /// Only rows with this in their name; may be given several times
-    #[arg(long, value_name = "WORD")]
-    only: Vec<String>,
-    /// The seed of all texts and keys
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Print one JSON object per row
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    rows: RowOptions,
 }
 
 /// The answers to all questions with one way of marking.
@@ -91,23 +79,18 @@ impl Harm {
             return Err(Failure::Usage("--keys must be at least 1".into()));
         }
         let questions = questions::read(&self.questions)?;
-        let is_asked =
-            |way: &MarkConfig| self.only.is_empty() || self.only.iter().any(|word| way.name.contains(word.as_str()));
-        let ways: Vec<_> = by_price().into_iter().filter(is_asked).collect();
-        if ways.is_empty() {
-            return Err(Failure::Usage(format!("no row has {:?} in its name", self.only)));
-        }
+        let ways = self.rows.ways()?;
         let engine = self.model.engine(None, &self.device.device()?)?;
         let bar = progress::of_texts(questions.len() as u64 * u64::from(self.keys) * (ways.len() as u64 + 1));
         let mut out = anstream::stdout();
         let plain = self.answers(&engine, &questions, None, &bar)?;
         let row = self.row("nothing", &questions, &plain, None);
-        if !self.json {
+        if !self.rows.json {
             writeln!(
                 out,
                 "temperature {}, top-p {}, {} questions, {} keys\n",
-                self.temperature,
-                self.top_p,
+                self.rows.temperature,
+                self.rows.top_p,
                 questions.len(),
                 self.keys
             )?;
@@ -139,9 +122,9 @@ impl Harm {
             (0..questions.len()).partition(|&i| questions[i].schema.is_none());
         let groups: Vec<&[usize]> = free.chunks(TOGETHER).chain(constrained.chunks(1)).collect();
         for number in 0..self.keys {
-            let key = way.map(|way| way.key(engine, self.seed, number)).transpose()?;
+            let key = way.map(|way| way.key(engine, self.rows.seed, number)).transpose()?;
             for group in &groups {
-                let seed = self.seed << 40 | u64::from(number) << 20 | group[0] as u64;
+                let seed = self.rows.seed << 40 | u64::from(number) << 20 | group[0] as u64;
                 let written = self.write(engine, way, key.as_ref(), seed, group.iter().map(|&i| &questions[i]))?;
                 for (&i, text) in group.iter().zip(written) {
                     bar.inc(1);
@@ -162,13 +145,7 @@ impl Harm {
         seed: u64,
         questions: impl Iterator<Item = &'q Question> + Clone,
     ) -> Result<Vec<Written>, Failure> {
-        let request = engine.request("").max_tokens(MAX_TOKENS).seed(seed).logprobs(0);
-        let request = request.temperature(self.temperature).top_p(self.top_p);
-        let request = key.into_iter().fold(request, Request::watermark);
-        let request = match way.and_then(|way| way.entropy) {
-            Some(nats) => request.entropy_threshold(nats),
-            None => request,
-        };
+        let request = self.rows.request(engine, way, key).max_tokens(MAX_TOKENS).seed(seed);
         let request = match questions.clone().find_map(|question| question.schema.clone()) {
             Some(schema) => request.json_schema(schema),
             None => request,
@@ -215,7 +192,7 @@ impl Harm {
     }
 
     fn print(&self, out: &mut impl Write, row: &HarmRow<'_>) -> Result<(), Failure> {
-        if self.json {
+        if self.rows.json {
             return print_json(row).map(drop);
         }
         let HarmRow { marked, right, difference, changed, nats_a_token, kinds, .. } = row;
@@ -236,9 +213,8 @@ fn mean(values: &[f64]) -> f64 {
 
 /// The mean of independent values, and half its 95 % interval.
 fn interval(values: &[f64]) -> (f64, f64) {
-    let (mean, n) = (mean(values), values.len() as f64);
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    (mean, 1.96 * (variance / n).sqrt())
+    let (mean, error) = strength::mean(values);
+    (mean, 1.96 * error)
 }
 
 #[cfg(test)]

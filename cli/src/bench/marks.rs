@@ -1,9 +1,10 @@
 //! The ways of marking texts of `tale` that the watermark tables compare.
 
+use clap::Args;
 use verdigris::watermark::dialects::synthid::{Bits, Score};
 use verdigris::watermark::dialects::{kgw, native, native_gumbel, sbw, synthid, unigram, vllm};
 use verdigris::watermark::{Context, ContextFunction, GreenShare};
-use verdigris::{Dialect, Engine, Gamma, Key, Strength};
+use verdigris::{Dialect, Engine, Gamma, Key, Request, Sampling, Strength};
 
 use crate::demo::secret;
 use crate::error::Failure;
@@ -25,6 +26,55 @@ impl MarkConfig {
         let secret: Vec<u8> = bytes.take(self.bytes).collect();
         let strength = Strength::soft(self.delta).expect("a bias of the table");
         Ok(Key::new(secret, "bench", self.dialect.clone(), Some(strength), engine.reader().vocabulary())?)
+    }
+}
+
+/// Keeps the rows with one of some words in their names, or all without words.
+pub(super) fn named(rows: Vec<MarkConfig>, only: &[String]) -> Result<Vec<MarkConfig>, Failure> {
+    let is_named = |way: &MarkConfig| only.is_empty() || only.iter().any(|word| way.name.contains(word.as_str()));
+    let rows: Vec<_> = rows.into_iter().filter(is_named).collect();
+    match rows.is_empty() {
+        true => Err(Failure::Usage(format!("no row has {only:?} in its name"))),
+        false => Ok(rows),
+    }
+}
+
+/// Options for tables with a row for each way of marking the answers of a model.
+#[derive(Args)]
+pub(super) struct RowOptions {
+    /// The sampling temperature
+    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature)]
+    pub(super) temperature: f64,
+    /// The sampling top-p
+    #[arg(long, value_name = "P", default_value_t = Sampling::TOP_P)]
+    pub(super) top_p: f64,
+    /// Only rows with this in their name; may be given several times
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
+    /// The seed of all texts and keys
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Print one JSON object per row
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl RowOptions {
+    /// The ways of marking, without a row for no mark.
+    pub(super) fn ways(&self) -> Result<Vec<MarkConfig>, Failure> {
+        named(by_price(), &self.only)
+    }
+
+    /// A request for texts with the mark of a row, which also returns the model's log-probabilities.
+    pub(super) fn request<'e>(
+        &self,
+        engine: &'e Engine,
+        way: Option<&MarkConfig>,
+        key: Option<&'e Key>,
+    ) -> Request<'e> {
+        let request = engine.request("").logprobs(0).temperature(self.temperature).top_p(self.top_p);
+        let request = key.into_iter().fold(request, Request::watermark);
+        way.and_then(|way| way.entropy).into_iter().fold(request, Request::entropy_threshold)
     }
 }
 
@@ -67,7 +117,7 @@ pub(super) fn by_power() -> Vec<MarkConfig> {
 }
 
 /// The rows of the price table.
-pub(super) fn by_price() -> Vec<MarkConfig> {
+fn by_price() -> Vec<MarkConfig> {
     let min = |gamma| native(ContextFunction::Min, 4, gamma);
     let way = |name, dialect, delta, bytes| MarkConfig { name, dialect, delta, bytes, entropy: None };
     let selfhash =

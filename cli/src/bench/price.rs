@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use verdigris::logits::TokenId;
-use verdigris::{Engine, Key, Message, Prompt, Repeats, Sampling, Written};
+use verdigris::{Engine, Key, Message, Prompt, Repeats, Written};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
-use super::marks::{MarkConfig, by_price};
+use super::marks::{MarkConfig, RowOptions};
 use super::prompts;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
@@ -59,21 +59,8 @@ pub(crate) struct Price {
     /// Maximum number of tokens of a text
     #[arg(long, value_name = "N", default_value_t = 200)]
     tokens: usize,
-    /// The sampling temperature
-    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature)]
-    temperature: f64,
-    /// The sampling top-p
-    #[arg(long, value_name = "P", default_value_t = Sampling::TOP_P)]
-    top_p: f64,
-    /// Only rows with this in their name; may be given several times
-    #[arg(long, value_name = "WORD")]
-    only: Vec<String>,
-    /// The seed of all texts and keys
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Print one JSON object per row
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    rows: RowOptions,
 }
 
 /// The results of one way of marking.
@@ -99,25 +86,20 @@ impl Price {
             return Err(Failure::Usage("--samples and --tokens must be at least 1".into()));
         }
         let prompts = self.asked()?;
-        let is_asked =
-            |way: &MarkConfig| self.only.is_empty() || self.only.iter().any(|word| way.name.contains(word.as_str()));
-        let ways: Vec<_> = by_price().into_iter().filter(is_asked).collect();
-        if ways.is_empty() {
-            return Err(Failure::Usage(format!("no row has {:?} in its name", self.only)));
-        }
+        let ways = self.rows.ways()?;
         let engine = self.model.engine(None, &self.device.device()?)?;
         // Requests that fail do so before anything is printed.
         for way in std::iter::once(None).chain(ways.iter().map(Some)) {
-            let key = way.map(|way| way.key(&engine, self.seed, 0)).transpose()?;
+            let key = way.map(|way| way.key(&engine, self.rows.seed, 0)).transpose()?;
             self.write(&engine, way, key.as_ref(), 1, 0, prompts.first().cloned())?;
         }
         let bar = progress::of_texts((self.samples * (ways.len() + 1)) as u64);
         let mut out = anstream::stdout();
-        if !self.json {
+        if !self.rows.json {
             writeln!(
                 out,
                 "temperature {}, top-p {}, {} texts each, at most {} tokens\n",
-                self.temperature, self.top_p, self.samples, self.tokens
+                self.rows.temperature, self.rows.top_p, self.samples, self.tokens
             )?;
             writeln!(out, "| marked with | tokens | nats a token | repeated | different | found | half found at |")?;
             writeln!(out, "|---|--:|--:|--:|--:|--:|--:|")?;
@@ -151,7 +133,7 @@ impl Price {
         let (mut nats, mut lengths, mut repeated, mut fewest) = (Vec::new(), 0, Vec::new(), Vec::new());
         let all: Vec<usize> = (0..self.samples).collect();
         for (group, samples) in all.chunks(OF_ONE_KEY).enumerate() {
-            let key = way.map(|way| way.key(engine, self.seed, group as u32)).transpose()?;
+            let key = way.map(|way| way.key(engine, self.rows.seed, group as u32)).transpose()?;
             let asked = samples.iter().map(|&i| prompts[i % prompts.len()].clone());
             let texts = self.write(engine, way, key.as_ref(), self.tokens, samples[0] as u64, asked)?;
             for text in &texts {
@@ -181,7 +163,7 @@ impl Price {
 
     /// The mean number of distinct texts among several from one prompt, with one key.
     fn different(&self, engine: &Engine, prompts: &[Prompt], way: Option<&MarkConfig>) -> Result<f64, Failure> {
-        let key = way.map(|way| way.key(engine, self.seed, 0)).transpose()?;
+        let key = way.map(|way| way.key(engine, self.rows.seed, 0)).transpose()?;
         let (copies, tokens) = AGAIN;
         let again = &prompts[..prompts.len().min(PROMPTS_AGAIN)];
         let mut different = 0;
@@ -202,21 +184,12 @@ impl Price {
         seed: u64,
         prompts: impl IntoIterator<Item = Prompt>,
     ) -> Result<Vec<Written>, Failure> {
-        let request = engine.request("").max_tokens(tokens).seed(self.seed << 32 | seed).logprobs(0);
-        let request = request.temperature(self.temperature).top_p(self.top_p);
-        let request = match key {
-            Some(key) => request.watermark(key),
-            None => request,
-        };
-        let request = match way.and_then(|way| way.entropy) {
-            Some(nats) => request.entropy_threshold(nats),
-            None => request,
-        };
+        let request = self.rows.request(engine, way, key).max_tokens(tokens).seed(self.rows.seed << 32 | seed);
         Ok(request.prompts(prompts)?)
     }
 
     fn print(&self, out: &mut impl Write, row: &PriceRow<'_>) -> Result<(), Failure> {
-        if self.json {
+        if self.rows.json {
             return print_json(row).map(drop);
         }
         let PriceRow { marked, tokens, nats_a_token, error, repeated, different, found, half_found_at } = row;

@@ -158,7 +158,7 @@ impl Strength {
 }
 
 /// The mean and its standard error.
-fn mean(values: &[f64]) -> (f64, f64) {
+pub(super) fn mean(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);

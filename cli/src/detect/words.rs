@@ -5,6 +5,7 @@ use std::io::Write;
 use anstyle::AnsiColor;
 use verdigris::{Evidence, Judgement, Level, MarkedPassage, Outcome};
 
+use super::FAULTY;
 use super::judged_text::JudgedText;
 use crate::error::Failure;
 use crate::report;
@@ -176,7 +177,12 @@ pub(super) fn line(out: &mut impl Write, judged: &JudgedText<'_>) -> Result<(), 
 }
 
 /// Prints the totals over all texts.
-pub(super) fn summary(out: &mut impl Write, counts: [u64; 7], level: Level, hint: Option<&str>) -> Result<(), Failure> {
+pub(super) fn summary(
+    out: &mut impl Write,
+    counts: [u64; FAULTY + 1],
+    level: Level,
+    hint: Option<&str>,
+) -> Result<(), Failure> {
     // Only a single text is weighed, so none of many is known to have had too few choices.
     let [whole, part, not, _, short, forged, faulty] = counts;
     let (marked, width) = (whole + part, width());
