@@ -83,6 +83,17 @@ pub fn argument<T: FromStr>(at: usize, default: T) -> Option<T> {
     std::env::args().nth(at).map_or(Some(default), |argument| argument.parse().ok())
 }
 
+/// The seed of a suite that samples its cases: `VERDIGRIS_SEED`, below 2^28; 0 by default.
+///
+/// # Panics
+/// If it is not such a number.
+pub fn seed() -> u32 {
+    let seed = std::env::var("VERDIGRIS_SEED").map_or(0, |seed| seed.parse().expect("VERDIGRIS_SEED is a number"));
+    assert!(seed < 1 << 28, "VERDIGRIS_SEED is below 2^28");
+    println!("VERDIGRIS_SEED={seed}\n");
+    seed
+}
+
 /// Ends a program that was called with other arguments than this line shows.
 pub fn usage(line: &str) -> ExitCode {
     eprintln!("usage: {line}");

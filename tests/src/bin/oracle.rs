@@ -10,6 +10,8 @@
 //!   (8,000 by default).
 //! - Walks: under each original schema, texts are sampled token by token from the masks; all of them end, and all are
 //!   valid.
+//!
+//! `VERDIGRIS_SEED` chooses the cases, the prefixes and the walks.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -43,17 +45,17 @@ fn main() -> ExitCode {
     else {
         return harness::skipped(&folder, "schemas and regular expressions");
     };
-    let tokenizer = harness::tokenizer("tale");
+    let (tokenizer, seed) = (harness::tokenizer("tale"), u64::from(harness::seed()));
     let words = SortedVocabulary::new(tokenizer.vocabulary());
-    let mut failed = regular_expressions(&words, &tokenizer, &foreign::lines(&patterns));
-    failed += narrowed(&words, &cases, places);
-    failed += walks(&words, tokenizer.vocabulary(), &cases, places);
+    let mut failed = regular_expressions(&words, &tokenizer, &foreign::lines(&patterns), seed);
+    failed += narrowed(&words, &cases, places, seed);
+    failed += walks(&words, tokenizer.vocabulary(), &cases, places, seed);
     println!("{failed} failed");
     harness::status(failed == 0)
 }
 
-fn regular_expressions(words: &SortedVocabulary, tokenizer: &Tokenizer, patterns: &[Pattern]) -> usize {
-    let (mut chance, mut compared, mut failed, mut looks) = (Chance::new(5), 0, 0, 0);
+fn regular_expressions(words: &SortedVocabulary, tokenizer: &Tokenizer, patterns: &[Pattern], seed: u64) -> usize {
+    let (mut chance, mut compared, mut failed, mut looks) = (Chance::new(5 | seed << 8), 0, 0, 0);
     for Pattern { id, regex, matches } in patterns {
         let Some(language) = Derivatives::new(regex) else {
             looks += 1;
@@ -127,16 +129,16 @@ impl std::iter::Sum for Tally {
     }
 }
 
-/// Every n-th case, so that with `each` checks per case there are about `places` checks in total.
-fn spread(cases: &[Case], each: usize, places: usize) -> impl ParallelIterator<Item = (usize, &Case)> {
+/// Every n-th case from one that the seed chooses, so that with `each` checks per case there are about `places` checks in total.
+fn spread(cases: &[Case], each: usize, places: usize, seed: u64) -> impl ParallelIterator<Item = (usize, &Case)> {
     let step = (cases.len() * each / places.max(1)).max(1);
-    cases.par_iter().enumerate().filter(move |(at, _)| at % step == 0)
+    cases.par_iter().enumerate().filter(move |(at, _)| at % step == seed as usize % step)
 }
 
 /// Compares schemas that are restricted to a set of values.
-fn narrowed(words: &SortedVocabulary, cases: &[Case], places: usize) -> usize {
+fn narrowed(words: &SortedVocabulary, cases: &[Case], places: usize, seed: u64) -> usize {
     let Tally { schemas, compared, refused, without, failed, .. } =
-        spread(cases, 4, places).map(|(number, case)| narrowed_case(words, case, number)).sum();
+        spread(cases, 4, places, seed).map(|(number, case)| narrowed_case(words, case, number, seed)).sum();
     println!(
         "{schemas} schemas narrowed to some values, {compared} beginnings compared ({refused} schemas refused, \
          {without} without a valid value)"
@@ -144,9 +146,9 @@ fn narrowed(words: &SortedVocabulary, cases: &[Case], places: usize) -> usize {
     failed
 }
 
-fn narrowed_case(words: &SortedVocabulary, case: &Case, number: usize) -> Tally {
+fn narrowed_case(words: &SortedVocabulary, case: &Case, number: usize, seed: u64) -> Tally {
     let style = Style::default().any_order().whitespace(Whitespace::Compact);
-    let (mut chance, mut tally) = (Chance::after(7, (number as u64) << 32), Tally::default());
+    let (mut chance, mut tally) = (Chance::after(7 | seed << 8, (number as u64) << 32), Tally::default());
     // A schema that has an `enum`, or a `$ref` that ignores keywords next to it, cannot be restricted like this. Drafts
     // before 2019-09 do not know two formats that are enforced here nevertheless.
     let text = case.schema.to_string();
@@ -245,15 +247,16 @@ fn change(value: &mut Value, chance: &mut Chance) {
 }
 
 /// Samples texts from the masks, and has them judged.
-fn walks(words: &SortedVocabulary, vocabulary: &Vocabulary, cases: &[Case], places: usize) -> usize {
-    let all = spread(cases, 4, places).map(|(number, case)| walks_of_case(words, vocabulary, case, number));
+fn walks(words: &SortedVocabulary, vocabulary: &Vocabulary, cases: &[Case], places: usize, seed: u64) -> usize {
+    let walk = |(number, case)| walks_of_case(words, vocabulary, case, number, seed);
+    let all = spread(cases, 4, places, seed).map(walk);
     let Tally { compared, tokens, failed, .. } = all.sum();
     println!("{compared} walks of {tokens} tokens: all come to an end and are valid but {failed}");
     failed
 }
 
-fn walks_of_case(words: &SortedVocabulary, vocabulary: &Vocabulary, case: &Case, number: usize) -> Tally {
-    let (mut chance, mut tally) = (Chance::after(9, (number as u64) << 32), Tally::default());
+fn walks_of_case(words: &SortedVocabulary, vocabulary: &Vocabulary, case: &Case, number: usize, seed: u64) -> Tally {
+    let (mut chance, mut tally) = (Chance::after(9 | seed << 8, (number as u64) << 32), Tally::default());
     let Ok(grammar) = Grammar::json_schema(&case.schema, Style::default()) else { return tally };
     let Ok(judge) = jsonschema::validator_for(&case.schema) else { return tally };
     let machine = Machine::new(grammar, words.index().clone());
