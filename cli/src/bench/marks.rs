@@ -17,6 +17,8 @@ pub(super) struct MarkConfig {
     bytes: usize,
     /// Only positions with more entropy than this, in nats, are marked.
     pub(super) entropy: Option<f64>,
+    /// The number of variants of a key.
+    variants: u8,
 }
 
 impl MarkConfig {
@@ -25,7 +27,8 @@ impl MarkConfig {
         let bytes = (0..).flat_map(|part| secret(seed, sample + (part << 20)));
         let secret: Vec<u8> = bytes.take(self.bytes).collect();
         let strength = Strength::soft(self.delta).expect("a bias of the table");
-        Ok(Key::new(secret, "bench", self.dialect.clone(), Some(strength), engine.reader().vocabulary())?)
+        let key = Key::new(secret, "bench", self.dialect.clone(), Some(strength), engine.reader().vocabulary())?;
+        Ok(key.with_variants(self.variants)?)
     }
 }
 
@@ -100,7 +103,7 @@ pub(super) fn by_power() -> Vec<MarkConfig> {
     let kgw =
         Dialect::Kgw(kgw::Parameters { seeding: "simple_1".parse().expect("a name"), gamma: GreenShare::QUARTER });
     let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER });
-    let way = |name, dialect, delta, bytes| MarkConfig { name, dialect, delta, bytes, entropy: None };
+    let way = |name, dialect, delta, bytes| MarkConfig { name, dialect, delta, bytes, entropy: None, variants: 1 };
     vec![
         way("native min 4, .25, delta 1", min(0.25), 1.0, 32),
         way("native min 4, .25, delta 2", min(0.25), 2.0, 32),
@@ -119,7 +122,7 @@ pub(super) fn by_power() -> Vec<MarkConfig> {
 /// The rows of the price table.
 fn by_price() -> Vec<MarkConfig> {
     let min = |gamma| native(ContextFunction::Min, 4, gamma);
-    let way = |name, dialect, delta, bytes| MarkConfig { name, dialect, delta, bytes, entropy: None };
+    let way = |name, dialect, delta, bytes| MarkConfig { name, dialect, delta, bytes, entropy: None, variants: 1 };
     let selfhash =
         Dialect::Kgw(kgw::Parameters { seeding: "selfhash".parse().expect("a name"), gamma: GreenShare::QUARTER });
     let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER });
@@ -134,7 +137,8 @@ fn by_price() -> Vec<MarkConfig> {
         way("native .25, delta 4", min(0.25), 4.0, 32),
         MarkConfig { entropy: Some(0.4), ..way("native .25, delta 2 above .4 nats", min(0.25), 2.0, 32) },
         MarkConfig { entropy: Some(0.4), ..way("native .25, delta 3 above .4 nats", min(0.25), 3.0, 32) },
-        way("native-gumbel", gumbel(), 2.0, 32),
+        way("native-gumbel, 1 variant", gumbel(), 2.0, 32),
+        MarkConfig { variants: 8, ..way("native-gumbel, 8 variants", gumbel(), 2.0, 32) },
         way("synthid hash, weighted", synthid(), 2.0, 240),
         way("kgw selfhash, .25, delta 2", selfhash, 2.0, 8),
         way("sbw simple_4, .25, delta 2", sbw, 2.0, 8),
@@ -143,7 +147,7 @@ fn by_price() -> Vec<MarkConfig> {
 
 /// The columns of the robustness table.
 pub(super) fn by_robustness() -> Vec<MarkConfig> {
-    let way = |name, dialect, bytes| MarkConfig { name, dialect, delta: 2.0, bytes, entropy: None };
+    let way = |name, dialect, bytes| MarkConfig { name, dialect, delta: 2.0, bytes, entropy: None, variants: 1 };
     let native = |function, width| native(function, width, 0.25);
     vec![
         way("all 1", native(ContextFunction::All, 1), 32),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use verdigris::logits::TokenId;
-use verdigris::{Engine, Key, Message, Prompt, Repeats, Written};
+use verdigris::{Engine, Key, Look, Message, Prompt, Written};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
 use super::marks::{MarkConfig, RowOptions};
@@ -33,7 +33,8 @@ const AGAIN: (usize, usize) = (8, 40);
 #[command(after_help = "\
 Nats: the mean of -ln p per token, to the unmarked model. Repeated: the share of 4-grams that occur earlier in the \
 text (seq-rep-4). Different: the number of distinct texts among 8 of 40 tokens, from one prompt with one key. Found: \
-texts with p <= 1e-5. Half found at: the number of tokens after which half of all texts are found. A file of prompts \
+texts with p <= 1e-5. Of long ones: the same of texts of the maximum length. Half found at: the number of tokens after \
+which half of all texts are found. A file of prompts \
 has one JSON object per line: {\"prompt\": \"...\"}.
 
 Examples:
@@ -76,6 +77,8 @@ struct PriceRow<'w> {
     different: f64,
     /// The share of texts that are found; `None` without a mark.
     found: Option<f64>,
+    /// The same of texts of the maximum length; `None` if there are none.
+    found_of_long: Option<f64>,
     /// The number of tokens after which half of all texts are found; `None` if fewer are found.
     half_found_at: Option<usize>,
 }
@@ -101,8 +104,11 @@ impl Price {
                 "temperature {}, top-p {}, {} texts each, at most {} tokens\n",
                 self.rows.temperature, self.rows.top_p, self.samples, self.tokens
             )?;
-            writeln!(out, "| marked with | tokens | nats a token | repeated | different | found | half found at |")?;
-            writeln!(out, "|---|--:|--:|--:|--:|--:|--:|")?;
+            writeln!(
+                out,
+                "| marked with | tokens | nats a token | repeated | different | found | of long ones | half found at |"
+            )?;
+            writeln!(out, "|---|--:|--:|--:|--:|--:|--:|--:|")?;
         }
         for way in std::iter::once(None).chain(ways.iter().map(Some)) {
             let row = self.measure(&engine, &prompts, way, &bar)?;
@@ -131,6 +137,7 @@ impl Price {
         bar: &indicatif::ProgressBar,
     ) -> Result<PriceRow<'w>, Failure> {
         let (mut nats, mut lengths, mut repeated, mut fewest) = (Vec::new(), 0, Vec::new(), Vec::new());
+        let mut long = Vec::new();
         let all: Vec<usize> = (0..self.samples).collect();
         for (group, samples) in all.chunks(OF_ONE_KEY).enumerate() {
             let key = way.map(|way| way.key(engine, self.rows.seed, group as u32)).transpose()?;
@@ -144,6 +151,9 @@ impl Price {
                 repeated.extend(seq_rep_4(&text.tokens));
                 if let Some(key) = &key {
                     fewest.push(fewest_tokens(engine, key, &text.text)?);
+                    if text.tokens.len() == self.tokens {
+                        long.push(fewest.last().is_some_and(Option::is_some));
+                    }
                 }
             }
         }
@@ -157,6 +167,7 @@ impl Price {
             repeated: repeated.iter().sum::<f64>() / repeated.len().max(1) as f64,
             different: self.different(engine, prompts, way)?,
             found: way.map(|_| found as f64 / self.samples as f64),
+            found_of_long: share(&long),
             half_found_at: half(fewest),
         })
     }
@@ -192,8 +203,10 @@ impl Price {
         if self.rows.json {
             return print_json(row).map(drop);
         }
-        let PriceRow { marked, tokens, nats_a_token, error, repeated, different, found, half_found_at } = row;
-        let found = found.map_or(String::new(), |found| format!("{:.0} %", 100.0 * found));
+        let PriceRow { marked, tokens, nats_a_token, error, repeated, different, found, found_of_long, half_found_at } =
+            row;
+        let [found, of_long] =
+            [found, found_of_long].map(|found| found.map_or(String::new(), |found| format!("{:.0} %", 100.0 * found)));
         let half = match (half_found_at, found.is_empty()) {
             (Some(tokens), _) => tokens.to_string(),
             (None, true) => String::new(),
@@ -201,7 +214,8 @@ impl Price {
         };
         Ok(writeln!(
             out,
-            "| {marked} | {tokens:.0} | {nats_a_token:.2} ± {error:.2} | {:.1} % | {different:.1} | {found} | {half} |",
+            "| {marked} | {tokens:.0} | {nats_a_token:.2} ± {error:.2} | {:.1} % | {different:.1} | {found} | {of_long} \
+             | {half} |",
             100.0 * repeated
         )?)
     }
@@ -211,7 +225,8 @@ impl Price {
 fn fewest_tokens(engine: &Engine, key: &Key, text: &str) -> Result<Option<usize>, Failure> {
     let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
     fewest((STEP..tokens.len()).step_by(STEP).chain([tokens.len()]), |length| {
-        Ok(engine.reader().evidence(key, &tokens[..length], Repeats::Context)?.ln_p <= LEVEL.ln())
+        Ok(engine.reader().judge_tokens(&[key], &tokens[..length], &Look::default())?.evidence.ln_p_corrected()
+            <= LEVEL.ln())
     })
 }
 
@@ -221,6 +236,11 @@ fn seq_rep_4(tokens: &[TokenId]) -> Option<f64> {
     let all = tokens.len().checked_sub(3).filter(|&all| all > 0)?;
     let different = tokens.windows(4).collect::<HashSet<_>>().len();
     Some(1.0 - different as f64 / all as f64)
+}
+
+/// The share of those that are true; `None` without any.
+fn share(all: &[bool]) -> Option<f64> {
+    (!all.is_empty()).then(|| all.iter().filter(|&&is| is).count() as f64 / all.len() as f64)
 }
 
 /// The total of the sums over the total of the counts, and its standard error if the pairs are independent.
