@@ -123,7 +123,7 @@ fn row(out: &mut impl Write, width: usize, name: &str, evidence: &Evidence) -> R
 
 /// A key for demonstration only: the seed gives away the secret.
 fn demo_key(engine: &Engine, seed: u64, index: u32, id: &str) -> Key {
-    Key::from_secret(secret(seed, index), id, Marking::default(), engine.reader().vocabulary()).expect("a short id")
+    Key::from_secret(secret(seed, index), id, Marking::lists(), engine.reader().vocabulary()).expect("a short id")
 }
 
 /// Derives 32 bytes from a seed.

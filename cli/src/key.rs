@@ -37,13 +37,16 @@ pub(crate) enum KeyCommand {
 Anyone who has the file can detect the mark and forge it: protect it like a password. Do not lose it, since without it \
 nothing can be proved. A key works with one tokenizer, that of --model.
 
+The default, noise, keeps the model's distribution. Green lists cost the text more the stronger they are: \
+docs/watermark.md has the price and the harm of each.
+
 Examples:
   verdigris key new my.key
+  verdigris key new lists.key --dialect native            green lists
   verdigris key new strong.key --strength strong
   verdigris key new own.key --gamma 0.5 --delta 4 --context all --width 2
   verdigris key new numbered.key --payload-bits 16        to carry a number
   verdigris key new 2027.key --valid-from 2027-01-01      see detect --ring
-  verdigris key new quiet.key --dialect native-gumbel     keeps the distribution
   verdigris key new kgw.key --dialect kgw --seeding selfhash
   verdigris key new theirs.key --dialect vllm --import key.txt")]
 pub(crate) struct New {

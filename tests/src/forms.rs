@@ -71,7 +71,7 @@ pub fn write(engine: &Engine, i: usize, key: Option<&Key>, tokens: usize, seed: 
 pub fn key(reader: &Reader, number: u32) -> Key {
     let mut secret = [0; 32];
     secret[..4].copy_from_slice(&number.to_le_bytes());
-    Key::from_secret(secret, "forms", Marking::default(), reader.vocabulary()).expect("a usual key")
+    Key::from_secret(secret, "forms", Marking::lists(), reader.vocabulary()).expect("a usual key")
 }
 
 /// The logarithms of the p-values of an unmarked text of each schema under `keys` keys each, which are different for

@@ -3,14 +3,14 @@
 use verdigris::logits::{Purpose, Random};
 use verdigris::watermark::dialects::native;
 use verdigris::watermark::{Context, ContextFunction};
-use verdigris::{Dialect, Evidence, Gamma, Key, Level, Look, Marking, Offsets, Request, Strength};
+use verdigris::{Dialect, Evidence, Gamma, GreenLists, Key, Level, Look, Marking, Offsets, Request, Strength};
 use verdigris_tests::dialects::every_kind;
 use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
 fn key(gamma: f64, strength: Strength, function: ContextFunction, width: usize) -> Key {
     let marking =
-        Marking { gamma: Gamma::new(gamma).unwrap(), strength, context: Context::new(function, width).unwrap() };
-    Key::from_secret([11; 32], "test", marking, ENGINE.reader().vocabulary()).unwrap()
+        GreenLists { gamma: Gamma::new(gamma).unwrap(), strength, context: Context::new(function, width).unwrap() };
+    Key::from_secret([11; 32], "test", Marking::Lists(marking), ENGINE.reader().vocabulary()).unwrap()
 }
 
 fn soft(gamma: f64, function: ContextFunction, width: usize) -> Key {
@@ -215,7 +215,7 @@ fn what_is_expected_of_a_mark_is_found() {
     let texts = 60;
     for seed in 0..texts {
         let key =
-            Key::from_secret([seed as u8 + 1; 32], "test", Marking::default(), ENGINE.reader().vocabulary()).unwrap();
+            Key::from_secret([seed as u8 + 1; 32], "test", Marking::lists(), ENGINE.reader().vocabulary()).unwrap();
         let request = request().watermark(&key).seed(seed);
         let written = request.clone().text().unwrap();
         let evidence = judge(&key, &written.text);

@@ -57,7 +57,7 @@ fn key_files() {
     let vocabulary = verdigris::watermark::VocabularyId::new(4096, "f").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
-    Key::generate(Marking::default(), vocabulary).save(&path).unwrap();
+    Key::generate(Marking::lists(), vocabulary).save(&path).unwrap();
     let bytes = fs::read(&path).unwrap();
     never_panics("key", &bytes, 10_000, bytes.len(), &|bytes| Key::parse(bytes).is_ok());
 }

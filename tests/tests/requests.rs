@@ -16,7 +16,7 @@ const PROMPTS: [&str; 7] =
     ["The captain", "", "It was a dark night, and", "\"Yes,\"", "A", "In the morning the ship", "The"];
 
 fn key() -> Key {
-    Key::from_secret([3; 32], "test", Marking::default(), ENGINE.reader().vocabulary()).expect("a key")
+    Key::from_secret([3; 32], "test", Marking::lists(), ENGINE.reader().vocabulary()).expect("a key")
 }
 
 /// Forbids each token after itself.

@@ -156,7 +156,7 @@ fn finish(schedule: &mut Schedule) -> (Heard, Statistics) {
 /// memory, begin from pages of others, and leave.
 #[test]
 fn a_text_is_the_same_in_any_company() {
-    let key = Key::from_secret([3; 32], "test", Marking::default(), ENGINE.reader().vocabulary()).unwrap();
+    let key = Key::from_secret([3; 32], "test", Marking::lists(), ENGINE.reader().vocabulary()).unwrap();
     let schema = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
         "of age": {"type": "boolean"}}, "required": ["name", "of age"], "additionalProperties": false});
     let form = Constraint::json_schema(ENGINE.lexicon(), &schema, Style::default()).unwrap();

@@ -165,7 +165,7 @@ fn a_repeatable_text_is_that_of_plain_decoding() {
 /// A model that drafts for itself is always right: its cache and its transforms equal those of the target.
 #[test]
 fn a_twin_is_never_rejected() {
-    let key = Key::from_secret([6; 32], "test", Marking::default(), SMALL.reader().vocabulary()).unwrap();
+    let key = Key::from_secret([6; 32], "test", Marking::lists(), SMALL.reader().vocabulary()).unwrap();
     for (seed, prompt) in PROMPTS.into_iter().enumerate() {
         let request = SMALL.request(prompt).watermark(&key).temperature(0.8).top_p(0.9).max_tokens(80);
         let written = request.seed(seed as u64).draft(&SMALL).draft_tokens(5).text().unwrap();
@@ -236,7 +236,7 @@ enum Speaker {
 fn everything_at_once() {
     let (expert, anti) = (engine("tale-expert"), engine("tale-small"));
     let steered = engine("tale").steered(&[(&expert, &anti, 0.75)]).unwrap();
-    let key = Key::from_secret([4; 32], "test", Marking::default(), steered.reader().vocabulary()).unwrap();
+    let key = Key::from_secret([4; 32], "test", Marking::lists(), steered.reader().vocabulary()).unwrap();
     let write = |key: Option<&Key>| {
         let request =
             steered.request("").draft(&expert).draft_tokens(3).max_tokens(900).temperature(1.0).top_p(1.0).seed(5);

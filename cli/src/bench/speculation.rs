@@ -309,7 +309,7 @@ impl Speculation {
             true => engine.chat([Message::user(&prompt.prompt)]),
             false => engine.request(&prompt.prompt),
         };
-        let key = Key::from_secret(secret(1, seed as u32), "bench", Marking::default(), reader.vocabulary())?;
+        let key = Key::from_secret(secret(1, seed as u32), "bench", Marking::lists(), reader.vocabulary())?;
         let request = if self.mark { request.watermark(&key) } else { request };
         let request = match constraint {
             Some(constraint) => request.constraint(constraint),

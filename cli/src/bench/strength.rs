@@ -105,7 +105,7 @@ impl Strength {
             let (mut marked, mut plain, mut found) = (Vec::new(), Vec::new(), 0);
             for sample in 0..self.samples {
                 let vocabulary = engine.reader().vocabulary();
-                let key = Key::from_secret(secret(1, sample as u32), "bench", Marking::default(), vocabulary)?;
+                let key = Key::from_secret(secret(1, sample as u32), "bench", Marking::lists(), vocabulary)?;
                 for (mark, into) in [(true, &mut marked), (false, &mut plain)] {
                     let text = self.write(way, mark.then_some(&key), sample)?;
                     let evidence = engine.reader().detect(&key, text.as_bytes())?;

@@ -210,7 +210,7 @@ mod tests {
     fn keys_take_turns() {
         let key = |from, until| {
             let vocabulary = VocabularyId::new(4096, "abc").unwrap();
-            Key::generate(Marking::default(), vocabulary).with_period(Period::new(from, until).unwrap())
+            Key::generate(Marking::lists(), vocabulary).with_period(Period::new(from, until).unwrap())
         };
         let day = |text: &str| text.parse::<Date>().unwrap();
         let last = |keys: &[Key], today| last_day(&keys.iter().collect::<Vec<_>>(), day(today));

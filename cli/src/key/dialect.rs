@@ -13,7 +13,7 @@ use verdigris::watermark::dialects::three_bricks::DEFAULT_SALT;
 use verdigris::watermark::dialects::{native, native_gumbel, sbw};
 use verdigris::watermark::key::{MAX_FILE, random_id, random_secret};
 use verdigris::watermark::{Context, ContextFunction, VocabularyId};
-use verdigris::{Dialect, Key};
+use verdigris::{Dialect, Key, Marking};
 
 use super::marking::{FUNCTIONS, strength, usage};
 use crate::choice::{Choice, OneOf};
@@ -23,9 +23,10 @@ const OTHERS: &str = "Dialects of other systems";
 
 #[derive(Args)]
 pub(super) struct DialectOptions {
-    /// The scheme: one of our own, or one that another system embeds
-    #[arg(long, value_enum, default_value = "native")]
-    dialect: DialectRow,
+    /// The scheme: one of our own, or one that another system embeds [default: native-gumbel; with options of green
+    /// lists: native]
+    #[arg(long, value_enum)]
+    dialect: Option<DialectRow>,
     /// The share of green tokens, above 0 and below 1; for native a multiple of 1/256 [default: .25; tgi, unigram and
     /// sbw: .5]
     #[arg(long)]
@@ -105,12 +106,16 @@ struct DialectRow {
     secret: Option<&'static [u64]>,
 }
 
+/// Our own dialects.
+const LISTS: &str = "native";
+const NOISE: &str = "native-gumbel";
+
 /// All dialects, in the order of the help.
 #[rustfmt::skip]
 static DIALECTS: [DialectRow; 14] = [
-    row("native", "Green lists from AES",
+    row(LISTS, "Green lists from AES",
         r#"{"gamma": 0.25, "context": {"function": "min", "width": 4}, "payload_bits": null}"#, None),
-    row("native-gumbel", "Gumbel noise from AES: keeps the model's distribution",
+    row(NOISE, "Gumbel noise from AES: keeps the model's distribution",
         r#"{"context": {"function": "all", "width": 4}}"#, None),
     row("kgw", "The KGW reference", r#"{"seeding": "simple_1", "gamma": 0.25}"#, Some(&[DEFAULT_HASH_KEY])),
     row("tgi", "Text Generation Inference", r#"{"gamma": 0.5}"#, Some(&[DEFAULT_HASH_KEY])),
@@ -165,19 +170,28 @@ impl ValueEnum for DialectRow {
 /// Strengths of green lists. The price table in docs/watermark.md has their costs.
 const STRENGTHS: &[Choice<f64>] = &[
     ("light", 1.0, "Delta 1: for long texts"),
-    ("normal", DELTA, "Delta 2, the default"),
+    ("normal", DELTA, "Delta 2, the default of native"),
     ("strong", 4.0, "Delta 4: for short texts"),
 ];
 
 /// The default delta.
 const DELTA: f64 = 2.0;
 
-/// The default number of variants of a key of noise. Noise is found in few tokens, so it can pay for them.
-const VARIANTS: u8 = 8;
-
 const BITS: &[Choice<Bits>] = &[("table", Bits::Table, ""), ("hash", Bits::Hash, "")];
 
 impl DialectOptions {
+    /// The dialect that is named, or else that of the options.
+    fn row(&self) -> DialectRow {
+        let lists = self.gamma.is_some()
+            || self.delta.is_some()
+            || self.strength.is_some()
+            || self.hard
+            || self.payload_bits.is_some()
+            || self.context == Some(ContextFunction::SelfSalted);
+        let name = if lists { LISTS } else { NOISE };
+        self.dialect.unwrap_or_else(|| *DIALECTS.iter().find(|row| row.name == name).expect("one of our own"))
+    }
+
     /// Makes a new key of the dialect, or imports a key of another system.
     pub(super) fn key(&self, vocabulary: VocabularyId) -> Result<Key, Failure> {
         let vocabulary = match self.vocabulary_size {
@@ -188,8 +202,8 @@ impl DialectOptions {
         let (dialect, named_key) = self.dialect()?;
         let delta = self.delta.or(self.strength).unwrap_or(DELTA);
         let strength = dialect.has_strength().then(|| strength(delta, self.hard)).transpose()?;
-        let Some(usual) = self.dialect.secret else {
-            let usual = if dialect.has_strength() { 1 } else { VARIANTS };
+        let Some(usual) = self.row().secret else {
+            let usual = if dialect.has_strength() { 1 } else { Marking::VARIANTS };
             let key = Key::new(random_secret(), random_id("vg"), dialect, strength, vocabulary)?;
             return key.with_variants(self.variants.unwrap_or(usual)).map_err(usage);
         };
@@ -213,7 +227,7 @@ impl DialectOptions {
         for number in usual.iter().skip(secret.len() / 8) {
             secret.extend_from_slice(&number.to_be_bytes());
         }
-        if let ("sbw", Dialect::Kgw(kgw::Parameters { seeding, .. })) = (self.dialect.name, &dialect)
+        if let ("sbw", Dialect::Kgw(kgw::Parameters { seeding, .. })) = (self.row().name, &dialect)
             && let Some(first) = secret.first_chunk()
             && wraps(seeding.prf, u64::from_be_bytes(*first))
         {
@@ -227,7 +241,7 @@ impl DialectOptions {
 
     /// Refuses options that the dialect does not use.
     fn refuse_what_is_not_used(&self) -> Result<(), Failure> {
-        let row = self.dialect;
+        let row = self.row();
         let (colours, foreign) = (row.has("gamma"), row.secret.is_some());
         let lists = "dialects with green lists";
         let widths = "native, native-gumbel, hugging-face, vllm, sglang and three-bricks";
@@ -260,9 +274,9 @@ impl DialectOptions {
 
     /// The dialect, and the hash key if the name of the seeding scheme includes one.
     fn dialect(&self) -> Result<(Dialect, Option<u64>), Failure> {
-        let (mut parameters, mut named_key) = (self.dialect.object(), None);
+        let (mut parameters, mut named_key) = (self.row().object(), None);
         let seeding = self.seeding.as_deref().or(parameters["seeding"].as_str()).unwrap_or_default();
-        let seeding = match self.dialect.name {
+        let seeding = match self.row().name {
             "kgw" => {
                 let (seeding, key) = SeedingScheme::with_key(seeding).map_err(usage)?;
                 named_key = key;
@@ -338,7 +352,7 @@ impl DialectOptions {
             if secret.len() == 8 * MAX_NUMBERS {
                 return Err(format!("there are more than {MAX_NUMBERS} keys, which is more than any system has"));
             }
-            secret.extend_from_slice(&number(key, self.dialect.name.starts_with("sglang"))?.to_be_bytes());
+            secret.extend_from_slice(&number(key, self.row().name.starts_with("sglang"))?.to_be_bytes());
         }
         Ok(())
     }

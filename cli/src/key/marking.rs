@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use verdigris::watermark::{Context, ContextFunction};
-use verdigris::{Gamma, Marking, Strength};
+use verdigris::{Gamma, GreenLists, Marking, Strength};
 
 use crate::choice::Choice;
 use crate::error::Failure;
@@ -23,11 +23,11 @@ pub(crate) fn marking(
     function: ContextFunction,
     width: usize,
 ) -> Result<Marking, Failure> {
-    Ok(Marking {
+    Ok(Marking::Lists(GreenLists {
         gamma: Gamma::new(gamma).map_err(usage)?,
         context: Context::new(function, width).map_err(usage)?,
         strength: strength(delta, hard)?,
-    })
+    }))
 }
 
 pub(super) fn strength(delta: f64, hard: bool) -> Result<Strength, Failure> {

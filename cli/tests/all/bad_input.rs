@@ -225,8 +225,8 @@ fn an_empty_file_and_a_text_too_short() {
     folder.write("empty.txt", "");
     folder.write("short.txt", "Too short.");
     folder.run(&["detect", "empty.txt", "--key", "my.key"]).fails("too short to decide: 0 tokens");
-    folder.run(&["detect", "short.txt", "--key", "my.key"]).fails("at least 9 are needed");
-    folder.run(&["detect", "short.txt", "--key", "my.key", "--color"]).fails("at least 9 are needed");
+    folder.run(&["detect", "short.txt", "--key", "my.key"]).fails("a verdict takes at least 9");
+    folder.run(&["detect", "short.txt", "--key", "my.key", "--color"]).fails("a verdict takes at least 9");
     folder.write("corpus.txt", "Too short.");
     let run = folder.run(&["train", "lm", "--corpus", "corpus.txt", "--init", TALE_SMALL, "--out", "out"]);
     run.fails("one training window takes 257");

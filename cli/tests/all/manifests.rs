@@ -65,7 +65,7 @@ fn out(output: &Output) -> String {
 #[test]
 fn a_text_is_handed_over_whole_with_what_is_known_of_it() {
     let place = Place::with("text");
-    out(&place.run(&["key", "new", "my.key", "--id", "my"]));
+    out(&place.run(&["key", "new", "my.key", "--id", "my", "--dialect", "native"]));
     let plain = out(&place.run(&["generate", "The captain", "-n", "4", "--seed", "1", "-k", "my.key"]));
     assert_eq!(out(&place.generate(&["-k", "my.key"])), format!("{plain}SIGNED"));
     let fixed = "sign|-|--certificate|a.pem|--private-key|k.pem|";

@@ -134,7 +134,7 @@ fn drafts_leave_a_text_with_a_seed_as_it_is() {
 #[test]
 fn a_new_key_has_the_form_of_all_keys() {
     let folder = Folder::new();
-    let run = folder.run(&["key", "new", "new.key"]).succeeds();
+    let run = folder.run(&["key", "new", "new.key", "--dialect", "native"]).succeeds();
     let read = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
     let (mut new, old) = (read(&folder.read("new.key")), read(crate::support::KEY));
     assert_ne!((&new["secret"], &new["id"]), (&old["secret"], &old["id"]));
@@ -361,13 +361,37 @@ fn a_report_is_one_file() {
     folder.run(&["detect", "text.txt", "--key", "my.key", "--html", "no/such/report.html"]).fails("cannot write");
 }
 
+/// The default mark is the one that leaves the model's distribution; options of green lists choose those.
+#[test]
+fn a_new_key_is_noise_unless_its_options_are_of_lists() {
+    let folder = Folder::new();
+    for (at, (options, scheme)) in [
+        (&[][..], "native-gumbel, all of 4 tokens, 8 variants"),
+        (&["--context", "min", "--variants", "2"], "native-gumbel, minimum over 4 tokens, 2 variants"),
+        (&["--dialect", "native"], "native, gamma 0.25, minimum over 4 tokens"),
+        (&["--strength", "strong"], "native, gamma 0.25, minimum over 4 tokens"),
+        (&["--gamma", "0.5"], "native, gamma 0.5, minimum over 4 tokens"),
+        (&["--hard"], "native, gamma 0.25, minimum over 4 tokens"),
+        (&["--payload-bits", "16"], "native, gamma 0.25, minimum over 4 tokens, 16 bits"),
+        (&["--context", "self-salted"], "native, gamma 0.25, self-salted over 4 tokens"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = format!("{at}.key");
+        let run = folder.run(&[&["key", "new", &file][..], options].concat()).succeeds();
+        assert!(run.out.contains(&format!("({scheme})")), "{options:?}: {}", run.out);
+    }
+    folder.run(&["key", "new", "x.key", "--dialect", "native-gumbel", "--delta", "2"]).fails("--delta is for dialects");
+}
+
 #[test]
 fn a_ring_writes_with_todays_key_and_reads_with_all() {
     let folder = Folder::new();
     fs::create_dir(folder.path("ring")).unwrap();
     let new = |name: &str, rest: &[&str]| {
         let file = format!("ring/{name}.key");
-        folder.run(&[&["key", "new", &file, "--id", name], rest].concat()).done();
+        folder.run(&[&["key", "new", &file, "--id", name, "--dialect", "native"], rest].concat()).done();
     };
     new("old", &["--valid-until", "2020-12-31"]);
     new("now", &["--valid-from", "2021-01-01"]);

@@ -370,7 +370,7 @@ fn several_keys_are_all_looked_for_and_a_ring_skips_what_is_not_for_it() {
     std::fs::create_dir(lake.path("foreign")).unwrap();
     for folder in ["ring", "foreign"] {
         let vocabulary = VocabularyId::new(100, "another").unwrap();
-        Key::generate(Marking::default(), vocabulary).save(&lake.path(folder).join("other.key")).unwrap();
+        Key::generate(Marking::lists(), vocabulary).save(&lake.path(folder).join("other.key")).unwrap();
     }
     let texts = marked(&ring.join("theirs.key"), 2);
     write_parquet(&lake.path("lake/a.parquet"), &some(texts), 2);

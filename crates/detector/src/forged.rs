@@ -82,7 +82,7 @@ fn owners(scores: &[Vec<f64>], variants: usize, standardized: impl Fn(f64) -> f6
 #[cfg(test)]
 mod tests {
     use verdigris_logits::{Chain, TokenId};
-    use verdigris_watermark::{Dialect, Level, Marking, dialects::native_gumbel};
+    use verdigris_watermark::{Context, Dialect, Level, Marking, dialects::native_gumbel};
 
     use super::*;
     use crate::reader::Reader;
@@ -91,8 +91,8 @@ mod tests {
 
     /// Keys of green lists and of noise, with variants.
     fn keys(reader: &Reader, number: u8) -> [Key; 2] {
-        let green = Key::from_secret([number; 32], "g", Marking::default(), reader.vocabulary()).unwrap();
-        let noise = Dialect::NativeGumbel(native_gumbel::Parameters { context: Marking::default().context });
+        let green = Key::from_secret([number; 32], "g", Marking::lists(), reader.vocabulary()).unwrap();
+        let noise = Dialect::NativeGumbel(native_gumbel::Parameters { context: Context::default() });
         let noise = Key::new(vec![number; 32], "n", noise, None, reader.vocabulary()).unwrap();
         [green, noise].map(|key| key.with_variants(8).unwrap())
     }

@@ -169,7 +169,7 @@ mod tests {
     use crate::written::{numbered, reader, words, written};
 
     fn key(reader: &Reader) -> Key {
-        Key::from_secret([3; 32], "k", Marking::default(), reader.vocabulary()).unwrap()
+        Key::from_secret([3; 32], "k", Marking::lists(), reader.vocabulary()).unwrap()
     }
 
     /// A text of one-token words that the key marked.
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn characters_are_repaired_and_the_look_is_paid_for() {
         let reader = reader();
-        let other = Key::from_secret([4; 32], "other", Marking::default(), reader.vocabulary()).unwrap();
+        let other = Key::from_secret([4; 32], "other", Marking::lists(), reader.vocabulary()).unwrap();
         let text = marked(&reader, &key(&reader));
         let candidates = [("other".to_owned(), other), ("own".to_owned(), key(&reader))];
         let identify = |text: &str| reader.identify(&candidates, text, Repeats::default(), Level::DEFAULT).unwrap();

@@ -73,5 +73,5 @@ pub use versions::{Version, Versions};
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Style};
 pub use verdigris_text::{self as text, Tokenizer};
 pub use verdigris_watermark::{
-    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Level, Mark, Marking, Repeats, Strength,
+    self as watermark, Dialect, Evidence, Gamma, GreenLists, Key, KeyRing, Level, Mark, Marking, Repeats, Strength,
 };

@@ -61,7 +61,7 @@ impl Reader {
     /// let schema = r#"{"properties": {"sea": {"type": "string"}}, "required": ["sea"], "additionalProperties": false}"#;
     /// let constraint = Grammar::json_schema(&schema.parse()?, Style::default())?;
     /// let reader = Reader::new(tokenizer).of_grammar(constraint);
-    /// let key = Key::generate(Marking::default(), reader.vocabulary());
+    /// let key = Key::generate(Marking::lists(), reader.vocabulary());
     /// let evidence = reader.detect(&key, r#"{"sea": "The Red Sea is wide and deep"}"#.as_bytes())?;
     /// assert!(evidence.scored < evidence.tokens);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -16,7 +16,7 @@ fn reader() -> Reader {
 }
 
 fn key(reader: &Reader, secret: u8) -> Key {
-    Key::from_secret([secret; 32], format!("key-{secret}"), Marking::default(), reader.vocabulary()).unwrap()
+    Key::from_secret([secret; 32], format!("key-{secret}"), Marking::lists(), reader.vocabulary()).unwrap()
 }
 
 /// A text of `count` one-token words, marked if a key is given.
@@ -206,7 +206,7 @@ fn what_cannot_be_judged_is_an_error() {
     let reader = reader();
     assert!(matches!(reader.judge(&[], "text", &Look::default()), Err(DetectError::NoKey)));
     let vocabulary = VocabularyId::new(reader.vocabulary().size(), "another").unwrap();
-    let foreign = Key::generate(Marking::default(), vocabulary);
+    let foreign = Key::generate(Marking::lists(), vocabulary);
     assert!(matches!(reader.judge(&[&foreign], "text", &Look::default()), Err(DetectError::ForeignKey { .. })));
     let fault = reader.detect(&foreign, "text".as_bytes()).unwrap_err().to_string();
     assert!(fault.contains("choose the model that goes with the key"), "{fault}");

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use verdigris_detector::watermark::dialects::native::Parameters;
 use verdigris_detector::watermark::key::{random_id, random_secret};
-use verdigris_detector::watermark::{Context, ContextFunction};
-use verdigris_detector::{Dialect, Gamma, Key as Inner, Strength};
+use verdigris_detector::watermark::{Context, ContextFunction, VocabularyId};
+use verdigris_detector::{Dialect, Gamma, Key as Inner, Marking, Strength};
 use zeroize::Zeroizing;
 
 use crate::error;
@@ -16,6 +16,15 @@ use crate::tokenizer::tokenizer;
 /// The functions of a context by their names.
 const CONTEXTS: [(&str, ContextFunction); 3] =
     [("all", ContextFunction::All), ("min", ContextFunction::Min), ("self-salted", ContextFunction::SelfSalted)];
+
+/// The vocabulary of a tokenizer, with the name of the model.
+fn vocabulary(py: Python<'_>, tokenizer: Option<&Bound<'_, PyAny>>, model: Option<&str>) -> PyResult<VocabularyId> {
+    let vocabulary = self::tokenizer(py, tokenizer)?.get().reader().vocabulary();
+    Ok(match model.or(tokenizer.is_none().then_some("tale")) {
+        Some(name) => vocabulary.with_model(name),
+        None => vocabulary,
+    })
+}
 
 /// A key. It shows its name and its scheme but never its secret, and cannot be pickled.
 #[pyclass(frozen, module = "verdigris")]
@@ -29,13 +38,32 @@ impl Key {
         Ok(Self(Arc::new(Inner::load(&path).map_err(error::key)?)))
     }
 
-    /// Generates a key of the native scheme for a tokenizer, with a secret from the operating system. `delta` is added
-    /// to the logits of green tokens; `None` forbids all other tokens.
+    /// Generates a key for a tokenizer, with a secret from the operating system: noise, which leaves the model's
+    /// distribution as it is. Other engines need green lists: see `lists`.
+    #[staticmethod]
+    #[pyo3(signature = (tokenizer=None, *, id=None, variants=Marking::VARIANTS, model=None))]
+    fn generate(
+        py: Python<'_>,
+        tokenizer: Option<&Bound<'_, PyAny>>,
+        id: Option<String>,
+        variants: u8,
+        model: Option<&str>,
+    ) -> PyResult<Self> {
+        let key = Inner::generate(Marking::Noise, vocabulary(py, tokenizer, model)?);
+        let key = match id {
+            Some(id) => key.with_id(id).map_err(error::key)?,
+            None => key,
+        };
+        Ok(Self(Arc::new(key.with_variants(variants).map_err(error::key)?)))
+    }
+
+    /// Generates a key of green lists, which can also be embedded by other engines. `delta` is added to the logits of
+    /// green tokens; `None` forbids all other tokens.
     #[staticmethod]
     #[pyo3(signature = (tokenizer=None, *, id=None, gamma=0.25, delta=Some(2.0), context="min", width=4,
                         payload_bits=None, model=None))]
     #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
-    fn generate(
+    fn lists(
         py: Python<'_>,
         tokenizer: Option<&Bound<'_, PyAny>>,
         id: Option<String>,
@@ -53,11 +81,7 @@ impl Key {
         let context = Context::new(function, width).map_err(error::key)?;
         let strength = delta.map_or(Ok(Strength::Hard), Strength::soft).map_err(error::key)?;
         let dialect = Dialect::Native(Parameters { gamma, context, payload_bits });
-        let name = model.or(tokenizer.is_none().then_some("tale"));
-        let mut vocabulary = self::tokenizer(py, tokenizer)?.get().reader().vocabulary();
-        if let Some(name) = name {
-            vocabulary = vocabulary.with_model(name);
-        }
+        let vocabulary = vocabulary(py, tokenizer, model)?;
         let id = id.unwrap_or_else(|| random_id("vg"));
         let key = Inner::new(random_secret(), id, dialect, Some(strength), vocabulary);
         Ok(Self(Arc::new(key.map_err(error::key)?)))

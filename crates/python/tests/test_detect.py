@@ -49,7 +49,7 @@ def test_several_keys_are_paid_for_and_those_of_others_are_skipped(program, key,
     ring.mkdir()
     mine = verdigris.Key.load(key)
     mine.save(ring / "a.key")
-    verdigris.Key.generate(id="b").save(ring / "b.key")
+    verdigris.Key.lists(id="b").save(ring / "b.key")
     (ring / "stray.key").write_text("ssh-rsa AAAA")
     loaded = verdigris.Ring.load(ring)
     assert len(loaded) == 2 and loaded["a"].id == "a" and "stray.key" in loaded.skipped[0]
@@ -80,7 +80,7 @@ def test_a_longer_text_than_the_program_holds_is_judged_alike(program, key, text
 
 
 def test_which_key_wrote_a_text(program, key, texts):
-    other = verdigris.Key.generate(id="b")
+    other = verdigris.Key.lists(id="b")
     tried = {"gammas": [0.5], "vocabulary_sizes": [4000]}
     best, *others = verdigris.identify(texts[0], [other, verdigris.Key.load(key)], **tried)
     assert best.key_id == "a" and best.marked and len(others) == 7 and not others[-1].marked
@@ -94,7 +94,7 @@ def test_which_key_wrote_a_text(program, key, texts):
 
 def test_the_number_that_a_mark_carries(program, tmp_path):
     path = tmp_path / "numbered.key"
-    numbered = verdigris.Key.generate(payload_bits=8)
+    numbered = verdigris.Key.lists(payload_bits=8)
     numbered.save(path)
     text = program("generate", "The captain", "--key", path, "--payload", 0x2A, "--max-tokens", 400, "--seed", 3,
                    "--min-tokens", 400)
@@ -114,7 +114,7 @@ def test_the_number_that_a_mark_carries(program, tmp_path):
         assert (found.log10_p, [list(pair) for pair in found.repairs]) == (theirs["log10_p"], theirs["repairs"])
     assert verdigris.payload("Too short.", numbered).verdict == "too short"
     with pytest.raises(verdigris.BadKey, match="carries no payload"):
-        verdigris.payload(text, verdigris.Key.generate())
+        verdigris.payload(text, verdigris.Key.lists())
 
 
 def test_a_key_shows_its_secret_to_nobody(key):
@@ -154,7 +154,7 @@ def test_what_cannot_be_done_is_said_in_the_words_of_rust(key, tmp_path):
             verdigris.detect("a", mine, **wrong)
     for wrong in ({"gamma": 0.0}, {"gamma": 1.0}, {"delta": -1.0}, {"width": 0}, {"payload_bits": 99}):
         with pytest.raises(verdigris.BadKey):
-            verdigris.Key.generate(**wrong)
+            verdigris.Key.lists(**wrong)
     for wrong in ("my.key", b"my.key", key, 7, ["my.key"]):
         with pytest.raises(verdigris.WrongType, match=r"a key is a Key or a Ring, not \w+: read a file with Key.load"):
             verdigris.detect("a", wrong)
@@ -173,7 +173,7 @@ def test_what_cannot_be_done_is_said_in_the_words_of_rust(key, tmp_path):
 def test_the_core_imports_neither_torch_nor_numpy():
     import subprocess
     import sys
-    code = "import sys, verdigris; verdigris.detect('a', verdigris.Key.generate()); " \
+    code = "import sys, verdigris; verdigris.detect('a', verdigris.Key.lists()); " \
            "print({'torch', 'numpy', 'transformers', 'pyarrow'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
@@ -186,7 +186,7 @@ def test_stubs_name_what_is_there():
                if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_")}
     assert set(classes) | {"__version__"} == set(verdigris.__all__)
     # The attributes of these are the fields of JSON, which docs/json.md describes.
-    key, numbered = verdigris.Key.generate(), verdigris.Key.generate(payload_bits=16)
+    key, numbered = verdigris.Key.lists(), verdigris.Key.lists(payload_bits=16)
     text = verdigris.Engine.load(TALE).request("The captain", watermark=key, max_tokens=200, seed=1).text().text
     found = verdigris.detect(text, key, windows=True)
     made = [found, found.passages[0], verdigris.identify(text, key)[0], verdigris.payload(text, numbered)]

@@ -34,7 +34,7 @@ EDGES = [0, 1, 127, 128, 255, 4095, 4096, 65535, 2**24, 2**31 - 1]
 
 @pytest.fixture(scope="module")
 def keys():
-    return [verdigris.Key.generate(id=f"k{at}", **case) for at, case in enumerate(CASES)]
+    return [verdigris.Key.lists(id=f"k{at}", **case) for at, case in enumerate(CASES)]
 
 
 def contexts(rows, width=8, seed=1):
@@ -149,7 +149,7 @@ def test_the_kernel_is_torchs_operations(tmp_path):
         "from verdigris.green import GreenLists\n"
         "torch.set_num_threads(1)\n"
         "cases = [('min', 4, .25), ('all', 5, .375), ('all', 1, .5)]\n"
-        "keys = [verdigris.Key.generate(context=c, width=w, gamma=g) for c, w, g in cases]\n"
+        "keys = [verdigris.Key.lists(context=c, width=w, gamma=g) for c, w, g in cases]\n"
         "which, tokens = torch.tensor([0, 1, 2, 0]), torch.randint(0, 4096, (4, 8))\n"
         "a, b = (GreenLists(keys, triton=t).green(which, tokens) for t in (False, True))\n"
         "assert torch.equal(a, b) and 0 < int(a.sum()) < a.numel()\n"
@@ -174,13 +174,13 @@ def test_other_keys_are_refused(program, tmp_path):
     secret.write_text("15485863")
     program("key", "new", path, "--dialect", "kgw", "--import", secret)
     theirs = verdigris.Key.load(path)
-    for key in (theirs, verdigris.Key.generate(payload_bits=8)):
+    for key in (theirs, verdigris.Key.lists(payload_bits=8)):
         with pytest.raises(verdigris.BadKey, match="use a native key without a payload"):
             GreenLists([key])
     assert theirs.context is None
     with pytest.raises(verdigris.BadKey, match="kgw"):
         theirs.write_sub_keys(numpy.zeros((2, 4), numpy.int32))
-    mine = verdigris.Key.generate()
+    mine = verdigris.Key.lists()
     for wrong in (numpy.zeros(8, numpy.int32), numpy.zeros((4, 2), numpy.int32)):
         with pytest.raises(verdigris.Error, match="two rows of four words"):
             mine.write_sub_keys(wrong)

@@ -139,7 +139,7 @@ def test_each_finds_the_others_mark(program, model, tokenizer, tmp_path):
 
 
 def test_a_batch_is_what_its_texts_are_alone(model, tokenizer):
-    key = verdigris.Key.generate()
+    key = verdigris.Key.lists()
     prompts = [PROMPTS[0], PROMPTS[1] + " on a grey and windy day of the winter", PROMPTS[2] + " again"]
     alone = write(model, tokenizer, prompts, lambda: [WatermarkProcessor(key)])
     batch = tokenizer(prompts, padding=True, return_tensors="pt")
@@ -154,7 +154,7 @@ def test_lists_are_the_same_by_bits_and_by_logits():
     """The code for GPUs, which uses bits, has the same result as Rust's on logits."""
     torch.manual_seed(2)
     for options in KEYS.values():
-        processor = WatermarkProcessor(verdigris.Key.generate(**options))
+        processor = WatermarkProcessor(verdigris.Key.lists(**options))
         ids, scores = torch.randint(0, 4096, (5, 9)), torch.randn(5, 4100)
         scores[1, :4096] = -torch.inf
         want = scores.clone()
@@ -178,11 +178,11 @@ def continuously(tokenizer, prompts, **options):
 def test_continuous_batching_marks_alike_or_refuses(model, tokenizer):
     pytest.importorskip("psutil", reason="SKIPPED: psutil is not installed, which continuous batching on a CPU needs")
     prompts = [PROMPTS[0], PROMPTS[1] + " on a grey and windy day", PROMPTS[2]]
-    key = verdigris.Key.generate(context="all", width=1)
+    key = verdigris.Key.lists(context="all", width=1)
     alone = write(model, tokenizer, prompts, lambda: [WatermarkProcessor(key)], length=12)
     assert continuously(tokenizer, prompts, watermarking_config=WatermarkConfig(key)) == alone
     assert continuously(tokenizer, prompts) != alone
-    wide, last = WatermarkProcessor(verdigris.Key.generate()), torch.tensor([1, 2])
+    wide, last = WatermarkProcessor(verdigris.Key.lists()), torch.tensor([1, 2])
     with pytest.raises(verdigris.Error, match="reads 4 tokens"):
         wide(last, torch.zeros(2, 4096))
     with pytest.raises(verdigris.Error, match="continuous batching"):
@@ -224,7 +224,7 @@ def test_a_constraint_follows_beams_and_batches(model, tokenizer):
 
 def test_a_configuration_tells_nothing_of_the_secret(tmp_path):
     path = tmp_path / "my.key"
-    key = verdigris.Key.generate(id="named")
+    key = verdigris.Key.lists(id="named")
     key.save(path)
     secret = json.loads(path.read_text())["secret"]
     config = WatermarkConfig(key)

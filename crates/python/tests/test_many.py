@@ -13,7 +13,7 @@ FIELDS = ("verdict", "marked", "p", "log10_p", "z", "tokens", "scored", "score",
 
 @pytest.fixture(scope="module")
 def mine():
-    return verdigris.Key.generate(id="many", width=1)
+    return verdigris.Key.lists(id="many", width=1)
 
 
 TEXTS = [f"The captain number {i} came on deck at dawn, and the crew stood there. " * (i % 5) for i in range(300)]

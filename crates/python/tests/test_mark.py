@@ -14,7 +14,7 @@ def bits(mask, columns):
 
 @pytest.mark.parametrize("options", KEYS)
 def test_lists_and_logits_say_the_same(options):
-    mark = verdigris.Mark(verdigris.Key.generate(**options))
+    mark = verdigris.Mark(verdigris.Key.lists(**options))
     assert not mark.reads_logits and mark.vocabulary_size == 4096
     chance = numpy.random.default_rng(1)
     tokens = chance.integers(0, 4096, (7, 9))
@@ -33,7 +33,7 @@ def test_lists_and_logits_say_the_same(options):
 
 
 def test_a_row_that_is_too_short_stays():
-    mark = verdigris.Mark(verdigris.Key.generate())
+    mark = verdigris.Mark(verdigris.Key.lists())
     logits, mask = numpy.zeros((2, 4096), numpy.float32), numpy.full((2, 128), -1, numpy.int32)
     short = numpy.ones((2, 3), numpy.int64)
     mark.apply(short, logits)
@@ -43,7 +43,7 @@ def test_a_row_that_is_too_short_stays():
 
 def test_detection_finds_what_is_marked():
     """In a text of green tokens, detection counts them as green."""
-    key = verdigris.Key.generate(context="all", width=1)
+    key = verdigris.Key.lists(context="all", width=1)
     mark, tale = verdigris.Mark(key), verdigris.Tokenizer.tale()
     words = [token for token in range(300, 4096) if tale.encode(tale.decode([token])) == [token]
              and tale.decode([token]).startswith(" ") and tale.decode([token])[1:].isalpha()]
@@ -58,11 +58,11 @@ def test_detection_finds_what_is_marked():
 
 
 def test_a_number_has_lists_of_its_own():
-    numbered = verdigris.Key.generate(payload_bits=8)
+    numbered = verdigris.Key.lists(payload_bits=8)
     with pytest.raises(verdigris.BadKey, match="say which one to write"):
         verdigris.Mark(numbered)
     with pytest.raises(verdigris.BadKey, match="carries no payload"):
-        verdigris.Mark(verdigris.Key.generate(), 3)
+        verdigris.Mark(verdigris.Key.lists(), 3)
     tokens = numpy.random.default_rng(1).integers(0, 4096, (40, 8))
     masks = []
     for payload in (1, 2):
@@ -72,7 +72,7 @@ def test_a_number_has_lists_of_its_own():
 
 
 def test_what_does_not_fit_is_refused():
-    mark = verdigris.Mark(verdigris.Key.generate())
+    mark = verdigris.Mark(verdigris.Key.lists())
     tokens, mask = numpy.zeros((2, 8), numpy.int64), numpy.zeros((2, 128), numpy.int32)
     for wrong in ((tokens[0], mask), (tokens[:1], mask), (tokens, mask[:, :3]), (tokens - 1, mask)):
         with pytest.raises(verdigris.Error):

@@ -13,7 +13,7 @@ from verdigris.serving import Policy
 
 @pytest.fixture(scope="module")
 def keys():
-    return [verdigris.Key.generate(id=name) for name in ("a", "b")]
+    return [verdigris.Key.lists(id=name) for name in ("a", "b")]
 
 
 def test_requests_choose_within_what_the_server_says(keys):
@@ -72,7 +72,7 @@ def test_the_environment(keys, tmp_path):
 
 
 def test_keys_that_cannot_mark_on_a_device_say_so_when_they_are_named(keys):
-    numbered = verdigris.Key.generate(id="numbered", payload_bits=8)
+    numbered = verdigris.Key.lists(id="numbered", payload_bits=8)
     policy = Policy([numbered, *keys], "a")
     assert [key.id for key in policy.keys] == ["a", "b"]
     with pytest.raises(verdigris.BadKey, match="numbered carries payloads.*: use a native key"):
@@ -80,7 +80,7 @@ def test_keys_that_cannot_mark_on_a_device_say_so_when_they_are_named(keys):
     with pytest.raises(verdigris.BadKey, match="carries payloads"):
         Policy([numbered])
     with pytest.raises(verdigris.BadKey, match="the same id"):
-        Policy([keys[0], verdigris.Key.generate(id="a")], "a")
+        Policy([keys[0], verdigris.Key.lists(id="a")], "a")
 
 
 def test_keys_of_another_model_are_refused(keys, tmp_path):

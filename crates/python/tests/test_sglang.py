@@ -27,7 +27,7 @@ SLOTS = 6
 def ring(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ring")
     for name, options in {"a": {}, "b": {"context": "all", "width": 2, "gamma": 0.5, "delta": 3.0}}.items():
-        verdigris.Key.generate(id=name, **options).save(folder / f"{name}.key")
+        verdigris.Key.lists(id=name, **options).save(folder / f"{name}.key")
     return folder
 
 

@@ -48,7 +48,7 @@ def ring(tmp_path_factory):
     for name, options in {"a": {}, "b": {"context": "all", "width": 2, "gamma": 0.5, "delta": 3.0},
                           "hard": {"context": "all", "width": 1, "delta": None},
                           "salted": {"context": "self-salted", "width": 3}}.items():
-        verdigris.Key.generate(id=name, **options).save(folder / f"{name}.key")
+        verdigris.Key.lists(id=name, **options).save(folder / f"{name}.key")
     return folder
 
 

@@ -86,6 +86,7 @@ def test_values_of_types(engine):
     place = engine.request("The place: ", seed=5).json(Place)
     assert isinstance(place, Place) and isinstance(place.north, bool)
     key = verdigris.Key.generate(engine.tokenizer)
+    assert (key.dialect, key.variants) == ("native-gumbel", 8)
     assert isinstance(engine.request("The person: ", watermark=key).json(Person), Person)
     with pytest.raises(verdigris.BadConstraint, match="token"):
         engine.request("The person: ", max_tokens=3).json(Person)
@@ -152,7 +153,7 @@ def test_what_cannot_be_loaded_or_read(engine, tmp_path):
     ids["!"], ids["?"] = ids["?"], ids["!"]
     other = verdigris.Tokenizer.from_json(json.dumps(fields))
     with pytest.raises(verdigris.BadKey, match="tokenizer"):
-        engine.request("The captain", watermark=verdigris.Key.generate(other)).text()
+        engine.request("The captain", watermark=verdigris.Key.lists(other)).text()
 
 
 def test_ctrl_c_ends_a_text(engine):

@@ -159,7 +159,7 @@ export function wording(found, { keys = 1, scheme } = {}) {
         lead: ["The text is too short to say anything."],
         chance: [
           `${whole(found.scored)} of its tokens can be counted`,
-          found.needed ? `, and at least ${whole(found.needed)} are needed` : "",
+          found.needed ? `, and a verdict takes at least ${whole(found.needed)}` : "",
           ": even a completely marked text could not be distinguished from chance.",
         ],
         caveat: [],

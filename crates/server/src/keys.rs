@@ -65,7 +65,7 @@ mod tests {
     use verdigris::watermark::{Period, VocabularyId};
 
     fn key(id: &str, tenant: &str, from: Option<&str>, until: Option<&str>) -> Arc<Key> {
-        let key = Key::generate(Marking::default(), VocabularyId::new(100, "x").unwrap());
+        let key = Key::generate(Marking::lists(), VocabularyId::new(100, "x").unwrap());
         let key = key.with_id(id).unwrap().with_tenant(tenant).unwrap();
         Arc::new(key.with_period(Period::new(from, until).unwrap()))
     }

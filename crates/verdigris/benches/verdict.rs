@@ -17,7 +17,7 @@ fn verdict(c: &mut Criterion) {
         .map(|seed| engine.request("").max_tokens(1000).through_end().temperature(0.8).top_p(1.0).seed(seed))
         .map(|request| request.text().unwrap().text)
         .collect();
-    let key = Key::generate(Marking::default(), engine.reader().vocabulary());
+    let key = Key::generate(Marking::lists(), engine.reader().vocabulary());
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let mut group = c.benchmark_group("verdict");
     group.sample_size(20).throughput(Throughput::Bytes(text.len() as u64));
@@ -36,7 +36,7 @@ fn generation(c: &mut Criterion) {
     group.sample_size(10);
     for name in ["tale-small", "tale"] {
         let engine = model(name);
-        let key = Key::generate(Marking::default(), engine.reader().vocabulary());
+        let key = Key::generate(Marking::lists(), engine.reader().vocabulary());
         let request =
             || engine.request("The captain").max_tokens(100).through_end().temperature(1.0).top_p(1.0).seed(1);
         group.throughput(Throughput::Elements(100));

@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let written = engine.request("The key").watermark(&key).max_tokens(200).seed(3).text()?;
     println!("{}\n", written.text);
     let evidence = engine.reader().detect(&key, written.text.as_bytes())?;
-    println!("{} of {} tokens are green: p = {:.1e}", evidence.score, evidence.scored, evidence.p());
+    println!("{} tokens are scored: p = {:.1e}", evidence.scored, evidence.p());
     let year = engine.request("in ").regex("(19|20)[0-9]{2}").seed(3).text()?;
     println!("a year, by the same model: {}", year.text);
     Ok(())

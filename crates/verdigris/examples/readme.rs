@@ -8,7 +8,7 @@ fn main() -> Result<(), verdigris::Error> {
     let key = Key::generate(Marking::default(), engine.reader().vocabulary());
     let written = engine.request("The captain").watermark(&key).max_tokens(200).text()?;
     let evidence = engine.reader().detect(&key, written.text.as_bytes())?;
-    println!("{} of {} tokens are green: p = {:.1e}", evidence.score, evidence.scored, evidence.p());
+    println!("{} tokens are scored: p = {:.1e}", evidence.scored, evidence.p());
 
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Person {

@@ -11,7 +11,7 @@
 //! let written = engine.request("The captain").watermark(&key).max_tokens(200).seed(7).text()?;
 //!
 //! let evidence = engine.reader().detect(&key, written.text.as_bytes())?;
-//! println!("{} of {} tokens are green, p = {:.1e}", evidence.score, evidence.scored, evidence.p());
+//! println!("{} tokens are scored, p = {:.1e}", evidence.scored, evidence.p());
 //! # Ok::<(), verdigris::Error>(())
 //! ```
 //!
@@ -107,7 +107,8 @@ pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_schedule::{self as schedule, Event};
 pub use verdigris_text::{self as text, Conversation, Message, Tokenizer};
 pub use verdigris_watermark::{
-    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Level, Mark, MarkScore, Marking, Repeats, Strength,
+    self as watermark, Dialect, Evidence, Gamma, GreenLists, Key, KeyRing, Level, Mark, MarkScore, Marking, Repeats,
+    Strength,
 };
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ type Way = fn(Request<'_>) -> Request<'_>;
 #[test]
 fn texts_are_those_of_the_cpu() {
     let [cpu, there] = [Device::Cpu, gpu()].map(|device| engine("tale-small", &device));
-    let key = Key::from_secret([4; 32], "gpu", Marking::default(), cpu.reader().vocabulary()).unwrap();
+    let key = Key::from_secret([4; 32], "gpu", Marking::lists(), cpu.reader().vocabulary()).unwrap();
     let ways: [(&str, Way); 5] = [
         ("greedy", |request| request.temperature(0.0)),
         ("sampled", |request| request.temperature(0.9).top_k(60).top_p(0.95).min_p(0.01)),

@@ -112,7 +112,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join(format!("{:?}.key", std::thread::current().id()));
         let _ = std::fs::remove_file(&path);
-        Key::generate(Marking::default(), reader.vocabulary()).save(&path).unwrap();
+        Key::generate(Marking::lists(), reader.vocabulary()).save(&path).unwrap();
         std::fs::read(path).unwrap()
     }
 

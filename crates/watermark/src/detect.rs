@@ -123,7 +123,7 @@ pub struct Evidence {
 
 /// A text so short that even the highest scores would not reach the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too short to decide: {scored} tokens can be scored, and at least {needed} are needed")]
+#[error("too short to decide: {scored} tokens can be scored, and a verdict takes at least {needed}")]
 pub struct TooShort {
     /// The number of observations that the text has.
     pub scored: u64,

@@ -26,7 +26,7 @@
 //! ```
 //! use verdigris_watermark::{Evidence, Key, Level, Marking, VocabularyId};
 //!
-//! let key = Key::generate(Marking::default(), VocabularyId::new(4096, "example")?);
+//! let key = Key::generate(Marking::lists(), VocabularyId::new(4096, "example")?);
 //! let evidence = Evidence::of(key.scheme()?, &[17, 4, 99, 1024, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 //! assert!(!evidence.is_marked(Level::DEFAULT)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,7 +68,7 @@ pub use dialects::native::Native;
 pub use embed::{Embed, MarkScore};
 pub use gamma::Gamma;
 pub use green_share::GreenShare;
-pub use key::{Key, KeyError, Marking, Period};
+pub use key::{GreenLists, Key, KeyError, Marking, Period};
 pub use level::{BadLevel, Level};
 pub use ring::KeyRing;
 pub use scheme::{Observation, Scheme};

@@ -198,7 +198,7 @@ mod tests {
             ("new", "", Some("2026-06-01"), None),
             ("acme", "acme", Some("2026-01-01"), Some("2026-12-31")),
         ] {
-            let key = Key::generate(Marking::default(), vocabulary()).with_id(id).unwrap().with_tenant(tenant).unwrap();
+            let key = Key::generate(Marking::lists(), vocabulary()).with_id(id).unwrap().with_tenant(tenant).unwrap();
             key.with_period(Period::new(from, until).unwrap()).save(&folder.path().join(format!("{id}.key"))).unwrap();
         }
         std::fs::write(folder.path().join("README.txt"), "not a key").unwrap();
@@ -223,7 +223,7 @@ mod tests {
         assert!(alone.contains("no key that can be used") && alone.contains("stray.key"), "{alone}");
         for (name, fingerprint) in [("ours", "x"), ("theirs", "y")] {
             let vocabulary = VocabularyId::new(100, fingerprint).unwrap().with_model(name);
-            Key::generate(Marking::default(), vocabulary).save(&path(&format!("{name}.key"))).unwrap();
+            Key::generate(Marking::lists(), vocabulary).save(&path(&format!("{name}.key"))).unwrap();
         }
         let names = |ring: &KeyRing| -> Vec<String> {
             ring.skipped().iter().map(|skipped| skipped.file.file_name().unwrap().to_string_lossy().into()).collect()
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn keys_that_mark_alike_are_one() {
         let key = |secret: u8, from| {
-            let key = Key::from_secret([secret; 32], "k", Marking::default(), VocabularyId::new(9, "x").unwrap());
+            let key = Key::from_secret([secret; 32], "k", Marking::lists(), VocabularyId::new(9, "x").unwrap());
             key.unwrap().with_period(Period::new(from, None).unwrap())
         };
         let keys = distinct(vec![key(1, None), key(2, None), key(1, Some("2026-01-01"))]);

@@ -24,7 +24,7 @@ struct Case {
 
 fn main() -> ExitCode {
     let Some(texts) = harness::argument(1, 200u64) else { return harness::usage("constraints [TEXTS]") };
-    let key = Key::from_secret([9; 32], "constraints", Marking::default(), ENGINE.reader().vocabulary());
+    let key = Key::from_secret([9; 32], "constraints", Marking::lists(), ENGINE.reader().vocabulary());
     let key = key.expect("a short id");
     let cases: Vec<Case> = regexes(&ENGINE).into_iter().chain(schemas(&ENGINE)).collect();
     println!("| constraint | texts | obey | led to their end | mean tokens |");

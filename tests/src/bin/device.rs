@@ -199,7 +199,7 @@ fn everything_at_once(device: &Device) -> Result<()> {
     let load = |name: &str| Engine::from_folder(&folder(name), device);
     let (expert, anti) = (load("tale-expert")?, load("tale-small")?);
     let steered = load("tale")?.steered(&[(&expert, &anti, 0.75)])?;
-    let key = Key::from_secret([4; 32], "device", Marking::default(), steered.reader().vocabulary())?;
+    let key = Key::from_secret([4; 32], "device", Marking::lists(), steered.reader().vocabulary())?;
     let schema = serde_json::json!({
         "type": "array", "minItems": 5, "maxItems": 5,
         "items": {"type": "string", "minLength": 60, "maxLength": 120},
@@ -237,7 +237,7 @@ fn fixtures(device: &Device) -> Result<()> {
     let small = Engine::from_folder(&folder("tale-small"), device)?;
     for name in ["tale", "tale-small"] {
         let engine = Engine::from_folder(&folder(name), device)?;
-        let key = Key::from_secret([4; 32], "device", Marking::default(), engine.reader().vocabulary())?;
+        let key = Key::from_secret([4; 32], "device", Marking::lists(), engine.reader().vocabulary())?;
         let request = || engine.request("The captain").temperature(0.8).top_p(0.95).through_end().max_tokens(200);
         let mut seed = 0;
         let ways = ["plainly", "marked", "with 4 drafts a call"];

@@ -130,7 +130,7 @@ fn main() -> ExitCode {
     let texts: u64 = arguments.next().map_or(100, |n| n.parse().expect("a number of texts"));
     let tokens = arguments.next().map_or(200, |n| n.parse().expect("a number of tokens"));
     let shared = arguments.next().unwrap_or_else(|| "../shared".into());
-    let key = Key::from_secret([5; 32], "schemas", Marking::default(), engine.reader().vocabulary());
+    let key = Key::from_secret([5; 32], "schemas", Marking::lists(), engine.reader().vocabulary());
     // The number of the first text; the schemas that are tried for it have the upper half.
     let first = u64::from(harness::seed()) << 4;
     let writer = Writer { engine, key: key.expect("a usual key"), tokens };

@@ -87,8 +87,7 @@ impl House {
         let small = engine("tale-small");
         let (expert, anti) = (engine("tale-expert"), engine("tale-small"));
         let steered = engine("tale-small").steered(&[(&expert, &anti, 0.5)]).expect("one tokenizer");
-        let key =
-            Key::from_secret([9; 32], "soak", Marking::default(), small.reader().vocabulary()).expect("a short id");
+        let key = Key::from_secret([9; 32], "soak", Marking::lists(), small.reader().vocabulary()).expect("a short id");
         let schemas = harness::schemas().into_iter().map(|(_, schema)| schema).collect();
         Self { small, twin: engine("tale-small"), steered, chat: chat(), key, schemas }
     }

@@ -24,7 +24,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
     let [config, tokenizer, weights] = MODEL;
     let folder = ModelFolder::embedded("tale-small", config, tokenizer, weights);
     let engine = Engine::from_folder(&folder, &Device::default()).expect("the fixture");
-    let key = Key::from_secret([7; 32], "fuzz", Marking::default(), engine.reader().vocabulary()).expect("a key");
+    let key = Key::from_secret([7; 32], "fuzz", Marking::lists(), engine.reader().vocabulary()).expect("a key");
     let options = Options {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
         model: "tale-small".into(),

@@ -22,7 +22,7 @@ pub fn reader() -> Reader {
 }
 
 pub fn key(id: &str) -> Key {
-    Key::from_secret([0x5a; 32], id, Marking::default(), reader().vocabulary()).unwrap()
+    Key::from_secret([0x5a; 32], id, Marking::lists(), reader().vocabulary()).unwrap()
 }
 
 /// Runs a test in the kind of runtime that the program uses for queries.

@@ -88,6 +88,14 @@ class Key:
         tokenizer: _Tokenizer = None,
         *,
         id: str | None = None,
+        variants: int = 8,
+        model: str | None = None,
+    ) -> Key: ...
+    @staticmethod
+    def lists(
+        tokenizer: _Tokenizer = None,
+        *,
+        id: str | None = None,
         gamma: float = 0.25,
         delta: float | None = ...,
         context: Literal["all", "min", "self-salted"] = "min",

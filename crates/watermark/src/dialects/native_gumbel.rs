@@ -25,6 +25,13 @@ pub struct Parameters {
     pub context: Context,
 }
 
+impl Default for Parameters {
+    /// All of the last four tokens.
+    fn default() -> Self {
+        Self { context: Context::new(ContextFunction::All, 4).expect("a width in range") }
+    }
+}
+
 impl Spec for Parameters {
     fn is_native(&self) -> bool {
         true

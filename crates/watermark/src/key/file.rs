@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn a_saved_key_comes_back_the_same_and_private() {
         let folder = tempfile::tempdir().unwrap();
-        let key = Key::generate(Marking::default(), vocabulary().with_model("tale")).with_tenant("acme").unwrap();
+        let key = Key::generate(Marking::lists(), vocabulary().with_model("tale")).with_tenant("acme").unwrap();
         let path = folder.path().join("a.key");
         key.save(&path).unwrap();
         let back = Key::load(&path).unwrap();
@@ -375,7 +375,7 @@ mod tests {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.key");
-        Key::generate(Marking::default(), vocabulary()).save(&path).unwrap();
+        Key::generate(Marking::lists(), vocabulary()).save(&path).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
         let is_roots = path.metadata().unwrap().uid() == 0;
         for (mode, good) in
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn faults_are_named_and_never_quote_the_file() {
-        let good = text(&Key::generate(Marking::default(), vocabulary()));
+        let good = text(&Key::generate(Marking::lists(), vocabulary()));
         let secret = secret_of(&good);
         for (bad, said) in [
             (good.replace("0.25", "0.3"), "gamma is 0.3"),
@@ -451,7 +451,7 @@ mod tests {
     /// A damaged key would find nothing, as if the text had no mark.
     #[test]
     fn a_changed_file_is_told() {
-        let good = text(&Key::generate(Marking::default(), vocabulary()));
+        let good = text(&Key::generate(Marking::lists(), vocabulary()));
         let secret = secret_of(&good);
         let digit = if secret.starts_with('0') { "1" } else { "0" };
         for bad in [
@@ -483,7 +483,7 @@ mod tests {
     /// A program that knows no variants refuses such a file instead of finding nothing with it.
     #[test]
     fn variants_are_in_the_file() {
-        let one = Key::from_secret([7; 32], "k", Marking::default(), VocabularyId::new(4096, "abc").unwrap()).unwrap();
+        let one = Key::from_secret([7; 32], "k", Marking::lists(), VocabularyId::new(4096, "abc").unwrap()).unwrap();
         let text = |key: &Key| String::from_utf8(key.to_json().to_vec()).unwrap();
         assert!(!text(&one).contains("variants"));
         let many = one.with_variants(8).unwrap();

@@ -7,6 +7,7 @@
 mod error;
 mod file;
 mod format;
+mod marking;
 mod period;
 mod public;
 
@@ -18,12 +19,11 @@ use zeroize::Zeroizing;
 
 pub use self::error::{BadKeyFile, KeyError};
 pub use self::format::{MAX_FILE, MAX_NAME, MAX_VARIANTS};
+pub use self::marking::{GreenLists, Marking};
 pub use self::period::{BadPeriod, Period};
-use crate::context::Context;
 use crate::dialect::{BadDialect, Dialect};
 use crate::dialects::native::{self, Native};
 use crate::embed::Embed;
-use crate::gamma::Gamma;
 use crate::kdf;
 use crate::payload::Carrier;
 use crate::scheme::{Scheme, Stage};
@@ -55,30 +55,19 @@ pub struct Key {
     period: Period,
 }
 
-/// The parameters of a new key of the native scheme.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Marking {
-    /// The green share; 1/4 by default.
-    pub gamma: Gamma,
-    /// The context that chooses a list; the minimum over 4 tokens by default.
-    pub context: Context,
-    /// The strength of the preference for green; `delta` 2 by default.
-    pub strength: Strength,
-}
-
 impl Key {
-    /// A new key of the native scheme with a secret from the operating system.
+    /// A new key with a secret from the operating system.
     ///
     /// # Panics
     /// If the operating system provides no random bytes.
     pub fn generate(marking: Marking, vocabulary: VocabularyId) -> Self {
-        let Marking { gamma, context, strength } = marking;
-        let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: None });
-        let key = Self::new(random_secret(), random_id("vg"), dialect, Some(strength), vocabulary);
-        key.expect("32 bytes are a secret of the native scheme, whose parameters have been checked")
+        let (dialect, strength, variants) = marking.parts();
+        let key = Self::new(random_secret(), random_id("vg"), dialect, strength, vocabulary);
+        let key = key.and_then(|key| key.with_variants(variants));
+        key.expect("32 bytes are a secret of our own schemes, whose parameters have been checked")
     }
 
-    /// A key of the native scheme with a secret from the caller, who must ensure that it is secret.
+    /// A key with a secret from the caller, who must ensure that it is secret.
     ///
     /// # Errors
     /// [`KeyError::Name`] if the id is too long.
@@ -88,9 +77,8 @@ impl Key {
         marking: Marking,
         vocabulary: VocabularyId,
     ) -> Result<Self, KeyError> {
-        let Marking { gamma, context, strength } = marking;
-        let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: None });
-        Self::new(secret.into().to_vec(), id, dialect, Some(strength), vocabulary)
+        let (dialect, strength, variants) = marking.parts();
+        Self::new(secret.into().to_vec(), id, dialect, strength, vocabulary)?.with_variants(variants)
     }
 
     /// A key of any dialect. `secret` has the bytes that the dialect takes: 32 for Verdigris' own, 8 (big-endian) for
@@ -409,13 +397,13 @@ mod tests {
     }
 
     fn key(id: &str) -> Key {
-        Key::from_secret([0xab; 32], id, Marking::default(), vocabulary()).unwrap()
+        Key::from_secret([0xab; 32], id, Marking::lists(), vocabulary()).unwrap()
     }
 
     /// Another device gets the keys that the scheme here uses, different for each key and tenant.
     #[test]
     fn sub_keys_are_those_of_the_lists() {
-        let key = |id: &str| Key::from_secret([7; 32], id, Marking::default(), vocabulary()).unwrap();
+        let key = |id: &str| Key::from_secret([7; 32], id, Marking::lists(), vocabulary()).unwrap();
         let [context, list] = key("a").sub_keys().unwrap();
         assert_eq!(*context, *kdf::derive(&[7; 32], kdf::Purpose::Context, "a", ""));
         assert_eq!(*list, *kdf::derive(&[7; 32], kdf::Purpose::List, "a", ""));
@@ -478,7 +466,7 @@ mod tests {
         let theirs = Dialect::Tgi(tgi::Parameters { gamma: crate::GreenShare::HALF });
         let theirs = Key::new(vec![7; 8], "k", theirs, None, vocabulary()).unwrap();
         assert!(theirs.with_variants(2).is_err(), "other systems know no variants");
-        let Marking { gamma, context, .. } = Marking::default();
+        let GreenLists { gamma, context, .. } = GreenLists::default();
         let payload = Dialect::Native(native::Parameters { gamma, context, payload_bits: Some(16) });
         assert!(Key::new(vec![7; 32], "k", payload, None, vocabulary()).unwrap().with_variants(2).is_err());
     }
@@ -488,7 +476,7 @@ mod tests {
         for bad in [key("a").with_id("x".repeat(70_000)), key("a").with_tenant("x".repeat(1001))] {
             assert!(matches!(bad, Err(KeyError::Name { .. })), "{bad:?}");
         }
-        assert!(Key::from_secret([1; 32], "x".repeat(1001), Marking::default(), vocabulary()).is_err());
+        assert!(Key::from_secret([1; 32], "x".repeat(1001), Marking::lists(), vocabulary()).is_err());
         assert!(key("a").with_id("x".repeat(1000)).is_ok());
     }
 
