@@ -7,6 +7,8 @@ mod bench;
 mod built_in;
 mod choice;
 mod completions;
+#[cfg(feature = "serve")]
+mod comply;
 mod constraint;
 mod convert;
 mod demo;
@@ -106,6 +108,10 @@ enum Command {
     Train(left_out::LeftOut),
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
+    #[cfg(feature = "serve")]
+    Comply(comply::Comply),
+    #[cfg(not(feature = "serve"))]
+    Comply(left_out::LeftOut),
     #[command(subcommand)]
     Bench(bench::Bench),
     Completions(completions::Completions),
@@ -187,6 +193,10 @@ fn main() -> ExitCode {
         Command::Train(train) => train.run("train", "train"),
         Command::Demo(demo) => demo.run(),
         Command::Doctor(doctor) => doctor.run(),
+        #[cfg(feature = "serve")]
+        Command::Comply(comply) => comply.run(),
+        #[cfg(not(feature = "serve"))]
+        Command::Comply(comply) => comply.run("comply", "serve"),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(commands()),
         Command::Man(man) => man.run(commands()),

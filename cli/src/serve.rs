@@ -45,18 +45,18 @@ A request: curl localhost:8000/v1/completions -d '{\"prompt\": \"The captain\"}'
 pub(crate) struct Serve {
     /// Mark answers with this key
     #[arg(short, long, value_name = "FILE", group = "marks")]
-    key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
     /// Mark with the keys of this folder: for each API key the one whose tenant has its name, or else one without a
     /// tenant, and of several the one whose period includes today. Read again on SIGHUP
     #[arg(long, value_name = "DIR", group = "marks")]
-    ring: Option<PathBuf>,
+    pub(crate) ring: Option<PathBuf>,
     /// Refuse requests for unmarked answers
     #[arg(long, requires = "marks")]
-    enforce_all: bool,
+    pub(crate) enforce_all: bool,
     /// The policy for texts in which a detector could not verify the mark, such as short or forced ones: allow them,
     /// with a status that says so, or refuse them
     #[arg(long, value_enum, value_name = "POLICY", default_value_t, requires = "marks")]
-    unmarkable: Unmarkable,
+    pub(crate) unmarkable: Unmarkable,
     /// The p-value at which a detector calls a text of an answer watermarked
     #[arg(long, value_name = "P", default_value_t)]
     mark_level: Level,
@@ -65,10 +65,10 @@ pub(crate) struct Serve {
     max_alpha: Option<f64>,
     /// Log every answer to this file before it ends: a line of JSON with ids and counts, without text
     #[arg(long, value_name = "FILE")]
-    audit_log: Option<PathBuf>,
+    pub(crate) audit_log: Option<PathBuf>,
     /// The address to listen at; 0.0.0.0 accepts connections from other machines
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_parser = address)]
-    host: IpAddr,
+    pub(crate) host: IpAddr,
     /// The port to listen at; 0 takes a free one
     #[arg(short, long, default_value_t = 8000)]
     port: u16,
@@ -82,7 +82,7 @@ pub(crate) struct Serve {
     /// The API keys: a file with a line NAME KEY for each, followed by its rights: "detect" for all results of
     /// POST /detect, not only the verdict, and "metrics" for GET /metrics
     #[arg(long, value_name = "FILE")]
-    api_key_file: Option<PathBuf>,
+    pub(crate) api_key_file: Option<PathBuf>,
     /// Answer everyone who can reach the address
     #[arg(long)]
     allow_anyone: bool,
@@ -135,7 +135,7 @@ pub(crate) struct Serve {
 
 /// The policy for texts in which the mark could not be verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Unmarkable {
+pub(crate) enum Unmarkable {
     /// They are delivered, and their status says so
     #[default]
     Allow,

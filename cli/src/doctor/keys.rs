@@ -175,7 +175,7 @@ fn of_ring(ring: &Ring<'_>, keys: &[&Key], today: Date) -> Option<Finding> {
 
 /// The last day with a key to write with, without a gap before it.
 #[derive(Debug, PartialEq, Eq)]
-enum Last {
+pub(crate) enum Last {
     /// None, not even today.
     None,
     /// This day.
@@ -184,7 +184,7 @@ enum Last {
     Never,
 }
 
-fn last_day(keys: &[&Key], today: Date) -> Last {
+pub(crate) fn last_day(keys: &[&Key], today: Date) -> Last {
     let (mut day, mut last) = (today, Last::None);
     loop {
         let writing = || keys.iter().map(|key| key.period()).filter(|period| period.contains(day));

@@ -5,7 +5,7 @@ mod finding;
 mod gpu;
 #[cfg(feature = "hub")]
 mod hub;
-mod keys;
+pub(crate) mod keys;
 mod page;
 mod processor;
 mod shell;

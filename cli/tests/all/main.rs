@@ -4,6 +4,7 @@ mod adapters;
 mod architectures;
 mod bad_input;
 mod batch;
+mod comply;
 mod constraints;
 mod damaged_parquet;
 mod detect;

@@ -1,0 +1,82 @@
+//! Comparing a server's options with the Code of Practice.
+
+use serde_json::Value;
+
+use crate::support::Folder;
+
+/// The state of each check.
+fn states(report: &Value) -> Vec<(String, String)> {
+    let text = |check: &Value, field: &str| check[field].as_str().unwrap().to_owned();
+    report["checks"].as_array().unwrap().iter().map(|check| (text(check, "subject"), text(check, "state"))).collect()
+}
+
+fn state(report: &Value, subject: &str) -> String {
+    states(report).into_iter().find(|(of, _)| of == subject).expect("it is checked").1
+}
+
+#[test]
+fn options_are_compared_with_the_measures() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("ring")).unwrap();
+    folder.write("bare.toml", "port = 8001\n");
+    let run = folder.run(&["comply", "--config", "bare.toml", "--json"]);
+    assert_eq!(run.status, 1, "{run:?}");
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["missing"], true);
+    assert_eq!(state(&report, "every answer is marked"), "missing");
+
+    for (name, days) in [("a", ["2020-01-01", "2999-12-30"]), ("b", ["2999-12-31", "3999-12-31"])] {
+        let file = format!("ring/{name}.key");
+        folder.run(&["key", "new", &file, "--valid-from", days[0], "--valid-until", days[1]]).succeeds();
+    }
+    let good = "ring = \"ring\"\nenforce-all = true\naudit-log = \"audit.jsonl\"\n";
+    folder.write("good.toml", good);
+    let run = folder.run(&["comply", "--config", "good.toml", "--json"]);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    for subject in ["every answer is marked", "answers are logged", "marks are hard to forge", "keys are rotated"] {
+        assert_eq!(state(&report, subject), "met", "{subject}: {report}");
+    }
+
+    // Each option that is taken away is noticed.
+    for (line, subject, expected) in [
+        ("enforce-all = true\n", "every answer is marked", "missing"),
+        ("audit-log = \"audit.jsonl\"\n", "answers are logged", "advised"),
+    ] {
+        folder.write("less.toml", &good.replace(line, ""));
+        let run = folder.run(&["comply", "--config", "less.toml", "--json"]);
+        assert_eq!(state(&serde_json::from_str(&run.out).unwrap(), subject), expected, "{line}");
+    }
+    // Each fault of a key.
+    for (at, (options, subject, expected)) in [
+        (&["--valid-until", "2020-01-01"][..], "keys are rotated", "missing"),
+        (&["--valid-from", "2020-01-01"], "keys are rotated", "advised"),
+        (&["--dialect", "native"], "marks are hard to forge", "advised"),
+        (&["--dialect", "kgw"], "marks are hard to forge", "missing"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = format!("{at}.key");
+        folder.run(&[&["key", "new", &file][..], options].concat()).done();
+        folder.write("one.toml", &format!("key = {file:?}\n"));
+        let run = folder.run(&["comply", "--config", "one.toml", "--json"]);
+        assert_eq!(state(&serde_json::from_str(&run.out).unwrap(), subject), expected, "{options:?}");
+    }
+
+    let run = folder.run(&["comply", "--config", "good.toml", "--markdown"]);
+    assert!(run.out.contains("| 1.1.2 | every answer is marked | met | by native-gumbel, with 2 keys |"), "{run:?}");
+    let run = folder.run(&["comply", "--config", "bare.toml"]);
+    assert!(run.out.contains("  missing  1.1.2  every answer is marked: no key"), "{run:?}");
+}
+
+#[test]
+fn options_and_keys_that_cannot_be_read_are_errors() {
+    let folder = Folder::new();
+    folder.run(&["comply", "--config", "no.toml"]).fails("no.toml");
+    folder.write("unknown.toml", "rings = \"ring\"\n");
+    folder.run(&["comply", "--config", "unknown.toml"]).fails("did you mean ring?");
+    folder.write("needs.toml", "enforce-all = true\n");
+    folder.run(&["comply", "--config", "needs.toml"]).fails("needs.toml: the following required arguments");
+    folder.write("key.toml", "key = \"no.key\"\n");
+    folder.run(&["comply", "--config", "key.toml"]).fails("no.key");
+}
