@@ -88,9 +88,7 @@ fn native(function: ContextFunction, width: usize, gamma: f64) -> Dialect {
 }
 
 fn gumbel() -> Dialect {
-    Dialect::NativeGumbel(native_gumbel::Parameters {
-        context: Context::new(ContextFunction::All, 4).expect("a width of the table"),
-    })
+    Dialect::NativeGumbel(native_gumbel::Parameters::default())
 }
 
 fn synthid() -> Dialect {
@@ -142,6 +140,20 @@ fn by_price() -> Vec<MarkConfig> {
         way("synthid hash, weighted", synthid(), 2.0, 240),
         way("kgw selfhash, .25, delta 2", selfhash, 2.0, 8),
         way("sbw simple_4, .25, delta 2", sbw, 2.0, 8),
+    ]
+}
+
+/// The rows of the forging table, for keys with a number of variants.
+pub(super) fn by_forging(variants: u8) -> Vec<MarkConfig> {
+    let way = |name, dialect| MarkConfig { name, dialect, delta: 2.0, bytes: 32, entropy: None, variants };
+    let noise_min = Dialect::NativeGumbel(native_gumbel::Parameters { context: Context::default() });
+    vec![
+        way("native min 4", native(ContextFunction::Min, 4, 0.25)),
+        way("native all 1", native(ContextFunction::All, 1, 0.25)),
+        way("native all 4", native(ContextFunction::All, 4, 0.25)),
+        way("native self-salted 4", native(ContextFunction::SelfSalted, 4, 0.25)),
+        way("native-gumbel min 4", noise_min),
+        way("native-gumbel all 4", gumbel()),
     ]
 }
 

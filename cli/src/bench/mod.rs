@@ -3,6 +3,7 @@
 mod costs;
 mod detection;
 mod fewest;
+mod forging;
 mod harm;
 #[cfg(feature = "train")]
 mod loss;
@@ -14,6 +15,7 @@ mod questions;
 mod robustness;
 mod speculation;
 mod strength;
+mod thief;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,6 +30,7 @@ use crate::left_out::LeftOut;
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     Detection(detection::Detection),
+    Forging(forging::Forging),
     Harm(harm::Harm),
     Power(power::Power),
     Price(price::Price),
@@ -44,6 +47,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Detection(detection) => detection.run(),
+            Self::Forging(forging) => forging.run(),
             Self::Harm(harm) => harm.run(),
             Self::Power(power) => power.run(),
             Self::Price(price) => price.run(),

@@ -20,7 +20,7 @@ use crate::serve::{Serve, settings};
 #[command(after_help = "\
 Reads the options that verdigris serve --config FILE would have, and its keys, and starts nothing. A check is met, \
 missing, advised, or yours: something that no program can do for you. docs/compliance.md has all measures with their \
-sources. It is no legal advice.
+sources. It does not replace legal advice.
 
 Exit status: 0, 1 if a check is missing, or 2 if the options or keys cannot be read.
 
