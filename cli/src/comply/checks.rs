@@ -175,7 +175,7 @@ fn detector(serve: &Serve) -> Check {
         (false, Some(_)) => Check::yours(
             measure,
             subject,
-            "POST /detect and the page need an API key: give one to everyone who should check texts",
+            "POST /detect and the page need an API key: give one to everyone that may check texts",
         ),
         (false, None) => Check::met(measure, subject, "POST /detect and the page answer everyone"),
     }
