@@ -26,11 +26,11 @@ const TOGETHER: usize = 256;
 /// Measure how many answers an attacker needs to forge a mark
 #[derive(Args)]
 #[command(after_help = "\
-The attacker has as many marked as unmarked answers, learns from them which tokens the key favours after which tokens \
-(Jovanovic, Staab, Vechev, Watermark stealing in large language models, ICML 2024), and writes texts with the unmarked \
-model and a bias to those. Of three strengths of the bias the one with most texts that pass as genuine is shown. \
-Genuine: forged texts that are judged as marked. Forged: those whose verdict is that they are forged. Nats: the mean \
-of -ln p per token of a forged text, to the unmarked model.
+The attacker has equal numbers of marked and unmarked answers, learns from them which tokens the key favours after \
+which tokens (Jovanovic, Staab, Vechev, Watermark stealing in large language models, ICML 2024), and writes texts with \
+the unmarked model and a bias to those. Of three strengths of the bias the one with most texts that pass as genuine is \
+shown. Genuine: forged texts that are judged as marked. Forged: those whose verdict is that they are forged. Nats: the \
+mean of -ln p per token of a forged text, to the unmarked model.
 
 Example:
   verdigris bench forging --answers 1000 --variants 1,8")]
