@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`key`], [`ring`] | secrets, key files, folders of them |
+//! | [`secret_file`] | files that only their owner can read |
 //! | [`kdf`] | sub-keys by purpose, key id and tenant |
 //! | [`scheme`] | the contract of a watermark |
 //! | [`dialect`], [`dialects`] | the registry, and one file a dialect: ours and those of other systems |
@@ -54,6 +55,7 @@ pub mod real;
 pub mod ring;
 pub mod scheme;
 pub mod score_distribution;
+pub mod secret_file;
 pub mod statistics;
 pub mod stream;
 pub mod strength;

@@ -1,7 +1,6 @@
 //! Key files: JSON that only the owner can read.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::Path;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -12,6 +11,7 @@ use zeroize::Zeroizing;
 use super::format::{ANY_FORMAT, FORMAT, MAX_FILE};
 use super::{BadKeyFile, Key, KeyError, Period};
 use crate::dialect::Dialect;
+use crate::secret_file::{self, SecretFile};
 use crate::strength::Strength;
 use crate::vocabulary_id::VocabularyId;
 
@@ -49,16 +49,13 @@ impl Key {
     /// # Errors
     /// [`KeyError::Read`], [`KeyError::Exposed`], [`KeyError::NotAKey`] and [`KeyError::Malformed`].
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let read = |source| KeyError::Read { path: path.into(), source };
-        let refuse = |fault: &str| read(io::Error::new(io::ErrorKind::InvalidInput, fault));
-        // Checked before opening, since a named pipe would wait for a writer.
-        check_kind(path, &path.metadata().map_err(read)?).map_err(refuse)?;
-        let file = File::open(path).map_err(read)?;
-        let metadata = file.metadata().map_err(read)?;
-        check_kind(path, &metadata).map_err(refuse)?;
-        // The full capacity at once, since a growing buffer would leave copies of the secret behind.
-        let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
-        file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(read)?;
+        let SecretFile { bytes: text, exposed } = SecretFile::read(path, MAX_FILE).map_err(|source| {
+            let source = match source.kind() {
+                io::ErrorKind::IsADirectory => io::Error::other(format!("{source}: a folder of keys is a ring")),
+                _ => source,
+            };
+            KeyError::Read { path: path.into(), source }
+        })?;
         if !text.windows(ANY_FORMAT.len()).any(|part| part == ANY_FORMAT) {
             let fault = match text.len() as u64 {
                 0 => BadKeyFile::Empty,
@@ -67,7 +64,7 @@ impl Key {
             };
             return Err(KeyError::NotAKey { path: path.into(), fault });
         }
-        if let Some(mode) = exposed(&metadata) {
+        if let Some(mode) = exposed {
             return Err(KeyError::Exposed { path: path.into(), mode });
         }
         Self::parse(&text).map_err(|fault| KeyError::Malformed { path: path.into(), fault })
@@ -120,17 +117,7 @@ impl Key {
             };
             KeyError::Write { path: path.into(), source, hint }
         };
-        let text = self.to_json();
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path).map_err(write)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(|source| {
-            // Do not leave an incomplete file behind.
-            let _ = std::fs::remove_file(path);
-            write(source)
-        })
+        secret_file::create(path, &self.to_json()).map_err(write)
     }
 
     fn to_json(&self) -> Zeroizing<Vec<u8>> {
@@ -177,39 +164,6 @@ fn check(text: &[u8], written: &str) -> String {
         part.split(u8::is_ascii_whitespace).for_each(|word| hash.update(word));
     }
     HEXLOWER.encode(&hash.finalize()[..CHECK / 2])
-}
-
-/// Refuses files that a key cannot be read from.
-fn check_kind(path: &Path, metadata: &Metadata) -> Result<(), &'static str> {
-    if metadata.is_file() {
-        return Ok(());
-    }
-    if metadata.is_dir() {
-        return Err("it is a folder, not a file: a folder of keys is a ring");
-    }
-    #[cfg(unix)]
-    if std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type()) {
-        let ours = ["/dev/fd/", "/dev/stdin", "/proc/self/fd/"];
-        let is_ours = ours.iter().any(|start| path.to_str().is_some_and(|path| path.starts_with(start)));
-        return if is_ours { Ok(()) } else { Err("it is a named pipe, not a file: give it as <(cat PIPE)") };
-    }
-    let _ = path;
-    Err("it is not a file")
-}
-
-/// The permission bits of a file that other users can read.
-#[cfg(unix)]
-fn exposed(metadata: &Metadata) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    let mode = metadata.mode() & 0o777;
-    // Only root can have given it to this group, which cannot write it.
-    let is_mounted = metadata.uid() == 0 && mode == 0o440;
-    (metadata.is_file() && mode & 0o077 != 0 && !is_mounted).then_some(mode)
-}
-
-#[cfg(not(unix))]
-fn exposed(_: &Metadata) -> Option<u32> {
-    None
 }
 
 fn encode_hex(bytes: &[u8]) -> Zeroizing<String> {
