@@ -1,6 +1,6 @@
 //! Detection with the help of the model: tokens that had few alternatives count less.
 
-use verdigris::detector::Versions;
+use verdigris::detector::{TriedReading, Versions};
 use verdigris::watermark::weighted::Weighting;
 use verdigris::{DetectError, Device, Judgement, Key, Reader, Weighed};
 
@@ -69,11 +69,12 @@ pub(super) fn judge<'k>(
     })?;
     let looks = looks.map_err(DetectError::from)?;
     let tried = looks.len() as f64;
+    let readings = looks.iter().map(|(_, repairs)| TriedReading { repairs: repairs.clone(), skipped: 0 }).collect();
     let best = looks.into_iter().min_by(|(a, _), (b, _)| a.evidence.ln_p.total_cmp(&b.evidence.ln_p));
     let (Weighed { evidence, mut expected }, repairs) = best.expect("the original, or a version that matches");
     // The expected p-value is corrected for the number of looks in the same way.
     expected.ln_p = expected.best_of(tried).ln_p_corrected();
     let manifests = versions.unwrapped().manifests.clone();
     let judgement = Judgement::of(key, evidence.best_of(tried), options.level);
-    Ok(Judgement { expected: Some(expected), repairs, manifests, ..judgement })
+    Ok(Judgement { expected: Some(expected), repairs, manifests, readings, ..judgement })
 }

@@ -56,6 +56,17 @@ pub struct Judgement<'k> {
     pub has_constraint: bool,
     /// The bytes of the C2PA manifests in the original text, which were removed before it was read.
     pub manifests: Vec<Range<usize>>,
+    /// The readings that were tested, the original text first.
+    pub readings: Vec<TriedReading>,
+}
+
+/// A way in which a text was read.
+#[derive(Clone, Debug, Default)]
+pub struct TriedReading {
+    /// The repairs made before reading, each with the number of times; empty for the original text.
+    pub repairs: Vec<(Repair, usize)>,
+    /// The number of bytes left out at the beginning.
+    pub skipped: usize,
 }
 
 /// A marked passage of a text.
@@ -94,6 +105,7 @@ impl<'k> Judgement<'k> {
             forged: false,
             has_constraint: false,
             manifests: Vec::new(),
+            readings: vec![TriedReading::default()],
         }
     }
 
@@ -284,8 +296,10 @@ impl Reader {
         let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
         let searched = look.passages;
+        let tried = readings.iter().map(|one| TriedReading { repairs: one.repairs(), skipped: one.skipped });
         let bare = Judgement::of(key, evidence, look.level);
         Ok(Judgement {
+            readings: tried.collect(),
             payload,
             repairs,
             skipped,

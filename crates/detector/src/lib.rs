@@ -26,6 +26,7 @@
 //! | `verdict` | the verdict and its figures, as data |
 //! | `columns` | verdicts on many texts as a table; `arrow` (a feature) in Arrow format |
 //! | [`answer`] | a verdict with tokens and course, for web pages |
+//! | `report` (a feature) | signed reports on verdicts |
 //! | `keys` | keys and tokenizers from files |
 //! | `hint` | suggestions for texts in which no mark was found |
 //! | `identify` | finding the key, among many, that marked a text |
@@ -51,6 +52,8 @@ mod manifest;
 mod payload;
 mod reader;
 mod reading;
+#[cfg(feature = "report")]
+pub mod report;
 mod tokens;
 mod verdict;
 mod versions;
@@ -61,7 +64,7 @@ pub use columns::{COLUMNS, Column, Kind, Value, VerdictRow};
 pub use error::{DetectError, LongText};
 pub use hint::Hint;
 pub use identify::{Candidate, candidates};
-pub use judge::{Judgement, MarkedPassage};
+pub use judge::{Judgement, MarkedPassage, TriedReading};
 pub use keys::{FittingKeys, KeyFiles, KeysError};
 pub use look::{BadOffsets, Look, MAX_TEXT, Offsets};
 pub use manifest::{Unwrapped, Unwrapping};
