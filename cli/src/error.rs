@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Keys(#[from] verdigris::detector::KeysError),
     #[error(transparent)]
+    ReportKey(#[from] verdigris::detector::report::ReportKeyError),
+    #[error(transparent)]
     Checkpoint(#[from] verdigris_checkpoint::CheckpointError),
     #[cfg(feature = "train")]
     #[error(transparent)]

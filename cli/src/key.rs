@@ -5,6 +5,7 @@ mod dialect;
 mod list;
 mod marking;
 mod read;
+mod report;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub(crate) enum KeyCommand {
     New(Box<New>),
     Show(Show),
     List(list::List),
+    Report(report::Report),
 }
 
 /// Make a new key in a file that only you can read
@@ -86,6 +88,7 @@ impl KeyCommand {
             Self::New(new) => new.run(),
             Self::Show(show) => show.run(),
             Self::List(list) => list.run(),
+            Self::Report(report) => report.run(),
         }
     }
 }

@@ -51,6 +51,7 @@ mod tokens;
 mod train;
 mod usage;
 mod verify;
+mod verify_report;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -94,6 +95,7 @@ enum Command {
     Detect(detect::Detect),
     Scan(scan::Scan),
     Verify(verify::Verify),
+    VerifyReport(verify_report::VerifyReport),
     Identify(identify::Identify),
     Payload(payload::Payload),
     Attack(attack::AttackCommand),
@@ -181,6 +183,7 @@ fn main() -> ExitCode {
         Command::Detect(detect) => detect.run(),
         Command::Scan(scan) => scan.run(),
         Command::Verify(verify) => verify.run(),
+        Command::VerifyReport(verify) => verify.run(),
         Command::Identify(identify) => identify.run(),
         Command::Payload(payload) => payload.run(),
         Command::Attack(attack) => attack.run(),

@@ -25,8 +25,8 @@ const SHOWN: [(&str, &[&[&str]]); 4] = [
     (
         "detect",
         &[&[
-            "key", "ring", "model", "level", "format", "column", "windows", "weigh", "no-repair", "color", "html", "force",
-            "json", "regex", "choice", "json-schema",
+            "key", "ring", "model", "level", "format", "column", "windows", "weigh", "no-repair", "color", "html", "report",
+            "report-key", "force", "json", "regex", "choice", "json-schema",
         ]],
     ),
 ];

@@ -1,6 +1,7 @@
 //! A judged text.
 
 use serde_json::Value;
+use verdigris::detector::report::Content;
 use verdigris::{Judgement, Outcome};
 
 use crate::error::Failure;
@@ -10,6 +11,8 @@ pub(super) struct JudgedText<'k> {
     pub(super) name: String,
     pub(super) id: Option<Value>,
     pub(super) text: String,
+    /// The hash of the text, if it was requested and all of the text was read.
+    pub(super) content: Option<Content>,
     pub(super) result: Result<Judgement<'k>, Failure>,
 }
 

@@ -6,6 +6,7 @@ mod html;
 mod json;
 mod judged_text;
 mod options;
+mod signed;
 mod weigh;
 mod words;
 
@@ -18,6 +19,7 @@ use anstream::ColorChoice;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use verdigris::detector::FittingKeys;
+use verdigris::detector::report::{Content, Hashing};
 use verdigris::{DetectError, Hint, Key, Look, Outcome, Reader};
 
 use crate::detect::documents::{Document, DocumentError, DocumentText, Fields, Format, Source, sources};
@@ -26,6 +28,7 @@ pub(crate) use crate::detect::documents::{READ_PARQUET, read_parquet};
 pub(crate) use crate::detect::hints::hint_of_lines;
 use crate::detect::judged_text::JudgedText;
 pub(crate) use crate::detect::options::{Detect, REPEATS};
+use crate::detect::signed::SignedReports;
 use crate::error::Failure;
 use crate::output::OutputFile;
 use crate::{report, terminal};
@@ -46,6 +49,12 @@ fn status(counts: [u64; FAULTY + 1]) -> ExitCode {
         (0, 1..) => 1,
         (0, 0) => 2,
     })
+}
+
+/// The files that are written in addition to the output.
+struct Reports {
+    html: Option<OutputFile>,
+    signed: Option<SignedReports>,
 }
 
 impl Detect {
@@ -87,7 +96,8 @@ impl Detect {
             )));
         }
         let inputs: Vec<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
-        let report = self.html.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
+        let html = self.html.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
+        let reports = Reports { html, signed: SignedReports::new(&self, &inputs)? };
         let single = matches!(&sources[..], [one] if one.format == Format::Text && !files[0].is_dir());
         if !single && (self.weigh.weigh.is_some() || self.color.is_some()) {
             let option = if self.color.is_some() { "--color" } else { "--weigh" };
@@ -103,9 +113,9 @@ impl Detect {
             source.documents(&fields, cut, &bar)
         });
         if single {
-            self.one(&reader, &keys, documents, &bar, report)
+            self.one(&reader, &keys, documents, &bar, reports)
         } else {
-            self.many(&reader, &keys, documents, &bar, report)
+            self.many(&reader, &keys, documents, &bar, reports)
         }
     }
 
@@ -121,7 +131,7 @@ impl Detect {
         keys: &[Key],
         mut documents: impl Iterator<Item = Document>,
         bar: &ProgressBar,
-        report: Option<OutputFile>,
+        reports: Reports,
     ) -> Result<ExitCode, Failure> {
         let document = documents.next().expect("a file is one text");
         let name = document.name.clone();
@@ -132,7 +142,7 @@ impl Detect {
             }
             (Ok(DocumentText::Whole(text)), Some(method)) => {
                 let result = weigh::judge(self, method, reader, keys, &text);
-                JudgedText { name: name.clone(), id: None, text, result }
+                JudgedText { name: name.clone(), id: None, text, content: None, result }
             }
             (Ok(DocumentText::Long(_)), Some(_)) => {
                 return Err(Failure::Usage(format!("{name}: it is longer than 16 MiB: --weigh needs a shorter text")));
@@ -141,9 +151,14 @@ impl Detect {
         };
         bar.finish_and_clear();
         let outcome = judged.outcome();
-        // The report first, so that a failure to write it is reported before anything is printed.
+        // The reports first, so that a failure to write one is reported before anything is printed.
+        let Reports { html, signed } = reports;
         if judged.result.is_ok() {
-            self.write_html(report, std::slice::from_ref(&judged))?;
+            self.write_html(html, std::slice::from_ref(&judged))?;
+        }
+        if let Some(mut signed) = signed {
+            signed.add(keys, &judged, self.hint(&judged))?;
+            signed.write()?;
         }
         let mut counts = [0; FAULTY + 1];
         counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] = 1;
@@ -178,8 +193,9 @@ impl Detect {
         keys: &[Key],
         documents: impl Iterator<Item = Document>,
         bar: &ProgressBar,
-        report: Option<OutputFile>,
+        reports: Reports,
     ) -> Result<ExitCode, Failure> {
+        let Reports { html, mut signed } = reports;
         let mut documents = documents.peekable();
         let mut counts = [0u64; FAULTY + 1];
         let mut kept = Vec::new();
@@ -195,6 +211,9 @@ impl Detect {
                     words::header(&mut out)?;
                 }
                 for judged in &judged {
+                    if let Some(signed) = &mut signed {
+                        signed.add(keys, judged, self.hint(judged))?;
+                    }
                     let outcome = judged.outcome();
                     counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] += 1;
                     hidden |= outcome == Some(Outcome::NotMarked)
@@ -207,12 +226,15 @@ impl Detect {
                 Ok(())
             })?;
             bar.set_message(format!("{} texts, ", counts.iter().sum::<u64>()));
-            if report.is_some() {
+            if html.is_some() {
                 kept.extend(judged.into_iter().take(html::MOST.saturating_sub(kept.len())));
             }
         }
         bar.finish_and_clear();
-        self.write_html(report, &kept)?;
+        self.write_html(html, &kept)?;
+        if let Some(signed) = signed {
+            signed.write()?;
+        }
         if !self.json {
             let hint = (hidden && !self.searches()).then_some(hints::WINDOWS);
             words::summary(&mut out, counts, self.level, hint)?;
@@ -224,22 +246,27 @@ impl Detect {
     fn judge<'k>(&self, reader: &Reader, keys: &'k [Key], document: Document) -> JudgedText<'k> {
         let Document { name, id, text } = document;
         let keys: Vec<&Key> = keys.iter().collect();
+        let mut content = None;
         let (text, result) = match text {
             Ok(DocumentText::Whole(text)) => {
+                content = self.report.is_some().then(|| Content::of(&text));
                 let result = reader.judge(&keys, &text, &self.look()).map_err(Failure::from);
                 (text, result)
             }
             Ok(DocumentText::Long(text)) => {
-                let result = reader.judge_stream(&keys, text, &self.look()).map_err(|error| match error {
+                let mut text = Hashing::new(text);
+                let result = reader.judge_stream(&keys, &mut text, &self.look()).map_err(|error| match error {
                     // The decoder reports a fault of the text.
                     DetectError::Read(error) => Failure::Usage(error.to_string()),
                     error => error.into(),
                 });
+                // After an error there is nothing to report.
+                content = if result.is_ok() { text.content().ok() } else { None };
                 (String::new(), result)
             }
             Err(fault) => (String::new(), Err(Failure::Usage(fault.to_string()))),
         };
-        JudgedText { name, id, text, result }
+        JudgedText { name, id, text, content, result }
     }
 
     /// The options for judging each text.
@@ -263,10 +290,10 @@ impl Detect {
         hints::hint(&judged.text, judgement, fields.as_ref())
     }
 
-    fn write_html(&self, report: Option<OutputFile>, judged: &[JudgedText<'_>]) -> Result<(), Failure> {
-        let Some(report) = report else { return Ok(()) };
+    fn write_html(&self, file: Option<OutputFile>, judged: &[JudgedText<'_>]) -> Result<(), Failure> {
+        let Some(file) = file else { return Ok(()) };
         let html = html::report(judged, self.level);
-        report.write(|out| out.write_all(html.as_bytes()))
+        file.write(|out| out.write_all(html.as_bytes()))
     }
 
     fn print_json(&self, judged: &JudgedText<'_>) -> Result<(), Failure> {

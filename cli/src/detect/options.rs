@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use anstream::ColorChoice;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
+use verdigris::detector::report::DetectorUrl;
 use verdigris::{Level, Offsets, Repeats, Sampling};
 
 use crate::choice::{Choice, OneOf};
@@ -14,6 +15,7 @@ use crate::model::ModelOption;
 
 /// Judge whether texts are marked with a key, from the texts alone
 #[derive(Args)]
+#[command(group = ArgGroup::new("reports").multiple(true))]
 #[command(after_help = "\
 Exit status:
   0  the text is marked (of several: at least one is)
@@ -39,6 +41,8 @@ Examples:
   verdigris detect tale.txt --key my.key
   verdigris detect tale.txt --key my.key --color=always | less -R
   verdigris detect tale.txt --key my.key --html report.html
+  verdigris detect tale.txt --key my.key --report signed.json \\
+      --report-key report.pem
   verdigris detect answers/ more.jsonl --column answer --key my.key --json
   verdigris generate --texts 8 --json --key my.key \\
       | verdigris detect --format jsonl --key my.key
@@ -81,17 +85,27 @@ pub(crate) struct Detect {
     /// Show the text first, with the tokens that the key favours in blue and bold and the others in orange, or the
     /// favoured ones in brackets without colours. Of a long text, the first 16 MiB are shown and judged
     #[arg(long, value_name = "WHEN", value_parser = OneOf(COLOURS), num_args = 0..=1, require_equals = true,
-          default_missing_value = "auto", conflicts_with_all = ["json", "html"])]
+          default_missing_value = "auto", conflicts_with_all = ["json", "html", "report"])]
     pub(super) color: Option<ColorChoice>,
     /// Print one JSON object per text, also for errors
     #[arg(long)]
     pub(super) json: bool,
     /// Write a self-contained HTML report with the text in colours. It includes marked passages, so p is that of
     /// --windows
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "reports")]
     pub(super) html: Option<PathBuf>,
-    /// Let --html replace an existing file
-    #[arg(long, requires = "html")]
+    /// Write a signed report for each text that has a verdict, one on each line: a JSON Web Signature with the hash of
+    /// the text, the time, the keys and the verdict, which verify-report checks
+    #[arg(long, value_name = "FILE", group = "reports", requires = "report_key")]
+    pub(super) report: Option<PathBuf>,
+    /// The private key that signs reports; `verdigris key report` makes one
+    #[arg(long, value_name = "FILE", requires = "report")]
+    pub(super) report_key: Option<PathBuf>,
+    /// The address of this detector, which reports name
+    #[arg(long, value_name = "URL", requires = "report")]
+    pub(super) report_url: Option<DetectorUrl>,
+    /// Let --html and --report replace existing files
+    #[arg(long, requires = "reports")]
     pub(super) force: bool,
     // A group with a heading comes last, because the heading applies to all options after it.
     #[command(flatten, next_help_heading = "Constraint on the texts")]
@@ -127,7 +141,7 @@ pub(super) struct WeighOptions {
     /// Weigh tokens by the probabilities of --model, which must be the model that wrote the text: finds a mark in fewer
     /// tokens if the text had little choice
     #[arg(long, value_enum, value_name = "METHOD",
-          conflicts_with_all = ["windows", "html", "color", "ring", "offsets"])]
+          conflicts_with_all = ["windows", "html", "color", "ring", "offsets", "report"])]
     pub(super) weigh: Option<Method>,
     /// The temperature at which the text was presumably written
     #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature, requires = "weigh")]

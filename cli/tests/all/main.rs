@@ -30,6 +30,7 @@ mod parquet_traps;
 mod program;
 mod ranks;
 mod readme;
+mod reports;
 mod rewards;
 mod rows;
 mod samples;

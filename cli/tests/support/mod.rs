@@ -4,6 +4,7 @@
 
 pub mod checkpoint;
 pub mod detection;
+pub mod reports;
 pub mod server;
 
 use std::fs;
