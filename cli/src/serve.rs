@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
+use verdigris::detector::report::{DetectorUrl, ReportKey, Reporter};
 use verdigris::schedule::{Capacity, rows};
 use verdigris::{Key, KeyRing, Level, Request};
 use verdigris_server::{ApiKeys, Drafts, Options};
@@ -66,6 +67,13 @@ pub(crate) struct Serve {
     /// Log every answer to this file before it ends: a line of JSON with ids and counts, without text
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
+    /// Sign reports on detection for requests that want one, with this private key: `verdigris key report` makes one.
+    /// The public key is at /.well-known/jwks.json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report_key: Option<PathBuf>,
+    /// The public address of POST /detect, which reports name
+    #[arg(long, value_name = "URL", requires = "report_key")]
+    pub(crate) report_url: Option<DetectorUrl>,
     /// The address to listen at; 0.0.0.0 accepts connections from other machines
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_parser = address)]
     pub(crate) host: IpAddr,
@@ -172,6 +180,7 @@ impl Serve {
         let api_keys = self.api_key_file.as_deref().map(ApiKeys::load).transpose()?.unwrap_or_default();
         let key = self.key.as_deref().map(Key::load).transpose()?;
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
+        let report_key = self.report_key.as_deref().map(ReportKey::load).transpose()?;
         self.drafts.check(None)?;
         let engine = self.engine.engine()?;
         let drafter = self.drafts.drafter(&self.engine)?;
@@ -194,6 +203,7 @@ impl Serve {
             enforce_all: self.enforce_all,
             refuses_unmarkable: self.unmarkable == Unmarkable::Refuse,
             mark_level: self.mark_level,
+            reporter: report_key.map(|key| Reporter::new(key, self.report_url)),
             max_tokens: self.max_tokens,
             capacity,
             share_caches: self.share_caches,

@@ -17,16 +17,16 @@ const SHOWN: [(&str, &[&[&str]]); 4] = [
     (
         "serve",
         &[&[
-            "model", "key", "ring", "enforce-all", "unmarkable", "audit-log", "host", "port", "served-model-name",
-            "allowed-host", "api-key-file", "max-tokens", "max-requests", "kv-cache-tokens", "draft", "lookup", "device",
-            "config", "log-format", "quiet",
+            "model", "key", "ring", "enforce-all", "unmarkable", "audit-log", "report-key", "host", "port",
+            "served-model-name", "allowed-host", "api-key-file", "max-tokens", "max-requests", "kv-cache-tokens",
+            "draft", "lookup", "device", "config", "log-format", "quiet",
         ]],
     ),
     (
         "detect",
         &[&[
-            "key", "ring", "model", "level", "format", "column", "windows", "weigh", "no-repair", "color", "html", "report",
-            "report-key", "force", "json", "regex", "choice", "json-schema",
+            "key", "ring", "model", "level", "format", "column", "windows", "weigh", "no-repair", "color", "html",
+            "report", "report-key", "force", "json", "regex", "choice", "json-schema",
         ]],
     ),
 ];

@@ -45,7 +45,9 @@ def main():
         (folder / "teller/chat_template.jinja").write_text(TEMPLATE)
         key = [PROGRAM, "key", "new", "my.key", "--model", "teller"]
         subprocess.run(key, cwd=folder, check=True, capture_output=True)
+        subprocess.run([PROGRAM, "key", "report", "report.pem"], cwd=folder, check=True, capture_output=True)
         options = ["--port", "0", "--model", "teller", "--key", "my.key", "--max-tokens", "8"]
+        options += ["--report-key", "report.pem"]
         # A file, since a pipe would not be read meanwhile.
         with open(folder / "log", "w") as log:
             server = subprocess.Popen([PROGRAM, "serve", *options], cwd=folder, stderr=log)

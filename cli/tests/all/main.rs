@@ -43,6 +43,7 @@ mod serve_bad_input;
 mod serve_config;
 mod serve_marks;
 mod serve_planners;
+mod serve_reports;
 mod serve_tenants;
 mod serve_together;
 mod serve_tools;

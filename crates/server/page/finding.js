@@ -55,7 +55,8 @@ export class Finding {
     this.words = html("div", { class: "words" });
     this.facts = html("dl", {});
     this.label = html("section", { class: "label", tabindex: -1, "aria-label": "The finding" }, this.kicker, this.title, this.words, this.facts);
-    this.label.append(keeping(() => ({ found: this.#found, sections: [this.label, this.evidence, this.reading] })));
+    this.keeping = keeping(() => ({ found: this.#found, sections: [this.label, this.evidence, this.reading] }));
+    this.label.append(this.keeping.element);
 
     this.picture = html("div", { class: "picture" });
     this.slider = html("input", { type: "range", id: "walk", min: 0, value: 0, step: 1 });
@@ -110,6 +111,7 @@ export class Finding {
     this.facts.replaceChildren(
       ...words.facts.map(([name, parts]) => html("div", {}, html("dt", {}, name), html("dd", {}, sentence(parts)))),
     );
+    this.keeping.update();
     this.#tokens(rest);
     this.#rows();
     this.#draw();

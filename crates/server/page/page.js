@@ -80,6 +80,11 @@ function options() {
   };
 }
 
+/** Requests a signed report with the finding, if the server signs reports. */
+function signing() {
+  return about?.reports ? { report: true } : {};
+}
+
 /** Starts an operation, and stops the running one. */
 async function only(form, work) {
   doing?.abort();
@@ -108,7 +113,7 @@ function examine() {
   }
   only(byId("examine-form"), async (signal) => {
     announce("Examining.");
-    const found = await server.detect({ text, ...options() }, signal);
+    const found = await server.detect({ text, ...options(), ...signing() }, signal);
     announce(shown(found, text, { kicker: "Finding" }));
     place.finding.focus({ preventScroll: window.innerWidth > 900 });
   });
@@ -134,9 +139,9 @@ function write() {
     let [text, looked, told, since] = ["", "", Date.now(), 0];
     let looking = null;
     const looks = about?.keys.length > 0;
-    const look = async (kicker) => {
+    const look = async (kicker, more) => {
       [looked, since] = [text, 0];
-      const found = await server.detect({ text: looked, level: Number(byId("level").value) }, signal);
+      const found = await server.detect({ text: looked, level: Number(byId("level").value), ...more }, signal);
       const words = shown(found, looked, { kicker, rest: text.slice(looked.length) });
       if (Date.now() - told > TOLD_EVERY) {
         told = Date.now();
@@ -164,7 +169,7 @@ function write() {
         }
       }
       await looking;
-      announce(looks && text.trim() ? `Written. ${await look("Written just now")}` : "Written.");
+      announce(looks && text.trim() ? `Written. ${await look("Written just now", signing())}` : "Written.");
     } finally {
       byId("stop").disabled = true;
       if (signal.aborted) {

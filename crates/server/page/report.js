@@ -45,7 +45,10 @@ function whole(sections, date) {
   return `<!doctype html>\n${page.documentElement.outerHTML.replace("</head>", () => `${style}</head>`)}\n`;
 }
 
-/** The two buttons that save a finding. `finding` returns its data, `found`, and its elements, `sections`. */
+/**
+ * The buttons that save a finding. `finding` returns its data, `found`, and its elements, `sections`. Returns the element,
+ * and a function that shows the button for the signed report if the finding has one.
+ */
 export function keeping(finding) {
   const named = (kind) => `verdigris-${new Date().toISOString().slice(0, 10)}.${kind}`;
   const report = html("button", { type: "button" }, "Save the report");
@@ -57,5 +60,10 @@ export function keeping(finding) {
   data.addEventListener("click", () => {
     save(named("json"), "application/json", [JSON.stringify(finding().found, null, 1)]);
   });
-  return html("p", { class: "buttons keep" }, report, data);
+  const signed = html("button", { type: "button", hidden: true }, "Download the signed report");
+  signed.addEventListener("click", () => {
+    save(named("report.json"), "application/json", [JSON.stringify(finding().found.report)]);
+  });
+  const element = html("p", { class: "buttons keep" }, report, data, signed);
+  return { element, update: () => (signed.hidden = !finding().found.report) };
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use verdigris::detector::report::Reporter;
 use verdigris::schedule::Capacity;
 use verdigris::{KeyRing, Level, Request};
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub refuses_unmarkable: bool,
     /// The p-value at which a text of an answer is called watermarked.
     pub mark_level: Level,
+    /// Signs reports on detection; without it, requests for reports are refused.
+    pub reporter: Option<Reporter>,
     /// The maximum number of tokens of an answer.
     pub max_tokens: usize,
     /// The capacity for the texts that are written at the same time.

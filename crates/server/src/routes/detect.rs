@@ -8,6 +8,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Extension, State};
 use serde_json::{Value, json};
 use verdigris::detector::answer::{Answer, FORMAT, JudgedInput, MOST_TOKENS, POINTS};
+use verdigris::detector::report::{Content, Reporter};
 use verdigris::logits::TokenId;
 use verdigris::{DetectError, Error, Hint, Key, Level, Look, Reader};
 
@@ -35,6 +36,16 @@ struct Wanted {
     look: Look,
     /// The constraint that the texts were written under.
     constraint: Option<ConstraintField>,
+    /// Whether a signed report on each text is returned.
+    report: bool,
+}
+
+/// The parts of a result that a client gets.
+struct Shown<'s> {
+    /// Whether it gets all fields, or the verdict only.
+    has_all: bool,
+    /// The signer of the reports that it gets with the results.
+    reporter: Option<&'s Reporter>,
 }
 
 pub(super) async fn detect(
@@ -50,10 +61,12 @@ pub(super) async fn detect(
     if !caller.rights.detect {
         wanted.is_for_strangers()?;
     }
+    if wanted.report {
+        check_report(&service, &texts)?;
+    }
     let keys = service.keys_named(&caller, wanted.key_id.as_deref())?;
     let slot = service.slot(&caller.tenant)?;
-    let (writer, has_constraint, tells_all) =
-        (service.writer.clone(), wanted.constraint.is_some(), caller.rights.detect);
+    let (writer, has_constraint, has_all) = (service.writer.clone(), wanted.constraint.is_some(), caller.rights.detect);
     let work = move || {
         let _slot = slot;
         let reader = match &wanted.constraint {
@@ -62,8 +75,8 @@ pub(super) async fn detect(
         };
         let keys: Vec<&Key> = keys.iter().map(|key| &**key).collect();
         let mut left = MOST_TOKENS;
-        let told = |found: Value| if tells_all { found } else { verdict_of(&found) };
-        let mut found = texts.iter().map(|text| wanted.found(&reader, &keys, text, &mut left).map(told));
+        let shown = Shown { has_all, reporter: service.options.reporter.as_ref().filter(|_| wanted.report) };
+        let mut found = texts.iter().map(|text| wanted.found(&reader, &keys, text, &mut left, &shown));
         if are_several {
             let each = found.map(|found| found.unwrap_or_else(|refusal| fault(&refusal)));
             return Ok(json!({"results": each.collect::<Vec<_>>()}));
@@ -75,11 +88,29 @@ pub(super) async fn detect(
     done?.map(Json)
 }
 
-/// The result for a client without the right `detect`: the verdict only. From numbers, colours or levels of its own
-/// choice it could learn, text by text, which tokens the key prefers.
-fn verdict_of(found: &Value) -> Value {
-    let kept = ["format", "verdict", "is_watermarked", "key_id", "error", "code"];
-    kept.iter().filter_map(|&name| found.get(name).map(|value| (name.to_owned(), value.clone()))).collect()
+impl Shown<'_> {
+    /// The part of a result, or of the verdict in a report, that the client gets. A client without the right `detect`
+    /// gets the verdict only: from numbers, colours or levels of its own choice it could learn, text by text, which
+    /// tokens the key prefers.
+    fn of(&self, found: Value) -> Value {
+        if self.has_all {
+            return found;
+        }
+        let kept = ["format", "verdict", "is_watermarked", "key_id", "error", "code"];
+        kept.iter().filter_map(|&name| found.get(name).map(|value| (name.to_owned(), value.clone()))).collect()
+    }
+}
+
+/// Refuses a request for reports if the server does not sign any, or if a text is given as tokens.
+fn check_report(service: &Service, texts: &[DetectInput]) -> Result<(), Refusal> {
+    let (code, message) = if service.options.reporter.is_none() {
+        ("no_report_key", "this server signs no reports: leave the field out, or use another server")
+    } else if texts.iter().any(|text| matches!(text, DetectInput::Tokens(_))) {
+        ("contradiction", "a report is about a text: give text or texts instead of token_ids")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::field("report", code, message))
 }
 
 /// The result for one of several texts that could not be judged.
@@ -141,11 +172,19 @@ impl Wanted {
                 ..Look::default()
             },
             constraint: ConstraintField::of_detection(body)?,
+            report: body.take("report")?.unwrap_or(false),
         })
     }
 
     /// Tests one text. `left` is the number of tokens that may still be returned one by one.
-    fn found(&self, reader: &Reader, keys: &[&Key], text: &DetectInput, left: &mut u64) -> Result<Value, Refusal> {
+    fn found(
+        &self,
+        reader: &Reader,
+        keys: &[&Key],
+        text: &DetectInput,
+        left: &mut u64,
+        shown: &Shown<'_>,
+    ) -> Result<Value, Refusal> {
         let judgement = match text {
             DetectInput::Plain(text) => reader.judge(keys, text, &self.look),
             DetectInput::Tokens(tokens) => {
@@ -158,7 +197,8 @@ impl Wanted {
             DetectInput::Plain(text) => (Hint::of(text, &judgement), JudgedInput::Text(text)),
             DetectInput::Tokens(tokens) => (None, JudgedInput::Tokens(tokens)),
         };
-        let mut answer = Answer::new(&judgement, hint.map(|hint| hint.advice(PASSAGES)));
+        let hint = hint.map(|hint| hint.advice(PASSAGES));
+        let mut answer = Answer::new(&judgement, hint.clone());
         if self.look.course > 0 {
             answer = answer.with_course(&judgement);
         }
@@ -170,7 +210,15 @@ impl Wanted {
             })?;
             answer = answer.with_tokens(reader, &judgement, judged);
         }
-        Ok(serde_json::to_value(answer).unwrap_or(Value::Null))
+        let mut found = shown.of(serde_json::to_value(answer).unwrap_or(Value::Null));
+        if let (Some(reporter), DetectInput::Plain(text)) = (shown.reporter, text) {
+            // Without the text, which the marks of tokens contain.
+            let verdict = serde_json::to_value(judgement.verdict().with_hint(hint)).unwrap_or(Value::Null);
+            let signed = reporter.sign(Content::of(text), keys, &judgement, shown.of(verdict));
+            let signed = signed.map_err(|error| Refusal::field("report", "report_too_long", error.to_string()))?;
+            found["report"] = json!(signed);
+        }
+        Ok(found)
     }
 }
 

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::{Code, host, page, read_body};
+use super::{Code, host, page, read_body, report_keys};
 use crate::access::Rights;
 use crate::caller::{Caller, REQUEST_ID, Report, request_id};
 use crate::protocol::Refusal;
@@ -85,9 +85,7 @@ impl LogLine {
         self.tenant = holder.as_ref().map(|(tenant, _)| tenant.clone());
         let (tenant, rights) = match holder {
             Some(holder) => holder,
-            None if request.uri().path() == "/health" || page::is_page(request.uri().path()) => {
-                ("".into(), Rights::default())
-            }
+            None if is_open(request.uri().path()) => ("".into(), Rights::default()),
             None => {
                 let message = "the API key is missing or wrong: send the header Authorization: Bearer KEY";
                 return Err(Refusal::new(401, "invalid_api_key", message));
@@ -106,6 +104,11 @@ impl LogLine {
         request.extensions_mut().insert(Caller { tenant, rights, request_id, route, report });
         Ok(request)
     }
+}
+
+/// Whether an address requires no API key.
+fn is_open(path: &str) -> bool {
+    path == "/health" || path == report_keys::PATH || page::is_page(path)
 }
 
 /// The number of bytes of the address and the headers.

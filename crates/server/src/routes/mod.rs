@@ -6,6 +6,7 @@ mod health;
 mod host;
 mod models;
 mod page;
+mod report_keys;
 mod texts;
 mod tokens;
 
@@ -36,6 +37,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/tokenize", post(tokens::tokenize))
         .route("/detokenize", post(tokens::detokenize))
         .route("/detect", post(detect::detect))
+        .route("/.well-known/jwks.json", get(report_keys::jwks))
         .route("/health", get(health::health))
         .route("/ready", get(health::health))
         .route("/metrics", get(health::metrics))

@@ -111,6 +111,6 @@ pub(super) async fn about(State(service): State<Arc<Service>>, Extension(caller)
         "version": env!("CARGO_PKG_VERSION"), "model": service.options.model,
         "chat": service.engine.chat_template().is_ok(), "keys": keys.collect::<Vec<_>>(),
         "enforce_all": service.options.enforce_all, "max_tokens": service.options.max_tokens,
-        "max_body": service.options.max_body,
+        "max_body": service.options.max_body, "reports": service.options.reporter.is_some(),
     }))
 }
