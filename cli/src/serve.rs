@@ -67,6 +67,10 @@ pub(crate) struct Serve {
     /// Log every answer to this file before it ends: a line of JSON with ids and counts, without text
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
+    /// The policy for marks and C2PA manifests in the messages and prompts of requests: ignore them, or look for them
+    /// and report them in answers and in the audit log
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
+    pub(crate) input_marks: InputMarks,
     /// Sign reports on detection for requests that want one, with this private key: `verdigris key report` makes one.
     /// The public key is at /.well-known/jwks.json
     #[arg(long, value_name = "FILE")]
@@ -151,6 +155,16 @@ pub(crate) enum Unmarkable {
     Refuse,
 }
 
+/// The policy for marks in the messages and prompts of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum InputMarks {
+    /// They are not looked for
+    #[default]
+    Off,
+    /// Answers and the audit log report them, for the last messages within a limit
+    Report,
+}
+
 /// The drafter of all texts.
 struct Drafting {
     options: DraftOptions,
@@ -203,6 +217,7 @@ impl Serve {
             enforce_all: self.enforce_all,
             refuses_unmarkable: self.unmarkable == Unmarkable::Refuse,
             mark_level: self.mark_level,
+            reports_input_marks: self.input_marks == InputMarks::Report,
             reporter: report_key.map(|key| Reporter::new(key, self.report_url)),
             max_tokens: self.max_tokens,
             capacity,

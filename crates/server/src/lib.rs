@@ -12,6 +12,7 @@
 //! | `routes` | HTTP handlers, one file for each kind of address |
 //! | `openapi` | the OpenAPI document |
 //! | `operator` | the operator's `access` (API keys), `keys` (watermark keys) and `audit` (the audit log) |
+//! | `input_marks` | marks in the inputs of a request |
 //! | `record` | the audit entry of an answer in progress |
 //! | `caller` | the client of a request, and the report on it for the log |
 //! | `metrics` | metrics at `/metrics` |
@@ -31,6 +32,7 @@ mod calls;
 mod charge;
 mod connections;
 mod constraint_cache;
+mod input_marks;
 mod keys;
 mod limits;
 mod metrics;

@@ -37,6 +37,8 @@ pub struct Options {
     pub refuses_unmarkable: bool,
     /// The p-value at which a text of an answer is called watermarked.
     pub mark_level: Level,
+    /// Whether marks in the messages and prompts of a request are looked for and reported.
+    pub reports_input_marks: bool,
     /// Signs reports on detection; without it, requests for reports are refused.
     pub reporter: Option<Reporter>,
     /// The maximum number of tokens of an answer.

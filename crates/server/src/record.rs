@@ -8,6 +8,7 @@ use verdigris::Key;
 use crate::answer::{Choice, Usage};
 use crate::audit::{Entry, Outcome, TextEntry};
 use crate::caller::{Caller, Report};
+use crate::input_marks::InputMark;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
@@ -30,6 +31,7 @@ impl Record {
         answer_id: &str,
         is_stream: bool,
         key: Option<&Key>,
+        input_marks: Option<Vec<InputMark>>,
     ) -> Self {
         let Caller { tenant, request_id, route, report, .. } = caller;
         let entry = Entry {
@@ -43,6 +45,7 @@ impl Record {
             outcome: Outcome::Cut,
             key_id: key.map(|key| key.id().into()),
             scheme: key.map(|key| key.dialect().name()),
+            input_marks,
             prompt_tokens: 0,
             completion_tokens: 0,
             texts: Vec::new(),

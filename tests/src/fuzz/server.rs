@@ -37,6 +37,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         enforce_all: false,
         refuses_unmarkable: false,
         mark_level: Level::DEFAULT,
+        reports_input_marks: true,
         reporter: None,
         max_tokens: 8,
         capacity: Capacity { texts: 4, tokens: 2048, kept: 512, rows: 128 },

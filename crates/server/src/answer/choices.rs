@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
 use crate::calls::reader::ParsedPart;
+use crate::input_marks::InputMark;
 use crate::protocol::Refusal;
 
 /// The protocol of an answer.
@@ -27,6 +28,8 @@ pub(crate) struct Choices {
     include_usage: bool,
     /// The number of calls begun so far, for each text.
     calls: Vec<usize>,
+    /// The marks in the inputs, if they are looked for.
+    input_marks: Option<Value>,
 }
 
 impl Choices {
@@ -41,6 +44,7 @@ impl Choices {
             return_token_ids,
             include_usage,
             calls: vec![0; texts],
+            input_marks: None,
         }
     }
 
@@ -49,8 +53,15 @@ impl Choices {
         let mut body = self.object(self.chunk_object(), vec![self.choice(number, content, ended)]);
         if let Some(choice) = ended {
             body["watermark"] = json!(choice.mark);
+            self.add_input_marks(&mut body);
         }
         data(&body)
+    }
+
+    fn add_input_marks(&self, body: &mut Value) {
+        if let Some(marks) = &self.input_marks {
+            body["input_marks"] = marks.clone();
+        }
     }
 
     fn chunk_object(&self) -> &'static str {
@@ -90,6 +101,10 @@ impl Voice for Choices {
         &self.id
     }
 
+    fn set_input_marks(&mut self, marks: &[InputMark]) {
+        self.input_marks = Some(json!(marks));
+    }
+
     /// The mark's status is a field of each choice; that of the first is also a field of the answer.
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value {
         let object = if self.shape == Shape::Chat { "chat.completion" } else { "text_completion" };
@@ -106,6 +121,7 @@ impl Voice for Choices {
         let mut body = self.object(object, all.collect());
         body["usage"] = used(usage);
         body["watermark"] = json!(choices.first().map(|choice| &choice.mark));
+        self.add_input_marks(&mut body);
         body
     }
 

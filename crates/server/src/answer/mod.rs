@@ -17,6 +17,7 @@ use verdigris::{Stop, Written};
 
 use crate::caller::random;
 use crate::calls::reader::ParsedPart;
+use crate::input_marks::InputMark;
 use crate::protocol::Refusal;
 use crate::protocol::mark::MarkField;
 
@@ -69,6 +70,9 @@ pub(crate) struct StreamEvent {
 pub(crate) trait Voice: Send {
     /// The answer's id.
     fn id(&self) -> &str;
+
+    /// Takes the marks in the inputs, which the answer reports at its end.
+    fn set_input_marks(&mut self, marks: &[InputMark]);
 
     /// The complete answer.
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value;

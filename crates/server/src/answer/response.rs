@@ -5,6 +5,7 @@ use verdigris::TokenLogprobs;
 
 use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
 use crate::calls::reader::ParsedPart;
+use crate::input_marks::InputMark;
 use crate::protocol::Refusal;
 
 /// One answer, and the progress of its stream.
@@ -24,6 +25,8 @@ pub(crate) struct Response {
     /// The end of the text: whether it was cut short, its mark, and its tokens if they were requested.
     ended: Option<Ended>,
     return_token_ids: bool,
+    /// The marks in the inputs, if they are looked for.
+    input_marks: Option<Value>,
 }
 
 #[derive(Debug)]
@@ -108,6 +111,7 @@ impl Response {
             open: None,
             ended: None,
             return_token_ids,
+            input_marks: None,
         }
     }
 
@@ -125,6 +129,7 @@ impl Response {
         }
         if let Some(Ended { mark, tokens, .. }) = ended {
             body.insert("watermark".into(), mark.clone());
+            body.extend(self.input_marks.clone().map(|marks| ("input_marks".to_owned(), marks)));
             body.extend(tokens.clone().map(|tokens| ("token_ids".to_owned(), tokens)));
         }
         Value::Object(body)
@@ -186,6 +191,10 @@ impl Response {
 impl Voice for Response {
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn set_input_marks(&mut self, marks: &[InputMark]) {
+        self.input_marks = Some(json!(marks));
     }
 
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value {

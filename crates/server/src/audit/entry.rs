@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::input_marks::InputMark;
 use crate::protocol::mark::MarkField;
 
 /// The record of an answer, without text and secrets. `docs/operating.md` describes the fields.
@@ -21,6 +22,9 @@ pub(crate) struct Entry {
     /// The id of the key for marking the texts.
     pub(crate) key_id: Option<String>,
     pub(crate) scheme: Option<&'static str>,
+    /// The marks in the messages or prompts; `None` if they are not looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input_marks: Option<Vec<InputMark>>,
     pub(crate) prompt_tokens: usize,
     /// The tokens of the texts that have ended.
     pub(crate) completion_tokens: usize,

@@ -19,6 +19,7 @@ use crate::answer::{self, Choice, Choices, Content, Shape, StreamEvent, Usage, V
 use crate::audit::Outcome;
 use crate::caller::Caller;
 use crate::calls::reader::CallReader;
+use crate::input_marks::Inputs;
 use crate::limits::Deadline;
 use crate::metrics::Clock;
 use crate::protocol::Refusal;
@@ -86,12 +87,19 @@ struct Generation {
 }
 
 impl Generation {
-    async fn begin(service: Arc<Service>, caller: Caller, ask: Ask, voice: Box<dyn Voice>) -> Result<Self, Refusal> {
+    async fn begin(
+        service: Arc<Service>,
+        caller: Caller,
+        ask: Ask,
+        mut voice: Box<dyn Voice>,
+    ) -> Result<Self, Refusal> {
         ask.model.iter().try_for_each(|model| service.check_model(model))?;
         let key = service.key_for(&ask, &caller)?;
         service.check_constraints(&ask)?;
         service.check_alpha(&ask)?;
         let held = (service.slot(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
+        // Before the prompt of a chat with tools is put into words.
+        let inputs = service.options.reports_input_marks.then(|| Inputs::of(&ask.prompts));
         let (ask, held) = match ask.is_open() {
             true => service.writer.settled(ask, &caller.tenant, held).await?,
             false => (ask, held),
@@ -101,9 +109,16 @@ impl Generation {
             let (service, ask) = (service.clone(), ask.clone());
             computed(move || service.check_prompts(&ask)).await??;
         }
+        let mut input_marks = None;
+        if let Some(inputs) = inputs {
+            let (service, keys) = (service.clone(), service.operator.readers(&caller.tenant));
+            let marks = computed(move || inputs.examined(service.engine.reader(), &keys)).await?;
+            voice.set_input_marks(&marks);
+            input_marks = Some(marks);
+        }
         Ok(Self {
             pieces: service.writer.write(&ask, key.as_ref(), &caller.tenant),
-            record: Record::new(service.clone(), caller, voice.id(), ask.stream.is_some(), key.as_deref()),
+            record: Record::new(service.clone(), caller, voice.id(), ask.stream.is_some(), key.as_deref(), input_marks),
             taken: HashMap::new(),
             voice,
             deadline: Deadline::new(&service.options.limits),
