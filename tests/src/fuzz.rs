@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use safetensors::SafeTensors;
+use verdigris::detector::report::{Content, PublicKeys, ReportKey, SignedReport};
 use verdigris::detector::{Unwrapped, Unwrapping};
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
 use verdigris_checkpoint::{Checkpoint, ModelFiles, Pickle};
@@ -179,6 +180,28 @@ pub fn chat_template(data: &[u8]) {
         assert!(prompt.len() < 64 << 20, "{} bytes", prompt.len());
     }
     let _ = template.tokens(&conversation, LEXICON.tokenizer());
+}
+
+/// The public key of RFC 8037, appendix A.2, with which the seeds of [`signed_report`] are signed.
+const REPORT_KEY: &[u8] = br#"{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+
+/// A file gives errors, or reports whose signature is valid; a key of reports, or an error. Returns whether it has a
+/// valid report or a key.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn signed_report(data: &[u8]) -> bool {
+    let private = checked(ReportKey::parse(data));
+    let public = checked(PublicKeys::parse(data));
+    let keys = PublicKeys::parse(REPORT_KEY).expect("a public key");
+    let mut is_valid = false;
+    for read in SignedReport::read(data) {
+        if let Some(verified) = checked(read.and_then(|signed| signed.verify(&keys))) {
+            is_valid = true;
+            checked(verified.is_about(&Content::of("")));
+        }
+    }
+    is_valid || private.is_some() || public.is_some()
 }
 
 /// A key file gives a key that judges, or an error that does not quote the secret.

@@ -51,16 +51,17 @@ macro_rules! seeds {
 
 seeds! {
     key_file detector_input server manifest normalization regex schema walk safetensors_file tokenizer_file
-    chat_template pickle checkpoint
+    chat_template pickle checkpoint signed_report
 }
 
 /// Refused seeds would exercise too little code.
 #[test]
-fn seeds_of_checkpoints_are_some() {
+fn seeds_are_accepted() {
     let read = |target: &str| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
         fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect::<Vec<_>>()
     };
     assert!(read("pickle").iter().all(|seed| fuzz::pickle(seed)));
     assert!(read("checkpoint").iter().all(|seed| fuzz::checkpoint(seed)));
+    assert!(read("signed_report").iter().all(|seed| fuzz::signed_report(seed)));
 }
