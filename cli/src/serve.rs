@@ -157,7 +157,7 @@ pub(crate) enum Unmarkable {
 
 /// The policy for marks in the messages and prompts of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum InputMarks {
+pub(crate) enum InputMarks {
     /// They are not looked for
     #[default]
     Off,

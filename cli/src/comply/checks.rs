@@ -8,7 +8,7 @@ use verdigris::{Key, KeyRing};
 
 use crate::doctor::keys::{Last, last_day};
 use crate::error::Failure;
-use crate::serve::{Serve, Unmarkable};
+use crate::serve::{InputMarks, Serve, Unmarkable};
 
 /// The number of days in advance at which a ring needs its next key.
 const SOON: i32 = 30;
@@ -87,12 +87,10 @@ pub(super) fn all(serve: &Serve, today: Date) -> Result<Vec<Check>, Failure> {
         marked(serve, &keys),
         unmarkable(serve),
         logged(serve),
-        Check::yours(
-            "1.2",
-            "marks are kept",
-            "your terms must forbid clients to remove marks, and your other systems must keep those of their inputs",
-        ),
+        inputs(serve),
+        Check::yours("1.2", "marks are not removed", "your terms must forbid clients to remove marks"),
         detector(serve),
+        report(serve),
         Check::met(
             "2.1.3",
             "nothing is retained",
@@ -156,6 +154,34 @@ fn logged(serve: &Serve) -> Check {
         None => {
             let value = "no audit log: you cannot show later that everything was marked";
             Check::advised(measure, subject, value, "audit-log = \"audit.jsonl\"")
+        }
+    }
+}
+
+/// Whether marks of inputs are noticed.
+fn inputs(serve: &Serve) -> Check {
+    let (measure, subject) = ("1.2", "marks of inputs are noticed");
+    match serve.input_marks {
+        InputMarks::Report => Check::met(measure, subject, "answers and the audit log say what messages carry"),
+        InputMarks::Off => {
+            let value = "marks and manifests in messages are not looked for";
+            Check::advised(measure, subject, value, "input-marks = \"report\"")
+        }
+    }
+}
+
+/// Whether results can be downloaded with a signature.
+fn report(serve: &Serve) -> Check {
+    let (measure, subject) = ("2.1.2", "results are signed");
+    match (&serve.report_key, &serve.report_url) {
+        (Some(_), Some(url)) => Check::met(measure, subject, format!("by the key of the options, for {url}")),
+        (Some(_), None) => {
+            let value = "reports do not name the address of the detector";
+            Check::missing(measure, subject, value, "report-url = \"https://HOST/detect\"")
+        }
+        (None, _) => {
+            let cure = "verdigris key report report.pem, and report-key = \"report.pem\" in the options";
+            Check::missing(measure, subject, "results cannot be downloaded with a signature", cure)
         }
     }
 }

@@ -29,11 +29,20 @@ fn options_are_compared_with_the_measures() {
         let file = format!("ring/{name}.key");
         folder.run(&["key", "new", &file, "--valid-from", days[0], "--valid-until", days[1]]).succeeds();
     }
-    let good = "ring = \"ring\"\nenforce-all = true\naudit-log = \"audit.jsonl\"\n";
+    folder.run(&["key", "report", "report.pem"]).succeeds();
+    let good = "ring = \"ring\"\nenforce-all = true\naudit-log = \"audit.jsonl\"\nreport-key = \"report.pem\"\n\
+        report-url = \"https://marks.example/detect\"\ninput-marks = \"report\"\n";
     folder.write("good.toml", good);
     let run = folder.run(&["comply", "--config", "good.toml", "--json"]);
     let report: Value = serde_json::from_str(&run.out).unwrap();
-    for subject in ["every answer is marked", "answers are logged", "marks are hard to forge", "keys are rotated"] {
+    for subject in [
+        "every answer is marked",
+        "answers are logged",
+        "marks of inputs are noticed",
+        "results are signed",
+        "marks are hard to forge",
+        "keys are rotated",
+    ] {
         assert_eq!(state(&report, subject), "met", "{subject}: {report}");
     }
 
@@ -41,6 +50,8 @@ fn options_are_compared_with_the_measures() {
     for (line, subject, expected) in [
         ("enforce-all = true\n", "every answer is marked", "missing"),
         ("audit-log = \"audit.jsonl\"\n", "answers are logged", "advised"),
+        ("input-marks = \"report\"\n", "marks of inputs are noticed", "advised"),
+        ("report-url = \"https://marks.example/detect\"\n", "results are signed", "missing"),
     ] {
         folder.write("less.toml", &good.replace(line, ""));
         let run = folder.run(&["comply", "--config", "less.toml", "--json"]);
