@@ -70,6 +70,7 @@ impl Default for Context {
 
 /// A context of a key file, before it is checked.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ContextFields {
     function: ContextFunction,
     width: usize,

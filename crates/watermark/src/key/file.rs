@@ -371,6 +371,7 @@ mod tests {
             ),
             (good.replace("\"secret\"", "\"period\": {\"from\": \"soon\"}, \"secret\""), "does not read"),
             (good.replace("\"secret\"", "\"sekret\""), "unknown field at line"),
+            (good.replace("\"width\": 4", "\"width\": 4, \"salt\": 1"), "unknown field at line"),
             (good.replace("\"id\": \"", &format!("\"id\": 7, \"x{secret}\": \"")), "does not read as one at line"),
             (good.replace("\"size\": 4096", &format!("\"size\": \"{secret}\"")), "does not read"),
             (good[..good.len() / 2].to_owned(), "does not read"),
