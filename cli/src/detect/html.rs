@@ -204,8 +204,8 @@ fn facts(text: &str, judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
     if !judgement.repairs.is_empty() {
         facts.push(("Repaired", report::repairs(&judgement.repairs)));
     }
-    if let Some(read) = judgement.payload {
-        facts.push(("Payload", format!("{:#x}", read.payload)));
+    if let Some(payload) = judgement.verdict().payload {
+        facts.push(("Payload", format!("{payload:#x}")));
     }
     let digest: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     facts.push(("Text", format!("{} bytes of UTF-8 with SHA-256 {digest}", text.len())));

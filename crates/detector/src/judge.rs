@@ -333,7 +333,24 @@ mod tests {
     use verdigris_watermark::{Embed, Strength};
 
     use super::*;
+    use crate::verdict::Outcome;
     use crate::written::{numbered, reader, words, written};
+
+    /// Some payload always fits best, but only that of a mark is reported.
+    #[test]
+    fn only_marked_texts_have_a_payload() {
+        let reader = reader();
+        let key = numbered(&reader);
+        let words = words(&reader, |word| word.iter().all(u8::is_ascii_lowercase));
+        let embed = Embed::new(key.carrier(0xbeef).unwrap(), Strength::Hard);
+        let marked = written(&reader, &embed, 100, |_| &words);
+        let plain: String = marked.split_inclusive(' ').rev().collect();
+        for (text, outcome, payload) in [(&marked, Outcome::Marked, Some(0xbeef)), (&plain, Outcome::NotMarked, None)] {
+            let judgement = reader.judge(&[&key], text, &Look::default()).unwrap();
+            let verdict = judgement.verdict();
+            assert_eq!((verdict.verdict, verdict.payload), (outcome, payload));
+        }
+    }
 
     /// Among passages of increasing length, none is found before its p-value is corrected for all payloads.
     #[test]

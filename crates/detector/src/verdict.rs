@@ -139,7 +139,7 @@ pub struct Verdict<'a> {
     /// The bytes of each counted token; `None` without a known constraint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<Vec<[usize; 2]>>,
-    /// The payload of the mark, for keys that carry payloads.
+    /// The payload of the mark, if there is one; only for keys that carry payloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<u32>,
     /// The number of variants of the key that the text is marked with; `None` for keys with one.
@@ -201,7 +201,7 @@ impl<'a> Verdict<'a> {
             passages: judgement.searched.then(|| judgement.passages.iter().map(PassageVerdict::of).collect()),
             forced: tokens.map(|tokens| forced(tokens)),
             counted: tokens.map(|tokens| counted(tokens)),
-            payload: judgement.payload.map(|read| read.payload),
+            payload: judgement.payload.map(|read| read.payload).filter(|_| outcome.is_marked()),
             variants: Some(judgement.variants).filter(|_| judgement.key.variants() > 1),
             colours: evidence.colours,
         }
