@@ -49,6 +49,7 @@ mod serve_tenants;
 mod serve_together;
 mod serve_tools;
 mod sharded;
+mod spec;
 mod steering;
 mod strangers;
 #[path = "../support/mod.rs"]

@@ -306,6 +306,26 @@ mod tests {
         assert_eq!([least(8), least(12), least(16)], [2, 3, 4]);
     }
 
+    /// Codes are those of docs/spec.md: compares with `fixtures/spec/vectors.json`, made by a second implementation.
+    #[test]
+    fn codes_are_those_of_the_specification() {
+        let vectors: serde_json::Value =
+            serde_json::from_str(include_str!("../../../fixtures/spec/vectors.json")).unwrap();
+        let cases = vectors["codes"].as_array().unwrap();
+        assert!(cases.len() > 3);
+        for case in cases {
+            let number = |name: &str| case["input"][name].as_u64().unwrap();
+            let symbols = encode(number("payload") as u32, number("bits") as u8);
+            let symbols: String = symbols.iter().map(u8::to_string).collect();
+            assert_eq!(case["answer"]["symbols"], symbols.as_str(), "{case}");
+        }
+        for case in vectors["payload_counts"].as_array().unwrap() {
+            let counts: Vec<[u64; 4]> = serde_json::from_value(case["input"]["counts"].clone()).unwrap();
+            let (payload, green) = decode(&counts, counts.len() as u8);
+            assert_eq!(case["answer"], serde_json::json!({"payload": payload, "green": green}), "{case}");
+        }
+    }
+
     fn native(context: ContextFunction) -> Native {
         let context = Context::new(context, 2).unwrap();
         Native::new(&[4; 32], "p", "", Gamma::new(0.25).unwrap(), context, 500)

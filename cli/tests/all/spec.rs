@@ -1,0 +1,64 @@
+//! Verdicts on texts are those of docs/spec.md: compares with `fixtures/spec/vectors.json`, made by a second
+//! implementation. Its texts were written by the program and by that implementation.
+
+use serde_json::Value;
+
+use crate::support::Folder;
+
+/// Whether two answers are equal, numbers up to 1e-9 of their size.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Number(a), Value::Number(b)) => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            (a - b).abs() <= (1e-9 * a.abs().max(b.abs())).max(1e-12)
+        }
+        _ => a == b,
+    }
+}
+
+/// Compares the output of a command with an answer, except for what only the program knows.
+#[track_caller]
+fn compare(folder: &Folder, arguments: &[String], answer: &Value) {
+    let run = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut found = run.json();
+    let mut answer = answer.clone();
+    for fields in [&mut found, &mut answer] {
+        fields.as_object_mut().unwrap().retain(|name, _| name != "format" && name != "name" && name != "hint");
+    }
+    assert!(same(&found, &answer), "{arguments:?}\n{found}\n{answer}");
+}
+
+#[test]
+fn texts_have_the_verdicts_of_the_specification() {
+    let vectors: Value = serde_json::from_str(include_str!("../../../fixtures/spec/vectors.json")).unwrap();
+    let folder = Folder::new();
+    for (name, file) in vectors["keys"].as_object().unwrap() {
+        folder.write_private(&format!("{name}.key"), file.as_str().unwrap());
+    }
+    let cases = vectors["texts"].as_array().unwrap();
+    assert!(cases.len() > 40);
+    for case in cases {
+        let input = &case["input"];
+        let text = input["text"].as_str().unwrap().repeat(input["times"].as_u64().unwrap_or(1) as usize);
+        folder.write("text", &text);
+        let keys = input["keys"].as_array().unwrap().iter();
+        let keys = keys.flat_map(|name| ["--key".to_owned(), format!("{}.key", name.as_str().unwrap())]);
+        let keys: Vec<String> = keys.collect();
+        let options = input["options"].as_object().into_iter().flatten().flat_map(|(name, value)| match value {
+            Value::Bool(true) => vec![format!("--{name}")],
+            Value::Bool(false) => vec![format!("--no-{name}")],
+            Value::String(value) => vec![format!("--{name}"), value.clone()],
+            value => vec![format!("--{name}"), value.to_string()],
+        });
+        let command = |name: &str| [name, "text", "--json"].map(str::to_owned).to_vec();
+        let detect = [command("detect"), vec!["--format".into(), "text".into()], keys.clone(), options.collect()];
+        compare(&folder, &detect.concat(), &case["answer"]["verdict"]);
+        if let Some(payload) = case["answer"].get("payload") {
+            compare(&folder, &[command("payload"), keys].concat(), payload);
+        }
+    }
+}
