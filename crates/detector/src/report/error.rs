@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::error::Category;
 
-use super::FORMAT;
-use super::signed::MAX_REPORT;
+use super::payload::{FORMAT, MAX_REPORT};
 
 /// A report that could not be signed or verified.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

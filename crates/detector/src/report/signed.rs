@@ -10,12 +10,9 @@ use serde_json::json;
 
 use super::content::Content;
 use super::error::ReportError;
+use super::payload::{ANY_FORMAT, FORMAT, MAX_REPORT, Report};
 use super::public_key::PublicKeys;
 use super::report_key::ReportKey;
-use super::{ANY_FORMAT, FORMAT, Report};
-
-/// The longest signed report in bytes.
-pub const MAX_REPORT: usize = 16 << 20;
 
 /// The longest name of a key or of a format in an error.
 const LONGEST_NAME: usize = 64;
