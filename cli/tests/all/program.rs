@@ -372,7 +372,7 @@ fn a_new_key_is_noise_unless_its_options_are_of_lists() {
         (&["--strength", "strong"], "native, gamma 0.25, minimum over 4 tokens"),
         (&["--gamma", "0.5"], "native, gamma 0.5, minimum over 4 tokens"),
         (&["--hard"], "native, gamma 0.25, minimum over 4 tokens"),
-        (&["--payload-bits", "16"], "native, gamma 0.25, minimum over 4 tokens, 16 bits"),
+        (&["--payload-bits", "16"], "native, gamma 0.25, minimum over 4 tokens, carries 16 bits"),
         (&["--context", "self-salted"], "native, gamma 0.25, self-salted over 4 tokens"),
     ]
     .into_iter()
