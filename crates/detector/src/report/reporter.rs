@@ -35,7 +35,7 @@ impl Reporter {
     /// the fields of it that the report may show.
     ///
     /// # Errors
-    /// [`ReportError::Long`] if the report would be longer than [`MAX_REPORT`].
+    /// [`ReportError::Long`] if the report would be longer than [`MAX_REPORT`](super::MAX_REPORT).
     pub fn sign(
         &self,
         content: Content,
