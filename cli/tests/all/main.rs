@@ -1,6 +1,8 @@
 //! The program as a user runs it: one test binary for most suites, since each takes as long to build as all of them.
 
 mod adapters;
+#[path = "../../../crates/detector/tests/answers/mod.rs"]
+mod answers;
 mod architectures;
 mod bad_input;
 mod batch;

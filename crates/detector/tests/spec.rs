@@ -1,11 +1,15 @@
 //! Tokenizers, versions of texts and verdicts on tokens are those of docs/spec.md: compares with
 //! `fixtures/spec/vectors.json`, made by a second implementation. `cli/tests/all/spec.rs` has its texts.
 
+mod answers;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
 use verdigris_detector::{Key, Level, Look, Reader, Repeats, Tokenizer, Version, Versions};
 use verdigris_logits::TokenId;
+
+use crate::answers::same;
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../../../fixtures/spec/vectors.json")).unwrap()
@@ -13,21 +17,6 @@ fn vectors() -> Value {
 
 fn file(path: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
-}
-
-/// Whether two answers are equal, numbers up to 1e-9 of their size.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
-        }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Value::Number(a), Value::Number(b)) => {
-            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
-            (a - b).abs() <= (1e-9 * a.abs().max(b.abs())).max(1e-12)
-        }
-        _ => a == b,
-    }
 }
 
 /// Compares each answer of a section with the result of its input.
