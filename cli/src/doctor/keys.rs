@@ -20,7 +20,7 @@ const FOLDERS: [&str; 2] = [".", "keys"];
 const FILES: usize = 1000;
 
 /// The number of days in advance at which a ring needs its next key.
-const SOON: i32 = 30;
+pub(crate) const SOON: i32 = 30;
 
 #[derive(Serialize)]
 pub(super) struct KeyFile {

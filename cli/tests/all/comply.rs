@@ -74,6 +74,14 @@ fn options_are_compared_with_the_measures() {
         assert_eq!(state(&serde_json::from_str(&run.out).unwrap(), subject), expected, "{options:?}");
     }
 
+    // A tenant without a key for today counts, whatever the other tenants have.
+    std::fs::create_dir(folder.path("tenants")).unwrap();
+    folder.run(&["key", "new", "tenants/all.key"]).succeeds();
+    folder.run(&["key", "new", "tenants/ann.key", "--tenant", "ann", "--valid-until", "2020-01-01"]).succeeds();
+    folder.write("tenants.toml", "ring = \"tenants\"\n");
+    let run = folder.run(&["comply", "--config", "tenants.toml", "--json"]);
+    assert_eq!(state(&serde_json::from_str(&run.out).unwrap(), "keys are rotated"), "missing");
+
     let run = folder.run(&["comply", "--config", "good.toml", "--markdown"]);
     assert!(run.out.contains("| 1.1.2 | every answer is marked | met | by native-gumbel, with 2 keys |"), "{run:?}");
     let run = folder.run(&["comply", "--config", "bare.toml"]);
