@@ -72,6 +72,13 @@ struct ForgingRow<'w> {
     marked: &'w str,
     variants: u8,
     answers: usize,
+    #[serde(flatten)]
+    best: Try,
+}
+
+/// The result of one strength of the bias.
+#[derive(Serialize)]
+struct Try {
     strength: f32,
     /// The shares of texts with these verdicts.
     genuine: f64,
@@ -108,10 +115,10 @@ impl Forging {
                 let marked = self.texts(&engine, Some(&key), most, &bar)?;
                 for &answers in &self.answers {
                     let learned = Arc::new(Learned::new(&marked[..answers], &plain[..answers]));
-                    let rows = STRENGTHS
-                        .map(|strength| self.forge(&engine, way.name, &key, *variants, answers, &learned, strength));
-                    let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
-                    let best = rows.into_iter().max_by(|a, b| a.genuine.total_cmp(&b.genuine)).expect("strengths");
+                    let tries = STRENGTHS.map(|strength| self.forge(&engine, &key, answers, &learned, strength));
+                    let tries = tries.into_iter().collect::<Result<Vec<_>, _>>()?;
+                    let best = tries.into_iter().max_by(|a, b| a.genuine.total_cmp(&b.genuine)).expect("strengths");
+                    let best = ForgingRow { marked: way.name, variants: *variants, answers, best };
                     bar.inc((STRENGTHS.len() * self.samples) as u64);
                     bar.suspend(|| self.print(&mut out, &best))?;
                 }
@@ -142,17 +149,14 @@ impl Forging {
     }
 
     /// Forges texts and has them judged.
-    #[allow(clippy::too_many_arguments, reason = "the parts of a row")]
-    fn forge<'w>(
+    fn forge(
         &self,
         engine: &Engine,
-        marked: &'w str,
         key: &Key,
-        variants: u8,
         answers: usize,
         learned: &Arc<Learned>,
         strength: f32,
-    ) -> Result<ForgingRow<'w>, Failure> {
+    ) -> Result<Try, Failure> {
         let forger = Forger { learned: learned.clone(), strength };
         let request = engine.request(&*self.prompt).max_tokens(self.tokens).through_end().logprobs(0);
         let texts = request.transform(forger).seed(self.seed << 40 | answers as u64).texts(self.samples)?;
@@ -165,15 +169,15 @@ impl Forging {
             forged += usize::from(judgement.outcome() == Outcome::Forged);
         }
         let share = |count: usize| count as f64 / self.samples as f64;
-        let (genuine, forged, nats_a_token) = (share(genuine), share(forged), nats / tokens as f64);
-        Ok(ForgingRow { marked, variants, answers, strength, genuine, forged, nats_a_token })
+        Ok(Try { strength, genuine: share(genuine), forged: share(forged), nats_a_token: nats / tokens as f64 })
     }
 
     fn print(&self, out: &mut impl Write, row: &ForgingRow<'_>) -> Result<(), Failure> {
         if self.json {
             return print_json(row).map(drop);
         }
-        let ForgingRow { marked, variants, answers, strength, genuine, forged, nats_a_token } = row;
+        let ForgingRow { marked, variants, answers, best } = row;
+        let Try { strength, genuine, forged, nats_a_token } = best;
         let [genuine, forged] = [genuine, forged].map(|share| format!("{:.0} %", 100.0 * share));
         Ok(writeln!(
             out,
