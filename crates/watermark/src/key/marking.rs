@@ -12,8 +12,8 @@ pub enum Marking {
     /// `native-gumbel` with [`Marking::VARIANTS`] variants: keeps the model's distribution, and so its right answers.
     #[default]
     Noise,
-    /// `native`: a preference for green tokens, which costs the text more, is found in any text that was long enough
-    /// to be marked, and can be embedded in other systems and carry payloads.
+    /// `native`: a preference for green tokens, which costs the text more, but can be embedded by other engines and
+    /// carry payloads.
     Lists(GreenLists),
 }
 
