@@ -43,6 +43,25 @@ pub enum C2paError {
     /// Certificate and key do not belong together.
     #[error("the private key is not the certificate's: give the pair that was made together")]
     Pair,
+    /// The command that signs failed.
+    #[error("the signing command {0}: it must write the raw signature of its standard input to standard output")]
+    Command(String),
+    /// The address of a time-stamping authority cannot be used.
+    #[error("{url} {why}: give the address of a time-stamping authority, such as http://tsa.example.com/tsr")]
+    AuthorityUrl {
+        /// The address.
+        url: String,
+        /// The fault.
+        why: &'static str,
+    },
+    /// A time-stamping authority gave no time stamp.
+    #[error("no time stamp from {url}: {why}; try again later, or use another authority")]
+    Authority {
+        /// The address.
+        url: String,
+        /// The reason.
+        why: String,
+    },
     /// The trust anchors cannot be read.
     #[error("the trust anchors have no certificate in PEM: give the roots that you trust, one after the other")]
     Anchors,
@@ -81,4 +100,10 @@ impl From<c2pa::Error> for C2paError {
             error => Self::Sign(Box::new(error)),
         }
     }
+}
+
+/// Joins a text into one line, without control characters.
+pub(crate) fn line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().filter(|c| !c.is_control()).collect()
 }

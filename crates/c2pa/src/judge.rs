@@ -5,34 +5,17 @@ use std::io::Cursor;
 use c2pa::{Context, Manifest, Reader};
 use serde::Serialize;
 use serde_json::{Value, json};
-use x509_parser::pem::Pem;
+use time::OffsetDateTime;
 
 use crate::binding::{self, MISMATCH, Recorded};
 use crate::claim::{NamedMark, actions, is_marking};
-use crate::error::C2paError;
+use crate::error::line;
 use crate::locate::{Located, ManifestLocation, Unlocated};
+use crate::timestamp::{TRUSTED_STAMP, TimestampVerdict, has};
+use crate::trust::Trust;
 
 /// The code of a certificate without a trusted anchor, which is a question of trust and not a fault of the manifest.
 const UNTRUSTED: &str = "signingCredential.untrusted";
-
-/// The trusted roots.
-#[derive(Clone, Debug)]
-pub struct Anchors(String);
-
-impl Anchors {
-    /// Reads concatenated certificates in PEM.
-    ///
-    /// # Errors
-    /// [`C2paError::Anchors`] if there is none, or one is damaged.
-    pub fn new(pem: &[u8]) -> Result<Self, C2paError> {
-        let text = std::str::from_utf8(pem).map_err(|_| C2paError::Anchors)?;
-        let read = Pem::iter_from_buffer(pem).map(|one| one.ok().filter(|one| one.parse_x509().is_ok()).map(drop));
-        match read.collect::<Option<Vec<()>>>() {
-            Some(read) if !read.is_empty() => Ok(Self(text.to_owned())),
-            _ => Err(C2paError::Anchors),
-        }
-    }
-}
 
 /// The class of the verdict on a manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -85,7 +68,10 @@ pub struct ManifestVerdict {
     /// Whether the certificate leads to a trusted anchor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
-    /// The time of signing, if a trusted time-stamping authority states it.
+    /// The time stamp of the signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<TimestampVerdict>,
+    /// The time of the time stamp, if its authority is trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted_time: Option<String>,
     /// The program that made it.
@@ -117,14 +103,17 @@ impl ManifestVerdict {
         Self { verdict, ..Self::default() }
     }
 
-    /// Whether it is valid, and if anchors are given, whether its signer is trusted.
-    pub fn is_good(&self, anchors: Option<&Anchors>) -> bool {
-        self.verdict == Validity::Valid && (anchors.is_none() || self.trusted == Some(true))
+    /// Whether it is valid, and if roots are given, whether its signer is trusted, and if roots of time stamps are
+    /// given, whether it has a trusted one.
+    pub fn is_good(&self, trust: &Trust) -> bool {
+        self.verdict == Validity::Valid
+            && (trust.anchors.is_none() || self.trusted == Some(true))
+            && (trust.timestamps.is_none() || self.trusted_time.is_some())
     }
 }
 
 /// Judges the manifest of a text.
-pub fn judge(text: &str, located: Result<Located, Unlocated>, anchors: Option<&Anchors>) -> ManifestVerdict {
+pub fn judge(text: &str, located: Result<Located, Unlocated>, trust: &Trust) -> ManifestVerdict {
     let located = match located {
         Ok(located) => located,
         Err(Unlocated::Absent) => return ManifestVerdict::of(Validity::Absent),
@@ -134,14 +123,16 @@ pub fn judge(text: &str, located: Result<Located, Unlocated>, anchors: Option<&A
         }
         Err(Unlocated::Faulty { place, code, why }) => return invalid(place, code, why),
     };
-    match read(text, &located, anchors) {
-        Ok(reader) => of_reader(text, &located, &reader),
-        Err(error) => {
-            let why = format!("it cannot be read: {}", line(&error.to_string()));
-            let verdict = invalid(located.place, "verdigris.manifest.unreadable", why);
-            ManifestVerdict { bytes: Some(located.store.len()), ..verdict }
-        }
+    match read(text, &located, trust.all()) {
+        Ok(reader) => of_reader(text, &located, reader, trust),
+        Err(error) => unreadable(&located, &error),
     }
+}
+
+fn unreadable(located: &Located, error: &c2pa::Error) -> ManifestVerdict {
+    let why = format!("it cannot be read: {}", line(&error.to_string()));
+    let verdict = invalid(located.place, "verdigris.manifest.unreadable", why);
+    ManifestVerdict { bytes: Some(located.store.len()), ..verdict }
 }
 
 fn invalid(place: ManifestLocation, code: &str, why: String) -> ManifestVerdict {
@@ -150,11 +141,11 @@ fn invalid(place: ManifestLocation, code: &str, why: String) -> ManifestVerdict 
 }
 
 /// Reads a manifest with the library.
-fn read(text: &str, located: &Located, anchors: Option<&Anchors>) -> c2pa::Result<Reader> {
+fn read(text: &str, located: &Located, anchors: Option<String>) -> c2pa::Result<Reader> {
     let settings = json!({
         "version": 1,
         "core": { "max_decompressed_manifest_size_in_mb": 16 },
-        "trust": { "user_anchors": anchors.map(|anchors| &anchors.0) },
+        "trust": { "user_anchors": anchors },
         "verify": { "remote_manifest_fetch": false, "ocsp_fetch": false },
     });
     let context = Context::new().with_settings(settings)?;
@@ -165,10 +156,22 @@ fn read(text: &str, located: &Located, anchors: Option<&Anchors>) -> c2pa::Resul
     )
 }
 
-fn of_reader(text: &str, located: &Located, reader: &Reader) -> ManifestVerdict {
+fn of_reader(text: &str, located: &Located, reader: Reader, trust: &Trust) -> ManifestVerdict {
+    let timestamp = TimestampVerdict::of(&reader, &located.store);
+    let is_trusted = has(&reader, "signingCredential.trusted");
+    let stamp = timestamp.as_ref().filter(|stamp| stamp.is_trusted());
+    let reader = match stamp {
+        // The certificate of the signer was judged as of a time that is not proved.
+        None if has(&reader, TRUSTED_STAMP) => match read(text, located, None) {
+            Ok(reader) => reader,
+            Err(error) => return unreadable(located, &error),
+        },
+        _ => reader,
+    };
+    // The library has judged the chain as of the time of a trusted stamp.
+    let time = if stamp.is_none() { Some(OffsetDateTime::now_utc().unix_timestamp()) } else { None };
     let results = reader.validation_results();
     let active = results.and_then(|results| results.active_manifest());
-    let has = |code: &str| active.is_some_and(|active| active.success().iter().any(|status| status.code() == code));
     let deltas = results.and_then(|results| results.ingredient_deltas()).map_or(&[][..], Vec::as_slice);
     let failures = active.into_iter().chain(deltas.iter().map(|delta| delta.validation_deltas()));
     let failures = failures.flat_map(|codes| codes.failure());
@@ -182,7 +185,7 @@ fn of_reader(text: &str, located: &Located, reader: &Reader) -> ManifestVerdict 
         }
     }
     let mismatch = codes.iter().any(|code| code.starts_with("assertion.dataHash."));
-    let checked = match recorded(reader) {
+    let checked = match recorded(&reader) {
         Some(recorded) => binding::check(text, located, &recorded),
         // A manifest without a hard binding does not belong to any text.
         None => Err("claim.hardBindings.missing"),
@@ -200,11 +203,14 @@ fn of_reader(text: &str, located: &Located, reader: &Reader) -> ManifestVerdict 
         error: why(&codes).map(str::to_owned),
         codes,
         binding: Some(if is_bound { Binding::Match } else { Binding::Mismatch }),
-        trusted: Some(has("signingCredential.trusted")),
+        trusted_time: stamp.and_then(|stamp| stamp.time.clone()),
+        timestamp,
         ..ManifestVerdict::of(verdict)
     };
     if let Some(manifest) = reader.active_manifest() {
-        tell(&mut verdict, manifest, has("timeStamp.trusted"));
+        let chain = manifest.signature_info().map_or("", |info| info.cert_chain());
+        verdict.trusted = Some(is_trusted && trust.is_signer(chain, time));
+        tell(&mut verdict, manifest);
     }
     verdict
 }
@@ -222,12 +228,11 @@ fn why(codes: &[String]) -> Option<&'static str> {
 }
 
 /// Adds the contents of a manifest to its verdict.
-fn tell(verdict: &mut ManifestVerdict, manifest: &Manifest, is_timed: bool) {
+fn tell(verdict: &mut ManifestVerdict, manifest: &Manifest) {
     if let Some(info) = manifest.signature_info() {
         verdict.signer = info.common_name.clone();
         verdict.organisation = info.issuer.clone();
         verdict.algorithm = info.alg.map(|algorithm| algorithm.to_string());
-        verdict.trusted_time = info.time.clone().filter(|_| is_timed);
     }
     verdict.generator = manifest.claim_generator_info.as_deref().and_then(|generators| generators.first()).map(|one| {
         let version = one.version.as_ref().map(|version| format!(" {version}"));
@@ -246,9 +251,4 @@ fn recorded(reader: &Reader) -> Option<Recorded> {
     let all: Value = serde_json::from_str(&reader.detailed_json()).ok()?;
     let assertions = &all["manifests"][reader.active_label()?]["assertion_store"];
     serde_json::from_value(assertions["c2pa.hash.data"].clone()).ok()
-}
-
-/// Joins a text into one line.
-fn line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

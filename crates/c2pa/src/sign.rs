@@ -1,6 +1,6 @@
 //! Signs a text with a claim and credentials.
 
-use std::sync::Arc;
+use std::sync::PoisonError;
 
 use c2pa::assertions::DataHash;
 use c2pa::{Builder, Context, HashRange};
@@ -20,6 +20,9 @@ use crate::placement::{Comments, Placement};
 /// The size of the assertion of the hard binding in bytes, padded so that the manifest's length does not depend on its
 /// numbers.
 const BINDING: usize = 160;
+/// The room in bytes for the header around a time stamp, and for the few bytes by which the next one may be longer than
+/// the last.
+const STAMP_FRAME: usize = 64;
 
 /// A signed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,14 +45,36 @@ pub fn sign(text: &str, placement: Placement, credentials: &Credentials, claim: 
         return Err(C2paError::Signed);
     }
     let room = room(credentials, claim)?;
-    let context = context(credentials, room)?;
-    let store = |excluded: Option<(usize, usize)>, hash: Vec<u8>| store(&context, claim, excluded, hash);
+    let mut tries = 3;
+    loop {
+        let stamp = stamp_room(credentials)?;
+        tries -= 1;
+        match signed(text, placement, credentials, claim, room + stamp) {
+            // The time stamp was longer than those before it.
+            Err(C2paError::Sign(error))
+                if matches!(*error, c2pa::Error::CoseSigboxTooSmall)
+                    && tries > 0
+                    && stamp_room(credentials)? > stamp => {}
+            done => return done,
+        }
+    }
+}
+
+/// Signs a text with `room` for everything around the signature and its certificates.
+fn signed(
+    text: &str,
+    placement: Placement,
+    credentials: &Credentials,
+    claim: &Claim,
+    room: usize,
+) -> Result<Signed, C2paError> {
+    let store = |excluded, hash| store(credentials, room, false, claim, excluded, hash);
     if placement == Placement::Sidecar {
         let manifest = store(None, RustCrypto.digest(Algorithm::Sha256, text.as_bytes()))?;
         return Ok(Signed { text: text.to_owned(), manifest });
     }
     // The manifest's position and length are signed too, so its length must be known first.
-    let kept = store(Some((0, 0)), vec![0; 32])?.len();
+    let kept = self::store(credentials, room, true, claim, Some((0, 0)), vec![0; 32])?.len();
     if kept > MAX_MANIFEST {
         return Err(C2paError::LongManifest { bytes: kept });
     }
@@ -61,22 +86,12 @@ pub fn sign(text: &str, placement: Placement, credentials: &Credentials, claim: 
     Ok(Signed { text: framed(text, placement, &manifest)?, manifest })
 }
 
-/// Creates a context that signs offline and lets the library verify the result.
-fn context(credentials: &Credentials, room: usize) -> Result<Arc<Context>, C2paError> {
-    let settings = json!({
-        "version": 1,
-        "verify": { "verify_after_sign": true, "remote_manifest_fetch": false, "ocsp_fetch": false },
-        "builder": { "thumbnail": { "enabled": false } },
-    });
-    Ok(Context::new().with_settings(settings)?.with_signer(credentials.signer(room)).into_shared())
-}
-
-/// Finds the room that a signature needs in addition to itself and its certificates. Excess room is padding, each byte
-/// of which takes three or four in a text.
+/// Finds the room that a signature needs in addition to itself, its certificates and its time stamp. Excess room is
+/// padding, each byte of which takes three or four in a text.
 fn room(credentials: &Credentials, claim: &Claim) -> Result<usize, C2paError> {
     let mut room = 64;
     loop {
-        match store(&context(credentials, room)?, claim, None, vec![0; 32]) {
+        match store(credentials, room, true, claim, None, vec![0; 32]) {
             Err(C2paError::Sign(error)) if matches!(*error, c2pa::Error::CoseSigboxTooSmall) && room < 8192 => {
                 room += 64;
             }
@@ -85,22 +100,43 @@ fn room(credentials: &Credentials, claim: &Claim) -> Result<usize, C2paError> {
     }
 }
 
-/// Returns a signed manifest store with this hard binding.
+/// Returns the room for a time stamp.
+fn stamp_room(credentials: &Credentials) -> Result<usize, C2paError> {
+    credentials.authority().map_or(Ok(0), |authority| Ok(authority.token_size()? + STAMP_FRAME))
+}
+
+/// Returns a manifest store with this hard binding, which is signed unless it is a trial: then it only has the length of
+/// a signed one, without its time stamp. Nothing but a time stamp comes from a network, and the library verifies the
+/// result.
 fn store(
-    context: &Arc<Context>,
+    credentials: &Credentials,
+    room: usize,
+    is_trial: bool,
     claim: &Claim,
     excluded: Option<(usize, usize)>,
     hash: Vec<u8>,
 ) -> Result<Vec<u8>, C2paError> {
+    let settings = json!({
+        "version": 1,
+        "verify": { "verify_after_sign": !is_trial, "remote_manifest_fetch": false, "ocsp_fetch": false },
+        "builder": { "thumbnail": { "enabled": false } },
+    });
+    let attempt = credentials.attempt(room, is_trial);
+    let fault = attempt.fault();
+    let context = Context::new().with_settings(settings)?.with_signer(attempt).into_shared();
     let mut binding = DataHash::new("jumbf manifest", "sha256");
     if let Some((start, length)) = excluded {
         binding.add_exclusion(HashRange::new(start as u64, length as u64));
     }
     binding.set_hash(hash);
     binding.pad_to_size(BINDING)?;
-    let mut builder = Builder::from_shared_context(context).with_definition(claim.definition())?;
+    let mut builder = Builder::from_shared_context(&context).with_definition(claim.definition())?;
     builder.add_assertion(DataHash::LABEL, &binding)?;
-    Ok(builder.sign_embeddable("application/c2pa")?)
+    let signed = builder.sign_embeddable("application/c2pa");
+    match fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(fault) => Err(fault),
+        None => Ok(signed?),
+    }
 }
 
 /// Returns the text with a manifest.

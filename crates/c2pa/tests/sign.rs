@@ -104,7 +104,7 @@ fn people_read_two_blocks() {
     assert_eq!(lines[1], "signed by Ada (es256), who is not trusted: no anchors were given with --trust");
     assert_eq!(lines[2], "made by Verdigris 0.1.0: c2pa.created, c2pa.watermarked.unbound");
     assert_eq!(lines[3], "claims a watermark: scheme native, key my");
-    assert_eq!(lines[4], "no trusted timestamp: when it was signed is not proved");
+    assert_eq!(lines[4], "no time stamp: when it was signed is not proved");
     assert_eq!(lines[5], "mark      not asked: give --key or --ring");
     assert_eq!(lines.len(), 6);
 }

@@ -107,8 +107,13 @@ fn params(name: &str, serial: u64, key: &Pair) -> CertificateParams {
 
 /// A certificate for a key and its root, in PEM; `change` modifies its parameters.
 pub fn chain(key: &Pair, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
-    let root_key = Pair::p256(99);
-    let mut root = params("Root", 1, &root_key);
+    chain_under(99, key, change)
+}
+
+/// The same under the root whose key has this seed.
+pub fn chain_under(seed: u8, key: &Pair, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
+    let root_key = Pair::p256(seed);
+    let mut root = params(&format!("Root {seed}"), 1, &root_key);
     root.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     root.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let root_pem = root.self_signed(&root_key).unwrap().pem();

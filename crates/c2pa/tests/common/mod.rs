@@ -1,6 +1,7 @@
 //! Shared code of the tests: the programs, certificates made for each test, and a marked text.
 #![allow(dead_code, unreachable_pub, reason = "each test is a separate crate, and none needs all of it")]
 
+pub mod authority;
 pub mod certificates;
 
 use std::io::Write;

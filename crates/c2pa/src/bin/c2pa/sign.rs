@@ -5,10 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris_c2pa::{C2paError, Claim, Credentials, MAX_TEXT, Mark, Placement, beside, sign};
+use verdigris_c2pa::{
+    C2paError, Claim, Credentials, MAX_TEXT, Mark, Placement, SignCommand, TimeAuthority, beside, sign,
+};
 
 use crate::error::Failure;
 use crate::files;
+
+/// The warning about signatures without a time stamp.
+const NO_TIMESTAMP: &str = "the signature has no time stamp, which the EU's code of practice (measure 1.1.1) asks for";
+
+/// The maximum size of a time stamp that may be expected, in bytes.
+const MAX_TIMESTAMP: u32 = 1 << 20;
 
 /// Sign a text: state who vouches for it, that a model wrote it, and which key marked it
 #[derive(Args)]
@@ -18,8 +26,13 @@ invisible characters at the end of other texts, and into FILE.c2pa next to JSON,
 chooses another location: text, sidecar, or a format by its file extension, such as md or py.
 
 The text is signed byte for byte, including the last line end, and is written to standard output or to \
---output. Its words do not change, nor does a watermark in them. No time authority is contacted: the manifest \
-has no trusted timestamp.
+--output. Its words do not change, nor does a watermark in them. With --timestamp-url a time-stamping \
+authority (RFC 3161) gets a hash of the signature, and states the time; without a time stamp the signature \
+is only proved while the certificate is valid.
+
+A command signs for a key that never leaves its device, such as a PKCS#11 token: it gets the bytes to be \
+signed on standard input, and writes their signature.
+  --sign-command 'openssl dgst -sha256 -sign key.pem'
 
 Exit status: 0 if the text is signed, 2 on an error.")]
 pub(crate) struct Sign {
@@ -30,8 +43,21 @@ pub(crate) struct Sign {
     #[arg(long, value_name = "FILE")]
     certificate: PathBuf,
     /// The certificate's private key, as PKCS#8 in PEM
-    #[arg(long, value_name = "FILE")]
-    private_key: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "sign_command")]
+    private_key: Option<PathBuf>,
+    /// Instead of --private-key: a command of the shell that signs its standard input
+    #[arg(long, value_name = "COMMAND", conflicts_with = "private_key")]
+    sign_command: Option<String>,
+    /// The address of a time-stamping authority, which states the time of the signature
+    #[arg(long, value_name = "URL")]
+    timestamp_url: Option<String>,
+    /// The expected size of its time stamps in bytes [default: that of one that is requested for it]
+    #[arg(long, value_name = "BYTES", requires = "timestamp_url",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TIMESTAMP)))]
+    timestamp_size: Option<u32>,
+    /// Refuse to sign without a time stamp
+    #[arg(long)]
+    require_timestamp: bool,
     /// Where the manifest goes [default: by the name of FILE or --output]
     #[arg(long, value_name = "PLACE")]
     manifest: Option<String>,
@@ -54,7 +80,7 @@ pub(crate) struct Sign {
     /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Only check whether a text could be signed, and print where its manifest would go
+    /// Only check whether a text could be signed, and print where its manifest would go and the size of a time stamp
     #[arg(long)]
     check: bool,
 }
@@ -86,15 +112,16 @@ impl Sign {
                 "a terminal loses the invisible characters of a signed text: give --output, or a pipe".into(),
             ));
         }
-        let chain = files::pem(&self.certificate)?;
-        let private_key = files::pem(&self.private_key)?;
-        let credentials = Credentials::new(&chain, &private_key)?;
+        let credentials = self.credentials()?;
         let mark = self.scheme.zip(self.key_id).map(|(scheme, key_id)| Mark { scheme, key_id });
         let claim = Claim { model: self.model, mark };
         let mut out = std::io::stdout().lock();
         if self.check {
             sign("", placement, &credentials, &claim)?;
-            writeln!(out, "{}", placement.name())?;
+            match credentials.authority() {
+                Some(authority) => writeln!(out, "{} {}", placement.name(), authority.token_size()?)?,
+                None => writeln!(out, "{}", placement.name())?,
+            }
             return Ok(ExitCode::SUCCESS);
         }
         let text = files::text(&self.file, MAX_TEXT as u64)?;
@@ -110,7 +137,33 @@ impl Sign {
                 out.flush()?;
             }
         }
+        if credentials.authority().is_none() {
+            eprintln!("warning: {NO_TIMESTAMP}: give --timestamp-url");
+        }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The signer, with the time-stamping authority if there is one.
+    fn credentials(&self) -> Result<Credentials, Failure> {
+        let size = self.timestamp_size.unwrap_or(0) as usize;
+        let authority = self.timestamp_url.as_deref().map(|url| TimeAuthority::new(url, size));
+        let authority = authority.transpose()?;
+        if authority.is_none() && self.require_timestamp {
+            let why = "--require-timestamp needs a time-stamping authority: give --timestamp-url";
+            return Err(Failure::Usage(why.into()));
+        }
+        let chain = files::pem(&self.certificate)?;
+        let credentials = match (&self.sign_command, &self.private_key) {
+            (Some(command), _) => Credentials::with_command(&chain, SignCommand::new(command.as_str()))?,
+            (None, Some(key)) => Credentials::new(&chain, &files::pem(key)?)?,
+            (None, None) => {
+                return Err(Failure::Usage("a signature needs a key: give --private-key or --sign-command".into()));
+            }
+        };
+        Ok(match authority {
+            Some(authority) => credentials.timestamped(authority),
+            None => credentials,
+        })
     }
 
     /// Decides where the manifest goes by the name of the text, or of the output file.

@@ -1,7 +1,7 @@
 //! The two verdicts on one text.
 
 use serde_json::json;
-use verdigris_c2pa::{Anchors, ManifestVerdict};
+use verdigris_c2pa::{ManifestVerdict, Trust};
 use verdigris_detector::{Judgement, Outcome};
 
 /// The verdicts on one text.
@@ -22,13 +22,13 @@ impl Verdicts<'_> {
     }
 
     /// The exit status of this text.
-    pub(crate) fn status(&self, anchors: Option<&Anchors>) -> u8 {
+    pub(crate) fn status(&self, trust: &Trust) -> u8 {
         let mark = match &self.mark {
             None => 0,
             Some(Err(_)) => 2,
             Some(Ok(_)) => u8::from(!self.outcome().is_some_and(Outcome::is_marked)),
         };
-        mark | if self.manifest.is_good(anchors) { 0 } else { 4 }
+        mark | if self.manifest.is_good(trust) { 0 } else { 4 }
     }
 
     /// The verdicts as a line of JSON.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris_c2pa::{Anchors, Located, MAX_MANIFEST, MAX_TEXT, beside, judge, locate};
+use verdigris_c2pa::{Anchors, Located, MAX_MANIFEST, MAX_TEXT, Trust, beside, judge, locate};
 use verdigris_detector::Outcome;
 
 use crate::error::Failure;
@@ -22,13 +22,15 @@ const MAX_FILE: usize = MAX_TEXT + 4 * MAX_MANIFEST + 1024;
 #[command(after_help = "\
 A manifest is in the text, in FILE.c2pa next to it, or in the file that --manifest names. It is valid if its \
 signature is intact, the text is the one that was signed, and no rule is broken. Whether its signer is trusted \
-is a separate question, for --trust. The mark is judged with --key or --ring, as by `verdigris detect`.
+is a separate question, for --trust, and so is whether the authority of its time stamp is, for --trust and \
+--trust-timestamps. The mark is judged with --key or --ring, as by `verdigris detect`.
 
-Nothing is read from a network: timestamps without a trusted anchor are not trusted, certificates are not \
-checked for revocation, and a manifest at an address is not fetched.
+Nothing is read from a network: certificates are not checked for revocation, and a manifest at an address is \
+not fetched.
 
 Exit status: 0 if every check passes; 1 the mark is not found; 4 the manifest is absent or invalid, or with \
---trust its signer is not trusted; 5 both; 2 an error.")]
+--trust its signer is not trusted, or with --trust-timestamps it has no trusted time stamp; 5 both; 2 an \
+error.")]
 pub(crate) struct Verify {
     /// The texts; - reads one from standard input
     #[arg(value_name = "FILE", required = true)]
@@ -36,9 +38,12 @@ pub(crate) struct Verify {
     /// The manifest, if it is not in FILE or next to it
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// Trusted roots of signers' certificates, in PEM
+    /// Trusted roots of the certificates of signers and time-stamping authorities, in PEM
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
+    /// Trusted roots of time-stamping authorities only, in PEM
+    #[arg(long, value_name = "FILE")]
+    trust_timestamps: Option<PathBuf>,
     #[command(flatten)]
     keys: KeyOptions,
     /// Print a JSON object for each text
@@ -52,7 +57,10 @@ impl Verify {
             return Err(Failure::Usage("--manifest belongs to one text: verify the others separately".into()));
         }
         let anchors = |path: &PathBuf| Anchors::new(&files::pem(path)?).map_err(Failure::in_file(path));
-        let anchors = self.trust.as_ref().map(anchors).transpose()?;
+        let trust = Trust {
+            anchors: self.trust.as_ref().map(anchors).transpose()?,
+            timestamps: self.trust_timestamps.as_ref().map(anchors).transpose()?,
+        };
         let keys = self.keys.load()?;
         for note in keys.iter().flat_map(|keys| &keys.notes) {
             eprintln!("note: {note}");
@@ -60,7 +68,7 @@ impl Verify {
         let mut status = 0;
         let mut out = std::io::stdout().lock();
         for file in &self.files {
-            let verdicts = match self.verdicts(file, keys.as_ref(), anchors.as_ref()) {
+            let verdicts = match self.verdicts(file, keys.as_ref(), &trust) {
                 Ok(verdicts) => verdicts,
                 Err(error) if self.files.len() == 1 => return Err(error),
                 // The other texts are still judged.
@@ -70,22 +78,17 @@ impl Verify {
                     continue;
                 }
             };
-            status |= verdicts.status(anchors.as_ref());
+            status |= verdicts.status(&trust);
             match self.json {
                 true => writeln!(out, "{}", verdicts.json())?,
-                false => out.write_all(words::verdicts(&verdicts, anchors.is_some()).as_bytes())?,
+                false => out.write_all(words::verdicts(&verdicts, &trust).as_bytes())?,
             }
             out.flush()?;
         }
         Ok(ExitCode::from(if status & 2 != 0 { 2 } else { status }))
     }
 
-    fn verdicts<'k>(
-        &self,
-        file: &Path,
-        keys: Option<&'k Keys>,
-        anchors: Option<&Anchors>,
-    ) -> Result<Verdicts<'k>, Failure> {
+    fn verdicts<'k>(&self, file: &Path, keys: Option<&'k Keys>, trust: &Trust) -> Result<Verdicts<'k>, Failure> {
         let text = files::text(file, MAX_FILE as u64)?;
         let mut notes = Vec::new();
         let aside = match &self.manifest {
@@ -100,7 +103,7 @@ impl Verify {
             (_, Some(aside)) => Located::sidecar(files::bytes(&aside, MAX_MANIFEST as u64)?),
             (located, None) => located,
         };
-        let manifest = judge(&text, located, anchors);
+        let manifest = judge(&text, located, trust);
         let mark = keys.map(|keys| keys.judge(&text));
         let mut verdicts = Verdicts { name: files::name(file), manifest, mark, notes };
         verdicts.compare(keys);

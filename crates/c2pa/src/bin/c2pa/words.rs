@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use verdigris_c2pa::{ManifestLocation, ManifestVerdict, NamedMark, Validity};
+use verdigris_c2pa::{
+    ManifestLocation, ManifestVerdict, NamedMark, TimestampValidity, TimestampVerdict, Trust, Validity,
+};
 use verdigris_detector::{Judgement, p_value};
 
 use crate::verdicts::Verdicts;
 
-/// Formats the verdicts on a text. `is_trust_asked` is whether trusted roots were given.
-pub(crate) fn verdicts(of: &Verdicts<'_>, is_trust_asked: bool) -> String {
+/// Formats the verdicts on a text, as judged with these roots.
+pub(crate) fn verdicts(of: &Verdicts<'_>, trust: &Trust) -> String {
     let mut out = format!("{}\n", shown(&of.name));
     let mut block = |head: &str, lines: Vec<String>| {
         for (i, line) in lines.iter().enumerate() {
@@ -16,7 +18,7 @@ pub(crate) fn verdicts(of: &Verdicts<'_>, is_trust_asked: bool) -> String {
             let _ = writeln!(out, "  {head:<9} {line}");
         }
     };
-    block("manifest", manifest(&of.manifest, is_trust_asked));
+    block("manifest", manifest(&of.manifest, trust));
     block("mark", vec![mark(of)]);
     for note in &of.notes {
         block("note", vec![note.clone()]);
@@ -24,7 +26,7 @@ pub(crate) fn verdicts(of: &Verdicts<'_>, is_trust_asked: bool) -> String {
     out
 }
 
-fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
+fn manifest(of: &ManifestVerdict, trust: &Trust) -> Vec<String> {
     let place = match of.place {
         Some(ManifestLocation::Text) => " in invisible characters",
         Some(ManifestLocation::Structured) => " in a comment or front matter",
@@ -49,12 +51,12 @@ fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
     }
     if let Some(signer) = of.signer.as_ref().or(of.organisation.as_ref()) {
         let with = of.algorithm.as_ref().map(|algorithm| format!(" ({algorithm})")).unwrap_or_default();
-        let trust = match (of.trusted, is_trust_asked) {
+        let trusted = match (of.trusted, &trust.anchors) {
             (Some(true), _) => "who is trusted",
-            (_, true) => "who is not trusted: no anchor vouches for this certificate",
-            (_, false) => "who is not trusted: no anchors were given with --trust",
+            (_, Some(_)) => "who is not trusted: no anchor vouches for this certificate",
+            (_, None) => "who is not trusted: no anchors were given with --trust",
         };
-        lines.push(format!("signed by {}{with}, {trust}", shown(signer)));
+        lines.push(format!("signed by {}{with}, {trusted}", shown(signer)));
     }
     if let Some(generator) = &of.generator {
         lines.push(format!("made by {}: {}", shown(generator), shown(&of.actions.join(", "))));
@@ -63,11 +65,33 @@ fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
     if of.watermark.is_some() && of.soft_bindings.is_empty() {
         lines.push("claims a watermark but does not name it".into());
     }
-    lines.push(match &of.trusted_time {
-        Some(time) => format!("signed at {}", shown(time)),
-        None => "no trusted timestamp: when it was signed is not proved".into(),
+    lines.push(match &of.timestamp {
+        Some(stamp) => timestamp(stamp, trust),
+        None => "no time stamp: when it was signed is not proved".into(),
     });
     lines
+}
+
+fn timestamp(of: &TimestampVerdict, trust: &Trust) -> String {
+    let time = of.time.as_deref().map(shown).unwrap_or_default();
+    let authority = of.authority.as_deref().map_or_else(|| "an authority without a name".into(), shown);
+    let is_asked = trust.anchors.is_some() || trust.timestamps.is_some();
+    match of.verdict {
+        TimestampValidity::Trusted => {
+            format!("signed at {time} or before, as stamped by {authority}, which is trusted")
+        }
+        TimestampValidity::Untrusted => {
+            let why = match is_asked {
+                true => "no anchor vouches for its certificate",
+                false => "no anchors were given with --trust or --trust-timestamps",
+            };
+            format!("signed at {time} or before, as stamped by {authority}, which is not trusted: {why}")
+        }
+        TimestampValidity::Invalid => format!(
+            "its time stamp is not intact ({}): when it was signed is not proved",
+            if of.codes.is_empty() { "unreadable".into() } else { of.codes.join(", ") }
+        ),
+    }
 }
 
 fn soft_binding(of: &NamedMark) -> String {
