@@ -42,6 +42,7 @@ mod sampling;
 mod scan;
 #[cfg(feature = "serve")]
 mod serve;
+mod signer;
 mod steering;
 mod summary;
 mod terminal;

@@ -31,9 +31,15 @@ struct AnswerLine<'a> {
 enum What<'a> {
     Text {
         #[serde(flatten)]
-        text: TextFields<'a>,
+        text: Box<TextFields<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         lossy: Option<&'static str>,
+        /// The text with its C2PA manifest.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signed: Option<String>,
+        /// The reason why it has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        c2pa_error: Option<String>,
     },
     Error {
         error: String,
@@ -56,6 +62,7 @@ struct There {
     #[serde(default)]
     closed: bool,
     error: Option<Value>,
+    c2pa_error: Option<Value>,
 }
 
 pub(super) struct Answers {
@@ -144,10 +151,14 @@ impl Answers {
         Ok(())
     }
 
-    /// The number of texts that were cut short, and the number that could not be written.
-    pub(super) fn flawed(&self) -> [usize; 2] {
+    /// The numbers of texts that were cut short, that could not be written, and that could not be signed.
+    pub(super) fn flawed(&self) -> [usize; 3] {
         let count = |is: fn(&There) -> bool| self.there.values().filter(|there| is(there)).count();
-        [count(|there| there.complete == Some(false) || there.closed), count(|there| there.error.is_some())]
+        [
+            count(|there| there.complete == Some(false) || there.closed),
+            count(|there| there.error.is_some()),
+            count(|there| there.c2pa_error.is_some()),
+        ]
     }
 
     pub(super) fn of_another(&self, how: &str) -> Failure {
@@ -163,9 +174,15 @@ impl Answers {
         written: &Written,
         key_id: Option<&str>,
         evidence: Option<&Evidence>,
+        signed: Option<Result<String, String>>,
     ) -> Result<(), Failure> {
-        let text = TextFields::new(written, key_id, evidence);
-        self.put(asked, What::Text { text, lossy: written.lossy })
+        let text = Box::new(TextFields::new(written, key_id, evidence));
+        let (signed, c2pa_error) = match signed {
+            None => (None, None),
+            Some(Ok(signed)) => (Some(signed), None),
+            Some(Err(error)) => (None, Some(error)),
+        };
+        self.put(asked, What::Text { text, lossy: written.lossy, signed, c2pa_error })
     }
 
     pub(super) fn write_error(&mut self, asked: &BatchPrompt, error: &verdigris::Error) -> Result<(), Failure> {

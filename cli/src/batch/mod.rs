@@ -2,6 +2,7 @@
 
 mod answers;
 mod prompts;
+mod signing;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -27,10 +28,12 @@ use crate::proof::{Proof, is_proof};
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
+use crate::signer::Signer;
 use crate::steering::MemberPromptOptions;
 use crate::tokens::TokenOptions;
 use answers::Answers;
 use prompts::{BatchPrompt, Prompts};
+use signing::{BatchManifestOptions, SignedAnswer, Signing};
 
 /// Write a text for each prompt of a file, many at a time
 #[derive(Args)]
@@ -42,7 +45,8 @@ order in which they finish, each with the line number of its prompt.
 Run the same command again to resume after an interruption: whole lines are kept, and no prompt is answered twice. \
 With --seed, the prompt in line 1 has that seed, line 2 the next one, and so on.
 
-Exit status: 0 when all are answered, 2 on an error, 3 when some answers were cut short or could not be written.
+Exit status: 0 when all are answered, 2 on an error, 3 when some answers were cut short, or could not be written or \
+signed.
 
 Examples:
   verdigris batch questions.jsonl answers.jsonl --chat --model chat.gguf
@@ -69,6 +73,8 @@ pub(crate) struct Batch {
     member_prompts: MemberPromptOptions,
     #[command(flatten, next_help_heading = "Output format")]
     constraint: TextConstraint,
+    #[command(flatten, next_help_heading = "C2PA")]
+    manifest: BatchManifestOptions,
     #[command(flatten, next_help_heading = "Drafts")]
     drafts: DraftOptions,
     #[command(flatten, next_help_heading = "Guides")]
@@ -86,6 +92,8 @@ struct Count {
     tokens: usize,
     cut: usize,
     failed: usize,
+    /// The number of answers that could not be signed.
+    unsigned: usize,
     /// The number of answers whose marks a detector would not find.
     unproved: usize,
 }
@@ -139,6 +147,7 @@ impl Batch {
             let (prompts, more) = (self.prompts.display(), answers.len() - (asked - open.len()));
             return Err(answers.of_another(&format!("{more} are to lines that {prompts} does not have")));
         }
+        let signer = self.manifest.signer(self.engine.model_name())?;
         let engine = self.engine.engine()?;
         if converse {
             engine.chat_template()?;
@@ -168,12 +177,24 @@ impl Batch {
         }
         answers.begin()?;
         crate::interrupt::clean_up(Some(format!("the same command resumes {}", self.answers.display())));
+        let signer = signer.map(|signer| signer.marked(key.as_ref()));
+        let warning = signer.as_ref().and_then(Signer::warning).filter(|_| !self.run.quiet);
+        warning.into_iter().for_each(|said| crate::terminal::headed("warning", said));
         let constraint = if key.is_some() { self.constraint.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
         let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);
         let mut desk = Desk { seed, proof, answers, count: Count::default(), bar, begun: Instant::now() };
         let lines = Prompts::open(&self.prompts, &self.asked, &begun)?;
-        desk.answer(request, lines.filter(|line| line.as_ref().map_or(true, |line| open.contains(&line.line))))?;
+        let lines = lines.filter(|line| line.as_ref().map_or(true, |line| open.contains(&line.line)));
+        match &signer {
+            None => desk.answer(request, lines, None)?,
+            Some(signer) => std::thread::scope(|scope| {
+                let mut signing = Signing::start(signer, scope);
+                let answered = desk.answer(request, lines, Some(&mut signing));
+                // What is written already is kept, whatever has failed.
+                signing.finish(|signed| desk.keep(signed)).and(answered)
+            })?,
+        }
         desk.bar.finish_and_clear();
         Ok(self.report(&desk))
     }
@@ -210,7 +231,7 @@ impl Batch {
 
     /// Prints a summary and returns the exit status.
     fn report(&self, desk: &Desk<'_>) -> ExitCode {
-        let (Count { answers, tokens, cut, failed, unproved }, seconds) =
+        let (Count { answers, tokens, cut, failed, unsigned, unproved }, seconds) =
             (&desk.count, desk.begun.elapsed().as_secs_f64());
         if std::io::stderr().is_terminal() && !self.run.quiet {
             let dim = anstyle::Style::new().dimmed();
@@ -222,20 +243,22 @@ impl Batch {
         if let Some(proof) = desk.proof.filter(|_| !self.run.quiet) {
             proof.warn(*unproved, *answers, &[]);
         }
-        let [cut_before, failed_before] = desk.answers.flawed();
+        let [cut_before, failed_before, unsigned_before] = desk.answers.flawed();
         let (all, cut, failed) = (answers + failed + desk.answers.len(), cut + cut_before, failed + failed_before);
-        if cut + failed == 0 {
-            return ExitCode::SUCCESS;
-        }
-        crate::terminal::headed(
-            "warning",
-            format_args!(
+        let unsigned = unsigned + unsigned_before;
+        let file = self.answers.display();
+        if cut + failed > 0 {
+            let said = format_args!(
                 "of {all} answers {cut} were cut short and {failed} could not be written; see \"complete\" and \
-                 \"error\" in {}",
-                self.answers.display()
-            ),
-        );
-        ExitCode::from(3)
+                 \"error\" in {file}"
+            );
+            crate::terminal::headed("warning", said);
+        }
+        if unsigned > 0 {
+            let said = format_args!("of {all} answers {unsigned} could not be signed; see \"c2pa_error\" in {file}");
+            crate::terminal::headed("warning", said);
+        }
+        if cut + failed + unsigned == 0 { ExitCode::SUCCESS } else { ExitCode::from(3) }
     }
 }
 
@@ -245,6 +268,7 @@ impl Desk<'_> {
         &mut self,
         request: Request<'_>,
         lines: impl Iterator<Item = Result<BatchPrompt, Failure>>,
+        mut signing: Option<&mut Signing>,
     ) -> Result<(), Failure> {
         // Lines are read between answers, so both closures use these.
         let (asked, fault) = (RefCell::new(HashMap::new()), RefCell::new(None));
@@ -259,7 +283,10 @@ impl Desk<'_> {
         request.stream_incoming(prompts, |number, event| {
             let asked = || asked.borrow_mut().remove(&number).expect("an answer to a line");
             let written = match event {
-                Event::End(written) => self.write(&asked(), written),
+                Event::End(written) => match &mut signing {
+                    None => self.write(&asked(), written, None),
+                    Some(signing) => signing.sign(asked(), written.clone(), |signed| self.keep(signed)),
+                },
                 Event::Failed(error) => self.refuse(&asked(), error),
                 _ => Ok(()),
             };
@@ -281,9 +308,20 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn write(&mut self, asked: &BatchPrompt, written: &Written) -> Result<(), Failure> {
+    /// Writes an answer whose text has been signed, or could not be.
+    fn keep(&mut self, SignedAnswer { asked, written, signed }: SignedAnswer) -> Result<(), Failure> {
+        self.count.unsigned += usize::from(signed.is_err());
+        self.write(&asked, &written, Some(signed))
+    }
+
+    fn write(
+        &mut self,
+        asked: &BatchPrompt,
+        written: &Written,
+        signed: Option<Result<String, String>>,
+    ) -> Result<(), Failure> {
         let evidence = self.proof.and_then(|proof| proof.evidence(&written.text));
-        self.answers.write(asked, written, self.proof.map(|proof| proof.key().id()), evidence.as_ref())?;
+        self.answers.write(asked, written, self.proof.map(|proof| proof.key().id()), evidence.as_ref(), signed)?;
         self.count.unproved += usize::from(self.proof.is_some() && !is_proof(evidence.as_ref()));
         self.count.answers += 1;
         self.count.tokens += written.tokens.len();

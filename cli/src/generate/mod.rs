@@ -23,7 +23,7 @@ use crate::engine::EngineOptions;
 use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
-use crate::generate::manifest::ManifestOptions;
+use crate::generate::manifest::{ManifestOptions, Manifests};
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
 use crate::generate::search::SearchOptions;
@@ -169,6 +169,7 @@ impl Generate {
         let constraint = if key.is_some() { self.constraint.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
         let manifests = manifests.map(|manifests| manifests.marked(key.as_ref()));
+        manifests.iter().filter(|_| !self.run.quiet).for_each(Manifests::warn);
         self.write(request, &prompt, proof.as_ref(), judge.as_ref(), file, manifests)
     }
 }

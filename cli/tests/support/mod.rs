@@ -40,6 +40,25 @@ pub const KEY: &str = r#"{
 }
 "#;
 
+/// Copies the program into a folder, where it looks for others. Another process does so: a file that this one writes
+/// could be open in a child of another test, and then it cannot be run.
+#[cfg(unix)]
+pub fn install(to: &Path) {
+    let done = Command::new("cp").arg(env!("CARGO_BIN_EXE_verdigris")).arg(to).status().unwrap();
+    assert!(done.success());
+}
+
+/// Writes a script that can be run, likewise.
+#[cfg(unix)]
+pub fn write_script(path: &Path, text: &str) {
+    use std::io::Write;
+    let path = path.to_str().unwrap();
+    let line = "cat > \"$1\" && chmod 755 \"$1\"";
+    let mut child = Command::new("sh").args(["-c", line, "sh", path]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
 /// Waits until something holds, for two minutes at most.
 #[track_caller]
 pub fn until(mut holds: impl FnMut() -> bool, fault: impl Fn() -> String) {

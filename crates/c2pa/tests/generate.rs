@@ -2,41 +2,11 @@
 
 mod common;
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Desk, c2pa, main_program, marked, run, verdigris};
+use common::authority::{Authority, Manner, has_openssl};
+use common::{Desk, Installed, c2pa, install, main_program, marked, verdigris};
 use serde_json::Value;
-
-/// The main program with the signing program next to it, as installed.
-struct Installed {
-    desk: Desk,
-    program: PathBuf,
-}
-
-impl Installed {
-    fn new() -> Self {
-        let desk = Desk::new();
-        let program = desk.path("verdigris");
-        std::fs::copy(main_program(), &program).unwrap();
-        std::fs::copy(common::PROGRAM, desk.path("verdigris-c2pa")).unwrap();
-        Self { desk, program }
-    }
-
-    fn run(&self, arguments: &[&str]) -> common::Done {
-        run(&self.program, arguments, b"")
-    }
-
-    fn generate(&self, options: &[&str]) -> common::Done {
-        let (certificate, key) = (self.desk.at("ada.cert.pem"), self.desk.at("ada.key.pem"));
-        let fixed = ["generate", "The captain", "--key", &self.desk.key(), "-n", "120", "--seed", "1"];
-        self.run(&[&fixed[..], &["--c2pa-cert", &certificate, "--c2pa-key", &key], options].concat())
-    }
-
-    fn verify(&self, name: &str) -> Value {
-        self.run(&["verify", &self.desk.at(name), "--key", &self.desk.key(), "--json"]).json()
-    }
-}
 
 /// Checks both verdicts, and that the main program finds the mark on its own.
 fn both(installed: &Installed, name: &str) -> Value {
@@ -191,7 +161,7 @@ fn what_cannot_be_signed_is_told_before_anything_is_written() {
 fn without_the_program_it_is_said_how_to_build_it() {
     let desk = Desk::new();
     let program = desk.path("verdigris");
-    std::fs::copy(main_program(), &program).unwrap();
+    install(&main_program(), &program);
     let alone = |arguments: &[&str]| {
         let done = Command::new(&program).args(arguments).env("PATH", desk.folder.path()).output().unwrap();
         assert_eq!((done.status.code(), &*done.stdout), (Some(2), &b""[..]));
@@ -228,4 +198,103 @@ fn a_text_is_not_lost_when_its_signer_fails() {
     assert_eq!(done.status, 2);
     assert_eq!(done.json()["c2pa_error"], "no ink");
     assert_eq!(format!("{}\n", done.json()["text"].as_str().unwrap()), plain);
+}
+
+#[test]
+fn what_is_generated_is_stamped() {
+    if !has_openssl() {
+        return;
+    }
+    let installed = Installed::new();
+    let desk = &installed.desk;
+    let authority = Authority::start(desk, "a", Manner::Honest);
+    let stamp = ["--c2pa-timestamp", &authority.url, "--c2pa-require-timestamp"];
+    let trust = ["--trust", &desk.at("ada.root.pem"), "--trust-timestamps", &authority.root];
+    for name in ["tale.txt", "tale.md", "tale.json"] {
+        let asked = authority.requests();
+        let done = installed.generate(&[&stamp[..], &["-o", &desk.at(name)]].concat());
+        assert_eq!((done.status, &*done.err), (0, ""));
+        // The size and a trial before the text is written, and one for its signature.
+        assert_eq!(authority.requests() - asked, 3, "{name}");
+        let found = desk.verify(name, &trust);
+        assert_eq!(found["manifest"]["timestamp"]["verdict"], "trusted", "{found}");
+        assert_eq!(found["manifest"]["trusted"], true);
+        assert_eq!(both(&installed, name)["manifest"]["timestamp"]["authority"], "Clock a");
+    }
+    let asked = authority.requests();
+    let lines = installed.generate(&[&stamp[..], &["--json", "--texts", "3"]].concat()).ok();
+    assert_eq!((lines.lines().count(), authority.requests() - asked), (3, 5));
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        desk.write("one.txt", line["signed"].as_str().unwrap());
+        assert_eq!(desk.verify("one.txt", &trust)["manifest"]["timestamp"]["verdict"], "trusted");
+    }
+}
+
+/// An authority that cannot be reached is found before anything is generated; if it fails later, the text is not lost.
+#[test]
+fn a_text_is_not_lost_when_its_authority_fails() {
+    if !has_openssl() {
+        return;
+    }
+    let installed = Installed::new();
+    let desk = &installed.desk;
+    let out = desk.at("tale.txt");
+    let down = Authority::start(desk, "down", Manner::Failing(0));
+    let error = installed.generate(&["--c2pa-timestamp", &down.url, "-o", &out]).error();
+    assert!(error.contains("no time stamp from") && error.contains(&down.url), "{error}");
+    let plain = marked(&desk.key());
+    let failing = Authority::start(desk, "failing", Manner::Failing(2));
+    let done = installed.generate(&["--c2pa-timestamp", &failing.url, "-o", &out]);
+    assert_eq!((done.status, &*done.out), (2, ""));
+    assert!(done.err.contains(plain.trim()), "{}", done.err);
+    assert!(done.err.lines().last().unwrap().contains("no time stamp from"), "{}", done.err);
+    assert!(!desk.has("tale.txt"));
+    let failing = Authority::start(desk, "later", Manner::Failing(2));
+    let done = installed.generate(&["--c2pa-timestamp", &failing.url, "--json"]);
+    assert_eq!(done.status, 2);
+    assert!(done.json()["c2pa_error"].as_str().unwrap().contains("no time stamp from"));
+    assert_eq!(format!("{}\n", done.json()["text"].as_str().unwrap()), plain);
+}
+
+#[test]
+fn every_answer_of_a_batch_is_signed_and_stamped() {
+    if !has_openssl() {
+        return;
+    }
+    let installed = Installed::new();
+    let desk = &installed.desk;
+    let (prompts, answers, key) = (desk.at("in.jsonl"), desk.at("out.jsonl"), desk.key());
+    let lines = (0..12).map(|i| format!("{{\"id\": {i}, \"prompt\": \"The captain had {i}\"}}\n"));
+    std::fs::write(&prompts, lines.collect::<String>()).unwrap();
+    let batch = |url: &str, more: &[&str]| {
+        let fixed = ["batch", &prompts, &answers, "--key", &key, "-n", "20", "--seed", "1", "--c2pa-timestamp", url];
+        installed.run(&[&fixed[..], &installed.signer().each_ref().map(String::as_str), more].concat())
+    };
+    let authority = Authority::start(desk, "a", Manner::Honest);
+    batch(&authority.url, &["-q"]).ok();
+    assert_eq!(authority.requests(), 14, "one for each answer, and two at the start");
+    let answers =
+        || -> Vec<Value> { desk.read("out.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect() };
+    let all = answers();
+    assert_eq!(all.len(), 12);
+    for answer in &all {
+        let (text, signed) = (answer["text"].as_str().unwrap(), answer["signed"].as_str().unwrap());
+        assert!(signed.starts_with(text) && signed != text);
+        desk.write("one.txt", signed);
+        let found = desk.verify("one.txt", &["--trust-timestamps", &authority.root]);
+        assert_eq!(found["manifest"]["verdict"], "valid", "{found}");
+        assert_eq!(found["manifest"]["timestamp"]["verdict"], "trusted", "{found}");
+        assert_eq!(found["manifest"]["soft_bindings"][0]["key_id"], "my");
+    }
+    // In comments.
+    batch(&authority.url, &["-q", "--force", "--c2pa-manifest", "py"]).ok();
+    assert!(answers().iter().all(|answer| answer["signed"].as_str().unwrap().starts_with("# -----BEGIN C2PA")));
+    // An authority that fails on the way: every answer is there, and says whether it is signed.
+    let failing = Authority::start(desk, "failing", Manner::Failing(7));
+    let done = batch(&failing.url, &["--force"]);
+    assert_eq!(done.status, 3, "{}", done.err);
+    assert!(done.err.contains("of 12 answers 7 could not be signed"), "{}", done.err);
+    let failed = answers().iter().filter(|answer| answer["c2pa_error"].as_str().is_some()).count();
+    assert_eq!((answers().len(), failed), (12, 7));
 }

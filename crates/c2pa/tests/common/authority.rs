@@ -16,6 +16,8 @@ use super::certificates::{Pair, chain_under};
 pub enum Manner {
     /// With a time stamp.
     Honest,
+    /// With a time stamp this many times, and then not at all.
+    Failing(usize),
     /// With the time stamp that it gave first.
     Repeating,
     /// With a time stamp for other data.
@@ -94,7 +96,10 @@ impl Authority {
             let mut first = None;
             for client in listener.incoming() {
                 let number = counted.fetch_add(1, Ordering::SeqCst);
-                answer(client.unwrap(), &manner, &config, &format!("{desk}.{number}"), &mut first);
+                // A client whose connection is closed at once has no answer.
+                if !matches!(manner, Manner::Failing(most) if number >= most) {
+                    answer(client.unwrap(), &manner, &config, &format!("{desk}.{number}"), &mut first);
+                }
             }
         });
         Self { url, root, requests }
@@ -146,7 +151,7 @@ fn answer(mut client: TcpStream, manner: &Manner, config: &str, file: &str, firs
         [format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
     };
     let answer = match manner {
-        Manner::Honest | Manner::Refusing => reply(&stamped(config, file, &body)),
+        Manner::Honest | Manner::Failing(_) | Manner::Refusing => reply(&stamped(config, file, &body)),
         Manner::Improper(signer) => reply(&signed_again(&stamped(config, file, &body), file, signer)),
         Manner::Repeating => reply(first.get_or_insert_with(|| stamped(config, file, &body))),
         Manner::Mistaken => {

@@ -129,6 +129,50 @@ impl Desk {
     }
 }
 
+/// Copies a program. Another process does so: a file that this one writes could be open in a child of another test, and
+/// then it cannot be run.
+pub fn install(program: &str, to: &Path) {
+    match cfg!(unix) {
+        true => assert!(Command::new("cp").arg(program).arg(to).status().unwrap().success()),
+        false => drop(std::fs::copy(program, to).unwrap()),
+    }
+}
+
+/// The main program with the signing program next to it, as installed.
+pub struct Installed {
+    pub desk: Desk,
+    pub program: PathBuf,
+}
+
+impl Installed {
+    pub fn new() -> Self {
+        let desk = Desk::new();
+        let program = desk.path("verdigris");
+        install(&main_program(), &program);
+        install(PROGRAM, &desk.path("verdigris-c2pa"));
+        Self { desk, program }
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Done {
+        run(&self.program, arguments, b"")
+    }
+
+    pub fn generate(&self, options: &[&str]) -> Done {
+        let fixed = ["generate", "The captain", "--key", &self.desk.key(), "-n", "120", "--seed", "1"];
+        self.run(&[&fixed[..], &self.signer().each_ref().map(String::as_str), options].concat())
+    }
+
+    /// The options of the signer.
+    pub fn signer(&self) -> [String; 4] {
+        let (certificate, key) = (self.desk.at("ada.cert.pem"), self.desk.at("ada.key.pem"));
+        ["--c2pa-cert".into(), certificate, "--c2pa-key".into(), key]
+    }
+
+    pub fn verify(&self, name: &str) -> Value {
+        self.run(&["verify", &self.desk.at(name), "--key", &self.desk.key(), "--json"]).json()
+    }
+}
+
 /// A text marked with a key.
 pub fn marked(key: &str) -> String {
     verdigris(&["generate", "The captain", "--key", key, "--max-tokens", "120", "--seed", "1"], "").ok()
