@@ -1,11 +1,13 @@
 //! `verdigris serve`: serves OpenAI's protocol over HTTP.
 
 mod limits;
+mod manifests;
 pub(crate) mod settings;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
@@ -21,6 +23,8 @@ use crate::log::LogFormat;
 use crate::number::{not_negative, seconds, some};
 use crate::run::RunOptions;
 use crate::serve::limits::LimitOptions;
+use crate::serve::manifests::ServeManifestOptions;
+use crate::signer::Signer;
 use crate::terminal::{headed, shown_line};
 
 /// Answer requests of OpenAI's protocol over HTTP, each answer marked
@@ -137,6 +141,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     run: RunOptions,
     // Groups with a heading come last, because a heading applies to all options after it.
+    #[command(flatten, next_help_heading = "C2PA")]
+    manifests: ServeManifestOptions,
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitOptions,
     #[command(flatten)]
@@ -196,6 +202,9 @@ impl Serve {
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
         let report_key = self.report_key.as_deref().map(ReportKey::load).transpose()?;
         self.drafts.check(None)?;
+        let model = self.served_model_name.unwrap_or_else(|| self.engine.model_name());
+        let signer = self.manifests.signer(model.clone())?;
+        let unstamped = signer.as_ref().and_then(Signer::warning);
         let engine = self.engine.engine()?;
         let drafter = self.drafts.drafter(&self.engine)?;
         let rows = self.max_num_batched_tokens.map_or_else(|| rows::measured(engine.model()), Ok);
@@ -207,7 +216,7 @@ impl Serve {
         };
         let options = Options {
             address: SocketAddr::new(self.host, self.port),
-            model: self.served_model_name.unwrap_or_else(|| self.engine.model_name()),
+            model,
             api_keys,
             ring,
             audit_log: self.audit_log,
@@ -219,6 +228,8 @@ impl Serve {
             mark_level: self.mark_level,
             reports_input_marks: self.input_marks == InputMarks::Report,
             reporter: report_key.map(|key| Reporter::new(key, self.report_url)),
+            signer: signer.map(|signer| Arc::new(signer) as Arc<dyn verdigris_server::Signer>),
+            requires_manifests: self.manifests.c2pa_require,
             max_tokens: self.max_tokens,
             capacity,
             share_caches: self.share_caches,
@@ -238,10 +249,12 @@ impl Serve {
                 if unmarked {
                     headed("warning", "without --key or --ring no answer is marked");
                 }
+                unstamped.into_iter().for_each(|said| headed("warning", said));
                 readable.into_iter().for_each(|said| headed("warning", said));
             }
             LogFormat::Json => {
                 tracing::info!(%address, "listening at http://{address}");
+                unstamped.into_iter().for_each(|said| tracing::warn!("{said}"));
                 readable.into_iter().for_each(|said| tracing::warn!("{said}"));
             }
         })?;

@@ -44,6 +44,7 @@ mod serve_audit;
 mod serve_bad_input;
 mod serve_config;
 mod serve_input_marks;
+mod serve_manifests;
 mod serve_marks;
 mod serve_planners;
 mod serve_reports;

@@ -3,23 +3,25 @@
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 
-/// The bytes of an answer for each text, each token, and each log-probability, of the token itself and of the likeliest
+/// The bytes of an answer for each text, its manifest, each token, and each log-probability, of the token itself and of the likeliest
 /// ones listed with it. An answer that is not streamed holds all log-probabilities as JSON at once.
 const TEXT: usize = 2048;
+const MANIFEST: usize = 32768;
 const TOKEN: usize = 64;
 const LOGPROB: usize = 640;
 const STREAMED_LOGPROB: usize = 96;
 
 /// The maximum number of bytes of an answer while it is written. A stream keeps nothing of a text that has ended, so at
 /// most `at_a_time` texts count.
-pub(crate) fn answer_bytes(ask: &Ask, max_tokens: usize, at_a_time: usize) -> usize {
+pub(crate) fn answer_bytes(ask: &Ask, max_tokens: usize, at_a_time: usize, is_signed: bool) -> usize {
     let (texts, each) = match ask.stream {
         Some(_) => (ask.texts().min(at_a_time), STREAMED_LOGPROB),
         None => (ask.texts(), LOGPROB),
     };
     let logprobs = ask.logprobs.map_or(0, |top| (1 + top) * each);
     let tokens = ask.max_tokens.map_or(max_tokens, |own| own.min(max_tokens));
-    texts.saturating_mul(tokens.saturating_mul(TOKEN + logprobs).saturating_add(TEXT))
+    let text = if is_signed { TEXT + MANIFEST } else { TEXT };
+    texts.saturating_mul(tokens.saturating_mul(TOKEN + logprobs).saturating_add(text))
 }
 
 /// Refuses a request of too many texts.
@@ -58,8 +60,10 @@ mod tests {
         let bytes = |more: serde_json::Value| {
             let mut body = json!({"prompt": ["a", "b"]});
             body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            answer_bytes(&Ask::completion(body).unwrap(), 4096, 10)
+            answer_bytes(&Ask::completion(body).unwrap(), 4096, 10, false)
         };
+        let ask = Ask::completion(json!({"prompt": "a", "max_tokens": 10})).unwrap();
+        assert_eq!(answer_bytes(&ask, 4096, 10, true), TEXT + MANIFEST + 10 * TOKEN);
         assert_eq!(bytes(json!({"max_tokens": 10})), 2 * (TEXT + 10 * TOKEN));
         assert_eq!(bytes(json!({"max_tokens": 10, "n": 100})), 200 * (TEXT + 10 * TOKEN));
         assert_eq!(bytes(json!({"max_tokens": 10, "n": 100, "stream": true})), 10 * (TEXT + 10 * TOKEN));

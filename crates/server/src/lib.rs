@@ -13,6 +13,7 @@
 //! | `openapi` | the OpenAPI document |
 //! | `operator` | the operator's `access` (API keys), `keys` (watermark keys) and `audit` (the audit log) |
 //! | `input_marks` | marks in the inputs of a request |
+//! | `manifests` | the C2PA manifests of texts |
 //! | `record` | the audit entry of an answer in progress |
 //! | `caller` | the client of a request, and the report on it for the log |
 //! | `metrics` | metrics at `/metrics` |
@@ -35,6 +36,7 @@ mod constraint_cache;
 mod input_marks;
 mod keys;
 mod limits;
+mod manifests;
 mod metrics;
 mod openapi;
 mod operator;
@@ -56,6 +58,6 @@ struct Readme;
 
 pub use access::{AccessError, ApiKeys};
 pub use limits::Limits;
-pub use options::{Drafts, Options};
+pub use options::{Drafts, Options, Signer};
 pub use protocol::Refusal;
 pub use serve::{ServeError, serve};

@@ -30,6 +30,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
     marks: Family<Label, Counter>,
+    manifests: Family<Label, Counter>,
     finished: Family<Label, Counter>,
     rejected: Family<Label, Counter>,
     prompt_tokens: Counter,
@@ -101,11 +102,13 @@ impl Default for Metrics {
         let (queue, prefill, per_token, writing) = (times(), times(), times(), times());
         let (requests, marks, finished, rejected) =
             (Family::default(), Family::default(), Family::default(), Family::default());
+        let manifests = Family::default();
         let (prompt_tokens, generation_tokens) = (Counter::default(), Counter::default());
         let of_model = OfModel::default();
         let mut registry = Registry::with_prefix("verdigris");
         registry.register("requests", "Requests by route and status", requests.clone());
         registry.register("watermark_requests", "Answers by the status of their mark", marks.clone());
+        registry.register("c2pa_manifests", "Texts by whether they could be signed", manifests.clone());
         registry.register("request_success", "Texts by finish reason (abort: client disconnected)", finished.clone());
         let help = "Requests refused with status 429 or 503, by the code of the refusal";
         registry.register("admission_rejections", help, rejected.clone());
@@ -125,6 +128,7 @@ impl Default for Metrics {
             registry,
             requests,
             marks,
+            manifests,
             finished,
             rejected,
             prompt_tokens,
@@ -158,6 +162,11 @@ impl Metrics {
     /// Counts an answer by the status of its mark.
     pub(crate) fn marked(&self, status: &'static str) {
         self.marks.get_or_create(&[("status", status)]).inc();
+    }
+
+    /// Counts a text by whether it could be signed.
+    pub(crate) fn signed(&self, status: &'static str) {
+        self.manifests.get_or_create(&[("status", status)]).inc();
     }
 
     /// Counts a text by its finish reason.

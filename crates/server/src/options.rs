@@ -1,7 +1,9 @@
-//! The options of a server, and the drafting of its texts.
+//! The options of a server, and the drafting and signing of its texts.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use verdigris::detector::report::Reporter;
@@ -41,6 +43,10 @@ pub struct Options {
     pub reports_input_marks: bool,
     /// Signs reports on detection; without it, requests for reports are refused.
     pub reporter: Option<Reporter>,
+    /// The signer of texts.
+    pub signer: Option<Arc<dyn Signer>>,
+    /// Whether texts are refused if they could not be signed, and so are requests that do not want it.
+    pub requires_manifests: bool,
     /// The maximum number of tokens of an answer.
     pub max_tokens: usize,
     /// The capacity for the texts that are written at the same time.
@@ -62,6 +68,16 @@ pub struct Options {
 pub trait Drafts: Send + Sync {
     /// Adds drafts to a request. A text with a given seed must be the same each time.
     fn onto<'r>(&'r self, request: Request<'r>, seed: Option<u64>) -> Request<'r>;
+}
+
+/// Signs texts with C2PA manifests, with the operator's certificate.
+pub trait Signer: fmt::Debug + Send + Sync {
+    /// Returns the manifest store of a text, which is bound to all of its bytes and is not part of it. `mark` is the
+    /// scheme and the id of the key that the text is marked with.
+    ///
+    /// # Errors
+    /// The reason why there is none, in one line for the log.
+    fn sign(&self, text: &str, mark: Option<(&str, &str)>) -> Result<Vec<u8>, String>;
 }
 
 impl Drafts for () {

@@ -60,10 +60,10 @@ impl Record {
 
     /// Adds a text that has ended; `usage` is that of the answer so far.
     pub(crate) fn text(&mut self, index: usize, choice: &Choice, usage: Usage) {
-        let Choice { written, mark, .. } = choice;
+        let Choice { written, mark, manifest, .. } = choice;
         let reason = choice.finish_reason();
         self.service.metrics.finished(reason);
-        self.entry.texts.push(TextEntry::new(index, mark, written.tokens.len(), reason));
+        self.entry.texts.push(TextEntry::new(index, mark, written.tokens.len(), reason, manifest.as_ref()));
         (self.entry.prompt_tokens, self.entry.completion_tokens) = (usage.prompt, usage.completion);
     }
 

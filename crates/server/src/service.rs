@@ -8,6 +8,7 @@ use verdigris::{Engine, Key, MarkStatus, Prompt, Written};
 
 use crate::caller::Caller;
 use crate::charge;
+use crate::manifests::Manifests;
 use crate::metrics::Metrics;
 use crate::operator::Operator;
 use crate::options::{Drafts, Options};
@@ -30,6 +31,7 @@ pub(crate) struct Service {
     pub(crate) engine: Arc<Engine>,
     pub(crate) operator: Operator,
     pub(crate) writer: Arc<Writer>,
+    pub(crate) manifests: Manifests,
     pub(crate) metrics: Arc<Metrics>,
     /// Seconds since 1970, for lists of models.
     pub(crate) begun: i64,
@@ -47,6 +49,7 @@ impl Service {
             writer: Arc::new(Writer::new(engine.clone(), drafts, &options)),
             engine,
             operator,
+            manifests: Manifests::new(&options),
             metrics: Arc::default(),
             begun: jiff::Timestamp::now().as_second(),
             slots: Arc::new(Semaphore::new(options.max_requests)),
@@ -100,7 +103,8 @@ impl Service {
     pub(crate) fn answer_bytes(&self, ask: &Ask, tenant: &Arc<str>) -> Result<Share, Refusal> {
         let Options { max_tokens, limits, .. } = self.options;
         charge::check_texts(ask, limits.texts)?;
-        let bytes = charge::answer_bytes(ask, max_tokens, self.writer.at_a_time());
+        let is_signed = self.manifests.are_for(ask)?;
+        let bytes = charge::answer_bytes(ask, max_tokens, self.writer.at_a_time(), is_signed);
         charge::check_answer(bytes, limits.answer)?;
         self.bytes(tenant, bytes)
     }

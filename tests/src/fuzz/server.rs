@@ -39,6 +39,8 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         mark_level: Level::DEFAULT,
         reports_input_marks: true,
         reporter: None,
+        signer: None,
+        requires_manifests: false,
         max_tokens: 8,
         capacity: Capacity { texts: 4, tokens: 2048, kept: 512, rows: 128 },
         share_caches: false,

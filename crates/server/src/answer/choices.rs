@@ -92,6 +92,9 @@ impl Choices {
         if self.return_token_ids {
             choice["token_ids"] = json!(ended.written.tokens);
         }
+        if let (Some(manifest), Some(choice)) = (&ended.manifest, choice.as_object_mut()) {
+            manifest.add_to(choice);
+        }
         choice
     }
 }

@@ -18,6 +18,7 @@ use verdigris::{Stop, Written};
 use crate::caller::random;
 use crate::calls::reader::ParsedPart;
 use crate::input_marks::InputMark;
+use crate::manifests::ManifestField;
 use crate::protocol::Refusal;
 use crate::protocol::mark::MarkField;
 
@@ -39,6 +40,8 @@ pub(crate) struct Choice {
     pub(crate) written: Box<Written>,
     pub(crate) content: Content,
     pub(crate) mark: MarkField,
+    /// The manifest of the words, if they are to be signed and there are any.
+    pub(crate) manifest: Option<ManifestField>,
 }
 
 impl Choice {

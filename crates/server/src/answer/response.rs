@@ -6,6 +6,7 @@ use verdigris::TokenLogprobs;
 use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
 use crate::calls::reader::ParsedPart;
 use crate::input_marks::InputMark;
+use crate::manifests::ManifestField;
 use crate::protocol::Refusal;
 
 /// One answer, and the progress of its stream.
@@ -22,7 +23,7 @@ pub(crate) struct Response {
     /// The complete items.
     items: Vec<Value>,
     open: Option<OutputItem>,
-    /// The end of the text: whether it was cut short, its mark, and its tokens if they were requested.
+    /// The end of the text: whether it was cut short, its mark, and if they were requested its tokens and its manifest.
     ended: Option<Ended>,
     return_token_ids: bool,
     /// The marks in the inputs, if they are looked for.
@@ -34,6 +35,7 @@ struct Ended {
     is_cut: bool,
     mark: Value,
     tokens: Option<Value>,
+    manifest: Option<ManifestField>,
 }
 
 impl Ended {
@@ -127,17 +129,18 @@ impl Response {
         if let Value::Object(own) = own {
             body.extend(own);
         }
-        if let Some(Ended { mark, tokens, .. }) = ended {
+        if let Some(Ended { mark, tokens, manifest, .. }) = ended {
             body.insert("watermark".into(), mark.clone());
             body.extend(self.input_marks.clone().map(|marks| ("input_marks".to_owned(), marks)));
             body.extend(tokens.clone().map(|tokens| ("token_ids".to_owned(), tokens)));
+            manifest.iter().for_each(|manifest| manifest.add_to(&mut body));
         }
         Value::Object(body)
     }
 
     fn ended(&self, choice: &Choice) -> Ended {
         let tokens = self.return_token_ids.then(|| json!(choice.written.tokens));
-        Ended { is_cut: choice.is_cut(), mark: json!(choice.mark), tokens }
+        Ended { is_cut: choice.is_cut(), mark: json!(choice.mark), tokens, manifest: choice.manifest.clone() }
     }
 
     /// Sends an event.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::input_marks::InputMark;
+use crate::manifests::ManifestField;
 use crate::protocol::mark::MarkField;
 
 /// The record of an answer, without text and secrets. `docs/operating.md` describes the fields.
@@ -39,7 +40,8 @@ pub(crate) enum Outcome {
     Begun,
     /// The answer is complete. Whether the client received it is unknown.
     Whole,
-    /// The mark of a text could not be verified, and the server refuses such texts. A stream has sent it already.
+    /// The mark of a text could not be verified, or the text could not be signed, and the server refuses such texts. A
+    /// stream has sent it already.
     Refused,
     /// A stream ended before its texts did: the client disconnected, or something failed.
     Cut,
@@ -67,11 +69,21 @@ pub(crate) struct TextEntry {
     pub(crate) scored_tokens: usize,
     pub(crate) completion_tokens: usize,
     pub(crate) finish_reason: &'static str,
+    /// Whether the text could be signed; `None` if it was not to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) c2pa: Option<&'static str>,
 }
 
 impl TextEntry {
-    pub(crate) fn new(index: usize, mark: &MarkField, tokens: usize, finish_reason: &'static str) -> Self {
+    pub(crate) fn new(
+        index: usize,
+        mark: &MarkField,
+        tokens: usize,
+        finish_reason: &'static str,
+        manifest: Option<&ManifestField>,
+    ) -> Self {
         let MarkField { status: watermark, reason, scored_tokens, .. } = *mark;
-        Self { index, watermark, reason, scored_tokens, completion_tokens: tokens, finish_reason }
+        let c2pa = manifest.map(ManifestField::status);
+        Self { index, watermark, reason, scored_tokens, completion_tokens: tokens, finish_reason, c2pa }
     }
 }

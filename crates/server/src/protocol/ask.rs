@@ -51,6 +51,8 @@ pub(crate) struct Ask {
     pub(crate) return_token_ids: bool,
     /// Whether to mark the texts; `None` for the server's default.
     pub(crate) watermarking: Option<bool>,
+    /// Whether to sign the texts; `None` for the server's default.
+    pub(crate) c2pa: Option<bool>,
     /// The options of a streamed answer; `None` for a complete one.
     pub(crate) stream: Option<Stream>,
     /// The name of the field with the conversation.
@@ -116,6 +118,7 @@ impl Ask {
             echo: false,
             return_token_ids: body.take("return_token_ids")?.unwrap_or(false),
             watermarking: mark::take(&mut body)?,
+            c2pa: body.take("c2pa")?,
             stream: None,
             conversation: "messages",
         };

@@ -73,6 +73,10 @@ struct Generation {
     service: Arc<Service>,
     ask: Arc<Ask>,
     key: Option<Arc<Key>>,
+    /// Whether texts are signed.
+    is_signed: bool,
+    tenant: Arc<str>,
+    request_id: Arc<str>,
     voice: Box<dyn Voice>,
     pieces: Pieces,
     /// The handles of running texts, which end when these are dropped.
@@ -97,6 +101,7 @@ impl Generation {
         let key = service.key_for(&ask, &caller)?;
         service.check_constraints(&ask)?;
         service.check_alpha(&ask)?;
+        let is_signed = service.manifests.are_for(&ask)?;
         let held = (service.slot(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
         // Before the prompt of a chat with tools is put into words.
         let inputs = service.options.reports_input_marks.then(|| Inputs::of(&ask.prompts));
@@ -118,6 +123,9 @@ impl Generation {
         }
         Ok(Self {
             pieces: service.writer.write(&ask, key.as_ref(), &caller.tenant),
+            is_signed,
+            tenant: caller.tenant.clone(),
+            request_id: caller.request_id.clone(),
             record: Record::new(service.clone(), caller, voice.id(), ask.stream.is_some(), key.as_deref(), input_marks),
             taken: HashMap::new(),
             voice,
@@ -203,7 +211,7 @@ impl Generation {
         Ok(axum::Json(self.voice.whole(&choices, self.usage)).into_response())
     }
 
-    /// Completes a text that has ended: determines its mark and tool calls, counts and records it.
+    /// Completes a text that has ended: determines its mark and tool calls, signs it, counts and records it.
     async fn ended(&mut self, number: usize, ending: Ending) -> Result<Choice, Refusal> {
         self.open -= 1;
         self.taken.remove(&number);
@@ -213,9 +221,9 @@ impl Generation {
             let written = ending.at_once();
             let mark = service.mark_of(key.as_deref(), &written);
             let content = Content::of(&written.text, ask.syntax());
-            Ok(Choice { echo, written: Box::new(written), content, mark })
+            Ok(Choice { echo, written: Box::new(written), content, mark, manifest: None })
         };
-        let choice = computed(look).await??;
+        let mut choice = computed(look).await??;
         // The texts of one prompt share it, so its tokens count once.
         let (prompt, written) = (choice.written.prompt_tokens, choice.written.tokens.len());
         if number.is_multiple_of(self.ask.choices) {
@@ -225,6 +233,11 @@ impl Generation {
         self.service.metrics.tokens(prompt, written);
         self.service.metrics.marked(choice.mark.status);
         self.clock.text(written);
+        if self.is_signed && !choice.content.text.is_empty() {
+            let (text, key) = (&choice.content.text, self.key.clone());
+            choice.manifest = self.service.manifests.sign(text, key, &self.tenant, &self.request_id).await;
+        }
+        choice.manifest.iter().for_each(|manifest| self.service.metrics.signed(manifest.status()));
         self.record.text(number, &choice, self.usage);
         if let Some(reason) = choice.mark.unmarkable().filter(|_| self.service.options.refuses_unmarkable) {
             self.record.enter(Outcome::Refused).await?;
@@ -233,6 +246,10 @@ impl Generation {
                  request a longer one, or one with more choice"
             );
             return Err(Refusal::new(422, "unmarkable", message));
+        }
+        if let Some(refusal) = choice.manifest.as_ref().and_then(|made| self.service.manifests.refusal(made)) {
+            self.record.enter(Outcome::Refused).await?;
+            return Err(refusal);
         }
         if self.open == 0 {
             self.record.enter(Outcome::Whole).await?;
