@@ -154,6 +154,45 @@ fn every_format_gives_what_the_main_program_gives_to_the_last_digit() {
     );
 }
 
+/// Manifests are counted, in texts that were judged before too; they are not verified.
+#[test]
+fn manifests_are_counted() {
+    let lake = Lake::new();
+    let block = "# -----BEGIN C2PA MANIFEST----- https://example.com/a.c2pa -----END C2PA MANIFEST-----\n";
+    // A wrapper of invisible characters: its mark, its magic number, and no more than that.
+    let selector = |byte: u8| char::from_u32(if byte < 16 { 0xfe00 } else { 0xe0100 - 16 } + u32::from(byte)).unwrap();
+    let wrapper: String = std::iter::once('\u{feff}').chain(b"C2PATXT\0\x01\0\0\0\0".map(selector)).collect();
+    let texts = [
+        Some(plain(1)),
+        Some(format!("{block}{}", plain(2))),
+        Some(format!("{}{wrapper}", plain(3))),
+        Some(format!("{block}{}{wrapper}", plain(4))),
+        None,
+    ];
+    let counts = [Some(0), Some(1), Some(1), Some(2), None];
+    write_parquet(&lake.path("lake/a.parquet"), &texts, 7);
+    let all: Vec<String> = texts.iter().flatten().cloned().collect();
+    let want = judged_by_program(&lake.path("my.key"), &all);
+    let found = lake.lines(&["lake", "--json", "--quiet"]);
+    for (row, count) in found.iter().zip(counts) {
+        assert_eq!(row["manifests"].as_u64(), count, "{row}");
+    }
+    for (row, want) in found.iter().zip(&want) {
+        let listed = want["manifests"].as_array().map_or(0, Vec::len) as u64;
+        assert_eq!((row["manifests"].as_u64(), &row["p"]), (Some(listed), &want["p"]));
+    }
+    for resumed in [0, 5] {
+        let summary = &lake.lines(&["lake", "--json", "--quiet", "-o", "out"])[0];
+        assert_eq!((&summary["with_manifests"], &summary["resumed"]), (&3.into(), &resumed.into()), "{summary}");
+    }
+    let words = String::from_utf8(lake.run(&["lake", "-o", "out"]).stdout).unwrap();
+    assert!(words.contains("3 with C2PA manifests, which are not verified here"), "{words}");
+    // A column of the documents keeps its name.
+    lake.write("other/a.jsonl", "{\"text\": \"The captain\", \"manifests\": \"none\"}\n");
+    let row = &lake.lines(&["other", "--json", "--quiet"])[0];
+    assert_eq!((&row["manifests"], &row["verdigris_manifests"]), (&"none".into(), &0.into()));
+}
+
 #[test]
 fn names_of_files_are_taken_as_they_are() {
     let lake = Lake::new();

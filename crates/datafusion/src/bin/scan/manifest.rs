@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::inputs::Input;
 use crate::options::Options;
 
-pub(crate) const FORMAT: &str = "verdigris-scan-2";
+pub(crate) const FORMAT: &str = "verdigris-scan-3";
 
 /// Written when a scan starts, and compared when it is resumed.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +59,7 @@ impl Manifest {
     /// Returns the first difference between this scan and the one that was started.
     pub(crate) fn departure(&self, began: &Self) -> Option<String> {
         let settings = [
+            ("format", &self.format, &began.format),
             ("version", &self.program, &began.program),
             ("--text-column", &self.text_column, &began.text_column),
             ("--level", &self.level.to_string(), &began.level.to_string()),

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::{Field, FieldRef, Float64Type, Schema, SchemaRef};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array,
+};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema, SchemaRef, UInt64Type};
 use datafusion::error::DataFusionError;
 use datafusion::parquet::arrow::ProjectionMask;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -36,7 +38,7 @@ struct Work {
     judge: Judge,
     folder: Option<Folder>,
     schema: SchemaRef,
-    /// The indices of the column of texts and of the first column of the verdict.
+    /// The indices of the column of texts and of the first column of the verdict, which follows the number of manifests.
     text: usize,
     verdict: usize,
     fdr: f64,
@@ -238,12 +240,13 @@ async fn rows(
     documents(context, columns, std::slice::from_ref(file))?.execute_stream().await
 }
 
-/// Returns the columns of the documents, the file, and the verdict. A verdict's column whose name is taken is prefixed
+/// Returns the columns of the documents, the file, the number of manifests, and the verdict. A column of these whose name is taken is prefixed
 /// with `verdigris_`.
 fn schema(context: &SessionContext, columns: &Columns, files: &[Opened]) -> Result<SchemaRef, Failure> {
     let documents = documents(context, columns, files)?;
     let mut fields: Vec<FieldRef> = documents.schema().fields().iter().cloned().collect();
-    for field in &verdict_fields() {
+    let manifests = Arc::new(Field::new("manifests", DataType::UInt64, true));
+    for field in std::iter::once(&manifests).chain(&verdict_fields()) {
         let taken = fields.iter().any(|known| known.name() == field.name());
         let name = if taken { format!("verdigris_{}", field.name()) } else { field.name().clone() };
         fields.push(Arc::new(Field::new(name, field.data_type().clone(), true)));
@@ -288,7 +291,9 @@ impl Work {
             bytes += text_bytes(batch.column(self.text))? as u64;
             let batch = self.judged(&batch)?;
             let of = |name| batch.column(self.verdict + Column::index(name));
-            self.count(&mut tally, of("verdict").as_string(), of("marked").as_boolean(), of("p").as_primitive());
+            let manifests = batch.column(self.verdict - 1).as_primitive();
+            let (verdict, marked, p) = (of("verdict").as_string(), of("marked").as_boolean(), of("p").as_primitive());
+            self.count(&mut tally, manifests, verdict, marked, p);
             judged.push(batch);
         }
         if let Some(folder) = &self.folder {
@@ -304,11 +309,21 @@ impl Work {
     fn judged(&self, batch: &RecordBatch) -> Result<RecordBatch, Failure> {
         let found = self.judge.column(batch.column(self.text), "a scan")?;
         let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
+        let manifests = found.iter().map(|row| row.verdict().map(|verdict| verdict.manifests.len() as u64));
+        columns.push(Arc::new(manifests.collect::<UInt64Array>()));
         columns.extend(verdicts(&found).columns().iter().cloned());
         Ok(RecordBatch::try_new(self.schema.clone(), columns).map_err(DataFusionError::from)?)
     }
 
-    fn count(&self, tally: &mut Tally, verdict: &StringArray, marked: &BooleanArray, p: &Float64Array) {
+    fn count(
+        &self,
+        tally: &mut Tally,
+        manifests: &UInt64Array,
+        verdict: &StringArray,
+        marked: &BooleanArray,
+        p: &Float64Array,
+    ) {
+        tally.with_manifests += manifests.iter().filter(|count| count.is_some_and(|count| count > 0)).count() as u64;
         for row in 0..verdict.len() {
             if p.is_valid(row) {
                 tally.judged(p.value(row), marked.value(row), self.fdr);
@@ -326,20 +341,21 @@ impl Work {
         };
         let file = File::open(path).map_err(Failure::read(path))?;
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| cannot(&error))?;
-        let names = (0..3).map(|place| self.schema.field(self.verdict + place).name().as_str());
+        let names = (self.verdict - 1..self.verdict + 3).map(|index| self.schema.field(index).name().as_str());
         let mask = ProjectionMask::columns(builder.parquet_schema(), names);
         let mut tally = Tally::default();
         for batch in builder.with_projection(mask).build().map_err(|error| cannot(&error))? {
             let batch = batch.map_err(|error| cannot(&error))?;
-            let columns = (batch.num_columns() == 3).then(|| batch.columns());
-            let [verdict, marked, p] = columns.ok_or_else(|| cannot(&"it has other columns"))? else {
-                unreachable!("there are three")
+            let columns = (batch.num_columns() == 4).then(|| batch.columns());
+            let [manifests, verdict, marked, p] = columns.ok_or_else(|| cannot(&"it has other columns"))? else {
+                unreachable!("there are four")
             };
+            let manifests = manifests.as_primitive_opt::<UInt64Type>();
             let columns = (verdict.as_string_opt(), marked.as_boolean_opt(), p.as_primitive_opt::<Float64Type>());
-            let (Some(verdict), Some(marked), Some(p)) = columns else {
+            let (Some(manifests), (Some(verdict), Some(marked), Some(p))) = (manifests, columns) else {
                 return Err(cannot(&"its columns have other types"));
             };
-            self.count(&mut tally, verdict, marked, p);
+            self.count(&mut tally, manifests, verdict, marked, p);
         }
         Ok(tally)
     }

@@ -15,6 +15,8 @@ pub(crate) struct Tally {
     pub(crate) judged: u64,
     /// Documents without a text.
     pub(crate) missing: u64,
+    /// Documents with C2PA manifests in their text.
+    pub(crate) with_manifests: u64,
     /// Documents called marked at the level of a single document.
     pub(crate) marked: u64,
     /// The p-values at or below the allowed share of false finds: only these can be finds.
@@ -36,6 +38,7 @@ impl Tally {
         self.documents += other.documents;
         self.judged += other.judged;
         self.missing += other.missing;
+        self.with_manifests += other.with_manifests;
         self.marked += other.marked;
         self.small.extend(other.small);
     }
@@ -64,6 +67,8 @@ pub(crate) struct Summary {
     judged: u64,
     missing: u64,
     faulty: u64,
+    /// Documents with C2PA manifests in their text, which are not verified.
+    with_manifests: u64,
     fdr: f64,
     marked_at_fdr: u64,
     /// The documents with at most this p-value are the marked ones; null if there are none.
@@ -106,6 +111,7 @@ impl Summary {
             judged: tally.judged,
             missing: tally.missing,
             faulty: tally.faulty(),
+            with_manifests: tally.with_manifests,
             fdr,
             marked_at_fdr,
             p_at_fdr,
@@ -137,6 +143,9 @@ impl Summary {
             None => format!("none marked, with an expected share of false finds of at most {}", self.fdr),
         });
         lines.push(format!("{} marked at the level {}, each tested alone", self.marked_at_level, self.level));
+        if self.with_manifests > 0 {
+            lines.push(format!("{} with C2PA manifests, which are not verified here", self.with_manifests));
+        }
         if self.resumed > 0 {
             lines.push(format!("{} of the documents were judged by an earlier run", self.resumed));
         }
