@@ -2,11 +2,14 @@
 another implementation of A.8 and A.9 the frame. In turn verdigris-c2pa judges what they framed."""
 
 import hashlib
+import http.server
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unicodedata
 from pathlib import Path
 
@@ -49,6 +52,58 @@ def matches(told):
 
 def verified(path, *options, expect=0):
     return json.loads(run("verify", path, "--json", *options, expect=expect))["manifest"]
+
+
+def authority(folder):
+    """Starts a time-stamping authority made of OpenSSL; its address and its root."""
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "9", "-subj", "/O=Tests/CN=Root")
+    openssl("req", *key, "-keyout", "tsa.key", "-out", "tsa.csr", "-subj", "/O=Tests/CN=Clock")
+    usage = "extendedKeyUsage=critical,timeStamping\nkeyUsage=critical,digitalSignature\nbasicConstraints=CA:FALSE\n"
+    (folder / "usage").write_text(usage + "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n")
+    signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "9", "-extfile", "usage"]
+    openssl("x509", "-req", "-in", "tsa.csr", *signed, "-out", "tsa.pem")
+    (folder / "serial").write_text("01\n")
+    (folder / "tsa.cnf").write_text(
+        "[tsa]\ndefault_tsa=one\n[one]\nserial=serial\nsigner_cert=tsa.pem\ncerts=ca.pem\nsigner_key=tsa.key\n"
+        "signer_digest=sha256\ndefault_policy=1.2.3.4\ndigests=sha256\ness_cert_id_alg=sha256\n"
+    )
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            (folder / "query").write_bytes(self.rfile.read(int(self.headers["content-length"])))
+            openssl("ts", "-reply", "-config", "tsa.cnf", "-queryfile", "query", "-out", "reply")
+            self.send_response(200)
+            self.send_header("content-type", "application/timestamp-reply")
+            self.end_headers()
+            self.wfile.write((folder / "reply").read_bytes())
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/", (folder / "ca.pem").read_text()
+
+
+def stamped(folder, signing, plain, root):
+    """The library trusts the time stamp of a signature, with the roots of signer and authority, and only then."""
+    if not shutil.which("openssl"):
+        print("SKIPPED: openssl is missing, so no other program has judged a time stamp", file=sys.stderr)
+        return
+    url, clock = authority(folder)
+    store = folder / "stamped.c2pa"
+    run("sign", plain, *signing, "--timestamp-url", url, "--manifest", "sidecar", "-o", store)
+    for anchors, trusted in [(root + clock, True), (root, False)]:
+        state, found = judged(store.read_bytes(), plain.read_bytes(), anchors)
+        codes = {each["code"] for each in found["validation_results"]["activeManifest"]["success"]}
+        assert (state, "timeStamp.trusted" in codes) == ("Trusted", trusted), (state, found)
+        assert not faults(found, False), found
+    print("sidecar: its time stamp is trusted by c2pa-python")
 
 
 def main():
@@ -99,6 +154,8 @@ def main():
         _, told = judged(store[:at] + b"T" + store[at + 1 :], text, root)
         assert faults(told, placed), (name, told)
         print(f"{name}: {len(store)} bytes of store, as c2pa-python {c2pa.sdk_version()} judges it")
+
+    stamped(folder, signing, plain, root)
 
     # The hash of A.8 is of the composed text, as composed by another library.
     _, clean = c2pa_text.extract_manifest(unicodedata.normalize("NFD", signed))
