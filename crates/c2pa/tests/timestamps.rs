@@ -3,12 +3,13 @@
 mod common;
 
 use std::ops::Range;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::authority::{Authority, Manner, ROOT, has_openssl, token};
 use common::certificates::{Pair, chain, chain_under};
 use common::{Desk, PLAIN, c2pa};
+use rcgen::{ExtendedKeyUsagePurpose, SanType};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
@@ -395,6 +396,34 @@ fn answers_that_are_no_stamps_are_refused() {
     let repeating = Authority::start(&desk, "repeating", Manner::Repeating);
     let error = desk.sign(&[&desk.at("tale.txt"), "--timestamp-url", &repeating.url]).error();
     assert!(error.contains("its answer is to another request"), "{error}");
+}
+
+/// HTTPS is spoken, and its certificates are checked.
+#[test]
+fn a_server_with_an_unknown_certificate_gets_no_request() {
+    if !has_openssl() {
+        return;
+    }
+    let desk = Desk::new();
+    let key = Pair::p256(6);
+    let (certificates, _) = chain(&key, |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.subject_alt_names = vec![SanType::IpAddress([127, 0, 0, 1].into())];
+    });
+    let (certificate, private_key) = (desk.write("tls.pem", certificates), desk.write("tls.key.pem", &key.pem));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let options = ["s_server", "-accept", &address, "-cert", &certificate, "-key", &private_key, "-quiet"];
+    let mut server = Command::new("openssl").args(options).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while std::net::TcpStream::connect(&address).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it listens");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let error = refused(&desk, &format!("https://{address}/tsr"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(error.contains("invalid peer certificate: UnknownIssuer"), "{error}");
 }
 
 #[test]
