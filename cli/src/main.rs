@@ -14,6 +14,7 @@ mod convert;
 mod demo;
 mod detect;
 mod doctor;
+mod edits;
 mod engine;
 mod error;
 mod generate;
@@ -37,6 +38,7 @@ mod rank;
 mod ranks;
 mod report;
 mod request;
+mod robustness;
 mod run;
 mod sampling;
 mod scan;
@@ -99,6 +101,8 @@ enum Command {
     VerifyReport(verify_report::VerifyReport),
     Identify(identify::Identify),
     Payload(payload::Payload),
+    Robustness(robustness::Robustness),
+    #[command(hide = true)]
     Attack(attack::AttackCommand),
     #[command(subcommand)]
     Key(key::KeyCommand),
@@ -187,6 +191,7 @@ fn main() -> ExitCode {
         Command::VerifyReport(verify) => verify.run(),
         Command::Identify(identify) => identify.run(),
         Command::Payload(payload) => payload.run(),
+        Command::Robustness(robustness) => robustness.run(),
         Command::Attack(attack) => attack.run(),
         Command::Key(key) => key.run(),
         Command::Convert(convert) => convert.run(),

@@ -1,31 +1,30 @@
-//! `verdigris bench robustness`: measures what is left of a mark after each attack.
+//! `verdigris bench robustness`: measures what is left of a mark after each edit.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris::watermark::attack::Attack;
+use verdigris::watermark::attack::Attack as Edit;
 use verdigris::{Key, Look};
 
 use super::marks::by_robustness;
+use crate::edits::{self, LAYOUT, STRENGTHS};
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
 use crate::number::samples;
 use crate::progress;
 
-const STRENGTHS: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
-
-/// Attack marked texts and count how many are still found, by context function
+/// Edit marked texts and count how many are still found, by context function
 #[derive(Args)]
 #[command(after_help = "\
 Each text has its own seed and key. Texts are judged with repair of characters, which the p-value accounts for; \
-copy-paste also with windows. Layout attacks (spaces, tabs, wrap, capitals, title) change the whole text. Human text \
+copy-paste also with windows. Layout edits (spaces, tabs, wrap, capitals, title) change the whole text. Human text \
 for copy-paste and substitution comes from --human; without it, unmarked text of the model is used.
 
 Examples:
   verdigris bench robustness --human letters.txt
-  verdigris bench robustness --samples 20 --attack deletion")]
+  verdigris bench robustness --samples 20 --edit deletion")]
 pub(crate) struct Robustness {
     #[command(flatten)]
     model: ModelOption,
@@ -37,13 +36,13 @@ pub(crate) struct Robustness {
     /// Tokens of each text
     #[arg(long, value_name = "N", default_value_t = 200)]
     tokens: usize,
-    /// Only this attack
-    #[arg(long, value_name = "NAME")]
-    attack: Option<String>,
+    /// Only this edit
+    #[arg(long, value_name = "EDIT", value_parser = edits::edits(), alias = "attack")]
+    edit: Option<Edit>,
     /// A file of human text
     #[arg(long, value_name = "FILE")]
     human: Option<PathBuf>,
-    /// The seed of all texts, keys and attacks
+    /// The seed of all texts, keys and edits
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -52,14 +51,6 @@ impl Robustness {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.samples == 0 {
             return Err(Failure::Usage("--samples is 0, but must be at least 1".into()));
-        }
-        let attacks: Vec<_> = Attack::ALL
-            .into_iter()
-            .filter(|(_, name, _)| self.attack.as_deref().is_none_or(|only| only == *name))
-            .collect();
-        if attacks.is_empty() {
-            let names: Vec<&str> = Attack::ALL.iter().map(|(_, name, _)| *name).collect();
-            return Err(Failure::Usage(format!("--attack must be one of {}", names.join(", "))));
         }
         let engine = self.model.engine(None, &self.device.device()?)?;
         let as_the_model_says =
@@ -90,26 +81,27 @@ impl Robustness {
             self.tokens, self.samples
         )?;
         let names: Vec<String> = ways.iter().map(|way| format!("{:>14} |", way.name)).collect();
-        writeln!(out, "| {:<20} | {}", "attack", names.join(" "))?;
+        writeln!(out, "| {:<20} | {}", "edit", names.join(" "))?;
         writeln!(out, "|---|{}", "--:|".repeat(ways.len()))?;
         let none = [("none", None, 0.0)];
-        let each = attacks.iter().flat_map(|&(attack, name, _)| {
-            let strengths = if attack.is_layout() { &[1.0][..] } else { &STRENGTHS };
-            strengths.iter().map(move |&strength| (name, Some(attack), strength))
+        let chosen = Edit::ALL.iter().filter(|(edit, ..)| self.edit.is_none_or(|only| only == *edit));
+        let each = chosen.flat_map(|&(edit, name, _)| {
+            let strengths = if edit.is_layout() { &LAYOUT[..] } else { &STRENGTHS };
+            strengths.iter().map(move |&strength| (name, Some(edit), strength))
         });
-        for (name, attack, strength) in none.into_iter().chain(each) {
-            let label = if attack.is_some() { format!("{name} {:.0} %", 100.0 * strength) } else { name.to_owned() };
+        for (name, edit, strength) in none.into_iter().chain(each) {
+            let label = if edit.is_some() { format!("{name} {:.0} %", 100.0 * strength) } else { name.to_owned() };
             write!(out, "| {label:<20} |")?;
             for of_way in &texts {
                 let (mut found, mut digits) = (0, 0.0);
                 for ((key, text), i) in of_way.iter().zip(0u64..) {
-                    let attacked = match attack {
-                        Some(attack) => attack.apply(text, strength, self.seed << 20 | i, skip(&human, i)),
+                    let edited = match edit {
+                        Some(edit) => edit.apply(text, strength, self.seed << 20 | i, skip(&human, i)),
                         None => text.clone(),
                     };
-                    let windows = attack == Some(Attack::CopyPaste);
+                    let windows = edit == Some(Edit::CopyPaste);
                     let look = Look { passages: windows, ..Look::default() };
-                    let judgement = engine.reader().judge(&[key], &attacked, &look)?;
+                    let judgement = engine.reader().judge(&[key], &edited, &look)?;
                     let ln_p = judgement.evidence.ln_p_corrected();
                     let best = judgement.passages.iter().map(|passage| passage.ln_p).fold(ln_p, f64::min);
                     found += u32::from(best <= 1e-5f64.ln());

@@ -100,7 +100,7 @@ fn every_field_is_documented() {
         for (command, arguments) in [
             ("identify", &["identify", text, "--key", "my.key", "--gammas", "0.5"][..]),
             ("payload", &["payload", text, "--key", "numbered.key"]),
-            ("attack", &["attack", "deletion", text]),
+            ("robustness", &["robustness", text, "--key", "my.key", "--edit", "deletion"]),
         ] {
             let run = folder.run(&[arguments, &["--json"]].concat());
             let [line] = &run.lines()[..] else { panic!("{run:?} should be one line") };
@@ -110,6 +110,9 @@ fn every_field_is_documented() {
             assert_eq!(run.status == 2, line["error"].is_string(), "{run:?}");
         }
     }
+    let edited = folder.run(&["attack", "deletion", "text.txt", "--json"]).lines().remove(0);
+    documented("robustness", &edited);
+    assert_eq!(edited["format"], "verdigris-attack-1");
     let shown = folder.run(&["key", "show", "my.key", "--json"]).lines().remove(0);
     documented("key show", &shown);
     assert_eq!(shown["format"], "verdigris-key-show-1");

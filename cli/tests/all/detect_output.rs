@@ -177,6 +177,9 @@ fn a_full_disk_is_an_error() {
         &["identify", "text.txt", "--key", "my.key", "--json"],
         &["payload", "text.txt", "--key", "numbered.key"],
         &["payload", "text.txt", "--key", "numbered.key", "--json"],
+        &["robustness", "text.txt", "--key", "my.key", "--edit", "deletion"],
+        &["robustness", "text.txt", "--key", "my.key", "--edit", "deletion", "--json"],
+        &["robustness", "text.txt", "--edit", "deletion", "--strength", "0.1", "--text"],
         &["attack", "deletion", "text.txt"],
         &["attack", "homoglyphs", "bare.txt", "--strength", "0"],
         &["key", "new", "new.key"],
@@ -188,7 +191,7 @@ fn a_full_disk_is_an_error() {
         &["bench", "loss", "--model", small, "--text", "corpus.txt", "--window", "32", "--windows", "1"],
         &["bench", "detection", "--samples", "1", "--tokens", "40"],
         &["bench", "strength", "--samples", "2", "--tokens", "20", "--json"],
-        &["bench", "robustness", "--samples", "1", "--tokens", "40", "--attack", "deletion"],
+        &["bench", "robustness", "--samples", "1", "--tokens", "40", "--edit", "deletion"],
     ] {
         let run = folder.run_full(arguments);
         assert_eq!(run.status, 2, "{arguments:?}: {run:?}");

@@ -430,6 +430,49 @@ fn a_payload_there_and_back() {
     folder.run(&["key", "new", "o.key", "--payload-bits", "16", "--gamma", "0.5"]).fails("has gamma 0.25");
 }
 
+/// Each row is what `detect` finds in the edited text, and a mark that no detector can find is reported as lost.
+#[test]
+fn a_mark_survives_some_edits() {
+    let folder = Folder::with_key();
+    let text = folder.run(&["generate", "--key", "my.key", "--seed", "3", "--max-tokens", "200"]).out;
+    folder.write("text.txt", &text);
+    let of_key = ["robustness", "text.txt", "--key", "my.key"];
+    let tested = folder.run(&[&of_key[..], &["--json"]].concat()).succeeds().json();
+    let rows = tested["edits"].as_array().unwrap();
+    // Five layouts and, without human text, eight other edits with four strengths each.
+    assert_eq!((rows.len(), &tested["tested"]), (5 + 8 * 4, &rows.len().into()), "{tested}");
+    assert!(rows.iter().all(|row| row["edit"] != "copy-paste"), "{tested}");
+    for (edit, strength) in [("deletion", "0.2"), ("typos", "0.4"), ("zero-width", "0.4"), ("wrap", "1")] {
+        let printed = ["robustness", "text.txt", "--edit", edit, "--strength", strength, "--text"];
+        let edited = folder.run(&printed).succeeds().out;
+        assert_eq!(edited, folder.run(&["attack", edit, "text.txt", "--strength", strength]).succeeds().out);
+        assert_ne!(edited, text);
+        folder.write("edited.txt", &edited);
+        let found = folder.run(&["detect", "edited.txt", "--key", "my.key", "--json"]).json();
+        let row = rows.iter().find(|row| row["edit"] == edit && row["strength"].to_string().starts_with(strength));
+        let row = row.unwrap_or_else(|| panic!("{edit} {strength}: {tested}"));
+        for field in ["verdict", "tokens", "scored", "z", "log10_p"] {
+            assert_eq!(row[field], found[field], "{edit} {strength}");
+        }
+    }
+    let lost = folder.run(&[&of_key[..], &["--edit", "deletion", "--strength", "0.9,0.1"]].concat()).succeeds().out;
+    assert!(lost.contains("the mark is found after 1 of 2 edits (vg-c0ffee00, level 0.00001)"), "{lost}");
+    folder.write("plain.txt", &folder.run(&["generate", "--seed", "4", "--max-tokens", "1500"]).out);
+    let pasted = ["--edit", "copy-paste", "--human", "plain.txt", "--strength", "0.93"];
+    let pasted = folder.run(&[&of_key[..], &pasted].concat()).succeeds().out;
+    assert!(pasted.contains("marked in part") && pasted.contains("1 of 1 edits"), "{pasted}");
+    let plain = ["robustness", "plain.txt", "--key", "my.key", "--edit", "case"];
+    let plain = folder.run(&plain);
+    assert!(plain.status == 1 && plain.out.contains("after 0 of 4 edits"), "{plain:?}");
+    folder.run(&[&of_key[..], &["--strength", "2"]].concat()).fails("--strength is 2");
+    folder.run(&[&of_key[..], &["--edit", "copy-paste"]].concat()).fails("--human FILE");
+    folder.run(&[&of_key[..], &["--edit", "erase"]].concat()).fails("erase");
+    folder.run(&["robustness", "text.txt"]).fails("--key");
+    folder.run(&["robustness", "text.txt", "--text"]).fails("give one --edit and one --strength");
+    folder.write("short.txt", "The end.");
+    folder.run(&["robustness", "short.txt", "--key", "my.key"]).fails("too short to decide");
+}
+
 /// Changes to characters are repaired, changes to words are not.
 #[test]
 fn attacks_and_repairs() {
