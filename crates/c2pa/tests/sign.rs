@@ -67,6 +67,21 @@ fn a_sidecar_lies_beside_a_file_that_stays_what_it_was() {
     assert_eq!(desk.verify("tale.txt", &["--manifest", &desk.at("other.c2pa")])["manifest"]["verdict"], "valid");
 }
 
+/// Other programs keep the manifest, which the signed text has too.
+#[test]
+fn a_manifest_is_also_written_by_itself() {
+    let desk = Desk::new();
+    let file = desk.write("tale.txt", PLAIN);
+    for (place, store) in [("text", "text.c2pa"), ("md", "md.c2pa")] {
+        let signed = desk.sign(&[&file, "--manifest", place, "--store", &desk.at(store), "-o", "-"]).ok();
+        assert_eq!(std::fs::read(desk.path(store)).unwrap(), verdigris_c2pa::locate(&signed).unwrap().store);
+    }
+    desk.sign(&[&file, "--manifest", "sidecar", "--store", &desk.at("store"), "-o", &desk.at("side")]).ok();
+    assert_eq!(std::fs::read(desk.path("store")).unwrap(), std::fs::read(desk.path("side")).unwrap());
+    let again = desk.sign(&[&file, "--manifest", "text", "--store", &desk.at("store"), "-o", &desk.at("new.txt")]);
+    assert!(again.error().contains("exists already; --force replaces it") && !desk.has("new.txt"));
+}
+
 #[test]
 fn a_manifest_says_who_signed_and_what_marked_the_text() {
     let desk = Desk::new();

@@ -77,7 +77,10 @@ pub(crate) struct Sign {
     /// FILE.c2pa]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace an existing file
+    /// Also write the manifest by itself to this file
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Replace existing files
     #[arg(long)]
     force: bool,
     /// Only check whether a text could be signed, and print where its manifest would go and the size of a time stamp
@@ -112,6 +115,9 @@ impl Sign {
                 "a terminal loses the invisible characters of a signed text: give --output, or a pipe".into(),
             ));
         }
+        if let Some(store) = self.store.as_deref().filter(|_| !self.check) {
+            files::check(store, self.force)?;
+        }
         let credentials = self.credentials()?;
         let mark = self.scheme.zip(self.key_id).map(|(scheme, key_id)| Mark { scheme, key_id });
         let claim = Claim { model: self.model, mark };
@@ -129,6 +135,9 @@ impl Sign {
             C2paError::Signed | C2paError::BareReturn => Failure::in_file(Path::new(&files::name(&self.file)))(error),
             error => error.into(),
         })?;
+        if let Some(store) = &self.store {
+            files::write(store, &signed.manifest, self.force, false)?;
+        }
         let bytes = if placement == Placement::Sidecar { &signed.manifest } else { signed.text.as_bytes() };
         match output {
             Some(output) => files::write(&output, bytes, self.force, false)?,
