@@ -20,6 +20,9 @@ pub(crate) enum Failure {
     ReportKey(#[from] verdigris::detector::report::ReportKeyError),
     #[error(transparent)]
     Checkpoint(#[from] verdigris_checkpoint::CheckpointError),
+    #[cfg(feature = "ledger")]
+    #[error(transparent)]
+    Ledger(#[from] verdigris_ledger::LedgerError),
     #[cfg(feature = "train")]
     #[error(transparent)]
     Train(#[from] verdigris_train::TrainError),

@@ -1,6 +1,7 @@
 //! The program `verdigris`: the library's features on a command line.
 #![forbid(unsafe_code)]
 
+mod answer_id;
 mod attack;
 mod batch;
 mod bench;
@@ -23,7 +24,9 @@ mod help;
 mod identify;
 mod interrupt;
 mod key;
-#[cfg(not(all(feature = "serve", feature = "train")))]
+#[cfg(feature = "ledger")]
+mod ledger;
+#[cfg(not(all(feature = "ledger", feature = "serve", feature = "train")))]
 mod left_out;
 mod log;
 mod man;
@@ -36,6 +39,7 @@ mod progress;
 mod proof;
 mod rank;
 mod ranks;
+mod recorder;
 mod report;
 mod request;
 mod robustness;
@@ -106,6 +110,11 @@ enum Command {
     Attack(attack::AttackCommand),
     #[command(subcommand)]
     Key(key::KeyCommand),
+    #[cfg(feature = "ledger")]
+    #[command(subcommand)]
+    Ledger(ledger::LedgerCommand),
+    #[cfg(not(feature = "ledger"))]
+    Ledger(left_out::LeftOut),
     Convert(convert::Convert),
     Rank(rank::Rank),
     #[cfg(feature = "train")]
@@ -194,6 +203,10 @@ fn main() -> ExitCode {
         Command::Robustness(robustness) => robustness.run(),
         Command::Attack(attack) => attack.run(),
         Command::Key(key) => key.run(),
+        #[cfg(feature = "ledger")]
+        Command::Ledger(ledger) => ledger.run(),
+        #[cfg(not(feature = "ledger"))]
+        Command::Ledger(ledger) => ledger.run("ledger", "ledger"),
         Command::Convert(convert) => convert.run(),
         Command::Rank(rank) => rank.run(),
         #[cfg(feature = "train")]
@@ -220,7 +233,7 @@ fn main() -> ExitCode {
 /// The arguments, with `help --help` changed to `help help`.
 fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
-    let groups = ["key", "train", "bench"];
+    let groups = ["key", "ledger", "train", "bench"];
     let at = 1 + usize::from(arguments.get(1).is_some_and(|first| groups.iter().any(|group| first == group)));
     if let Some([help, asked]) = arguments.get_mut(at..at + 2)
         && *help == *"help"

@@ -1,5 +1,6 @@
 //! `verdigris serve`: serves OpenAI's protocol over HTTP.
 
+mod ledger;
 mod limits;
 mod manifests;
 pub(crate) mod settings;
@@ -22,6 +23,7 @@ use crate::generate::drafts::DraftOptions;
 use crate::log::LogFormat;
 use crate::number::{not_negative, seconds, some};
 use crate::run::RunOptions;
+use crate::serve::ledger::LedgerOptions;
 use crate::serve::limits::LimitOptions;
 use crate::serve::manifests::ServeManifestOptions;
 use crate::signer::Signer;
@@ -71,6 +73,8 @@ pub(crate) struct Serve {
     /// Log every answer to this file before it ends: a line of JSON with ids and counts, without text
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
+    #[command(flatten)]
+    ledger: LedgerOptions,
     /// The policy for marks and C2PA manifests in the messages and prompts of requests: ignore them, or look for them
     /// and report them in answers and in the audit log
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
@@ -201,6 +205,7 @@ impl Serve {
         let key = self.key.as_deref().map(Key::load).transpose()?;
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
         let report_key = self.report_key.as_deref().map(ReportKey::load).transpose()?;
+        let ledger = self.ledger.open()?;
         self.drafts.check(None)?;
         let model = self.served_model_name.unwrap_or_else(|| self.engine.model_name());
         let signer = self.manifests.signer(model.clone())?;
@@ -220,6 +225,7 @@ impl Serve {
             api_keys,
             ring,
             audit_log: self.audit_log,
+            ledger,
             allow_anyone: self.allow_anyone,
             allowed_hosts: self.allowed_host,
             max_alpha: self.max_alpha,

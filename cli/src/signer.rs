@@ -49,6 +49,16 @@ pub(crate) struct Signer {
     place: String,
     /// The scheme and the id of the key.
     mark: Option<(String, String)>,
+    /// Whether signed texts come with their manifest by itself.
+    keeps_stores: bool,
+}
+
+/// A signed text.
+pub(crate) struct Signed {
+    /// The text with its manifest; if that is a sidecar, the manifest alone.
+    pub(crate) output: Vec<u8>,
+    /// The manifest store by itself, if it is kept.
+    pub(crate) store: Option<Vec<u8>>,
 }
 
 impl SignerOptions {
@@ -68,7 +78,17 @@ impl SignerOptions {
             model,
             place: String::new(),
             mark: None,
+            keeps_stores: false,
         }))
+    }
+}
+
+impl Signed {
+    /// The output as text, and the store.
+    pub(crate) fn into_text(self) -> Result<(String, Option<Vec<u8>>), Failure> {
+        let text = String::from_utf8(self.output);
+        let text = text.map_err(|_| Failure::Usage(format!("{} did not write text", PROGRAM.name)))?;
+        Ok((text, self.store))
     }
 }
 
@@ -85,7 +105,8 @@ impl Signer {
     pub(crate) fn check(&mut self, options: &[&OsStr]) -> Result<String, Failure> {
         let mut command = self.command();
         command.arg("--check").args(options);
-        let found = text(run(command, b"")?)?;
+        let found = checked(run(&mut command, b"")?)?;
+        let found = String::from_utf8_lossy(&found);
         let mut found = found.split_whitespace().map(str::to_owned);
         let kind = found.next().unwrap_or_default();
         // Its length is known then, and need not be found out for each text.
@@ -103,25 +124,33 @@ impl Signer {
         Self { mark: key.map(|key| (key.dialect().name().to_owned(), key.id().to_owned())), ..self }
     }
 
-    /// Signs a text, and returns it with its manifest; if that is a sidecar, the manifest alone.
-    pub(crate) fn sign(&self, text: &str) -> Result<Vec<u8>, Failure> {
+    /// Keeps the manifest of each text by itself.
+    pub(crate) fn keeping_stores(self, keeps_stores: bool) -> Self {
+        Self { keeps_stores, ..self }
+    }
+
+    /// Signs a text.
+    pub(crate) fn sign(&self, text: &str) -> Result<Signed, Failure> {
         let mark = self.mark.as_ref().map(|(scheme, id)| (&**scheme, &**id));
         self.sign_marked(text, mark)
     }
 
     /// The same for a text that is marked with the key of this scheme and id.
-    pub(crate) fn sign_marked(&self, text: &str, mark: Option<(&str, &str)>) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn sign_marked(&self, text: &str, mark: Option<(&str, &str)>) -> Result<Signed, Failure> {
         let mut command = self.command();
         command.args(["--manifest", &self.place, "--model", &self.model, "--output", "-"]);
         if let Some((scheme, id)) = mark {
             command.args(["--scheme", scheme, "--key-id", id]);
         }
-        checked(run(command, text.as_bytes())?)
-    }
-
-    /// The same as text.
-    pub(crate) fn signed(&self, text: &str) -> Result<String, Failure> {
-        as_text(self.sign(text)?)
+        if !self.keeps_stores {
+            return Ok(Signed { output: checked(run(&mut command, text.as_bytes())?)?, store: None });
+        }
+        // The program may write only whole files, under names that are free.
+        let folder = tempfile::tempdir()?;
+        let store = folder.path().join("store");
+        let output = checked(run(command.arg("--store").arg(&store), text.as_bytes())?)?;
+        let read = std::fs::read(&store).map_err(|source| Failure::Open { path: store, source })?;
+        Ok(Signed { output, store: Some(read) })
     }
 
     fn command(&self) -> Command {
@@ -143,14 +172,14 @@ impl Signer {
 }
 
 /// Runs a command with `input` on its standard input.
-fn run(mut command: Command, input: &[u8]) -> Result<Output, Failure> {
+fn run(command: &mut Command, input: &[u8]) -> Result<Output, Failure> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|source| PROGRAM.not_started(&command, &source))?;
+    let mut child = command.spawn().map_err(|source| PROGRAM.not_started(command, &source))?;
     let mut stdin = child.stdin.take().expect("it is piped");
     std::thread::scope(|scope| {
         // The program may end without reading all of it, and reports the reason itself.
         scope.spawn(move || drop(stdin.write_all(input)));
-        child.wait_with_output().map_err(|source| PROGRAM.not_started(&command, &source))
+        child.wait_with_output().map_err(|source| PROGRAM.not_started(command, &source))
     })
 }
 
@@ -165,12 +194,4 @@ fn checked(output: Output) -> Result<Vec<u8>, Failure> {
         true => format!("{} was stopped: {}", PROGRAM.name, output.status),
         false => crate::terminal::shown(why).into_owned(),
     }))
-}
-
-fn text(output: Output) -> Result<String, Failure> {
-    as_text(checked(output)?)
-}
-
-fn as_text(bytes: Vec<u8>) -> Result<String, Failure> {
-    String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{} did not write text", PROGRAM.name)))
 }

@@ -22,6 +22,9 @@ struct AnswerLine<'a> {
     line: usize,
     id: &'a Value,
     digest: &'a str,
+    /// The id in the ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger_id: Option<&'a str>,
     #[serde(flatten)]
     what: What<'a>,
 }
@@ -175,6 +178,7 @@ impl Answers {
         key_id: Option<&str>,
         evidence: Option<&Evidence>,
         signed: Option<Result<String, String>>,
+        ledger_id: Option<&str>,
     ) -> Result<(), Failure> {
         let text = Box::new(TextFields::new(written, key_id, evidence));
         let (signed, c2pa_error) = match signed {
@@ -182,16 +186,17 @@ impl Answers {
             Some(Ok(signed)) => (Some(signed), None),
             Some(Err(error)) => (None, Some(error)),
         };
-        self.put(asked, What::Text { text, lossy: written.lossy, signed, c2pa_error })
+        self.put(asked, ledger_id, What::Text { text, lossy: written.lossy, signed, c2pa_error })
     }
 
     pub(super) fn write_error(&mut self, asked: &BatchPrompt, error: &verdigris::Error) -> Result<(), Failure> {
-        self.put(asked, What::Error { error: error.to_string() })
+        self.put(asked, None, What::Error { error: error.to_string() })
     }
 
     /// Writes a line in one call, so that only the last line of the file can be incomplete.
-    fn put(&mut self, asked: &BatchPrompt, what: What<'_>) -> Result<(), Failure> {
-        let line = AnswerLine { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, what };
+    fn put(&mut self, asked: &BatchPrompt, ledger_id: Option<&str>, what: What<'_>) -> Result<(), Failure> {
+        let line =
+            AnswerLine { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, ledger_id, what };
         let mut line = serde_json::to_vec(&line).expect("an answer serialises");
         line.push(b'\n');
         self.file.write_all(&line).map_err(|source| Failure::Write { path: self.path.clone(), source })

@@ -25,6 +25,7 @@ use crate::generate::guides::GuideOptions;
 use crate::output::OutputFile;
 use crate::progress;
 use crate::proof::{Proof, is_proof};
+use crate::recorder::{Delivered, LedgerOption, Recorder};
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
@@ -33,7 +34,7 @@ use crate::steering::MemberPromptOptions;
 use crate::tokens::TokenOptions;
 use answers::Answers;
 use prompts::{BatchPrompt, Prompts};
-use signing::{BatchManifestOptions, SignedAnswer, Signing};
+use signing::{BatchManifestOptions, Signature, SignedAnswer, Signing};
 
 /// Write a text for each prompt of a file, many at a time
 #[derive(Args)]
@@ -64,6 +65,8 @@ pub(crate) struct Batch {
     /// Replace the file for the answers if it exists
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    ledger: LedgerOption,
     #[command(flatten)]
     run: RunOptions,
     // Groups with a heading come last, because a heading applies to all options after it.
@@ -102,6 +105,7 @@ struct Count {
 struct Desk<'r> {
     seed: Option<u64>,
     proof: Option<&'r Proof<'r>>,
+    recorder: Option<Recorder>,
     answers: Answers,
     count: Count,
     bar: ProgressBar,
@@ -114,7 +118,8 @@ impl Batch {
         let mark = self.asked.mark()?;
         self.drafts.check(self.asked.seed)?;
         // Refuses one of the files that are read here.
-        let inputs: Vec<_> = [&*self.prompts].into_iter().chain(self.asked.key_file()).collect();
+        let inputs = [Some(&*self.prompts), self.asked.key_file(), self.ledger.file()];
+        let inputs: Vec<_> = inputs.into_iter().flatten().collect();
         OutputFile::new(&self.answers, true, &inputs)?;
         let begun = self.digest();
         // All lines are checked before anything is computed.
@@ -147,7 +152,9 @@ impl Batch {
             let (prompts, more) = (self.prompts.display(), answers.len() - (asked - open.len()));
             return Err(answers.of_another(&format!("{more} are to lines that {prompts} does not have")));
         }
+        let recorder = self.ledger.recorder()?;
         let signer = self.manifest.signer(self.engine.model_name())?;
+        let signer = signer.map(|signer| signer.keeping_stores(recorder.is_some()));
         let engine = self.engine.engine()?;
         if converse {
             engine.chat_template()?;
@@ -183,7 +190,8 @@ impl Batch {
         let constraint = if key.is_some() { self.constraint.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
         let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);
-        let mut desk = Desk { seed, proof, answers, count: Count::default(), bar, begun: Instant::now() };
+        let (count, begun_at) = (Count::default(), Instant::now());
+        let mut desk = Desk { seed, proof, recorder, answers, count, bar, begun: begun_at };
         let lines = Prompts::open(&self.prompts, &self.asked, &begun)?;
         let lines = lines.filter(|line| line.as_ref().map_or(true, |line| open.contains(&line.line)));
         match &signer {
@@ -209,8 +217,11 @@ impl Batch {
         while let Some(option) = options.next() {
             let is_file = [&self.prompts, &self.answers].iter().any(|path| path.as_os_str() == option);
             match option.to_str() {
-                Some("--seed") => _ = options.next(),
-                Some(option) if CHANGES_NOTHING.contains(&option) || option.starts_with("--seed=") => (),
+                Some("--seed" | "--ledger") => _ = options.next(),
+                Some(option)
+                    if CHANGES_NOTHING.contains(&option)
+                        || option.starts_with("--seed=")
+                        || option.starts_with("--ledger=") => {}
                 _ if is_file => (),
                 _ => {
                     digest.update(option.len().to_le_bytes());
@@ -314,14 +325,22 @@ impl Desk<'_> {
         self.write(&asked, &written, Some(signed))
     }
 
-    fn write(
-        &mut self,
-        asked: &BatchPrompt,
-        written: &Written,
-        signed: Option<Result<String, String>>,
-    ) -> Result<(), Failure> {
+    fn write(&mut self, asked: &BatchPrompt, written: &Written, signed: Option<Signature>) -> Result<(), Failure> {
         let evidence = self.proof.and_then(|proof| proof.evidence(&written.text));
-        self.answers.write(asked, written, self.proof.map(|proof| proof.key().id()), evidence.as_ref(), signed)?;
+        let key = self.proof.map(Proof::key);
+        let id = self.recorder.as_ref().map(|_| crate::answer_id::new()).transpose()?;
+        let (signed, manifest) = match signed.transpose() {
+            Ok(signed) => {
+                let (signed, manifest) = signed.unzip();
+                (signed.map(Ok), manifest.flatten())
+            }
+            Err(error) => (Some(Err(error)), None),
+        };
+        // First, so that every answer in the file is in the ledger.
+        if let (Some(recorder), Some(id)) = (&self.recorder, &id) {
+            recorder.record(&Delivered { id, part: 0, text: &written.text, key, manifest: manifest.as_deref() })?;
+        }
+        self.answers.write(asked, written, key.map(Key::id), evidence.as_ref(), signed, id.as_deref())?;
         self.count.unproved += usize::from(self.proof.is_some() && !is_proof(evidence.as_ref()));
         self.count.answers += 1;
         self.count.tokens += written.tokens.len();

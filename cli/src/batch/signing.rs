@@ -10,7 +10,7 @@ use verdigris::Written;
 
 use super::prompts::BatchPrompt;
 use crate::error::Failure;
-use crate::signer::{Signer, SignerOptions};
+use crate::signer::{Signed, Signer, SignerOptions};
 
 /// The number of answers that are signed at the same time.
 const AT_A_TIME: usize = 4;
@@ -42,11 +42,14 @@ impl BatchManifestOptions {
     }
 }
 
+/// A text with its manifest, and that by itself if it is kept; or the reason why it could not be signed.
+pub(super) type Signature = Result<(String, Option<Vec<u8>>), String>;
+
 /// An answer whose text has been signed, or could not be.
 pub(super) struct SignedAnswer {
     pub(super) asked: BatchPrompt,
     pub(super) written: Written,
-    pub(super) signed: Result<String, String>,
+    pub(super) signed: Signature,
 }
 
 /// Threads that sign.
@@ -67,7 +70,8 @@ impl Signing {
                 loop {
                     let answer = next.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((asked, written)) = answer else { return };
-                    let signed = signer.signed(&written.text).map_err(|failure| failure.to_string());
+                    let signed =
+                        signer.sign(&written.text).and_then(Signed::into_text).map_err(|failure| failure.to_string());
                     if done.send(SignedAnswer { asked, written, signed }).is_err() {
                         return;
                     }

@@ -33,6 +33,8 @@ pub(super) struct Manifests {
     beside: Cell<Vec<u8>>,
     /// Whether a text could not be signed.
     failed: Cell<bool>,
+    /// The manifest of the last text, if it is kept.
+    store: Cell<Option<Vec<u8>>>,
 }
 
 impl ManifestOptions {
@@ -84,7 +86,14 @@ impl ManifestOptions {
             }
             _ => {}
         }
-        Ok(Some(Manifests { signer, sidecar, is_sidecar, beside: Cell::default(), failed: Cell::default() }))
+        Ok(Some(Manifests {
+            signer,
+            sidecar,
+            is_sidecar,
+            beside: Cell::default(),
+            failed: Cell::default(),
+            store: Cell::default(),
+        }))
     }
 }
 
@@ -99,15 +108,29 @@ impl Manifests {
         self.signer.warning().into_iter().for_each(|said| crate::terminal::headed("warning", said));
     }
 
+    /// Keeps the manifest of each text for [`Self::store`].
+    pub(super) fn keeping_stores(self, keeps_stores: bool) -> Self {
+        Self { signer: self.signer.keeping_stores(keeps_stores), ..self }
+    }
+
+    /// The manifest of the text that was signed last.
+    pub(super) fn store(&self) -> Option<Vec<u8>> {
+        self.store.take()
+    }
+
     /// Signs a text, and returns what to print instead.
     pub(super) fn sign(&self, text: &str) -> Result<String, Failure> {
-        let signed = match self.is_sidecar {
-            true => self.signer.sign(text).map(|manifest| {
-                self.beside.set(manifest);
-                text.to_owned()
-            }),
-            false => self.signer.signed(text),
-        };
+        let signed = self.signer.sign(text).and_then(|signed| {
+            let (text, store) = match self.is_sidecar {
+                true => {
+                    self.beside.set(signed.output);
+                    (text.to_owned(), signed.store)
+                }
+                false => signed.into_text()?,
+            };
+            self.store.set(store);
+            Ok(text)
+        });
         self.failed.set(self.failed.get() || signed.is_err());
         signed
     }

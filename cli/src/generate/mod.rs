@@ -1,8 +1,10 @@
 //! `verdigris generate`: writes text.
 
+mod context;
 pub(crate) mod drafts;
 mod explain;
 pub(crate) mod guides;
+mod log;
 mod manifest;
 mod prompt;
 mod rewards;
@@ -21,8 +23,10 @@ use crate::choice::{Choice, OneOf};
 use crate::constraint::TextConstraint;
 use crate::engine::EngineOptions;
 use crate::error::Failure;
+use crate::generate::context::WritingContext;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
+use crate::generate::log::Log;
 use crate::generate::manifest::{ManifestOptions, Manifests};
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
@@ -31,6 +35,7 @@ use crate::number::whole;
 use crate::output::OutputFile;
 use crate::proof::Proof;
 use crate::ranks::RankOptions;
+use crate::recorder::LedgerOption;
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
@@ -102,6 +107,8 @@ pub(crate) struct Generate {
     #[arg(long, requires = "output")]
     force: bool,
     #[command(flatten)]
+    ledger: LedgerOption,
+    #[command(flatten)]
     run: RunOptions,
     // Groups with a heading come last, because a heading applies to all options after it.
     #[command(flatten)]
@@ -140,10 +147,12 @@ impl Generate {
         self.drafts.check(self.asked.seed)?;
         self.search.check(self.texts, self.rewards.best_of.is_some())?;
         // Faults are reported before anything is computed.
-        let inputs: Vec<_> = self.prompt.file().into_iter().chain(self.asked.key_file()).collect();
+        let inputs = [self.prompt.file(), self.asked.key_file(), self.ledger.file()];
+        let inputs: Vec<_> = inputs.into_iter().flatten().collect();
         let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
         let (output, model) = (self.output.as_deref(), self.engine.model_name());
         let manifests = self.manifest.manifests(output, self.force, self.json, self.texts, model, &inputs)?;
+        let recorder = self.ledger.recorder()?;
         let prompt = self.prompt.read(self.run.quiet)?;
         if self.asked.chat && prompt.is_empty() {
             return Err(Failure::Usage("--chat needs a message: generate --chat \"What is a spar?\"".into()));
@@ -168,8 +177,11 @@ impl Generate {
         request = self.guides.apply(request, &judges, &classes);
         let constraint = if key.is_some() { self.constraint.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
-        let manifests = manifests.map(|manifests| manifests.marked(key.as_ref()));
+        let manifests = manifests.map(|manifests| manifests.marked(key.as_ref()).keeping_stores(recorder.is_some()));
         manifests.iter().filter(|_| !self.run.quiet).for_each(Manifests::warn);
-        self.write(request, &prompt, proof.as_ref(), judge.as_ref(), file, manifests)
+        let log = recorder.map(|recorder| Log::new(recorder, key.as_ref())).transpose()?;
+        let context = WritingContext::new(&prompt, self.asked.chat, &request, proof.as_ref(), log.as_ref());
+        let status = self.write(request.clone(), judge.as_ref(), file, manifests, &context)?;
+        log.map_or(Ok(status), |log| log.finish(status))
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use serde::Serialize;
 use verdigris::watermark::scheme::Stage;
@@ -12,7 +11,9 @@ use verdigris::{BestOf, Event, Evidence, Hypothesis, Key, Logprob, Request, Rewa
 
 use crate::error::Failure;
 use crate::generate::Generate;
+use crate::generate::context::WritingContext;
 use crate::generate::explain::{self, ExplainedFields};
+use crate::generate::log::Log;
 use crate::generate::manifest::Manifests;
 use crate::output::OutputFile;
 use crate::progress;
@@ -26,6 +27,9 @@ struct Output<'a> {
     format: &'static str,
     index: usize,
     prompt: &'a str,
+    /// The id in the ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger_id: Option<&'a str>,
     #[serde(flatten)]
     text: TextFields<'a>,
     /// The text with its C2PA manifest.
@@ -151,17 +155,6 @@ impl<'a> From<&'a TokenLogprobs> for Expected<'a> {
     }
 }
 
-/// The facts about all texts that are known before they are written.
-struct WritingContext<'w> {
-    prompt: &'w str,
-    /// The prompt as it is shown before a text; empty for a message of a conversation.
-    shown_prompt: &'w str,
-    /// The request that the texts answer.
-    request: &'w Request<'w>,
-    proof: Option<&'w Proof<'w>>,
-    started: Instant,
-}
-
 /// The destination of texts.
 struct Paper<'w> {
     out: &'w mut dyn Write,
@@ -196,15 +189,12 @@ impl Generate {
     pub(super) fn write(
         &self,
         request: Request<'_>,
-        prompt: &str,
-        proof: Option<&Proof<'_>>,
         judge: Option<&Reward>,
         file: Option<OutputFile>,
         manifests: Option<Manifests>,
+        context: &WritingContext<'_>,
     ) -> Result<ExitCode, Failure> {
-        let asked = request.clone();
-        let shown_prompt = if self.asked.chat { "" } else { prompt };
-        let context = &WritingContext { prompt, shown_prompt, request: &asked, proof, started: Instant::now() };
+        let proof = context.proof;
         let count = self.texts.unwrap_or(1);
         let write = |mut paper: Paper<'_>| match (self.rewards.best_of, self.search.beams) {
             (Some(count), _) => Ok(vec![self.best_of(request, count, judge, &mut paper)?]),
@@ -223,6 +213,7 @@ impl Generate {
                     // The text that was computed must not be lost.
                     crate::terminal::say!("{}", shown(&unsigned));
                 })?;
+                context.record(0, &unsigned, manifests.store().as_deref());
                 paper.out.write_all(signed.as_bytes())?;
                 paper.out.flush()?;
                 Ok(texts)
@@ -260,7 +251,7 @@ impl Generate {
         }
         self.warn_of_equal(&texts, proof);
         self.warn_of_lossy(&texts);
-        self.warn_of_unproved(&texts, &asked, proof);
+        self.warn_of_unproved(&texts, context.request, proof);
         Ok(self.say_whether_whole(&texts))
     }
 
@@ -287,7 +278,10 @@ impl Generate {
         }
         match self.json {
             true => self.print(paper, 0, &written, None)?,
-            false => writeln!(paper.out)?,
+            false => {
+                paper.context.record(0, &written.text, None);
+                writeln!(paper.out)?;
+            }
         }
         paper.out.flush()?;
         Ok(written)
@@ -310,6 +304,7 @@ impl Generate {
         match self.json {
             true => self.print(paper, best.index, written, Some(Chosen::ByReward(&best)))?,
             false => {
+                paper.context.record(best.index, &written.text, None);
                 paper.faint(paper.context.shown_prompt)?;
                 paper.text(&written.text)?;
                 writeln!(paper.out)?;
@@ -337,6 +332,7 @@ impl Generate {
                 self.print(paper, i, written, Some(Chosen::BySearch(hypothesis)))?;
                 continue;
             }
+            paper.context.record(i, &written.text, None);
             if found.len() > 1 {
                 paper.faint(&format!("score {:.3}\n", hypothesis.score))?;
             }
@@ -360,6 +356,7 @@ impl Generate {
                     match self.json {
                         true => self.print(paper, i, written, None)?,
                         false => {
+                            paper.context.record(i, &written.text, None);
                             paper.faint(&format!("seed {}\n", written.seed))?;
                             paper.faint(paper.context.shown_prompt)?;
                             paper.text(&written.text)?;
@@ -396,7 +393,7 @@ impl Generate {
         written: &Written,
         chosen: Option<Chosen<'_>>,
     ) -> io::Result<()> {
-        let &WritingContext { prompt, request, proof, started, .. } = paper.context;
+        let &WritingContext { prompt, request, proof, log, started, .. } = paper.context;
         let (best, found) = match chosen {
             Some(Chosen::ByReward(best)) => (Some(best), None),
             Some(Chosen::BySearch(found)) => (None, Some(found)),
@@ -413,10 +410,13 @@ impl Generate {
             Some(Err(error)) => (None, Some(error.to_string())),
             None => (None, None),
         };
+        let store = paper.manifests.and_then(Manifests::store);
+        paper.context.record(index, &written.text, store.as_deref());
         let output = Output {
             format: "verdigris-generate-1",
             index,
             prompt,
+            ledger_id: log.map(Log::id),
             text: TextFields::new(written, proof.map(|proof| proof.key().id()), evidence.as_ref()).expecting(expected),
             signed,
             c2pa_error,

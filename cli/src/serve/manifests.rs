@@ -31,6 +31,6 @@ impl ServeManifestOptions {
 
 impl verdigris_server::Signer for Signer {
     fn sign(&self, text: &str, mark: Option<(&str, &str)>) -> Result<Vec<u8>, String> {
-        self.sign_marked(text, mark).map_err(|failure| failure.to_string())
+        self.sign_marked(text, mark).map(|signed| signed.output).map_err(|failure| failure.to_string())
     }
 }

@@ -473,6 +473,19 @@ fn a_mark_survives_some_edits() {
     folder.run(&["robustness", "short.txt", "--key", "my.key"]).fails("too short to decide");
 }
 
+/// The default build has no ledger, and says how to get one.
+#[cfg(not(feature = "ledger"))]
+#[test]
+fn a_ledger_needs_its_feature() {
+    let folder = Folder::new();
+    folder.run(&["ledger", "list", "a.ledger"]).fails("build it with `--features ledger`");
+    for command in [&["generate", "-n", "3"][..], &["serve", "--port", "0"]] {
+        let run = folder.run(&[command, &["--ledger", "a.ledger"]].concat());
+        run.fails("--ledger is not part of this program: build it with `--features ledger`");
+    }
+    assert!(!folder.path("a.ledger").exists());
+}
+
 /// Changes to characters are repaired, changes to words are not.
 #[test]
 fn attacks_and_repairs() {

@@ -14,6 +14,7 @@
 //! | `operator` | the operator's `access` (API keys), `keys` (watermark keys) and `audit` (the audit log) |
 //! | `input_marks` | marks in the inputs of a request |
 //! | `manifests` | the C2PA manifests of texts |
+//! | `ledger` | the operator's record of texts, without the texts |
 //! | `record` | the audit entry of an answer in progress |
 //! | `caller` | the client of a request, and the report on it for the log |
 //! | `metrics` | metrics at `/metrics` |
@@ -35,6 +36,7 @@ mod connections;
 mod constraint_cache;
 mod input_marks;
 mod keys;
+mod ledger;
 mod limits;
 mod manifests;
 mod metrics;
@@ -57,6 +59,7 @@ mod writer;
 struct Readme;
 
 pub use access::{AccessError, ApiKeys};
+pub use ledger::{Ledger, LedgerEntry, LedgerText};
 pub use limits::Limits;
 pub use options::{Drafts, Options, Signer};
 pub use protocol::Refusal;

@@ -14,10 +14,10 @@ use crate::turns::Turns;
 /// The number of texts that are signed at the same time, of which one is kept for a tenant that signs no other.
 const AT_A_TIME: usize = 9;
 
-/// The manifest of a text as its answer returns it: in base64, or `None` if the text could not be signed. The log has
-/// the reason, which may name files of the operator.
+/// The manifest store of a text, or `None` if the text could not be signed. The log has the reason, which may name files
+/// of the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ManifestField(Option<String>);
+pub(crate) struct ManifestField(Option<Vec<u8>>);
 
 impl ManifestField {
     /// The status in the audit log and in metrics.
@@ -25,15 +25,15 @@ impl ManifestField {
         if self.0.is_some() { "signed" } else { "failed" }
     }
 
-    /// Whether the text could be signed.
-    pub(crate) fn is_signed(&self) -> bool {
-        self.0.is_some()
+    /// The manifest store.
+    pub(crate) fn store(&self) -> Option<&[u8]> {
+        self.0.as_deref()
     }
 
     /// Adds the field to the object of its text.
     pub(crate) fn add_to(&self, object: &mut Map<String, Value>) {
         match &self.0 {
-            Some(manifest) => object.insert("c2pa".into(), manifest.as_str().into()),
+            Some(manifest) => object.insert("c2pa".into(), BASE64.encode(manifest).into()),
             None => object.insert("c2pa_error".into(), "the text could not be signed: see the server's log".into()),
         };
     }
@@ -85,13 +85,13 @@ impl Manifests {
         if let Err(error) = &signed {
             tracing::error!(request_id, %tenant, error, "a text could not be signed");
         }
-        Some(ManifestField(signed.ok().map(|manifest| BASE64.encode(&manifest))))
+        Some(ManifestField(signed.ok()))
     }
 
     /// The refusal of a text that could not be signed, if texts must be.
     pub(crate) fn refusal(&self, manifest: &ManifestField) -> Option<Refusal> {
         let message = "the text could not be signed, and this server returns no others: try again later";
         let refusal = Refusal::new(503, "c2pa_unavailable", message).retry_after(1);
-        (self.is_required && !manifest.is_signed()).then_some(refusal)
+        (self.is_required && manifest.store().is_none()).then_some(refusal)
     }
 }

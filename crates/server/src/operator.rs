@@ -1,4 +1,4 @@
-//! The operator's settings in addition to the model: API keys, watermark keys and the audit log.
+//! The operator's settings in addition to the model: API keys, watermark keys, the audit log and the ledger.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,15 +11,18 @@ use verdigris::{Error, Key, KeyRing, Reader};
 use crate::access::{AccessError, ApiKeys, Rights};
 use crate::audit::{AuditLog, Entry};
 use crate::keys::Keys;
+use crate::ledger::{Ledger, LedgerEntry, LedgerText};
 use crate::protocol::Refusal;
 
-/// API keys, watermark keys and the audit log. Both kinds of keys can be reloaded while requests are answered.
+/// API keys, watermark keys, the audit log and the ledger. Both kinds of keys can be reloaded while requests are
+/// answered.
 pub(crate) struct Operator {
     /// The key for all tenants, which is not reloaded: it may have come from a pipe.
     key: Option<Arc<Key>>,
     ring: Option<PathBuf>,
     secrets: RwLock<Arc<Secrets>>,
     audit: Option<AuditLog>,
+    ledger: Option<Box<dyn Ledger>>,
 }
 
 /// The keys that were loaded together.
@@ -48,12 +51,13 @@ impl Operator {
         ring: Option<KeyRing>,
         api_keys: ApiKeys,
         audit: Option<AuditLog>,
+        ledger: Option<Box<dyn Ledger>>,
         reader: &Reader,
     ) -> Result<Self, Error> {
         let key = key.map(Arc::new);
         let path = ring.as_ref().map(|ring| ring.path().to_owned());
         let secrets = Secrets::new(key.clone(), ring, api_keys, reader)?;
-        Ok(Self { key, ring: path, secrets: RwLock::new(Arc::new(secrets)), audit })
+        Ok(Self { key, ring: path, secrets: RwLock::new(Arc::new(secrets)), audit, ledger })
     }
 
     /// Reads the ring and the file of API keys again, and continues in a new audit log if the old one was moved.
@@ -117,6 +121,40 @@ impl Operator {
             let message = "the audit log cannot be written, and no answer is sent without it: tell the operator";
             Refusal::new(503, "audit_unavailable", message)
         })
+    }
+
+    /// Whether there is a ledger.
+    pub(crate) fn has_ledger(&self) -> bool {
+        self.ledger.is_some()
+    }
+
+    /// Records a text in the ledger, if there is one. Takes as long as the disk.
+    ///
+    /// # Errors
+    /// If that fails; then the answer must not end.
+    pub(crate) fn enter_text(&self, text: &LedgerText<'_>) -> Result<(), Refusal> {
+        let Some(ledger) = &self.ledger else { return Ok(()) };
+        ledger.enter(text).map_err(|error| {
+            tracing::error!(%error, "the ledger cannot be written");
+            let message = "the ledger cannot be written, and no answer is sent without it: contact the operator";
+            Refusal::new(503, "ledger_unavailable", message)
+        })
+    }
+
+    /// The entries of a tenant's answer in the ledger; none without a ledger.
+    pub(crate) fn recorded(&self, tenant: &str, id: &str) -> Result<Vec<LedgerEntry>, Refusal> {
+        let Some(ledger) = &self.ledger else { return Ok(Vec::new()) };
+        ledger.answer(tenant, id).map_err(|error| {
+            tracing::error!(%error, "the ledger cannot be read");
+            Refusal::new(503, "ledger_unavailable", "the ledger cannot be read: contact the operator")
+        })
+    }
+
+    /// Removes old entries of the ledger.
+    pub(crate) fn prune(&self) {
+        if let Some(Err(error)) = self.ledger.as_ref().map(|ledger| ledger.prune()) {
+            tracing::error!(%error, "old entries of the ledger cannot be removed");
+        }
     }
 
     /// Records that an answer was cut off, without waiting.

@@ -11,6 +11,7 @@ use verdigris::schedule::Capacity;
 use verdigris::{KeyRing, Level, Request};
 
 use crate::access::ApiKeys;
+use crate::ledger::Ledger;
 use crate::limits::Limits;
 
 /// The options of a server.
@@ -26,6 +27,8 @@ pub struct Options {
     pub ring: Option<KeyRing>,
     /// The audit log, with a line for every answer.
     pub audit_log: Option<PathBuf>,
+    /// The record of texts, with an entry for every text.
+    pub ledger: Option<Box<dyn Ledger>>,
     /// The host names that the server answers to, in addition to those of this machine. If there are none, it answers
     /// to all names, except at a loopback address.
     pub allowed_hosts: Vec<String>,

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use verdigris::{Engine, Error, Key};
@@ -69,7 +70,8 @@ pub fn serve(
         .map(|path| AuditLog::open(&path).map_err(|source| ServeError::Audit { path, source }));
     let audit = audit.transpose()?;
     let (ring, api_keys) = (options.ring.take(), std::mem::take(&mut options.api_keys));
-    let operator = Operator::new(key, ring, api_keys, audit, engine.reader())?;
+    let ledger = options.ledger.take();
+    let operator = Operator::new(key, ring, api_keys, audit, ledger, engine.reader())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let service = Arc::new(Service::new(engine, operator, drafts, options));
     let served = runtime.block_on(until_stopped(service, ready));
@@ -83,6 +85,9 @@ async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) ->
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })?;
     #[cfg(unix)]
     tokio::spawn(reload_when_told(service.clone(), hangups()?));
+    if service.operator.has_ledger() {
+        tokio::spawn(prune_hourly(service.clone()));
+    }
     ready(listener.local_addr()?);
     let (drained, patience) = (service.clone(), service.options.drain);
     let limits = service.options.limits;
@@ -119,6 +124,16 @@ async fn reload_when_told(service: Arc<Service>, mut hangups: tokio::signal::uni
             Ok(()) => tracing::info!("the keys have been read again"),
             Err(error) => tracing::error!(%error, "the keys cannot be used, and the previous ones stay in use"),
         }
+    }
+}
+
+/// Removes old entries of the ledger, now and once an hour.
+async fn prune_hourly(service: Arc<Service>) {
+    loop {
+        let pruning = service.clone();
+        // A panic there has been reported.
+        let _ = tokio::task::spawn_blocking(move || pruning.operator.prune()).await;
+        tokio::time::sleep(Duration::from_secs(3600)).await;
     }
 }
 

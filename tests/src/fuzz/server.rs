@@ -31,6 +31,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         api_keys: ApiKeys::default(),
         ring: None,
         audit_log: None,
+        ledger: None,
         allowed_hosts: Vec::new(),
         allow_anyone: false,
         max_alpha: None,

@@ -4,6 +4,7 @@ mod detect;
 mod gate;
 mod health;
 mod host;
+mod manifest;
 mod models;
 mod page;
 mod report_keys;
@@ -38,6 +39,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/detokenize", post(tokens::detokenize))
         .route("/detect", post(detect::detect))
         .route("/.well-known/jwks.json", get(report_keys::jwks))
+        .route("/manifest/{id}", get(manifest::manifest))
         .route("/health", get(health::health))
         .route("/ready", get(health::health))
         .route("/metrics", get(health::metrics))

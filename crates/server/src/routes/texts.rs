@@ -20,7 +20,9 @@ use crate::audit::Outcome;
 use crate::caller::Caller;
 use crate::calls::reader::CallReader;
 use crate::input_marks::Inputs;
+use crate::ledger::LedgerText;
 use crate::limits::Deadline;
+use crate::manifests::ManifestField;
 use crate::metrics::Clock;
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
@@ -75,6 +77,7 @@ struct Generation {
     key: Option<Arc<Key>>,
     /// Whether texts are signed.
     is_signed: bool,
+    /// The name of the API key.
     tenant: Arc<str>,
     request_id: Arc<str>,
     voice: Box<dyn Voice>,
@@ -239,7 +242,12 @@ impl Generation {
         }
         choice.manifest.iter().for_each(|manifest| self.service.metrics.signed(manifest.status()));
         self.record.text(number, &choice, self.usage);
-        if let Some(reason) = choice.mark.unmarkable().filter(|_| self.service.options.refuses_unmarkable) {
+        let refused = choice.mark.unmarkable().filter(|_| self.service.options.refuses_unmarkable);
+        // A stream has sent a text that is refused.
+        if refused.is_none() || self.ask.stream.is_some() {
+            self.enter_text(number, &choice).await?;
+        }
+        if let Some(reason) = refused {
             self.record.enter(Outcome::Refused).await?;
             let message = format!(
                 "a detector could not verify the mark of this text ({reason}), and this server refuses such texts: \
@@ -255,6 +263,22 @@ impl Generation {
             self.record.enter(Outcome::Whole).await?;
         }
         Ok(choice)
+    }
+
+    /// Records a text in the ledger, and waits until that is on disk.
+    async fn enter_text(&mut self, number: usize, choice: &Choice) -> Result<(), Refusal> {
+        if !self.service.operator.has_ledger() {
+            return Ok(());
+        }
+        let (service, tenant, key) = (self.service.clone(), self.tenant.clone(), self.key.clone());
+        let (id, text, manifest) = (self.voice.id().to_owned(), choice.content.text.clone(), choice.manifest.clone());
+        let enter = move || {
+            let key_id = key.as_deref().map(Key::id);
+            let manifest = manifest.as_ref().and_then(ManifestField::store);
+            let text = LedgerText { id: &id, index: number, tenant: &tenant, key_id, text: &text, manifest };
+            service.operator.enter_text(&text)
+        };
+        computed(enter).await?
     }
 
     /// The prompt of a text, if it is returned before the text.
