@@ -57,6 +57,11 @@ impl TextConstraint {
     pub(crate) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
         self.constraint.grammar()
     }
+
+    /// Whether a constraint is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.constraint.is_given()
+    }
 }
 
 #[derive(Args)]

@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Verdigris(verdigris::Error),
     #[error(transparent)]
+    Label(#[from] verdigris::label::LabelError),
+    #[error(transparent)]
     Model(#[from] verdigris::models::ModelError),
     #[error(transparent)]
     Key(#[from] verdigris::watermark::KeyError),

@@ -24,6 +24,7 @@ mod help;
 mod identify;
 mod interrupt;
 mod key;
+mod label;
 #[cfg(feature = "ledger")]
 mod ledger;
 #[cfg(not(all(feature = "ledger", feature = "serve", feature = "train")))]

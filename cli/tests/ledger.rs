@@ -123,6 +123,16 @@ fn every_text_is_recorded_once() {
     assert_eq!(list(&folder, &[]).len(), recorded + 2);
 }
 
+/// The text that is recorded is the one that is delivered.
+#[test]
+fn a_labelled_text_is_recorded_with_its_label() {
+    let folder = Folder::new();
+    let label = ["--label", "gb", "--label-producer", "p-1", "--ledger", "a.ledger", "--json"];
+    let line = folder.run(&[&WRITE[..], &label].concat()).succeeds().json();
+    let [entry] = &list(&folder, &[])[..] else { panic!("there is one") };
+    assert_eq!((&line["AIGC"]["ReservedCode1"], &line["AIGC"]["ProduceID"]), (&entry["sha256"], &entry["id"]));
+}
+
 #[test]
 fn entries_are_added_listed_and_removed() {
     let folder = Folder::new();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use verdigris::label::LabelMetadata;
 use verdigris::{Evidence, Written};
 
 use super::prompts::BatchPrompt;
@@ -22,11 +23,21 @@ struct AnswerLine<'a> {
     line: usize,
     id: &'a Value,
     digest: &'a str,
-    /// The id in the ledger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ledger_id: Option<&'a str>,
+    #[serde(flatten)]
+    names: Names<'a>,
     #[serde(flatten)]
     what: What<'a>,
+}
+
+/// The names of an answer outside the file.
+#[derive(Default, Serialize)]
+pub(super) struct Names<'a> {
+    /// The id in the ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ledger_id: Option<&'a str>,
+    /// The field `AIGC`.
+    #[serde(flatten)]
+    pub(super) label: Option<&'a LabelMetadata>,
 }
 
 #[derive(Serialize)]
@@ -177,8 +188,8 @@ impl Answers {
         written: &Written,
         key_id: Option<&str>,
         evidence: Option<&Evidence>,
+        names: Names<'_>,
         signed: Option<Result<String, String>>,
-        ledger_id: Option<&str>,
     ) -> Result<(), Failure> {
         let text = Box::new(TextFields::new(written, key_id, evidence));
         let (signed, c2pa_error) = match signed {
@@ -186,17 +197,16 @@ impl Answers {
             Some(Ok(signed)) => (Some(signed), None),
             Some(Err(error)) => (None, Some(error)),
         };
-        self.put(asked, ledger_id, What::Text { text, lossy: written.lossy, signed, c2pa_error })
+        self.put(asked, names, What::Text { text, lossy: written.lossy, signed, c2pa_error })
     }
 
     pub(super) fn write_error(&mut self, asked: &BatchPrompt, error: &verdigris::Error) -> Result<(), Failure> {
-        self.put(asked, None, What::Error { error: error.to_string() })
+        self.put(asked, Names::default(), What::Error { error: error.to_string() })
     }
 
     /// Writes a line in one call, so that only the last line of the file can be incomplete.
-    fn put(&mut self, asked: &BatchPrompt, ledger_id: Option<&str>, what: What<'_>) -> Result<(), Failure> {
-        let line =
-            AnswerLine { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, ledger_id, what };
+    fn put(&mut self, asked: &BatchPrompt, names: Names<'_>, what: What<'_>) -> Result<(), Failure> {
+        let line = AnswerLine { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, names, what };
         let mut line = serde_json::to_vec(&line).expect("an answer serialises");
         line.push(b'\n');
         self.file.write_all(&line).map_err(|source| Failure::Write { path: self.path.clone(), source })

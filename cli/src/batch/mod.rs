@@ -15,6 +15,7 @@ use std::time::Instant;
 use clap::Args;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
+use verdigris::label::Label;
 use verdigris::{Event, Key, Prompt, Request, Written};
 
 use crate::constraint::TextConstraint;
@@ -22,6 +23,7 @@ use crate::engine::EngineOptions;
 use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
+use crate::label::LabelOptions;
 use crate::output::OutputFile;
 use crate::progress;
 use crate::proof::{Proof, is_proof};
@@ -32,9 +34,9 @@ use crate::sampling::SamplingOptions;
 use crate::signer::Signer;
 use crate::steering::MemberPromptOptions;
 use crate::tokens::TokenOptions;
-use answers::Answers;
+use answers::{Answers, Names};
 use prompts::{BatchPrompt, Prompts};
-use signing::{BatchManifestOptions, Signature, SignedAnswer, Signing};
+use signing::{Answer, BatchManifestOptions, Signature, SignedAnswer, Signing};
 
 /// Write a text for each prompt of a file, many at a time
 #[derive(Args)]
@@ -82,6 +84,8 @@ pub(crate) struct Batch {
     drafts: DraftOptions,
     #[command(flatten, next_help_heading = "Guides")]
     guides: GuideOptions,
+    #[command(flatten, next_help_heading = "Label")]
+    label: LabelOptions,
     #[command(flatten, next_help_heading = "Sampling")]
     sampling: SamplingOptions,
     #[command(flatten, next_help_heading = "Tokens")]
@@ -106,6 +110,7 @@ struct Desk<'r> {
     seed: Option<u64>,
     proof: Option<&'r Proof<'r>>,
     recorder: Option<Recorder>,
+    label: Option<Label>,
     answers: Answers,
     count: Count,
     bar: ProgressBar,
@@ -152,6 +157,7 @@ impl Batch {
             let (prompts, more) = (self.prompts.display(), answers.len() - (asked - open.len()));
             return Err(answers.of_another(&format!("{more} are to lines that {prompts} does not have")));
         }
+        let label = self.label.label(self.constraint.is_given())?;
         let recorder = self.ledger.recorder()?;
         let signer = self.manifest.signer(self.engine.model_name())?;
         let signer = signer.map(|signer| signer.keeping_stores(recorder.is_some()));
@@ -191,7 +197,7 @@ impl Batch {
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
         let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);
         let (count, begun_at) = (Count::default(), Instant::now());
-        let mut desk = Desk { seed, proof, recorder, answers, count, bar, begun: begun_at };
+        let mut desk = Desk { seed, proof, recorder, label, answers, count, bar, begun: begun_at };
         let lines = Prompts::open(&self.prompts, &self.asked, &begun)?;
         let lines = lines.filter(|line| line.as_ref().map_or(true, |line| open.contains(&line.line)));
         match &signer {
@@ -294,10 +300,10 @@ impl Desk<'_> {
         request.stream_incoming(prompts, |number, event| {
             let asked = || asked.borrow_mut().remove(&number).expect("an answer to a line");
             let written = match event {
-                Event::End(written) => match &mut signing {
-                    None => self.write(&asked(), written, None),
-                    Some(signing) => signing.sign(asked(), written.clone(), |signed| self.keep(signed)),
-                },
+                Event::End(written) => self.answer_of(asked(), written).and_then(|answer| match &mut signing {
+                    None => self.write(&answer, None),
+                    Some(signing) => signing.sign(answer, |signed| self.keep(signed)),
+                }),
                 Event::Failed(error) => self.refuse(&asked(), error),
                 _ => Ok(()),
             };
@@ -319,16 +325,27 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Writes an answer whose text has been signed, or could not be.
-    fn keep(&mut self, SignedAnswer { asked, written, signed }: SignedAnswer) -> Result<(), Failure> {
-        self.count.unsigned += usize::from(signed.is_err());
-        self.write(&asked, &written, Some(signed))
+    /// The answer to a prompt, as it is delivered.
+    fn answer_of(&self, asked: BatchPrompt, written: &Written) -> Result<Answer, Failure> {
+        let (mut written, id) = (written.clone(), crate::answer_id::new()?);
+        let mut label = None;
+        if let Some(given) = &self.label {
+            written.text = given.around(&written.text);
+            label = Some(given.metadata(&id, &written.text)?);
+        }
+        Ok(Answer { asked, id, written, label })
     }
 
-    fn write(&mut self, asked: &BatchPrompt, written: &Written, signed: Option<Signature>) -> Result<(), Failure> {
+    /// Writes an answer whose text has been signed, or could not be.
+    fn keep(&mut self, SignedAnswer { answer, signed }: SignedAnswer) -> Result<(), Failure> {
+        self.count.unsigned += usize::from(signed.is_err());
+        self.write(&answer, Some(signed))
+    }
+
+    fn write(&mut self, answer: &Answer, signed: Option<Signature>) -> Result<(), Failure> {
+        let Answer { asked, id, written, label } = answer;
         let evidence = self.proof.and_then(|proof| proof.evidence(&written.text));
         let key = self.proof.map(Proof::key);
-        let id = self.recorder.as_ref().map(|_| crate::answer_id::new()).transpose()?;
         let (signed, manifest) = match signed.transpose() {
             Ok(signed) => {
                 let (signed, manifest) = signed.unzip();
@@ -337,10 +354,11 @@ impl Desk<'_> {
             Err(error) => (Some(Err(error)), None),
         };
         // First, so that every answer in the file is in the ledger.
-        if let (Some(recorder), Some(id)) = (&self.recorder, &id) {
+        if let Some(recorder) = &self.recorder {
             recorder.record(&Delivered { id, part: 0, text: &written.text, key, manifest: manifest.as_deref() })?;
         }
-        self.answers.write(asked, written, key.map(Key::id), evidence.as_ref(), signed, id.as_deref())?;
+        let names = Names { ledger_id: self.recorder.as_ref().map(|_| &**id), label: label.as_ref() };
+        self.answers.write(asked, written, key.map(Key::id), evidence.as_ref(), names, signed)?;
         self.count.unproved += usize::from(self.proof.is_some() && !is_proof(evidence.as_ref()));
         self.count.answers += 1;
         self.count.tokens += written.tokens.len();

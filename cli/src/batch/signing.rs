@@ -7,6 +7,7 @@ use std::thread::Scope;
 
 use clap::Args;
 use verdigris::Written;
+use verdigris::label::LabelMetadata;
 
 use super::prompts::BatchPrompt;
 use crate::error::Failure;
@@ -45,23 +46,33 @@ impl BatchManifestOptions {
 /// A text with its manifest, and that by itself if it is kept; or the reason why it could not be signed.
 pub(super) type Signature = Result<(String, Option<Vec<u8>>), String>;
 
+/// An answer to a prompt.
+pub(super) struct Answer {
+    pub(super) asked: BatchPrompt,
+    /// Its id outside the file.
+    pub(super) id: String,
+    /// The text as it is delivered, with its label.
+    pub(super) written: Written,
+    /// The metadata of the label.
+    pub(super) label: Option<LabelMetadata>,
+}
+
 /// An answer whose text has been signed, or could not be.
 pub(super) struct SignedAnswer {
-    pub(super) asked: BatchPrompt,
-    pub(super) written: Written,
+    pub(super) answer: Answer,
     pub(super) signed: Signature,
 }
 
 /// Threads that sign.
 pub(super) struct Signing {
-    waiting: SyncSender<(BatchPrompt, Written)>,
+    waiting: SyncSender<Answer>,
     signed: Receiver<SignedAnswer>,
 }
 
 impl Signing {
     /// Starts the threads, which end when this is dropped.
     pub(super) fn start<'scope>(signer: &'scope Signer, scope: &'scope Scope<'scope, '_>) -> Self {
-        let (waiting, next) = sync_channel::<(BatchPrompt, Written)>(WAITING);
+        let (waiting, next) = sync_channel::<Answer>(WAITING);
         let (done, signed) = channel();
         let next = Arc::new(Mutex::new(next));
         for _ in 0..AT_A_TIME {
@@ -69,10 +80,12 @@ impl Signing {
             scope.spawn(move || {
                 loop {
                     let answer = next.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok((asked, written)) = answer else { return };
-                    let signed =
-                        signer.sign(&written.text).and_then(Signed::into_text).map_err(|failure| failure.to_string());
-                    if done.send(SignedAnswer { asked, written, signed }).is_err() {
+                    let Ok(answer) = answer else { return };
+                    let signed = signer
+                        .sign(&answer.written.text)
+                        .and_then(Signed::into_text)
+                        .map_err(|failure| failure.to_string());
+                    if done.send(SignedAnswer { answer, signed }).is_err() {
                         return;
                     }
                 }
@@ -84,11 +97,10 @@ impl Signing {
     /// Has an answer signed, and passes on those that are.
     pub(super) fn sign(
         &mut self,
-        asked: BatchPrompt,
-        written: Written,
+        answer: Answer,
         keep: impl FnMut(SignedAnswer) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.waiting.send((asked, written)).expect("the threads run until this is dropped");
+        self.waiting.send(answer).expect("the threads run until this is dropped");
         self.signed.try_iter().try_for_each(keep)
     }
 

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use verdigris::Request;
+use verdigris::{Request, Written};
 
+use crate::generate::labels::Labels;
 use crate::generate::log::Log;
 use crate::proof::Proof;
 
@@ -15,21 +16,24 @@ pub(super) struct WritingContext<'w> {
     /// The request that the texts answer.
     pub(super) request: &'w Request<'w>,
     pub(super) proof: Option<&'w Proof<'w>>,
+    pub(super) labels: Option<&'w Labels>,
     pub(super) log: Option<&'w Log<'w>>,
     pub(super) started: Instant,
 }
 
 impl<'w> WritingContext<'w> {
     /// The context of texts that are written from now on; `chat` if the prompt is a message.
-    pub(super) fn new(
-        prompt: &'w str,
-        chat: bool,
-        request: &'w Request<'w>,
-        proof: Option<&'w Proof<'w>>,
-        log: Option<&'w Log<'w>>,
-    ) -> Self {
+    pub(super) fn new(prompt: &'w str, chat: bool, request: &'w Request<'w>, proof: Option<&'w Proof<'w>>) -> Self {
         let shown_prompt = if chat { "" } else { prompt };
-        Self { prompt, shown_prompt, request, proof, log, started: Instant::now() }
+        Self { prompt, shown_prompt, request, proof, labels: None, log: None, started: Instant::now() }
+    }
+
+    /// The text as it is delivered: with its label, if it gets one.
+    pub(super) fn labelled(&self, mut written: Written) -> Written {
+        if let Some(labels) = self.labels {
+            written.text = labels.label().around(&written.text);
+        }
+        written
     }
 
     /// Records the text with a number.

@@ -4,6 +4,7 @@ mod context;
 pub(crate) mod drafts;
 mod explain;
 pub(crate) mod guides;
+mod labels;
 mod log;
 mod manifest;
 mod prompt;
@@ -26,11 +27,13 @@ use crate::error::Failure;
 use crate::generate::context::WritingContext;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
+use crate::generate::labels::Labels;
 use crate::generate::log::Log;
 use crate::generate::manifest::{ManifestOptions, Manifests};
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
 use crate::generate::search::SearchOptions;
+use crate::label::LabelOptions;
 use crate::number::whole;
 use crate::output::OutputFile;
 use crate::proof::Proof;
@@ -68,6 +71,7 @@ Examples:
   verdigris generate \"The captain\" --typical-p 0.9 --no-repeat-ngram-size 4
   verdigris generate \"The captain\" --bad-words \"sea\" --min-tokens 50
   verdigris generate \"The captain\" --logit-bias 13=-5 --json --logprobs 3
+  verdigris generate \"The captain\" --label gb --label-producer my-company
   verdigris generate \"The captain\" --draft tale-small --explain
   verdigris generate \"The captain\" --beams 4 --texts 4
   verdigris generate \"The captain\" --penalty-alpha 0.6 --top-k 4
@@ -123,6 +127,8 @@ pub(crate) struct Generate {
     drafts: DraftOptions,
     #[command(flatten, next_help_heading = "Guides")]
     guides: GuideOptions,
+    #[command(flatten, next_help_heading = "Label")]
+    label: LabelOptions,
     #[command(flatten, next_help_heading = "Ranks")]
     ranks: RankOptions,
     #[command(flatten, next_help_heading = "Rewards")]
@@ -152,6 +158,12 @@ impl Generate {
         let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
         let (output, model) = (self.output.as_deref(), self.engine.model_name());
         let manifests = self.manifest.manifests(output, self.force, self.json, self.texts, model, &inputs)?;
+        let id = crate::answer_id::new()?;
+        let label = self.label.label(self.constraint.is_given())?;
+        let several = self.texts.is_some_and(|texts| texts > 1);
+        let labels =
+            label.map(|label| Labels::new(label, &id, output.filter(|_| !self.json), several, self.force, &inputs));
+        let labels = labels.transpose()?;
         let recorder = self.ledger.recorder()?;
         let prompt = self.prompt.read(self.run.quiet)?;
         if self.asked.chat && prompt.is_empty() {
@@ -179,8 +191,12 @@ impl Generate {
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
         let manifests = manifests.map(|manifests| manifests.marked(key.as_ref()).keeping_stores(recorder.is_some()));
         manifests.iter().filter(|_| !self.run.quiet).for_each(Manifests::warn);
-        let log = recorder.map(|recorder| Log::new(recorder, key.as_ref())).transpose()?;
-        let context = WritingContext::new(&prompt, self.asked.chat, &request, proof.as_ref(), log.as_ref());
+        let log = recorder.map(|recorder| Log::new(recorder, id, key.as_ref()));
+        let context = WritingContext {
+            labels: labels.as_ref(),
+            log: log.as_ref(),
+            ..WritingContext::new(&prompt, self.asked.chat, &request, proof.as_ref())
+        };
         let status = self.write(request.clone(), judge.as_ref(), file, manifests, &context)?;
         log.map_or(Ok(status), |log| log.finish(status))
     }

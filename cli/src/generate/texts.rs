@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use verdigris::label::{Label, LabelMetadata};
 use verdigris::watermark::scheme::Stage;
 use verdigris::{BestOf, Event, Evidence, Hypothesis, Key, Logprob, Request, Reward, Stop, TokenLogprobs, Written};
 
@@ -13,6 +14,7 @@ use crate::error::Failure;
 use crate::generate::Generate;
 use crate::generate::context::WritingContext;
 use crate::generate::explain::{self, ExplainedFields};
+use crate::generate::labels::Labels;
 use crate::generate::log::Log;
 use crate::generate::manifest::Manifests;
 use crate::output::OutputFile;
@@ -30,6 +32,9 @@ struct Output<'a> {
     /// The id in the ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     ledger_id: Option<&'a str>,
+    /// The field `AIGC`.
+    #[serde(flatten)]
+    label: Option<LabelMetadata>,
     #[serde(flatten)]
     text: TextFields<'a>,
     /// The text with its C2PA manifest.
@@ -174,6 +179,13 @@ impl Paper<'_> {
         }
     }
 
+    /// Begins a text, if it has not begun: the label before it, and the prompt.
+    fn begin(&mut self, before: Option<String>) -> io::Result<()> {
+        let Some(before) = before else { return Ok(()) };
+        self.text(&before)?;
+        self.faint(self.context.shown_prompt)
+    }
+
     /// Writes what is not part of a text, only to a terminal.
     fn faint(&mut self, text: &str) -> io::Result<()> {
         if !self.terminal || text.is_empty() {
@@ -243,6 +255,9 @@ impl Generate {
             None => write(Paper { out: &mut io::stdout(), terminal: false, manifests: by, context })?,
         };
         manifests.map(Manifests::finish).transpose()?;
+        if let (Some(labels), [written]) = (context.labels, &texts[..]) {
+            labels.write(&written.text)?;
+        }
         if !self.json {
             texts.iter().for_each(|written| explain::say(written, texts.len() > 1));
         }
@@ -258,14 +273,14 @@ impl Generate {
     /// Writes one text as it is generated.
     fn stream(&self, request: Request<'_>, paper: &mut Paper<'_>) -> Result<Written, Failure> {
         let mut fault = None;
-        let mut before = paper.context.shown_prompt;
+        let label = paper.context.labels.map(Labels::label);
+        let mut before = Some(label.map(Label::before).unwrap_or_default());
         let written = request.stream(|piece| {
             if self.json {
                 return ControlFlow::Continue(());
             }
             // The prompt is printed with the first piece, so that nothing is printed for a request that fails.
-            let prompt = std::mem::take(&mut before);
-            match paper.faint(prompt).and_then(|()| paper.text(piece)).and_then(|()| paper.out.flush()) {
+            match paper.begin(before.take()).and_then(|()| paper.text(piece)).and_then(|()| paper.out.flush()) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     fault = Some(error);
@@ -276,10 +291,13 @@ impl Generate {
         if let Some(fault) = fault {
             return Err(fault.into());
         }
+        let written = paper.context.labelled(written);
         match self.json {
             true => self.print(paper, 0, &written, None)?,
             false => {
                 paper.context.record(0, &written.text, None);
+                paper.begin(before.take())?;
+                paper.text(&label.map(Label::after).unwrap_or_default())?;
                 writeln!(paper.out)?;
             }
         }
@@ -300,7 +318,7 @@ impl Generate {
             Some(judge) => (request.best_of(count, judge, temperature)?, "reward"),
             None => (request.likeliest_of(count, temperature)?, "mean log-probability"),
         };
-        let written = best.text();
+        let written = &paper.context.labelled(best.text().clone());
         match self.json {
             true => self.print(paper, best.index, written, Some(Chosen::ByReward(&best)))?,
             false => {
@@ -320,12 +338,15 @@ impl Generate {
                 best.kl_bound()
             );
         }
-        Ok(best.text().clone())
+        Ok(written.clone())
     }
 
     /// Writes the texts that a search finds, the best first.
     fn found(&self, request: Request<'_>, beams: u16, paper: &mut Paper<'_>) -> Result<Vec<Written>, Failure> {
-        let found = self.search.found(request, beams, self.texts)?;
+        let mut found = self.search.found(request, beams, self.texts)?;
+        for hypothesis in &mut found {
+            hypothesis.written = paper.context.labelled(hypothesis.written.clone());
+        }
         for (i, hypothesis) in found.iter().enumerate() {
             let written = &hypothesis.written;
             if self.json {
@@ -353,6 +374,7 @@ impl Generate {
         let texts = request.stream_texts(count, |i, event| {
             let printed = match event {
                 Event::End(written) => bar.suspend(|| {
+                    let written = &paper.context.labelled(written.clone());
                     match self.json {
                         true => self.print(paper, i, written, None)?,
                         false => {
@@ -382,6 +404,7 @@ impl Generate {
             }
         })?;
         bar.finish_and_clear();
+        let texts = texts.into_iter().map(|written| paper.context.labelled(written)).collect();
         fault.map_or(Ok(texts), |fault| Err(fault.into()))
     }
 
@@ -393,7 +416,7 @@ impl Generate {
         written: &Written,
         chosen: Option<Chosen<'_>>,
     ) -> io::Result<()> {
-        let &WritingContext { prompt, request, proof, log, started, .. } = paper.context;
+        let &WritingContext { prompt, request, proof, labels, log, started, .. } = paper.context;
         let (best, found) = match chosen {
             Some(Chosen::ByReward(best)) => (Some(best), None),
             Some(Chosen::BySearch(found)) => (None, Some(found)),
@@ -417,6 +440,7 @@ impl Generate {
             index,
             prompt,
             ledger_id: log.map(Log::id),
+            label: labels.map(|labels| labels.metadata(index, &written.text)),
             text: TextFields::new(written, proof.map(|proof| proof.key().id()), evidence.as_ref()).expecting(expected),
             signed,
             c2pa_error,

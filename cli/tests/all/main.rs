@@ -24,6 +24,7 @@ mod guides;
 mod hub;
 mod interrupts;
 mod keys;
+mod labels;
 mod left_out;
 mod manifests;
 mod models;

@@ -25,6 +25,7 @@
 //! | [`Classes`] | language models that distinguish classes of texts, to guide a model |
 //! | [`Reader`] | a tokenizer for detection, which needs no model |
 //! | [`Look`], [`Judgement`] | the options of a thorough detection, and its result |
+//! | [`label`] | labels that people see, with metadata, as China's standard requires |
 //! | [`Key`], [`Marking`], [`Evidence`], [`Level`] | the watermark, from [`watermark`] |
 //!
 //! # Threads and async
@@ -67,6 +68,7 @@ mod classes;
 mod draft_memories;
 mod engine;
 mod error;
+pub mod label;
 mod mark_status;
 mod prompt;
 mod request;
