@@ -195,7 +195,7 @@ fn every_answer_of_a_batch_is_signed() {
         assert_eq!(answer["signed"], format!("{}SIGNED", answer["text"].as_str().unwrap()), "{answer}");
         assert!(answer.get("c2pa_error").is_none());
     }
-    let signing = "--manifest|text|--model|tale|--output|-|--scheme|native|--key-id|my|";
+    let signing = "--manifest|text|--model|tale|--output|-|--scheme|native-gumbel|--key-id|my|";
     assert_eq!(place.read("calls").matches(signing).count(), 40);
     // All are there: nothing is signed again.
     out(&place.batch(40, &["-k", "my.key", "-q"]));
