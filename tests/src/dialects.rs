@@ -42,7 +42,7 @@ pub fn every_kind() -> Vec<Kind> {
         })
     };
     let noise = |function, width| {
-        Dialect::NativeGumbel(native_gumbel::Parameters { context: Context::new(function, width).expect("a width") })
+        Dialect::NativeGumbel(native_gumbel::Parameters::new(Context::new(function, width).expect("a width")))
     };
     let kgw = |seeding: &str| {
         Dialect::Kgw(kgw::Parameters { seeding: seeding.parse().expect("a name"), gamma: GreenShare::QUARTER })

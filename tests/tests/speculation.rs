@@ -107,7 +107,7 @@ fn a_text_keeps_the_drafts_before_its_end() {
 fn drafts_cost_no_mark() {
     const TEXTS: u64 = 8;
     let context = Context::new(ContextFunction::All, 2).unwrap();
-    let noise = Dialect::NativeGumbel(native_gumbel::Parameters { context });
+    let noise = Dialect::NativeGumbel(native_gumbel::Parameters::new(context));
     let colours = Dialect::Native(native::Parameters { gamma: Gamma::new(0.25).unwrap(), context, payload_bits: None });
     for dialect in [noise, colours] {
         let (mut z, mut stood) = ([const { Vec::new() }; 3], 0);

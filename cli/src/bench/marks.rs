@@ -146,7 +146,7 @@ fn by_price() -> Vec<MarkConfig> {
 /// The rows of the forging table, for keys with a number of variants.
 pub(super) fn by_forging(variants: u8) -> Vec<MarkConfig> {
     let way = |name, dialect| MarkConfig { name, dialect, delta: 2.0, bytes: 32, entropy: None, variants };
-    let noise_min = Dialect::NativeGumbel(native_gumbel::Parameters { context: Context::default() });
+    let noise_min = Dialect::NativeGumbel(native_gumbel::Parameters::new(Context::default()));
     vec![
         way("native min 4", native(ContextFunction::Min, 4, 0.25)),
         way("native all 1", native(ContextFunction::All, 1, 0.25)),

@@ -92,7 +92,7 @@ mod tests {
     /// Keys of green lists and of noise, with variants.
     fn keys(reader: &Reader, number: u8) -> [Key; 2] {
         let green = Key::from_secret([number; 32], "g", Marking::lists(), reader.vocabulary()).unwrap();
-        let noise = Dialect::NativeGumbel(native_gumbel::Parameters { context: Context::default() });
+        let noise = Dialect::NativeGumbel(native_gumbel::Parameters::new(Context::default()));
         let noise = Key::new(vec![number; 32], "n", noise, None, reader.vocabulary()).unwrap();
         [green, noise].map(|key| key.with_variants(8).unwrap())
     }

@@ -37,7 +37,7 @@ pub enum Repeats {
 /// The detector's result for one token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
-    /// Too few tokens come before it.
+    /// Too few tokens come before it, or it belongs to another part of the key.
     Unscored,
     /// A constraint allowed only this token.
     Forced,
@@ -211,12 +211,12 @@ impl Detector {
                 contexts.expect(batch.iter().map(|observation| observation.context));
             }
             for observation in batch {
-                if !is_free(self.marks.len()) {
-                    self.marks.push(Mark::Forced);
+                let score = observation.score;
+                if score.is_nan() || !is_free(self.marks.len()) {
+                    self.marks.push(if score.is_nan() { Mark::Unscored } else { Mark::Forced });
                     at += 1;
                     continue;
                 }
-                let score = observation.score;
                 let counted = match &mut self.names {
                     Names { all: Some((count, sum)), .. } => {
                         *count += 1;

@@ -116,7 +116,8 @@ impl Dialect {
     /// The scheme under a secret. Only Verdigris' own dialects use `id` and `tenant`.
     ///
     /// # Errors
-    /// [`BadDialect`] if secret, parameters and vocabulary do not fit together.
+    /// [`BadDialect`] if secret, parameters and vocabulary do not fit together, and for keys with a public part, whose
+    /// secret [`Key`](crate::Key) derives.
     pub fn scheme(
         &self,
         secret: &[u8],
@@ -124,10 +125,19 @@ impl Dialect {
         tenant: &str,
         vocabulary: usize,
     ) -> Result<Arc<dyn Scheme>, BadDialect> {
+        self.scheme_of(&Secret { dialect: self.name(), bytes: secret, id, tenant, public: None }, vocabulary)
+    }
+
+    pub(crate) fn scheme_of(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
         if vocabulary == 0 {
             return Err(BadSplit::Vocabulary(0).into());
         }
-        self.spec().scheme(&Secret { dialect: self.name(), bytes: secret, id, tenant }, vocabulary)
+        self.spec().scheme(secret, vocabulary)
+    }
+
+    /// The part of a text that a key of this dialect marks and reads.
+    pub fn part(&self) -> native_gumbel::Part {
+        if let Self::NativeGumbel(parameters) = self { parameters.part } else { native_gumbel::Part::Whole }
     }
 }
 

@@ -28,6 +28,10 @@ pub enum Purpose {
     VariantLow,
     /// The second half of the secret of a key's variant.
     VariantHigh,
+    /// The first half of the secret of a key's public part.
+    PublicLow,
+    /// The second half of the secret of a key's public part.
+    PublicHigh,
 }
 
 impl Purpose {
@@ -41,6 +45,8 @@ impl Purpose {
             Self::TenantHigh => b"tenant, second half",
             Self::VariantLow => b"variant, first half",
             Self::VariantHigh => b"variant, second half",
+            Self::PublicLow => b"public, first half",
+            Self::PublicHigh => b"public, second half",
         }
     }
 }

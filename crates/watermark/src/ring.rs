@@ -168,7 +168,8 @@ impl KeyRing {
 
 /// The index of the key that writes on a day, for a tenant, like [`KeyRing::writer`].
 pub fn writer_among<'a>(keys: impl Iterator<Item = &'a Key>, day: Date, tenant: &str) -> Option<usize> {
-    let usable = keys.enumerate().filter(|(_, key)| key.tenant() == tenant && key.period().contains(day));
+    let usable =
+        keys.enumerate().filter(|(_, key)| key.tenant() == tenant && key.period().contains(day) && !key.is_published());
     usable.max_by_key(|(_, key)| key.period().from()).map(|(index, _)| index)
 }
 

@@ -40,10 +40,17 @@ impl SecretFile {
 /// # Errors
 /// If the file exists ([`io::ErrorKind::AlreadyExists`]), which is then not changed, or cannot be written.
 pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create_with(path, bytes, 0o600)
+}
+
+/// The same with another mode, which Unix alone has.
+pub(crate) fn create_with(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    #[cfg(not(unix))]
+    let _ = mode;
     let mut file = options.open(path)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
         // Do not leave an incomplete file behind.

@@ -96,6 +96,18 @@ fn derived_keys_are_those_of_the_specification() {
 }
 
 #[test]
+fn public_parts_are_those_of_the_specification() {
+    for (input, answer) in section::<Marked, Value>("public_parts") {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("public.key");
+        input.key().published().unwrap().save(&file).unwrap();
+        let written: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        assert_eq!((&written["id"], &written["secret"]), (&answer["id"], &answer["secret"]));
+        assert_eq!(written["scheme"]["part"], "public");
+    }
+}
+
+#[test]
 fn key_files_that_the_specification_refuses_are_refused() {
     for (input, answer) in section::<Value, Value>("bad_keys") {
         let file = input["file"].as_str().unwrap();
@@ -143,11 +155,11 @@ fn noise_is_that_of_the_specification() {
 fn observations_are_those_of_the_specification() {
     #[derive(Deserialize)]
     struct Answer {
-        observations: Vec<(String, String, f64)>,
+        observations: Vec<(String, String, Option<f64>)>,
     }
     for (input, answer) in section::<Marked, Answer>("observations") {
-        let named =
-            |o: Observation| (format!("{:016x}", o.context), format!("{:016x}", o.identity), f64::from(o.score));
+        let score = |score: f32| (!score.is_nan()).then_some(f64::from(score));
+        let named = |o: Observation| (format!("{:016x}", o.context), format!("{:016x}", o.identity), score(o.score));
         let observed: Vec<_> = observe(&*input.scheme(), &input.tokens).into_iter().map(named).collect();
         assert_eq!(observed, answer.observations, "{input:?}");
     }

@@ -146,7 +146,7 @@ impl World {
         let (dialect, bytes) = match mark {
             Mark::Nothing => return None,
             Mark::Hard | Mark::Soft => (green(), 32),
-            Mark::Gumbel => (Dialect::NativeGumbel(native_gumbel::Parameters { context }), 32),
+            Mark::Gumbel => (Dialect::NativeGumbel(native_gumbel::Parameters::new(context)), 32),
             Mark::SynthId => (self.synthid(bits), SYNTHID),
         };
         let strength = if mark == Mark::Hard { Strength::Hard } else { Strength::soft(DELTA).unwrap() };

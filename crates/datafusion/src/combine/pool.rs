@@ -49,7 +49,10 @@ impl TextObservations {
         }
         let (mut contexts, mut identities) = (HashSet::new(), HashSet::new());
         observations.retain(|one| {
-            contexts.insert(one.context) && (scheme.context_decides() || identities.insert(one.identity))
+            // NaN is not judged by this key.
+            !one.score.is_nan()
+                && contexts.insert(one.context)
+                && (scheme.context_decides() || identities.insert(one.identity))
         });
         Ok(Self { tokens, observations })
     }

@@ -27,6 +27,16 @@ pub(crate) trait Noise: Send + Sync + Debug {
         name(tokens)
     }
 
+    /// Whether the mark is written after a context with this state.
+    fn writes(&self, _: &Self::Context) -> bool {
+        true
+    }
+
+    /// Whether the mark is read there.
+    fn reads(&self, _: &Self::Context) -> bool {
+        true
+    }
+
     /// The uniform number in (0, 1) that decides about a token while writing.
     fn uniform(&self, context: &Self::Context, token: TokenId) -> f64;
 
@@ -81,7 +91,7 @@ impl<N: Noise> Scheme for Gumbel<N> {
             let (before, token) = (&window[..self.width], window[self.width]);
             let noise = self.noise.context(before);
             let context = self.noise.name(before, &noise);
-            let score = self.noise.score(&noise, token) as f32;
+            let score = if self.noise.reads(&noise) { self.noise.score(&noise, token) as f32 } else { f32::NAN };
             Observation { context, identity: mix(context ^ mix(u64::from(token))), score }
         }));
     }
@@ -98,6 +108,9 @@ impl<N: Noise> Scheme for Gumbel<N> {
     #[expect(clippy::disallowed_methods, reason = "it writes, and is on the way to no p-value")]
     fn mark(&self, context: &[TokenId], _: Strength, row: &mut Row) {
         let context = self.noise.context(context);
+        if !self.noise.writes(&context) {
+            return;
+        }
         row.with_allowed(|allowed, logits| {
             let noisy = |token: TokenId| {
                 let noise = -(-self.noise.uniform(&context, token).ln()).ln();

@@ -23,12 +23,43 @@ use crate::scheme::{EmbedRules, Scheme};
 pub struct Parameters {
     /// The context that chooses the noise.
     pub context: Context,
+    /// The part of a text that the key marks and reads.
+    #[serde(default, skip_serializing_if = "Part::is_whole")]
+    pub part: Part,
+}
+
+/// The part of a text that a key marks and reads. Contexts decide which half a token belongs to, by the public part's
+/// secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// All tokens.
+    #[default]
+    #[serde(skip)]
+    Whole,
+    /// Marks all tokens, those of the public half with the public part's secret, and reads the other half.
+    Private,
+    /// Reads the public half, with a secret that everyone may have.
+    Public,
+}
+
+impl Part {
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
+}
+
+impl Parameters {
+    /// Noise for all tokens.
+    pub fn new(context: Context) -> Self {
+        Self { context, part: Part::Whole }
+    }
 }
 
 impl Default for Parameters {
     /// All of the last four tokens.
     fn default() -> Self {
-        Self { context: Context::new(ContextFunction::All, 4).expect("a width in range") }
+        Self::new(Context::new(ContextFunction::All, 4).expect("a width in range"))
     }
 }
 
@@ -38,11 +69,23 @@ impl Spec for Parameters {
     }
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        Ok(Arc::new(native_gumbel(secret.native()?, secret.id, secret.tenant, self.context, vocabulary)?))
+        let prf = |bytes, id: &str| Prf::new(bytes, id, secret.tenant, Purpose::NoiseContext, Purpose::Noise);
+        let own = prf(secret.native()?, secret.id);
+        let half = match self.part {
+            Part::Whole => Half::Whole,
+            Part::Private => Half::Private(Box::new(prf(secret.public()?, &public_id(secret.id)))),
+            Part::Public => Half::Public,
+        };
+        Ok(Arc::new(scheme(own, half, self.context, vocabulary)?))
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe_context(self.context, f)
+        describe_context(self.context, f)?;
+        f.write_str(match self.part {
+            Part::Whole => "",
+            Part::Private => ", with a public part",
+            Part::Public => ", the public part",
+        })
     }
 }
 
@@ -50,9 +93,37 @@ impl Spec for Parameters {
 /// probability of at most `e^-7`, below .1 %; from there on, the noise of different contexts keeps them apart.
 const AFTER: f64 = 7.0;
 
+/// The id of the public part of a key.
+pub(crate) fn public_id(id: &str) -> String {
+    format!("{id}-public")
+}
+
 struct NativeGumbel {
     prf: Prf,
+    half: Half,
     context: Context,
+}
+
+/// The half of a text that a scheme reads.
+enum Half {
+    Whole,
+    /// The functions of the public half.
+    Private(Box<Prf>),
+    Public,
+}
+
+/// The seed of a context.
+struct Seed {
+    seed: u128,
+    /// Whether it is in the public half.
+    is_public: bool,
+}
+
+impl Seed {
+    /// A seed of the public part's function, which decides by its highest bit.
+    fn public(seed: u128) -> Self {
+        Self { seed, is_public: seed >> 127 == 1 }
+    }
 }
 
 impl fmt::Debug for NativeGumbel {
@@ -62,18 +133,38 @@ impl fmt::Debug for NativeGumbel {
 }
 
 impl Noise for NativeGumbel {
-    type Context = u128;
+    type Context = Seed;
 
-    fn context(&self, tokens: &[TokenId]) -> u128 {
-        self.prf.seed(self.context.function(), tokens)
+    fn context(&self, tokens: &[TokenId]) -> Seed {
+        let seed = |prf: &Prf| prf.seed(self.context.function(), tokens);
+        match &self.half {
+            Half::Whole => Seed { seed: seed(&self.prf), is_public: false },
+            Half::Public => Seed::public(seed(&self.prf)),
+            Half::Private(public) => {
+                let of_public = Seed::public(seed(public));
+                if of_public.is_public { of_public } else { Seed { seed: seed(&self.prf), is_public: false } }
+            }
+        }
     }
 
-    fn name(&self, _: &[TokenId], seed: &u128) -> u64 {
-        *seed as u64
+    fn name(&self, _: &[TokenId], state: &Seed) -> u64 {
+        state.seed as u64
     }
 
-    fn uniform(&self, seed: &u128, token: TokenId) -> f64 {
-        let bits = self.prf.expand(seed ^ u128::from(token)) as u64 & ((1 << 52) - 1);
+    fn writes(&self, state: &Seed) -> bool {
+        state.is_public || !matches!(self.half, Half::Public)
+    }
+
+    fn reads(&self, state: &Seed) -> bool {
+        state.is_public == matches!(self.half, Half::Public)
+    }
+
+    fn uniform(&self, state: &Seed, token: TokenId) -> f64 {
+        let prf = match &self.half {
+            Half::Private(public) if state.is_public => public,
+            _ => &self.prf,
+        };
+        let bits = prf.expand(state.seed ^ u128::from(token)) as u64 & ((1 << 52) - 1);
         (bits as f64 + 0.5) / (1u64 << 52) as f64
     }
 
@@ -82,7 +173,7 @@ impl Noise for NativeGumbel {
     }
 }
 
-/// The scheme of a secret, a key id and a tenant.
+/// The scheme of a secret, a key id and a tenant, which marks and reads all tokens.
 ///
 /// # Errors
 /// [`BadContext`] for a self-salted context, where the candidate would choose its own noise.
@@ -93,9 +184,13 @@ pub fn native_gumbel(
     context: Context,
     vocabulary: usize,
 ) -> Result<impl Scheme + use<>, BadContext> {
+    let prf = Prf::new(secret, id, tenant, Purpose::NoiseContext, Purpose::Noise);
+    scheme(prf, Half::Whole, context, vocabulary)
+}
+
+fn scheme(prf: Prf, half: Half, context: Context, vocabulary: usize) -> Result<Gumbel<NativeGumbel>, BadContext> {
     if context.function() == ContextFunction::SelfSalted {
         return Err(BadContext::SelfSalted);
     }
-    let prf = Prf::new(secret, id, tenant, Purpose::NoiseContext, Purpose::Noise);
-    Ok(Gumbel { noise: NativeGumbel { prf, context }, width: context.width(), vocabulary })
+    Ok(Gumbel { noise: NativeGumbel { prf, half, context }, width: context.width(), vocabulary })
 }

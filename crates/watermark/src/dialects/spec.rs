@@ -68,6 +68,8 @@ pub(crate) struct Secret<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) id: &'a str,
     pub(crate) tenant: &'a str,
+    /// The secret of the public part, for keys that have one.
+    pub(crate) public: Option<&'a [u8]>,
 }
 
 impl Secret<'_> {
@@ -78,6 +80,11 @@ impl Secret<'_> {
     /// The 32 bytes of a native scheme's secret.
     pub(crate) fn native(&self) -> Result<&[u8; 32], BadDialect> {
         self.bytes.try_into().map_err(|_| self.size("32"))
+    }
+
+    /// The same of the public part's secret.
+    pub(crate) fn public(&self) -> Result<&[u8; 32], BadDialect> {
+        self.public.unwrap_or_default().try_into().map_err(|_| self.size("32"))
     }
 
     /// One 64-bit integer.

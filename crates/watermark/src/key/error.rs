@@ -84,6 +84,18 @@ pub enum KeyError {
         /// The number of its variants.
         variants: u8,
     },
+    /// The key has no public part.
+    #[error("the key {id} has no public part: make a key with `key new --public-part`, which only keys of noise have")]
+    NoPublicPart {
+        /// The key's id.
+        id: String,
+    },
+    /// The key is published, and cannot write.
+    #[error("the key {id} is a published one, which finds marks and writes none: give the key that it is a part of")]
+    Published {
+        /// The key's id.
+        id: String,
+    },
     /// The key carries payloads and none is given, or the other way round.
     #[error(
         "the key {id} {}",

@@ -42,8 +42,8 @@ struct KeyFile<'a> {
 }
 
 impl Key {
-    /// Reads a key file. On Unix a file that others can read is refused, except for root's files of mode 0440, which is
-    /// how secrets are mounted into containers with processes of other users. A pipe is read only if it belongs to this
+    /// Reads a key file. On Unix a file that others can read is refused, except for published keys and for root's files
+    /// of mode 0440, which is how secrets are mounted into containers with processes of other users. A pipe is read only if it belongs to this
     /// process, such as a shell's `<(command)`.
     ///
     /// # Errors
@@ -64,10 +64,14 @@ impl Key {
             };
             return Err(KeyError::NotAKey { path: path.into(), fault });
         }
-        if let Some(mode) = exposed {
-            return Err(KeyError::Exposed { path: path.into(), mode });
+        let key = Self::parse(&text);
+        match exposed {
+            // A published key may be read by everyone.
+            Some(mode) if !key.as_ref().is_ok_and(Self::is_published) => {
+                Err(KeyError::Exposed { path: path.into(), mode })
+            }
+            _ => key.map_err(|fault| KeyError::Malformed { path: path.into(), fault }),
         }
-        Self::parse(&text).map_err(|fault| KeyError::Malformed { path: path.into(), fault })
     }
 
     /// Parses the contents of a key file.
@@ -104,7 +108,7 @@ impl Key {
         Self { tenant, variants, ..key }.with_period(period).checked().map_err(BadKeyFile::key)
     }
 
-    /// Writes a new key file of mode 0600.
+    /// Writes a new key file of mode 0600; a published key's file everyone may read.
     ///
     /// # Errors
     /// [`KeyError::Write`]. An existing file is not changed.
@@ -117,7 +121,8 @@ impl Key {
             };
             KeyError::Write { path: path.into(), source, hint }
         };
-        secret_file::create(path, &self.to_json()).map_err(write)
+        let mode = if self.is_published() { 0o644 } else { 0o600 };
+        secret_file::create_with(path, &self.to_json(), mode).map_err(write)
     }
 
     fn to_json(&self) -> Zeroizing<Vec<u8>> {
@@ -238,7 +243,7 @@ mod tests {
             (gamma(), context(), prop::option::of(8u8..33)).prop_map(|(gamma, context, payload_bits)| Dialect::Native(
                 native::Parameters { gamma, context, payload_bits }
             )),
-            context().prop_map(|context| Dialect::NativeGumbel(native_gumbel::Parameters { context })),
+            context().prop_map(|context| Dialect::NativeGumbel(native_gumbel::Parameters::new(context))),
             (seeding, green())
                 .prop_map(|(s, gamma)| Dialect::Kgw(kgw::Parameters { seeding: s.parse().unwrap(), gamma })),
             (hugging, 0usize..20, green()).prop_map(|(seeding, width, gamma)| Dialect::HuggingFace(

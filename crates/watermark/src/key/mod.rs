@@ -10,6 +10,7 @@ mod format;
 mod marking;
 mod period;
 mod public;
+mod published;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use self::marking::{GreenLists, Marking};
 pub use self::period::{BadPeriod, Period};
 use crate::dialect::{BadDialect, Dialect};
 use crate::dialects::native::{self, Native};
+use crate::dialects::spec::Secret;
 use crate::embed::Embed;
 use crate::kdf;
 use crate::payload::Carrier;
@@ -53,6 +55,8 @@ pub struct Key {
     vocabulary: VocabularyId,
     variants: u8,
     period: Period,
+    /// The secret of the public part, if it is not derived from this secret but from that of all variants.
+    public: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl Key {
@@ -96,7 +100,7 @@ impl Key {
     ) -> Result<Self, KeyError> {
         let strength = dialect.has_strength().then(|| strength.unwrap_or_default());
         let (id, tenant, secret, period) = (id.into(), String::new(), secret.into(), Period::default());
-        Self { id, tenant, secret, dialect, strength, vocabulary, variants: 1, period }.checked()
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants: 1, period, public: None }.checked()
     }
 
     /// Checks what holds for every key: it makes a scheme, and its file can be read back.
@@ -177,7 +181,8 @@ impl Key {
     fn like(&self, dialect: Dialect, vocabulary: VocabularyId) -> Result<Self, KeyError> {
         let (id, tenant, secret) = (self.id.clone(), self.tenant.clone(), self.secret.clone());
         let Self { strength, variants, period, .. } = *self;
-        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period }.checked()
+        let public = self.public.clone();
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period, public }.checked()
     }
 
     /// The public name of the key.
@@ -232,7 +237,8 @@ impl Key {
         };
         let (id, tenant, dialect) = (self.id.clone(), self.tenant.clone(), self.dialect.clone());
         let Self { strength, period, .. } = *self;
-        Self { id, tenant, secret, dialect, strength, vocabulary: self.vocabulary.clone(), variants: 1, period }
+        let (vocabulary, public) = (self.vocabulary.clone(), self.public_secret());
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants: 1, period, public }
     }
 
     /// The stage of sampling at which it marks.
@@ -287,7 +293,15 @@ impl Key {
     }
 
     fn any_scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
-        Ok(self.dialect.scheme(&self.secret, &self.id, &self.tenant, self.vocabulary.size())?)
+        let public = self.public_secret();
+        let secret = Secret {
+            dialect: self.dialect.name(),
+            bytes: &self.secret,
+            id: &self.id,
+            tenant: &self.tenant,
+            public: public.as_ref().map(|secret| &secret[..]),
+        };
+        Ok(self.dialect.scheme_of(&secret, self.vocabulary.size())?)
     }
 
     fn native(&self) -> Result<(Native, u8), KeyError> {
@@ -327,8 +341,12 @@ impl Key {
     /// The step that embeds this key's mark.
     ///
     /// # Errors
-    /// [`KeyError::Payload`] if the key carries payloads: use [`Key::embed_payload`].
+    /// [`KeyError::Payload`] if the key carries payloads: use [`Key::embed_payload`]; [`KeyError::Published`] for a
+    /// published key.
     pub fn embed(&self) -> Result<Embed, KeyError> {
+        if self.is_published() {
+            return Err(KeyError::Published { id: self.id.clone() });
+        }
         Ok(self.embedding(self.scheme()?))
     }
 

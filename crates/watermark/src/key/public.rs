@@ -3,10 +3,10 @@
 use super::Key;
 
 impl Key {
-    /// Whether the secret is public: a default or an example of another system, or all zeros.
+    /// Whether the secret is public: published, a default or an example of another system, or all zeros.
     pub fn is_public(&self) -> bool {
         let numbers: Vec<u64> = self.secret.as_chunks().0.iter().map(|&number| u64::from_be_bytes(number)).collect();
-        if self.secret.iter().all(|&byte| byte == 0) {
+        if self.is_published() || self.secret.iter().all(|&byte| byte == 0) {
             return true;
         }
         self.dialect.spec().is_public(&numbers)
@@ -47,8 +47,8 @@ mod tests {
             (synthid(), &EXAMPLE_KEYS, true),
             (synthid(), &EXAMPLE_KEYS[..9], true),
             (synthid(), &[654, 400, 837], false),
-            (Dialect::NativeGumbel(native_gumbel::Parameters { context }), &[0; 4], true),
-            (Dialect::NativeGumbel(native_gumbel::Parameters { context }), &[0, 0, 0, 1], false),
+            (Dialect::NativeGumbel(native_gumbel::Parameters::new(context)), &[0; 4], true),
+            (Dialect::NativeGumbel(native_gumbel::Parameters::new(context)), &[0, 0, 0, 1], false),
             (Dialect::Vllm(vllm::Parameters { width: 4 }), &[0], true),
             (Dialect::Vllm(vllm::Parameters { width: 4 }), &[42], false),
         ] {

@@ -77,7 +77,7 @@ fn watermark_of(tokens: usize, strength: Strength) -> Embed {
 /// A noise watermark, which leaves one token unless the context has been marked before.
 fn noise() -> Embed {
     let context = Context::new(ContextFunction::All, 1).unwrap();
-    let dialect = Dialect::NativeGumbel(native_gumbel::Parameters { context });
+    let dialect = Dialect::NativeGumbel(native_gumbel::Parameters::new(context));
     Embed::new(dialect.scheme(&[1; 32], "", "", TOKENS).unwrap(), Strength::Hard).after(0.0)
 }
 
