@@ -4,6 +4,7 @@ mod days;
 mod dialect;
 mod list;
 mod marking;
+mod publish;
 mod read;
 mod report;
 
@@ -30,6 +31,7 @@ pub(crate) enum KeyCommand {
     New(Box<New>),
     Show(Show),
     List(list::List),
+    Publish(publish::Publish),
     Report(report::Report),
 }
 
@@ -48,6 +50,7 @@ Examples:
   verdigris key new strong.key --strength strong
   verdigris key new own.key --gamma 0.5 --delta 4 --context all --width 2
   verdigris key new numbered.key --payload-bits 16        to carry a number
+  verdigris key new both.key --public-part                see key publish
   verdigris key new 2027.key --valid-from 2027-01-01      see detect --ring
   verdigris key new kgw.key --dialect kgw --seeding selfhash
   verdigris key new theirs.key --dialect vllm --import key.txt")]
@@ -88,6 +91,7 @@ impl KeyCommand {
             Self::New(new) => new.run(),
             Self::Show(show) => show.run(),
             Self::List(list) => list.run(),
+            Self::Publish(publish) => publish.run(),
             Self::Report(report) => report.run(),
         }
     }

@@ -107,7 +107,10 @@ fn sentence(judgement: &Judgement<'_>) -> String {
     let (evidence, key, level) = (&judgement.evidence, judgement.key.id(), judgement.level);
     let p = p_value(evidence.ln_p_corrected());
     let odds = odds(evidence.ln_p_corrected());
-    let who = "Anyone with the key can write such text, so this does not show who did.";
+    let who = match judgement.key.is_public() {
+        true => "The key is public: anyone can have written the mark.",
+        false => "Anyone with the key can write such text, so this does not show who did.",
+    };
     match judgement.outcome() {
         Outcome::Marked => format!(
             "This text carries the mark of the key {key}. A text written without that key would look as marked as this \

@@ -15,6 +15,9 @@ use crate::terminal::{NARROW, shown_line, style, width, wrap};
 const TABLE: usize = 50;
 const LABEL: usize = 10;
 
+/// The note on marks that anyone can write.
+pub(super) const PUBLIC: &str = "this key is public: anyone can have written the mark";
+
 /// A verdict as a phrase; `None` is an error.
 pub(super) fn outcome(outcome: Option<Outcome>) -> &'static str {
     outcome.map_or("error", Outcome::name)
@@ -64,6 +67,9 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Op
     };
     let whose = shown_line(&whose);
     writeln!(out, "{:<LABEL$}{style}{verdict}{style:#} ({whose}, level {level})", "verdict")?;
+    if outcome.is_marked() && judgement.key.is_public() {
+        writeln!(out, "{:<LABEL$}{}", "note", wrap(PUBLIC, width, LABEL))?;
+    }
     if outcome == Outcome::Forged {
         let words = format!(
             "the same tokens have the marks of {} variants of the key, and its holder uses one for each text: this one \

@@ -54,6 +54,10 @@ pub(super) struct DialectOptions {
     /// as forged if its marks were learned from other texts [default: 8 for native-gumbel, 1 for native]
     #[arg(long, value_name = "N")]
     variants: Option<u8>,
+    /// For native-gumbel: give half of the mark to a public part, whose key `key publish` writes. It takes twice the
+    /// tokens to find either half
+    #[arg(long)]
+    public_part: bool,
     /// For kgw, hugging-face and sbw: the seeding scheme by its name there, such as simple_1, selfhash,
     /// gpu-fused-simple_4 or ff-minhash_prf-4-False [default: simple_1; hugging-face: lefthash]
     #[arg(long, value_name = "NAME", help_heading = OTHERS)]
@@ -205,7 +209,8 @@ impl DialectOptions {
         let Some(usual) = self.row().secret else {
             let usual = if dialect.has_strength() { 1 } else { Marking::VARIANTS };
             let key = Key::new(random_secret(), random_id("vg"), dialect, strength, vocabulary)?;
-            return key.with_variants(self.variants.unwrap_or(usual)).map_err(usage);
+            let key = key.with_variants(self.variants.unwrap_or(usual))?;
+            return if self.public_part { key.with_public_part().map_err(usage) } else { Ok(key) };
         };
         // A buffer that is wiped on drop. It has room for all numbers of a file, so that it leaves no copy behind.
         let mut secret = random_secret();
@@ -256,6 +261,7 @@ impl DialectOptions {
             ("--width", self.width.is_some(), row.has("width"), widths),
             ("--payload-bits", self.payload_bits.is_some(), row.has("payload_bits"), "native"),
             ("--variants", self.variants.is_some(), !foreign, "native and native-gumbel"),
+            ("--public-part", self.public_part, row.name == NOISE, NOISE),
             ("--seeding", self.seeding.is_some(), row.has("seeding"), "kgw, hugging-face and sbw"),
             ("--hash-key", !self.hash_key.is_empty(), foreign, own),
             ("--import", self.import.is_some(), foreign, own),
@@ -312,7 +318,7 @@ impl DialectOptions {
         }
         match &mut dialect {
             Dialect::Native(native::Parameters { context, .. })
-            | Dialect::NativeGumbel(native_gumbel::Parameters { context }) => {
+            | Dialect::NativeGumbel(native_gumbel::Parameters { context, .. }) => {
                 let function = self.context.unwrap_or(context.function());
                 *context = Context::new(function, self.width.unwrap_or(context.width())).map_err(usage)?;
             }

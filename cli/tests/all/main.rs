@@ -31,6 +31,8 @@ mod models;
 mod page;
 mod parquet_traps;
 mod program;
+#[cfg(unix)]
+mod public_part;
 mod ranks;
 mod readme;
 mod reports;

@@ -145,6 +145,9 @@ pub struct Verdict<'a> {
     /// The number of variants of the key that the text is marked with; `None` for keys with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variants: Option<usize>,
+    /// Whether the key is public, so that anyone can have written the mark.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub public: bool,
     /// Whether scores are colours, each token being green or not.
     #[serde(skip)]
     pub colours: bool,
@@ -203,6 +206,7 @@ impl<'a> Verdict<'a> {
             counted: tokens.map(|tokens| counted(tokens)),
             payload: judgement.payload.map(|read| read.payload).filter(|_| outcome.is_marked()),
             variants: Some(judgement.variants).filter(|_| judgement.key.variants() > 1),
+            public: judgement.key.is_public(),
             colours: evidence.colours,
         }
     }

@@ -39,14 +39,16 @@ impl Key {
     }
 
     /// Generates a key for a tokenizer, with a secret from the operating system: noise, which leaves the model's
-    /// distribution as it is. Other engines need green lists: see `lists`.
+    /// distribution as it is. Other engines need green lists: see `lists`. With `public_part`, half of the mark belongs
+    /// to a key to publish: see `published`.
     #[staticmethod]
-    #[pyo3(signature = (tokenizer=None, *, id=None, variants=Marking::VARIANTS, model=None))]
+    #[pyo3(signature = (tokenizer=None, *, id=None, variants=Marking::VARIANTS, public_part=false, model=None))]
     fn generate(
         py: Python<'_>,
         tokenizer: Option<&Bound<'_, PyAny>>,
         id: Option<String>,
         variants: u8,
+        public_part: bool,
         model: Option<&str>,
     ) -> PyResult<Self> {
         let key = Inner::generate(Marking::Noise, vocabulary(py, tokenizer, model)?);
@@ -54,7 +56,9 @@ impl Key {
             Some(id) => key.with_id(id).map_err(error::key)?,
             None => key,
         };
-        Ok(Self(Arc::new(key.with_variants(variants).map_err(error::key)?)))
+        let key = key.with_variants(variants).map_err(error::key)?;
+        let key = if public_part { key.with_public_part().map_err(error::key)? } else { key };
+        Ok(Self(Arc::new(key)))
     }
 
     /// Generates a key of green lists, which can also be embedded by other engines. `delta` is added to the logits of
@@ -87,7 +91,12 @@ impl Key {
         Ok(Self(Arc::new(key.map_err(error::key)?)))
     }
 
-    /// Writes a new file that only its owner can read. An existing file is not changed, and is an error.
+    /// The key of the public part, with which everyone can look for marks; an error if the key has none.
+    fn published(&self) -> PyResult<Self> {
+        Ok(Self(Arc::new(self.0.published().map_err(error::key)?)))
+    }
+
+    /// Writes a new file that only its owner can read; that of a published key everyone may read. An existing file is not changed, and is an error.
     fn save(&self, path: PathBuf) -> PyResult<()> {
         self.0.save(&path).map_err(error::key)
     }

@@ -19,11 +19,14 @@ impl Keys {
     /// The keys for a tokenizer. Keys of the ring for other tokenizers are skipped, with a warning in the log.
     ///
     /// # Errors
-    /// [`Error::Detect`] if `for_all` is for another tokenizer; [`Error::Key`] if the ring has no key for this one, or
-    /// if a key carries payloads, which requests cannot set.
+    /// [`Error::Detect`] if `for_all` is for another tokenizer; [`Error::Key`] if the ring has no key for this one, if
+    /// a key carries payloads, which requests cannot set, or if `for_all` is a published key, which cannot write.
     pub(crate) fn new(for_all: Option<Arc<Key>>, ring: Option<KeyRing>, reader: &Reader) -> Result<Self, Error> {
         if let Some(key) = &for_all {
             reader.fits(key)?;
+            if key.is_published() {
+                return Err(KeyError::Published { id: key.id().into() }.into());
+            }
         }
         let ring = ring.map(|ring| ring.for_vocabulary(&reader.vocabulary())).transpose()?;
         for skipped in ring.iter().flat_map(KeyRing::skipped) {

@@ -196,12 +196,16 @@ impl Service {
         }
     }
 
-    /// The keys with which texts are tested for a client: the one with the given id, or all that the client may use.
+    /// The keys with which texts are tested for a client: the one with the given id, or all that the client may use. A
+    /// client without the right `detect` gets the published keys only, if there are some.
     pub(crate) fn keys_named(&self, caller: &Caller, id: Option<&str>) -> Result<Vec<Arc<Key>>, Refusal> {
         let mut keys = self.operator.readers(&caller.tenant);
         if keys.is_empty() {
             let message = "this server has no key for detection: start it with one, or use another server";
             return Err(Refusal::new(400, "no_key", message));
+        }
+        if !caller.rights.detect && keys.iter().any(|key| key.is_published()) {
+            keys.retain(|key| key.is_published());
         }
         if let Some(id) = id {
             keys.retain(|key| key.id() == id);
