@@ -14,9 +14,9 @@ use crate::terminal::shown_line;
 #[derive(Args)]
 #[command(after_help = "\
 For keys made with `key new --public-part`. About half of the tokens of a text belong to the public part, the others to \
-the private one. With the published key, anyone can find the public half of the mark, and also forge or remove it. They \
-learn nothing of the private half, which only the key itself finds: so the key's holder can tell texts of its own from \
-forged ones. docs/security.md says what each half proves.
+the private one. With the published key, anyone can find the public half of the mark, and also forge or remove it. It \
+says nothing of the private half, which only the key itself finds, so that forged texts are recognized. docs/security.md \
+says what each half proves.
 
 Examples:
   verdigris key new both.key --public-part

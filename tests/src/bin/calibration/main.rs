@@ -3,10 +3,12 @@
 //!
 //! Windows of 200 tokens of human prose (the folder's `corpus/`, default `../shared`), of code (this project's own
 //! sources) and of templated text are judged under many keys of every dialect. Then human prose in other layouts
-//! (doubled spaces, tabs, wrapped lines, capitals, titles) is judged as the detector reads and repairs it. Without the
-//! folder only code and templated text are judged, and a message says so. `VERDIGRIS_SEED` is the number of the first
-//! key.
+//! (doubled spaces, tabs, wrapped lines, capitals, titles) is judged as the detector reads and repairs it, and texts of
+//! keys with variants, marked and unmarked. Without the folder only code and templated text are judged, and a message
+//! says so. `VERDIGRIS_SEED` is the number of the first key.
 #![forbid(unsafe_code)]
+
+mod forged;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         println!();
         if name == "human prose" {
             passed &= layouts(&reader, &tokens[..LAYOUT_WINDOWS * WINDOW], first..first + keys.div_ceil(4));
+            passed &= forged::forged(&reader, &tokens, first..first + keys);
         }
     }
     harness::as_claimed(passed)
