@@ -74,7 +74,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
     #[command(flatten)]
-    ledger: LedgerOptions,
+    pub(crate) ledger: LedgerOptions,
     /// The policy for marks and C2PA manifests in the messages and prompts of requests: ignore them, or look for them
     /// and report them in answers and in the audit log
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
@@ -146,7 +146,7 @@ pub(crate) struct Serve {
     run: RunOptions,
     // Groups with a heading come last, because a heading applies to all options after it.
     #[command(flatten, next_help_heading = "C2PA")]
-    manifests: ServeManifestOptions,
+    pub(crate) manifests: ServeManifestOptions,
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitOptions,
     #[command(flatten)]

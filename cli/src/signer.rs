@@ -62,6 +62,16 @@ pub(crate) struct Signed {
 }
 
 impl SignerOptions {
+    /// Whether texts are to be signed.
+    pub(crate) fn is_given(&self) -> bool {
+        self.c2pa_cert.is_some()
+    }
+
+    /// Whether signatures get a time stamp.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.c2pa_timestamp.is_some()
+    }
+
     /// Creates the signer, if texts are to be signed.
     pub(crate) fn signer(&self, model: String) -> Result<Option<Signer>, Failure> {
         let Some(certificate) = self.c2pa_cert.clone() else { return Ok(None) };

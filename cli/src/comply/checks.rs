@@ -66,10 +66,13 @@ impl Finding {
 pub(super) fn all(serve: &Serve, today: Date) -> Result<Vec<Check>, Failure> {
     let key = serve.key.as_deref().map(Key::load).transpose()?;
     let ring = serve.ring.as_deref().map(KeyRing::load).transpose()?;
-    let keys: Vec<&Key> = key.iter().chain(ring.iter().flat_map(KeyRing::keys)).collect();
+    let keys = key.iter().chain(ring.iter().flat_map(KeyRing::keys));
+    // Published keys mark nothing.
+    let keys: Vec<&Key> = keys.filter(|key| !key.is_published()).collect();
     let met = |value: &str| Finding::new(State::Met, value);
     let yours = |value: &str| Finding::new(State::Yours, value);
     let checks = [
+        ("1.1.1", "signed metadata", signed(serve)),
         ("1.1.2", "every answer is marked", marked(serve, &keys)),
         ("1.1.2", "short texts", unmarkable(serve)),
         ("1.1.3", "answers are logged", logged(serve)),
@@ -124,6 +127,22 @@ fn marked(serve: &Serve, keys: &[&Key]) -> Finding {
     Finding::new(State::Met, format!("by {}, with {keys}", schemes.join(" and ")))
 }
 
+/// Whether texts are returned with a signed and stamped manifest.
+fn signed(serve: &Serve) -> Finding {
+    let signer = &serve.manifests.signer;
+    match (signer.is_given(), signer.is_stamped()) {
+        (true, true) => Finding::new(State::Met, "answers have a C2PA manifest with a time stamp"),
+        (true, false) => {
+            let value = "the C2PA manifests of answers have no time stamp";
+            Finding::new(State::Advised, value).cure("c2pa-timestamp = \"http://AUTHORITY\"")
+        }
+        (false, _) => {
+            let value = "answers have no C2PA manifest: free text needs none, documents in a container do";
+            Finding::new(State::Advised, value).cure("c2pa-cert, c2pa-key and c2pa-timestamp: docs/operating.md")
+        }
+    }
+}
+
 /// Texts whose mark cannot be verified.
 fn unmarkable(serve: &Serve) -> Finding {
     let value = match serve.unmarkable {
@@ -138,6 +157,9 @@ fn unmarkable(serve: &Serve) -> Finding {
 
 fn logged(serve: &Serve) -> Finding {
     match &serve.audit_log {
+        Some(_) if serve.ledger.is_given() => {
+            Finding::new(State::Met, "ids, counts and the status of each mark, and fingerprints of texts")
+        }
         Some(_) => Finding::new(State::Met, "ids, counts and the status of each mark, without text"),
         None => {
             let value = "no audit log: you cannot show later that everything was marked";

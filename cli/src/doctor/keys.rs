@@ -100,7 +100,7 @@ pub(super) fn findings(files: &[KeyFile], folder: Option<&Path>, today: Date) ->
 fn of_file(KeyFile { file, key, .. }: &KeyFile) -> Option<Finding> {
     let name = file.display();
     match key {
-        Ok(key) if key.is_public() => Some(Finding::better(
+        Ok(key) if key.is_public() && !key.is_published() => Some(Finding::better(
             "key",
             format!("{name}: its secret is public, so anyone can forge its mark and remove it"),
             "verdigris key new NAME.key --dialect NAME --import FILE, with a secret of your own",
@@ -135,7 +135,7 @@ struct Ring<'k> {
 fn rings(files: &[KeyFile]) -> BTreeMap<Ring<'_>, Vec<&Key>> {
     let mut rings: BTreeMap<Ring<'_>, Vec<&Key>> = BTreeMap::new();
     for KeyFile { file, key, .. } in files {
-        let Ok(key) = key else { continue };
+        let Some(key) = key.as_ref().ok().filter(|key| !key.is_published()) else { continue };
         let (folder, vocabulary) = (file.parent().unwrap_or(Path::new("")), key.vocabulary());
         let ring =
             Ring { folder, tenant: key.tenant(), model: vocabulary.model(), tokenizer: vocabulary.fingerprint() };

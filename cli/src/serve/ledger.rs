@@ -9,7 +9,7 @@ use crate::number::some;
 
 /// The file, and how long entries are kept.
 #[derive(Args)]
-pub(super) struct LedgerOptions {
+pub(crate) struct LedgerOptions {
     /// Record every text of every answer in this ledger before the answer ends: a fingerprint, the key and the time,
     /// never the text. GET /manifest/ID returns the entries of an answer to its own API key
     #[arg(long, value_name = "FILE")]
@@ -20,6 +20,11 @@ pub(super) struct LedgerOptions {
 }
 
 impl LedgerOptions {
+    /// Whether texts are recorded.
+    pub(crate) fn is_given(&self) -> bool {
+        self.ledger.is_some()
+    }
+
     /// Opens the ledger, if one is given.
     #[cfg(feature = "ledger")]
     pub(super) fn open(&self) -> Result<Option<Box<dyn verdigris_server::Ledger>>, Failure> {

@@ -11,9 +11,9 @@ use crate::signer::{Signer, SignerOptions};
 const PLACE: &str = "sidecar";
 
 #[derive(Args)]
-pub(super) struct ServeManifestOptions {
+pub(crate) struct ServeManifestOptions {
     #[command(flatten)]
-    signer: SignerOptions,
+    pub(crate) signer: SignerOptions,
     /// Refuse texts that could not be signed, and requests that do not want them signed
     #[arg(long, requires = "c2pa_cert")]
     pub(super) c2pa_require: bool,

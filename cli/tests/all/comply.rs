@@ -35,6 +35,14 @@ fn options_are_compared_with_the_measures() {
     folder.write("good.toml", good);
     let run = folder.run(&["comply", "--config", "good.toml", "--json"]);
     let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(state(&report, "signed metadata"), "advised");
+    folder.write("signed.toml", &format!("{good}c2pa-cert = \"a.pem\"\nc2pa-key = \"b.pem\"\n"));
+    let run = folder.run(&["comply", "--config", "signed.toml", "--json"]);
+    assert_eq!(state(&serde_json::from_str(&run.out).unwrap(), "signed metadata"), "advised", "without a stamp");
+    let stamped = format!("{}c2pa-timestamp = \"http://a.example\"\n", folder.read("signed.toml"));
+    folder.write("signed.toml", &stamped);
+    let run = folder.run(&["comply", "--config", "signed.toml", "--json"]);
+    assert_eq!(state(&serde_json::from_str(&run.out).unwrap(), "signed metadata"), "met");
     for subject in [
         "every answer is marked",
         "answers are logged",

@@ -60,6 +60,18 @@ fn a_published_key_is_for_everyone_and_writes_nothing() {
             .run(&[command, &["--key", "open.key"]].concat())
             .fails("both-public is a published one, which finds marks");
     }
+    // It is no fault of a folder, and a ring with it is one of the key itself.
+    let keys = folder.run(&["doctor", "--ring", ".", "--json"]).json();
+    let found = keys["findings"].as_array().unwrap().iter().filter(|found| found["name"] == "key");
+    assert_eq!(found.count(), 0, "{keys}");
+    folder.write("serve.toml", "ring = \".\"\nenforce-all = true\n");
+    let report = folder.run(&["comply", "--config", "serve.toml", "--json"]).json();
+    let check = |subject: &str| {
+        let found = report["checks"].as_array().unwrap().iter().find(|check| check["subject"] == subject);
+        found.unwrap()["value"].as_str().unwrap().to_owned()
+    };
+    assert!(check("every answer is marked").ends_with("with 1 key"), "{report}");
+    assert!(check("marks are hard to forge").starts_with("all keys have variants"), "{report}");
     // Not in a ring, either.
     std::fs::create_dir(folder.path("ring")).unwrap();
     std::fs::rename(folder.path("open.key"), folder.path("ring/open.key")).unwrap();
