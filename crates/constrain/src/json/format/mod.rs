@@ -127,9 +127,15 @@ fn uri(absolute: bool, more: &str, private: &str) -> String {
     format!("{full}|(?://{authority}(?:/{pchar}*)*|{rooted}|{first}(?:/{pchar}*)*|){tail}")
 }
 
-/// The maximum number of characters in a format: RFC 1035, section 2.3.4, without the dot of the root.
+/// The maximum number of characters in a format.
 pub(crate) fn longest(format: &str) -> Option<u64> {
-    (format == "hostname").then_some(253)
+    match format {
+        // RFC 1035, section 2.3.4, without the dot of the root.
+        "hostname" => Some(253),
+        // RFC 5321, section 4.5.3.1.3, without the angle brackets.
+        "email" => Some(254),
+        _ => None,
+    }
 }
 
 /// Returns a function that builds the automaton of a format of strings.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{accepts, masks_agree, with};
+use super::{accepts, check, masks_agree, with};
 use crate::json::style::{Escapes, Style};
 
 #[test]
@@ -56,5 +56,15 @@ fn strings_with_any_escapes() {
                 assert!(machine.accepts(machine.next(begun, &end)), "{schema} {text}");
             }
         }
+    }
+}
+
+/// Names and addresses as long as they may be, and longer ones.
+#[test]
+fn formats_have_a_longest_text() {
+    let name = |length: usize| (0..length).map(|i| if i % 60 == 59 { '.' } else { 'a' }).collect::<String>();
+    for (format, most, before) in [("hostname", 253, ""), ("email", 254, "a.b@")] {
+        let text = |length: usize| format!("\"{before}{}\"", name(length - before.len()));
+        check(json!({"type": "string", "format": format}), &[&text(most)], &[&text(most + 1)]);
     }
 }
