@@ -52,6 +52,16 @@ fn ipv6() -> String {
     ways.join("|")
 }
 
+/// Labels with dots between them. A label has at most 63 characters, and its third and fourth are two hyphens only after
+/// `xn`: RFC 5891, section 4.2.3.1.
+fn domain() -> String {
+    let (end, any) = ("[0-9A-Za-z]", "[0-9A-Za-z-]");
+    let short = format!("{end}(?:{any}?{end})?|{end}{any}{any}{end}");
+    let long = format!("(?:{end}{any}(?:{end}{any}|-{end})|[Xx][Nn]--){any}{{0,58}}{end}");
+    let label = format!("(?:{short}|{long})");
+    format!("{label}(?:\\.{label})*")
+}
+
 /// The regular expression of a format, in the syntax of the `regex` crate.
 fn expression(format: &str) -> Option<String> {
     let ipv4 = format!("{V4}(?:\\.{V4}){{3}}");
@@ -70,17 +80,13 @@ fn expression(format: &str) -> Option<String> {
         "ipv4" => ipv4,
         "ipv6" => ipv6(),
         "uuid" => "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}".to_owned(),
-        // RFC 1123, section 2.1; labels are at most 63 long.
-        "hostname" => {
-            let label = "[0-9A-Za-z](?:[0-9A-Za-z-]{0,61}[0-9A-Za-z])?";
-            format!("{label}(?:\\.{label})*")
-        }
+        // RFC 1123, section 2.1.
+        "hostname" => domain(),
         // RFC 5321, section 4.1.2.
         "email" => {
             let atom = "[0-9A-Za-z!#$%&'*+/=?^_`{|}~-]+";
-            let label = "[0-9A-Za-z](?:[0-9A-Za-z-]{0,61}[0-9A-Za-z])?";
             let quoted = "\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\"";
-            format!("(?:{atom}(?:\\.{atom})*|{quoted})@(?:{label}(?:\\.{label})*|\\[{ipv4}\\])")
+            format!("(?:{atom}(?:\\.{atom})*|{quoted})@(?:{}|\\[{ipv4}\\])", domain())
         }
         "uri" | "uri-reference" => uri(format == "uri", "", ""),
         // RFC 3987, section 2.2.
@@ -262,7 +268,13 @@ mod tests {
                 &format!("\"{}\"@x.y", "\\a".repeat(32)),
             ],
         );
-        check("hostname", &["a", "www.example.com", "xn--a"], &["", "-a", "a-", "a..b", "a_b", &"a".repeat(64)]);
+        let long = |length: usize| "ab-".repeat(22)[..length].to_owned();
+        check(
+            "hostname",
+            &["a", "ab", "a-b", "a--b", "abc-d", "abc--d", "www.example.com", "xn--a", "XN--a-b", &long(62), &long(1)],
+            &["", "-a", "a-", "ab-", "a--", "a..b", "a_b", "ab--c", "ab--cd.e", "xn--", &long(65), &"a".repeat(64)],
+        );
+        check("email", &["a@xn--b.c", "a@b--c"], &["a@bc--d", "a@b.c-"]);
     }
 
     #[test]
