@@ -22,7 +22,8 @@ use verdigris::detector::FittingKeys;
 use verdigris::detector::report::{Content, Hashing};
 use verdigris::{DetectError, Hint, Key, Look, Outcome, Reader};
 
-use crate::detect::documents::{Document, DocumentError, DocumentText, Fields, Format, Source, sources};
+use crate::detect::documents::{Document, DocumentError, Format, Source};
+pub(crate) use crate::detect::documents::{DocumentText, Fields, sources};
 #[cfg(feature = "parquet")]
 pub(crate) use crate::detect::documents::{READ_PARQUET, read_parquet};
 pub(crate) use crate::detect::hints::hint_of_lines;

@@ -1,8 +1,9 @@
-//! `verdigris train`: trains models, and draft heads for them.
+//! `verdigris train`: trains models, draft heads for them, and detectors.
 
 mod draft;
 mod lm;
 mod steps;
+mod synthid;
 
 use std::process::ExitCode;
 
@@ -10,12 +11,13 @@ use clap::Subcommand;
 
 use crate::error::Failure;
 
-/// Train a model on a text, or a draft head on texts of its target
+/// Train a model on a text, a draft head on texts of its target, or a detector of SynthID
 #[derive(Subcommand)]
 pub(crate) enum Train {
     Lm(lm::Lm),
     Draft(draft::Draft),
     Medusa(draft::Medusa),
+    SynthidDetector(synthid::SynthidDetector),
 }
 
 impl Train {
@@ -24,6 +26,7 @@ impl Train {
             Self::Lm(lm) => lm.run(),
             Self::Draft(draft) => draft.run(),
             Self::Medusa(medusa) => medusa.run(),
+            Self::SynthidDetector(detector) => detector.run(),
         }
     }
 }

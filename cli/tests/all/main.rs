@@ -60,4 +60,5 @@ mod steering;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
+mod synthid;
 mod verdicts;

@@ -60,7 +60,7 @@ fn a_published_key_is_for_everyone_and_writes_nothing() {
             .run(&[command, &["--key", "open.key"]].concat())
             .fails("both-public is a published one, which finds marks");
     }
-    // It is no fault of a folder, and a ring with it is one of the key itself.
+    // A folder with it has no fault, and a ring with it is one of the key itself.
     let keys = folder.run(&["doctor", "--ring", ".", "--json"]).json();
     let found = keys["findings"].as_array().unwrap().iter().filter(|found| found["name"] == "key");
     assert_eq!(found.count(), 0, "{keys}");

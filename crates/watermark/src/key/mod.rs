@@ -25,6 +25,7 @@ pub use self::period::{BadPeriod, Period};
 use crate::dialect::{BadDialect, Dialect};
 use crate::dialects::native::{self, Native};
 use crate::dialects::spec::Secret;
+use crate::dialects::synthid::{Bayesian, Score, SynthId};
 use crate::embed::Embed;
 use crate::kdf;
 use crate::payload::Carrier;
@@ -302,6 +303,31 @@ impl Key {
             public: public.as_ref().map(|secret| &secret[..]),
         };
         Ok(self.dialect.scheme_of(&secret, self.vocabulary.size())?)
+    }
+
+    /// The scheme of a SynthID key.
+    pub(crate) fn synthid(&self) -> Option<SynthId> {
+        let Dialect::Synthid(parameters) = &self.dialect else { return None };
+        let secret = Secret {
+            dialect: self.dialect.name(),
+            bytes: &self.secret,
+            id: &self.id,
+            tenant: &self.tenant,
+            public: None,
+        };
+        Some(parameters.synthid(&secret, self.vocabulary.size()).expect("checked when the key was made"))
+    }
+
+    /// The same SynthID key with a Bayesian score.
+    ///
+    /// # Errors
+    /// [`KeyError::Dialect`] if the parameters do not fit the keys.
+    pub(crate) fn with_bayesian_score(&self, score: Bayesian) -> Result<Self, KeyError> {
+        let mut dialect = self.dialect.clone();
+        if let Dialect::Synthid(parameters) = &mut dialect {
+            parameters.score = Score::Bayesian(score);
+        }
+        self.like(dialect, self.vocabulary.clone())
     }
 
     fn native(&self) -> Result<(Native, u8), KeyError> {

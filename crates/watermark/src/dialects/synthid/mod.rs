@@ -10,6 +10,8 @@
 //! the hash, the bits of different keys are independent and those of equal keys are equal, so all keys must be
 //! different.
 
+pub mod training;
+
 use super::error::BadDialect;
 pub use super::error::{BadSynthId, MAX_DEPTH};
 use super::spec::{Secret, Spec};
@@ -87,9 +89,7 @@ pub struct Parameters {
 
 impl Spec for Parameters {
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        let numbers = secret.numbers()?;
-        let keys: Zeroizing<Vec<i64>> = Zeroizing::new(numbers.iter().map(|&key| key as i64).collect());
-        Ok(Arc::new(SynthId::new(&keys, self.bits, self.ngram_len, self.score.clone(), vocabulary)?))
+        Ok(Arc::new(self.synthid(secret, vocabulary)?))
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,6 +105,14 @@ impl Spec for Parameters {
     fn is_public(&self, numbers: &[u64]) -> bool {
         // Examples take the first of them, one for each layer.
         EXAMPLE_KEYS.starts_with(numbers)
+    }
+}
+
+impl Parameters {
+    pub(crate) fn synthid(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<SynthId, BadDialect> {
+        let numbers = secret.numbers()?;
+        let keys: Zeroizing<Vec<i64>> = Zeroizing::new(numbers.iter().map(|&key| key as i64).collect());
+        Ok(SynthId::new(&keys, self.bits, self.ngram_len, self.score.clone(), vocabulary)?)
     }
 }
 
