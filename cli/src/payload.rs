@@ -103,6 +103,20 @@ impl Payload {
     }
 }
 
+/// The number for a mark to carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PayloadChoice {
+    /// This one.
+    Number(u32),
+    /// One that no entry of the ledger has.
+    New,
+}
+
+/// Parses the choice of a number.
+pub(crate) fn choice(text: &str) -> Result<PayloadChoice, String> {
+    if text == "new" { Ok(PayloadChoice::New) } else { number(text).map(PayloadChoice::Number) }
+}
+
 /// Parses a number: decimal, or hexadecimal after 0x.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {

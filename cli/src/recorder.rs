@@ -36,9 +36,15 @@ pub(crate) struct Delivered<'a> {
     pub(crate) text: &'a str,
     /// The key that marks it.
     pub(crate) key: Option<&'a Key>,
+    /// The number that its mark carries.
+    pub(crate) payload: Option<u32>,
     /// Its C2PA manifest store.
     pub(crate) manifest: Option<&'a [u8]>,
 }
+
+/// The number of random payloads that are tried.
+#[cfg(feature = "ledger")]
+const TRIES: usize = 1000;
 
 /// An open ledger.
 #[cfg(feature = "ledger")]
@@ -52,16 +58,36 @@ impl Recorder {
 
     /// Records a text. If it is recorded already, its manifest is added.
     pub(crate) fn record(&self, delivered: &Delivered<'_>) -> Result<(), Failure> {
-        let Delivered { id, part, text, key, manifest } = *delivered;
+        let Delivered { id, part, text, key, payload, manifest } = *delivered;
         let fingerprint = verdigris_ledger::Fingerprint::of(text);
         let entry = verdigris_ledger::NewEntry {
             part: u32::try_from(part).unwrap_or(u32::MAX),
             tenant: key.map_or("", Key::tenant),
             key_id: key.map(Key::id),
+            payload,
             manifest,
             ..verdigris_ledger::NewEntry::new(id, &fingerprint)
         };
         Ok(self.0.borrow_mut().add(&entry)?)
+    }
+
+    /// A number that no entry of a key has.
+    pub(crate) fn new_payload(&self, key: &Key) -> Result<u32, Failure> {
+        let Some(bits) = key.payload_bits() else {
+            return Err(verdigris::watermark::KeyError::Payload { id: key.id().into(), carries: false }.into());
+        };
+        for _ in 0..TRIES {
+            let mut random = [0; 4];
+            getrandom::fill(&mut random)
+                .map_err(|error| Failure::Usage(format!("the operating system gives no random bytes: {error}")))?;
+            let payload = u32::from_le_bytes(random) >> (32 - u32::from(bits));
+            if self.0.borrow().carrying(key.id(), payload, None)?.is_empty() {
+                return Ok(payload);
+            }
+        }
+        Err(Failure::Usage(format!(
+            "nearly all numbers of {bits} bits are taken in the ledger: make a key with more --payload-bits"
+        )))
     }
 }
 
@@ -77,6 +103,10 @@ impl Recorder {
     }
 
     pub(crate) fn record(&self, _: &Delivered<'_>) -> Result<(), Failure> {
+        match *self {}
+    }
+
+    pub(crate) fn new_payload(&self, _: &Key) -> Result<u32, Failure> {
         match *self {}
     }
 }

@@ -8,6 +8,7 @@ use verdigris::{Key, KeyRing, Message, Prompt, Reader, Request};
 use crate::error::Failure;
 use crate::key::writer_of;
 use crate::number::whole;
+use crate::payload::PayloadChoice;
 
 #[derive(Args)]
 pub(crate) struct RequestOptions {
@@ -26,9 +27,10 @@ pub(crate) struct RequestOptions {
     /// For --ring: the tenant of the key
     #[arg(long, value_name = "NAME", requires = "ring", default_value = "", hide_default_value = true)]
     tenant: String,
-    /// For a key that carries numbers: the number, such as 0xbeef
-    #[arg(long, value_name = "N", value_parser = crate::payload::number)]
-    payload: Option<u32>,
+    /// For a key that carries numbers: the number, such as 0xbeef; or new, for one that no entry of --ledger has, by
+    /// which the text leads to its entry and manifest
+    #[arg(long, value_name = "N", value_parser = crate::payload::choice)]
+    pub(crate) payload: Option<PayloadChoice>,
     /// Mark only positions with more entropy than this, in nats, and leave nearly certain tokens unchanged. The reader
     /// needs the model: detect --weigh sweet
     #[arg(long, value_name = "NATS")]
@@ -90,14 +92,15 @@ impl RequestOptions {
         }
     }
 
-    pub(crate) fn apply<'r>(&self, request: Request<'r>, key: Option<&'r Key>) -> Request<'r> {
+    /// Applies the options. `payload` is the number that is carried.
+    pub(crate) fn apply<'r>(&self, request: Request<'r>, key: Option<&'r Key>, payload: Option<u32>) -> Request<'r> {
         let mut request = request.max_tokens(self.max_tokens);
         for stop in &self.stop {
             request = request.stop(stop);
         }
         if let Some(key) = key {
             request = request.watermark(key);
-            if let Some(payload) = self.payload {
+            if let Some(payload) = payload {
                 request = request.payload(payload);
             }
         }

@@ -49,6 +49,8 @@ pub(crate) struct Signer {
     place: String,
     /// The scheme and the id of the key.
     mark: Option<(String, String)>,
+    /// The number of the mark, if it identifies the manifest.
+    payload: Option<u32>,
     /// Whether signed texts come with their manifest by itself.
     keeps_stores: bool,
 }
@@ -88,6 +90,7 @@ impl SignerOptions {
             model,
             place: String::new(),
             mark: None,
+            payload: None,
             keeps_stores: false,
         }))
     }
@@ -129,9 +132,9 @@ impl Signer {
         self.place = place;
     }
 
-    /// Sets the key that texts are marked with.
-    pub(crate) fn marked(self, key: Option<&Key>) -> Self {
-        Self { mark: key.map(|key| (key.dialect().name().to_owned(), key.id().to_owned())), ..self }
+    /// Sets the key that texts are marked with, and the number that their marks carry if it identifies the manifest.
+    pub(crate) fn marked(self, key: Option<&Key>, payload: Option<u32>) -> Self {
+        Self { mark: key.map(|key| (key.dialect().name().to_owned(), key.id().to_owned())), payload, ..self }
     }
 
     /// Keeps the manifest of each text by itself.
@@ -151,6 +154,7 @@ impl Signer {
         command.args(["--manifest", &self.place, "--model", &self.model, "--output", "-"]);
         if let Some((scheme, id)) = mark {
             command.args(["--scheme", scheme, "--key-id", id]);
+            command.args(self.payload.map(|payload| format!("--payload={payload}")));
         }
         if !self.keeps_stores {
             return Ok(Signed { output: checked(run(&mut command, text.as_bytes())?)?, store: None });

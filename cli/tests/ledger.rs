@@ -133,6 +133,49 @@ fn a_labelled_text_is_recorded_with_its_label() {
     assert_eq!((&line["AIGC"]["ReservedCode1"], &line["AIGC"]["ProduceID"]), (&entry["sha256"], &entry["id"]));
 }
 
+/// A number in the mark leads from a text to its entry, also when too few words are left for the fingerprint.
+#[test]
+fn a_number_leads_to_its_entry() {
+    let folder = Folder::new();
+    folder.run(&["key", "new", "n.key", "--id", "n", "--payload-bits", "16", "--strength", "strong"]).done();
+    let write = ["generate", "The captain", "--key", "n.key", "-n", "300", "--min-tokens", "300", "-q"];
+    let new = [&write[..], &["--payload", "new", "--ledger", "a.ledger"]].concat();
+    for (seed, file) in [("1", "one.txt"), ("2", "two.txt")] {
+        folder.run(&[&new[..], &["--seed", seed, "-o", file]].concat()).done();
+    }
+    let [one, two] = &list(&folder, &[])[..] else { panic!("there are two") };
+    assert!(one["payload"].as_u64().unwrap() < 1 << 16 && one["payload"] != two["payload"], "{one} {two}");
+    // Other words everywhere: the fingerprint is gone, the mark is not.
+    let edits = ["robustness", "one.txt", "--edit", "deletion", "--strength", "0.25", "--seed", "1", "--text"];
+    folder.write("edited.txt", &folder.run(&edits).succeeds().out);
+    let found = find(&folder, "edited.txt", &["--key", "n.key", "--json"]).succeeds().json();
+    assert_eq!((&found["payload"], &found["carrying"][0]["id"]), (&one["payload"], &one["id"]), "{found}");
+    assert_eq!((found["found"] == true, found["carrying"].as_array().unwrap().len()), (true, 1));
+    let words = find(&folder, "edited.txt", &["--key", "n.key"]).succeeds().out;
+    let number = format!("the mark carries the number {:#x}, which this entry has", one["payload"].as_u64().unwrap());
+    assert!(words.contains(&number) && words.contains(one["id"].as_str().unwrap()), "{words}");
+    // A number of the writer's own choice is recorded, too.
+    let own = ["--payload", "7", "--ledger", "b.ledger", "-o", "own.txt"];
+    folder.run(&[&write[..], &own].concat()).done();
+    assert_eq!(folder.run(&["ledger", "list", "b.ledger", "--json"]).json()["payload"], 7);
+    let other = find(&folder, "own.txt", &["--key", "n.key", "--json"]).json();
+    assert_eq!((&other["payload"], other.get("carrying"), &other["found"]), (&json!(7), None, &json!(false)));
+    // Every field is described.
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md")).unwrap();
+    let section = page.split("\n## ").find(|section| section.starts_with("ledger")).unwrap();
+    assert!(["`payload`", "`carrying`"].iter().all(|field| section.contains(field)));
+
+    folder.run(&[&write[..], &["--payload", "new"]].concat()).fails("--payload new needs a ledger");
+    folder.write("in.jsonl", "{\"prompt\": \"The captain\"}\n");
+    let batch = ["batch", "in.jsonl", "out.jsonl", "--key", "n.key", "--payload", "new", "--ledger", "a.ledger"];
+    folder.run(&batch).fails("all answers of a batch carry the same number");
+    folder.run(&["key", "new", "plain.key"]).done();
+    let plain = ["generate", "The captain", "--key", "plain.key", "--payload", "new", "--ledger", "a.ledger"];
+    folder.run(&plain).fails("carries no payload");
+    find(&folder, "one.txt", &["--key", "plain.key"]).fails("carries no payload");
+    assert_eq!(list(&folder, &[]).len(), 2);
+}
+
 #[test]
 fn entries_are_added_listed_and_removed() {
     let folder = Folder::new();
@@ -257,6 +300,7 @@ fn examples_of_the_help_work() {
     for file in ["tale.txt", "letter.txt", "letter.txt.c2pa"] {
         folder.write(file, &format!("The captain came on deck and saw a sail in the north. {file}"));
     }
+    folder.run(&["key", "new", "numbered.key", "--payload-bits", "16"]).done();
     let mut run = 0;
     for command in ["add", "find", "list", "prune"] {
         let help = folder.run(&["ledger", command, "--help"]).succeeds().out;
@@ -267,7 +311,7 @@ fn examples_of_the_help_work() {
             run += 1;
         }
     }
-    assert_eq!(run, 6);
+    assert_eq!(run, 7);
 }
 
 #[cfg(all(feature = "serve", unix))]

@@ -25,6 +25,7 @@ use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
 use crate::label::LabelOptions;
 use crate::output::OutputFile;
+use crate::payload::PayloadChoice;
 use crate::progress;
 use crate::proof::{Proof, is_proof};
 use crate::recorder::{Delivered, LedgerOption, Recorder};
@@ -110,6 +111,7 @@ struct Desk<'r> {
     seed: Option<u64>,
     proof: Option<&'r Proof<'r>>,
     recorder: Option<Recorder>,
+    payload: Option<u32>,
     label: Option<Label>,
     answers: Answers,
     count: Count,
@@ -158,6 +160,14 @@ impl Batch {
             return Err(answers.of_another(&format!("{more} are to lines that {prompts} does not have")));
         }
         let label = self.label.label(self.constraint.is_given())?;
+        let payload = match self.asked.payload {
+            None => None,
+            Some(PayloadChoice::Number(number)) => Some(number),
+            Some(PayloadChoice::New) => {
+                let why = "all answers of a batch carry the same number: give one, or use generate --payload new";
+                return Err(Failure::Usage(why.into()));
+            }
+        };
         let recorder = self.ledger.recorder()?;
         let signer = self.manifest.signer(self.engine.model_name())?;
         let signer = signer.map(|signer| signer.keeping_stores(recorder.is_some()));
@@ -173,7 +183,7 @@ impl Batch {
             return Err(answers.of_another(&how));
         }
         let drafter = self.drafts.drafter(&self.engine)?;
-        let request = self.asked.apply(engine.request(""), key.as_ref());
+        let request = self.asked.apply(engine.request(""), key.as_ref(), payload);
         let request = self.member_prompts.apply(request, self.asked.chat, None)?;
         let request = self.tokens.apply(self.sampling.apply(request));
         let request = self.constraint.apply(self.drafts.apply(request, drafter.as_ref(), self.asked.seed))?;
@@ -190,14 +200,14 @@ impl Batch {
         }
         answers.begin()?;
         crate::interrupt::clean_up(Some(format!("the same command resumes {}", self.answers.display())));
-        let signer = signer.map(|signer| signer.marked(key.as_ref()));
+        let signer = signer.map(|signer| signer.marked(key.as_ref(), None));
         let warning = signer.as_ref().and_then(Signer::warning).filter(|_| !self.run.quiet);
         warning.into_iter().for_each(|said| crate::terminal::headed("warning", said));
         let constraint = if key.is_some() { self.constraint.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
         let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);
         let (count, begun_at) = (Count::default(), Instant::now());
-        let mut desk = Desk { seed, proof, recorder, label, answers, count, bar, begun: begun_at };
+        let mut desk = Desk { seed, proof, recorder, payload, label, answers, count, bar, begun: begun_at };
         let lines = Prompts::open(&self.prompts, &self.asked, &begun)?;
         let lines = lines.filter(|line| line.as_ref().map_or(true, |line| open.contains(&line.line)));
         match &signer {
@@ -355,7 +365,8 @@ impl Desk<'_> {
         };
         // First, so that every answer in the file is in the ledger.
         if let Some(recorder) = &self.recorder {
-            recorder.record(&Delivered { id, part: 0, text: &written.text, key, manifest: manifest.as_deref() })?;
+            let (payload, manifest) = (self.payload, manifest.as_deref());
+            recorder.record(&Delivered { id, part: 0, text: &written.text, key, payload, manifest })?;
         }
         let names = Names { ledger_id: self.recorder.as_ref().map(|_| &**id), label: label.as_ref() };
         self.answers.write(asked, written, key.map(Key::id), evidence.as_ref(), names, signed)?;

@@ -14,12 +14,14 @@ pub(super) struct Log<'k> {
     recorder: Recorder,
     id: String,
     key: Option<&'k Key>,
+    payload: Option<u32>,
     fault: RefCell<Option<Failure>>,
 }
 
 impl<'k> Log<'k> {
-    pub(super) fn new(recorder: Recorder, id: String, key: Option<&'k Key>) -> Self {
-        Self { recorder, id, key, fault: RefCell::default() }
+    /// `payload` is the number that the marks of all texts carry.
+    pub(super) fn new(recorder: Recorder, id: String, key: Option<&'k Key>, payload: Option<u32>) -> Self {
+        Self { recorder, id, key, payload, fault: RefCell::default() }
     }
 
     /// The id of all texts.
@@ -29,7 +31,7 @@ impl<'k> Log<'k> {
 
     /// Records the text with a number.
     pub(super) fn record(&self, part: usize, text: &str, manifest: Option<&[u8]>) {
-        let delivered = Delivered { id: &self.id, part, text, key: self.key, manifest };
+        let delivered = Delivered { id: &self.id, part, text, key: self.key, payload: self.payload, manifest };
         if let Err(fault) = self.recorder.record(&delivered) {
             self.fault.borrow_mut().get_or_insert(fault);
         }

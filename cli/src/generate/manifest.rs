@@ -98,9 +98,9 @@ impl ManifestOptions {
 }
 
 impl Manifests {
-    /// Sets the key that texts are marked with.
-    pub(super) fn marked(self, key: Option<&Key>) -> Self {
-        Self { signer: self.signer.marked(key), ..self }
+    /// Sets the key that texts are marked with, and the number that their marks carry if it identifies the manifest.
+    pub(super) fn marked(self, key: Option<&Key>, payload: Option<u32>) -> Self {
+        Self { signer: self.signer.marked(key, payload), ..self }
     }
 
     /// Warns if the signatures lack something that they should have.

@@ -36,6 +36,7 @@ use crate::generate::search::SearchOptions;
 use crate::label::LabelOptions;
 use crate::number::whole;
 use crate::output::OutputFile;
+use crate::payload::PayloadChoice;
 use crate::proof::Proof;
 use crate::ranks::RankOptions;
 use crate::recorder::LedgerOption;
@@ -164,6 +165,10 @@ impl Generate {
         let labels =
             label.map(|label| Labels::new(label, &id, output.filter(|_| !self.json), several, self.force, &inputs));
         let labels = labels.transpose()?;
+        if self.asked.payload == Some(PayloadChoice::New) && self.ledger.file().is_none() {
+            let why = "--payload new needs a ledger, which remembers the numbers: give --ledger FILE";
+            return Err(Failure::Usage(why.into()));
+        }
         let recorder = self.ledger.recorder()?;
         let prompt = self.prompt.read(self.run.quiet)?;
         if self.asked.chat && prompt.is_empty() {
@@ -172,7 +177,13 @@ impl Generate {
         let engine = self.engine.engine_on(&self.ranks)?;
         let key = mark.key(engine.reader())?;
         let drafter = self.drafts.drafter(&self.engine)?;
-        let mut request = self.asked.apply(engine.request(""), key.as_ref());
+        let payload = match (self.asked.payload, &recorder, &key) {
+            (Some(PayloadChoice::New), Some(recorder), Some(key)) => Some(recorder.new_payload(key)?),
+            (Some(PayloadChoice::Number(number)), ..) => Some(number),
+            _ => None,
+        };
+        let is_bound = self.asked.payload == Some(PayloadChoice::New);
+        let mut request = self.asked.apply(engine.request(""), key.as_ref(), payload);
         request = request.prompt(self.asked.prompt(&prompt));
         request = self.member_prompts.apply(request, self.asked.chat, Some(&prompt))?;
         request = self.drafts.apply(self.tokens.apply(self.sampling.apply(request)), drafter.as_ref(), self.asked.seed);
@@ -189,9 +200,12 @@ impl Generate {
         request = self.guides.apply(request, &judges, &classes);
         let constraint = if key.is_some() { self.constraint.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), constraint));
-        let manifests = manifests.map(|manifests| manifests.marked(key.as_ref()).keeping_stores(recorder.is_some()));
+        let manifests = manifests.map(|manifests| {
+            let bound = payload.filter(|_| is_bound);
+            manifests.marked(key.as_ref(), bound).keeping_stores(recorder.is_some())
+        });
         manifests.iter().filter(|_| !self.run.quiet).for_each(Manifests::warn);
-        let log = recorder.map(|recorder| Log::new(recorder, id, key.as_ref()));
+        let log = recorder.map(|recorder| Log::new(recorder, id, key.as_ref(), payload));
         let context = WritingContext {
             labels: labels.as_ref(),
             log: log.as_ref(),

@@ -8,10 +8,12 @@ use clap::Args;
 use serde::Serialize;
 use verdigris::detector::Unwrapped;
 use verdigris::watermark::normalize::normalize;
+use verdigris::{Key, Level};
 use verdigris_ledger::{Fingerprint, Ledger, Match};
 
 use crate::error::Failure;
 use crate::ledger::shown::{EntryFields, HEADER, row};
+use crate::model::ModelOption;
 use crate::terminal::{width, wrap};
 use crate::{report, text};
 
@@ -25,13 +27,19 @@ paraphrase is not found.
 
 Exit status: 0 an entry matches, 1 none does, 2 an error. docs/json.md describes the fields of --json.
 
-Example:
-  verdigris ledger find answers.ledger tale.txt")]
+Examples:
+  verdigris ledger find answers.ledger tale.txt
+  verdigris ledger find answers.ledger tale.txt --key numbered.key")]
 pub(crate) struct Find {
     /// The ledger
     ledger: PathBuf,
     /// The text; - for standard input
     file: PathBuf,
+    /// Also look for the entries whose number the text's mark carries, by this key: see generate --payload new
+    #[arg(short, long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    model: ModelOption,
     /// Only entries of this tenant
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
@@ -49,6 +57,12 @@ struct Output<'a> {
     name: &'a str,
     found: bool,
     searched: u64,
+    /// The number that the mark of the text carries, with `--key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<u32>,
+    /// The entries with this number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    carrying: Vec<EntryFields<'a>>,
     matches: Vec<MatchFields<'a>>,
 }
 
@@ -65,9 +79,13 @@ impl Find {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let ledger = Ledger::open(&self.ledger)?;
         let (name, text) = (text::name(&self.file), text::read(&self.file)?);
+        let payload = self.payload(&text)?;
+        let carrying = payload.as_ref().map(|(id, number)| ledger.carrying(id, *number, self.tenant.as_deref()));
+        let carrying = carrying.transpose()?.unwrap_or_default();
+        let payload = payload.map(|(_, number)| number);
         let matches = self.matches(&ledger, &Unwrapped::new(&text).text)?;
         let searched = ledger.count(self.tenant.as_deref())?;
-        let status = ExitCode::from(u8::from(matches.is_empty()));
+        let status = ExitCode::from(u8::from(matches.is_empty() && carrying.is_empty()));
         if self.json {
             let fields = |found: &'_ Match| (found.is_same, found.similarity, found.contained);
             let matches = matches.iter().map(|found| {
@@ -75,11 +93,25 @@ impl Find {
                 MatchFields { same, similarity, contained, entry: (&found.entry).into() }
             });
             let matches: Vec<_> = matches.collect();
-            let found = !matches.is_empty();
-            report::print_json(&Output { format: FORMAT, name: &name, found, searched, matches })?;
+            let carrying: Vec<_> = carrying.iter().map(EntryFields::from).collect();
+            let found = !(matches.is_empty() && carrying.is_empty());
+            report::print_json(&Output { format: FORMAT, name: &name, found, searched, payload, carrying, matches })?;
             return Ok(status);
         }
         let mut out = anstream::stdout();
+        if let Some(number) = payload {
+            writeln!(
+                out,
+                "the mark carries the number {number:#x}, which {} has",
+                match carrying.len() {
+                    0 => "no entry".to_owned(),
+                    1 => "this entry".to_owned(),
+                    some => format!("these {some} entries"),
+                }
+            )?;
+            carrying.iter().try_for_each(|entry| writeln!(out, "  {}", row(entry)))?;
+            writeln!(out)?;
+        }
         if !matches.is_empty() {
             let dim = anstyle::Style::new().dimmed();
             writeln!(out, "{dim}similar  contained  {HEADER}{dim:#}")?;
@@ -101,6 +133,17 @@ impl Find {
         };
         writeln!(out, "{}", wrap(&said, width(), 0))?;
         Ok(status)
+    }
+
+    /// The id of the key and the number that the text's mark carries, if it is marked.
+    fn payload(&self, text: &str) -> Result<Option<(String, u32)>, Failure> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let key = Key::load(key)?;
+        let reader = self.model.reader()?;
+        reader.fits(&key)?;
+        key.payload_reader()?;
+        let found = reader.payload(&key, text)?.verdict(&key, Level::DEFAULT);
+        Ok(found.payload.map(|number| (key.id().to_owned(), number)))
     }
 
     /// The entries that match the text, or the text with its characters repaired.

@@ -8,7 +8,9 @@ const ALGORITHM: &str = "verdigris.watermark.1";
 /// The label of its assertion.
 const SOFT_BINDING: &str = "c2pa.soft-binding";
 /// The action of a mark that identifies a key and not this manifest.
-const ACTION: &str = "c2pa.watermarked.unbound";
+const UNBOUND: &str = "c2pa.watermarked.unbound";
+/// The action of a mark with a number that identifies this manifest.
+const BOUND: &str = "c2pa.watermarked.bound";
 /// The International Press Telecommunications Council's term for the output of a model.
 const GENERATED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
 
@@ -28,6 +30,8 @@ pub struct Mark {
     pub scheme: String,
     /// The id of the key.
     pub key_id: String,
+    /// The number that the mark carries, if it identifies this manifest.
+    pub payload: Option<u32>,
 }
 
 /// A soft binding in any manifest.
@@ -41,6 +45,9 @@ pub struct NamedMark {
     /// The key's id, if the algorithm is ours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
+    /// The number that the mark carries, if the algorithm is ours and it identifies the manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<u32>,
 }
 
 impl Claim {
@@ -52,14 +59,17 @@ impl Claim {
         }
         let mut actions = vec![created];
         let mut assertions = Vec::new();
-        if let Some(Mark { scheme, key_id }) = &self.mark {
+        if let Some(Mark { scheme, key_id, payload }) = &self.mark {
             actions.push(json!({
-                "action": ACTION,
+                "action": if payload.is_some() { BOUND } else { UNBOUND },
                 "description": "A statistical watermark of a key, which is found with that key alone",
             }));
-            let block = json!({ "scope": {}, "value": key_id });
+            let block = |value: &str| json!({ "scope": {}, "value": value });
+            let values = [Some(key_id.clone()), payload.map(|payload| format!("{payload:08x}"))];
+            let blocks: Vec<_> = values.iter().flatten().map(|value| block(value)).collect();
+            let name = if payload.is_some() { "scheme, key id and number" } else { "scheme and key id" };
             let data = json!({
-                "alg": ALGORITHM, "alg-params": scheme, "name": "scheme and key id", "blocks": [block], "pad": [],
+                "alg": ALGORITHM, "alg-params": scheme, "name": name, "blocks": blocks, "pad": [],
             });
             assertions.push(json!({ "label": SOFT_BINDING, "data": data, "created": true }));
         }
@@ -84,7 +94,14 @@ impl NamedMark {
         let algorithm = text(&data["alg"]).unwrap_or_default();
         let ours = algorithm == ALGORITHM;
         let (scheme, key_id) = (text(&data["alg-params"]), text(&data["blocks"][0]["value"]));
-        Some(Self { algorithm, scheme: scheme.filter(|_| ours), key_id: key_id.filter(|_| ours) })
+        let payload = data["blocks"][1]["value"].as_str().filter(|number| number.len() == 8);
+        let payload = payload.and_then(|number| u32::from_str_radix(number, 16).ok());
+        Some(Self {
+            algorithm,
+            scheme: scheme.filter(|_| ours),
+            key_id: key_id.filter(|_| ours),
+            payload: payload.filter(|_| ours),
+        })
     }
 }
 

@@ -115,6 +115,25 @@ fn neither_verdict_leans_on_the_other() {
 }
 
 #[test]
+fn the_number_of_a_manifest_is_compared_with_that_of_the_mark() {
+    let installed = Installed::new();
+    let desk = &installed.desk;
+    let key = desk.at("n.key");
+    verdigris(&["key", "new", &key, "--id", "n", "--payload-bits", "8", "--strength", "strong"], "").ok();
+    let write =
+        ["generate", "The captain", "-n", "250", "--min-tokens", "250", "--seed", "1", "--payload", "7", "--key"];
+    let file = desk.write("tale.txt", verdigris(&[&write[..], &[&key]].concat(), "").ok());
+    for (number, note) in [("7", None), ("9", Some("the manifest names the number 0x9, but the mark carries 0x7"))] {
+        let claim = ["--scheme", "native", "--key-id", "n", "--payload", number];
+        desk.write("signed.txt", desk.sign(&[&[&*file], &claim[..]].concat()).ok());
+        let verify = ["verify", &desk.at("signed.txt"), "--key", &key, "--json"];
+        let found = installed.run(&verify).json();
+        assert_eq!(found["manifest"]["watermark"], "c2pa.watermarked.bound");
+        assert_eq!(found["notes"].as_array().and_then(|notes| notes[0].as_str()), note, "{found}");
+    }
+}
+
+#[test]
 fn a_key_that_is_not_the_one_named_is_told_of() {
     let installed = Installed::new();
     let desk = &installed.desk;

@@ -101,6 +101,16 @@ fn a_manifest_says_who_signed_and_what_marked_the_text() {
     assert!(manifest.get("trusted_time").is_none() && manifest.get("codes").is_none());
     assert_eq!(found["mark"], serde_json::json!({ "verdict": "not asked" }));
 
+    // A number that identifies the manifest makes it a bound one.
+    let numbered = [&[&*file, "--payload", "48879"], &MARK[..]].concat();
+    desk.write("signed.txt", desk.sign(&numbered).ok());
+    let found = desk.verify("signed.txt", &[]);
+    assert_eq!(found["manifest"]["watermark"], "c2pa.watermarked.bound");
+    assert_eq!(found["manifest"]["soft_bindings"][0]["payload"], 48879);
+    assert_eq!(found["manifest"]["soft_bindings"][0]["key_id"], "my");
+    let words = c2pa(&["verify", &desk.at("signed.txt")], "").ok();
+    assert!(words.contains("claims a watermark: scheme native, key my, number 0xbeef"), "{words}");
+
     // Without a mark none is claimed.
     desk.write("signed.txt", desk.sign(&[&file]).ok());
     let found = desk.verify("signed.txt", &[]);

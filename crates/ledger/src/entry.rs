@@ -17,6 +17,8 @@ pub struct NewEntry<'a> {
     pub time: Timestamp,
     /// The id of the key that marks the text.
     pub key_id: Option<&'a str>,
+    /// The number that its mark carries.
+    pub payload: Option<u32>,
     /// The text's C2PA manifest store.
     pub manifest: Option<&'a [u8]>,
     /// The fingerprint of the text.
@@ -24,9 +26,10 @@ pub struct NewEntry<'a> {
 }
 
 impl<'a> NewEntry<'a> {
-    /// The first text of an answer, complete at this moment, without a tenant, a key or a manifest.
+    /// The first text of an answer, complete at this moment, without a tenant, a key, a payload or a manifest.
     pub fn new(id: &'a str, fingerprint: &'a Fingerprint) -> Self {
-        Self { id, part: 0, tenant: "", time: Timestamp::now(), key_id: None, manifest: None, fingerprint }
+        let (time, key_id, payload, manifest) = (Timestamp::now(), None, None, None);
+        Self { id, part: 0, tenant: "", time, key_id, payload, manifest, fingerprint }
     }
 }
 
@@ -43,6 +46,8 @@ pub struct Entry {
     pub time: Timestamp,
     /// The id of the key that marks the text.
     pub key_id: Option<String>,
+    /// The number that its mark carries.
+    pub payload: Option<u32>,
     /// SHA-256 of the text without white space at its ends.
     pub digest: [u8; 32],
     /// SHA-256 of the manifest store.

@@ -64,12 +64,22 @@ impl LedgerError {
             let path = path.to_owned();
             match source.sqlite_error_code() {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked(path),
-                Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, fault: source.to_string() },
+                Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, fault: line(&source) },
                 Some(ErrorCode::NotADatabase) => Self::NotALedger(path),
                 // A missing table or column, or a value of another type.
-                Some(ErrorCode::Unknown) | None => Self::Damaged { path, fault: source.to_string() },
+                Some(ErrorCode::Unknown) | None => Self::Damaged { path, fault: line(&source) },
                 Some(_) => Self::File { path, source },
             }
         }
     }
+}
+
+/// The words of an error on one line: SQLite may quote the tables of a damaged file.
+fn line(error: &rusqlite::Error) -> String {
+    error
+        .to_string()
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|w| !w.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }

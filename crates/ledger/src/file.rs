@@ -27,6 +27,7 @@ const TABLES: &str = "
         tenant TEXT NOT NULL,
         time INTEGER NOT NULL,
         key_id TEXT,
+        payload INTEGER,
         digest BLOB NOT NULL,
         rate INTEGER NOT NULL,
         signature BLOB NOT NULL,
@@ -36,6 +37,7 @@ const TABLES: &str = "
     ) STRICT;
     CREATE INDEX entries_by_digest ON entries (digest);
     CREATE INDEX entries_by_time ON entries (time);
+    CREATE INDEX entries_by_payload ON entries (payload) WHERE payload IS NOT NULL;
     CREATE TABLE shingles (
         hash INTEGER NOT NULL,
         entry INTEGER NOT NULL REFERENCES entries (number) ON DELETE CASCADE,

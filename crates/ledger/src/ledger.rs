@@ -27,7 +27,7 @@ const MATCHES: usize = 100;
 /// The number of entries that are removed in one transaction, so that others can write in between.
 const PRUNED: usize = 500;
 
-const COLUMNS: &str = "id, part, tenant, time, key_id, digest, manifest_digest, manifest";
+const COLUMNS: &str = "id, part, tenant, time, key_id, digest, manifest_digest, manifest, payload";
 
 /// A ledger: a record of texts, without the texts.
 #[derive(Debug)]
@@ -66,11 +66,11 @@ impl Ledger {
     pub fn add(&mut self, entry: &NewEntry<'_>) -> Result<(), LedgerError> {
         let fault = LedgerError::of(&self.path);
         let added = self.file.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fault)?;
-        let NewEntry { id, part, tenant, time, key_id, manifest, fingerprint } = *entry;
+        let NewEntry { id, part, tenant, time, key_id, payload, manifest, fingerprint } = *entry;
         let manifest_digest: Option<[u8; 32]> = manifest.map(|manifest| Sha256::digest(manifest).into());
         let rate = fingerprint.rate();
         let insert = "INSERT INTO entries (id, part, tenant, time, key_id, digest, rate, signature, manifest_digest, \
-                      manifest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+                      manifest, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         let (digest, signature) = (fingerprint.digest(), fingerprint.signature().bytes());
         let values = params![
             id,
@@ -82,7 +82,8 @@ impl Ledger {
             rate,
             signature,
             manifest_digest,
-            manifest
+            manifest,
+            payload
         ];
         match added.execute(insert, values) {
             Ok(_) => {
@@ -126,7 +127,7 @@ impl Ledger {
         let mut matches = Vec::new();
         for (number, shared) in numbers {
             let found = select.query_row(params![number, tenant], |row| {
-                Ok((entry(row)?, row.get::<_, u32>(8)?, row.get::<_, Vec<u8>>(9)?))
+                Ok((entry(row)?, row.get::<_, u32>(9)?, row.get::<_, Vec<u8>>(10)?))
             });
             let Some((entry, rate, its)) = found.optional().map_err(&fault)? else { continue };
             let is_same = entry.digest == *text.digest();
@@ -173,6 +174,22 @@ impl Ledger {
         let select = format!("SELECT {COLUMNS} FROM entries WHERE tenant = ?1 AND id = ?2 ORDER BY part");
         let mut select = self.file.prepare(&select).map_err(&fault)?;
         select.query_map(params![tenant, id], entry).and_then(Iterator::collect).map_err(&fault)
+    }
+
+    /// The entries whose texts carry a number by the mark of a key, of one tenant or of all, the oldest first; at most
+    /// 100.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    pub fn carrying(&self, key_id: &str, payload: u32, tenant: Option<&str>) -> Result<Vec<Entry>, LedgerError> {
+        let fault = LedgerError::of(&self.path);
+        let select = format!(
+            "SELECT {COLUMNS} FROM entries WHERE payload = ?1 AND key_id = ?2 AND (?3 IS NULL OR tenant = ?3) \
+             ORDER BY time, number LIMIT ?4"
+        );
+        let mut select = self.file.prepare(&select).map_err(&fault)?;
+        let values = params![payload, key_id, tenant, MATCHES as i64];
+        select.query_map(values, entry).and_then(Iterator::collect).map_err(&fault)
     }
 
     /// Passes all entries to `each`, of one tenant or of all, the oldest first.
@@ -239,5 +256,6 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         digest: row.get(5)?,
         manifest_digest: row.get(6)?,
         manifest: row.get(7)?,
+        payload: row.get(8)?,
     })
 }

@@ -66,6 +66,7 @@ fn entries_have_what_was_recorded_and_no_word_of_the_text() {
         tenant: "ann",
         time,
         key_id: Some("vg-c0ffee00"),
+        payload: Some(u32::MAX),
         manifest: Some(b"a store"),
         fingerprint: &print,
     };
@@ -73,7 +74,14 @@ fn entries_have_what_was_recorded_and_no_word_of_the_text() {
     let [kept] = &ledger.answer("ann", "chatcmpl-1").unwrap()[..] else { panic!("there is one") };
     assert_eq!((&*kept.id, kept.part, &*kept.tenant, kept.time), ("chatcmpl-1", 2, "ann", time));
     assert_eq!((kept.key_id.as_deref(), kept.digest), (Some("vg-c0ffee00"), *print.digest()));
-    assert_eq!(kept.manifest.as_deref(), Some(&b"a store"[..]));
+    assert_eq!((kept.manifest.as_deref(), kept.payload), (Some(&b"a store"[..]), Some(u32::MAX)));
+    let carrying = |key: &str, payload, tenant| ledger.carrying(key, payload, tenant).unwrap().len();
+    assert_eq!(carrying("vg-c0ffee00", u32::MAX, None) + carrying("vg-c0ffee00", u32::MAX, Some("ann")), 2);
+    for (key, payload, tenant) in
+        [("vg-c0ffee00", 1, None), ("k", u32::MAX, None), ("vg-c0ffee00", u32::MAX, Some("b"))]
+    {
+        assert_eq!(carrying(key, payload, tenant), 0);
+    }
     let digest: String = kept.manifest_digest.unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
     // sha256sum of "a store".
     assert_eq!(digest, "4c13717a6f604fd426e2dd61a8bbadf26662ff2d7c0d5da4c8d77f59a39c282e");

@@ -67,6 +67,9 @@ pub(crate) struct Sign {
     /// The dialect of that key, such as native
     #[arg(long, value_name = "NAME", requires = "key_id")]
     scheme: Option<String>,
+    /// The number that the mark carries, if it identifies this manifest
+    #[arg(long, value_name = "N", requires = "key_id")]
+    payload: Option<u32>,
     /// The model that wrote the text
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -119,7 +122,7 @@ impl Sign {
             files::check(store, self.force)?;
         }
         let credentials = self.credentials()?;
-        let mark = self.scheme.zip(self.key_id).map(|(scheme, key_id)| Mark { scheme, key_id });
+        let mark = self.scheme.zip(self.key_id).map(|(scheme, key_id)| Mark { scheme, key_id, payload: self.payload });
         let claim = Claim { model: self.model, mark };
         let mut out = std::io::stdout().lock();
         if self.check {

@@ -124,6 +124,18 @@ impl Verdicts<'_> {
                 ));
             }
         }
+        let carried = match &self.mark {
+            Some(Ok(judgement)) => {
+                judgement.payload.map(|read| read.payload).filter(|_| judgement.outcome().is_marked())
+            }
+            _ => None,
+        };
+        let named = self.manifest.soft_bindings.iter().find_map(|named| named.payload);
+        if let (Some(carried), Some(named)) = (carried, named)
+            && carried != named
+        {
+            self.notes.push(format!("the manifest names the number {named:#x}, but the mark carries {carried:#x}"));
+        }
         let is_found = self.outcome().is_some_and(Outcome::is_marked);
         match &self.manifest.watermark {
             Some(_) if !is_found => self.notes.push("the manifest claims a watermark, but none was found".into()),

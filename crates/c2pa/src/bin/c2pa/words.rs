@@ -96,7 +96,10 @@ fn timestamp(of: &TimestampVerdict, trust: &Trust) -> String {
 
 fn soft_binding(of: &NamedMark) -> String {
     match (&of.scheme, &of.key_id) {
-        (Some(scheme), Some(key)) => format!("claims a watermark: scheme {}, key {}", shown(scheme), shown(key)),
+        (Some(scheme), Some(key)) => {
+            let number = of.payload.map_or(String::new(), |number| format!(", number {number:#x}"));
+            format!("claims a watermark: scheme {}, key {}{number}", shown(scheme), shown(key))
+        }
         _ => format!("has a soft binding of another kind: {}", shown(&of.algorithm)),
     }
 }
