@@ -1,7 +1,7 @@
 """Compares the scores of SynthID's marks: python tests/scripts/synthid-scores.py PROGRAM MODEL [TEXTS [OPTIONS ..]].
 
-Writes answers with a SynthID key, trains the Bayesian score on half of them, and prints the share of the other half that
-each score finds after some tokens. OPTIONS are those of `batch`, such as --chat.
+Writes answers with a SynthID key, trains the Bayesian score on half of them, and prints the share of the other half
+that each score finds after some tokens. OPTIONS are those of `batch`, such as --chat.
 """
 
 import json
@@ -13,10 +13,11 @@ import tempfile
 PROGRAM, MODEL, TEXTS, *OPTIONS = [*sys.argv[1:], *["200"] * (len(sys.argv) < 4)]
 LENGTHS = (50, 100, 200)
 LEVELS = ("1e-3", "1e-5")
-SUBJECTS = ["the sea", "a small town", "bread", "a lost key", "winter", "an old teacher", "trains", "the moon", "a garden",
-            "music", "a long journey", "a market", "rain", "a first day at work", "mountains", "a letter", "dogs", "time"]
-KINDS = ["Write a short story about {}.", "Explain to a child why people like {}.", "Write a letter to a friend about {}.",
-         "Give some advice on {}.", "Describe {} in detail."]
+SUBJECTS = ["the sea", "a small town", "bread", "a lost key", "winter", "an old teacher", "trains", "the moon",
+            "a garden", "music", "a long journey", "a market", "rain", "a first day at work", "mountains", "a letter",
+            "dogs", "time"]
+KINDS = ["Write a short story about {}.", "Explain to a child why people like {}.",
+         "Write a letter to a friend about {}.", "Give some advice on {}.", "Describe {} in detail."]
 
 
 def run(*arguments, fine=(0,)):
@@ -41,8 +42,8 @@ with tempfile.TemporaryDirectory() as folder:
     common = ("--model", MODEL, "--dialect", "synthid", "--bits", "hash", "--hash-key", keys, "--id", "s")
     for score in ("mean", "weighted-mean"):
         run("key", "new", folder / f"{score}.key", *common, "--score", score)
-    run("batch", folder / "prompts.jsonl", folder / "texts.jsonl", "--model", MODEL, "--key", folder / "mean.key", "--seed", 1,
-        "--max-tokens", LENGTHS[-1], "--quiet", *OPTIONS, fine=(0, 3))
+    run("batch", folder / "prompts.jsonl", folder / "texts.jsonl", "--model", MODEL, "--key", folder / "mean.key",
+        "--seed", 1, "--max-tokens", LENGTHS[-1], "--quiet", *OPTIONS, fine=(0, 3))
     texts = [json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()]
     texts.sort(key=lambda text: text["line"])
     halves = texts[::2], texts[1::2]
@@ -58,8 +59,8 @@ with tempfile.TemporaryDirectory() as folder:
         for length in LENGTHS:
             # Texts that end before have no such part.
             long = [text for text in halves[1] if len(text["tokens"]) >= length]
-            parts = "".join(json.dumps({"text": begin(text["text"], len(text["tokens"]), length)}) + "\n" for text in long)
-            (folder / "parts.jsonl").write_text(parts)
+            parts = [begin(text["text"], len(text["tokens"]), length) for text in long]
+            (folder / "parts.jsonl").write_text("".join(json.dumps({"text": part}) + "\n" for part in parts))
             judged = run("detect", folder / "parts.jsonl", "--key", folder / f"{score}.key", "--model", MODEL, "--json",
                          fine=(0, 1, 2))
             logs = [json.loads(line)["log10_p"] for line in judged.splitlines()]
