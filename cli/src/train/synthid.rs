@@ -27,9 +27,9 @@ score needs no calibration: it is at most the inverse of its likelihood ratio, w
 Some of the texts are held out, and the gain is measured on them: the mean of the score over their tokens, in nats.
 
 Examples:
-  verdigris key new synthid.key --dialect synthid --bits hash --hash-key 654,400,837
-  verdigris generate \"The captain\" --key synthid.key --texts 200 --json -o texts.jsonl
-  verdigris train synthid-detector texts.jsonl --key synthid.key -o trained.key")]
+  verdigris key new s.key --dialect synthid --bits hash --hash-key 654,400,837
+  verdigris generate \"The captain\" --key s.key --texts 200 --json -o texts.jsonl
+  verdigris train synthid-detector texts.jsonl --key s.key -o trained.key")]
 pub(crate) struct SynthidDetector {
     /// The texts: files of one text, or JSON Lines with a field `text`; - for standard input
     #[arg(required = true)]

@@ -5,11 +5,12 @@
 //! posterior instead: Dathathri et al., *Scalable watermarking for identifying large language model outputs*, Nature
 //! 634, 2024.) The mean of `ln P(bits | marked) / P(bits)` over marked tokens is what a token adds to the evidence.
 
+use std::collections::HashSet;
+
 use verdigris_logits::random::philox4x32;
 use verdigris_logits::{Purpose, Random, TokenId};
 
-use super::{Bayesian, Bits, SynthId, sigmoid};
-use crate::distinct::Distinct;
+use super::{Bayesian, SynthId, sigmoid};
 use crate::key::{Key, KeyError};
 use crate::real::{exp2, ln};
 use crate::scheme::name;
@@ -80,10 +81,10 @@ pub fn train(
 ) -> Result<Trained, TrainingError> {
     let scheme = key.synthid().ok_or_else(|| TrainingError::Dialect { id: key.id().into() })?;
     let (mut sets, mut counts) = ([Vec::new(), Vec::new()], [0, 0]);
-    let random = Random::new(seed);
+    let (random, mut seen) = (Random::new(seed), Seen::default());
     for (at, text) in texts.iter().enumerate() {
         let held_out = usize::from(random.uniform(at as u64, Purpose::Data) < HELD_OUT);
-        sets[held_out].extend(scheme.bits_of(text));
+        sets[held_out].extend(scheme.bits_of(text, &mut seen));
         counts[held_out] += 1;
     }
     let tokens = sets.each_ref().map(Vec::len);
@@ -128,14 +129,20 @@ fn shuffle(bits: &mut [u64], seed: u64, epoch: u32) {
     }
 }
 
+/// The contexts and n-grams of all texts. Each counts once, so that texts with the same beginning do not repeat it, and
+/// none that was trained on is held out as well.
+#[derive(Default)]
+struct Seen {
+    contexts: HashSet<u64>,
+    hashes: HashSet<u64>,
+}
+
 impl SynthId {
-    /// The bits of the tokens of a text that a detector counts.
-    fn bits_of(&self, tokens: &[TokenId]) -> Vec<u64> {
-        let (mut contexts, mut identities) = (Distinct::new(), Distinct::new());
+    /// The bits of the tokens of a text that a detector counts, and no other text had.
+    fn bits_of(&self, tokens: &[TokenId], seen: &mut Seen) -> Vec<u64> {
         let counted = tokens.windows(self.width + 1).filter_map(|window| {
             let h = self.hash(window);
-            let is_new = contexts.insert(name(&window[..self.width]), 0.0)
-                && (self.bits == Bits::Hash || identities.insert(h % super::TABLE as u64 + 1, 0.0));
+            let is_new = seen.contexts.insert(name(&window[..self.width])) && seen.hashes.insert(h);
             is_new.then(|| self.g_values(h))
         });
         counted.collect()
@@ -220,7 +227,7 @@ mod tests {
     use super::*;
     use crate::VocabularyId;
     use crate::dialect::Dialect;
-    use crate::dialects::synthid::{Parameters, Score};
+    use crate::dialects::synthid::{Bits, Parameters, Score};
 
     const DEPTH: usize = 6;
 
@@ -328,6 +335,18 @@ mod tests {
             let again = train(&key, &texts(&key, 60, true), 1, |_, _| {}).unwrap();
             assert!(again.key.marks_as(&trained.key) && again.gain == trained.gain, "the seed decides");
         }
+    }
+
+    /// Texts that repeat each other are no more than one.
+    #[test]
+    fn repeated_texts_count_once() {
+        let key = key(Bits::Hash);
+        let texts = texts(&key, 60, true);
+        let once = train(&key, &texts, 1, |_, _| {}).unwrap();
+        let repeated = train(&key, &[&texts[..], &texts, &texts].concat(), 1, |_, _| {}).unwrap();
+        assert_eq!(repeated.tokens.iter().sum::<usize>(), once.tokens.iter().sum::<usize>());
+        let same = vec![texts[0].clone(); 60];
+        assert!(matches!(train(&key, &same, 1, |_, _| {}), Err(TrainingError::Few { .. })));
     }
 
     #[test]
