@@ -26,6 +26,9 @@ fn vocabulary(py: Python<'_>, tokenizer: Option<&Bound<'_, PyAny>>, model: Optio
     })
 }
 
+// The default below, which Python shows as it is written.
+const _: () = assert!(Marking::VARIANTS == 8);
+
 /// A key. It shows its name and its scheme but never its secret, and cannot be pickled.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Key(pub(crate) Arc<Inner>);
@@ -42,7 +45,7 @@ impl Key {
     /// distribution as it is. Other engines need green lists: see `lists`. With `public_part`, half of the mark belongs
     /// to a key to publish: see `published`.
     #[staticmethod]
-    #[pyo3(signature = (tokenizer=None, *, id=None, variants=Marking::VARIANTS, public_part=false, model=None))]
+    #[pyo3(signature = (tokenizer=None, *, id=None, variants=8, public_part=false, model=None))]
     fn generate(
         py: Python<'_>,
         tokenizer: Option<&Bound<'_, PyAny>>,
