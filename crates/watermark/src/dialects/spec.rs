@@ -110,7 +110,7 @@ impl Secret<'_> {
 }
 
 /// 64-bit integers, big-endian; empty if bytes are left over.
-fn whole_numbers(secret: &[u8]) -> Zeroizing<Vec<u64>> {
+pub(crate) fn whole_numbers(secret: &[u8]) -> Zeroizing<Vec<u64>> {
     let (numbers, rest) = secret.as_chunks::<8>();
     Zeroizing::new(if rest.is_empty() { numbers.iter().map(|&n| u64::from_be_bytes(n)).collect() } else { Vec::new() })
 }

@@ -295,27 +295,20 @@ impl Key {
 
     fn any_scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
         let public = self.public_secret();
-        let secret = Secret {
-            dialect: self.dialect.name(),
-            bytes: &self.secret,
-            id: &self.id,
-            tenant: &self.tenant,
-            public: public.as_ref().map(|secret| &secret[..]),
-        };
+        let secret = Secret { public: public.as_ref().map(|secret| &secret[..]), ..self.named_secret() };
         Ok(self.dialect.scheme_of(&secret, self.vocabulary.size())?)
+    }
+
+    /// The secret with its names, without that of a public part.
+    fn named_secret(&self) -> Secret<'_> {
+        let (dialect, bytes, public) = (self.dialect.name(), &self.secret[..], None);
+        Secret { dialect, bytes, id: &self.id, tenant: &self.tenant, public }
     }
 
     /// The scheme of a SynthID key.
     pub(crate) fn synthid(&self) -> Option<SynthId> {
         let Dialect::Synthid(parameters) = &self.dialect else { return None };
-        let secret = Secret {
-            dialect: self.dialect.name(),
-            bytes: &self.secret,
-            id: &self.id,
-            tenant: &self.tenant,
-            public: None,
-        };
-        Some(parameters.synthid(&secret, self.vocabulary.size()).expect("checked when the key was made"))
+        Some(parameters.synthid(&self.named_secret(), self.vocabulary.size()).expect("checked when the key was made"))
     }
 
     /// The same SynthID key with a Bayesian score.
