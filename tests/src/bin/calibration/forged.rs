@@ -10,7 +10,7 @@ use verdigris::watermark::Scheme;
 use verdigris::{Key, Level, Look, Reader};
 use verdigris_tests::dialects::every_kind;
 
-use crate::WINDOW;
+use crate::{WINDOW, are_rare, error_of};
 
 /// Windows of each key.
 const WINDOWS: usize = 1000;
@@ -135,17 +135,12 @@ impl ForgedRow {
         windows: usize,
         all: &[[[usize; 3]; 2]],
     ) -> Self {
-        let rates = |which: usize, i: usize| all.iter().map(move |count| count[which][i] as f64 / windows as f64);
-        let mean = |which| [0, 1, 2].map(|i| rates(which, i).sum::<f64>() / all.len() as f64);
-        let (marked, forged) = (mean(0), mean(1));
-        let error = |which: usize, means: [f64; 3]| {
-            [0, 1, 2].map(|i| {
-                let squares: f64 = rates(which, i).map(|rate| (rate - means[i]).powi(2)).sum();
-                let keys = all.len() as f64;
-                if keys > 1.0 { (squares / (keys - 1.0) / keys).sqrt() } else { 10.0 * LEVELS[i] }
-            })
+        let rates = |which: usize, i: usize| -> Vec<f64> {
+            all.iter().map(|count| count[which][i] as f64 / windows as f64).collect()
         };
-        let errors = [error(0, marked), error(1, forged)];
+        let mean = |which| [0, 1, 2].map(|i| rates(which, i).iter().sum::<f64>() / all.len() as f64);
+        let (marked, forged) = (mean(0), mean(1));
+        let errors = [0, 1].map(|which| [0, 1, 2].map(|i| error_of(&rates(which, i), LEVELS[i])));
         let alarms = all.iter().zip(first..).map(|(count, key)| (key, count[usize::from(!is_plain)][1]));
         let worst = alarms.max_by_key(|(_, alarms)| *alarms).expect("at least one key");
         let worst = (worst.0, worst.1 as f64 / windows as f64);
@@ -154,7 +149,7 @@ impl ForgedRow {
 
     /// Whether the rates of alarms exceed the levels by no more than chance, as in the tables of dialects.
     fn is_honest(&self) -> bool {
-        let rare = |rates: [f64; 3], errors: [f64; 3]| (0..3).all(|i| rates[i] - 4.0 * errors[i] <= 1.1 * LEVELS[i]);
+        let rare = |rates, errors| are_rare(rates, errors, LEVELS);
         rare(self.forged, self.errors[1]) && (!self.is_plain || rare(self.marked, self.errors[0]))
     }
 }

@@ -198,9 +198,7 @@ impl CalibrationRow {
             deviation: (squares - mean * mean).sqrt(),
             errors: LEVELS.map(|level| {
                 let rates: Vec<f64> = all.iter().map(|windows| rate(windows, level)).collect();
-                let (k, mean) = (rates.len() as f64, rates.iter().sum::<f64>() / rates.len() as f64);
-                let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
-                if k > 1.0 { (squares / (k - 1.0) / k).sqrt() } else { 10.0 * level }
+                error_of(&rates, level)
             }),
             rates: LEVELS.map(|level| every().filter(|w| w.p <= level).count() as f64 / n),
             distance: distance.fold(0.0, f64::max),
@@ -208,12 +206,22 @@ impl CalibrationRow {
         }
     }
 
-    /// Whether the rates exceed the claim by no more than chance. The windows of one key share phrases, so the error of
-    /// a rate is estimated from its spread over keys; that of a single key is allowed 40 times the level, for
-    /// texts from a template are one observation.
     fn honest(&self) -> bool {
-        (0..3).all(|i| self.rates[i] - 4.0 * self.errors[i] <= 1.1 * LEVELS[i])
+        are_rare(self.rates, self.errors, LEVELS)
     }
+}
+
+/// The standard error of the mean of a rate over keys. The windows of one key share phrases, so it is estimated from the
+/// spread over keys; that of a single key is allowed 40 times the level, for texts from a template are one observation.
+fn error_of(rates: &[f64], level: f64) -> f64 {
+    let (k, mean) = (rates.len() as f64, rates.iter().sum::<f64>() / rates.len() as f64);
+    let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+    if k > 1.0 { (squares / (k - 1.0) / k).sqrt() } else { 10.0 * level }
+}
+
+/// Whether rates of alarms exceed their levels by no more than chance.
+fn are_rare(rates: [f64; 3], errors: [f64; 3], levels: [f64; 3]) -> bool {
+    (0..3).all(|i| rates[i] - 4.0 * errors[i] <= 1.1 * levels[i])
 }
 
 impl std::fmt::Display for CalibrationRow {
