@@ -121,8 +121,9 @@ impl Detect {
     }
 
     fn fields(&self) -> Fields {
-        let or = |name: &Option<String>, usual: &str| name.clone().unwrap_or_else(|| usual.into());
-        Fields { text: or(&self.column, "text"), id: or(&self.id_field, "id"), named: self.column.is_some() }
+        let usual = Fields::default();
+        let (text, id) = (self.column.clone().unwrap_or(usual.text), self.id_field.clone().unwrap_or(usual.id));
+        Fields { text, id, named: self.column.is_some() }
     }
 
     /// Judges one text, and prints all that was found.

@@ -1,7 +1,7 @@
 //! `verdigris train synthid-detector`: trains the Bayesian score of a SynthID key.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -84,11 +84,8 @@ impl SynthidDetector {
 
     /// The tokens of all texts.
     fn texts(&self, reader: &verdigris::Reader) -> Result<Vec<Vec<u32>>, Failure> {
-        let fields = Fields { text: "text".into(), id: "id".into(), named: false };
+        let fields = Fields::default();
         let (sources, _) = sources(&self.files, None, &fields)?;
-        if let Some(same) = sources.iter().find(|source| Path::new(&source.path) == self.output) {
-            return Err(Failure::Usage(format!("{} is a text and the output", same.path.display())));
-        }
         let hidden = indicatif::ProgressBar::hidden();
         let mut texts = Vec::new();
         for document in sources.into_iter().flat_map(|source| source.documents(&fields, false, &hidden)) {

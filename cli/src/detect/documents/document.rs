@@ -61,3 +61,9 @@ pub(crate) struct Fields {
     /// Whether the field of the text was given, which implies that files hold records.
     pub(crate) named: bool,
 }
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self { text: "text".into(), id: "id".into(), named: false }
+    }
+}
