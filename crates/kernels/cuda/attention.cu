@@ -2,6 +2,7 @@
 // "Flash-Decoding"): each split yields its visible values, weighted against its own largest score, and what is needed
 // to merge it with the others.
 #include "formats.cuh"
+#include "tensor.cuh"
 
 // Consecutive rows of one sequence that are computed together. If there are 0, there is nothing to do.
 struct Tile {
@@ -151,7 +152,7 @@ struct Merge {
   const float *sums;
   const float *totals;
   const TokenRow *rows;
-  float *out;
+  Activations out;
   uint32_t heads;
   uint32_t dim;
   uint32_t splits;
@@ -164,7 +165,6 @@ KERNEL(merge, Merge) {
   const TokenRow row = a.rows[a.from + blockIdx.y];
   if (row.slot == NONE) return;
   size_t at = static_cast<size_t>(blockIdx.y) * a.heads + blockIdx.x;
-  float *out = a.out + (static_cast<size_t>(a.from + blockIdx.y) * a.heads + blockIdx.x) * a.dim;
   const float *totals = a.totals + at * a.splits * 2, *sums = a.sums + at * a.splits * a.dim;
   // Later splits saw nothing.
   unsigned count = 1;
@@ -179,6 +179,6 @@ KERNEL(merge, Merge) {
     for (unsigned split = 0; split < count; split++) {
       if (totals[2 * split] != -INFINITY) sum = fmaf(sums[split * a.dim + i], expf(totals[2 * split] - largest), sum);
     }
-    out[i] = sum / total;
+    a.out.set(a.from + blockIdx.y, blockIdx.x * a.dim + i, sum / total);
   }
 }

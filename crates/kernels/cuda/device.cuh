@@ -9,7 +9,24 @@
 #include "emulator.h"
 #else
 #include <cuda_fp16.h>
-#define KERNEL(name, Args) extern "C" __global__ void name(const __grid_constant__ Args a)
+// Waits until the launches before this one are done, and lets the next one begin, which waits in the same way.
+static __device__ inline void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// A kernel for blocks of `THREADS` threads, of which a multiprocessor has room for `BLOCKS`. It must call `wait_for_inputs` in every thread, before it reads
+// what another kernel has written and before it writes anything.
+#define EAGER_KERNEL(name, Args, THREADS, BLOCKS) \
+  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) name(const __grid_constant__ Args a)
+#define KERNEL(name, Args)                                                                                                       \
+  static __device__ void name##_body(const Args &a);                                                                             \
+  extern "C" __global__ void name(const __grid_constant__ Args a) {                                                              \
+    wait_for_inputs();                                                                                                           \
+    name##_body(a);                                                                                                              \
+  }                                                                                                                              \
+  static __device__ inline void name##_body(const Args &a)
 // Memory of the block, whose size is set by the launch.
 extern __shared__ __align__(16) unsigned char shared_memory[];
 #define SHARED(Type, name) Type *name = reinterpret_cast<Type *>(shared_memory)

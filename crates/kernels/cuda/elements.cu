@@ -1,6 +1,7 @@
 // Element-wise operations of a layer: embeddings, norms, activations, rotary position embeddings, and writes to the
 // cache.
-#include "formats.cuh"
+#include "linear.cuh"
+#include "packed.cuh"
 
 struct Embed {
   const TokenRow *rows;
@@ -14,40 +15,77 @@ struct Embed {
   uint32_t offset;
 };
 
-template <class F> static __device__ inline void embed(const Embed &a) {
+static __device__ inline void embed_one(const Embed &a, unsigned column, float x) {
+  float *out = a.out + static_cast<size_t>(blockIdx.x) * a.width + column;
+  *out = a.adds ? *out + x * a.scale : x * a.scale;
+}
+
+static __device__ inline uint32_t embedded(const Embed &a) {
   const TokenRow row = a.rows[blockIdx.x];
-  uint32_t at = a.adds ? row.position + a.offset : row.token;
-  const uint8_t *from = a.embedding + static_cast<size_t>(min(at, a.vocabulary - 1)) * (a.width / F::BLOCK * F::BYTES);
-  float *out = a.out + static_cast<size_t>(blockIdx.x) * a.width;
-  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) {
-    float x = F::one(from, i) * a.scale;
-    out[i] = a.adds ? out[i] + x : x;
+  return min(a.adds ? row.position + a.offset : row.token, a.vocabulary - 1);
+}
+
+template <class F> static __device__ inline void embed(const Embed &a) {
+  const uint8_t *from = a.embedding + static_cast<size_t>(embedded(a)) * a.width * F::BYTES;
+  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) embed_one(a, i, F::one(from, i));
+}
+
+// Rows of whole groups are in the order in which tensor cores read them.
+template <class F> static __device__ inline void embed_halves(const Embed &a) {
+  if (a.width % GROUP != 0) return embed<F>(a);
+  const uint8_t *from = Halves::row(a.embedding, a.vocabulary, a.width, embedded(a));
+  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) embed_one(a, i, F::one(from, position_of(BY_LANE, i)));
+}
+
+// A thread has the numbers that one lane reads of a slab, for one of its two rows.
+template <class W> static __device__ inline void embed_packed(const Embed &a) {
+  unsigned row = embedded(a), slabs = (a.width + W::SLAB - 1) / W::SLAB;
+  bool lower = row / 8 % 2;
+  for (unsigned i = threadIdx.x; i < slabs * 4; i += blockDim.x) {
+    unsigned t = i % 4, lane = row % 8 * 4 + t;
+    typename W::Raw raw;
+    W::load(raw, W::rows(a.embedding, a.vocabulary, a.width, row / TILE, lane), i / 4, lane);
+#pragma unroll
+    for (unsigned group = 0; group < W::SLAB / GROUP; group++) {
+      Numbers numbers[1];
+      float scale[2][2], least[2][2] = {};
+      W::expand(raw, group, numbers);
+      W::scales(raw, group, scale, least);
+#pragma unroll
+      for (unsigned j = 0; j < 8; j++) {
+        uint32_t pair = lower ? numbers[0].pairs[1][j / 2] : numbers[0].pairs[0][j / 2];
+        float d = lower ? scale[1][j / 4] : scale[0][j / 4], m = lower ? least[1][j / 4] : least[0][j / 4];
+        unsigned column = i / 4 * W::SLAB + group * GROUP + j / 4 * 16 + t * 4 + j % 4;
+        float q = bf16_number(pair >> j % 2 * 16 & 0xffff);
+        if (column < a.width) embed_one(a, column, W::LEAST ? fmaf(d, q, m) : d * q);
+      }
+    }
   }
 }
 
 KERNEL(embed_f32, Embed) { embed<F32>(a); }
-KERNEL(embed_f16, Embed) { embed<F16>(a); }
-KERNEL(embed_bf16, Embed) { embed<Bf16>(a); }
-KERNEL(embed_q8_0, Embed) { embed<Q8_0>(a); }
-KERNEL(embed_q4_0, Embed) { embed<Q4_0>(a); }
-KERNEL(embed_q4_1, Embed) { embed<Q4_1>(a); }
-KERNEL(embed_q5_0, Embed) { embed<Q5_0>(a); }
-KERNEL(embed_q5_1, Embed) { embed<Q5_1>(a); }
-KERNEL(embed_q2k, Embed) { embed<Q2K>(a); }
-KERNEL(embed_q3k, Embed) { embed<Q3K>(a); }
-KERNEL(embed_q4k, Embed) { embed<Q4K>(a); }
-KERNEL(embed_q5k, Embed) { embed<Q5K>(a); }
-KERNEL(embed_q6k, Embed) { embed<Q6K>(a); }
-KERNEL(embed_iq4_nl, Embed) { embed<Iq4Nl>(a); }
-KERNEL(embed_iq4_xs, Embed) { embed<Iq4Xs>(a); }
-KERNEL(embed_mxfp4, Embed) { embed<Mxfp4>(a); }
+KERNEL(embed_f16, Embed) { embed_halves<F16>(a); }
+KERNEL(embed_bf16, Embed) { embed_halves<Bf16>(a); }
+KERNEL(embed_q8_0, Embed) { embed_packed<TensorQ8_0>(a); }
+KERNEL(embed_q4_0, Embed) { embed_packed<TensorQ4_0>(a); }
+KERNEL(embed_q4_1, Embed) { embed_packed<TensorQ4_1>(a); }
+KERNEL(embed_q5_0, Embed) { embed_packed<TensorQ5_0>(a); }
+KERNEL(embed_q5_1, Embed) { embed_packed<TensorQ5_1>(a); }
+KERNEL(embed_q2k, Embed) { embed_packed<TensorQ2K>(a); }
+KERNEL(embed_q3k, Embed) { embed_packed<TensorQ3K>(a); }
+KERNEL(embed_q4k, Embed) { embed_packed<TensorQ4K>(a); }
+KERNEL(embed_q5k, Embed) { embed_packed<TensorQ5K>(a); }
+KERNEL(embed_q6k, Embed) { embed_packed<TensorQ6K>(a); }
+KERNEL(embed_iq4_nl, Embed) { embed_packed<TensorIq4Nl>(a); }
+KERNEL(embed_iq4_xs, Embed) { embed_packed<TensorIq4Xs>(a); }
+KERNEL(embed_mxfp4, Embed) { embed_packed<TensorMxfp4>(a); }
 
 struct Norm {
   const float *x;
   const float *weight;
   // Null: division by the root mean square. Otherwise the mean is subtracted first, and this is added.
   const float *bias;
-  float *out;
+  Activations out;
   // Null, or the rows of `x` to normalise.
   const uint32_t *which;
   uint32_t width;
@@ -70,7 +108,6 @@ KERNEL(normalize, Norm) {
   SHARED(float, memory);
   size_t row = a.which ? a.which[blockIdx.x] : blockIdx.x;
   const float *x = a.x + row * a.width;
-  float *out = a.out + static_cast<size_t>(blockIdx.x) * a.width;
   float mean = 0, squares = 0;
   if (a.bias) {
     for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) mean += x[i];
@@ -80,7 +117,7 @@ KERNEL(normalize, Norm) {
   float scale = 1 / sqrtf(block_sum(squares, memory) / a.width + a.epsilon);
   for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) {
     float y = (x[i] - mean) * scale;
-    out[i] = a.bias ? fmaf(y, a.weight[i], a.bias[i]) : y * a.weight[i];
+    a.out.set(blockIdx.x, i, a.bias ? fmaf(y, a.weight[i], a.bias[i]) : y * a.weight[i]);
   }
 }
 
@@ -158,24 +195,21 @@ KERNEL(heads_bf16, Heads) { heads<Bf16>(a); }
 KERNEL(heads_q8_0, Heads) { heads<Q8_0>(a); }
 
 struct Activate {
-  float *x;
+  const float *x;
   // Null, or the factors of the elements.
   const float *up;
-  uint64_t count;
-  // As numbered in elements.rs.
+  Activations out;
+  uint32_t width;
+  // As numbered in elements.rs, or NONE: the elements themselves.
   uint32_t activation;
 };
 
+// Each block handles a row.
 KERNEL(activate, Activate) {
-  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
-    float x = a.x[i], y;
-    switch (a.activation) {
-    case 0: y = x / (1 + expf(-x)); break;
-    case 1: y = 0.5f * x * (1 + erff(x * 0.70710678f)); break;
-    case 2: y = 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x))); break;
-    default: y = fmaxf(x, 0); break;
-    }
-    a.x[i] = a.up ? y * a.up[i] : y;
+  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) {
+    size_t at = static_cast<size_t>(blockIdx.x) * a.width + i;
+    float y = a.activation == NONE ? a.x[at] : activated(a.activation, a.x[at]);
+    a.out.set(blockIdx.x, i, a.up ? y * a.up[at] : y);
   }
 }
 

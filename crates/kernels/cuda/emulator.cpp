@@ -27,6 +27,7 @@ struct Fibre {
   bool has_begun;
   // The values that it gives to its warp, in alternating slots, so that consecutive exchanges do not interfere.
   uint64_t given[2];
+  uint32_t fragments[2][6];
   unsigned turn;
 };
 
@@ -115,6 +116,23 @@ uint64_t exchange(uint64_t bits, unsigned lane) {
   fibres[current].given[turn] = bits;
   wait(State::WaitsForWarp);
   return fibres[current / LANES * LANES + lane].given[turn];
+}
+
+void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+  unsigned turn = fibres[current].turn++ % 2, lane = current % LANES, first = current - lane, g = lane / 4, t = lane % 4;
+  const uint32_t given[6] = {a0, a1, a2, a3, b0, b1};
+  memcpy(fibres[current].fragments[turn], given, sizeof given);
+  wait(State::WaitsForWarp);
+  auto number = [](uint32_t pair, unsigned i) { return bits_as<float>((i ? pair >> 16 : pair & 0xffff) << 16); };
+  for (unsigned i = 0; i < 4; i++) {
+    unsigned row = g * 4, column = (2 * t + i % 2) * 4;
+    for (unsigned k = 0; k < 16; k++) {
+      // Lane k / 2 % 4 of a row or a column has two columns, or rows, of each half of the sixteen.
+      unsigned of = k / 2 % 4, half = k / 8;
+      uint32_t a = fibres[first + row + of].fragments[turn][2 * half + i / 2], b = fibres[first + column + of].fragments[turn][4 + half];
+      c[i] += number(a, k % 2) * number(b, k % 2);
+    }
+  }
 }
 
 } // namespace emulator

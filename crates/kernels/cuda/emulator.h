@@ -38,6 +38,9 @@ void wait_for_warp();
 // Returns the value that lane `lane` of this warp gave, once all lanes have given theirs.
 uint64_t exchange(uint64_t bits, unsigned lane);
 
+// Adds the product of two fragments whose parts the lanes of a warp have, as `mma.sync.m16n8k16` for bf16 does.
+void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1);
+
 template <class T> T exchange_as(T x, unsigned lane) {
   uint64_t bits = 0;
   memcpy(&bits, &x, sizeof x);
@@ -58,8 +61,10 @@ template <class T> T exchange_as(T x, unsigned lane) {
   static void name##_run(const void *args) { name##_body(*static_cast<const Args *>(args)); }                                     \
   static emulator::Register name##_registered(#name, name##_run);                                                                 \
   static void name##_body([[maybe_unused]] const Args &a)
+#define EAGER_KERNEL(name, Args, THREADS, BLOCKS) KERNEL(name, Args)
 #define SHARED(Type, name) Type *name = static_cast<Type *>(emulator::shared())
 
+static inline void wait_for_inputs() {}
 static inline void __syncthreads() { emulator::wait_for_block(); }
 static inline void __syncwarp() { emulator::wait_for_warp(); }
 
@@ -80,6 +85,10 @@ template <class T> static T atomicAdd(T *to, T x) {
 
 struct alignas(16) float4 {
   float x, y, z, w;
+};
+
+struct alignas(8) uint2 {
+  unsigned x, y;
 };
 
 struct alignas(16) uint4 {
@@ -104,3 +113,11 @@ static inline double __longlong_as_double(long long x) { return bits_as<double>(
 static inline unsigned long long __float2ull_rn(float x) { return static_cast<unsigned long long>(llrintf(x)); }
 
 static inline unsigned min(unsigned x, unsigned y) { return std::min(x, y); }
+
+// Four bytes of eight, by the lower three bits of four digits.
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  uint64_t all = static_cast<uint64_t>(y) << 32 | x;
+  unsigned bytes = 0;
+  for (unsigned i = 0; i < 4; i++) bytes |= static_cast<unsigned>(all >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return bytes;
+}

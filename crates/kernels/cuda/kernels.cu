@@ -3,3 +3,4 @@
 #include "draw.cu"
 #include "elements.cu"
 #include "linear.cu"
+#include "linear_f32.cu"

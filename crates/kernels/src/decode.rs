@@ -111,29 +111,46 @@ impl Header {
             (_, Numbers::Least) => -unit.half(*at(bytes, coarse + 2)),
             _ => 0.0,
         };
-        let fine = match scales {
-            Scales::One | Scales::Power => [0; 16],
-            Scales::Q2K => *at(bytes, 0),
-            Scales::Q3K => q3k_scales(at(bytes, 96)),
-            Scales::Q4K => q4k_scales(at(bytes, 4)),
-            Scales::Q6K => *at(bytes, 192),
-            Scales::Iq4Xs => iq4xs_scales(*at(bytes, 2), at(bytes, 4)),
-        };
-        Self { coarse: (scale, offset), fine }
+        Self { coarse: (scale, offset), fine: fine_bytes(scales, bytes) }
     }
 
     /// The scale and offset of sixteen weights.
     #[inline(always)]
     fn scale<F: Blocks>(&self, sixteen: usize) -> (f32, f32) {
         let (scale, offset) = self.coarse;
-        let fine = self.fine[if F::LAYOUT.scales.has_halves() { sixteen } else { sixteen / 2 }];
         match F::LAYOUT.scales {
             Scales::One | Scales::Power => self.coarse,
-            Scales::Q2K => (scale * f32::from(fine & 15), offset * f32::from(fine >> 4)),
-            Scales::Q3K | Scales::Iq4Xs => (scale * (f32::from(fine) - 32.0), 0.0),
-            Scales::Q4K => (scale * f32::from(fine), offset * f32::from(self.fine[8 + sixteen / 2])),
-            Scales::Q6K => (scale * f32::from(fine as i8), 0.0),
+            scales => {
+                let (factor, least) = factors(scales, &self.fine, sixteen);
+                (scale * f32::from(factor), offset * f32::from(least))
+            }
         }
+    }
+}
+
+/// The bytes of a block with the factors of its scales and minimums.
+#[inline(always)]
+pub(crate) fn fine_bytes(scales: Scales, bytes: &[u8]) -> [u8; 16] {
+    match scales {
+        Scales::One | Scales::Power => [0; 16],
+        Scales::Q2K => *at(bytes, 0),
+        Scales::Q3K => q3k_scales(at(bytes, 96)),
+        Scales::Q4K => q4k_scales(at(bytes, 4)),
+        Scales::Q6K => *at(bytes, 192),
+        Scales::Iq4Xs => iq4xs_scales(*at(bytes, 2), at(bytes, 4)),
+    }
+}
+
+/// The factors of the scale and of the minimum of sixteen weights of a block; 0 if there are none.
+#[inline(always)]
+pub(crate) fn factors(scales: Scales, fine: &[u8; 16], sixteen: usize) -> (i8, u8) {
+    let byte = fine[if scales.has_halves() { sixteen } else { sixteen / 2 }];
+    match scales {
+        Scales::One | Scales::Power => (0, 0),
+        Scales::Q2K => ((byte & 15) as i8, byte >> 4),
+        Scales::Q3K | Scales::Iq4Xs => (byte as i8 - 32, 0),
+        Scales::Q4K => (byte as i8, fine[8 + sixteen / 2]),
+        Scales::Q6K => (byte as i8, 0),
     }
 }
 

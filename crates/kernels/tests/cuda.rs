@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
+use verdigris_kernels::cuda::activations::{Activations, Kinds, Precision};
 use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
 use verdigris_kernels::cuda::draw::{DrawItem, Drawer};
 use verdigris_kernels::cuda::elements::{self, Norm, Rotation};
 use verdigris_kernels::cuda::inputs::{Bounds, Inputs, Pages, Slice};
-use verdigris_kernels::cuda::linear::{MatrixProduct, linear};
+use verdigris_kernels::cuda::linear::{MatrixProduct, activated_linear, linear};
 use verdigris_kernels::cuda::{Buffer, Gpu, Matrix};
 use verdigris_kernels::{Activation, AttentionMask, Cached, Format, Heads, Pairs, Weights};
 use verdigris_logits::transform::ChainState;
@@ -25,6 +26,15 @@ fn gpu() -> Gpu {
     Gpu::emulated()
 }
 
+/// GPUs whose kernels for many rows of activations differ.
+fn gpus() -> Vec<Gpu> {
+    #[cfg(feature = "cuda")]
+    if std::env::var("VERDIGRIS_GPU").is_ok() {
+        return vec![gpu()];
+    }
+    vec![gpu(), Gpu::emulated_8()]
+}
+
 fn noise(n: usize, seed: u64) -> Vec<f32> {
     (0..n as u64).map(|i| Random::new(seed).uniform(i, Purpose::Token) as f32 * 4.0 - 2.0).collect()
 }
@@ -33,6 +43,15 @@ fn numbers(buffer: &Buffer, count: usize) -> Vec<f32> {
     let mut numbers = vec![0.0; count];
     buffer.read_numbers(0, &mut numbers).unwrap();
     numbers
+}
+
+/// Rows of activations of both kinds.
+fn activations(gpu: &Gpu, x: &[f32], columns: usize, precision: Precision) -> Activations {
+    let both = Kinds { numbers: true, pieces: true };
+    let rows = x.len() / columns;
+    let out = Activations::new(gpu, rows, columns, both, precision).unwrap();
+    elements::activate(gpu, None, &gpu.upload_numbers(x).unwrap(), None, rows, &out).unwrap();
+    out
 }
 
 fn close(got: &[f32], expected: &[f32], bound: f32) {
@@ -49,43 +68,126 @@ fn stored(format: Format, numbers: &[f32]) -> Vec<u8> {
     bytes
 }
 
+/// A matrix on the CPU and on the GPU, with a bias.
+struct OnBoth {
+    numbers: Vec<f32>,
+    bias: Vec<f32>,
+    matrix: Matrix,
+    bias_there: Buffer,
+}
+
+impl OnBoth {
+    fn new(gpu: &Gpu, format: Format, n: usize, k: usize, seed: u64) -> Self {
+        let bytes = stored(format, &noise(n * k, seed));
+        let (matrix, bias) = (Matrix::new(gpu, format, &bytes, k).unwrap(), noise(n, seed + 1));
+        let mut numbers = vec![0.0; n * k];
+        let weights = Weights::new(format, &bytes, k);
+        numbers.chunks_mut(k).enumerate().for_each(|(row, numbers)| weights.decode(row, numbers));
+        Self { numbers, bias_there: gpu.upload_numbers(&bias).unwrap(), bias, matrix }
+    }
+
+    /// The product of a row, and the error that it may have if the relative error of each number of the row is `each`.
+    fn product(&self, x: &[f32], row: usize, each: f64) -> (f64, f64) {
+        let k = x.len();
+        let both = || x.iter().zip(&self.numbers[row * k..]).map(|(x, w)| f64::from(*x) * f64::from(*w));
+        (both().sum::<f64>() + f64::from(self.bias[row]), each * both().map(f64::abs).sum::<f64>() + 1e-6)
+    }
+}
+
+/// The relative error of a number in each precision, and of the sums.
+fn error_of(matrix: &Matrix, precision: Precision) -> f64 {
+    let pieces = match precision {
+        Precision::Two => 1.0 / f64::from(1 << 17),
+        Precision::One => 1.0 / f64::from(1 << 9),
+    };
+    1e-6 + if matrix.is_for_tensor_cores() { pieces } else { 0.0 }
+}
+
 #[test]
 fn products_are_those_of_the_definition_whatever_goes_with_a_row() {
-    let gpu = gpu();
-    for format in Format::ALL {
+    for (gpu, format) in gpus().iter().flat_map(|gpu| Format::ALL.map(|format| (gpu, format))) {
         let shapes = match format.block() {
-            1 => &[(1, 1), (5, 24), (9, 37), (33, 520)][..],
-            32 => &[(5, 32), (9, 544)],
-            _ => &[(5, 256), (9, 768)],
+            1 => &[(1, 1), (5, 24), (9, 37), (33, 544), (140, 32)][..],
+            32 => &[(5, 32), (9, 1184), (140, 160)],
+            _ => &[(5, 256), (9, 1280), (140, 256)],
         };
-        for &(n, k) in shapes {
-            let bytes = stored(format, &noise(n * k, 1));
-            let matrix = Matrix::new(format, gpu.upload(&bytes).unwrap(), k);
-            let weights = Weights::new(format, &bytes, k);
-            let bias = noise(n, 2);
-            let bias_there = gpu.upload_numbers(&bias).unwrap();
-            let x = noise(19 * k, 3);
+        for (&(n, k), precision) in shapes.iter().flat_map(|shape| [(shape, Precision::Two), (shape, Precision::One)]) {
+            let weights = OnBoth::new(gpu, format, n, k, 1);
+            let (x, most) = (noise(140 * k, 3), error_of(&weights.matrix, precision));
             let mut alone: Vec<f32> = Vec::new();
-            for m in [1, 2, 3, 8, 16, 19] {
-                let (x_there, out) = (gpu.upload_numbers(&x[..m * k]).unwrap(), gpu.allocate(m * n * 4).unwrap());
-                let product = MatrixProduct { matrix: &matrix, bias: Some(&bias_there), out: &out };
-                linear(&gpu, &x_there, m, &[product], false).unwrap();
+            for (from, m) in [(0, 1), (7, 1), (0, 8), (6, 3), (0, 13), (5, 30), (0, 40), (3, 64), (0, 70), (1, 139)] {
+                let (rows, out) = (&x[from * k..(from + m) * k], gpu.allocate(m * n * 4).unwrap());
+                let rows_there = activations(gpu, rows, k, precision);
+                let (matrix, bias) = (&weights.matrix, Some(&weights.bias_there));
+                linear(gpu, &rows_there, m, &[MatrixProduct { matrix, bias, out: &out }], false).unwrap();
                 let got = numbers(&out, m * n);
-                let mut row = vec![0.0; k];
-                for j in 0..n {
-                    weights.decode(j, &mut row);
-                    for r in 0..m {
-                        let exact: f64 = x[r * k..].iter().zip(&row).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-                        let exact = exact + f64::from(bias[j]);
-                        let most = 1e-6 * k.max(8) as f64;
-                        assert!((f64::from(got[r * n + j]) - exact).abs() < most, "{format:?} {n}x{k} {m} {r} {j}");
+                for (r, row) in rows.chunks(k).enumerate().filter(|(r, _)| *r < 2 || *r + 2 > m) {
+                    for j in 0..n {
+                        let (exact, most) = weights.product(row, j, most);
+                        let got = f64::from(got[r * n + j]);
+                        assert!((got - exact).abs() < most, "{format:?} {n}x{k} {m} {r} {j}: {got}, {exact}");
                     }
                 }
                 if m == 1 {
-                    alone = got;
-                } else {
-                    assert_eq!(got[..n], alone, "{format:?}: the first row of {m} has the bits that it has alone");
+                    alone.extend(got);
+                    continue;
                 }
+                for (row, expected) in [0, 7].into_iter().zip(alone.chunks(n)) {
+                    if let Some(at) = usize::checked_sub(row, from).filter(|at| *at < m) {
+                        assert_eq!(got[at * n..(at + 1) * n], *expected, "{format:?} {n}x{k}: row {row} of {m}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Activated results are the activations of the results, with the same bits in every kernel.
+#[test]
+fn activated_products_are_activations_of_products() {
+    gpus().iter().for_each(activated_products);
+}
+
+fn activated_products(gpu: &Gpu) {
+    let (n, k) = (70, 256);
+    for (format, other) in [
+        (Format::Bf16, Format::Bf16),
+        (Format::Q4K, Format::Q4K),
+        (Format::F32, Format::F32),
+        (Format::Q8_0, Format::Bf16),
+    ] {
+        let weights = [OnBoth::new(gpu, format, n, k, 1), OnBoth::new(gpu, other, n, k, 7)];
+        let x = noise(70 * k, 3);
+        let mut first: Vec<Vec<f32>> = vec![Vec::new(); 2];
+        for m in [1, 12, 33, 70] {
+            let rows = activations(gpu, &x[..m * k], k, Precision::Two);
+            let projections: Vec<_> = weights.iter().map(|of| (&of.matrix, Some(&of.bias_there))).collect();
+            let both = Kinds { numbers: true, pieces: true };
+            for (count, first) in [1, 2].into_iter().zip(&mut first) {
+                let out = Activations::new(gpu, m, n, both, Precision::Two).unwrap();
+                let activation = Activation::Silu;
+                let done = activated_linear(gpu, &rows, m, &projections[..count], activation, &out).unwrap();
+                let can = count == 1 || (format == other && weights[0].matrix.is_for_tensor_cores());
+                assert_eq!(done, can, "{format:?} {count}");
+                if !done {
+                    continue;
+                }
+                let got = numbers(out.numbers().unwrap(), m * n);
+                for (r, row) in x.chunks(k).take(m).enumerate().filter(|(r, _)| *r == 0 || *r + 1 == m) {
+                    for j in 0..n {
+                        let [gate, up] = [&weights[0], &weights[1]].map(|of| of.product(row, j, 0.0).0);
+                        let exact = gate / (1.0 + (-gate).exp()) * if count == 2 { up } else { 1.0 };
+                        let got = f64::from(got[r * n + j]);
+                        assert!(
+                            (got - exact).abs() < 2e-3 * exact.abs().max(1.0),
+                            "{format:?} {count} {m} {r} {j}: {got}, {exact}"
+                        );
+                    }
+                }
+                if m == 1 {
+                    *first = got[..n].to_vec();
+                }
+                assert_eq!(got[..n], *first, "{format:?} {count} {m}");
             }
         }
     }
@@ -96,11 +198,11 @@ fn several_matrices_and_sums_are_one_call() {
     let gpu = gpu();
     let (m, k) = (3, 40);
     let x = noise(m * k, 1);
-    let x_there = gpu.upload_numbers(&x).unwrap();
+    let x_there = activations(&gpu, &x, k, Precision::Two);
     let sizes = [(7, Format::F32), (20, Format::F32), (1, Format::Bf16)];
     let weights: Vec<Vec<u8>> = sizes.iter().map(|&(n, format)| stored(format, &noise(n * k, n as u64))).collect();
     let matrices: Vec<Matrix> = (sizes.iter().zip(&weights))
-        .map(|(&(_, format), bytes)| Matrix::new(format, gpu.upload(bytes).unwrap(), k))
+        .map(|(&(_, format), bytes)| Matrix::new(&gpu, format, bytes, k).unwrap())
         .collect();
     let outs: Vec<Buffer> = sizes.iter().map(|&(n, _)| gpu.upload_numbers(&vec![1.0; m * n]).unwrap()).collect();
     let products: Vec<MatrixProduct<'_>> =
@@ -111,7 +213,7 @@ fn several_matrices_and_sums_are_one_call() {
             let mut expected = vec![0.0; m * n];
             verdigris_kernels::linear(&x, Weights::new(*format, bytes, k), &mut expected);
             expected.iter_mut().for_each(|y| *y = *y * calls as f32 + 1.0);
-            close(&numbers(out, m * n), &expected, 1e-5);
+            close(&numbers(out, m * n), &expected, 1e-4);
         }
     }
 }
@@ -201,12 +303,13 @@ fn attend_as(
         let of = |heads: usize, seed: u64| noise(total * heads * dim, 10 * pass as u64 + seed);
         let (query, key, value) = (of(heads, 1), of(kv_heads, 2), of(kv_heads, 3));
         let there = [&query, &key, &value].map(|x| gpu.upload_numbers(x).unwrap());
-        let out = gpu.zeroed(total * heads * dim * 4).unwrap();
+        let numbers_only = Kinds { numbers: true, pieces: false };
+        let out = Activations::new(gpu, total, heads * dim, numbers_only, Precision::Two).unwrap();
         elements::into_pages(gpu, &rows, 1, heads, [&there[0], &there[1], &there[2]], Some(rotation)).unwrap();
         let slopes_there = with_slopes.then_some(&slopes_there);
         let attention = Attention { layer: 1, heads, window, slopes: slopes_there, scale: 0.3, cap };
         attend(gpu, &rows, &there[0], attention, &splits, &out).unwrap();
-        let got = numbers(&out, total * heads * dim);
+        let got = numbers(out.numbers().unwrap(), total * heads * dim);
         let mut at = 0;
         for ((text, (positions, tree)), &m) in texts.iter_mut().zip(&places).zip(&lengths) {
             let part = |x: &[f32], heads: usize| x[at * heads * dim..(at + m) * heads * dim].to_vec();
@@ -244,11 +347,13 @@ fn norms_and_activations_are_those_of_the_cpu() {
         let there = [&x, &weight, &bias].map(|x| gpu.upload_numbers(x).unwrap());
         let out = gpu.allocate(count * 4).unwrap();
         let mut expected = vec![0.0; count];
+        let there_as_rows = Activations::of_numbers(&out, rows, width);
         let norm = Norm { weight: &there[1], bias: None, width, epsilon: 1e-5 };
-        elements::normalize(&gpu, &there[0], rows, norm, &out).unwrap();
+        elements::normalize(&gpu, &there[0], rows, norm, &there_as_rows).unwrap();
         verdigris_kernels::rms_norm(&x, &weight, 1e-5, &mut expected);
         close(&numbers(&out, count), &expected, 1e-5);
-        elements::normalize(&gpu, &there[0], rows, Norm { bias: Some(&there[2]), ..norm }, &out).unwrap();
+        let with_bias = Norm { bias: Some(&there[2]), ..norm };
+        elements::normalize(&gpu, &there[0], rows, with_bias, &there_as_rows).unwrap();
         verdigris_kernels::layer_norm(&x, &weight, &bias, 1e-5, &mut expected);
         let up = numbers(&out, count);
         close(&up, &expected, 2e-5);
@@ -256,7 +361,8 @@ fn norms_and_activations_are_those_of_the_cpu() {
             for with_up in [false, true] {
                 let y = gpu.upload_numbers(&x).unwrap();
                 let mut expected = x.clone();
-                elements::activate(&gpu, activation, &y, with_up.then_some(&out), count).unwrap();
+                let to = Activations::of_numbers(&y, rows, width);
+                elements::activate(&gpu, Some(activation), &y, with_up.then_some(&out), rows, &to).unwrap();
                 verdigris_kernels::activate(activation, &mut expected, with_up.then_some(&up));
                 close(&numbers(&y, count), &expected, 1e-5);
             }
@@ -291,8 +397,7 @@ fn embeddings_are_rows_and_positions_are_added() {
     for format in Format::ALL {
         let width = 256;
         let [tokens, places] = [6, 12].map(|n| stored(format, &noise(n * width, n as u64)));
-        let [there, places_there] =
-            [&tokens, &places].map(|bytes| Matrix::new(format, gpu.upload(bytes).unwrap(), width));
+        let [there, places_there] = [&tokens, &places].map(|bytes| Matrix::new(&gpu, format, bytes, width).unwrap());
         let out = gpu.allocate(4 * width * 4).unwrap();
         elements::embed(&gpu, &rows, &there, 2.0, &out).unwrap();
         elements::add_positions(&gpu, &rows, &places_there, 2, &out).unwrap();
@@ -308,7 +413,8 @@ fn embeddings_are_rows_and_positions_are_added() {
         // The wanted row comes first.
         let (ones, wanted) = (gpu.upload_numbers(&vec![1.0; width]).unwrap(), gpu.allocate(width * 4).unwrap());
         let norm = Norm { weight: &ones, bias: None, width, epsilon: 0.0 };
-        elements::normalize_wanted(&gpu, &out, &rows, 1, norm, &wanted).unwrap();
+        let to = Activations::of_numbers(&wanted, 1, width);
+        elements::normalize_wanted(&gpu, &out, &rows, 1, norm, &to).unwrap();
         let mut expected = vec![0.0; width];
         verdigris_kernels::rms_norm(&got[2 * width..], &vec![1.0; width], 0.0, &mut expected);
         close(&numbers(&wanted, width), &expected, 1e-5);

@@ -1,5 +1,6 @@
 //! Attention over paged keys and values.
 
+use super::activations::{ActivationArgs, Activations};
 use super::inputs::Inputs;
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
@@ -88,7 +89,7 @@ struct MergeArgs {
     sums: u64,
     totals: u64,
     rows: u64,
-    out: u64,
+    out: ActivationArgs,
     heads: u32,
     dim: u32,
     splits: u32,
@@ -110,13 +111,14 @@ pub fn attend(
     query: &Buffer,
     attention: Attention<'_>,
     splits: &Splits,
-    out: &Buffer,
+    out: &Activations,
 ) -> Result<(), CudaError> {
     let (layout, m) = (rows.layout(), rows.capacity());
     let Attention { layer, heads, window, slopes, scale, cap } = attention;
     let (kv_heads, dim) = (layout.kv_heads, layout.head_dim);
     let fits = heads.is_multiple_of(kv_heads) && splits.rows >= m.min(ROWS) && splits.heads == heads;
     assert!(fits, "{heads} heads of {m} rows");
+    assert!(out.columns() == heads * dim && m <= out.rows(), "{m} rows of {heads} heads");
     // A graph may be replayed with longer sequences, up to the length that the splits were made for.
     assert!(rows.longest() * layout.tokens <= split_begin(splits.splits), "{} pages", rows.longest());
     let [keys, values] = layout.offsets(layer);
@@ -166,13 +168,14 @@ pub fn attend(
             sums,
             totals,
             rows: args.rows,
-            out: out.numbers(m * heads * dim),
+            out: out.args(),
             heads: args.heads,
             dim: args.dim,
             splits: args.splits,
             from: args.from,
         };
-        let buffers = [&splits.sums, &splits.totals, rows.buffer(), out];
+        let mut buffers = vec![&splits.sums, &splits.totals, rows.buffer()];
+        buffers.extend(out.buffers());
         // SAFETY: as above.
         unsafe { gpu.launch("merge", [heads, count, 1], (64, 0), &args, &buffers)? };
     }

@@ -44,6 +44,9 @@ pub(super) trait Backend: Send + Sync {
     /// Allocates memory with arbitrary content; `None` if there is not enough.
     fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn DeviceMemory>>, CudaError>;
 
+    /// Whether the kernels for products of four warps exist for it.
+    fn has_wide_products(&self) -> bool;
+
     /// The number of free bytes.
     fn free_memory(&self) -> Result<u64, CudaError>;
 

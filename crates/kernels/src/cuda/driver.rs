@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::sys::{CUfunction_attribute_enum, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
+use cudarc::driver::sys::{
+    CUfunction_attribute_enum, CUgraphInstantiate_flags, CUlaunchAttribute_st, CUlaunchAttributeID,
+    CUlaunchAttributeValue_union, CUlaunchConfig, CUresult, CUstreamCaptureMode, cuLaunchKernelEx,
+};
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DriverError, result};
 use cudarc::nvrtc::Ptx;
 
@@ -41,6 +44,8 @@ pub(super) struct Driver {
     /// The stream on which launches are recorded, so that the work of other threads is not.
     recorder: Arc<CudaStream>,
     module: Arc<CudaModule>,
+    /// The compute capability.
+    capability: (i32, i32),
     /// Kernels that have been launched, and the bytes of shared memory that their blocks may use.
     functions: Mutex<HashMap<&'static str, (CudaFunction, u32)>>,
 }
@@ -56,7 +61,8 @@ impl Driver {
         unsafe { context.disable_event_tracking() };
         let (stream, recorder) = (context.new_stream()?, context.new_stream()?);
         let module = context.load_module(Ptx::from_binary(KERNELS.to_vec())).map_err(unloadable)?;
-        Ok(Self { context, stream, recorder, module, functions: Mutex::default() })
+        let capability = context.compute_capability()?;
+        Ok(Self { context, stream, recorder, module, capability, functions: Mutex::default() })
     }
 
     fn function(&self, launch: &Launch<'_>) -> Result<CudaFunction, CudaError> {
@@ -84,6 +90,10 @@ impl Backend for Driver {
         }
     }
 
+    fn has_wide_products(&self) -> bool {
+        self.capability.0 == 9
+    }
+
     fn free_memory(&self) -> Result<u64, CudaError> {
         Ok(self.context.mem_get_info()?.0 as u64)
     }
@@ -95,9 +105,27 @@ impl Backend for Driver {
         let mut args = [args.as_ptr().cast_mut().cast::<c_void>()];
         let stream = if recorded { &self.recorder } else { &self.stream };
         let (function, stream) = (function.cu_function(), stream.cu_stream());
+        // A launch may begin while those before it end: kernels wait for them (`wait_for_inputs` of `device.cuh`).
+        let mut early = CUlaunchAttribute_st {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: Default::default(),
+            value: CUlaunchAttributeValue_union { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared,
+            hStream: stream,
+            attrs: &raw mut early,
+            numAttrs: (self.capability.0 >= 9).into(),
+        };
         // SAFETY: upheld by the caller; the function's module lives as long as `self`.
-        unsafe { result::launch_kernel(function, (x, y, z), (threads, 1, 1), shared, stream, &mut args)? };
-        Ok(())
+        Ok(unsafe { cuLaunchKernelEx(&raw const config, function, args.as_mut_ptr(), std::ptr::null_mut()) }
+            .result()?)
     }
 
     fn begin_recording(&self) -> Result<(), CudaError> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::activations::{ActivationArgs, Activations};
 use super::inputs::Inputs;
 use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
 use crate::elements::{Activation, Pairs};
@@ -86,7 +87,7 @@ struct NormArgs {
     x: u64,
     weight: u64,
     bias: u64,
-    out: u64,
+    out: ActivationArgs,
     which: u64,
     width: u32,
     epsilon: f32,
@@ -97,33 +98,34 @@ fn norm_with(
     x: &Buffer,
     count: usize,
     norm: Norm<'_>,
-    out: &Buffer,
+    out: &Activations,
     which: Option<&Inputs>,
 ) -> Result<(), CudaError> {
     let Norm { weight, bias, width, epsilon } = norm;
+    assert!(out.columns() == width && count <= out.rows(), "{count} rows of {width}");
     let rows = which.map_or(count, Inputs::capacity);
     let args = NormArgs {
         x: x.numbers(rows * width),
         weight: weight.numbers(width),
         bias: bias.map_or(0, |bias| bias.numbers(width)),
-        out: out.numbers(count * width),
+        out: out.args(),
         which: which.map_or(0, Inputs::wanted),
         width: small(width),
         epsilon,
     };
-    let mut buffers = vec![x, weight, out];
-    buffers.extend(bias.into_iter().chain(which.map(Inputs::buffer)));
+    let mut buffers = vec![x, weight];
+    buffers.extend(out.buffers().chain(bias).chain(which.map(Inputs::buffer)));
     // Each warp shares one number.
     let shared = THREADS as usize / 32 * 4;
     // SAFETY: the struct matches that of `elements.cu`; wanted rows are among those of `x`.
     unsafe { gpu.launch("normalize", [count, 1, 1], (THREADS, shared), &args, &buffers) }
 }
 
-/// Normalises `count` rows; `out` may be `x`.
+/// Normalises `count` rows; the numbers of `out` may be `x`.
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
-pub fn normalize(gpu: &Gpu, x: &Buffer, count: usize, norm: Norm<'_>, out: &Buffer) -> Result<(), CudaError> {
+pub fn normalize(gpu: &Gpu, x: &Buffer, count: usize, norm: Norm<'_>, out: &Activations) -> Result<(), CudaError> {
     norm_with(gpu, x, count, norm, out, None)
 }
 
@@ -137,7 +139,7 @@ pub fn normalize_wanted(
     rows: &Inputs,
     count: usize,
     norm: Norm<'_>,
-    out: &Buffer,
+    out: &Activations,
 ) -> Result<(), CudaError> {
     assert!(count <= rows.capacity(), "{count} rows of {}", rows.capacity());
     norm_with(gpu, x, count, norm, out, Some(rows))
@@ -230,33 +232,46 @@ pub fn into_pages(
 struct ActivateArgs {
     x: u64,
     up: u64,
-    count: u64,
+    out: ActivationArgs,
+    width: u32,
     activation: u32,
-    unused: u32,
 }
 
-/// Applies an activation to the first `count` elements of `x`, and multiplies them by those of `up`, if given.
+/// The number of an activation in kernels.
+pub(super) fn activation_number(activation: Activation) -> u32 {
+    match activation {
+        Activation::Silu => 0,
+        Activation::Gelu => 1,
+        Activation::GeluTanh => 2,
+        Activation::Relu => 3,
+    }
+}
+
+/// Applies an activation, if there is one, to the first `count` rows of `x`, and multiplies them by those of `up`, if
+/// given.
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
 pub fn activate(
     gpu: &Gpu,
-    activation: Activation,
+    activation: Option<Activation>,
     x: &Buffer,
     up: Option<&Buffer>,
     count: usize,
+    out: &Activations,
 ) -> Result<(), CudaError> {
-    let number = match activation {
-        Activation::Silu => 0,
-        Activation::Gelu => 1,
-        Activation::GeluTanh => 2,
-        Activation::Relu => 3,
+    let width = out.columns();
+    assert!(count <= out.rows(), "{count} rows of {}", out.rows());
+    let args = ActivateArgs {
+        x: x.numbers(count * width),
+        up: up.map_or(0, |up| up.numbers(count * width)),
+        out: out.args(),
+        width: small(width),
+        activation: activation.map_or(u32::MAX, activation_number),
     };
-    let up_at = up.map_or(0, |up| up.numbers(count));
-    let args = ActivateArgs { x: x.numbers(count), up: up_at, count: count as u64, activation: number, unused: 0 };
-    let buffers: Vec<_> = [x].into_iter().chain(up).collect();
+    let buffers: Vec<_> = [x].into_iter().chain(up).chain(out.buffers()).collect();
     // SAFETY: the struct matches that of `elements.cu`, and all buffers have the lengths that it expects; also below.
-    unsafe { gpu.launch("activate", blocks(count), (THREADS, 0), &args, &buffers) }
+    unsafe { gpu.launch("activate", [count, 1, 1], (THREADS, 0), &args, &buffers) }
 }
 
 #[repr(C)]

@@ -17,9 +17,15 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-#[derive(Default)]
 pub(super) struct Emulated {
     recording: Mutex<Vec<OwnedLaunch>>,
+    has_wide_products: bool,
+}
+
+impl Emulated {
+    pub(super) fn new(has_wide_products: bool) -> Self {
+        Self { recording: Mutex::default(), has_wide_products }
+    }
 }
 
 struct OwnedLaunch {
@@ -27,24 +33,27 @@ struct OwnedLaunch {
     grid: [u32; 3],
     threads: u32,
     shared: u32,
+    most_shared: u32,
     /// Aligned like structs with pointers.
     args: Vec<MaybeUninit<u64>>,
 }
 
 impl OwnedLaunch {
-    fn new(launch: Launch<'_>) -> Self {
+    fn new(launch: Launch<'_>, has_wide_products: bool) -> Self {
+        // What a block may use: on most GPUs since compute capability 8.0, and on one of capability 9.0.
+        let most_shared = if has_wide_products { 227 << 10 } else { 99 << 10 };
         let Launch { kernel, grid, threads, shared, args: bytes, .. } = launch;
         let mut args = vec![MaybeUninit::new(0u64); bytes.len().div_ceil(8)];
         // SAFETY: there is room for the bytes, and the two do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), args.as_mut_ptr().cast(), bytes.len()) };
-        Self { kernel, grid, threads, shared, args }
+        Self { kernel, grid, threads, shared, most_shared, args }
     }
 
     /// # Safety
     /// As for a launch.
     unsafe fn run(&self) -> Result<(), CudaError> {
         // A device refuses these shapes, although the emulation could run them.
-        if self.grid.contains(&0) || self.threads == 0 || self.threads > 1024 || self.shared > 99 << 10 {
+        if self.grid.contains(&0) || self.threads == 0 || self.threads > 1024 || self.shared > self.most_shared {
             return Err(CudaError::Driver(format!("{}: no such shape of launch", self.kernel)));
         }
         let name = CString::new(self.kernel).expect("no zero in a name");
@@ -66,13 +75,17 @@ impl Backend for Emulated {
         Ok(Some(Box::new(Host { words: Box::into_raw(words.into_boxed_slice()), bytes })))
     }
 
+    fn has_wide_products(&self) -> bool {
+        self.has_wide_products
+    }
+
     fn free_memory(&self) -> Result<u64, CudaError> {
         Ok(4 << 30)
     }
 
     unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), CudaError> {
         let is_recorded = launch.recorded;
-        let launch = OwnedLaunch::new(launch);
+        let launch = OwnedLaunch::new(launch, self.has_wide_products);
         if is_recorded {
             self.recording.lock().unwrap_or_else(PoisonError::into_inner).push(launch);
             return Ok(());

@@ -9,12 +9,14 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`activations`] | rows of activations, as products read them |
 //! | [`inputs`] | the inputs of a pass: tokens, positions, pages, masks |
-//! | [`linear`] | `x * w^T` with weights in their stored format |
+//! | [`linear`] | `x * w^T` on tensor cores, with weights as they are stored or packed |
 //! | [`attention`] | attention over paged keys and values |
 //! | [`elements`] | embeddings, norms, activations, rotary position embeddings |
 //! | [`draw`] | edits of sets of tokens, cuts such as top-k, and sampling |
 
+pub mod activations;
 pub mod attention;
 mod backend;
 pub mod draw;
@@ -26,6 +28,8 @@ mod emulated;
 mod error;
 pub mod inputs;
 pub mod linear;
+mod matrix;
+mod packed;
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -35,9 +39,10 @@ use std::thread::{self, ThreadId};
 
 use backend::{Backend, DeviceMemory, Launch, Recording};
 
-use crate::format::{self, Format};
+use crate::format;
 
 pub use error::CudaError;
+pub use matrix::Matrix;
 
 /// A GPU with one stream of work. Clones share it.
 #[derive(Clone)]
@@ -119,7 +124,13 @@ impl Gpu {
     /// A GPU that is emulated on the CPU: slow, for tests.
     #[cfg(feature = "emulated-cuda")]
     pub fn emulated() -> Self {
-        Self { backend: Arc::new(emulated::Emulated::default()), recorder: Arc::default(), number: 0 }
+        Self { backend: Arc::new(emulated::Emulated::new(true)), recorder: Arc::default(), number: 0 }
+    }
+
+    /// An emulated GPU that lacks what came with compute capability 9.0.
+    #[cfg(feature = "emulated-cuda")]
+    pub fn emulated_8() -> Self {
+        Self { backend: Arc::new(emulated::Emulated::new(false)), recorder: Arc::default(), number: 0 }
     }
 
     /// The number of this GPU in the machine, counted from zero.
@@ -166,6 +177,11 @@ impl Gpu {
     /// The number of kernels and graphs launched so far.
     pub fn launches(&self) -> u64 {
         self.recorder.launches.load(Ordering::Relaxed)
+    }
+
+    /// Whether four warps multiply together, in the background.
+    fn has_wide_products(&self) -> bool {
+        self.backend.has_wide_products()
     }
 
     /// The number of free bytes of memory.
@@ -283,40 +299,6 @@ impl Graph {
         // SAFETY: the graph keeps its memory; where that holds addresses, `Inputs` keeps their targets until it writes
         // others.
         unsafe { self.recording.replay() }
-    }
-}
-
-/// A matrix of weights on a GPU, row by row, in its stored format.
-#[derive(Clone, Debug)]
-pub struct Matrix {
-    format: Format,
-    bytes: Buffer,
-    rows: usize,
-    columns: usize,
-}
-
-impl Matrix {
-    /// A matrix with rows of `columns` weights.
-    ///
-    /// # Panics
-    /// If the bytes are not whole rows.
-    pub fn new(format: Format, bytes: Buffer, columns: usize) -> Self {
-        let row = format.bytes(columns);
-        assert!(
-            row > 0 && columns.is_multiple_of(format.block()) && bytes.len().is_multiple_of(row),
-            "rows of {columns}"
-        );
-        Self { format, rows: bytes.len() / row, bytes, columns }
-    }
-
-    /// The number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The number of columns.
-    pub fn columns(&self) -> usize {
-        self.columns
     }
 }
 

@@ -1,13 +1,14 @@
 //! One pass through the layers, as kernel launches. The rows are set beforehand, and the launches are the same for any
 //! rows.
 
+use verdigris_kernels::cuda::activations::Activations;
 use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
 use verdigris_kernels::cuda::elements::{
     self, activate, add, add_positions, cap, embed, into_pages, normalize, normalize_wanted,
 };
 use verdigris_kernels::cuda::inputs::Inputs;
-use verdigris_kernels::cuda::linear::{MatrixProduct, linear};
-use verdigris_kernels::cuda::{Buffer, CudaError, Gpu};
+use verdigris_kernels::cuda::linear::{self, MatrixProduct, activated_linear, linear};
+use verdigris_kernels::cuda::{Buffer, CudaError};
 
 use super::resident::{GpuLayer, GpuProjection, GpuScales, Resident};
 use super::work::Buffers;
@@ -22,18 +23,19 @@ pub(super) fn pass(
     wanted: usize,
 ) -> Result<(), CudaError> {
     let Resident { gpu, config, parts, .. } = resident;
-    let (m, Buffers { h, x, query, key, value, mixed, gate, up, y, logits }) = (rows.capacity(), buffers);
+    let (m, Buffers { h, query, key, value, mixed, hidden, last, logits, .. }) = (rows.capacity(), buffers);
     let DecoderConfig { width, heads, kv_heads, head_dim, .. } = *config;
     embed_rows(resident, rows, buffers)?;
     for (i, layer) in parts.layers.iter().enumerate() {
-        let read = normed(resident, h, &layer.attention_norm, x, m)?;
+        let read = normed(resident, buffers, &layer.attention_norm, m)?;
         let projections = [product(&layer.query, query), product(&layer.key, key), product(&layer.value, value)];
         linear(gpu, read, m, &projections, false)?;
         if config.query_key_norm.is_some() {
             for (numbers, heads, weight) in [(query, heads, &layer.query_norm), (key, kv_heads, &layer.key_norm)] {
                 if let Some(weight) = weight {
                     let norm = norm(config, weight, None);
-                    normalize(gpu, numbers, m * heads * head_dim / norm.width, norm, numbers)?;
+                    let of_heads = m * heads * head_dim / norm.width;
+                    normalize(gpu, numbers, of_heads, norm, &Activations::of_numbers(numbers, of_heads, norm.width))?;
                 }
             }
         }
@@ -51,27 +53,27 @@ pub(super) fn pass(
         match config.parallel {
             None => {
                 add_projected(resident, mixed, &layer.output, &layer.after_attention, buffers, m)?;
-                let read = normed(resident, h, &layer.feed_forward_norm, x, m)?;
-                feed_forward(gpu, config, layer, read, [gate, up], m)?;
+                let read = normed(resident, buffers, &layer.feed_forward_norm, m)?;
+                feed_forward(resident, layer, read, buffers, m)?;
             }
             // Both read the residual stream before either adds to it.
             Some(Parallel::OneNorm) => {
-                feed_forward(gpu, config, layer, read, [gate, up], m)?;
+                feed_forward(resident, layer, read, buffers, m)?;
                 add_projected(resident, mixed, &layer.output, &None, buffers, m)?;
             }
             Some(Parallel::TwoNorms) => {
-                let read = normed(resident, h, &layer.feed_forward_norm, x, m)?;
-                feed_forward(gpu, config, layer, read, [gate, up], m)?;
+                let read = normed(resident, buffers, &layer.feed_forward_norm, m)?;
+                feed_forward(resident, layer, read, buffers, m)?;
                 add_projected(resident, mixed, &layer.output, &None, buffers, m)?;
             }
         }
-        add_projected(resident, gate, &layer.down, &layer.after_feed_forward, buffers, m)?;
+        add_projected(resident, hidden, &layer.down, &layer.after_feed_forward, buffers, m)?;
     }
     if wanted == 0 {
         return Ok(());
     }
-    normalize_wanted(gpu, h, rows, wanted, norm_of(config, &parts.norm), y)?;
-    linear(gpu, y, wanted, &[MatrixProduct { matrix: &parts.output, bias: None, out: logits }], false)?;
+    normalize_wanted(gpu, h, rows, wanted, norm_of(config, &parts.norm), last)?;
+    linear(gpu, last, wanted, &[MatrixProduct { matrix: &parts.output, bias: None, out: logits }], false)?;
     match config.logit_cap {
         Some(of) => cap(gpu, logits, wanted * config.vocabulary, of as f32),
         None => Ok(()),
@@ -87,7 +89,10 @@ fn embed_rows(resident: &Resident, rows: &Inputs, buffers: &Buffers) -> Result<(
         add_positions(gpu, rows, learned, *offset, &buffers.h)?;
     }
     match &parts.embedding_norm {
-        Some(scales) => normalize(gpu, &buffers.h, rows.capacity(), norm_of(config, scales), &buffers.h),
+        Some(scales) => {
+            let (h, m) = (&buffers.h, rows.capacity());
+            normalize(gpu, h, m, norm_of(config, scales), &Activations::of_numbers(h, m, config.width))
+        }
         None => Ok(()),
     }
 }
@@ -106,45 +111,50 @@ fn product<'a>(projection: &'a GpuProjection, out: &'a Buffer) -> MatrixProduct<
     MatrixProduct { matrix: &projection.matrix, bias: projection.bias.as_ref(), out }
 }
 
-/// The input of a part of a layer: the residual stream, normalised into `x` if there is a norm.
+/// The input of a part of a layer: the residual stream, normalised if there is a norm.
 fn normed<'a>(
     resident: &Resident,
-    h: &'a Buffer,
+    Buffers { h, x, .. }: &'a Buffers,
     scales: &Option<GpuScales>,
-    x: &'a Buffer,
     m: usize,
-) -> Result<&'a Buffer, CudaError> {
-    let Some(scales) = scales else { return Ok(h) };
-    normalize(&resident.gpu, h, m, norm_of(&resident.config, scales), x)?;
+) -> Result<&'a Activations, CudaError> {
+    match scales {
+        Some(scales) => normalize(&resident.gpu, h, m, norm_of(&resident.config, scales), x)?,
+        None => activate(&resident.gpu, None, h, None, m, x)?,
+    }
     Ok(x)
 }
 
-/// Writes the input of the feed-forward part's last matrix into `gate`.
+/// Computes the input of the feed-forward part's last matrix.
 fn feed_forward(
-    gpu: &Gpu,
-    config: &DecoderConfig,
+    resident: &Resident,
     layer: &GpuLayer,
-    x: &Buffer,
-    [gate, up]: [&Buffer; 2],
+    x: &Activations,
+    Buffers { gate, up, hidden, .. }: &Buffers,
     m: usize,
 ) -> Result<(), CudaError> {
-    let count = m * config.feed_forward.width();
-    match (config.feed_forward, &layer.gate) {
-        (FeedForward::Gated { activation, .. }, Some(of_gate)) => {
+    let (FeedForward::Gated { activation, .. } | FeedForward::Plain { activation, .. }) = resident.config.feed_forward;
+    let gpu = &resident.gpu;
+    fn of(projection: &GpuProjection) -> linear::Projection<'_> {
+        (&projection.matrix, projection.bias.as_ref())
+    }
+    match &layer.gate {
+        Some(of_gate) => {
+            let both = [of(of_gate), of(&layer.up)];
+            if activated_linear(gpu, x, m, &both, activation, hidden)? {
+                return Ok(());
+            }
             linear(gpu, x, m, &[product(of_gate, gate), product(&layer.up, up)], false)?;
-            activate(gpu, activation, gate, Some(up), count)
+            activate(gpu, Some(activation), gate, Some(up), m, hidden)
         }
-        (FeedForward::Gated { activation, .. } | FeedForward::Plain { activation, .. }, _) => {
-            linear(gpu, x, m, &[product(&layer.up, gate)], false)?;
-            activate(gpu, activation, gate, None, count)
-        }
+        None => activated_linear(gpu, x, m, &[of(&layer.up)], activation, hidden).map(|_| ()),
     }
 }
 
 /// Adds the projection of `from` to the residual stream, normalised if there is a norm after it.
 fn add_projected(
     resident: &Resident,
-    from: &Buffer,
+    from: &Activations,
     projection: &GpuProjection,
     after: &Option<GpuScales>,
     Buffers { h, y, .. }: &Buffers,
@@ -153,6 +163,7 @@ fn add_projected(
     let gpu = &resident.gpu;
     let Some(scales) = after else { return linear(gpu, from, m, &[product(projection, h)], true) };
     linear(gpu, from, m, &[product(projection, y)], false)?;
-    normalize(gpu, y, m, norm_of(&resident.config, scales), y)?;
-    add(gpu, h, y, m * resident.config.width)
+    let width = resident.config.width;
+    normalize(gpu, y, m, norm_of(&resident.config, scales), &Activations::of_numbers(y, m, width))?;
+    add(gpu, h, y, m * width)
 }

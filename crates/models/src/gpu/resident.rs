@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use verdigris_kernels::Format;
+use verdigris_kernels::cuda::activations::{Kinds, Precision};
 use verdigris_kernels::cuda::elements;
 use verdigris_kernels::cuda::inputs::Pages;
 use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
@@ -21,6 +22,9 @@ pub(super) struct Resident {
     pub(super) gpu: Gpu,
     pub(super) config: DecoderConfig,
     pub(super) parts: GpuParts,
+    /// What its matrices read.
+    pub(super) kinds: Kinds,
+    pub(super) precision: Precision,
     pub(super) slopes: Option<Buffer>,
     /// The rotary embeddings.
     pub(super) rotary: Vec<elements::Rotation>,
@@ -37,7 +41,8 @@ pub(super) type GpuScales = Scales<Buffer>;
 /// Copies weights to a GPU. A shared matrix is copied once.
 struct ToGpu<'a> {
     gpu: &'a Gpu,
-    done: HashMap<(*const u8, usize), Buffer>,
+    done: HashMap<(*const u8, usize), cuda::Matrix>,
+    kinds: Kinds,
 }
 
 impl Upload<Weight, Vec<f32>> for ToGpu<'_> {
@@ -46,17 +51,18 @@ impl Upload<Weight, Vec<f32>> for ToGpu<'_> {
     type Error = CudaError;
 
     fn matrix(&mut self, weight: &Weight) -> Result<cuda::Matrix, CudaError> {
-        let matrix = weight.merged();
-        let bytes = matrix.bytes();
-        if weight.update().is_some() {
-            return Ok(cuda::Matrix::new(matrix.format(), self.gpu.upload(bytes)?, matrix.columns()));
-        }
-        let buffer = match self.done.get(&(bytes.as_ptr(), bytes.len())) {
-            Some(buffer) => buffer.clone(),
-            None => self.gpu.upload(bytes)?,
+        let merged = weight.merged();
+        let bytes = merged.bytes();
+        let copied = || cuda::Matrix::new(self.gpu, merged.format(), bytes, merged.columns());
+        let matrix = match (weight.update(), self.done.get(&(bytes.as_ptr(), bytes.len()))) {
+            (Some(_), _) => copied()?,
+            (None, Some(matrix)) => matrix.clone(),
+            (None, None) => self.done.entry((bytes.as_ptr(), bytes.len())).or_insert(copied()?).clone(),
         };
-        self.done.insert((bytes.as_ptr(), bytes.len()), buffer.clone());
-        Ok(cuda::Matrix::new(matrix.format(), buffer, matrix.columns()))
+        let on_tensor_cores = matrix.is_for_tensor_cores();
+        self.kinds =
+            Kinds { numbers: self.kinds.numbers || !on_tensor_cores, pieces: self.kinds.pieces || on_tensor_cores };
+        Ok(matrix)
     }
 
     fn vector(&mut self, vector: &Vec<f32>) -> Result<Buffer, CudaError> {
@@ -88,7 +94,9 @@ impl Resident {
         if needed as u64 > free {
             return Err(ModelError::DeviceMemory { bytes: needed, free: Some(free) });
         }
-        let on_gpu = parts.upload(&mut ToGpu { gpu: &gpu, done: HashMap::new() })?;
+        let mut to_gpu = ToGpu { gpu: &gpu, done: HashMap::new(), kinds: Kinds::default() };
+        let on_gpu = parts.upload(&mut to_gpu)?;
+        let kinds = to_gpu.kinds;
         let slopes = slopes_of(&config).map(|slopes| gpu.upload_numbers(&slopes)).transpose()?;
         let mut rotary: Vec<elements::Rotation> = Vec::new();
         if let Positions::Rotary(all) = &config.positions {
@@ -101,7 +109,8 @@ impl Resident {
             }
         }
         let layout = Pages { tokens: tokens.max(1), layers, kv_heads, head_dim, format };
-        Ok(Self { gpu, config, parts: on_gpu, slopes, rotary, layout })
+        let precision = Precision::default();
+        Ok(Self { gpu, config, parts: on_gpu, kinds, precision, slopes, rotary, layout })
     }
 
     /// The angles of a sequence, one rotary embedding after the other.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use verdigris_kernels::cuda::activations::Activations;
 use verdigris_kernels::cuda::attention::Splits;
 use verdigris_kernels::cuda::inputs::{Bounds, Inputs};
 use verdigris_kernels::cuda::{Buffer, CudaError, Graph};
@@ -41,14 +42,21 @@ pub(super) struct Work {
 pub(super) struct Buffers {
     /// The residual stream.
     pub(super) h: Buffer,
-    pub(super) x: Buffer,
+    /// The input of a part of a layer.
+    pub(super) x: Activations,
     pub(super) query: Buffer,
     pub(super) key: Buffer,
     pub(super) value: Buffer,
-    pub(super) mixed: Buffer,
+    /// The output of attention.
+    pub(super) mixed: Activations,
+    /// The products of the feed-forward part, unless they are activated at once.
     pub(super) gate: Buffer,
     pub(super) up: Buffer,
+    /// The input of its last matrix.
+    pub(super) hidden: Activations,
     pub(super) y: Buffer,
+    /// The input of the output matrix.
+    pub(super) last: Activations,
     /// The logits of the wanted rows.
     pub(super) logits: Buffer,
 }
@@ -72,17 +80,21 @@ impl Work {
             vocabulary,
             angles: resident.rotary.last().map_or(0, |rotary| rotary.angles + rotary.pairs),
         };
+        let hidden = config.feed_forward.width();
         let rows = |numbers: usize| gpu.zeroed(bucket * numbers * 4);
+        let activations = |columns| Activations::new(gpu, bucket, columns, resident.kinds, resident.precision);
         let buffers = Buffers {
             h: rows(width)?,
-            x: rows(width)?,
+            x: activations(width)?,
             query: rows(heads * head_dim)?,
             key: rows(kv_heads * head_dim)?,
             value: rows(kv_heads * head_dim)?,
-            mixed: rows(heads * head_dim)?,
-            gate: rows(config.feed_forward.width())?,
-            up: rows(config.feed_forward.width())?,
+            mixed: activations(heads * head_dim)?,
+            gate: rows(hidden)?,
+            up: rows(hidden)?,
+            hidden: activations(hidden)?,
             y: rows(width)?,
+            last: activations(width)?,
             logits: if is_recorded(bucket) { rows(vocabulary)? } else { gpu.allocate(0)? },
         };
         Ok(Self { rows: Inputs::new(gpu, *layout, bounds)?, buffers, spans: HashMap::new() })
