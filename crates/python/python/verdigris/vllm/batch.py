@@ -71,12 +71,13 @@ class Batch:
             # Lists made from a placeholder instead of a token would never be detected.
             self._has_warned = True
             _log.warning("vLLM did not pass a sampled token: tokens that depend on it are not marked")
-        given = [[row, request.key, *context] for (row, request), context in zip(self._requests.items(), contexts)]
-        sent = torch.tensor(given)
+        # Rows without a request have no key, and no tokens.
+        given = torch.full((len(logits), 1 + self._lists.width), -1)
+        given[list(self._requests)] = torch.tensor(
+            [[request.key, *context] for request, context in zip(self._requests.values(), contexts)]
+        )
         if logits.is_cuda:
-            sent = sent.pin_memory()
-        sent = sent.to(logits.device, non_blocking=True)
-        rows = sent[:, 0]
+            given = given.pin_memory()
+        given = given.to(logits.device, non_blocking=True)
         salted = any(self._lists.is_salted(request.key) for request in self._requests.values())
-        marked = self._lists.mark(logits.index_select(0, rows), sent[:, 1], sent[:, 2:], salted=salted)
-        return logits.index_copy_(0, rows, marked)
+        return self._lists.mark(logits, given[:, 0], given[:, 1:], salted=salted)
