@@ -54,9 +54,10 @@ def test_the_environment(keys, tmp_path):
     one, ring = str(tmp_path / "a.key"), str(tmp_path)
     assert Policy.from_environment({"VERDIGRIS_KEYS": one}).choose({}) == 0
     several = Policy.from_environment({"VERDIGRIS_KEYS": ring, "VERDIGRIS_DEFAULT_KEY": "b"})
-    assert several.keys[several.choose({})].id == "b" and not several.triton
+    assert several.keys[several.choose({})].id == "b" and several.triton is None
     asked = Policy.from_environment({"VERDIGRIS_KEYS": ring, "VERDIGRIS_MARK": "requested", "VERDIGRIS_TRITON": "1"})
     assert asked.choose({}) is None and asked.triton and repr(asked) == "Policy(2 keys, requested)"
+    assert Policy.from_environment({"VERDIGRIS_KEYS": one, "VERDIGRIS_TRITON": "0"}).triton is False
     with pytest.raises(verdigris.BadKey, match="the request names no key, and this server has no default"):
         asked.choose({"verdigris_watermark": 1})
     assert Policy.from_environment({}).choose({}) is None
@@ -64,6 +65,7 @@ def test_the_environment(keys, tmp_path):
         ({"VERDIGRIS_KEYS": ring}, "set VERDIGRIS_DEFAULT_KEY to an id, or VERDIGRIS_MARK=requested"),
         ({"VERDIGRIS_KEYS": ring, "VERDIGRIS_DEFAULT_KEY": "c"}, "no key 'c'"),
         ({"VERDIGRIS_KEYS": one, "VERDIGRIS_MARK": "always"}, "must be default, requested or enforced"),
+        ({"VERDIGRIS_KEYS": one, "VERDIGRIS_TRITON": "no"}, "must be 0, not to use Triton, or 1"),
         ({"VERDIGRIS_MARK": "enforced"}, "there is no key"),
         ({"VERDIGRIS_KEYS": str(tmp_path / "none.key")}, "none.key"),
     ]:

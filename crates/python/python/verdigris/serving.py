@@ -5,7 +5,7 @@
 | `VERDIGRIS_KEYS` | a key file, or a folder of them; without it nothing is marked |
 | `VERDIGRIS_DEFAULT_KEY` | the id of the key for requests that name none; a single key is the default |
 | `VERDIGRIS_MARK` | `default` marks unless a request opts out, `requested` only on request, `enforced` everything |
-| `VERDIGRIS_TRITON` | 1 to make lists by a Triton kernel |
+| `VERDIGRIS_TRITON` | 0 to make lists without Triton, 1 to require it; by default it is used if it is there |
 
 | option of a request | meaning |
 |---|---|
@@ -35,7 +35,7 @@ class Policy:
     """The keys of a server, and which of them marks a request."""
 
     def __init__(
-        self, keys: list[Key], default: str | None = None, mode: str = "default", *, triton: bool = False
+        self, keys: list[Key], default: str | None = None, mode: str = "default", *, triton: bool | None = None
     ) -> None:
         if mode not in _MODES:
             raise Error(f"{_MODE} is {mode!r}, but must be {', '.join(_MODES[:-1])} or {_MODES[-1]}")
@@ -44,7 +44,7 @@ class Policy:
         self._refused = {key.id: why for key in keys if (why := why_not(key)) is not None}
         self._places = {key.id: place for place, key in enumerate(self.keys)}
         self._mode = mode
-        #: Whether lists are made by a Triton kernel.
+        #: Whether lists are made by a Triton kernel; by default on a GPU where Triton is installed.
         self.triton = triton
         if len(self._places) < len(self.keys):
             raise BadKey(f"two keys of {_KEYS} have the same id, so requests cannot name one of them: remove one")
@@ -66,7 +66,10 @@ class Policy:
                 raise BadKey(f"{_MODE} is enforced, but there is no key: set {_KEYS} to a key file or a folder of them")
             return cls([], mode=mode)
         keys = Ring.load(path).keys if Path(path).is_dir() else [Key.load(path)]
-        triton = environment.get(_TRITON) == "1"
+        asked = environment.get(_TRITON) or None
+        if asked not in (None, "0", "1"):
+            raise Error(f"{_TRITON} is {asked!r}, but must be 0, not to use Triton, or 1, to require it")
+        triton = None if asked is None else asked == "1"
         return cls(keys, environment.get(_DEFAULT) or None, mode, triton=triton)
 
     def choose(self, options: Mapping[str, Any] | None) -> int | None:

@@ -1,20 +1,27 @@
 """Green lists of native keys, computed from the tokens before a position on their device: any device of torch.
 
 All arithmetic is on integers, so the lists are identical to the program's on every device (docs/watermark.md, "The
-native scheme"). Nothing waits for the device: rows with different keys go through the same operations.
+native scheme"). Rows with different keys go through the same operations.
 """
 
+import importlib.util
+import os
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from verdigris import BadKey, Key, Mark
+from verdigris import BadKey, Error, Key, Mark
 
 from ..bits import expand
 from ..serving import why_not
 from . import aes
 
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+# The functions of contexts, by their numbers in the parameters of keys.
+_FUNCTIONS = ("all", "min", "self-salted")
 # The number of tokens of a self-salted list processed at a time, each with its own blocks.
 _PIECE = 1 << 14
 _PACKED = 4
@@ -24,24 +31,28 @@ _MOST = 8
 class GreenLists:
     """The green lists of some native keys on one device. Each row of a batch may have a different key.
 
-    With `triton`, a Triton kernel makes them in one launch.
+    A Triton kernel makes them and marks logits with them in one launch, without waiting for the device, so that it can
+    be part of a CUDA graph; hard keys need two launches more. `triton` is whether to use it: by default, on a GPU
+    where Triton is installed. Without it there are some hundred operations of torch, and rows of self-salted keys wait
+    for the device. Triton compiles the kernel when it is first called, which a graph must not capture, and needs a C
+    compiler for that.
 
-    The device holds the AES round keys, 352 bytes for each key, as long as this object exists, and a copy for each row
-    while it is marked, which torch does not overwrite afterwards. Anyone who can read that memory can write and read
-    the marks of the keys, as with the memory of the process itself. The round keys are never shown, and cannot be
-    pickled.
+    The device holds the AES round keys, 352 bytes for each key, as long as this object exists. Without Triton it also
+    holds a copy for each row while it is marked, which torch does not overwrite afterwards. Anyone who can read that
+    memory can write and read the marks of the keys, as with the memory of the process itself. The round keys are never
+    shown, and cannot be pickled.
     """
 
-    def __init__(self, keys: Sequence[Key], device: torch.device | str = "cpu", *, triton: bool = False) -> None:
+    def __init__(self, keys: Sequence[Key], device: torch.device | str = "cpu", *, triton: bool | None = None) -> None:
         self.device = torch.device(device)
-        self._triton = triton
+        triton = _is_with_triton(self.device, triton)
         self.ids = tuple(key.id for key in keys)
         for key in keys:
             if (why := why_not(key)) is not None:
                 raise BadKey(why)
         marks = [Mark(key) for key in keys]
         # On a CPU the program's own lists are about fifty times as fast as torch operations.
-        self._marks = marks if self.device.type == "cpu" else None
+        self._marks = marks if self.device.type == "cpu" and not triton else None
         contexts = [key.context or ("all", 1) for key in keys]
         self.width = max((width for _, width in contexts), default=1)
         self.vocabulary_size = max((mark.vocabulary_size for mark in marks), default=0)
@@ -54,14 +65,16 @@ class GreenLists:
         self._hard = any(mark.delta is None for mark in marks)
         self._rounds = self._round_keys(keys)
         # For each key: `gamma = m / 2^k` as m and k, and the other parameters of its rows.
-        self._m = self._column([m for m, _ in ratios])
-        self._k = self._column([below.bit_length() - 1 for _, below in ratios])
-        self._widths = self._column([width for _, width in contexts])
-        self._is_min = self._column([name == "min" for name, _ in contexts])
-        self._is_salted = self._column([name == "self-salted" for name, _ in contexts])
-        self._sizes = self._column([mark.vocabulary_size for mark in marks])
-        self._deltas = self._column([mark.delta or 0.0 for mark in marks])
-        self._is_hard = self._column([mark.delta is None for mark in marks])
+        parameters = [
+            (m, below.bit_length() - 1, width, _FUNCTIONS.index(name), mark.vocabulary_size, mark.delta is None)
+            for (m, below), (name, width), mark in zip(ratios, contexts, marks)
+        ]
+        self._parameters = torch.tensor(parameters or [(0,) * 6], dtype=torch.int32).to(self.device)
+        self._m, self._k, self._widths, functions, self._sizes, is_hard = self._parameters.unbind(1)
+        self._is_min, self._is_salted = (functions == _FUNCTIONS.index(name) for name in ("min", "self-salted"))
+        self._is_hard = is_hard.bool()
+        self._deltas = torch.tensor([mark.delta or 0.0 for mark in marks] or [0.0]).to(self.device)
+        self._kernel = self._compiled() if triton and keys else None
 
     def green(
         self, which: torch.Tensor, contexts: torch.Tensor, columns: int | None = None, *, salted: bool = True
@@ -73,18 +86,21 @@ class GreenLists:
         that a key reads is missing, nothing is green, as at the beginning of a text. Columns past the vocabulary of
         the key are never green.
 
-        Lists of self-salted keys cost much more than others, and are made only for the rows of such keys. Finding
-        these rows requires waiting for the device. `salted=False` avoids that, if the caller knows that there are none.
+        Lists of self-salted keys cost much more than others, and are made only for the rows of such keys. Without
+        Triton, finding these rows requires waiting for the device. `salted=False` avoids that, if the caller knows that
+        there are none.
         """
         columns = self.vocabulary_size if columns is None else columns
+        if self._kernel is not None:
+            return self._kernel.green(which.to(self.device), contexts.to(self.device), columns)
         which = which.to(self.device, torch.int64)
         keys = which.clamp(min=0)
         widths = self._widths[keys].unsqueeze(1)
         # From the oldest to the newest token. Entries after the newest are copies of it until they are cleared.
-        places = torch.arange(_MOST, device=self.device)
-        taken = places < widths
+        positions = torch.arange(_MOST, device=self.device)
+        taken = positions < widths
         given = contexts.shape[1]
-        tokens = contexts.to(self.device).gather(1, (given - widths + places).clamp(0, given - 1))
+        tokens = contexts.to(self.device).gather(1, (given - widths + positions).clamp(0, given - 1))
         whole = (which >= 0) & (tokens >= 0).all(dim=1) & (widths[:, 0] <= given)
         tokens = torch.where(taken, tokens, 0).to(torch.int32)
         rounds = self._rounds[keys]
@@ -111,6 +127,9 @@ class GreenLists:
         """
         if self._marks is not None and logits.dtype == torch.float32:
             return self._mark_here(self._marks, logits, which, contexts)
+        if self._kernel is not None and self._kernel.can_mark(logits):
+            self._kernel.mark(logits, which.to(self.device), contexts.to(self.device))
+            return logits
         green = self.green(which, contexts, logits.shape[1], salted=salted)
         keys = which.to(self.device, torch.int64).clamp(min=0)
         deltas = self._deltas[keys].unsqueeze(1).to(logits.dtype)
@@ -163,10 +182,6 @@ class GreenLists:
         where m has a 0, numbers with a 1 are not.
         """
         count = -(-self.vocabulary_size // 128)
-        if self._triton:
-            from . import kernel
-
-            return kernel.expand(rounds, seeds, self._m[keys], self._k[keys], count, self._planes)
         blocks = torch.arange(count, device=self.device, dtype=torch.int32)
         m, k = self._m[keys, None, None], self._k[keys, None, None]
         below = seeds.new_zeros((len(seeds), len(blocks), 4))
@@ -211,14 +226,32 @@ class GreenLists:
         expanded.zero_()
         return made
 
-    def _column(self, values: Sequence[Any]) -> torch.Tensor:
-        return torch.tensor(values or [0], device=self.device)
+    def _compiled(self) -> "Kernel":
+        from .kernel import Kernel
+
+        return Kernel(
+            self._rounds, self._parameters, self._deltas, torch.cat(aes.tables(self.device)), size=self.vocabulary_size,
+            is_any_hard=self._hard, is_any_salted=bool(self._salted_places),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"GreenLists({len(self.ids)} keys on {self.device})"
 
     def __reduce__(self) -> NoReturn:
         raise BadKey("green lists hold secrets of keys, and are not pickled: make them where they are used")
+
+
+def _is_with_triton(device: torch.device, asked: bool | None) -> bool:
+    """Whether to use Triton. Raises `Error` if that is asked for and impossible."""
+    is_installed = importlib.util.find_spec("triton") is not None
+    if asked is None:
+        return device.type == "cuda" and is_installed
+    if asked and not is_installed:
+        raise Error("Triton, which was asked for, is not installed: install it, or leave triton=True out")
+    # Triton's interpreter, which is for tests, runs kernels on a CPU.
+    if asked and device.type == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise Error("Triton, which was asked for, does not run on a CPU: leave triton=True out")
+    return asked
 
 
 def _is_below(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
