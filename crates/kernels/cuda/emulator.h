@@ -121,3 +121,31 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   for (unsigned i = 0; i < 4; i++) bytes |= static_cast<unsigned>(all >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return bytes;
 }
+
+static inline unsigned max(unsigned x, unsigned y) { return std::max(x, y); }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
+
+template <class T> static T __shfl_sync(unsigned, T x, unsigned lane) { return emulator::exchange_as(x, lane % 32); }
+
+static inline unsigned __ballot_sync(unsigned lanes, bool bit) {
+  unsigned bits = static_cast<unsigned>(bit) << threadIdx.x % 32;
+  for (unsigned mask = 1; mask < 32; mask *= 2) bits |= __shfl_xor_sync(lanes, bits, mask);
+  return bits;
+}
+
+// Blocks run one after the other, so a block sees all that earlier blocks have written.
+static inline void __threadfence() {}
+
+template <class T> static T atomicMin(T *to, T x) {
+  T before = *to;
+  *to = std::min(before, x);
+  return before;
+}
+
+template <class T> static T atomicMax(T *to, T x) {
+  T before = *to;
+  *to = std::max(before, x);
+  return before;
+}

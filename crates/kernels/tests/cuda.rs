@@ -506,7 +506,6 @@ fn draws_are_those_of_the_cpu() {
         let row = |seed: u64| noise(size, seed + 50).into_iter().enumerate().map(each).collect();
         let mut rows: Vec<Vec<f32>> = (0..3).map(row).collect();
         rows[2].iter_mut().for_each(|z| *z = z.round() / 2.0);
-        let logits = gpu.upload_numbers(&rows.concat()).unwrap();
         // One set is shorter than the vocabulary, the other longer.
         let allow = || Marks(some_set(size.max(2) - 1, 8), None);
         let like = || Marks(some_set(size + 70, 9), Some(2.0));
@@ -526,25 +525,78 @@ fn draws_are_those_of_the_cpu() {
             Chain::new().then(top_p(1e-9)),
             Chain::new().then(MinP::new(0.3).unwrap()).then(top_k(usize::MAX)).then(allow()),
         ];
-        let steps: Vec<Steps> = chains.iter().map(|chain| recorded(chain, size)).collect();
-        let draws = if size > 1000 { 4 } else { 40 };
-        let (mut expected, mut items) = (Vec::new(), Vec::new());
-        for (i, (chain, steps)) in chains.iter().zip(&steps).enumerate() {
-            for draw in 0..draws {
-                let (row, number) = (draw % 3, Random::new(i as u64).uniform(draw as u64, Purpose::Token));
-                let sampler = if draw == 3 { Sampler::Greedy } else { Sampler::Categorical };
-                let mut here = Row::from(rows[row].clone());
-                chain.apply(&state(chain), &mut here);
-                expected.push(sampler.sample(&here, number));
-                items.push(DrawItem { row, steps, sampler, number });
-            }
-        }
-        let got = Drawer::new(&gpu, size).unwrap().draw(&gpu, &logits, &items).unwrap();
-        for ((item, got), expected) in items.iter().zip(&got).zip(&expected) {
-            assert_eq!(got, expected, "{size}: {:?} of row {} by {}", item.steps.steps(), item.row, item.number);
-        }
-        assert_eq!(numbers(&logits, size), rows[0], "the logits stay");
+        same_draws(&gpu, &rows, &chains, if size > 1000 { 4 } else { 40 });
     }
+}
+
+/// Samples each row with each chain on the GPU and on the CPU.
+fn same_draws(gpu: &Gpu, rows: &[Vec<f32>], chains: &[Chain], draws: usize) {
+    let size = rows[0].len();
+    let logits = gpu.upload_numbers(&rows.concat()).unwrap();
+    let steps: Vec<Steps> = chains.iter().map(|chain| recorded(chain, size)).collect();
+    let (mut expected, mut items) = (Vec::new(), Vec::new());
+    for (i, (chain, steps)) in chains.iter().zip(&steps).enumerate() {
+        for draw in 0..draws {
+            let (row, number) = (draw % rows.len(), Random::new(i as u64).uniform(draw as u64, Purpose::Token));
+            let sampler = if draw == 3 { Sampler::Greedy } else { Sampler::Categorical };
+            let mut here = Row::from(rows[row].clone());
+            chain.apply(&state(chain), &mut here);
+            expected.push(sampler.sample(&here, number));
+            items.push(DrawItem { row, steps, sampler, number });
+        }
+    }
+    let mut drawer = Drawer::new(gpu, size).unwrap();
+    let got = drawer.draw(gpu, &logits, &items).unwrap();
+    for (i, ((item, got), expected)) in items.iter().zip(&got).zip(&expected).enumerate() {
+        let what = format!("{size}: {:?} of row {} by {}", item.steps.steps(), item.row, item.number);
+        assert_eq!(got, expected, "{what}");
+        // Alone, a row is shared by more blocks.
+        if size > 1000 && i % 7 == 0 {
+            assert_eq!(drawer.draw(gpu, &logits, &items[i..=i]).unwrap(), [*got], "alone, {what}");
+        }
+    }
+    assert_eq!(numbers(&logits, size), rows[0], "the logits stay");
+}
+
+/// The vocabulary of a large model: rows with a few probable tokens, flat ones, many equal logits where a cut falls,
+/// and few allowed tokens; cuts that leave a few tokens or most of them.
+#[test]
+fn draws_of_a_large_vocabulary_are_those_of_the_cpu() {
+    const SIZE: usize = 128_256;
+    let uniform = |token: usize, seed: u64| Random::new(seed).uniform(token as u64, Purpose::Token) as f32;
+    let row = |logit: &dyn Fn(usize) -> f32| (0..SIZE).map(logit).collect::<Vec<f32>>();
+    let rows = [
+        row(&|token| 14.0 * uniform(token, 1).powi(40) + uniform(token, 2)),
+        row(&|token| -90.0 - 9.0 * uniform(token, 3).sqrt()),
+        row(&|_| 0.7),
+        row(&|token| (22.0 * uniform(token, 4).powi(60)).round() / 2.0),
+        row(&|token| if token % 100 == 7 { 20.0 * uniform(token, 5).powi(8) } else { f32::NEG_INFINITY }),
+        row(&|token| [-7.25, 3.5, 1.25, 1.25][token % 4] * (1 + token / 100_000) as f32),
+    ];
+    let (top_k, top_p) = (|k| TopK::new(k).unwrap(), |p| TopP::new(p).unwrap());
+    let (min_p, temperature) = (|p| MinP::new(p).unwrap(), |by| Temperature::new(by).unwrap());
+    let chains = [
+        Chain::new(),
+        Chain::new().then(temperature(0.6)),
+        Chain::new().then(top_k(50)),
+        Chain::new().then(top_p(0.9)),
+        Chain::new().then(top_k(50)).then(top_p(0.9)).then(min_p(0.05)),
+        Chain::new().then(top_k(64)).then(top_p(0.95)).then(min_p(0.02)).then(temperature(1.5)).then(top_p(0.9)),
+        Chain::new().then(top_k(60_000)).then(top_p(0.99)),
+        // Probable tokens are far from each other.
+        Chain::new().then(temperature(0.02)).then(top_k(300)).then(temperature(40.0)).then(top_k(200)),
+        Chain::new().then(min_p(1e-4)).then(top_k(20_000)),
+        Chain::new().then(temperature(1.7)).then(top_p(0.97)).then(Marks(some_set(SIZE, 9), Some(2.0))),
+    ];
+    same_draws(&gpu(), &rows, &chains, 2 * rows.len());
+}
+
+/// Top-k keeps both zeros, which are equal.
+#[test]
+fn zeros_of_both_signs_are_equal() {
+    let rows = [vec![0.0, -0.0, -1.0, 0.0, -0.0, f32::NEG_INFINITY, -2.0], vec![-0.0, 0.0, 5.0, -0.0, 0.0, -1.0, 0.0]];
+    let chains = [1, 2, 3].map(|k| Chain::new().then(TopK::new(k).unwrap()));
+    same_draws(&gpu(), &rows, &chains, 60);
 }
 
 /// Rows without any allowed token, or with a logit that is NaN or infinity, yield no token.

@@ -23,27 +23,39 @@ pub struct DrawItem<'a> {
 struct Args {
     logits: u64,
     rows: u64,
+    lists: u64,
+    states: u64,
     items: u64,
     steps: u64,
     words: u64,
-    taken: u64,
     tokens: u64,
     vocabulary: u32,
-    fresh: u32,
 }
 
-/// Threads of a block, which has a row to itself, and the bytes that they share, as in `draw.cu`.
-const THREADS: u32 = 512;
-const SHARED: usize = 256 * 8 + 16 * 8 + 16 * 4 + 8 + 8;
+/// The numbers of `draw.cuh`: the threads of a block, the most blocks that share a row, the buckets of sums, and the
+/// bytes that the threads of a block share.
+const THREADS: usize = 512;
+const BLOCKS: usize = 64;
+const BUCKETS: usize = 2048;
+const SHARED: usize = (THREADS / 32) * 8 + 8 + 2 * BUCKETS * 4 + (BLOCKS + 1) * (THREADS / 32) * 4 + 2 * 4;
+
+/// The bytes of the progress of a row, in `draw.cuh`.
+const STATE: usize = BUCKETS * 8 + 2 * 8 + BLOCKS * 4 + BLOCKS * (THREADS / 32) * 4 + 4 * 4;
+
+/// The number of blocks that a GPU runs at the same time, about: more rows have fewer blocks each.
+const AT_ONCE: usize = 256;
 
 /// Samples tokens, in memory that is reused.
 #[derive(Debug)]
 pub struct Drawer {
     vocabulary: usize,
     rows: Buffer,
+    /// The tokens of each item that are left after its first cut.
+    lists: Buffer,
+    states: Buffer,
     /// Items, steps and words.
     input: Buffer,
-    /// The index of the next step of each item, then tokens.
+    /// Tokens.
     output: Buffer,
     bytes: Vec<u8>,
 }
@@ -61,8 +73,8 @@ impl Drawer {
     pub fn new(gpu: &Gpu, vocabulary: usize) -> Result<Self, CudaError> {
         assert!((1..1 << 23).contains(&vocabulary), "a vocabulary of {vocabulary}");
         let nothing = gpu.allocate(0)?;
-        let (rows, input, output) = (nothing.clone(), nothing.clone(), nothing);
-        Ok(Self { vocabulary, rows, input, output, bytes: Vec::new() })
+        let [rows, lists, states, input, output] = [(); 5].map(|()| nothing.clone());
+        Ok(Self { vocabulary, rows, lists, states, input, output, bytes: Vec::new() })
     }
 
     /// Samples the token of each item; `None` if no token is allowed. The logits are unchanged.
@@ -85,35 +97,34 @@ impl Drawer {
         let last = items.iter().map(|item| item.row).max().unwrap_or(0);
         let (steps_at, words_at) = self.set(items);
         grow(gpu, &mut self.rows, items.len() * size * 4)?;
+        grow(gpu, &mut self.lists, items.len() * size * 4)?;
+        grow(gpu, &mut self.states, items.len() * STATE)?;
         grow(gpu, &mut self.input, self.bytes.len())?;
-        grow(gpu, &mut self.output, items.len() * 8)?;
+        grow(gpu, &mut self.output, items.len() * 4)?;
         self.input.write(0, &self.bytes)?;
         let args = Args {
             logits: logits.numbers((last + 1) * size),
             rows: self.rows.numbers(items.len() * size),
+            lists: self.lists.numbers(items.len() * size),
+            states: self.states.address(),
             items: self.input.address(),
             steps: self.input.address() + steps_at as u64,
             words: self.input.address() + words_at as u64,
-            taken: self.output.address(),
-            tokens: self.output.address() + items.len() as u64 * 4,
+            tokens: self.output.numbers(items.len()),
             vocabulary: small(size),
-            fresh: 1,
         };
-        let buffers = [logits, &self.rows, &self.input, &self.output];
-        let rounds = items.iter().map(|item| rounds(item.steps.steps())).max().unwrap_or(1);
-        for round in 0..rounds {
-            let args = Args { fresh: (round == 0).into(), ..args };
-            let grid = [size.div_ceil(256), items.len(), 1];
-            // SAFETY: the struct matches that of `draw.cu`, all buffers have the lengths that it expects, and sets
-            // refer to the words of their steps; also below.
-            unsafe { gpu.launch("edit", grid, (256, 0), &args, &buffers)? };
-            // SAFETY: as above.
-            unsafe { gpu.launch("cut", [items.len(), 1, 1], (THREADS, SHARED), &args, &buffers)? };
+        let buffers = [logits, &self.rows, &self.lists, &self.states, &self.input, &self.output];
+        let blocks = (AT_ONCE / items.len()).clamp(4, BLOCKS).min(size.div_ceil(THREADS));
+        // A row without cuts has its token after `tally`.
+        let has_cuts = items.iter().flat_map(|item| item.steps.steps()).any(is_cut);
+        for kernel in ["edit", "tally"].into_iter().chain(has_cuts.then_some("choose")) {
+            let shape = (THREADS as u32, SHARED);
+            // SAFETY: the struct matches that of `draw.cuh`, all buffers have the lengths that it expects, and sets
+            // refer to the words of their steps.
+            unsafe { gpu.launch(kernel, [blocks, items.len(), 1], shape, &args, &buffers)? };
         }
-        // SAFETY: as above.
-        unsafe { gpu.launch("choose", [items.len(), 1, 1], (THREADS, SHARED), &args, &buffers)? };
         let mut tokens = vec![0; items.len() * 4];
-        self.output.0.read(items.len() * 4, &mut tokens)?;
+        self.output.0.read(0, &mut tokens)?;
         let token = |bytes: &[u8; 4]| Some(u32::from_le_bytes(*bytes)).filter(|&token| token != u32::MAX);
         Ok(tokens.as_chunks().0.iter().map(token).collect())
     }
@@ -178,11 +189,9 @@ fn args_of(step: Step, others: usize) -> StepArgs {
     StepArgs { kind, number, from: small(others + set.from), count: small(set.count) }
 }
 
-/// The number of rounds of edits followed by cuts until no step is left: at least one.
-fn rounds(steps: &[Step]) -> usize {
-    let is_cut = |step: &Step| matches!(step, Step::TopK(_) | Step::TopP(_) | Step::MinP(_));
-    // Each round after the first begins with an edit that follows a cut.
-    1 + steps.windows(2).filter(|pair| is_cut(&pair[0]) && !is_cut(&pair[1])).count()
+/// Whether the tokens that a step forbids depend on the other logits.
+fn is_cut(step: &Step) -> bool {
+    matches!(step, Step::TopK(_) | Step::TopP(_) | Step::MinP(_))
 }
 
 fn grow(gpu: &Gpu, buffer: &mut Buffer, bytes: usize) -> Result<(), CudaError> {
