@@ -114,7 +114,8 @@ impl Drawer {
             vocabulary: small(size),
         };
         let buffers = [logits, &self.rows, &self.lists, &self.states, &self.input, &self.output];
-        let blocks = (AT_ONCE / items.len()).clamp(4, BLOCKS).min(size.div_ceil(THREADS));
+        // At least four tokens for each thread, which reads that many at once.
+        let blocks = (AT_ONCE / items.len()).clamp(4, BLOCKS).min(size.div_ceil(4 * THREADS));
         // A row without cuts has its token after `tally`.
         let has_cuts = items.iter().flat_map(|item| item.steps.steps()).any(is_cut);
         for kernel in ["edit", "tally"].into_iter().chain(has_cuts.then_some("choose")) {
