@@ -1,7 +1,8 @@
 //! Samples a token on the device of its row, with steps as candle's operations, so that only a few kilobytes of a row
 //! are copied back.
 //!
-//! Steps that sort all tokens (top-k, top-p) are not supported, since candle cannot sort rows of that length on a GPU.
+//! Steps that sort all tokens (top-k, top-p, typical sampling) are not supported, since candle cannot sort rows of that
+//! length on a GPU; nor are those that compare with the normalizer (epsilon, eta and top-a sampling, XTC).
 
 use candle_core::{DType, Device, Result, Tensor};
 use verdigris_logits::steps::{Step, Steps, Words};
@@ -12,7 +13,16 @@ const BLOCK: usize = 512;
 
 /// Whether all steps are supported.
 pub(crate) fn can(steps: &Steps) -> bool {
-    !steps.steps().iter().any(|step| matches!(step, Step::TopK(_) | Step::TopP(_)))
+    !steps.steps().iter().any(is_unsupported)
+}
+
+fn is_unsupported(step: &Step) -> bool {
+    match step {
+        Step::Restrict(_) | Step::Bias(..) | Step::Divide(_) | Step::Repetition(..) | Step::Subtract(_) => false,
+        Step::MinP(_) => false,
+        Step::TopK(_) | Step::TopP(_) | Step::TypicalP(_) | Step::Xtc(_) => true,
+        Step::EpsilonCutoff(_) | Step::EtaCutoff(_) | Step::TopA(_) => true,
+    }
 }
 
 /// The token that `number` selects from a row (`[vocabulary]`, f32) after steps that are supported ([`can`]); `None` if
@@ -55,7 +65,12 @@ fn apply(row: &Tensor, steps: &Steps, step: Step) -> Result<Tensor> {
             let is_below = row.to_dtype(DType::F64)?.broadcast_lt(&bound)?;
             is_below.where_cond(&everywhere(f32::NEG_INFINITY)?, row)
         }
-        Step::TopK(_) | Step::TopP(_) => candle_core::bail!("a step that needs an order"),
+        Step::TopK(_) | Step::TopP(_) | Step::TypicalP(_) | Step::Xtc(_) => {
+            candle_core::bail!("a step that needs an order")
+        }
+        Step::EpsilonCutoff(_) | Step::EtaCutoff(_) | Step::TopA(_) => {
+            candle_core::bail!("a step that needs the normalizer")
+        }
     }
 }
 

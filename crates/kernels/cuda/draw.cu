@@ -56,7 +56,7 @@ static __device__ inline void choose_of_all(const Draw &a, const DrawItem &item,
   if (lane == 0) a.tokens[blockIdx.y] = token;
 }
 
-// Chooses the token of a row without cuts. Else finds the bucket in which the first cut is.
+// Chooses the token of a row without cuts. Else finds the bucket in which the first cut is, or the moments.
 KERNEL(tally, Draw) {
   SHARED(BlockMemory, memory);
   const DrawItem item = a.items[blockIdx.y];
@@ -71,6 +71,16 @@ KERNEL(tally, Draw) {
   if (first == item.to) return choose_of_all(a, item, row, largest, state, memory);
   const Step step = a.steps[first];
   if (step.kind == MIN_P) return;
+  if (takes_moments(step)) {
+    Sum moments[MOMENTS] = {};
+    each(own_range(a), row, [&](unsigned, float z) { add_moments(moments, z, largest); });
+    for (unsigned i = 0; i < MOMENTS; i++) {
+      Sum total;
+      before(moments[i], memory, &total);
+      if (threadIdx.x == 0) atomicAdd(&state->sums[i], total);
+    }
+    return;
+  }
   const bool counts = step.kind == TOP_K;
   clear_bins(memory);
   each(own_range(a), row, [&](unsigned, float z) {
@@ -106,9 +116,11 @@ KERNEL(choose, Draw) {
   uint32_t *tokens = a.lists + static_cast<size_t>(blockIdx.y) * a.vocabulary;
   {
     const Step step = a.steps[first];
-    const bool all = largest == -INFINITY, compares = step.kind == MIN_P;
+    // XTC and typical sampling may keep any token.
+    const bool all = largest == -INFINITY || step.kind >= XTC, compares = step.kind > TOP_P;
     const uint32_t bucket = all || compares ? 0 : state->bucket;
-    const double bound = min_p_bound(step, largest);
+    const Information of = !all && takes_moments(step) ? information_of(state->sums, largest) : Information{};
+    const double bound = bound_of(step, largest, of);
     const Range range = own_range(a);
     const unsigned lane = threadIdx.x % WARP;
     unsigned count = 0;
@@ -126,11 +138,7 @@ KERNEL(choose, Draw) {
   for (uint32_t at = first; at < item.to;) {
     if (is_cut(a.steps[at])) {
       const Step step = a.steps[at];
-      // Cuts keep the largest logit, but cannot be applied without one.
-      if (largest != -INFINITY) {
-        if (step.kind == MIN_P) keep_from(list, min_p_bound(step, largest));
-        else cut(list, step, largest, at == first ? state : nullptr, memory);
-      }
+      if (largest != -INFINITY) largest = apply_cut(list, step, largest, at == first ? state : nullptr, memory);
       at++;
       continue;
     }

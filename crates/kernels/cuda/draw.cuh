@@ -29,7 +29,7 @@ struct Step {
 };
 
 // As numbered in draw.rs.
-enum { RESTRICT, BIAS, DIVIDE, REPETITION, SUBTRACT, TOP_K, TOP_P, MIN_P };
+enum { RESTRICT, BIAS, DIVIDE, REPETITION, SUBTRACT, TOP_K, TOP_P, MIN_P, EPSILON, ETA, TOP_A, XTC, TYPICAL };
 
 struct DrawItem {
   // The row of the logits.
@@ -45,7 +45,8 @@ struct DrawItem {
 
 // The progress of one row.
 struct DrawState {
-  // The mass, or the number, of the tokens of each bucket; without cuts the mass of each range.
+  // The mass, or the number, of the tokens of each bucket; without cuts the mass of each range. For cuts that depend on
+  // the entropy or the normalizer, the moments.
   Sum sums[BUCKETS];
   // The mass, or the number, of the tokens that the first cut keeps at least; ENDLESS if it keeps all.
   Sum need;
@@ -83,6 +84,9 @@ static __device__ inline double exact(const Step &step) {
 }
 
 static __device__ inline bool is_cut(const Step &step) { return step.kind >= TOP_K; }
+
+// Whether a cut depends on the entropy or the normalizer.
+static __device__ inline bool takes_moments(const Step &step) { return step.kind >= EPSILON; }
 
 // The end of the steps from `from` on that change each token separately.
 static __device__ inline uint32_t edits_end(const Draw &a, const DrawItem &item, uint32_t from) {
@@ -131,6 +135,42 @@ static __device__ inline float logit_of(uint32_t rank) {
 // An integer that does not decrease with the distance to the largest logit: 128 for each octave of the distance plus 1.
 static __device__ inline uint32_t bucket_of(float z, float largest) {
   return min((__float_as_uint(largest - z + 1.0f) - __float_as_uint(1.0f)) >> 16, BUCKETS - 1);
+}
+
+// Sums of `w = exp(z - max)` and of `w * (max - z)` in units of 2^-62, each as that of the upper 32 bits and that of
+// the lower ones. Finer than masses, since their logarithm is compared with logits.
+constexpr unsigned MOMENTS = 4;
+
+static __device__ inline void add_moments(Sum *moments, float z, float largest) {
+  const double distance = largest - z, weight = exp(-distance);
+  // Too little for a unit, also if the distance is infinite.
+  if (weight < 1e-30) return;
+  const Sum one = static_cast<Sum>(weight * 0x1p62), moment = static_cast<Sum>(weight * distance * 0x1p62);
+  moments[0] += one >> 32, moments[1] += one & 0xffffffff;
+  moments[2] += moment >> 32, moments[3] += moment & 0xffffffff;
+}
+
+struct Information {
+  // The logarithm of the sum of all `exp(z)`: the log-probability of a token is its logit minus this.
+  double normalizer;
+  double entropy;
+};
+
+static __device__ inline Information information_of(const Sum *moments, float largest) {
+  const double total = static_cast<double>(moments[0]) * 0x1p-30 + static_cast<double>(moments[1]) * 0x1p-62;
+  const double moment = static_cast<double>(moments[2]) * 0x1p-30 + static_cast<double>(moments[3]) * 0x1p-62;
+  return {largest + log(total), log(total) + moment / total};
+}
+
+// The logit that a token must have to be kept; for XTC, to be excluded.
+static __device__ inline double bound_of(const Step &step, float largest, const Information &of) {
+  switch (step.kind) {
+  case EPSILON: return fmin(exact(step) + of.normalizer, static_cast<double>(largest));
+  case ETA: return fmin(fmin(exact(step), exact(step) / 2 - of.entropy) + of.normalizer, static_cast<double>(largest));
+  case TOP_A: return exact(step) + 2.0 * largest - of.normalizer;
+  case XTC: return of.normalizer + exact(step);
+  }
+  return largest + exact(step);
 }
 
 // The tokens of one warp.
@@ -186,6 +226,16 @@ static __device__ inline float block_max(float x, BlockMemory *memory) {
   if (threadIdx.x % WARP == 0) memory->largest[threadIdx.x / WARP] = x;
   __syncthreads();
   for (unsigned i = 0; i < WARPS; i++) x = fmaxf(x, memory->largest[i]);
+  return x;
+}
+
+// The least number of the threads.
+static __device__ inline Sum block_min(Sum x, BlockMemory *memory) {
+  for (unsigned lane = WARP / 2; lane > 0; lane /= 2) x = min(x, __shfl_xor_sync(ALL_LANES, x, lane));
+  __syncthreads();
+  if (threadIdx.x % WARP == 0) memory->sums[threadIdx.x / WARP] = x;
+  __syncthreads();
+  for (unsigned i = 0; i < WARPS; i++) x = min(x, memory->sums[i]);
   return x;
 }
 
@@ -303,9 +353,6 @@ static __device__ inline Sum needed(const Step &step, Sum all) {
   Sum need = step.kind == TOP_K ? step.from : static_cast<Sum>(ceil(exact(step) * static_cast<double>(all)));
   return need >= all ? ENDLESS : need == 0 ? 1 : need;
 }
-
-// The bound of min-p.
-static __device__ inline double min_p_bound(const Step &step, float largest) { return largest + exact(step); }
 
 // As in draw.rs.
 static_assert(sizeof(BlockMemory) == 20688 && sizeof(DrawState) == 20768);

@@ -42,18 +42,23 @@ static __device__ inline unsigned find_in_list(const List &list, Sum want, const
   return found;
 }
 
-// The rank of the logit at which the sum of weights, from the largest logit down, reaches `need`. It is between two
-// ranks; `above` is the sum above the upper one, and becomes the sum above the found one.
-template <class Weight>
-static __device__ inline uint32_t crossing(const List &list, uint32_t least, uint32_t most, Sum need,
-                                           Sum *above, const Weight &weight, BlockMemory *memory) {
+// The key at which the sum of weights, from the least key up, reaches `need`. It is among the keys of the tokens that
+// `here` selects; `above` is the sum of the weights before these, and becomes the sum before the found key.
+template <class Here, class Key, class Weight>
+static __device__ inline Sum crossing(const List &list, Sum need, Sum *above, const Here &here, const Key &key,
+                                      const Weight &weight, BlockMemory *memory) {
+  Sum least = ENDLESS, most = 0;
+  each(own_part(list), list.logits, [&](unsigned, float z) {
+    if (z != -INFINITY && here(z)) least = min(least, key(z)), most = max(most, key(z));
+  });
+  least = block_min(least, memory), most = ~block_min(~most, memory);
   while (least < most) {
     // Eleven digits at a time, which select a bucket.
-    const int length = 32 - __clz(static_cast<int>(most - least)), shift = length > 11 ? length - 11 : 0;
+    const int length = 64 - __clzll(static_cast<long long>(most - least)), shift = length > 11 ? length - 11 : 0;
     clear_bins(memory);
     each(own_part(list), list.logits, [&](unsigned, float z) {
-      uint32_t of = rank(z);
-      if (z != -INFINITY && of >= least && of <= most) add_to_bin(memory, (most - of) >> shift, weight(z));
+      const Sum of = key(z);
+      if (z != -INFINITY && of >= least && of <= most) add_to_bin(memory, (of - least) >> shift, weight(z));
     });
     __syncthreads();
     Sum sums[BUCKETS_A_THREAD], sum = 0, all;
@@ -61,33 +66,24 @@ static __device__ inline uint32_t crossing(const List &list, uint32_t least, uin
     const Sum from = *above + before(sum, memory, &all);
     find(sums, BUCKETS_A_THREAD, threadIdx.x * BUCKETS_A_THREAD, from, need - 1, memory);
     __syncthreads();
-    most -= memory->found << shift;
-    least = max(least, most - min(most, (1u << shift) - 1));
+    least += static_cast<Sum>(memory->found) << shift;
+    most = min(most, least + ((Sum(1) << shift) - 1));
     *above = memory->above;
   }
-  return most;
+  return least;
 }
 
-// Applies top-k or top-p to the list: its part in which `need` is reached, which is that of the first cut's bucket if
-// `state` is given.
+// Applies top-k or top-p to the list. If `state` is given, `need` is reached in its bucket.
 static __device__ inline void cut(const List &list, const Step &step, float largest, const DrawState *state,
                                   BlockMemory *memory) {
   const bool counts = step.kind == TOP_K;
   const auto weight = [&](float z) { return counts ? z != -INFINITY : mass(z, largest); };
-  Sum need = state ? state->need : needed(step, total_of(list, weight, memory)), above = state ? state->above : 0;
+  const Sum need = state ? state->need : needed(step, total_of(list, weight, memory));
   if (need == ENDLESS) return;
-  uint32_t least = NONE, most = 0;
-  const uint32_t bucket = state ? state->bucket : NONE;
-  each(own_part(list), list.logits, [&](unsigned, float z) {
-    if (z == -INFINITY || (bucket != NONE && bucket_of(z, largest) != bucket)) return;
-    least = min(least, rank(z)), most = max(most, rank(z));
-  });
-  if (threadIdx.x == 0) memory->low[0] = NONE, memory->high[0] = 0;
-  __syncthreads();
-  atomicMin(&memory->low[0], least), atomicMax(&memory->high[0], most);
-  __syncthreads();
-  least = memory->low[0], most = memory->high[0];
-  const uint32_t bound = crossing(list, least, most, need, &above, weight, memory);
+  Sum above = state ? state->above : 0;
+  const auto here = [&](float z) { return !state || bucket_of(z, largest) == state->bucket; };
+  const auto key = [](float z) -> Sum { return ~rank(z); };
+  const uint32_t bound = ~static_cast<uint32_t>(crossing(list, need, &above, here, key, weight, memory));
   // Equal logits: top-k keeps all of them, top-p as many as are needed, the lowest tokens first.
   const float edge = logit_of(bound);
   unsigned last = NONE;
@@ -103,12 +99,74 @@ static __device__ inline void cut(const List &list, const Step &step, float larg
   __syncthreads();
 }
 
+// Applies typical sampling: keeps the tokens whose information is nearest to the entropy, with ties.
+static __device__ inline void keep_typical(const List &list, const Step &step, float largest, const Information &of,
+                                           BlockMemory *memory) {
+  const auto weight = [&](float z) { return mass(z, largest); };
+  const Sum need = needed(step, total_of(list, weight, memory));
+  if (need == ENDLESS) return;
+  const double centre = of.normalizer - of.entropy;
+  const auto key = [&](float z) { return static_cast<Sum>(__double_as_longlong(fabs(centre - z))); };
+  Sum above = 0;
+  const Sum bound = crossing(list, need, &above, [](float) { return true; }, key, weight, memory);
+  each(own_part(list), list.logits, [&](unsigned index, float z) {
+    if (z != -INFINITY && key(z) > bound) list.logits[index] = -INFINITY;
+  });
+  __syncthreads();
+}
+
+// Applies XTC: forbids the tokens from a bound on, except the least probable; of equal ones the last is kept.
+static __device__ inline void exclude_from(const List &list, double bound, BlockMemory *memory) {
+  Sum kept = ENDLESS;
+  each(own_part(list), list.logits, [&](unsigned index, float z) {
+    if (z != -INFINITY && z >= bound) kept = min(kept, static_cast<Sum>(rank(z)) << 32 | ~index);
+  });
+  kept = block_min(kept, memory);
+  each(own_part(list), list.logits, [&](unsigned index, float z) {
+    if (z != -INFINITY && z >= bound && index != ~static_cast<uint32_t>(kept)) list.logits[index] = -INFINITY;
+  });
+  __syncthreads();
+}
+
 // Forbids the tokens of the list whose logits are below a bound.
 static __device__ inline void keep_from(const List &list, double bound) {
   each(own_part(list), list.logits, [&](unsigned index, float z) {
     if (z != -INFINITY && z < bound) list.logits[index] = -INFINITY;
   });
   __syncthreads();
+}
+
+// The largest logit of the list.
+static __device__ inline float largest_in(const List &list, BlockMemory *memory) {
+  float largest = -INFINITY;
+  each(own_part(list), list.logits, [&](unsigned, float z) { largest = larger(largest, z); });
+  return sound(block_max(largest, memory));
+}
+
+// Applies a cut to the list, and returns the largest logit that is left. `state` is given for the first cut.
+static __device__ inline float apply_cut(const List &list, const Step &step, float largest, const DrawState *state,
+                                         BlockMemory *memory) {
+  if (step.kind <= TOP_P) {
+    cut(list, step, largest, state, memory);
+    return largest;
+  }
+  Information of = {};
+  if (takes_moments(step)) {
+    Sum mine[MOMENTS] = {}, moments[MOMENTS];
+    if (!state) each(own_part(list), list.logits, [&](unsigned, float z) { add_moments(mine, z, largest); });
+    for (unsigned i = 0; i < MOMENTS; i++) {
+      if (state) moments[i] = state->sums[i];
+      else before(mine[i], memory, &moments[i]);
+    }
+    of = information_of(moments, largest);
+  }
+  switch (step.kind) {
+  case TYPICAL: keep_typical(list, step, largest, of, memory); break;
+  case XTC: exclude_from(list, bound_of(step, largest, of), memory); break;
+  default: keep_from(list, bound_of(step, largest, of)); return largest;
+  }
+  // The most probable token may be excluded.
+  return largest_in(list, memory);
 }
 
 // Stores the listed tokens of all ranges, and their logits, one after the other. Returns their number.

@@ -123,9 +123,12 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
 }
 
 static inline unsigned max(unsigned x, unsigned y) { return std::max(x, y); }
+static inline unsigned long long min(unsigned long long x, unsigned long long y) { return std::min(x, y); }
+static inline unsigned long long max(unsigned long long x, unsigned long long y) { return std::max(x, y); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
-static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
+static inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(x)); }
+static inline long long __double_as_longlong(double x) { return bits_as<long long>(x); }
 
 template <class T> static T __shfl_sync(unsigned, T x, unsigned lane) { return emulator::exchange_as(x, lane % 32); }
 
@@ -137,15 +140,3 @@ static inline unsigned __ballot_sync(unsigned lanes, bool bit) {
 
 // Blocks run one after the other, so a block sees all that earlier blocks have written.
 static inline void __threadfence() {}
-
-template <class T> static T atomicMin(T *to, T x) {
-  T before = *to;
-  *to = std::min(before, x);
-  return before;
-}
-
-template <class T> static T atomicMax(T *to, T x) {
-  T before = *to;
-  *to = std::max(before, x);
-  return before;
-}

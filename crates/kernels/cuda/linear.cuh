@@ -1,4 +1,4 @@
-// What all kernels that multiply rows by matrices have in common: their arguments, and what happens to the results.
+// All kernels that multiply rows by matrices: their arguments, and what happens to the results.
 #pragma once
 
 #include "tensor.cuh"
@@ -16,7 +16,7 @@ struct MatrixProduct {
 
 constexpr unsigned PRODUCTS = 3;
 
-// What happens to the results, as numbered in linear.rs: they are stored, added to the existing ones, or become
+// The uses of results, as numbered in linear.rs: they are stored, added to the existing ones, or become
 // activations, of which those of the first matrix may be factors of those of the second.
 enum { STORE, ADD, ACTIVATE, GATE };
 

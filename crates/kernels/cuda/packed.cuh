@@ -16,7 +16,7 @@ struct Numbers {
   uint32_t pairs[2][4];
 };
 
-// What a kind of weights has: `SLAB` columns per step, in `Raw`; the pieces of each weight; whether sums are scaled,
+// A kind of weights has: `SLAB` columns per step, in `Raw`; the pieces of each weight; whether sums are scaled,
 // whether for each sixteen columns, and whether a minimum is added. `rows` finds the rows of a tile, `load` reads
 // a slab of them, `expand` gives the numbers of a group.
 
@@ -238,7 +238,7 @@ template <unsigned BITS, unsigned PAIR, unsigned TO> static __device__ inline ui
   return and_or(moved<static_cast<int>(TO) - static_cast<int>(FROM)>(words[PAIR / IN_A_WORD]), (((1u << BITS) - 1) << TO) * BOTH, others);
 }
 
-// What the integers of a block format mean. `pair` gives the numbers of pair `PAIR` of sixteen, of which each has `LOW`
+// The meaning of the integers of a block format. `pair` gives the numbers of pair `PAIR` of sixteen, of which each has `LOW`
 // bits and above them `HIGH` bits. A number that minimums are added to may be larger by `MORE`.
 
 // Integers below 2^BITS in the highest bits of a bf16 number whose first bit is 2^BITS.

@@ -1,4 +1,4 @@
-// What tensor cores need: products of fragments of bf16, copies to shared memory in the background, and loads of data
+// For tensor cores: products of fragments of bf16, copies to shared memory in the background, and loads of data
 // that is read once.
 #pragma once
 

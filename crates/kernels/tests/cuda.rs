@@ -13,7 +13,7 @@ use verdigris_kernels::cuda::linear::{MatrixProduct, activated_linear, linear};
 use verdigris_kernels::cuda::{Buffer, Gpu, Matrix};
 use verdigris_kernels::{Activation, AttentionMask, Cached, Format, Heads, Pairs, Weights};
 use verdigris_logits::transform::ChainState;
-use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
+use verdigris_logits::warp::{EpsilonCutoff, EtaCutoff, MinP, Temperature, TopA, TopK, TopP, TypicalP, Xtc};
 use verdigris_logits::{
     Chain, CountPenalty, Purpose, Random, RepetitionPenalty, Row, Sampler, Steps, TokenSet, Transform,
 };
@@ -511,6 +511,7 @@ fn draws_are_those_of_the_cpu() {
         let like = || Marks(some_set(size + 70, 9), Some(2.0));
         let temperature = |by| Temperature::new(by).unwrap();
         let (top_k, top_p) = (|k| TopK::new(k).unwrap(), |p| TopP::new(p).unwrap());
+        let (typical, xtc) = (|p| TypicalP::new(p).unwrap(), |share| Xtc::new(1.0, share, Random::new(1)).unwrap());
         let penalties = || {
             let chain = Chain::new().then(RepetitionPenalty::new(1.3).unwrap());
             chain.then(CountPenalty::new(0.5, 0.25).unwrap())
@@ -524,6 +525,14 @@ fn draws_are_those_of_the_cpu() {
             Chain::new().then(top_p(0.5)).then(temperature(1.4)).then(MinP::new(0.02).unwrap()).then(like()),
             Chain::new().then(top_p(1e-9)),
             Chain::new().then(MinP::new(0.3).unwrap()).then(top_k(usize::MAX)).then(allow()),
+            Chain::new().then(EpsilonCutoff::new(0.003).unwrap()).then(temperature(1.2)),
+            Chain::new().then(top_k(40)).then(EpsilonCutoff::new(0.9).unwrap()),
+            Chain::new().then(allow()).then(EtaCutoff::new(0.004).unwrap()).then(top_p(0.9)),
+            Chain::new().then(TopA::new(0.4).unwrap()).then(EtaCutoff::new(0.2).unwrap()),
+            Chain::new().then(xtc(0.01)).then(TopA::new(0.2).unwrap()),
+            Chain::new().then(MinP::new(0.1).unwrap()).then(xtc(0.02)).then(xtc(0.05)).then(temperature(0.8)),
+            Chain::new().then(typical(0.3)).then(top_p(0.6)),
+            Chain::new().then(like()).then(top_k(30)).then(typical(0.7)).then(typical(1e-9)),
         ];
         same_draws(&gpu, &rows, &chains, if size > 1000 { 4 } else { 40 });
     }
@@ -574,6 +583,7 @@ fn draws_of_a_large_vocabulary_are_those_of_the_cpu() {
         row(&|token| [-7.25, 3.5, 1.25, 1.25][token % 4] * (1 + token / 100_000) as f32),
     ];
     let (top_k, top_p) = (|k| TopK::new(k).unwrap(), |p| TopP::new(p).unwrap());
+    let typical = |p| TypicalP::new(p).unwrap();
     let (min_p, temperature) = (|p| MinP::new(p).unwrap(), |by| Temperature::new(by).unwrap());
     let chains = [
         Chain::new(),
@@ -587,8 +597,33 @@ fn draws_of_a_large_vocabulary_are_those_of_the_cpu() {
         Chain::new().then(temperature(0.02)).then(top_k(300)).then(temperature(40.0)).then(top_k(200)),
         Chain::new().then(min_p(1e-4)).then(top_k(20_000)),
         Chain::new().then(temperature(1.7)).then(top_p(0.97)).then(Marks(some_set(SIZE, 9), Some(2.0))),
+        Chain::new().then(EpsilonCutoff::new(3e-4).unwrap()),
+        Chain::new().then(EtaCutoff::new(2e-3).unwrap()).then(typical(0.5)),
+        Chain::new().then(TopA::new(0.1).unwrap()),
+        Chain::new().then(typical(0.9)),
+        Chain::new().then(Xtc::new(1.0, 0.05, Random::new(1)).unwrap()).then(top_k(50)),
     ];
-    same_draws(&gpu(), &rows, &chains, 2 * rows.len());
+    same_draws(&gpu(), &rows, &chains, rows.len());
+}
+
+/// A hundred thousand tokens, each with a share of 2e-11, decide whether the second token is kept: they add 2e-6 to the
+/// normalizer and 5e-5 to the entropy.
+#[test]
+fn improbable_tokens_count() {
+    let row = |second: f32| [vec![0.0, second], vec![-24.5; 128_254]].concat();
+    let rows = [row(-0.693_146_2), row(-std::f32::consts::LN_2)];
+    let chains = [
+        Chain::new().then(EpsilonCutoff::new(1.0 / 3.0).unwrap()),
+        Chain::new().then(EtaCutoff::new(0.396_869).unwrap()),
+        Chain::new().then(MinP::new(1e-12).unwrap()).then(EtaCutoff::new(0.396_869).unwrap()),
+    ];
+    let kept = |chain: &Chain, row: &[f32]| {
+        let mut row = Row::from(row.to_vec());
+        chain.apply(&state(chain), &mut row);
+        row.logits()[1].is_finite()
+    };
+    assert!(!kept(&chains[0], &rows[0]) && kept(&chains[1], &rows[1]));
+    same_draws(&gpu(), &rows, &chains, 12);
 }
 
 /// Top-k keeps both zeros, which are equal.
@@ -612,10 +647,12 @@ fn what_is_impossible_has_no_token() {
     let logits = gpu.upload_numbers(&rows.concat()).unwrap();
     let mut drawer = Drawer::new(&gpu, 9).unwrap();
     let cut = Chain::new().then(TopK::new(2).unwrap()).then(TopP::new(0.5).unwrap()).then(MinP::new(0.4).unwrap());
-    let plans = [Steps::default(), recorded(&cut, 9)];
+    let others = Chain::new().then(EtaCutoff::new(0.1).unwrap()).then(TypicalP::new(0.5).unwrap());
+    let others = others.then(Xtc::new(1.0, 0.1, Random::new(1)).unwrap());
+    let plans = [Steps::default(), recorded(&cut, 9), recorded(&others, 9)];
     let samplers = [Sampler::Greedy, Sampler::Categorical];
     let each = |(steps, row)| samplers.map(|sampler| DrawItem { row, steps, sampler, number: 0.5 });
     let all = plans.iter().flat_map(|steps| (0..rows.len()).map(move |row| (steps, row)));
     let items: Vec<DrawItem<'_>> = all.flat_map(each).collect();
-    assert_eq!(drawer.draw(&gpu, &logits, &items).unwrap(), [None; 16]);
+    assert_eq!(drawer.draw(&gpu, &logits, &items).unwrap(), [None; 24]);
 }

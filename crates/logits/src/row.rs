@@ -269,6 +269,11 @@ impl Steps {
                 Step::TopK(k) => row.top_k(k),
                 Step::TopP(p) => row.top_p(p),
                 Step::MinP(p) => row.min_p(p),
+                Step::EpsilonCutoff(epsilon) => row.epsilon_cutoff(epsilon),
+                Step::EtaCutoff(epsilon) => row.eta_cutoff(epsilon),
+                Step::TopA(factor) => row.top_a(factor),
+                Step::Xtc(threshold) => row.exclude_top_choices(threshold),
+                Step::TypicalP(mass) => row.typical_p(mass),
             }
         }
     }
@@ -322,8 +327,8 @@ mod tests {
     /// Recorded steps give the same result as steps applied at once; steps that access the logits cannot be recorded.
     #[test]
     fn steps_are_kept_instead_of_done() {
-        use crate::warp::{MinP, Temperature, TopK, TopP};
-        use crate::{Chain, CountPenalty, Forbid, RepetitionPenalty, Transform};
+        use crate::warp::{EpsilonCutoff, EtaCutoff, MinP, Temperature, TopA, TopK, TopP, TypicalP, Xtc};
+        use crate::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Transform};
         let chain = Chain::new()
             .then(RepetitionPenalty::new(1.5).unwrap())
             .then(CountPenalty::new(0.25, 0.125).unwrap())
@@ -331,17 +336,26 @@ mod tests {
             .then(Temperature::new(0.7).unwrap())
             .then(TopK::new(30).unwrap())
             .then(TopP::new(0.8).unwrap())
-            .then(MinP::new(0.05).unwrap());
+            .then(MinP::new(0.05).unwrap())
+            .then(EpsilonCutoff::new(0.01).unwrap())
+            .then(EtaCutoff::new(0.03).unwrap())
+            .then(TopA::new(0.2).unwrap())
+            .then(TypicalP::new(0.9).unwrap())
+            .then(Xtc::new(1.0, 0.1, Random::new(1)).unwrap())
+            .then(Xtc::new(0.0, 0.1, Random::new(1)).unwrap());
         let mut state = chain.start(&[1, 2, 200]);
         [7, 2, 7].into_iter().for_each(|token| chain.advance(&mut state, token));
         let logits: Vec<f32> = (0..70).map(|t| ((t * 37 % 70) as f32 - 35.0) / 9.0).collect();
         let (mut there, mut steps) = (Row::default(), Steps::default());
         assert!(there.record(70, &mut steps, |row| chain.apply(&state, row)));
-        assert_eq!(steps.steps().len(), 7);
+        // XTC is a step only where it excludes tokens.
+        assert_eq!(steps.steps().len(), 12);
         let (mut now, mut later) = (Row::from(logits.clone()), Row::from(logits));
         chain.apply(&state, &mut now);
         steps.apply(&mut later);
         assert_eq!(later.logits(), now.logits());
+        let kept = now.logits().iter().filter(|z| z.is_finite()).count();
+        assert!((2..20).contains(&kept), "each step leaves something to the next: {kept}");
         let looks: [fn(&mut Row); 9] = [
             |row| assert!(!row.has_logits()),
             |row| assert!(row.max().is_some()),

@@ -26,6 +26,16 @@ pub enum Step {
     TopP(f64),
     /// As [`MinP`](crate::warp::MinP).
     MinP(f64),
+    /// As [`EpsilonCutoff`](crate::warp::EpsilonCutoff).
+    EpsilonCutoff(f64),
+    /// As [`EtaCutoff`](crate::warp::EtaCutoff).
+    EtaCutoff(f64),
+    /// As [`TopA`](crate::warp::TopA).
+    TopA(f64),
+    /// As [`Xtc`](crate::warp::Xtc) where it excludes tokens, with its threshold.
+    Xtc(f64),
+    /// As [`TypicalP`](crate::warp::TypicalP).
+    TypicalP(f64),
 }
 
 /// The words of [`Steps::words`] that belong to a step.

@@ -28,9 +28,13 @@ type Way = fn(Request<'_>) -> Request<'_>;
 fn texts_are_those_of_the_cpu() {
     let [cpu, there] = [Device::Cpu, gpu()].map(|device| engine("tale-small", &device));
     let key = Key::from_secret([4; 32], "gpu", Marking::lists(), cpu.reader().vocabulary()).unwrap();
-    let ways: [(&str, Way); 5] = [
+    let ways: [(&str, Way); 7] = [
         ("greedy", |request| request.temperature(0.0)),
         ("sampled", |request| request.temperature(0.9).top_k(60).top_p(0.95).min_p(0.01)),
+        ("typical", |request| request.temperature(0.9).top_p(1.0).typical_p(0.8).eta_cutoff(0.002)),
+        ("surprising", |request| {
+            request.temperature(1.1).epsilon_cutoff(0.001).top_a(0.05).xtc_probability(0.5).xtc_threshold(0.15)
+        }),
         ("penalised", |request| request.temperature(0.8).top_p(1.0).repetition_penalty(1.2)),
         ("constrained", |request| {
             let request = request.temperature(1.0).top_p(1.0);

@@ -186,13 +186,22 @@ fn args_of(step: Step, others: usize) -> StepArgs {
         Step::TopP(number) => return exact(6, number),
         // The kernel compares logits.
         Step::MinP(share) => return exact(7, share.ln()),
+        Step::EpsilonCutoff(epsilon) => return exact(8, epsilon.ln()),
+        Step::EtaCutoff(epsilon) => return exact(9, epsilon.ln()),
+        Step::TopA(factor) => return exact(10, factor.ln()),
+        Step::Xtc(threshold) => return exact(11, threshold.ln()),
+        Step::TypicalP(mass) => return exact(12, mass),
     };
     StepArgs { kind, number, from: small(others + set.from), count: small(set.count) }
 }
 
 /// Whether the tokens that a step forbids depend on the other logits.
 fn is_cut(step: &Step) -> bool {
-    matches!(step, Step::TopK(_) | Step::TopP(_) | Step::MinP(_))
+    match step {
+        Step::Restrict(_) | Step::Bias(..) | Step::Divide(_) | Step::Repetition(..) | Step::Subtract(_) => false,
+        Step::TopK(_) | Step::TopP(_) | Step::MinP(_) | Step::EpsilonCutoff(_) | Step::EtaCutoff(_) => true,
+        Step::TopA(_) | Step::Xtc(_) | Step::TypicalP(_) => true,
+    }
 }
 
 fn grow(gpu: &Gpu, buffer: &mut Buffer, bytes: usize) -> Result<(), CudaError> {

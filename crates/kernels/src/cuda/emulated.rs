@@ -40,7 +40,7 @@ struct OwnedLaunch {
 
 impl OwnedLaunch {
     fn new(launch: Launch<'_>, has_wide_products: bool) -> Self {
-        // What a block may use: on most GPUs since compute capability 8.0, and on one of capability 9.0.
+        // The bytes that a block may use on most GPUs since compute capability 8.0, and on those of 9.0.
         let most_shared = if has_wide_products { 227 << 10 } else { 99 << 10 };
         let Launch { kernel, grid, threads, shared, args: bytes, .. } = launch;
         let mut args = vec![MaybeUninit::new(0u64); bytes.len().div_ceil(8)];

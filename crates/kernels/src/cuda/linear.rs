@@ -20,7 +20,7 @@ pub struct MatrixProduct<'a> {
 /// The most matrices in one call.
 pub const PRODUCTS: usize = 3;
 
-/// What happens to results, as numbered in `linear.cuh`.
+/// The uses of results, as numbered in `linear.cuh`.
 #[derive(Clone, Copy)]
 enum Results {
     Store,

@@ -1,6 +1,7 @@
 //! Epsilon sampling: a bound on probabilities.
 
 use crate::Row;
+use crate::steps::Step;
 use crate::warp::{OutOfRange, check, stateless};
 
 /// Epsilon sampling (Hewitt, Manning and Liang 2022, section 4.2): keeps the tokens whose probability is at least
@@ -21,9 +22,16 @@ impl EpsilonCutoff {
     }
 }
 
-stateless!(EpsilonCutoff, |warper, row| row.forbid_less_probable(warper.0.ln()));
+stateless!(EpsilonCutoff, |warper, row| row.epsilon_cutoff(warper.0));
 
 impl Row {
+    pub(crate) fn epsilon_cutoff(&mut self, epsilon: f64) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::EpsilonCutoff(epsilon));
+        }
+        self.forbid_less_probable(epsilon.ln());
+    }
+
     /// Forbids the tokens whose log-probability is below `bound`, but never the most probable.
     pub(crate) fn forbid_less_probable(&mut self, bound: f64) {
         let (Some(max), Some(normalizer)) = (self.max(), self.log_sum_exp()) else { return };

@@ -1,5 +1,7 @@
 //! Eta sampling: a bound on probabilities that falls with the entropy.
 
+use crate::Row;
+use crate::steps::Step;
 use crate::warp::{OutOfRange, check, stateless};
 
 /// Eta sampling (Hewitt, Manning and Liang 2022, section 4.3): keeps the tokens whose probability is at least the
@@ -21,8 +23,15 @@ impl EtaCutoff {
     }
 }
 
-stateless!(EtaCutoff, |warper, row| {
-    let Some(entropy) = row.entropy() else { return };
-    let epsilon = warper.0.ln();
-    row.forbid_less_probable(epsilon.min(epsilon / 2.0 - entropy));
-});
+stateless!(EtaCutoff, |warper, row| row.eta_cutoff(warper.0));
+
+impl Row {
+    pub(crate) fn eta_cutoff(&mut self, epsilon: f64) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::EtaCutoff(epsilon));
+        }
+        let Some(entropy) = self.entropy() else { return };
+        let epsilon = epsilon.ln();
+        self.forbid_less_probable(epsilon.min(epsilon / 2.0 - entropy));
+    }
+}

@@ -1,5 +1,7 @@
 //! Top-a: a bound that grows with the square of the highest probability.
 
+use crate::Row;
+use crate::steps::Step;
 use crate::warp::{OutOfRange, check, stateless};
 
 /// Keeps the tokens whose probability is at least `a` times the square of the highest one, as in KoboldAI: the more
@@ -19,16 +21,22 @@ impl TopA {
     }
 }
 
-stateless!(TopA, |warper, row| {
-    let (Some(max), Some(normalizer)) = (row.max(), row.log_sum_exp()) else { return };
-    // p >= a p_max^2  <=>  z >= ln(a) + 2 z_max - ln(sum of all exp(z))
-    row.forbid_below(warper.0.ln() + 2.0 * f64::from(max) - normalizer);
-});
+stateless!(TopA, |warper, row| row.top_a(warper.0));
+
+impl Row {
+    pub(crate) fn top_a(&mut self, factor: f64) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::TopA(factor));
+        }
+        let (Some(max), Some(normalizer)) = (self.max(), self.log_sum_exp()) else { return };
+        // p >= a p_max^2  <=>  z >= ln(a) + 2 z_max - ln(sum of all exp(z))
+        self.forbid_below(factor.ln() + 2.0 * f64::from(max) - normalizer);
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Row;
     use crate::warp::tests::{NO, apply, rows};
 
     #[test]

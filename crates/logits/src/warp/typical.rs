@@ -1,8 +1,9 @@
 //! Locally typical sampling: tokens with about the expected information content.
 
-use crate::TokenId;
 use crate::row::weight;
+use crate::steps::Step;
 use crate::warp::{OutOfRange, check, first_to_reach, stateless};
+use crate::{Row, TokenId};
 
 /// Locally typical sampling (Meister, Pimentel, Wiher and Cotterell 2023, section 3.3): keeps the tokens whose
 /// information content is nearest to the entropy, until their mass reaches `p`. Ties with the last of them are kept
@@ -25,20 +26,30 @@ impl TypicalP {
 }
 
 stateless!(TypicalP, |warper, row| {
-    if warper.0 == 1.0 {
-        return;
+    if warper.0 < 1.0 {
+        row.typical_p(warper.0);
     }
-    let (Some(max), Some(normalizer), Some(entropy)) = (row.max(), row.log_sum_exp(), row.entropy()) else { return };
-    // |-ln p - entropy|, with ln p = z - normalizer.
-    let distance = |z: f32| (normalizer - entropy - f64::from(z)).abs();
-    row.with_allowed(|order, logits| {
-        let distance_of = |token: TokenId| distance(logits[token as usize]);
-        let nearer = |a, b| distance_of(a).total_cmp(&distance_of(b)).then(a.cmp(&b));
-        let last = first_to_reach(order, warper.0, |token| weight(logits[token as usize], max), nearer);
-        let bound = distance_of(order[last]);
-        logits.iter_mut().filter(|z| distance(**z) > bound).for_each(|z| *z = f32::NEG_INFINITY);
-    });
 });
+
+impl Row {
+    pub(crate) fn typical_p(&mut self, mass: f64) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::TypicalP(mass));
+        }
+        let (Some(max), Some(normalizer), Some(entropy)) = (self.max(), self.log_sum_exp(), self.entropy()) else {
+            return;
+        };
+        // |-ln p - entropy|, with ln p = z - normalizer.
+        let distance = |z: f32| (normalizer - entropy - f64::from(z)).abs();
+        self.with_allowed(|order, logits| {
+            let distance_of = |token: TokenId| distance(logits[token as usize]);
+            let nearer = |a, b| distance_of(a).total_cmp(&distance_of(b)).then(a.cmp(&b));
+            let last = first_to_reach(order, mass, |token| weight(logits[token as usize], max), nearer);
+            let bound = distance_of(order[last]);
+            logits.iter_mut().filter(|z| distance(**z) > bound).for_each(|z| *z = f32::NEG_INFINITY);
+        });
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! XTC: occasionally excludes the most probable tokens.
 
 use crate::row::descending;
+use crate::steps::Step;
 use crate::warp::{OutOfRange, check};
 use crate::{Purpose, Random, Row, TokenId, Transform};
 
@@ -43,20 +44,29 @@ impl Transform for Xtc {
         if self.random.uniform(*position, Purpose::Exclude) >= self.probability {
             return;
         }
-        let Some(normalizer) = row.log_sum_exp() else { return };
-        let bound = normalizer + self.threshold.ln();
-        let is_top = |z: f32| f64::from(z) >= bound;
-        let tops = (0..).zip(row.logits()).filter(|&(_, &z)| is_top(z)).map(|(token, _)| token);
-        let Some(last) = tops.max_by(|&a, &b| descending(row.logits(), a, b)) else { return };
-        for (token, z) in (0..).zip(row.logits_mut()) {
-            if token != last && is_top(*z) {
-                *z = f32::NEG_INFINITY;
-            }
-        }
+        row.exclude_top_choices(self.threshold);
     }
 
     fn advance(&self, position: &mut u64, _: TokenId) {
         *position += 1;
+    }
+}
+
+impl Row {
+    pub(crate) fn exclude_top_choices(&mut self, threshold: f64) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::Xtc(threshold));
+        }
+        let Some(normalizer) = self.log_sum_exp() else { return };
+        let bound = normalizer + threshold.ln();
+        let is_top = |z: f32| f64::from(z) >= bound;
+        let tops = (0..).zip(self.logits()).filter(|&(_, &z)| is_top(z)).map(|(token, _)| token);
+        let Some(last) = tops.max_by(|&a, &b| descending(self.logits(), a, b)) else { return };
+        for (token, z) in (0..).zip(self.logits_mut()) {
+            if token != last && is_top(*z) {
+                *z = f32::NEG_INFINITY;
+            }
+        }
     }
 }
 
