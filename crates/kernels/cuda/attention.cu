@@ -1,152 +1,252 @@
-// Attention of the rows of a pass over the pages of their sequences, split along the keys (Dao et al. 2023,
-// "Flash-Decoding"): each split yields its visible values, weighted against its own largest score, and what is needed
-// to merge it with the others.
-#include "formats.cuh"
-#include "tensor.cuh"
+// Attention of the rows of a pass over the pages of their sequences, on tensor cores, split along the keys (Dao et al.
+// 2023, "Flash-Decoding"): each split yields its visible values, weighted against its own largest score, and the numbers
+// with which it is merged with the others.
+//
+// Queries, keys, values and weights are two bf16 pieces, which are the halves of a word in shared memory. Every sum is
+// added up in one order, so a query has the same bits whichever others are computed with it.
+#include "attention.cuh"
 
-// Consecutive rows of one sequence that are computed together. If there are 0, there is nothing to do.
-struct Tile {
-  uint32_t first;
-  uint32_t count;
-};
+// The most queries of a block: fragments of sixteen.
+template <unsigned DIM> constexpr unsigned MOST_QUERIES = DIM > 128 ? 32 : 64;
+// The number of keys that are processed together.
+template <unsigned DIM> constexpr unsigned KEYS = DIM > 128 ? 32 : 64;
+// Words of a row in shared memory: lanes that read along rows do not conflict, nor do those that read along columns of
+// values.
+template <unsigned WIDTH> constexpr unsigned ALONG_ROWS = WIDTH + 8;
+template <unsigned WIDTH> constexpr unsigned ALONG_COLUMNS = WIDTH + 4;
 
-struct Attend {
-  const float *query;
-  // For each row, head and split: `dim` sums; then a largest score and a total of weights.
-  float *sums;
-  float *totals;
-  const TokenRow *rows;
-  const Tile *tiles;
-  // The addresses of pages.
-  const uint8_t *const *pages;
-  const uint64_t *masks;
-  // For each query head (ALiBi), or null.
-  const float *slopes;
-  // The offsets of this layer's keys and values in a page.
-  uint64_t keys;
-  uint64_t values;
-  uint32_t heads;
-  uint32_t kv_heads;
-  uint32_t dim;
-  // The number of tokens in a page.
-  uint32_t page;
-  // The number of splits that a row has room for.
-  uint32_t splits;
-  // Tokens this many positions back are not visible; 0: all are.
-  uint32_t window;
-  // The most rows of a tile.
-  uint32_t rows_a_tile;
-  float scale;
-  // 0: scores are not capped.
-  float cap;
-  // The row whose sums come first.
-  uint32_t from;
-};
-
-// The first token of a split: the same for every row of every pass, so that a sequence has the same bits in any batch.
-// As in `attention.rs`.
-static __device__ inline unsigned split_begin(unsigned split) {
-  if (split < 16) return split * 128;
-  return (8 + split % 8) * (256u << (split - 16) / 8);
+static __device__ inline uint32_t word_of(float x) {
+  uint32_t first = bf16_bits(x);
+  return first | bf16_bits(x - bf16_number(first)) << 16;
 }
 
-// The number of keys that are processed together: one per lane.
-constexpr unsigned KEYS = WARP;
-constexpr unsigned ATTEND_WARPS = 4;
+// Words of the numbers of a cache, of which eight are read at once, and whether they may have a second piece.
+template <class F> struct Words {
+  static constexpr bool TWO = true;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) {
+    float numbers[8];
+    F::eight(row, i, numbers);
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) words[j] = word_of(numbers[j]);
+  }
+};
 
-// Loads a head of some tokens into `to`, whose rows have one extra number so that lanes do not conflict in one bank.
-template <class F>
+template <> struct Words<Bf16> {
+  static constexpr bool TWO = false;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) {
+    uint4 four = reinterpret_cast<const uint4 *>(row)[i];
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) words[j] = j % 2 ? word(four, j / 2) >> 16 : word(four, j / 2) & 0xffff;
+  }
+};
+
+// Loads a head of some tokens into rows of `stride` words, and zeros up to `KEYS` rows.
+template <class F, unsigned DIM>
 static __device__ inline void load(const Attend &a, uint64_t at, uint32_t table, unsigned head, unsigned begin, unsigned count,
-                                   float *to) {
+                                   uint32_t *to, unsigned stride) {
   // Pages are whole tokens, and heads whole blocks.
   size_t a_head = a.dim / F::BLOCK * F::BYTES, a_token = a_head * a.kv_heads;
-  for (unsigned i = threadIdx.x; i < count * a.dim; i += blockDim.x) {
-    unsigned key = begin + i / a.dim;
-    const uint8_t *token = a.pages[table + key / a.page] + at + key % a.page * a_token;
-    to[i / a.dim * (a.dim + 1) + i % a.dim] = F::one(token + head * a_head, i % a.dim);
+  for (unsigned i = threadIdx.x; i < KEYS<DIM> * (DIM / 8); i += ATTEND_WARPS * WARP) {
+    unsigned row = i / (DIM / 8), eight = i % (DIM / 8), key = begin + row;
+    uint32_t words[8] = {};
+    if (row < count && eight * 8 < a.dim) {
+      const uint8_t *from = a.pages[table + key / a.page] + at + key % a.page * a_token + head * a_head;
+      if (a.dim % 8 == 0) {
+        Words<F>::eight(from, eight, words);
+      } else {
+#pragma unroll
+        for (unsigned j = 0; j < 8; j++) words[j] = eight * 8 + j < a.dim ? word_of(F::one(from, eight * 8 + j)) : 0;
+      }
+    }
+    uint4 *into = reinterpret_cast<uint4 *>(to + row * stride + eight * 8);
+    into[0] = {words[0], words[1], words[2], words[3]}, into[1] = {words[4], words[5], words[6], words[7]};
   }
 }
 
-// Whether a row sees the token at a slot, and how far back that is.
-static __device__ inline bool sees(const Attend &a, const TokenRow &row, unsigned slot, float *back) {
-  uint32_t position = slot;
-  if (slot >= row.held) {
-    unsigned nth = slot - row.held;
-    if (slot > row.slot) return false;
-    if (row.mask != NONE && !(a.masks[row.mask + nth / 64] >> nth % 64 & 1)) return false;
-    position = a.rows[row.first + nth].position;
+// The first, or the second, pieces of two words as a pair.
+static __device__ inline uint32_t pieces_of(uint32_t x, uint32_t y, unsigned piece) { return __byte_perm(x, y, piece ? 0x7632 : 0x5410); }
+
+// The fragment of sixteen rows at `row`, and sixteen columns.
+struct Fragment {
+  Pairs upper[2], lower[2];
+  __device__ inline Fragment(const uint32_t *row, unsigned stride, unsigned g, unsigned t) {
+#pragma unroll
+    for (unsigned h = 0; h < 2; h++) {
+      const uint32_t *at = row + (g + 8 * h) * stride + 2 * t;
+      uint2 first = *reinterpret_cast<const uint2 *>(at), second = *reinterpret_cast<const uint2 *>(at + 8);
+#pragma unroll
+      for (unsigned p = 0; p < 2; p++) {
+        Pairs pairs = {pieces_of(first.x, first.y, p), pieces_of(second.x, second.y, p)};
+        if (h) lower[p] = pairs; else upper[p] = pairs;
+      }
+    }
   }
-  *back = static_cast<float>(row.position) - static_cast<float>(position);
-  return a.window == 0 || *back < static_cast<float>(a.window);
+};
+
+// Adds the product of a fragment and one whose numbers have two pieces, or one.
+template <bool TWO> static __device__ inline void multiply_pieces(float (&c)[4], const Fragment &a, Pairs first, Pairs second) {
+  multiply(c, a.upper[0], a.lower[0], first);
+  multiply(c, a.upper[1], a.lower[1], first);
+  if (TWO) multiply(c, a.upper[0], a.lower[0], second);
 }
 
-template <class F> static __device__ inline void attend(const Attend &a) {
-  const Tile tile = a.tiles[blockIdx.z];
-  if (tile.count == 0) return;
-  const TokenRow first = a.rows[tile.first];
+// The queries of a block from `first` on: `TILES` fragments, of which a warp has one, with a share of the keys and of the
+// elements of values.
+template <class F, unsigned DIM, unsigned TILES>
+static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, unsigned kv_head, unsigned first, unsigned queries) {
+  constexpr unsigned COUNT = KEYS<DIM>, PARTS = ATTEND_WARPS / TILES, N_KEYS = COUNT / 8 / PARTS, N_DIM = DIM / 8 / PARTS;
+  constexpr unsigned QUERY = ALONG_ROWS<DIM>, KEY = ALONG_ROWS<DIM>, VALUE = ALONG_COLUMNS<DIM>, SCORE = ALONG_ROWS<COUNT>;
+  constexpr unsigned THREADS = ATTEND_WARPS * WARP, ROWS = TILES * 16, A_ROW = THREADS / ROWS;
+  SHARED(uint32_t, memory);
+  uint32_t *query = memory, *held = query + ROWS * QUERY, *scores = held + COUNT * KEY;
+  float *keeps = reinterpret_cast<float *>(scores + ROWS * SCORE);
+  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, g = lane / 4, t = lane % 4;
+  unsigned group = a.heads / a.kv_heads, own = warp % TILES, part = warp / TILES;
   unsigned begin = split_begin(blockIdx.x);
+  const TokenRow first_row = a.rows[tile.first];
   unsigned end = min(split_begin(blockIdx.x + 1), a.rows[tile.first + tile.count - 1].slot + 1);
-  if (begin >= end) return;
-  unsigned group = a.heads / a.kv_heads, queries = tile.count * group, most = a.rows_a_tile * group;
-  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  SHARED(float, memory);
-  float *query = memory, *sums = query + most * a.dim, *held = sums + most * a.dim;
-  float *weights = held + KEYS * (a.dim + 1), *largest = weights + most * KEYS, *totals = largest + most;
   // Query q is for row q / group of the tile, and head q % group of those that share keys.
-  for (unsigned i = threadIdx.x; i < queries * a.dim; i += blockDim.x) {
-    unsigned q = i / a.dim, row = tile.first + q / group, head = blockIdx.y * group + q % group;
-    query[i] = a.query[(static_cast<size_t>(row) * a.heads + head) * a.dim + i % a.dim];
-    sums[i] = 0;
+  for (unsigned i = threadIdx.x; i < ROWS * DIM; i += THREADS) {
+    unsigned q = i / DIM, of = first + q, element = i % DIM;
+    float x = 0;
+    if (q < queries && element < a.dim) {
+      size_t at = static_cast<size_t>(tile.first + of / group) * a.heads + kv_head * group + of % group;
+      x = a.query[at * a.dim + element];
+    }
+    query[q * QUERY + element] = word_of(x);
   }
-  for (unsigned q = threadIdx.x; q < queries; q += blockDim.x) largest[q] = -INFINITY, totals[q] = 0;
-  for (unsigned from = begin; from < end; from += KEYS) {
-    unsigned count = min(KEYS, end - from);
+  // Some adjacent threads share a query: its largest score and its total.
+  unsigned q = threadIdx.x / A_ROW, nth = threadIdx.x % A_ROW, of = first + min(q, queries - 1);
+  const TokenRow row = a.rows[tile.first + of / group];
+  float slope = a.slopes ? a.slopes[kv_head * group + of % group] : 0, largest = -INFINITY, total = 0;
+  float sums[N_DIM][4] = {};
+  for (unsigned from = begin; from < end; from += COUNT) {
+    unsigned count = min(COUNT, end - from);
     __syncthreads();
-    load<F>(a, a.keys, first.table, blockIdx.y, from, count, held);
+    load<F, DIM>(a, a.keys, first_row.table, kv_head, from, count, held, KEY);
     __syncthreads();
-    for (unsigned q = warp; q < queries; q += ATTEND_WARPS) {
-      const TokenRow row = a.rows[tile.first + q / group];
-      float score = -INFINITY, back;
-      if (lane < count && sees(a, row, from + lane, &back)) {
-        const float *one = query + q * a.dim, *key = held + lane * (a.dim + 1);
-        float dot = 0;
-        for (unsigned i = 0; i < a.dim; i++) dot = fmaf(one[i], key[i], dot);
-        score = dot * a.scale;
-        if (a.cap > 0) score = a.cap * tanhf(score / a.cap);
-        if (a.slopes) score -= a.slopes[blockIdx.y * group + q % group] * back;
+    if (own * 16 < queries) {
+      float c[N_KEYS][4] = {};
+#pragma unroll
+      for (unsigned k = 0; k < DIM / 16; k++) {
+        if (k * 16 >= a.dim) break;
+        Fragment fragment(query + own * 16 * QUERY + k * 16, QUERY, g, t);
+#pragma unroll
+        for (unsigned n = 0; n < N_KEYS; n++) {
+          const uint32_t *at = held + ((part * N_KEYS + n) * 8 + g) * KEY + k * 16 + 2 * t;
+          uint2 x = *reinterpret_cast<const uint2 *>(at), y = *reinterpret_cast<const uint2 *>(at + 8);
+          Pairs ones = {pieces_of(x.x, x.y, 0), pieces_of(y.x, y.y, 0)}, twos = {pieces_of(x.x, x.y, 1), pieces_of(y.x, y.y, 1)};
+          multiply_pieces<Words<F>::TWO>(c[n], fragment, ones, twos);
+        }
       }
-      float before = largest[q], now = fmaxf(before, warp_max(score));
-      float weight = score == -INFINITY ? 0 : expf(score - now), keeps = before == -INFINITY ? 0 : expf(before - now);
-      float total = warp_sum(weight);
-      weights[q * KEYS + lane] = weight;
-      for (unsigned i = lane; i < a.dim; i += WARP) sums[q * a.dim + i] *= keeps;
-      __syncwarp();
-      if (lane == 0) largest[q] = now, totals[q] = totals[q] * keeps + total;
+#pragma unroll
+      for (unsigned n = 0; n < N_KEYS; n++) {
+#pragma unroll
+        for (unsigned e = 0; e < 4; e++) {
+          scores[(own * 16 + g + e / 2 * 8) * SCORE + (part * N_KEYS + n) * 8 + 2 * t + e % 2] = __float_as_uint(c[n][e]);
+        }
+      }
     }
     __syncthreads();
-    load<F>(a, a.values, first.table, blockIdx.y, from, count, held);
+    load<F, DIM>(a, a.values, first_row.table, kv_head, from, count, held, VALUE);
+    float before = largest;
+    uint32_t *own_scores = scores + q * SCORE;
+    // A thread has some of each eight keys.
+    constexpr unsigned EACH = 8 / A_ROW;
+#pragma unroll 2
+    for (unsigned i = 0; i < COUNT / 8; i++) {
+#pragma unroll
+      for (unsigned j = 0; j < EACH; j++) {
+        unsigned key = i * 8 + nth * EACH + j;
+        float score = -INFINITY, back;
+        if (key < count && q < queries && sees(a, row, from + key, &back)) {
+          score = __uint_as_float(own_scores[key]) * a.scale;
+          if (a.cap > 0) score = a.cap * tanhf(score / a.cap);
+          if (a.slopes) score -= slope * back;
+        }
+        own_scores[key] = __float_as_uint(score);
+        largest = fmaxf(largest, score);
+      }
+    }
+#pragma unroll
+    for (unsigned apart = A_ROW / 2; apart > 0; apart /= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, apart));
+    float keep = before == -INFINITY ? 0 : expf(before - largest);
+    // Eight sums, each of every eighth key, in pairs: the same for any number of threads.
+    float eighths[EACH] = {};
+#pragma unroll
+    for (unsigned i = 0; i < COUNT / 8; i++) {
+#pragma unroll
+      for (unsigned j = 0; j < EACH; j++) {
+        unsigned key = i * 8 + nth * EACH + j;
+        float score = __uint_as_float(own_scores[key]), weight = score == -INFINITY ? 0 : expf(score - largest);
+        own_scores[key] = word_of(weight);
+        eighths[j] += weight;
+      }
+    }
+#pragma unroll
+    for (unsigned j = 1; j < EACH; j *= 2) {
+#pragma unroll
+      for (unsigned i = 0; i < EACH; i += 2 * j) eighths[i] += eighths[i + j];
+    }
+#pragma unroll
+    for (unsigned apart = 1; apart < A_ROW; apart *= 2) eighths[0] += __shfl_xor_sync(ALL_LANES, eighths[0], apart);
+    total = fmaf(total, keep, eighths[0]);
+    if (nth == 0) keeps[q] = keep;
     __syncthreads();
-    for (unsigned q = warp; q < queries; q += ATTEND_WARPS) {
-      for (unsigned i = lane; i < a.dim; i += WARP) {
-        float sum = sums[q * a.dim + i];
-        for (unsigned key = 0; key < count; key++) sum = fmaf(weights[q * KEYS + key], held[key * (a.dim + 1) + i], sum);
-        sums[q * a.dim + i] = sum;
+    if (own * 16 < queries) {
+      float upper = keeps[own * 16 + g], lower = keeps[own * 16 + g + 8];
+#pragma unroll
+      for (unsigned n = 0; n < N_DIM; n++) sums[n][0] *= upper, sums[n][1] *= upper, sums[n][2] *= lower, sums[n][3] *= lower;
+#pragma unroll
+      for (unsigned k = 0; k < COUNT / 16; k++) {
+        Fragment fragment(scores + own * 16 * SCORE + k * 16, SCORE, g, t);
+#pragma unroll
+        for (unsigned n = 0; n < N_DIM; n++) {
+          const uint32_t *at = held + (k * 16 + 2 * t) * VALUE + (part * N_DIM + n) * 8 + g;
+          uint32_t x = at[0], y = at[VALUE], z = at[8 * VALUE], w = at[9 * VALUE];
+          Pairs ones = {pieces_of(x, y, 0), pieces_of(z, w, 0)}, twos = {pieces_of(x, y, 1), pieces_of(z, w, 1)};
+          multiply_pieces<Words<F>::TWO>(sums[n], fragment, ones, twos);
+        }
       }
     }
   }
-  __syncthreads();
-  for (unsigned i = threadIdx.x; i < queries * a.dim; i += blockDim.x) {
-    unsigned q = i / a.dim, row = tile.first + q / group, head = blockIdx.y * group + q % group;
-    size_t at = (static_cast<size_t>(row - a.from) * a.heads + head) * a.splits + blockIdx.x;
-    a.sums[at * a.dim + i % a.dim] = sums[i];
-    if (i % a.dim == 0) a.totals[2 * at] = largest[q], a.totals[2 * at + 1] = totals[q];
+  auto result = [&](unsigned q) {
+    unsigned of = first + q;
+    size_t at = static_cast<size_t>(tile.first + of / group - a.from) * a.heads + kv_head * group + of % group;
+    return at * a.splits + blockIdx.x;
+  };
+#pragma unroll
+  for (unsigned n = 0; n < N_DIM; n++) {
+#pragma unroll
+    for (unsigned e = 0; e < 4; e++) {
+      unsigned q = own * 16 + g + e / 2 * 8, element = (part * N_DIM + n) * 8 + 2 * t + e % 2;
+      if (q < queries && element < a.dim) a.sums[result(q) * a.dim + element] = sums[n][e];
+    }
   }
+  if (q < queries && nth == 0) a.totals[2 * result(q)] = largest, a.totals[2 * result(q) + 1] = total;
 }
 
-KERNEL(attend_f32, Attend) { attend<F32>(a); }
-KERNEL(attend_f16, Attend) { attend<F16>(a); }
-KERNEL(attend_bf16, Attend) { attend<Bf16>(a); }
-KERNEL(attend_q8_0, Attend) { attend<Q8_0>(a); }
+template <class F, unsigned DIM> static __device__ inline void attend(const Attend &a) {
+  const Tile tile = a.tiles[blockIdx.z];
+  if (tile.count == 0 || split_begin(blockIdx.x) > a.rows[tile.first + tile.count - 1].slot) return;
+  // Heads that share keys may have more queries than a block.
+  constexpr unsigned MOST = MOST_QUERIES<DIM>;
+  unsigned blocks = (a.queries + MOST - 1) / MOST, first = blockIdx.y % blocks * MOST, all = tile.count * (a.heads / a.kv_heads);
+  if (first >= all) return;
+  unsigned queries = min(all - first, MOST), kv_head = blockIdx.y / blocks;
+  if (queries <= 16) attend_tiles<F, DIM, 1>(a, tile, kv_head, first, queries);
+  else if (queries <= 32) attend_tiles<F, DIM, 2>(a, tile, kv_head, first, queries);
+  else if constexpr (MOST > 32) attend_tiles<F, DIM, 4>(a, tile, kv_head, first, queries);
+}
+
+#define ATTEND(F, name)                                                                                                          \
+  KERNEL(attend_##name##_64, Attend) { attend<F, 64>(a); }                                                                         \
+  KERNEL(attend_##name##_128, Attend) { attend<F, 128>(a); }                                                                       \
+  KERNEL(attend_##name##_256, Attend) { attend<F, 256>(a); }
+
+ATTEND(F16, f16)
+ATTEND(Bf16, bf16)
+ATTEND(Q8_0, q8_0)
 
 struct Merge {
   const float *sums;

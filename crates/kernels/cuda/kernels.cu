@@ -1,5 +1,6 @@
 // All kernels, as one module.
 #include "attention.cu"
+#include "attention_f32.cu"
 #include "draw.cu"
 #include "elements.cu"
 #include "linear.cu"

@@ -86,8 +86,7 @@ template <unsigned LATER> static __device__ inline void wait_for_copies() { asm 
 
 // Brings memory that another kernel has written into the first-level cache.
 static __device__ inline void touch(const void *at) {
-  uint32_t unused;
-  asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(unused) : "l"(at));
+  asm volatile("{.reg .b32 unused; ld.global.ca.b32 unused, [%0];}" ::"l"(at));
 }
 
 // Makes copies of this thread visible to the tensor cores, once all threads have passed a barrier.

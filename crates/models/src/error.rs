@@ -112,6 +112,14 @@ pub enum ModelError {
     /// Keys and values on a GPU must be in pages.
     #[error("keys and values on a GPU are kept in pages")]
     PagesOnly,
+    /// Heads that are too large for a GPU.
+    #[error("heads of {head_dim} elements, but on a GPU they can have {most} at most; choose cpu")]
+    HeadSize {
+        /// The number of elements of a head.
+        head_dim: usize,
+        /// The most elements that it can have.
+        most: usize,
+    },
     /// A token tree that is too large for a GPU.
     #[error("a tree of {tokens} tokens, but on a GPU it can have {most} at most")]
     Tree {

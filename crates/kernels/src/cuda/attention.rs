@@ -1,7 +1,7 @@
 //! Attention over paged keys and values.
 
 use super::activations::{ActivationArgs, Activations};
-use super::inputs::Inputs;
+use super::inputs::{Inputs, Pages};
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
 
@@ -37,7 +37,37 @@ pub struct Splits {
 }
 
 /// The most rows whose partial results are in memory at once; more rows are processed in turns.
-const ROWS: usize = 64;
+const ROWS: usize = 256;
+
+/// The largest number of elements of a head, unless keys and values are in f32.
+pub const MOST_DIM: usize = 256;
+
+/// The number of elements of a head that a kernel has room for, as in `attention.cu`; also below.
+fn padded_dim(dim: usize) -> usize {
+    assert!(dim <= MOST_DIM, "heads of {dim} elements");
+    dim.next_power_of_two().max(64)
+}
+
+/// The most queries of a tile, unless a single token has more.
+pub(super) fn most_queries(layout: Pages) -> usize {
+    match layout {
+        Pages { format: Format::F32, .. } => 16,
+        Pages { head_dim: ..=128, .. } => 64,
+        _ => 32,
+    }
+}
+
+/// As below, in `attention_f32.cu`: queries, sums, keys or values, scores, and two numbers for each query.
+fn shared_in_f32(queries: usize, dim: usize) -> usize {
+    4 * (2 * queries * dim + 32 * (dim + 1) + queries * 32 + 2 * queries)
+}
+
+/// The bytes that the threads of a block share: queries, keys or values, scores, and a number for each query.
+fn shared_memory(queries: usize, dim: usize) -> usize {
+    let (keys, padded) = (if dim > 128 { 32 } else { 64 }, padded_dim(dim) + 8);
+    let rows = queries.min(if dim > 128 { 32 } else { 64 }).next_power_of_two().max(16);
+    4 * (rows * padded + keys * padded + rows * (keys + 8) + rows)
+}
 
 /// The first token of a split, as in `attention.cu`.
 fn split_begin(split: usize) -> usize {
@@ -77,7 +107,7 @@ struct Args {
     page: u32,
     splits: u32,
     window: u32,
-    rows_a_tile: u32,
+    queries: u32,
     scale: f32,
     cap: f32,
     from: u32,
@@ -122,17 +152,24 @@ pub fn attend(
     // A graph may be replayed with longer sequences, up to the length that the splits were made for.
     assert!(rows.longest() * layout.tokens <= split_begin(splits.splits), "{} pages", rows.longest());
     let [keys, values] = layout.offsets(layer);
-    let kernel = match layout.format {
-        Format::F32 => "attend_f32",
-        Format::F16 => "attend_f16",
-        Format::Bf16 => "attend_bf16",
-        Format::Q8_0 => "attend_q8_0",
-        format => unreachable!("caches are not stored as {format:?}"),
+    let kernel = match (layout.format, dim) {
+        (Format::F32, _) => "attend_f32",
+        (Format::F16, ..=64) => "attend_f16_64",
+        (Format::F16, ..=128) => "attend_f16_128",
+        (Format::F16, _) => "attend_f16_256",
+        (Format::Bf16, ..=64) => "attend_bf16_64",
+        (Format::Bf16, ..=128) => "attend_bf16_128",
+        (Format::Bf16, _) => "attend_bf16_256",
+        (Format::Q8_0, ..=64) => "attend_q8_0_64",
+        (Format::Q8_0, ..=128) => "attend_q8_0_128",
+        (Format::Q8_0, _) => "attend_q8_0_256",
+        (format, _) => unreachable!("caches are not stored as {format:?}"),
     };
-    // The shared memory of `attention.cu`: queries, sums, a set of keys, weights, and the largest score and total per
-    // query.
     let queries = rows.rows_a_tile() * (heads / kv_heads);
-    let shared = 4 * (2 * queries * dim + 32 * (dim + 1) + queries * 32 + 2 * queries);
+    let (shared, blocks) = match layout.format {
+        Format::F32 => (shared_in_f32(queries, dim), 1),
+        _ => (shared_memory(queries, dim), queries.div_ceil(most_queries(layout))),
+    };
     let at_once = splits.rows * heads * splits.splits;
     let (sums, totals) = (splits.sums.numbers(at_once * dim), splits.totals.numbers(at_once * 2));
     for Share { tile, tiles, row, count } in shares(rows, m) {
@@ -153,12 +190,12 @@ pub fn attend(
             page: small(layout.tokens),
             splits: small(splits.splits),
             window: small(window.unwrap_or(0)),
-            rows_a_tile: small(rows.rows_a_tile()),
+            queries: small(queries),
             scale,
             cap: cap.unwrap_or(0.0),
             from: small(row),
         };
-        let grid = [splits.splits, kv_heads, tiles];
+        let grid = [splits.splits, kv_heads * blocks, tiles];
         let mut buffers = vec![query, &splits.sums, &splits.totals, rows.buffer()];
         buffers.extend(slopes);
         // SAFETY: the struct matches that of `attention.cu`, all buffers have the lengths that it expects, and `Inputs`

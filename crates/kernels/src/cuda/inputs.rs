@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::attention::most_queries;
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
 
@@ -115,9 +116,6 @@ pub struct Bounds {
     pub angles: usize,
 }
 
-/// The most queries that a block of threads handles, unless a single token has more.
-const QUERIES: usize = 16;
-
 impl Inputs {
     /// Allocates room for rows.
     ///
@@ -129,7 +127,7 @@ impl Inputs {
             layout,
             most: rows,
             most_pages: pages,
-            rows_a_tile: (QUERIES / group).max(1),
+            rows_a_tile: (most_queries(layout) / group).max(1),
             vocabulary,
             angles,
             buffer: gpu.allocate(0)?,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use verdigris_kernels::Format;
 use verdigris_kernels::cuda::activations::{Kinds, Precision};
+use verdigris_kernels::cuda::attention::MOST_DIM;
 use verdigris_kernels::cuda::elements;
 use verdigris_kernels::cuda::inputs::Pages;
 use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
@@ -89,6 +90,9 @@ impl Resident {
     ) -> Result<Self, ModelError> {
         let DecoderConfig { layers, kv_heads, head_dim, .. } = config;
         let format = cache_format(&config, parts, format)?;
+        if head_dim > MOST_DIM && format != Format::F32 {
+            return Err(ModelError::HeadSize { head_dim, most: MOST_DIM });
+        }
         let CacheLayout::Paged { tokens } = layout else { return Err(ModelError::PagesOnly) };
         let (needed, free) = (bytes_of(parts), gpu.free_memory()?);
         if needed as u64 > free {
