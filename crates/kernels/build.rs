@@ -29,7 +29,8 @@ fn main() {
 }
 
 /// Compiles to intermediate code for every GPU since compute capability 8.0, which the driver compiles when the program
-/// first starts; and to machine code for `CUDA_COMPUTE_CAP`, if set, which needs no such compilation.
+/// first starts; to machine code for 9.0, which has instructions of its own; and to machine code for
+/// `CUDA_COMPUTE_CAP`, if set, which needs no such compilation.
 #[cfg(feature = "cuda")]
 fn for_gpus() {
     use std::env;
@@ -46,9 +47,10 @@ fn for_gpus() {
     let nvcc = nvcc.unwrap_or_else(|| "nvcc".into());
     let out = Path::new(&env::var_os("OUT_DIR").expect("cargo sets it")).join("kernels.fatbin");
     let mut command = Command::new(&nvcc);
-    command.args(["-std=c++17", "-fatbin", "-gencode=arch=compute_80,code=compute_80", "cuda/kernels.cu", "-o"]);
+    command.args(["-std=c++17", "-fatbin", "--threads=0", "cuda/kernels.cu", "-o"]);
     command.arg(&out);
-    if let Ok(cap) = env::var("CUDA_COMPUTE_CAP") {
+    command.args(["-gencode=arch=compute_80,code=compute_80", "-gencode=arch=compute_90a,code=sm_90a"]);
+    if let Some(cap) = env::var("CUDA_COMPUTE_CAP").ok().filter(|cap| cap != "90") {
         command.arg(format!("-gencode=arch=compute_{cap},code=sm_{cap}"));
     }
     match command.status() {

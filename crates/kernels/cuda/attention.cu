@@ -20,48 +20,95 @@ static __device__ inline uint32_t word_of(float x) {
   return first | bf16_bits(x - bf16_number(first)) << 16;
 }
 
-// Words of the numbers of a cache, of which eight are read at once, and whether they may have a second piece.
+static __device__ inline void words_of(float x, float y, uint32_t *words) {
+  uint32_t first = bf16_pair(x, y), second = bf16_pair(x - bf16_number(first & 0xffff), y - bf16_number(first >> 16));
+  words[0] = __byte_perm(first, second, 0x5410), words[1] = __byte_perm(first, second, 0x7632);
+}
+
+// Words of the numbers of a cache, whether they may have a second piece, and whether eight numbers are sixteen bytes.
 template <class F> struct Words {
-  static constexpr bool TWO = true;
+  static constexpr bool TWO = true, IN_16_BYTES = false;
   static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) {
     float numbers[8];
     F::eight(row, i, numbers);
 #pragma unroll
-    for (unsigned j = 0; j < 8; j++) words[j] = word_of(numbers[j]);
+    for (unsigned j = 0; j < 8; j += 2) words_of(numbers[j], numbers[j + 1], words + j);
   }
+  static __device__ inline void of(uint4, uint32_t (&)[8]) {}
+};
+
+template <> struct Words<F16> {
+  static constexpr bool TWO = true, IN_16_BYTES = true;
+  static __device__ inline void of(uint4 four, uint32_t (&words)[8]) {
+#pragma unroll
+    for (unsigned j = 0; j < 4; j++) words_of(half_of(word(four, j), 0), half_of(word(four, j), 1), words + 2 * j);
+  }
+  static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) { of(reinterpret_cast<const uint4 *>(row)[i], words); }
 };
 
 template <> struct Words<Bf16> {
-  static constexpr bool TWO = false;
-  static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) {
-    uint4 four = reinterpret_cast<const uint4 *>(row)[i];
+  static constexpr bool TWO = false, IN_16_BYTES = true;
+  static __device__ inline void of(uint4 four, uint32_t (&words)[8]) {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) words[j] = j % 2 ? word(four, j / 2) >> 16 : word(four, j / 2) & 0xffff;
   }
+  static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) { of(reinterpret_cast<const uint4 *>(row)[i], words); }
 };
 
-// Loads a head of some tokens into rows of `stride` words, and zeros up to `KEYS` rows.
-template <class F, unsigned DIM>
-static __device__ inline void load(const Attend &a, uint64_t at, uint32_t table, unsigned head, unsigned begin, unsigned count,
-                                   uint32_t *to, unsigned stride) {
-  // Pages are whole tokens, and heads whole blocks.
-  size_t a_head = a.dim / F::BLOCK * F::BYTES, a_token = a_head * a.kv_heads;
-  for (unsigned i = threadIdx.x; i < KEYS<DIM> * (DIM / 8); i += ATTEND_WARPS * WARP) {
-    unsigned row = i / (DIM / 8), eight = i % (DIM / 8), key = begin + row;
-    uint32_t words[8] = {};
-    if (row < count && eight * 8 < a.dim) {
-      const uint8_t *from = a.pages[table + key / a.page] + at + key % a.page * a_token + head * a_head;
-      if (a.dim % 8 == 0) {
-        Words<F>::eight(from, eight, words);
-      } else {
-#pragma unroll
-        for (unsigned j = 0; j < 8; j++) words[j] = eight * 8 + j < a.dim ? word_of(F::one(from, eight * 8 + j)) : 0;
-      }
-    }
+// A head of some tokens, which threads load in eights.
+template <class F, unsigned DIM> struct Head {
+  static constexpr unsigned EACH = KEYS<DIM> * DIM / 8 / (ATTEND_WARPS * WARP);
+  const Attend &a;
+  uint64_t at;
+  uint32_t table;
+  unsigned head;
+
+  // Where the numbers of a token are. Pages are whole tokens, and heads whole blocks.
+  __device__ inline const uint8_t *from(unsigned key) const {
+    size_t a_head = a.dim / F::BLOCK * F::BYTES, a_token = a_head * a.kv_heads;
+    return a.pages[table + key / a.page] + at + key % a.page * a_token + head * a_head;
+  }
+  static __device__ inline unsigned number(unsigned i) { return i * ATTEND_WARPS * WARP + threadIdx.x; }
+  static __device__ inline void put(const uint32_t (&words)[8], uint32_t *to, unsigned row, unsigned eight, unsigned stride) {
     uint4 *into = reinterpret_cast<uint4 *>(to + row * stride + eight * 8);
     into[0] = {words[0], words[1], words[2], words[3]}, into[1] = {words[4], words[5], words[6], words[7]};
   }
-}
+  // Loads sixteen bytes each.
+  __device__ inline void fetch(uint4 (&raw)[EACH], unsigned begin, unsigned count) const {
+#pragma unroll
+    for (unsigned i = 0; i < EACH; i++) {
+      unsigned row = number(i) / (DIM / 8), eight = number(i) % (DIM / 8);
+      raw[i] = uint4{0, 0, 0, 0};
+      if (row < count && eight * 8 < a.dim) raw[i] = reinterpret_cast<const uint4 *>(from(begin + row))[eight];
+    }
+  }
+  // Stores rows of `stride` words, and zeros up to `KEYS` rows.
+  __device__ inline void store(const uint4 (&raw)[EACH], uint32_t *to, unsigned stride) const {
+#pragma unroll
+    for (unsigned i = 0; i < EACH; i++) {
+      uint32_t words[8];
+      Words<F>::of(raw[i], words);
+      put(words, to, number(i) / (DIM / 8), number(i) % (DIM / 8), stride);
+    }
+  }
+  // Does both, for any format and number of elements.
+  __device__ inline void load(unsigned begin, unsigned count, uint32_t *to, unsigned stride) const {
+    for (unsigned i = 0; i < EACH; i++) {
+      unsigned row = number(i) / (DIM / 8), eight = number(i) % (DIM / 8);
+      uint32_t words[8] = {};
+      if (row < count && eight * 8 < a.dim) {
+        const uint8_t *numbers = from(begin + row);
+        if (a.dim % 8 == 0) {
+          Words<F>::eight(numbers, eight, words);
+        } else {
+#pragma unroll
+          for (unsigned j = 0; j < 8; j++) words[j] = eight * 8 + j < a.dim ? word_of(F::one(numbers, eight * 8 + j)) : 0;
+        }
+      }
+      put(words, to, row, eight, stride);
+    }
+  }
+};
 
 // The first, or the second, pieces of two words as a pair.
 static __device__ inline uint32_t pieces_of(uint32_t x, uint32_t y, unsigned piece) { return __byte_perm(x, y, piece ? 0x7632 : 0x5410); }
@@ -120,10 +167,21 @@ static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, un
   const TokenRow row = a.rows[tile.first + of / group];
   float slope = a.slopes ? a.slopes[kv_head * group + of % group] : 0, largest = -INFINITY, total = 0;
   float sums[N_DIM][4] = {};
+  // Keys are on their way while earlier values are multiplied, and values while keys are.
+  using H = Head<F, DIM>;
+  const H keys{a, a.keys, first_row.table, kv_head}, values{a, a.values, first_row.table, kv_head};
+  bool early = Words<F>::IN_16_BYTES && a.dim % 8 == 0;
+  uint4 raw_keys[H::EACH], raw_values[H::EACH];
+  if (early) keys.fetch(raw_keys, begin, min(COUNT, end - begin));
   for (unsigned from = begin; from < end; from += COUNT) {
     unsigned count = min(COUNT, end - from);
     __syncthreads();
-    load<F, DIM>(a, a.keys, first_row.table, kv_head, from, count, held, KEY);
+    if (early) {
+      values.fetch(raw_values, from, count);
+      keys.store(raw_keys, held, KEY);
+    } else {
+      keys.load(from, count, held, KEY);
+    }
     __syncthreads();
     if (own * 16 < queries) {
       float c[N_KEYS][4] = {};
@@ -148,18 +206,25 @@ static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, un
       }
     }
     __syncthreads();
-    load<F, DIM>(a, a.values, first_row.table, kv_head, from, count, held, VALUE);
+    if (early) {
+      if (from + COUNT < end) keys.fetch(raw_keys, from + COUNT, min(COUNT, end - from - COUNT));
+      values.store(raw_values, held, VALUE);
+    } else {
+      values.load(from, count, held, VALUE);
+    }
     float before = largest;
     uint32_t *own_scores = scores + q * SCORE;
     // A thread has some of each eight keys.
     constexpr unsigned EACH = 8 / A_ROW;
+    // All rows see all keys of most blocks of a long text.
+    bool all = count == COUNT && from + COUNT <= min(first_row.slot + 1, row.held) && a.window == 0 && !a.slopes;
 #pragma unroll 2
     for (unsigned i = 0; i < COUNT / 8; i++) {
 #pragma unroll
       for (unsigned j = 0; j < EACH; j++) {
         unsigned key = i * 8 + nth * EACH + j;
-        float score = -INFINITY, back;
-        if (key < count && q < queries && sees(a, row, from + key, &back)) {
+        float score = -INFINITY, back = 0;
+        if (q < queries && (all || (key < count && sees(a, row, from + key, &back)))) {
           score = __uint_as_float(own_scores[key]) * a.scale;
           if (a.cap > 0) score = a.cap * tanhf(score / a.cap);
           if (a.slopes) score -= slope * back;

@@ -55,11 +55,16 @@ constexpr unsigned ATTEND_WARPS = 4;
 // Whether a row sees the token at a slot, and how far back that is.
 static __device__ inline bool sees(const Attend &a, const TokenRow &row, unsigned slot, float *back) {
   uint32_t position = slot;
+  if (slot > row.slot) return false;
   if (slot >= row.held) {
     unsigned nth = slot - row.held;
-    if (slot > row.slot) return false;
-    if (row.mask != NONE && !(a.masks[row.mask + nth / 64] >> nth % 64 & 1)) return false;
-    position = a.rows[row.first + nth].position;
+    if (row.mask == NONE) {
+      // The tokens of a chain follow each other.
+      position = row.position - (row.slot - slot);
+    } else {
+      if (!(a.masks[row.mask + nth / 64] >> nth % 64 & 1)) return false;
+      position = a.rows[row.first + nth].position;
+    }
   }
   *back = static_cast<float>(row.position) - static_cast<float>(position);
   return a.window == 0 || *back < static_cast<float>(a.window);

@@ -104,21 +104,38 @@ static __device__ inline float block_sum(float x, float *memory) {
   return sum;
 }
 
+// The elements that a thread holds, if a row is not longer.
+constexpr unsigned HELD = 8;
+
 KERNEL(normalize, Norm) {
   SHARED(float, memory);
   size_t row = a.which ? a.which[blockIdx.x] : blockIdx.x;
   const float *x = a.x + row * a.width;
+  float held[HELD];
+#pragma unroll
+  for (unsigned k = 0; k < HELD; k++) {
+    unsigned i = k * blockDim.x + threadIdx.x;
+    held[k] = i < a.width ? x[i] : 0;
+  }
+  auto each = [&](auto of) {
+#pragma unroll
+    for (unsigned k = 0; k < HELD; k++) {
+      unsigned i = k * blockDim.x + threadIdx.x;
+      if (i < a.width) of(i, held[k]);
+    }
+    for (unsigned i = HELD * blockDim.x + threadIdx.x; i < a.width; i += blockDim.x) of(i, x[i]);
+  };
   float mean = 0, squares = 0;
   if (a.bias) {
-    for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) mean += x[i];
+    each([&](unsigned, float z) { mean += z; });
     mean = block_sum(mean, memory) / a.width;
   }
-  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) squares = fmaf(x[i] - mean, x[i] - mean, squares);
+  each([&](unsigned, float z) { squares = fmaf(z - mean, z - mean, squares); });
   float scale = 1 / sqrtf(block_sum(squares, memory) / a.width + a.epsilon);
-  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) {
-    float y = (x[i] - mean) * scale;
+  each([&](unsigned i, float z) {
+    float y = (z - mean) * scale;
     a.out.set(blockIdx.x, i, a.bias ? fmaf(y, a.weight[i], a.bias[i]) : y * a.weight[i]);
-  }
+  });
 }
 
 struct Heads {

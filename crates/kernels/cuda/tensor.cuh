@@ -161,9 +161,26 @@ static __device__ inline uint32_t once_4(const void *from) {
 
 // The bits of a number in bf16: to the nearest, ties to even.
 static __device__ inline uint32_t bf16_bits(float x) {
+#ifdef VERDIGRIS_EMULATED
   uint32_t bits = __float_as_uint(x);
   uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  return x == x ? rounded : 0x7fc0;
+  return x == x ? rounded : 0x7fff;
+#else
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#endif
+}
+
+// Those of two numbers, the first in the lower half.
+static __device__ inline uint32_t bf16_pair(float x, float y) {
+#ifdef VERDIGRIS_EMULATED
+  return bf16_bits(x) | bf16_bits(y) << 16;
+#else
+  uint32_t bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(y), "f"(x));
+  return bits;
+#endif
 }
 
 static __device__ inline float bf16_number(uint32_t bits) { return __uint_as_float(bits << 16); }

@@ -251,21 +251,20 @@ const TREE: [bool; 9] = [true, false, false, true, true, false, true, false, tru
 fn attention_is_that_of_the_cpu() {
     let gpu = gpu();
     for format in [Format::F32, Format::F16, Format::Bf16, Format::Q8_0] {
-        attend_as(&gpu, 8, 32, format, Pairs::Halves, None, false, None);
-        attend_as(&gpu, 8, 32, format, Pairs::Neighbours, Some(5), false, Some(3.0));
-        attend_as(&gpu, 8, 32, format, Pairs::Halves, None, true, None);
+        attend_as(&gpu, (8, 32), format, Pairs::Halves, None, false, None);
+        attend_as(&gpu, (8, 32), format, Pairs::Neighbours, Some(5), false, Some(3.0));
+        attend_as(&gpu, (8, 32), format, Pairs::Halves, None, true, None);
         // More keys than are processed together, in one split.
-        attend_as(&gpu, 200, 96, format, Pairs::Halves, None, false, None);
-        attend_as(&gpu, 8, 160, format, Pairs::Halves, None, false, None);
+        attend_as(&gpu, (200, 96), format, Pairs::Halves, None, false, None);
+        attend_as(&gpu, (8, 160), format, Pairs::Halves, None, false, None);
     }
     // Heads that are not read eight elements at a time.
-    attend_as(&gpu, 8, 20, Format::F16, Pairs::Halves, None, false, None);
+    attend_as(&gpu, (8, 20), Format::F16, Pairs::Halves, None, false, None);
 }
 
 fn attend_as(
     gpu: &Gpu,
-    page: usize,
-    dim: usize,
+    (page, dim): (usize, usize),
     format: Format,
     pairs: Pairs,
     window: Option<usize>,

@@ -1,7 +1,7 @@
 //! Attention over paged keys and values.
 
 use super::activations::{ActivationArgs, Activations};
-use super::inputs::{Inputs, Pages};
+use super::inputs::Inputs;
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
 
@@ -48,15 +48,6 @@ fn padded_dim(dim: usize) -> usize {
     dim.next_power_of_two().max(64)
 }
 
-/// The most queries of a tile, unless a single token has more.
-pub(super) fn most_queries(layout: Pages) -> usize {
-    match layout {
-        Pages { format: Format::F32, .. } => 16,
-        Pages { head_dim: ..=128, .. } => 64,
-        _ => 32,
-    }
-}
-
 /// As below, in `attention_f32.cu`: queries, sums, keys or values, scores, and two numbers for each query.
 fn shared_in_f32(queries: usize, dim: usize) -> usize {
     4 * (2 * queries * dim + 32 * (dim + 1) + queries * 32 + 2 * queries)
@@ -69,7 +60,10 @@ fn shared_memory(queries: usize, dim: usize) -> usize {
     4 * (rows * padded + keys * padded + rows * (keys + 8) + rows)
 }
 
-/// The first token of a split, as in `attention.cu`.
+/// The most rows of a pass that is recorded.
+pub const RECORDED: usize = 64;
+
+/// The first token of a split, as in `attention.cuh`.
 fn split_begin(split: usize) -> usize {
     if split < 16 { split * 128 } else { (8 + split % 8) * (256 << ((split - 16) / 8)) }
 }
@@ -168,7 +162,7 @@ pub fn attend(
     let queries = rows.rows_a_tile() * (heads / kv_heads);
     let (shared, blocks) = match layout.format {
         Format::F32 => (shared_in_f32(queries, dim), 1),
-        _ => (shared_memory(queries, dim), queries.div_ceil(most_queries(layout))),
+        _ => (shared_memory(queries, dim), queries.div_ceil(layout.most_queries())),
     };
     let at_once = splits.rows * heads * splits.splits;
     let (sums, totals) = (splits.sums.numbers(at_once * dim), splits.totals.numbers(at_once * 2));
@@ -227,10 +221,10 @@ struct Share {
     count: usize,
 }
 
-/// All rows of a pass. Up to [`ROWS`] are one share of the full capacity, so that a recording suits other inputs too.
+/// All rows of a pass. Up to [`RECORDED`] are one share of the full capacity, so that a recording suits other inputs too.
 /// If there may be more, only the rows present are included, and each share has at most [`ROWS`].
 fn shares(rows: &Inputs, m: usize) -> Vec<Share> {
-    if m <= ROWS {
+    if m <= RECORDED {
         return vec![Share { tile: 0, tiles: m, row: 0, count: m }];
     }
     let mut shares: Vec<Share> = Vec::new();

@@ -115,10 +115,11 @@ fn norm_with(
     };
     let mut buffers = vec![x, weight];
     buffers.extend(out.buffers().chain(bias).chain(which.map(Inputs::buffer)));
-    // Each warp shares one number.
-    let shared = THREADS as usize / 32 * 4;
+    // A thread holds eight elements. Each warp shares one number.
+    let threads = width.div_ceil(8).next_multiple_of(32).clamp(64, 512);
+    let shared = threads / 32 * 4;
     // SAFETY: the struct matches that of `elements.cu`; wanted rows are among those of `x`.
-    unsafe { gpu.launch("normalize", [count, 1, 1], (THREADS, shared), &args, &buffers) }
+    unsafe { gpu.launch("normalize", [count, 1, 1], (small(threads), shared), &args, &buffers) }
 }
 
 /// Normalises `count` rows; the numbers of `out` may be `x`.

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::attention::most_queries;
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
 
@@ -40,6 +39,15 @@ impl Pages {
 
     pub(super) fn half_bytes(&self) -> usize {
         self.tokens * self.token_bytes()
+    }
+
+    /// The most queries of a tile, as in `attention.cu` and `attention_f32.cu`, unless a single token has more.
+    pub(super) fn most_queries(&self) -> usize {
+        match self {
+            Self { format: Format::F32, .. } => 16,
+            Self { head_dim: ..=128, .. } => 64,
+            _ => 32,
+        }
     }
 
     /// The offsets of a layer's keys and values in a page.
@@ -127,7 +135,7 @@ impl Inputs {
             layout,
             most: rows,
             most_pages: pages,
-            rows_a_tile: (most_queries(layout) / group).max(1),
+            rows_a_tile: (layout.most_queries() / group).max(1),
             vocabulary,
             angles,
             buffer: gpu.allocate(0)?,

@@ -23,7 +23,7 @@ pub(super) struct Resident {
     pub(super) gpu: Gpu,
     pub(super) config: DecoderConfig,
     pub(super) parts: GpuParts,
-    /// What its matrices read.
+    /// The kinds of activations that its matrices read.
     pub(super) kinds: Kinds,
     pub(super) precision: Precision,
     pub(super) slopes: Option<Buffer>,

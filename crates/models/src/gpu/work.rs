@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use verdigris_kernels::cuda::activations::Activations;
-use verdigris_kernels::cuda::attention::Splits;
+use verdigris_kernels::cuda::attention::{RECORDED, Splits};
 use verdigris_kernels::cuda::inputs::{Bounds, Inputs};
 use verdigris_kernels::cuda::{Buffer, CudaError, Graph};
 
@@ -12,8 +12,8 @@ use super::resident::Resident;
 use crate::description::config::DecoderConfig;
 use crate::slices::CHUNK;
 
-/// The sizes of recorded passes, in rows. A pass is padded to the next size.
-const BUCKETS: [usize; 6] = [1, 2, 4, 8, 16, 64];
+/// The sizes of passes, in rows, below the largest. A pass is padded to the next size.
+const BUCKETS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// The size of a pass for `rows` rows.
 pub(super) fn bucket(rows: usize) -> usize {
@@ -27,7 +27,7 @@ pub(super) fn outputs(wanted: usize) -> usize {
 
 /// Whether passes of this size are recorded as graphs.
 pub(super) fn is_recorded(bucket: usize) -> bool {
-    bucket < CHUNK
+    bucket <= RECORDED
 }
 
 /// The memory of passes of one size.
