@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 use verdigris_kernels::cuda::Gpu;
+#[cfg(feature = "cuda")]
+use verdigris_kernels::cuda::{About, CudaError};
 
 use crate::backend::Backend;
 use crate::error::ModelError;
@@ -38,7 +40,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// The device with this name: `cpu`, `cuda` (the first GPU) or `cuda:1`; with the feature `emulated-cuda` also
+/// The device with this name: `cpu`, `cuda` (the GPU with the most free memory) or `cuda:1`; with the feature `emulated-cuda` also
 /// `cuda:emulated`.
 ///
 /// # Errors
@@ -49,16 +51,28 @@ pub fn device(name: &str) -> Result<Device, ModelError> {
         "cpu" => return Ok(Device::Cpu),
         #[cfg(feature = "emulated-cuda")]
         "cuda:emulated" => return Ok(Device::Gpu(Gpu::emulated())),
-        "cuda" => Some(0),
+        "cuda" => return gpu(None).map_err(fault),
         _ => name.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
     };
     let number = number.ok_or_else(|| fault("a device is cpu, cuda or cuda:1".into()))?;
-    gpu(number).map_err(fault)
+    gpu(Some(number)).map_err(fault)
 }
 
+/// The NVIDIA GPUs of this machine; none without a driver.
 #[cfg(feature = "cuda")]
-fn gpu(number: usize) -> Result<Device, String> {
-    Gpu::open(number).map(Device::Gpu).map_err(|error| {
+pub fn gpus() -> Vec<About> {
+    Gpu::all().unwrap_or_default()
+}
+
+/// The GPU with this number, or the one with the most free memory.
+#[cfg(feature = "cuda")]
+fn gpu(number: Option<usize>) -> Result<Device, String> {
+    let with_most_memory = || {
+        let all = Gpu::all()?;
+        Ok(all.iter().rev().max_by_key(|gpu| gpu.free).map_or(0, |gpu| gpu.number))
+    };
+    let number = number.map_or_else(with_most_memory, Ok);
+    number.and_then(Gpu::open).map(Device::Gpu).map_err(|error: CudaError| {
         format!(
             "no usable GPU ({error}); check that the NVIDIA driver is installed and that `nvidia-smi` lists it, or \
              choose cpu"
@@ -67,7 +81,7 @@ fn gpu(number: usize) -> Result<Device, String> {
 }
 
 #[cfg(not(feature = "cuda"))]
-fn gpu(_: usize) -> Result<Device, String> {
+fn gpu(_: Option<usize>) -> Result<Device, String> {
     Err("this program was built without CUDA; docs/building-for-cuda.md says how to build it".into())
 }
 

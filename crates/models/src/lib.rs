@@ -50,6 +50,8 @@ pub use description::config::DecoderConfig;
 pub use description::gguf::convert::Converted;
 pub use description::share::{BadSplit, Split};
 pub use description::{config, rotary};
+#[cfg(feature = "cuda")]
+pub use device::gpus;
 pub use device::{Device, device};
 pub use draft_head::{DraftHead, DraftTarget};
 pub use error::{BoxError, ModelError};
@@ -68,5 +70,7 @@ pub use source::name::{Fetched, HubName};
 pub use verdigris_collective::{self as collective, Deadlines};
 pub use verdigris_kernels::Bytes;
 pub use verdigris_kernels::Format;
+#[cfg(feature = "cuda")]
+pub use verdigris_kernels::cuda::About as AboutGpu;
 pub use verdigris_kernels::machine;
 pub use verdigris_text::shown;

@@ -5,12 +5,13 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::{
-    CUfunction_attribute_enum, CUgraphInstantiate_flags, CUlaunchAttribute_st, CUlaunchAttributeID,
+    CUdevice_attribute, CUfunction_attribute_enum, CUgraphInstantiate_flags, CUlaunchAttribute_st, CUlaunchAttributeID,
     CUlaunchAttributeValue_union, CUlaunchConfig, CUresult, CUstreamCaptureMode, cuLaunchKernelEx,
 };
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DriverError, result};
 use cudarc::nvrtc::Ptx;
 
+use super::About;
 use super::backend::{Backend, DeviceMemory, Launch, Recording};
 use super::error::CudaError;
 
@@ -52,10 +53,7 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn open(number: usize) -> Result<Self, CudaError> {
-        // SAFETY: this only looks for the library, whose initialisation is the driver's responsibility.
-        if !unsafe { cudarc::driver::sys::is_culib_present() } {
-            return Err(CudaError::Driver("there is no NVIDIA driver".into()));
-        }
+        find_driver()?;
         let context = CudaContext::new(number)?;
         // SAFETY: one stream does everything in order, so there are no events to wait for.
         unsafe { context.disable_event_tracking() };
@@ -78,6 +76,39 @@ impl Driver {
         }
         Ok(function.clone())
     }
+}
+
+fn find_driver() -> Result<(), CudaError> {
+    // SAFETY: this only looks for the library, whose initialisation is the driver's responsibility.
+    match unsafe { cudarc::driver::sys::is_culib_present() } {
+        true => Ok(()),
+        false => Err(CudaError::Driver("there is no NVIDIA driver".into())),
+    }
+}
+
+/// All GPUs that the driver lists.
+pub(super) fn all() -> Result<Vec<About>, CudaError> {
+    find_driver()?;
+    let count = CudaContext::device_count()?;
+    (0..count as usize)
+        .map(|number| {
+            let context = CudaContext::new(number)?;
+            let (free, total) = context.mem_get_info()?;
+            let attribute = |of| context.attribute(of).map(|value| value as u64);
+            let kilohertz = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+            let bits = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
+            let (major, minor) = context.compute_capability()?;
+            Ok(About {
+                number,
+                name: context.name()?,
+                capability: (major as u32, minor as u32),
+                total: total as u64,
+                free: free as u64,
+                // Twice a clock cycle.
+                bandwidth: 2 * kilohertz * 1000 * bits / 8,
+            })
+        })
+        .collect()
 }
 
 impl Backend for Driver {

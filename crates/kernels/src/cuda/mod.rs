@@ -52,6 +52,23 @@ pub struct Gpu {
     number: usize,
 }
 
+/// A GPU of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its number, counted from zero.
+    pub number: usize,
+    /// Its name.
+    pub name: String,
+    /// Its compute capability.
+    pub capability: (u32, u32),
+    /// The bytes of its memory.
+    pub total: u64,
+    /// The bytes that are free.
+    pub free: u64,
+    /// The bytes that its memory transfers per second at most.
+    pub bandwidth: u64,
+}
+
 #[derive(Default)]
 struct Recorder {
     /// Held by the thread that records.
@@ -119,6 +136,15 @@ impl Gpu {
     #[cfg(feature = "cuda")]
     pub fn open(number: usize) -> Result<Self, CudaError> {
         Ok(Self { backend: Arc::new(driver::Driver::open(number)?), recorder: Arc::default(), number })
+    }
+
+    /// All GPUs of this machine.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver does not exist, or fails.
+    #[cfg(feature = "cuda")]
+    pub fn all() -> Result<Vec<About>, CudaError> {
+        driver::all()
     }
 
     /// A GPU that is emulated on the CPU: slow, for tests.
