@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use verdigris::ModelFolder;
 use verdigris::logits::{Purpose, Random};
-use verdigris::models::{DraftTarget, ModelError};
+use verdigris::models::{DraftTarget, Format, ModelError};
 
 /// The shape of a Llama.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,108 @@ fn write_weights(path: &Path, weights: Vec<(String, Vec<usize>)>, spread: f32, s
     Ok(bytes)
 }
 
+/// A value of a GGUF file's metadata.
+enum Value<'a> {
+    Count(usize),
+    Number(f32),
+    Text(&'a str),
+}
+
+/// Writes random weights in a block format as a GGUF file: matrices in the format, vectors in f32. Returns their size in
+/// bytes.
+fn write_gguf(path: &Path, shape: Shape, format: Format, number: u32) -> io::Result<u64> {
+    let Shape { vocabulary, width, layers, heads, kv_heads, head_dim, inner, .. } = shape;
+    let metadata = [
+        ("general.architecture", Value::Text("llama")),
+        ("llama.context_length", Value::Count(8192)),
+        ("llama.embedding_length", Value::Count(width)),
+        ("llama.block_count", Value::Count(layers)),
+        ("llama.feed_forward_length", Value::Count(inner)),
+        ("llama.attention.head_count", Value::Count(heads)),
+        ("llama.attention.head_count_kv", Value::Count(kv_heads)),
+        ("llama.attention.key_length", Value::Count(head_dim)),
+        ("llama.attention.value_length", Value::Count(head_dim)),
+        ("llama.rope.dimension_count", Value::Count(head_dim)),
+        ("llama.rope.freq_base", Value::Number(500_000.0)),
+        ("llama.attention.layer_norm_rms_epsilon", Value::Number(1e-5)),
+        ("llama.vocab_size", Value::Count(vocabulary)),
+    ];
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend((text.len() as u64).to_le_bytes());
+        out.extend(text.bytes());
+    };
+    let weights = shape.weights();
+    let mut header = b"GGUF\x03\0\0\0".to_vec();
+    header.extend((weights.len() as u64).to_le_bytes());
+    header.extend((metadata.len() as u64).to_le_bytes());
+    for (name, value) in metadata {
+        text(&mut header, name);
+        match value {
+            Value::Count(count) => header.extend([4, count as u32].into_iter().flat_map(u32::to_le_bytes)),
+            Value::Number(number) => header.extend([6, number.to_bits()].into_iter().flat_map(u32::to_le_bytes)),
+            Value::Text(value) => {
+                header.extend(8u32.to_le_bytes());
+                text(&mut header, value);
+            }
+        }
+    }
+    let (mut bytes, mut tensors) = (0u64, Vec::new());
+    for (name, shape) in weights {
+        let names = [
+            ("model.layers.", "blk."),
+            ("input_layernorm", "attn_norm"),
+            ("post_attention_layernorm", "ffn_norm"),
+            ("self_attn.q_proj", "attn_q"),
+            ("self_attn.k_proj", "attn_k"),
+            ("self_attn.v_proj", "attn_v"),
+            ("self_attn.o_proj", "attn_output"),
+            ("mlp.gate_proj", "ffn_gate"),
+            ("mlp.up_proj", "ffn_up"),
+            ("mlp.down_proj", "ffn_down"),
+            ("model.embed_tokens", "token_embd"),
+            ("model.norm", "output_norm"),
+            ("lm_head", "output"),
+        ];
+        let name = names.iter().fold(name, |name, (from, to)| name.replace(from, to));
+        let (format, number) = if shape.len() == 1 { (Format::F32, 0) } else { (format, number) };
+        text(&mut header, &name);
+        header.extend((shape.len() as u32).to_le_bytes());
+        shape.iter().rev().for_each(|&length| header.extend((length as u64).to_le_bytes()));
+        header.extend(number.to_le_bytes());
+        header.extend(bytes.to_le_bytes());
+        let length = format.bytes(shape.iter().product());
+        tensors.push((format, length));
+        bytes += length.next_multiple_of(32) as u64;
+    }
+    header.resize(header.len().next_multiple_of(32), 0);
+    let random = Random::new(1);
+    let numbers: Vec<f32> = (0..1 << 20).map(|i| (random.uniform(i, Purpose::Weight) as f32 - 0.5) * 0.07).collect();
+    let encoded = [Format::F32, format].map(|format| {
+        let mut bytes = vec![0; format.bytes(numbers.len())];
+        format.encode(&numbers, &mut bytes);
+        (format, bytes)
+    });
+    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    file.write_all(&header)?;
+    for (format, length) in tensors {
+        let of_format = &encoded.iter().find(|(of, _)| *of == format).expect("both are encoded").1;
+        for from in (0..length).step_by(of_format.len()) {
+            file.write_all(&of_format[..of_format.len().min(length - from)])?;
+        }
+        file.write_all(&[0; 32][..length.next_multiple_of(32) - length])?;
+    }
+    file.flush()?;
+    Ok(bytes)
+}
+
 impl RandomModel {
+    /// Writes a model as a GGUF file, whose matrices are in a block format with this number in such files.
+    pub fn write_in_blocks(shape: Shape, format: Format, number: u32) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let bytes = write_gguf(&folder.path().join("model.gguf"), shape, format, number)?;
+        Ok(Self { folder, shape, bytes })
+    }
+
     /// Writes a model in bf16, with weights as small as those of real models.
     pub fn write(shape: Shape) -> io::Result<Self> {
         Self::write_with(shape, 0.07, 1)
@@ -167,7 +268,8 @@ impl RandomModel {
 
     /// Its folder.
     pub fn folder(&self) -> ModelFolder {
-        ModelFolder::at(self.folder.path())
+        let file = self.folder.path().join("model.gguf");
+        if file.exists() { ModelFolder::at(file) } else { ModelFolder::at(self.folder.path()) }
     }
 
     /// The size of its weights in bytes.

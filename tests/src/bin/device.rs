@@ -15,7 +15,7 @@ use verdigris::decoding::plain::Plain;
 use verdigris::decoding::target::Target;
 use verdigris::logits::warp::{Temperature, TopK, TopP};
 use verdigris::logits::{Chain, Forbid, Random, Row, Sampler, Steps, Transform};
-use verdigris::models::{Batch, Format, LanguageModel, ModelError, Rows, SampleRequest, Sequence, Wanted};
+use verdigris::models::{Batch, BatchItem, Format, LanguageModel, ModelError, Rows, SampleRequest, Sequence, Wanted};
 use verdigris::watermark::{Context, Embed, Native};
 use verdigris::{Device, Engine, Gamma, Key, Marking, ModelFolder, Stop, Strength, device};
 use verdigris_tests::harness;
@@ -288,35 +288,102 @@ fn shapes(device: &Device) -> Result<()> {
         println!("SKIPPED on a CPU, for which there is the program `decode`.");
         return Ok(());
     }
+    // The numbers of formats in GGUF files. candle is measured in one format.
+    let formats: &[(&str, Option<(Format, u32)>)] = match device {
+        Device::Backend(_) => &[("bf16", None)],
+        _ => &[("bf16", None), ("q8_0", Some((Format::Q8_0, 8))), ("q4_k", Some((Format::Q4K, 12)))],
+    };
     for (name, shape) in [("Llama 3.2 1B", Shape::LLAMA_1B), ("Llama 3.1 8B", Shape::LLAMA_8B)] {
-        println!("### {name}, bf16\n");
-        let folder = RandomModel::write(shape)?;
-        let begun = Instant::now();
-        let model = folder.folder().model(device)?;
-        println!("Loaded in {:.1} s; {} bytes of weights.\n", begun.elapsed().as_secs_f64(), folder.bytes());
-        for held in [128, 2048] {
-            rows_a_call(&model, held, folder.bytes())?;
+        for &(format_name, format) in formats {
+            println!("### {name}, {format_name}\n");
+            let folder = match format {
+                None => RandomModel::write(shape)?,
+                Some((format, number)) => RandomModel::write_in_blocks(shape, format, number)?,
+            };
+            let begun = Instant::now();
+            let model = folder.folder().model(device)?;
+            println!("Loaded in {:.1} s; {} bytes of weights.\n", begun.elapsed().as_secs_f64(), folder.bytes());
+            prompts(&model)?;
+            rows_a_call(&model, 128, folder.bytes(), &[1, 2, 4, 8, 16, 32, 64])?;
+            rows_a_call(&model, 2048, folder.bytes(), &[1, 8])?;
+            if format.is_none() {
+                texts_together(&model, &[1, 16, 64])?;
+                tokens_drawn(device, &model)?;
+            }
         }
-        tokens_drawn(device, &model)?;
     }
+    #[cfg(feature = "cuda")]
+    println!("GPUs: {:?}", verdigris::models::gpus());
     println!("\nMemory of the device: {}", device_memory());
     Ok(())
 }
 
-/// The cost of calls with one row and with more, and of the prompt before.
-fn rows_a_call(model: &Arc<dyn LanguageModel>, held: usize, bytes: u64) -> Result<()> {
-    let size = model.vocabulary_size() as u32;
-    let tokens = |n: usize| -> Vec<u32> { (0..n as u32).map(|i| i * 37 % size).collect() };
+fn some_tokens(model: &Arc<dyn LanguageModel>, count: usize) -> Vec<u32> {
+    (0..count as u32).map(|i| i * 37 % model.vocabulary_size() as u32).collect()
+}
+
+/// The time to read prompts.
+fn prompts(model: &Arc<dyn LanguageModel>) -> Result<()> {
+    println!("| prompt | milliseconds | tokens/s |\n|--:|--:|--:|");
+    for length in [128, 512, 2048, 8000] {
+        let (mut sequence, mut rows) = (model.clone().begin(length)?, Rows::default());
+        let prompt = some_tokens(model, length);
+        let seconds = time(3, || {
+            sequence.truncate(0);
+            Ok(sequence.forward(&Batch::chain(&prompt, Wanted::Last), &mut rows)?)
+        })?;
+        println!("| {length} | {:.1} | {:.0} |", 1e3 * seconds, length as f64 / seconds);
+    }
+    println!();
+    Ok(())
+}
+
+/// Texts that are continued by one token each, in one call, after 128 tokens.
+fn texts_together(model: &Arc<dyn LanguageModel>, counts: &[usize]) -> Result<()> {
+    println!("| texts a call | milliseconds | tokens/s |\n|--:|--:|--:|");
+    let prompt = some_tokens(model, 128);
+    for &count in counts {
+        let mut sequences = Vec::new();
+        for _ in 0..count {
+            let mut sequence = model.clone().begin(256)?;
+            sequence.forward(&Batch::chain(&prompt, Wanted::Last), &mut Rows::default())?;
+            sequences.push(sequence);
+        }
+        let (mut all, steps, token) = (vec![Rows::default(); count], Steps::default(), [5]);
+        let seconds = time(20, || {
+            let items = sequences.iter_mut().zip(&mut all);
+            let batch = Batch::chain(&token, Wanted::Last);
+            let mut items: Vec<BatchItem<'_>> =
+                items.map(|(sequence, rows)| BatchItem { sequence: &mut **sequence, batch, rows }).collect();
+            let draw = |item| SampleRequest {
+                item,
+                row: 0,
+                steps: &steps,
+                sampler: Sampler::Greedy,
+                number: 0.0,
+                token: None,
+            };
+            let mut draws: Vec<SampleRequest<'_>> = (0..count).map(draw).collect();
+            if !model.draw_each(&mut items, &mut draws)? {
+                model.forward_each(&mut items)?;
+            }
+            Ok(())
+        })?;
+        println!("| {count} | {:.3} | {:.0} |", 1e3 * seconds, count as f64 / seconds);
+    }
+    println!();
+    Ok(())
+}
+
+/// The cost of calls with one row and with more.
+fn rows_a_call(model: &Arc<dyn LanguageModel>, held: usize, bytes: u64, counts: &[usize]) -> Result<()> {
+    let tokens = |n: usize| some_tokens(model, n);
     let (mut sequence, mut rows) = (model.clone().begin(held + 64)?, Rows::default());
-    let prompt = tokens(held);
-    let prefill = time(3, || {
-        sequence.truncate(0);
-        Ok(sequence.forward(&Batch::chain(&prompt, Wanted::Last), &mut rows)?)
-    })?;
-    println!("{held} tokens held. Prompt: {:.0} tokens/s.\n", held as f64 / prefill);
+    sequence.forward(&Batch::chain(&tokens(held), Wanted::Last), &mut rows)?;
+    println!("{held} tokens held.\n");
     println!("| rows a call | milliseconds | v(m) | rows/s | weights, GB/s |\n|--:|--:|--:|--:|--:|");
     let (mut one, steps) = (None, Steps::default());
-    for m in [1, 2, 4, 8, 16, 64] {
+    for &m in counts {
         let next = tokens(m);
         let seconds = time(30, || {
             // Sampled on the device, which returns a token for each row. If the device cannot sample, rows are
