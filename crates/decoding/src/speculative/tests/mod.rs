@@ -39,18 +39,8 @@ type Texts = BTreeMap<Vec<u32>, f64>;
 /// whether a green token is possible, some warpers need the distribution, and a noise watermark adds to logits, except
 /// after contexts that it has already marked.
 fn draws_where_it_can(name: &str, drawn: usize) -> bool {
-    const LOOKING: [&str; 9] = [
-        "hard watermark",
-        "typical",
-        "epsilon",
-        "eta",
-        "top-a",
-        "XTC always",
-        "dynamic temperature",
-        "mirostat",
-        "constraint and mirostat",
-    ];
-    ["noise watermark", "late noise watermark", "XTC"].contains(&name) || (drawn == 0) == LOOKING.contains(&name)
+    const LOOKING: [&str; 4] = ["hard watermark", "dynamic temperature", "mirostat", "constraint and mirostat"];
+    ["noise watermark", "late noise watermark"].contains(&name) || (drawn == 0) == LOOKING.contains(&name)
 }
 
 const TOKENS: usize = 4;
