@@ -13,16 +13,7 @@ const BLOCK: usize = 512;
 
 /// Whether all steps are supported.
 pub(crate) fn can(steps: &Steps) -> bool {
-    !steps.steps().iter().any(is_unsupported)
-}
-
-fn is_unsupported(step: &Step) -> bool {
-    match step {
-        Step::Restrict(_) | Step::Bias(..) | Step::Divide(_) | Step::Repetition(..) | Step::Subtract(_) => false,
-        Step::MinP(_) => false,
-        Step::TopK(_) | Step::TopP(_) | Step::TypicalP(_) | Step::Xtc(_) => true,
-        Step::EpsilonCutoff(_) | Step::EtaCutoff(_) | Step::TopA(_) => true,
-    }
+    !steps.steps().iter().any(|step| step.is_cut() && !matches!(step, Step::MinP(_)))
 }
 
 /// The token that `number` selects from a row (`[vocabulary]`, f32) after steps that are supported ([`can`]); `None` if

@@ -15,27 +15,14 @@ template <unsigned DIM> constexpr unsigned KEYS = DIM > 128 ? 32 : 64;
 template <unsigned WIDTH> constexpr unsigned ALONG_ROWS = WIDTH + 8;
 template <unsigned WIDTH> constexpr unsigned ALONG_COLUMNS = WIDTH + 4;
 
-static __device__ inline uint32_t word_of(float x) {
-  uint32_t first = bf16_bits(x);
-  return first | bf16_bits(x - bf16_number(first)) << 16;
-}
-
 static __device__ inline void words_of(float x, float y, uint32_t *words) {
-  uint32_t first = bf16_pair(x, y), second = bf16_pair(x - bf16_number(first & 0xffff), y - bf16_number(first >> 16));
+  uint32_t first, second;
+  split_pair(x, y, first, second);
   words[0] = __byte_perm(first, second, 0x5410), words[1] = __byte_perm(first, second, 0x7632);
 }
 
 // Words of the numbers of a cache, whether they may have a second piece, and whether eight numbers are sixteen bytes.
-template <class F> struct Words {
-  static constexpr bool TWO = true, IN_16_BYTES = false;
-  static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) {
-    float numbers[8];
-    F::eight(row, i, numbers);
-#pragma unroll
-    for (unsigned j = 0; j < 8; j += 2) words_of(numbers[j], numbers[j + 1], words + j);
-  }
-  static __device__ inline void of(uint4, uint32_t (&)[8]) {}
-};
+template <class F> struct Words;
 
 template <> struct Words<F16> {
   static constexpr bool TWO = true, IN_16_BYTES = true;
@@ -43,7 +30,6 @@ template <> struct Words<F16> {
 #pragma unroll
     for (unsigned j = 0; j < 4; j++) words_of(half_of(word(four, j), 0), half_of(word(four, j), 1), words + 2 * j);
   }
-  static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) { of(reinterpret_cast<const uint4 *>(row)[i], words); }
 };
 
 template <> struct Words<Bf16> {
@@ -52,7 +38,10 @@ template <> struct Words<Bf16> {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) words[j] = j % 2 ? word(four, j / 2) >> 16 : word(four, j / 2) & 0xffff;
   }
-  static __device__ inline void eight(const uint8_t *row, unsigned i, uint32_t (&words)[8]) { of(reinterpret_cast<const uint4 *>(row)[i], words); }
+};
+
+template <> struct Words<Q8_0> {
+  static constexpr bool TWO = true, IN_16_BYTES = false;
 };
 
 // A head of some tokens, which threads load in eights.
@@ -84,26 +73,31 @@ template <class F, unsigned DIM> struct Head {
   }
   // Stores rows of `stride` words, and zeros up to `KEYS` rows.
   __device__ inline void store(const uint4 (&raw)[EACH], uint32_t *to, unsigned stride) const {
+    if constexpr (Words<F>::IN_16_BYTES) {
 #pragma unroll
-    for (unsigned i = 0; i < EACH; i++) {
-      uint32_t words[8];
-      Words<F>::of(raw[i], words);
-      put(words, to, number(i) / (DIM / 8), number(i) % (DIM / 8), stride);
+      for (unsigned i = 0; i < EACH; i++) {
+        uint32_t words[8];
+        Words<F>::of(raw[i], words);
+        put(words, to, number(i) / (DIM / 8), number(i) % (DIM / 8), stride);
+      }
     }
   }
-  // Does both, for any format and number of elements.
+  // Does both, where eight numbers are not sixteen bytes at a multiple of sixteen.
   __device__ inline void load(unsigned begin, unsigned count, uint32_t *to, unsigned stride) const {
     for (unsigned i = 0; i < EACH; i++) {
       unsigned row = number(i) / (DIM / 8), eight = number(i) % (DIM / 8);
       uint32_t words[8] = {};
       if (row < count && eight * 8 < a.dim) {
-        const uint8_t *numbers = from(begin + row);
-        if (a.dim % 8 == 0) {
-          Words<F>::eight(numbers, eight, words);
-        } else {
+        const uint8_t *at_key = from(begin + row);
+        float numbers[8] = {};
+        if constexpr (Words<F>::IN_16_BYTES) {
 #pragma unroll
-          for (unsigned j = 0; j < 8; j++) words[j] = eight * 8 + j < a.dim ? word_of(F::one(numbers, eight * 8 + j)) : 0;
+          for (unsigned j = 0; j < 8; j++) numbers[j] = eight * 8 + j < a.dim ? F::one(at_key, eight * 8 + j) : 0;
+        } else {
+          F::eight(at_key, eight, numbers);
         }
+#pragma unroll
+        for (unsigned j = 0; j < 8; j += 2) words_of(numbers[j], numbers[j + 1], words + j);
       }
       put(words, to, row, eight, stride);
     }
@@ -160,7 +154,7 @@ static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, un
       size_t at = static_cast<size_t>(tile.first + of / group) * a.heads + kv_head * group + of % group;
       x = a.query[at * a.dim + element];
     }
-    query[q * QUERY + element] = word_of(x);
+    query[q * QUERY + element] = both_pieces(x);
   }
   // Some adjacent threads share a query: its largest score and its total.
   unsigned q = threadIdx.x / A_ROW, nth = threadIdx.x % A_ROW, of = first + min(q, queries - 1);
@@ -244,7 +238,7 @@ static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, un
       for (unsigned j = 0; j < EACH; j++) {
         unsigned key = i * 8 + nth * EACH + j;
         float score = __uint_as_float(own_scores[key]), weight = score == -INFINITY ? 0 : expf(score - largest);
-        own_scores[key] = word_of(weight);
+        own_scores[key] = both_pieces(weight);
         eighths[j] += weight;
       }
     }

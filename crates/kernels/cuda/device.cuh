@@ -16,8 +16,8 @@ static __device__ inline void wait_for_inputs() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-// A kernel for blocks of `THREADS` threads, of which a multiprocessor has room for `BLOCKS`. It must call `wait_for_inputs` in every thread, before it reads
-// what another kernel has written and before it writes anything.
+// A kernel for blocks of `THREADS` threads, of which a multiprocessor has room for `BLOCKS`. It must call
+// `wait_for_inputs` in every thread, before it reads data of another kernel and before it writes anything.
 #define EAGER_KERNEL(name, Args, THREADS, BLOCKS) \
   extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) name(const __grid_constant__ Args a)
 #define KERNEL(name, Args)                                                                                                       \
@@ -27,8 +27,8 @@ static __device__ inline void wait_for_inputs() {
     name##_body(a);                                                                                                              \
   }                                                                                                                              \
   static __device__ inline void name##_body(const Args &a)
-// Memory of the block, whose size is set by the launch.
-extern __shared__ __align__(16) unsigned char shared_memory[];
+// Memory of the block, whose size is set by the launch, aligned as `multiply_wide` of tensor.cuh needs its tiles.
+extern __shared__ __align__(1024) unsigned char shared_memory[];
 #define SHARED(Type, name) Type *name = reinterpret_cast<Type *>(shared_memory)
 #endif
 

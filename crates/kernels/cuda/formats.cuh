@@ -2,17 +2,11 @@
 // (`ggml-common.h`).
 #pragma once
 
-#include "device.cuh"
-
-static __device__ inline float half_at(const uint8_t *at) {
-  return __half2float(__ushort_as_half(*reinterpret_cast<const unsigned short *>(at)));
-}
-
-static __device__ inline float from_bf16(uint32_t bits) { return __uint_as_float(bits << 16); }
+#include "numbers.cuh"
 
 // A format has `BLOCK` numbers in `BYTES` bytes. `eight(row, i, w)` reads numbers 8 i to 8 i + 7 of a row;
 // `one(row, i)` a single one. In formats without blocks a row's alignment depends on its length, so eight numbers are
-// read at once only if the length is a multiple of eight (`whole` of linear.cu).
+// read at once only if the length is a multiple of eight (`whole` of linear_f32.cu).
 
 struct F32 {
   static constexpr unsigned BLOCK = 1, BYTES = 4;
@@ -32,8 +26,8 @@ struct F16 {
     const uint32_t four[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
     for (unsigned j = 0; j < 4; j++) {
-      w[2 * j] = __half2float(__ushort_as_half(four[j] & 0xffff));
-      w[2 * j + 1] = __half2float(__ushort_as_half(four[j] >> 16));
+      w[2 * j] = half_of(four[j], 0);
+      w[2 * j + 1] = half_of(four[j], 1);
     }
   }
   static __device__ inline float one(const uint8_t *row, unsigned i) { return half_at(row + 2 * i); }
@@ -49,18 +43,15 @@ struct Bf16 {
     const uint32_t four[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
     for (unsigned j = 0; j < 4; j++) {
-      w[2 * j] = from_bf16(four[j] & 0xffff);
-      w[2 * j + 1] = from_bf16(four[j] >> 16);
+      w[2 * j] = bf16_number(four[j] & 0xffff);
+      w[2 * j + 1] = bf16_number(four[j] >> 16);
     }
   }
   static __device__ inline float one(const uint8_t *row, unsigned i) {
-    return from_bf16(reinterpret_cast<const unsigned short *>(row)[i]);
+    return bf16_number(reinterpret_cast<const unsigned short *>(row)[i]);
   }
-  // To the nearest, ties to even.
   static __device__ inline void set(uint8_t *row, unsigned i, float x) {
-    uint32_t bits = __float_as_uint(x);
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    reinterpret_cast<unsigned short *>(row)[i] = x == x ? rounded : 0x7fc0;
+    reinterpret_cast<unsigned short *>(row)[i] = static_cast<unsigned short>(bf16_bits(x));
   }
 };
 

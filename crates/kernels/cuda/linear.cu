@@ -97,6 +97,18 @@ static __device__ inline void multiply_group(float (&sums)[N][M][4], const Group
   }
 }
 
+// The rows of fragments number `tile * M` and the next ones of a matrix, or of fragment `tile` of both if results are
+// gated.
+template <class W, unsigned M>
+static __device__ inline void find_rows(typename W::Rows (&rows)[M], const Linear &a, unsigned which, unsigned tile, unsigned lane) {
+  bool gated = a.results == GATE;
+#pragma unroll
+  for (unsigned m = 0; m < M; m++) {
+    const MatrixProduct &of = a.products[gated ? m : which];
+    rows[m] = W::rows(of.weights, of.rows, a.columns, gated ? tile : tile * M + m, lane);
+  }
+}
+
 constexpr unsigned FEW_WARPS = SEGMENTS;
 // Fragments of a matrix that a warp handles.
 constexpr unsigned FEW_TILES = 2;
@@ -113,11 +125,7 @@ template <class W, unsigned N> static __device__ inline void few_rows(const Line
   unsigned slabs = (a.columns + SLAB - 1) / SLAB, steps = W::steps(a.columns);
   unsigned begin = segment_begin(warp, slabs) * STEPS, end = min(segment_begin(warp + 1, slabs) * STEPS, steps);
   typename W::Rows weights[M];
-#pragma unroll
-  for (unsigned m = 0; m < M; m++) {
-    const MatrixProduct &of = a.products[gated ? m : which];
-    weights[m] = W::rows(of.weights, of.rows, a.columns, gated ? block : block * M + m, lane);
-  }
+  find_rows<W>(weights, a, which, block, lane);
   typename W::Raw raw[AHEAD][M];
 #pragma unroll
   for (unsigned d = 0; d < AHEAD; d++) {
@@ -242,11 +250,7 @@ template <class W> static __device__ inline void many_rows(const Linear &a) {
   unsigned across = warp % MANY_ACROSS, tile = block * (MANY_WARPS / MANY_ACROSS) + warp / MANY_ACROSS;
   unsigned slabs = (a.columns + SLAB - 1) / SLAB, steps = W::steps(a.columns);
   typename W::Rows weights[M];
-#pragma unroll
-  for (unsigned m = 0; m < M; m++) {
-    const MatrixProduct &of = a.products[gated ? m : which];
-    weights[m] = W::rows(of.weights, of.rows, a.columns, gated ? tile : tile * M + m, lane);
-  }
+  find_rows<W>(weights, a, which, tile, lane);
   typename W::Raw next[M];
 #pragma unroll
   for (unsigned m = 0; m < M; m++) W::load(next[m], weights[m], 0, lane);

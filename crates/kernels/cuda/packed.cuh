@@ -1,8 +1,8 @@
 // Weights as tensor cores read them: fragments of sixteen rows and 32 columns.
 //
-// Matrices in bf16 and f16 stay as they are. Those in block formats are packed by packed.rs: a record for each sixteen
-// rows and 128 columns, in the order in which the lanes of a warp read it. The integers of a block are exact in bf16,
-// and sums of products with them are multiplied by the scale of their group in f32.
+// packed.rs puts matrices into the order in which the lanes of a warp read them: in bf16 and f16 row by row, in block
+// formats as a record for each sixteen rows and 128 columns. The integers of a block are exact in bf16, and sums of
+// products with them are multiplied by the scale of their group in f32.
 #pragma once
 
 #include "formats.cuh"
@@ -96,24 +96,14 @@ struct TensorF16 : Halves {
     for (unsigned h = 0; h < 2; h++) {
 #pragma unroll
       for (unsigned i = 0; i < 4; i++) {
-        uint32_t two = word(raw.half[h], i), first = 0, second = 0;
-#pragma unroll
-        for (unsigned e = 0; e < 2; e++) {
-          float w = __half2float(__ushort_as_half(static_cast<unsigned short>(two >> 16 * e)));
-          uint32_t piece = bf16_bits(w);
-          first |= piece << 16 * e, second |= bf16_bits(w - bf16_number(piece)) << 16 * e;
-        }
-        n[0].pairs[h][i] = first, n[1].pairs[h][i] = second;
+        uint32_t two = word(raw.half[h], i);
+        split_pair(half_of(two, 0), half_of(two, 1), n[0].pairs[h][i], n[1].pairs[h][i]);
       }
     }
   }
 };
 
 // The layout of scales in a record: planes, in which both rows of a lane are adjacent.
-
-static __device__ inline float half_of(uint32_t two, unsigned i) {
-  return __half2float(__ushort_as_half(static_cast<unsigned short>(two >> i * 16)));
-}
 
 // Half precision for each group; then minimums, if there are any.
 template <bool HAS_LEAST> struct OfGroups {

@@ -2,7 +2,7 @@
 // that is read once.
 #pragma once
 
-#include "device.cuh"
+#include "numbers.cuh"
 
 // A fragment of 16 x 16 numbers in bf16: lane (g, t) = (lane / 4, lane % 4) has two pairs of adjacent columns of row g
 // and of row g + 8. As the hardware numbers columns, they are 2 t and 2 t + 8; here they are the columns 4 t to 4 t + 3,
@@ -159,32 +159,6 @@ static __device__ inline uint32_t once_4(const void *from) {
 }
 #endif
 
-// The bits of a number in bf16: to the nearest, ties to even.
-static __device__ inline uint32_t bf16_bits(float x) {
-#ifdef VERDIGRIS_EMULATED
-  uint32_t bits = __float_as_uint(x);
-  uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  return x == x ? rounded : 0x7fff;
-#else
-  unsigned short bits;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-  return bits;
-#endif
-}
-
-// Those of two numbers, the first in the lower half.
-static __device__ inline uint32_t bf16_pair(float x, float y) {
-#ifdef VERDIGRIS_EMULATED
-  return bf16_bits(x) | bf16_bits(y) << 16;
-#else
-  uint32_t bits;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(y), "f"(x));
-  return bits;
-#endif
-}
-
-static __device__ inline float bf16_number(uint32_t bits) { return __uint_as_float(bits << 16); }
-
 // Rows of activations as products read them: as they are, or as two bf16 pieces, the number rounded and then the
 // rounded rest. Together the pieces have sixteen significant bits.
 struct Activations {
@@ -203,10 +177,10 @@ struct Activations {
   __device__ inline void set_at(size_t row, unsigned column, unsigned position, float x) const {
     if (numbers) numbers[row * columns + column] = x;
     if (pieces) {
-      uint32_t first = bf16_bits(x);
+      uint32_t both = both_pieces(x);
       size_t at = row * stride + position;
-      pieces[at] = static_cast<uint16_t>(first);
-      if (count == 2) pieces[at + plane] = static_cast<uint16_t>(bf16_bits(x - bf16_number(first)));
+      pieces[at] = static_cast<uint16_t>(both);
+      if (count == 2) pieces[at + plane] = static_cast<uint16_t>(both >> 16);
     }
   }
   __device__ inline void set(size_t row, unsigned column, float x) const {

@@ -38,6 +38,17 @@ pub enum Step {
     TypicalP(f64),
 }
 
+impl Step {
+    /// Whether the tokens that it forbids depend on the other logits.
+    pub fn is_cut(&self) -> bool {
+        match self {
+            Self::Restrict(_) | Self::Bias(..) | Self::Divide(_) | Self::Repetition(..) | Self::Subtract(_) => false,
+            Self::TopK(_) | Self::TopP(_) | Self::MinP(_) | Self::EpsilonCutoff(_) | Self::EtaCutoff(_) => true,
+            Self::TopA(_) | Self::Xtc(_) | Self::TypicalP(_) => true,
+        }
+    }
+}
+
 /// The words of [`Steps::words`] that belong to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {

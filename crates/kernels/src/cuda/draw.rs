@@ -117,7 +117,7 @@ impl Drawer {
         // At least four tokens for each thread, which reads that many at once.
         let blocks = (AT_ONCE / items.len()).clamp(4, BLOCKS).min(size.div_ceil(4 * THREADS));
         // A row without cuts has its token after `tally`.
-        let has_cuts = items.iter().flat_map(|item| item.steps.steps()).any(is_cut);
+        let has_cuts = items.iter().flat_map(|item| item.steps.steps()).any(Step::is_cut);
         for kernel in ["edit", "tally"].into_iter().chain(has_cuts.then_some("choose")) {
             let shape = (THREADS as u32, SHARED);
             // SAFETY: the struct matches that of `draw.cuh`, all buffers have the lengths that it expects, and sets
@@ -193,15 +193,6 @@ fn args_of(step: Step, others: usize) -> StepArgs {
         Step::TypicalP(mass) => return exact(12, mass),
     };
     StepArgs { kind, number, from: small(others + set.from), count: small(set.count) }
-}
-
-/// Whether the tokens that a step forbids depend on the other logits.
-fn is_cut(step: &Step) -> bool {
-    match step {
-        Step::Restrict(_) | Step::Bias(..) | Step::Divide(_) | Step::Repetition(..) | Step::Subtract(_) => false,
-        Step::TopK(_) | Step::TopP(_) | Step::MinP(_) | Step::EpsilonCutoff(_) | Step::EtaCutoff(_) => true,
-        Step::TopA(_) | Step::Xtc(_) | Step::TypicalP(_) => true,
-    }
 }
 
 fn grow(gpu: &Gpu, buffer: &mut Buffer, bytes: usize) -> Result<(), CudaError> {

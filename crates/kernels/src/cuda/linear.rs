@@ -101,9 +101,8 @@ pub fn linear(
     if products.iter().any(|product| product.matrix.format != first.matrix.format) {
         return products.iter().try_for_each(|product| linear(gpu, x, m, std::slice::from_ref(product), adds));
     }
-    let outs = products.iter().map(|product| Some(product.out));
-    let products = products.iter().map(|product| (product.matrix, product.bias)).zip(outs);
-    launch(gpu, x, m, products.map(|((matrix, bias), out)| (matrix, bias, out)).collect(), results, None)
+    let products = products.iter().map(|&MatrixProduct { matrix, bias, out }| (matrix, bias, Some(out))).collect();
+    launch(gpu, x, m, products, results, None)
 }
 
 /// A matrix and the numbers that are added to its products.

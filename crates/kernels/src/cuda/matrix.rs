@@ -2,7 +2,7 @@
 
 use super::packed::{order, pack};
 use super::{Buffer, CudaError, Gpu};
-use crate::format::Format;
+use crate::format::{Format, Numbers};
 
 /// A matrix of weights on a GPU, in the order in which its kernels read it.
 #[derive(Clone, Debug)]
@@ -28,11 +28,10 @@ impl Matrix {
             "rows of {columns}"
         );
         let rows = bytes.len() / row;
-        let bytes = match format {
-            Format::F32 => gpu.upload(bytes)?,
-            Format::F16 | Format::Bf16 if !columns.is_multiple_of(32) => gpu.upload(bytes)?,
-            Format::F16 | Format::Bf16 => gpu.upload(&order(bytes, columns))?,
-            _ => gpu.upload(&pack(format, bytes, columns))?,
+        let bytes = match format.layout() {
+            Some(_) => gpu.upload(&pack(format, bytes, columns))?,
+            None if is_for_tensor_cores(format, columns) => gpu.upload(&order(bytes, columns))?,
+            None => gpu.upload(bytes)?,
         };
         Ok(Self { format, bytes, rows, columns })
     }
@@ -49,17 +48,18 @@ impl Matrix {
 
     /// Whether products with it need the sums of activations in each group of columns; if so, whether in each sixteen.
     pub(super) fn needs_sums(&self) -> Option<bool> {
-        match self.format {
-            Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => Some(false),
-            Format::Q2K => Some(true),
-            _ => None,
-        }
+        let layout = self.format.layout()?;
+        matches!(layout.numbers, Numbers::Least).then(|| layout.scales.has_halves())
     }
 
     /// Whether products with it are computed on tensor cores, from pieces of activations, instead of from numbers.
     ///
     /// Matrices in `f32` are not, nor those without blocks whose rows are not fragments of 32 columns.
     pub fn is_for_tensor_cores(&self) -> bool {
-        self.format != Format::F32 && self.columns.is_multiple_of(32)
+        is_for_tensor_cores(self.format, self.columns)
     }
+}
+
+fn is_for_tensor_cores(format: Format, columns: usize) -> bool {
+    format != Format::F32 && columns.is_multiple_of(32)
 }
