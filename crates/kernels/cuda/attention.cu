@@ -1,6 +1,6 @@
 // Attention of the rows of a pass over the pages of their sequences, on tensor cores, split along the keys (Dao et al.
-// 2023, "Flash-Decoding"): each split yields its visible values, weighted against its own largest score, and the numbers
-// with which it is merged with the others.
+// 2023, "Flash-Decoding"): each split yields its visible values, weighted against its own largest score, and the
+// numbers with which it is merged with the others.
 //
 // Queries, keys, values and weights are two bf16 pieces, which are the halves of a word in shared memory. Every sum is
 // added up in one order, so a query has the same bits whichever others are computed with it.
@@ -58,7 +58,8 @@ template <class F, unsigned DIM> struct Head {
     return a.pages[table + key / a.page] + at + key % a.page * a_token + head * a_head;
   }
   static __device__ inline unsigned number(unsigned i) { return i * ATTEND_WARPS * WARP + threadIdx.x; }
-  static __device__ inline void put(const uint32_t (&words)[8], uint32_t *to, unsigned row, unsigned eight, unsigned stride) {
+  static __device__ inline void put(const uint32_t (&words)[8], uint32_t *to, unsigned row, unsigned eight,
+                                    unsigned stride) {
     uint4 *into = reinterpret_cast<uint4 *>(to + row * stride + eight * 8);
     into[0] = {words[0], words[1], words[2], words[3]}, into[1] = {words[4], words[5], words[6], words[7]};
   }
@@ -105,7 +106,9 @@ template <class F, unsigned DIM> struct Head {
 };
 
 // The first, or the second, pieces of two words as a pair.
-static __device__ inline uint32_t pieces_of(uint32_t x, uint32_t y, unsigned piece) { return __byte_perm(x, y, piece ? 0x7632 : 0x5410); }
+static __device__ inline uint32_t pieces_of(uint32_t x, uint32_t y, unsigned piece) {
+  return __byte_perm(x, y, piece ? 0x7632 : 0x5410);
+}
 
 // The fragment of sixteen rows at `row`, and sixteen columns.
 struct Fragment {
@@ -118,25 +121,32 @@ struct Fragment {
 #pragma unroll
       for (unsigned p = 0; p < 2; p++) {
         Pairs pairs = {pieces_of(first.x, first.y, p), pieces_of(second.x, second.y, p)};
-        if (h) lower[p] = pairs; else upper[p] = pairs;
+        if (h)
+          lower[p] = pairs;
+        else
+          upper[p] = pairs;
       }
     }
   }
 };
 
 // Adds the product of a fragment and one whose numbers have two pieces, or one.
-template <bool TWO> static __device__ inline void multiply_pieces(float (&c)[4], const Fragment &a, Pairs first, Pairs second) {
+template <bool TWO>
+static __device__ inline void multiply_pieces(float (&c)[4], const Fragment &a, Pairs first, Pairs second) {
   multiply(c, a.upper[0], a.lower[0], first);
   multiply(c, a.upper[1], a.lower[1], first);
   if (TWO) multiply(c, a.upper[0], a.lower[0], second);
 }
 
-// The queries of a block from `first` on: `TILES` fragments, of which a warp has one, with a share of the keys and of the
-// elements of values.
+// The queries of a block from `first` on: `TILES` fragments, of which a warp has one, with a share of the keys and of
+// the elements of values.
 template <class F, unsigned DIM, unsigned TILES>
-static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, unsigned kv_head, unsigned first, unsigned queries) {
-  constexpr unsigned COUNT = KEYS<DIM>, PARTS = ATTEND_WARPS / TILES, N_KEYS = COUNT / 8 / PARTS, N_DIM = DIM / 8 / PARTS;
-  constexpr unsigned QUERY = ALONG_ROWS<DIM>, KEY = ALONG_ROWS<DIM>, VALUE = ALONG_COLUMNS<DIM>, SCORE = ALONG_ROWS<COUNT>;
+static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, unsigned kv_head, unsigned first,
+                                           unsigned queries) {
+  constexpr unsigned COUNT = KEYS<DIM>, PARTS = ATTEND_WARPS / TILES, N_KEYS = COUNT / 8 / PARTS,
+                     N_DIM = DIM / 8 / PARTS;
+  constexpr unsigned QUERY = ALONG_ROWS<DIM>, KEY = ALONG_ROWS<DIM>, VALUE = ALONG_COLUMNS<DIM>,
+                     SCORE = ALONG_ROWS<COUNT>;
   constexpr unsigned THREADS = ATTEND_WARPS * WARP, ROWS = TILES * 16, A_ROW = THREADS / ROWS;
   SHARED(uint32_t, memory);
   uint32_t *query = memory, *held = query + ROWS * QUERY, *scores = held + COUNT * KEY;
@@ -187,7 +197,8 @@ static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, un
         for (unsigned n = 0; n < N_KEYS; n++) {
           const uint32_t *at = held + ((part * N_KEYS + n) * 8 + g) * KEY + k * 16 + 2 * t;
           uint2 x = *reinterpret_cast<const uint2 *>(at), y = *reinterpret_cast<const uint2 *>(at + 8);
-          Pairs ones = {pieces_of(x.x, x.y, 0), pieces_of(y.x, y.y, 0)}, twos = {pieces_of(x.x, x.y, 1), pieces_of(y.x, y.y, 1)};
+          Pairs ones = {pieces_of(x.x, x.y, 0), pieces_of(y.x, y.y, 0)},
+                twos = {pieces_of(x.x, x.y, 1), pieces_of(y.x, y.y, 1)};
           multiply_pieces<Words<F>::TWO>(c[n], fragment, ones, twos);
         }
       }
@@ -195,7 +206,8 @@ static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, un
       for (unsigned n = 0; n < N_KEYS; n++) {
 #pragma unroll
         for (unsigned e = 0; e < 4; e++) {
-          scores[(own * 16 + g + e / 2 * 8) * SCORE + (part * N_KEYS + n) * 8 + 2 * t + e % 2] = __float_as_uint(c[n][e]);
+          scores[(own * 16 + g + e / 2 * 8) * SCORE + (part * N_KEYS + n) * 8 + 2 * t + e % 2] =
+              __float_as_uint(c[n][e]);
         }
       }
     }
@@ -228,7 +240,8 @@ static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, un
       }
     }
 #pragma unroll
-    for (unsigned apart = A_ROW / 2; apart > 0; apart /= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, apart));
+    for (unsigned apart = A_ROW / 2; apart > 0; apart /= 2)
+      largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, apart));
     float keep = before == -INFINITY ? 0 : expf(before - largest);
     // Eight sums, each of every eighth key, in pairs: the same for any number of threads.
     float eighths[EACH] = {};
@@ -255,7 +268,8 @@ static __device__ inline void attend_tiles(const Attend &a, const Tile &tile, un
     if (own * 16 < queries) {
       float upper = keeps[own * 16 + g], lower = keeps[own * 16 + g + 8];
 #pragma unroll
-      for (unsigned n = 0; n < N_DIM; n++) sums[n][0] *= upper, sums[n][1] *= upper, sums[n][2] *= lower, sums[n][3] *= lower;
+      for (unsigned n = 0; n < N_DIM; n++)
+        sums[n][0] *= upper, sums[n][1] *= upper, sums[n][2] *= lower, sums[n][3] *= lower;
 #pragma unroll
       for (unsigned k = 0; k < COUNT / 16; k++) {
         Fragment fragment(scores + own * 16 * SCORE + k * 16, SCORE, g, t);
@@ -290,17 +304,21 @@ template <class F, unsigned DIM> static __device__ inline void attend(const Atte
   if (tile.count == 0 || split_begin(blockIdx.x) > a.rows[tile.first + tile.count - 1].slot) return;
   // Heads that share keys may have more queries than a block.
   constexpr unsigned MOST = MOST_QUERIES<DIM>;
-  unsigned blocks = (a.queries + MOST - 1) / MOST, first = blockIdx.y % blocks * MOST, all = tile.count * (a.heads / a.kv_heads);
+  unsigned blocks = (a.queries + MOST - 1) / MOST, first = blockIdx.y % blocks * MOST,
+           all = tile.count * (a.heads / a.kv_heads);
   if (first >= all) return;
   unsigned queries = min(all - first, MOST), kv_head = blockIdx.y / blocks;
-  if (queries <= 16) attend_tiles<F, DIM, 1>(a, tile, kv_head, first, queries);
-  else if (queries <= 32) attend_tiles<F, DIM, 2>(a, tile, kv_head, first, queries);
-  else if constexpr (MOST > 32) attend_tiles<F, DIM, 4>(a, tile, kv_head, first, queries);
+  if (queries <= 16)
+    attend_tiles<F, DIM, 1>(a, tile, kv_head, first, queries);
+  else if (queries <= 32)
+    attend_tiles<F, DIM, 2>(a, tile, kv_head, first, queries);
+  else if constexpr (MOST > 32)
+    attend_tiles<F, DIM, 4>(a, tile, kv_head, first, queries);
 }
 
-#define ATTEND(F, name)                                                                                                          \
-  KERNEL(attend_##name##_64, Attend) { attend<F, 64>(a); }                                                                         \
-  KERNEL(attend_##name##_128, Attend) { attend<F, 128>(a); }                                                                       \
+#define ATTEND(F, name)                                      \
+  KERNEL(attend_##name##_64, Attend) { attend<F, 64>(a); }   \
+  KERNEL(attend_##name##_128, Attend) { attend<F, 128>(a); } \
   KERNEL(attend_##name##_256, Attend) { attend<F, 256>(a); }
 
 ATTEND(F16, f16)

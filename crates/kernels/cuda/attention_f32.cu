@@ -6,8 +6,8 @@ constexpr unsigned F32_KEYS = WARP;
 
 // Loads a head of some tokens into `to`, whose rows have one extra number so that lanes do not conflict in one bank.
 template <class F>
-static __device__ inline void load_in_f32(const Attend &a, uint64_t at, uint32_t table, unsigned head, unsigned begin, unsigned count,
-                                   float *to) {
+static __device__ inline void load_in_f32(const Attend &a, uint64_t at, uint32_t table, unsigned head, unsigned begin,
+                                          unsigned count, float *to) {
   // Pages are whole tokens, and heads whole blocks.
   size_t a_head = a.dim / F::BLOCK * F::BYTES, a_token = a_head * a.kv_heads;
   for (unsigned i = threadIdx.x; i < count * a.dim; i += blockDim.x) {
@@ -66,7 +66,8 @@ template <class F> static __device__ inline void attend_in_f32(const Attend &a) 
     for (unsigned q = warp; q < queries; q += ATTEND_WARPS) {
       for (unsigned i = lane; i < a.dim; i += WARP) {
         float sum = sums[q * a.dim + i];
-        for (unsigned key = 0; key < count; key++) sum = fmaf(weights[q * F32_KEYS + key], held[key * (a.dim + 1) + i], sum);
+        for (unsigned key = 0; key < count; key++)
+          sum = fmaf(weights[q * F32_KEYS + key], held[key * (a.dim + 1) + i], sum);
         sums[q * a.dim + i] = sum;
       }
     }

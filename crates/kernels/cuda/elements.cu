@@ -202,7 +202,8 @@ template <class F> static __device__ inline void heads(const Heads &a) {
     return;
   }
   size_t a_head = a.dim / F::BLOCK * F::BYTES;
-  uint8_t *token = a.pages[row.table + row.slot / a.page] + (is_key ? a.keys : a.values) + row.slot % a.page * a_head * a.kv_heads;
+  uint8_t *token =
+      a.pages[row.table + row.slot / a.page] + (is_key ? a.keys : a.values) + row.slot % a.page * a_head * a.kv_heads;
   store<F>(head, a.dim, token + number * a_head);
 }
 
@@ -237,7 +238,9 @@ struct Add {
 };
 
 KERNEL(add, Add) {
-  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) a.to[i] += a.from[i];
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count;
+       i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
+    a.to[i] += a.from[i];
 }
 
 struct Cap {
@@ -248,7 +251,9 @@ struct Cap {
 
 // `cap * tanh(x / cap)` (Gemma 2).
 KERNEL(cap, Cap) {
-  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) a.x[i] = a.cap * tanhf(a.x[i] / a.cap);
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count;
+       i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
+    a.x[i] = a.cap * tanhf(a.x[i] / a.cap);
 }
 
 struct Move {

@@ -100,7 +100,8 @@ void run_block(unsigned count) {
   } while (release(0, count, State::WaitsForBlock));
   for (unsigned i = 0; i < count; i++) {
     if (fibres[i].state == State::Done) continue;
-    fprintf(stderr, "%s: threads of block %u %u %u wait at different positions\n", kernel->name, block.x, block.y, block.z);
+    fprintf(stderr, "%s: threads of block %u %u %u wait at different positions\n", kernel->name, block.x, block.y,
+            block.z);
     abort();
   }
 }
@@ -119,7 +120,8 @@ uint64_t exchange(uint64_t bits, unsigned lane) {
 }
 
 void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
-  unsigned turn = fibres[current].turn++ % 2, lane = current % LANES, first = current - lane, g = lane / 4, t = lane % 4;
+  unsigned turn = fibres[current].turn++ % 2, lane = current % LANES, first = current - lane, g = lane / 4,
+           t = lane % 4;
   const uint32_t given[6] = {a0, a1, a2, a3, b0, b1};
   memcpy(fibres[current].fragments[turn], given, sizeof given);
   wait(State::WaitsForWarp);
@@ -129,7 +131,8 @@ void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
     for (unsigned k = 0; k < 16; k++) {
       // Lane k / 2 % 4 of a row or a column has two columns, or rows, of each half of the sixteen.
       unsigned of = k / 2 % 4, half = k / 8;
-      uint32_t a = fibres[first + row + of].fragments[turn][2 * half + i / 2], b = fibres[first + column + of].fragments[turn][4 + half];
+      uint32_t a = fibres[first + row + of].fragments[turn][2 * half + i / 2],
+               b = fibres[first + column + of].fragments[turn][4 + half];
       c[i] += number(a, k % 2) * number(b, k % 2);
     }
   }
@@ -138,7 +141,8 @@ void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
 } // namespace emulator
 
 // Runs a kernel. Returns 1 if there is no kernel of this name.
-extern "C" int verdigris_emulate(const char *name, const unsigned grid[3], unsigned threads, size_t shared, const void *args) {
+extern "C" int verdigris_emulate(const char *name, const unsigned grid[3], unsigned threads, size_t shared,
+                                 const void *args) {
   using namespace emulator;
   kernel = kernels;
   while (kernel && strcmp(kernel->name, name) != 0) kernel = kernel->next;

@@ -56,10 +56,10 @@ template <class T> T exchange_as(T x, unsigned lane) {
 #define blockDim emulator::block_size
 #define gridDim emulator::grid_size
 
-#define KERNEL(name, Args)                                                                                                       \
-  static void name##_body(const Args &a);                                                                                         \
-  static void name##_run(const void *args) { name##_body(*static_cast<const Args *>(args)); }                                     \
-  static emulator::Register name##_registered(#name, name##_run);                                                                 \
+#define KERNEL(name, Args)                                                                    \
+  static void name##_body(const Args &a);                                                     \
+  static void name##_run(const void *args) { name##_body(*static_cast<const Args *>(args)); } \
+  static emulator::Register name##_registered(#name, name##_run);                             \
   static void name##_body([[maybe_unused]] const Args &a)
 #define EAGER_KERNEL(name, Args, THREADS, BLOCKS) KERNEL(name, Args)
 #define SHARED(Type, name) Type *name = static_cast<Type *>(emulator::shared())

@@ -1,9 +1,9 @@
 // Rows times matrices of weights: `out = x * w^T`.
 //
 // A sum over columns is always added up in the same order, so a row has the same bits whichever rows are computed with
-// it, by whichever kernel. On tensor cores the columns are `SEGMENTS` segments. In each, the products of sixteen columns
-// with the first pieces of activations are added, then those with the second pieces, then those of the next sixteen; the
-// sums of the segments are added in order.
+// it, by whichever kernel. On tensor cores the columns are `SEGMENTS` segments. In each, the products of sixteen
+// columns with the first pieces of activations are added, then those with the second pieces, then those of the next
+// sixteen; the sums of the segments are added in order.
 #include "linear.cuh"
 #include "packed.cuh"
 
@@ -31,32 +31,40 @@ template <class W, unsigned M> struct GroupOfMatrix {
   }
 };
 
-static __device__ inline Pairs upper(const Numbers &of, unsigned half) { return {of.pairs[0][2 * half], of.pairs[0][2 * half + 1]}; }
-static __device__ inline Pairs lower(const Numbers &of, unsigned half) { return {of.pairs[1][2 * half], of.pairs[1][2 * half + 1]}; }
+static __device__ inline Pairs upper(const Numbers &of, unsigned half) {
+  return {of.pairs[0][2 * half], of.pairs[0][2 * half + 1]};
+}
+static __device__ inline Pairs lower(const Numbers &of, unsigned half) {
+  return {of.pairs[1][2 * half], of.pairs[1][2 * half + 1]};
+}
 
 // Multiplies fragments of sixteen columns, piece by piece. Sums that do not depend on each other come in turn, because
 // each waits for the one before it.
 template <unsigned PIECES, unsigned M, unsigned N>
-static __device__ inline void multiply_half(float (&c)[N][M][4], const Numbers (&w)[M][PIECES], unsigned half, const GroupOfX<N> &x, unsigned pieces) {
+static __device__ inline void multiply_half(float (&c)[N][M][4], const Numbers (&w)[M][PIECES], unsigned half,
+                                            const GroupOfX<N> &x, unsigned pieces) {
 #pragma unroll
   for (unsigned p = 0; p < PIECES; p++) {
 #pragma unroll
     for (unsigned n = 0; n < N; n++) {
 #pragma unroll
-      for (unsigned m = 0; m < M; m++) multiply(c[n][m], upper(w[m][p], half), lower(w[m][p], half), x.half[n][0][half]);
+      for (unsigned m = 0; m < M; m++)
+        multiply(c[n][m], upper(w[m][p], half), lower(w[m][p], half), x.half[n][0][half]);
     }
   }
   if (pieces == 2) {
 #pragma unroll
     for (unsigned n = 0; n < N; n++) {
 #pragma unroll
-      for (unsigned m = 0; m < M; m++) multiply(c[n][m], upper(w[m][0], half), lower(w[m][0], half), x.half[n][1][half]);
+      for (unsigned m = 0; m < M; m++)
+        multiply(c[n][m], upper(w[m][0], half), lower(w[m][0], half), x.half[n][1][half]);
     }
   }
 }
 
 // Adds the activations of sixteen columns, piece by piece, as products with ones.
-template <unsigned N> static __device__ inline void sum_half(float (&c)[N][1][4], unsigned half, const GroupOfX<N> &x, unsigned pieces) {
+template <unsigned N>
+static __device__ inline void sum_half(float (&c)[N][1][4], unsigned half, const GroupOfX<N> &x, unsigned pieces) {
   const Numbers ones[1][1] = {{{{{ONES, ONES, ONES, ONES}, {ONES, ONES, ONES, ONES}}}}};
   multiply_half(c, ones, half, x, pieces);
 }
@@ -69,7 +77,8 @@ template <class W> static __device__ inline float scaled(float sum, float scale,
 
 // Adds the products of a group of columns.
 template <class W, unsigned M, unsigned N>
-static __device__ inline void multiply_group(float (&sums)[N][M][4], const GroupOfMatrix<W, M> &w, const GroupOfX<N> &x, unsigned pieces) {
+static __device__ inline void multiply_group(float (&sums)[N][M][4], const GroupOfMatrix<W, M> &w, const GroupOfX<N> &x,
+                                             unsigned pieces) {
   if constexpr (!W::SCALED) {
 #pragma unroll
     for (unsigned half = 0; half < 2; half++) multiply_half(sums, w.numbers, half, x, pieces);
@@ -89,7 +98,8 @@ static __device__ inline void multiply_group(float (&sums)[N][M][4], const Group
         for (unsigned m = 0; m < M; m++) {
 #pragma unroll
           for (unsigned e = 0; e < 4; e++) {
-            sums[n][m][e] = scaled<W>(sums[n][m][e], w.scale[m][e / 2][part], c[n][m][e], w.least[m][e / 2][part], of_x[n][0][e]);
+            sums[n][m][e] =
+                scaled<W>(sums[n][m][e], w.scale[m][e / 2][part], c[n][m][e], w.least[m][e / 2][part], of_x[n][0][e]);
           }
         }
       }
@@ -100,7 +110,8 @@ static __device__ inline void multiply_group(float (&sums)[N][M][4], const Group
 // The rows of fragments number `tile * M` and the next ones of a matrix, or of fragment `tile` of both if results are
 // gated.
 template <class W, unsigned M>
-static __device__ inline void find_rows(typename W::Rows (&rows)[M], const Linear &a, unsigned which, unsigned tile, unsigned lane) {
+static __device__ inline void find_rows(typename W::Rows (&rows)[M], const Linear &a, unsigned which, unsigned tile,
+                                        unsigned lane) {
   bool gated = a.results == GATE;
 #pragma unroll
   for (unsigned m = 0; m < M; m++) {
@@ -135,7 +146,8 @@ template <class W, unsigned N> static __device__ inline void few_rows(const Line
   wait_for_inputs();
   const uint16_t *x[N];
 #pragma unroll
-  for (unsigned n = 0; n < N; n++) x[n] = a.x.pieces + static_cast<size_t>(min(row + n * 8 + g, a.rows - 1)) * a.x.stride + t * 8;
+  for (unsigned n = 0; n < N; n++)
+    x[n] = a.x.pieces + static_cast<size_t>(min(row + n * 8 + g, a.rows - 1)) * a.x.stride + t * 8;
   if constexpr (N == 1) {
     // The activations of a few rows are on their way while the first weights are.
     unsigned lines = (end - min(begin, end)) * W::SLAB / 64, rows = min(a.rows - row, 8u);
@@ -331,13 +343,16 @@ constexpr unsigned WIDE_STAGES = 4;
 #ifdef HAS_WIDE
 // The products of a tile of 64 columns, in the order of `multiply_half`.
 template <class W, unsigned PIECES_OF_X, unsigned N>
-static __device__ inline void multiply_wide_tile(float (&sums)[N][4], const Numbers (&w)[2][W::PIECES], const uint8_t *x) {
+static __device__ inline void multiply_wide_tile(float (&sums)[N][4], const Numbers (&w)[2][W::PIECES],
+                                                 const uint8_t *x) {
 #pragma unroll
   for (unsigned half = 0; half < 4; half++) {
     const Numbers(&of)[W::PIECES] = w[half / 2];
 #pragma unroll
-    for (unsigned p = 0; p < W::PIECES; p++) multiply_wide(sums, upper(of[p], half % 2), lower(of[p], half % 2), x, 2 * half, true);
-    if (PIECES_OF_X == 2) multiply_wide(sums, upper(of[0], half % 2), lower(of[0], half % 2), x + PIECE_BYTES, 2 * half, true);
+    for (unsigned p = 0; p < W::PIECES; p++)
+      multiply_wide(sums, upper(of[p], half % 2), lower(of[p], half % 2), x, 2 * half, true);
+    if (PIECES_OF_X == 2)
+      multiply_wide(sums, upper(of[0], half % 2), lower(of[0], half % 2), x + PIECE_BYTES, 2 * half, true);
   }
 }
 #endif
@@ -408,8 +423,10 @@ template <class W> static __device__ inline void wide_rows(const Linear &a) {
           W::expand(raw, 0, w[j]);
         }
         begin_wide(sums);
-        if (pieces == 2) multiply_wide_tile<W, 2>(sums, w, x);
-        else multiply_wide_tile<W, 1>(sums, w, x);
+        if (pieces == 2)
+          multiply_wide_tile<W, 2>(sums, w, x);
+        else
+          multiply_wide_tile<W, 1>(sums, w, x);
         end_wide();
         wait_for_earlier();
       } else {
@@ -424,8 +441,11 @@ template <class W> static __device__ inline void wide_rows(const Linear &a) {
 #pragma unroll
             for (unsigned half = part * HALVES; half < (part + 1) * HALVES; half++) {
               unsigned chunk = j * 4 + 2 * half;
-              multiply_wide(c, upper(w.numbers[0][0], half), lower(w.numbers[0][0], half), x, chunk, half > part * HALVES);
-              if (pieces == 2) multiply_wide(c, upper(w.numbers[0][0], half), lower(w.numbers[0][0], half), x + PIECE_BYTES, chunk, true);
+              multiply_wide(c, upper(w.numbers[0][0], half), lower(w.numbers[0][0], half), x, chunk,
+                            half > part * HALVES);
+              if (pieces == 2)
+                multiply_wide(c, upper(w.numbers[0][0], half), lower(w.numbers[0][0], half), x + PIECE_BYTES, chunk,
+                              true);
             }
             end_wide();
             wait_for_wide(c);
@@ -433,11 +453,14 @@ template <class W> static __device__ inline void wide_rows(const Linear &a) {
             for (unsigned n = 0; n < N; n++) {
               float of_x[2] = {};
               if constexpr (W::LEAST) {
-                const float *at = a.sums_of_x + (static_cast<size_t>(stage * 2 + j) * PARTS + part) * a.x_rows + row + n * 8 + t * 2;
+                const float *at =
+                    a.sums_of_x + (static_cast<size_t>(stage * 2 + j) * PARTS + part) * a.x_rows + row + n * 8 + t * 2;
                 of_x[0] = at[0], of_x[1] = at[1];
               }
 #pragma unroll
-              for (unsigned e = 0; e < 4; e++) sums[n][e] = scaled<W>(sums[n][e], w.scale[0][e / 2][part], c[n][e], w.least[0][e / 2][part], of_x[e % 2]);
+              for (unsigned e = 0; e < 4; e++)
+                sums[n][e] =
+                    scaled<W>(sums[n][e], w.scale[0][e / 2][part], c[n][e], w.least[0][e / 2][part], of_x[e % 2]);
             }
           }
         }
@@ -465,7 +488,8 @@ template <class W> static __device__ inline void wide_rows(const Linear &a) {
 #pragma unroll
   for (unsigned n = 0; n < N; n++) {
 #pragma unroll
-    for (unsigned e = 0; e < 4; e++) results[(n * 8 + t * 2 + e % 2) * WIDTH + warp % 4 * TILE + g + e / 2 * 8] = totals[n][e];
+    for (unsigned e = 0; e < 4; e++)
+      results[(n * 8 + t * 2 + e % 2) * WIDTH + warp % 4 * TILE + g + e / 2 * 8] = totals[n][e];
   }
   __syncthreads();
   const float *gates = reinterpret_cast<const float *>(memory), *factors = gates + MANY_ROWS * WIDTH;
@@ -496,7 +520,8 @@ KERNEL(sums_of_x, SumsOfX) {
   unsigned lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, first = blockIdx.x * 8;
   unsigned groups = a.x.stride / GROUP, parts = a.by_16 ? 2 : 1;
   const uint16_t *x = a.x.pieces + static_cast<size_t>(min(first + g, a.rows - 1)) * a.x.stride;
-  for (unsigned group = blockIdx.y * (blockDim.x / WARP) + threadIdx.x / WARP; group < groups; group += gridDim.y * (blockDim.x / WARP)) {
+  for (unsigned group = blockIdx.y * (blockDim.x / WARP) + threadIdx.x / WARP; group < groups;
+       group += gridDim.y * (blockDim.x / WARP)) {
     float c[1][1][4] = {};
     for (unsigned half = 0; half < 2; half++) {
       GroupOfX<1> of_x;
@@ -507,18 +532,20 @@ KERNEL(sums_of_x, SumsOfX) {
       sum_half(c, half, of_x, a.x.count);
       if (a.by_16 || half == 1) {
         unsigned at = group * parts + (a.by_16 ? half : 0);
-        if (g == 0) a.out[static_cast<size_t>(at) * a.most + first + t * 2] = c[0][0][0], a.out[static_cast<size_t>(at) * a.most + first + t * 2 + 1] = c[0][0][1];
+        if (g == 0)
+          a.out[static_cast<size_t>(at) * a.most + first + t * 2] = c[0][0][0], a.out[static_cast<size_t>(at) * a.most +
+                                                                                      first + t * 2 + 1] = c[0][0][1];
         c[0][0][0] = c[0][0][1] = c[0][0][2] = c[0][0][3] = 0;
       }
     }
   }
 }
 
-#define LINEAR(W, name)                                                                                                          \
-  EAGER_KERNEL(linear_##name##_8, Linear, FEW_WARPS *WARP, 2) { few_rows<W, 1>(a); }                                               \
-  EAGER_KERNEL(linear_##name##_16, Linear, FEW_WARPS *WARP, 2) { few_rows<W, 2>(a); }                                              \
-  EAGER_KERNEL(linear_##name##_32, Linear, FEW_WARPS *WARP, 1) { few_rows<W, 4>(a); }                                              \
-  EAGER_KERNEL(linear_##name##_many, Linear, MANY_WARPS *WARP, 1) { many_rows<W>(a); }                                             \
+#define LINEAR(W, name)                                                                \
+  EAGER_KERNEL(linear_##name##_8, Linear, FEW_WARPS *WARP, 2) { few_rows<W, 1>(a); }   \
+  EAGER_KERNEL(linear_##name##_16, Linear, FEW_WARPS *WARP, 2) { few_rows<W, 2>(a); }  \
+  EAGER_KERNEL(linear_##name##_32, Linear, FEW_WARPS *WARP, 1) { few_rows<W, 4>(a); }  \
+  EAGER_KERNEL(linear_##name##_many, Linear, MANY_WARPS *WARP, 1) { many_rows<W>(a); } \
   EAGER_KERNEL(linear_##name##_wide, Linear, MANY_WARPS *WARP, 1) { wide_rows<W>(a); }
 
 LINEAR(TensorF16, f16)

@@ -39,10 +39,14 @@ struct Linear {
 
 static __device__ inline float activated(uint32_t activation, float x) {
   switch (activation) {
-  case 0: return x / (1 + expf(-x));
-  case 1: return 0.5f * x * (1 + erff(x * 0.70710678f));
-  case 2: return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-  default: return fmaxf(x, 0);
+  case 0:
+    return x / (1 + expf(-x));
+  case 1:
+    return 0.5f * x * (1 + erff(x * 0.70710678f));
+  case 2:
+    return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+  default:
+    return fmaxf(x, 0);
   }
 }
 
@@ -53,7 +57,8 @@ static __device__ inline unsigned product_of(const Linear &a, unsigned block) {
 }
 
 // Finishes a sum of row `row` of `x` and a row of a matrix.
-static __device__ inline void finish(const Linear &a, const MatrixProduct &product, unsigned row, unsigned at, float sum) {
+static __device__ inline void finish(const Linear &a, const MatrixProduct &product, unsigned row, unsigned at,
+                                     float sum) {
   if (product.bias) sum += product.bias[at];
   if (a.results == ACTIVATE) {
     a.out.set(row, at, activated(a.activation, sum));

@@ -80,11 +80,11 @@ template <class F, unsigned M, unsigned N> static __device__ inline void in_f32(
   }
 }
 
-#define IN_F32(F, name)                                                                                                          \
-  KERNEL(in_f32_##name##_1, Linear) { in_f32<F, 1, 2>(a); }                                                                        \
-  KERNEL(in_f32_##name##_2, Linear) { in_f32<F, 2, 2>(a); }                                                                        \
-  KERNEL(in_f32_##name##_4, Linear) { in_f32<F, 4, 2>(a); }                                                                        \
-  KERNEL(in_f32_##name##_8, Linear) { in_f32<F, 8, 2>(a); }                                                                        \
+#define IN_F32(F, name)                                     \
+  KERNEL(in_f32_##name##_1, Linear) { in_f32<F, 1, 2>(a); } \
+  KERNEL(in_f32_##name##_2, Linear) { in_f32<F, 2, 2>(a); } \
+  KERNEL(in_f32_##name##_4, Linear) { in_f32<F, 4, 2>(a); } \
+  KERNEL(in_f32_##name##_8, Linear) { in_f32<F, 8, 2>(a); } \
   KERNEL(in_f32_##name##_16, Linear) { in_f32<F, 16, 2>(a); }
 
 IN_F32(F32, f32)

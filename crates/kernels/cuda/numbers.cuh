@@ -38,8 +38,8 @@ static __device__ inline uint32_t bf16_pair(float x, float y) {
 
 static __device__ inline float bf16_number(uint32_t bits) { return __uint_as_float(bits << 16); }
 
-// The pieces of two numbers, each the number rounded and then the rounded rest: the first pieces of both, and the second
-// ones.
+// The pieces of two numbers, each the number rounded and then the rounded rest: the first pieces of both, and the
+// second ones.
 static __device__ inline void split_pair(float x, float y, uint32_t &first, uint32_t &second) {
   first = bf16_pair(x, y);
   second = bf16_pair(x - bf16_number(first & 0xffff), y - bf16_number(first >> 16));

@@ -20,10 +20,12 @@ struct Numbers {
 // whether for each sixteen columns, and whether a minimum is added. `rows` finds the rows of a tile, `load` reads
 // a slab of them, `expand` gives the numbers of a group.
 
-static __device__ inline uint32_t word(const uint4 &x, unsigned i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
+static __device__ inline uint32_t word(const uint4 &x, unsigned i) {
+  return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
 
-// Weights of sixteen bits, row by row, each group of columns in the order `BY_LANE`. Rows are padded with zeros to whole
-// tiles of 64 columns.
+// Weights of sixteen bits, row by row, each group of columns in the order `BY_LANE`. Rows are padded with zeros to
+// whole tiles of 64 columns.
 struct Halves {
   static constexpr unsigned SLAB = 32;
   static constexpr bool SCALED = false, BY_16 = false, LEAST = false;
@@ -33,15 +35,19 @@ struct Halves {
   struct Raw {
     uint4 half[2];
   };
-  static __device__ inline unsigned padded(unsigned columns) { return (columns + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS; }
+  static __device__ inline unsigned padded(unsigned columns) {
+    return (columns + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+  }
   static __device__ inline unsigned steps(unsigned columns) { return padded(columns) / SLAB; }
   static __device__ inline const uint8_t *row(const uint8_t *weights, unsigned rows, unsigned columns, unsigned i) {
     return weights + static_cast<size_t>(min(i, rows - 1)) * padded(columns) * 2;
   }
-  static __device__ inline Rows rows(const uint8_t *weights, unsigned rows, unsigned columns, unsigned tile, unsigned lane) {
+  static __device__ inline Rows rows(const uint8_t *weights, unsigned rows, unsigned columns, unsigned tile,
+                                     unsigned lane) {
     Rows of;
 #pragma unroll
-    for (unsigned h = 0; h < 2; h++) of.at[h] = row(weights, rows, columns, tile * TILE + h * 8 + lane / 4) + lane % 4 * 16;
+    for (unsigned h = 0; h < 2; h++)
+      of.at[h] = row(weights, rows, columns, tile * TILE + h * 8 + lane / 4) + lane % 4 * 16;
     return of;
   }
   static __device__ inline void load(Raw &raw, const Rows &rows, unsigned slab, unsigned) {
@@ -57,8 +63,11 @@ struct Halves {
     unsigned to[EACH];
   };
   // Sixteen bytes are moved so that two rows do not conflict.
-  static __device__ inline unsigned at(unsigned row, unsigned chunk) { return row * TILE_BYTES + (chunk ^ row % 2 * 4) * 16; }
-  static __device__ inline Copied copied(const uint8_t *weights, unsigned rows, unsigned columns, unsigned tile, unsigned lane) {
+  static __device__ inline unsigned at(unsigned row, unsigned chunk) {
+    return row * TILE_BYTES + (chunk ^ row % 2 * 4) * 16;
+  }
+  static __device__ inline Copied copied(const uint8_t *weights, unsigned rows, unsigned columns, unsigned tile,
+                                         unsigned lane) {
     Copied of;
 #pragma unroll
     for (unsigned i = 0; i < Copied::EACH; i++) {
@@ -69,11 +78,13 @@ struct Halves {
   }
   static __device__ inline void copy(const Copied &of, uint8_t *to, unsigned stage) {
 #pragma unroll
-    for (unsigned i = 0; i < Copied::EACH; i++) copy_16(to + of.to[i], of.from[i] + static_cast<size_t>(stage) * TILE_BYTES);
+    for (unsigned i = 0; i < Copied::EACH; i++)
+      copy_16(to + of.to[i], of.from[i] + static_cast<size_t>(stage) * TILE_BYTES);
   }
   static __device__ inline void read(Raw &raw, const uint8_t *from, unsigned group, unsigned lane) {
 #pragma unroll
-    for (unsigned h = 0; h < 2; h++) raw.half[h] = *reinterpret_cast<const uint4 *>(from + at(h * 8 + lane / 4, group * 4 + lane % 4));
+    for (unsigned h = 0; h < 2; h++)
+      raw.half[h] = *reinterpret_cast<const uint4 *>(from + at(h * 8 + lane / 4, group * 4 + lane % 4));
   }
 };
 
@@ -132,7 +143,9 @@ struct OfPowers {
   struct Raw {
     uint2 power;
   };
-  static __device__ inline void load(Raw &raw, const uint8_t *at, unsigned lane) { raw.power = once_8(at + lane / 4 * 8); }
+  static __device__ inline void load(Raw &raw, const uint8_t *at, unsigned lane) {
+    raw.power = once_8(at + lane / 4 * 8);
+  }
   static __device__ inline void scales(const Raw &raw, unsigned group, float (&scale)[2][2], float (&)[2][2]) {
 #pragma unroll
     for (unsigned h = 0; h < 2; h++) {
@@ -175,12 +188,14 @@ template <bool FOR_16, bool HAS_LEAST> struct OfBlocks {
   static __device__ inline void scales(const Raw &raw, unsigned group, float (&scale)[2][2], float (&least)[2][2]) {
 #pragma unroll
     for (unsigned h = 0; h < 2; h++) {
-      float coarse = LEAST ? half_of(raw.coarse[h], 0) : half_of(raw.coarse[0], h), below = LEAST ? half_of(raw.coarse[h], 1) : 0;
+      float coarse = LEAST ? half_of(raw.coarse[h], 0) : half_of(raw.coarse[0], h),
+            below = LEAST ? half_of(raw.coarse[h], 1) : 0;
 #pragma unroll
       for (unsigned i = 0; i < 2; i++) {
         unsigned at = BY_16 ? 2 * group + i : group;
         scale[h][i] = coarse * static_cast<int8_t>(raw.fine[h * WORDS + at / 4] >> at % 4 * 8 & 0xff);
-        if constexpr (LEAST) least[h][i] = -below * static_cast<uint8_t>(raw.least[h * WORDS + at / 4] >> at % 4 * 8 & 0xff);
+        if constexpr (LEAST)
+          least[h][i] = -below * static_cast<uint8_t>(raw.least[h * WORDS + at / 4] >> at % 4 * 8 & 0xff);
       }
     }
   }
@@ -217,22 +232,27 @@ static __device__ inline uint32_t and_or(uint32_t a, uint32_t b, uint32_t c) {
 
 // A word moved left, or right if that is negative.
 template <int BY> static __device__ inline uint32_t moved(uint32_t x) {
-  if constexpr (BY >= 0) return x << BY;
-  else return x >> -BY;
+  if constexpr (BY >= 0)
+    return x << BY;
+  else
+    return x >> -BY;
 }
 
 // Bits of the two integers of pair `PAIR` of sixteen, of which each has `BITS` in `words`: moved to bit `TO` of the
 // halves of a word, whose other bits are those of `others`.
-template <unsigned BITS, unsigned PAIR, unsigned TO> static __device__ inline uint32_t pair_at(const uint32_t *words, uint32_t others) {
+template <unsigned BITS, unsigned PAIR, unsigned TO>
+static __device__ inline uint32_t pair_at(const uint32_t *words, uint32_t others) {
   constexpr unsigned IN_A_WORD = 16 / BITS, FROM = PAIR % IN_A_WORD * BITS, BOTH = 0x10001;
-  return and_or(moved<static_cast<int>(TO) - static_cast<int>(FROM)>(words[PAIR / IN_A_WORD]), (((1u << BITS) - 1) << TO) * BOTH, others);
+  return and_or(moved<static_cast<int>(TO) - static_cast<int>(FROM)>(words[PAIR / IN_A_WORD]),
+                (((1u << BITS) - 1) << TO) * BOTH, others);
 }
 
-// The meaning of the integers of a block format. `pair` gives the numbers of pair `PAIR` of sixteen, of which each has `LOW`
-// bits and above them `HIGH` bits. A number that minimums are added to may be larger by `MORE`.
+// The meaning of the integers of a block format. `pair` gives the numbers of pair `PAIR` of sixteen, of which each has
+// `LOW` bits and above them `HIGH` bits. A number that minimums are added to may be larger by `MORE`.
 
 // Integers below 2^BITS in the highest bits of a bf16 number whose first bit is 2^BITS.
-template <unsigned LOW, unsigned HIGH, unsigned PAIR, unsigned BITS> static __device__ inline uint32_t with_first(const uint32_t *low, const uint32_t *high) {
+template <unsigned LOW, unsigned HIGH, unsigned PAIR, unsigned BITS>
+static __device__ inline uint32_t with_first(const uint32_t *low, const uint32_t *high) {
   constexpr unsigned AT = 7 - BITS, FIRST = (127 + BITS) << 7;
   uint32_t others = FIRST * 0x10001;
   if constexpr (HIGH > 0) others = pair_at<HIGH, PAIR, AT + LOW>(high, others);
@@ -242,7 +262,8 @@ template <unsigned LOW, unsigned HIGH, unsigned PAIR, unsigned BITS> static __de
 // The integers themselves, with minimums.
 template <unsigned BITS> struct Plain {
   static constexpr unsigned MORE = 1 << BITS;
-  template <unsigned LOW, unsigned HIGH, unsigned PAIR> static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *high) {
+  template <unsigned LOW, unsigned HIGH, unsigned PAIR>
+  static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *high) {
     return with_first<LOW, HIGH, PAIR, BITS>(low, high);
   }
 };
@@ -250,7 +271,8 @@ template <unsigned BITS> struct Plain {
 // The integers less a number.
 template <unsigned LESS> struct Less {
   static constexpr unsigned MORE = 0;
-  template <unsigned LOW, unsigned HIGH, unsigned PAIR> static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *high) {
+  template <unsigned LOW, unsigned HIGH, unsigned PAIR>
+  static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *high) {
     return minus(with_first<LOW, HIGH, PAIR, 7>(low, high), (0x4300 + LESS) * 0x10001);
   }
 };
@@ -263,7 +285,8 @@ static __device__ inline uint32_t signed_bytes(uint32_t codes) {
 
 struct SignedBytes {
   static constexpr unsigned MORE = 0;
-  template <unsigned LOW, unsigned HIGH, unsigned PAIR> static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *) {
+  template <unsigned LOW, unsigned HIGH, unsigned PAIR>
+  static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *) {
     return signed_bytes(low[PAIR / 2] >> PAIR % 2 * 8);
   }
 };
@@ -271,7 +294,8 @@ struct SignedBytes {
 // Indices into a list of signed bytes: three bits select a byte of both halves of the list, and one selects the half.
 template <uint32_t A, uint32_t B, uint32_t C, uint32_t D> struct Listed {
   static constexpr unsigned MORE = 0;
-  template <unsigned LOW, unsigned HIGH, unsigned PAIR> static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *) {
+  template <unsigned LOW, unsigned HIGH, unsigned PAIR>
+  static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *) {
     // The same for all pairs of a word: the first numbers in the lower half, the second ones in the upper half.
     uint32_t at = low[PAIR / 4] & 0x77777777, half = and_or(low[PAIR / 4] >> 1, 0x44444444, 0x32103210);
     uint32_t first = __byte_perm(__byte_perm(A, B, at), __byte_perm(C, D, at), half);
@@ -285,7 +309,8 @@ using NonLinear = Listed<0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535>;
 // two.
 struct MicroFloats {
   static constexpr unsigned MORE = 0;
-  template <unsigned LOW, unsigned HIGH, unsigned PAIR> static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *) {
+  template <unsigned LOW, unsigned HIGH, unsigned PAIR>
+  static __device__ inline uint32_t pair(const uint32_t *low, const uint32_t *) {
     constexpr int FROM = PAIR % 4 * 4;
     uint32_t sign = moved<12 - FROM>(low[PAIR / 4]) & 0x80008000;
     return multiply_add(and_or(moved<6 - FROM>(low[PAIR / 4]), 0x01c001c0, sign), 0x7f007f00, 0x80008000);
@@ -347,10 +372,14 @@ template <unsigned LOW, unsigned HIGH, class Meaning, class Scales> struct Packe
   }
   static __device__ inline void expand(const Raw &raw, unsigned group, Numbers (&n)[PIECES]) {
     switch (group) {
-    case 0: return expand_group<0>(raw, n[0]);
-    case 1: return expand_group<1>(raw, n[0]);
-    case 2: return expand_group<2>(raw, n[0]);
-    default: return expand_group<3>(raw, n[0]);
+    case 0:
+      return expand_group<0>(raw, n[0]);
+    case 1:
+      return expand_group<1>(raw, n[0]);
+    case 2:
+      return expand_group<2>(raw, n[0]);
+    default:
+      return expand_group<3>(raw, n[0]);
     }
   }
   static __device__ inline void scales(const Raw &raw, unsigned group, float (&scale)[2][2], float (&least)[2][2]) {
@@ -359,7 +388,8 @@ template <unsigned LOW, unsigned HIGH, class Meaning, class Scales> struct Packe
 #pragma unroll
       for (unsigned h = 0; h < 2; h++) {
 #pragma unroll
-        for (unsigned i = 0; i < 2; i++) least[h][i] = fmaf(-static_cast<float>(Meaning::MORE), scale[h][i], least[h][i]);
+        for (unsigned i = 0; i < 2; i++)
+          least[h][i] = fmaf(-static_cast<float>(Meaning::MORE), scale[h][i], least[h][i]);
       }
     }
   }

@@ -5,8 +5,8 @@
 #include "numbers.cuh"
 
 // A fragment of 16 x 16 numbers in bf16: lane (g, t) = (lane / 4, lane % 4) has two pairs of adjacent columns of row g
-// and of row g + 8. As the hardware numbers columns, they are 2 t and 2 t + 8; here they are the columns 4 t to 4 t + 3,
-// in the fragments of both factors, so that a lane has eight bytes of a row of sixteen columns.
+// and of row g + 8. As the hardware numbers columns, they are 2 t and 2 t + 8; here they are the columns 4 t to 4 t +
+// 3, in the fragments of both factors, so that a lane has eight bytes of a row of sixteen columns.
 struct Pairs {
   uint32_t first;
   uint32_t second;
@@ -32,7 +32,9 @@ static __device__ inline unsigned column_of(Order order, unsigned at) {
 // those of the next rows are not, so that tensor cores read eight rows at once.
 constexpr unsigned TILE_COLUMNS = 64, TILE_BYTES = 128;
 
-static __device__ inline unsigned in_tile(unsigned row, unsigned chunk) { return row * TILE_BYTES + (chunk ^ row % 8) * 16; }
+static __device__ inline unsigned in_tile(unsigned row, unsigned chunk) {
+  return row * TILE_BYTES + (chunk ^ row % 8) * 16;
+}
 
 #ifdef VERDIGRIS_EMULATED
 #define HAS_WIDE
@@ -48,7 +50,9 @@ static inline void read_fragments(uint32_t (&to)[4], const uint8_t *tile, unsign
   for (unsigned i = 0; i < 4; i++) memcpy(&to[i], tile + in_tile(lane / 4, chunk + i) + lane % 4 * 4, 4);
 }
 template <unsigned N> static inline void begin_wide(float (&)[N][4]) {}
-template <unsigned N> static inline void multiply_wide(float (&c)[N][4], Pairs upper, Pairs lower, const uint8_t *tile, unsigned chunk, bool adds) {
+template <unsigned N>
+static inline void multiply_wide(float (&c)[N][4], Pairs upper, Pairs lower, const uint8_t *tile, unsigned chunk,
+                                 bool adds) {
   unsigned lane = threadIdx.x % WARP;
   for (unsigned n = 0; n < N; n++) {
     Pairs b;
@@ -82,7 +86,9 @@ static __device__ inline void copy_16(void *to, const void *from) {
 static __device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;"); }
 
 // Waits for all groups of copies but the `LATER` last ones.
-template <unsigned LATER> static __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory"); }
+template <unsigned LATER> static __device__ inline void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+}
 
 // Brings memory that another kernel has written into the first-level cache.
 static __device__ inline void touch(const void *at) {
@@ -105,21 +111,29 @@ static __device__ inline void read_fragments(uint32_t (&to)[4], const uint8_t *t
 #define HAS_WIDE
 // Products of the fragments of four warps, each with sixteen rows of its own, and N tiles of eight rows in shared
 // memory: begun one after the other, and done in the background.
-template <unsigned N> static __device__ inline void begin_wide(float (&)[N][4]) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+template <unsigned N> static __device__ inline void begin_wide(float (&)[N][4]) {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
 
-#define SUMS_8(c, n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3]), "+f"(c[n + 1][0]), "+f"(c[n + 1][1]), "+f"(c[n + 1][2]), "+f"(c[n + 1][3])
-static __device__ inline void multiply_wide(float (&c)[16][4], Pairs upper, Pairs lower, const uint8_t *tile, unsigned chunk, bool adds) {
+#define SUMS_8(c, n)                                                                                                   \
+  "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3]), "+f"(c[n + 1][0]), "+f"(c[n + 1][1]), "+f"(c[n + 1][2]), \
+      "+f"(c[n + 1][3])
+static __device__ inline void multiply_wide(float (&c)[16][4], Pairs upper, Pairs lower, const uint8_t *tile,
+                                            unsigned chunk, bool adds) {
   // Rows of 128 bytes in the layout of `in_tile`; eight of them are 1,024 bytes.
   uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(tile + chunk * 16));
   uint64_t layout = uint64_t(1) << 62 | uint64_t(1024 >> 4) << 32 | uint64_t(1) << 16 | (at & 0x3ffff) >> 4;
-  asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, %69, 0;"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63},"
-      "{%64,%65,%66,%67}, %68, p, 1, 1, 0;}"
-      : SUMS_8(c, 0), SUMS_8(c, 2), SUMS_8(c, 4), SUMS_8(c, 6), SUMS_8(c, 8), SUMS_8(c, 10), SUMS_8(c, 12), SUMS_8(c, 14)
-      : "r"(upper.first), "r"(lower.first), "r"(upper.second), "r"(lower.second), "l"(layout), "r"(static_cast<int>(adds)));
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %69, 0;"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,"
+               "%28,%29,%30,%31,"
+               "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%"
+               "57,%58,%59,%60,%61,%62,%63},"
+               "{%64,%65,%66,%67}, %68, p, 1, 1, 0;}"
+               : SUMS_8(c, 0), SUMS_8(c, 2), SUMS_8(c, 4), SUMS_8(c, 6), SUMS_8(c, 8), SUMS_8(c, 10), SUMS_8(c, 12),
+                 SUMS_8(c, 14)
+               : "r"(upper.first), "r"(lower.first), "r"(upper.second), "r"(lower.second), "l"(layout),
+                 "r"(static_cast<int>(adds)));
 }
 
 // Ends a group of such products.
@@ -144,7 +158,9 @@ template <unsigned N> static __device__ inline void wait_for_wide(float (&c)[N][
 // the compiler may move these loads ahead of others.
 static __device__ inline uint4 once_16(const void *from) {
   uint4 x;
-  asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from));
+  asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+      : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+      : "l"(from));
   return x;
 }
 static __device__ inline uint2 once_8(const void *from) {
