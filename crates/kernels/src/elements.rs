@@ -14,7 +14,12 @@ pub enum Activation {
     GeluTanh,
     /// `max(x, 0)`.
     Relu,
+    /// `x * sigmoid(1.702 x)` of `x` up to 7, times its partner plus one, with the partner within -7 to 7 (gpt-oss).
+    ClampedSwiglu,
 }
+
+/// The bound of [`Activation::ClampedSwiglu`].
+const SWIGLU_LIMIT: f32 = 7.0;
 
 /// Divides each row by its root mean square, and multiplies it by the weights (Zhang and Sennrich 2019).
 ///
@@ -93,8 +98,12 @@ fn activate_body<S: Simd>(unit: S, activation: Activation, x: &mut [f32], up: Op
         lanes[..rest.len()].copy_from_slice(rest);
         rest.copy_from_slice(&sixteen(unit, activation, &lanes)[..rest.len()]);
     }
-    if let Some(up) = up {
-        x.iter_mut().zip(up).for_each(|(x, up)| *x *= up);
+    match (activation, up) {
+        (Activation::ClampedSwiglu, Some(up)) => {
+            x.iter_mut().zip(up).for_each(|(x, up)| *x *= up.clamp(-SWIGLU_LIMIT, SWIGLU_LIMIT) + 1.0);
+        }
+        (_, Some(up)) => x.iter_mut().zip(up).for_each(|(x, up)| *x *= up),
+        (_, None) => {}
     }
 }
 
@@ -118,6 +127,10 @@ fn sixteen<S: Simd>(unit: S, activation: Activation, of: &[f32; LANES]) -> [f32;
             out
         }
         Activation::Relu => unit.store(unit.max(x, unit.zero())),
+        Activation::ClampedSwiglu => {
+            let x = unit.load(&of.map(|x| x.min(SWIGLU_LIMIT)));
+            unit.store(unit.mul(x, sigmoid(unit, unit.mul(x, unit.splat(1.702)))))
+        }
     }
 }
 
@@ -232,8 +245,13 @@ mod tests {
             }),
             (Activation::Gelu, &|x| 0.5 * x * (1.0 + erf(x / 2f64.sqrt()))),
             (Activation::Relu, &|x| x.max(0.0)),
+            (Activation::ClampedSwiglu, &|x| x.min(7.0) / (1.0 + (-1.702 * x.min(7.0)).exp())),
         ] {
-            let up = noise(x.len(), 4);
+            let is_clamped = activation == Activation::ClampedSwiglu;
+            let mut up = noise(x.len(), 4);
+            if is_clamped {
+                up.iter_mut().for_each(|up| *up *= 2.0);
+            }
             let (mut alone, mut gated, mut plain) = (x.clone(), x.clone(), x.clone());
             activate(activation, &mut alone, None);
             activate(activation, &mut gated, Some(&up));
@@ -246,7 +264,8 @@ mod tests {
                     "{activation:?} {x}: {} {exact}",
                     alone[i]
                 );
-                assert_eq!(gated[i], alone[i] * up[i]);
+                let partner = if is_clamped { up[i].clamp(-7.0, 7.0) + 1.0 } else { up[i] };
+                assert_eq!(gated[i], alone[i] * partner);
             }
         }
     }

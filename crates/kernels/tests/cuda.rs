@@ -329,7 +329,14 @@ fn attend_as(
             text.keys.extend(k);
             text.values.extend(part(&value, kv_heads));
             let [keys, values] = [&text.keys, &text.values].map(|x| stored(format, x));
-            let mask = AttentionMask { visible: *tree, positions, window, slopes: with_slopes.then_some(&slopes), cap };
+            let mask = AttentionMask {
+                visible: *tree,
+                positions,
+                window,
+                slopes: with_slopes.then_some(&slopes),
+                cap,
+                sinks: None,
+            };
             let mut expected = vec![0.0; m * heads * dim];
             let (keys, values) = (Cached::new(format, &keys), Cached::new(format, &values));
             let shape = Heads { heads, kv_heads, head_dim: dim };

@@ -19,6 +19,8 @@ pub struct AttentionMask<'a> {
     pub slopes: Option<&'a [f32]>,
     /// Scores `s` become `cap * tanh(s / cap)` (Gemma 2).
     pub cap: Option<f32>,
+    /// For each query head, a score that takes part in the softmax and has no value (gpt-oss).
+    pub sinks: Option<&'a [f32]>,
 }
 
 impl<'a> AttentionMask<'a> {

@@ -82,6 +82,7 @@ pub fn attend(
     assert!(mask.visible.is_none_or(|visible| visible.len() == m * m), "a mask over the new tokens");
     assert!(!mask.is_by_position() || mask.positions.len() == m, "a position for each new token");
     assert!(mask.slopes.is_none_or(|slopes| slopes.len() == heads), "a slope for each head");
+    assert!(mask.sinks.is_none_or(|sinks| sinks.len() == heads), "a score for each head");
     if m == 0 {
         return;
     }
@@ -311,8 +312,11 @@ unsafe fn join_parts_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, 
 /// No other thread writes this row of this head.
 #[inline(always)]
 unsafe fn write_row<S: Simd>(unit: S, task: &Task<'_>, head: usize, row: usize, sum: &mut [f32], out: &Out<'_>) {
-    partial::normalize(unit, sum, task.width());
     let (token, head) = task.token_and_head(head, row);
+    if let Some(sinks) = task.mask.sinks {
+        partial::add_sink(sum, task.width(), sinks[head]);
+    }
+    partial::normalize(unit, sum, task.width());
     let head_dim = task.shape.head_dim;
     // SAFETY: upheld by the caller.
     unsafe { out.set_some(token, head * head_dim, &sum[..head_dim]) };

@@ -78,6 +78,11 @@ pub(super) fn merge<S: Simd>(unit: S, part: &mut [f32], next: &[f32], width: usi
     part[width] = largest;
 }
 
+/// Adds the weight of a score that has no value. A score far above all others leaves zero.
+pub(super) fn add_sink(part: &mut [f32], width: usize, score: f32) {
+    part[width + 1] += libm::expf(score - part[width]);
+}
+
 /// Divides the values by the sum of weights.
 #[inline(always)]
 pub(super) fn normalize<S: Simd>(unit: S, part: &mut [f32], width: usize) {

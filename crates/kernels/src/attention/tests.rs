@@ -133,12 +133,16 @@ fn windows_slopes_and_caps(t: usize) {
     let positions = [0, 1, 2, 2].map(|depth| (held + depth) as u32);
     let visible: Vec<bool> = (0..16).map(|i| i % 4 <= i / 4 && i != 14).collect();
     let position = |j: usize| if j < held { j as f64 } else { f64::from(positions[j - held]) };
-    for (window, slopes, cap) in [
-        (Some(5), None, None),
-        (Some(BLOCK), None, None),
-        (None, Some([0.5f32, 0.25, 0.125, 1.0]), None),
-        (None, None, Some(0.4f32)),
-        (Some(7), Some([0.1, 0.2, 0.3, 0.4]), Some(1.5)),
+    // The last is far above all scores, and overflows: nothing is left of the values.
+    let sinks = [0.5f32, -3.0, 4.0, 200.0];
+    for (window, slopes, cap, sinks) in [
+        (Some(5), None, None, None),
+        (Some(BLOCK), None, None, None),
+        (None, Some([0.5f32, 0.25, 0.125, 1.0]), None, None),
+        (None, None, Some(0.4f32), None),
+        (Some(7), Some([0.1, 0.2, 0.3, 0.4]), Some(1.5), None),
+        (None, None, None, Some(&sinks[..])),
+        (Some(5), None, None, Some(&sinks[..])),
     ] {
         let mask = AttentionMask {
             visible: Some(&visible),
@@ -146,6 +150,7 @@ fn windows_slopes_and_caps(t: usize) {
             window,
             slopes: slopes.as_ref().map(|s| &s[..]),
             cap,
+            sinks,
         };
         let out = attended(&q, [&k, &v].map(|numbers| Cached::of(numbers)), shape, mask, 0.3);
         for r in 0..m {
@@ -163,12 +168,13 @@ fn windows_slopes_and_caps(t: usize) {
                     let score = cap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh());
                     (score - slopes.map_or(0.0, |slopes| f64::from(slopes[h]) * back)).exp()
                 };
-                let total: f64 = (0..t).map(weight).sum();
+                let of_sink = sinks.map_or(0.0, |sinks| f64::from(sinks[h]).exp());
+                let total: f64 = (0..t).map(weight).sum::<f64>() + of_sink;
                 for d in 0..32 {
                     let mixed: f64 = (0..t).map(|j| weight(j) / total * f64::from(v[(j * 2 + h / 2) * 32 + d])).sum();
                     assert!(
                         (f64::from(out[(r * 4 + h) * 32 + d]) - mixed).abs() < 2e-6,
-                        "{window:?} {slopes:?} {cap:?}"
+                        "{window:?} {slopes:?} {cap:?} {sinks:?}"
                     );
                 }
             }
@@ -187,7 +193,13 @@ fn a_branch_has_the_bits_that_it_has_alone() {
         let visible: Vec<bool> = (0..25).map(|i| (i / 5 < 2) == (i % 5 < 2) && i % 5 <= i / 5).collect();
         let positions: Vec<u32> = [0, 1, 0, 1, 2].map(|depth| (held + depth) as u32).to_vec();
         for (window, slopes) in [(None, None), (Some(3), None), (Some(100), Some(&[0.5f32, 0.25, 0.125, 1.0][..]))] {
-            let mask = AttentionMask { visible: Some(&visible), positions: &positions, window, slopes, cap: None };
+            let mask = AttentionMask {
+                visible: Some(&visible),
+                positions: &positions,
+                window,
+                slopes,
+                ..AttentionMask::default()
+            };
             let tree = attended(&q, [&k, &v].map(|numbers| Cached::of(numbers)), shape, mask, 0.2);
             let without = |all: &[f32]| [&all[..held * 64], &all[(held + 2) * 64..]].concat();
             let mask = AttentionMask { visible: None, positions: &positions[2..], ..mask };

@@ -10,7 +10,6 @@ use std::cell::Cell;
 
 #[cfg(amx)]
 use crate::amx::Amx;
-use crate::format::Format;
 use crate::out::Out;
 use crate::pool;
 use crate::weights::Weights;
@@ -45,44 +44,68 @@ pub fn linear(x: &[f32], w: Weights<'_>, out: &mut [f32]) {
 /// # Panics
 /// If the lengths do not fit together.
 pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])]) {
-    assert!(k > 0 && x.len().is_multiple_of(k), "rows of {k} elements");
-    let m = x.len() / k;
-    let mut columns = 0;
-    let mut bytes = 0;
-    for (w, out) in &*parts {
+    let mut products: Vec<Product<'_>> = parts.iter_mut().map(|(w, out)| Product { x, w: *w, out }).collect();
+    linear_all(k, &mut products);
+}
+
+/// A product of rows with a matrix: see [`linear`].
+#[derive(Debug)]
+pub struct Product<'a> {
+    /// The rows.
+    pub x: &'a [f32],
+    /// The matrix.
+    pub w: Weights<'a>,
+    /// The result.
+    pub out: &'a mut [f32],
+}
+
+/// Computes several products of rows of `k`, like [`linear`] for each, but waits for threads only once. Products with
+/// the same rows share what is computed from the rows alone if they follow each other.
+///
+/// # Panics
+/// If the lengths do not fit together.
+pub fn linear_all(k: usize, products: &mut [Product<'_>]) {
+    let (mut columns, mut work) = (0, 0);
+    for Product { x, w, out } in &*products {
+        assert!(k > 0 && x.len().is_multiple_of(k), "rows of {k} elements");
+        let m = x.len() / k;
         assert_eq!(w.columns(), k, "rows of {k} elements by rows of {} weights", w.columns());
         assert_eq!(out.len(), m * w.rows(), "the result of {m} rows by {} columns", w.rows());
         columns += w.rows();
-        bytes += w.size();
+        work += w.size() * m.div_ceil(8);
     }
-    if m == 0 {
+    if work == 0 {
         return;
     }
     let threads = pool::threads();
-    let step = match bytes * m.div_ceil(8) < PARALLEL || threads == 1 {
+    let step = match work < PARALLEL || threads == 1 {
         true => columns.max(1),
         // Several tasks per thread, so that a delayed thread leaves its tasks to the others.
         false => (columns / (8 * threads)).next_multiple_of(2 * PANEL).clamp(2 * PANEL, 16 * PANEL),
     };
-    const MOST: usize = 4;
-    assert!(parts.len() <= MOST, "at most {MOST} matrices");
-    thread_local!(static PREPARED: Cell<[Prepared; MOST]> = Cell::default());
+    thread_local!(static PREPARED: Cell<Vec<Prepared>> = Cell::default());
     let mut prepared = PREPARED.take();
-    let formats: [Option<Format>; MOST] = std::array::from_fn(|i| parts.get(i).map(|(w, _)| w.format()));
-    // Matrices in the same format share the prepared rows.
-    let first = |i: usize| formats.iter().position(|format| *format == formats[i]).unwrap_or(i);
-    for (i, prepared) in prepared.iter_mut().enumerate() {
-        if let Some(format) = formats[i].filter(|_| first(i) == i) {
-            prepared.set(x, k, format);
+    // Products with the same rows, and with matrices in the same format, share the prepared rows.
+    let mut sources: Vec<usize> = Vec::with_capacity(products.len());
+    for (i, Product { x, w, .. }) in products.iter().enumerate() {
+        let before = products[..i].iter().rposition(|other| !std::ptr::eq(other.x, *x)).map_or(0, |at| at + 1);
+        let same = (before..i).find(|&other| products[other].w.format() == w.format());
+        if i == prepared.len() {
+            prepared.push(Prepared::default());
         }
+        if same.is_none() {
+            prepared[i].set(x, k, w.format());
+        }
+        sources.push(same.unwrap_or(i));
     }
-    let mut outs: [Option<(Weights<'_>, Input<'_>, Out<'_>)>; MOST] = [const { None }; MOST];
-    for (i, (to, (w, out))) in outs.iter_mut().zip(parts).enumerate() {
-        *to = Some((*w, prepared[first(i)].input(x, w.format()), Out::new(out, w.rows())));
-    }
+    let outs = products.iter_mut().zip(&sources).filter(|(product, _)| !product.x.is_empty());
+    let outs: Vec<(Weights<'_>, Input<'_>, Out<'_>)> = outs
+        .map(|(Product { x, w, out }, &source)| (*w, prepared[source].input(x, w.format()), Out::new(out, w.rows())))
+        .collect();
+    let columns = outs.iter().map(|(w, ..)| w.rows()).sum::<usize>();
     pool::run(columns.div_ceil(step), &|task| {
         let mut all = task * step..((task + 1) * step).min(columns);
-        for (w, rows, out) in outs.iter().flatten() {
+        for (w, rows, out) in &outs {
             let n = w.rows();
             let own = all.start.min(n)..all.end.min(n);
             if !own.is_empty() {
@@ -90,6 +113,9 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
                 unsafe { of_columns(*rows, *w, own, out) };
             }
             all = all.start.saturating_sub(n)..all.end.saturating_sub(n);
+            if all.is_empty() {
+                break;
+            }
         }
     });
     PREPARED.set(prepared);
