@@ -25,11 +25,12 @@ impl CacheLayout {
 
 /// The format of keys and values: `asked` if given; otherwise F32 for F32 weights, and F16 for all others.
 pub(crate) fn cache_format(config: &DecoderConfig, parts: &Parts, asked: Option<Format>) -> Result<Format, ModelError> {
-    let exact = parts.layers[0].key.matrix.matrix().format() == Format::F32;
+    let exact = parts.layers[0].matrices().all(|weight| weight.format() == Format::F32);
     let format = asked.unwrap_or(if exact { Format::F32 } else { Format::F16 });
     let is_possible = matches!(format, Format::F32 | Format::F16 | Format::Bf16 | Format::Q8_0);
-    if is_possible && config.head_dim.is_multiple_of(format.block()) {
-        return Ok(format);
+    let mut heads = config.attentions().map(|attention| attention.head_dim);
+    match heads.find(|head_dim| !is_possible || !head_dim.is_multiple_of(format.block())) {
+        Some(head_dim) => Err(ModelError::Cache { format, head_dim }),
+        None => Ok(format),
     }
-    Err(ModelError::Cache { format, head_dim: config.head_dim })
 }

@@ -112,6 +112,9 @@ pub enum ModelError {
     /// Keys and values on a GPU must be in pages.
     #[error("keys and values on a GPU are kept in pages")]
     PagesOnly,
+    /// A decoder with parts that the kernels for GPUs do not have.
+    #[error("models with {0} run on the CPU only: choose cpu")]
+    NotOnGpu(&'static str),
     /// Heads that are too large for a GPU.
     #[error("heads of {head_dim} elements, but on a GPU they can have {most} at most; choose cpu")]
     HeadSize {

@@ -1,7 +1,7 @@
 //! Configurations of other programs: which fields they omit, which are applied, and which are refused by name.
 
 use serde_json::{Value, json};
-use verdigris_models::config::{FeedForward, Positions, Rotary, Scaling};
+use verdigris_models::config::{Attention, Positions, Rotary, Scaling};
 use verdigris_models::{DecoderConfig, ModelFolder};
 
 fn read(config: &Value) -> Result<DecoderConfig, String> {
@@ -13,6 +13,16 @@ fn read(config: &Value) -> Result<DecoderConfig, String> {
 fn golden(name: &str) -> Value {
     let path = format!("{}/../../fixtures/golden/architectures/{name}/config.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The attention of the first layer.
+fn of_first(config: &DecoderConfig) -> &Attention {
+    config.attention(0).unwrap()
+}
+
+/// The width of the feed-forward network of all layers.
+fn inner(config: &DecoderConfig) -> usize {
+    config.alike().unwrap().1.width
 }
 
 fn rotary(config: &DecoderConfig) -> &[Rotary] {
@@ -31,13 +41,14 @@ fn what_gemma_3_leaves_out_is_as_transformers_has_it() {
         "vision_config": {"hidden_size": 1152, "num_attention_heads": 16},
     }));
     let config = config.unwrap();
-    assert_eq!((config.heads, config.kv_heads, config.head_dim), (8, 4, 256));
+    let of = of_first(&config);
+    assert_eq!((of.heads, of.kv_heads, of.head_dim), (8, 4, 256));
     assert_eq!((config.vocabulary, config.context, config.width), (262_208, 131_072, 2560));
-    assert_eq!((config.attention_scale, config.tied), (Some(1.0 / 16.0), true));
+    assert_eq!((of.scale, config.tied), (Some(1.0 / 16.0), true));
     let [global, local] = rotary(&config) else { panic!("{config:?}") };
     assert_eq!((global.theta, &global.scaling), (1e6, &Scaling::Linear(8.0)));
     assert_eq!((local.theta, &local.scaling), (1e4, &Scaling::None));
-    let windows: Vec<_> = (0..12).map(|layer| config.kind(layer).window).collect();
+    let windows: Vec<_> = (0..12).map(|layer| config.attention(layer).unwrap().window).collect();
     let usual: Vec<_> = (1..=12).map(|layer| (layer % 6 != 0).then_some(1024)).collect();
     assert_eq!(windows, usual);
 }
@@ -53,7 +64,10 @@ fn what_wrappers_leave_out_is_as_transformers_has_it() {
     let vicuna = json!({"max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "vocab_size": 32064});
     let llava = of("llava", vicuna.clone(), None);
     assert_eq!((llava.vocabulary, llava.context, llava.width), (32_064, 4096, 4096));
-    assert_eq!((llava.layers, llava.heads, llava.kv_heads, llava.feed_forward.width()), (32, 32, 32, 11_008));
+    assert_eq!(
+        (llava.blocks.len(), of_first(&llava).heads, of_first(&llava).kv_heads, inner(&llava)),
+        (32, 32, 32, 11_008)
+    );
     let tied = |outer: &str, inner: Value, tied: Option<bool>| {
         let mut text = vicuna.clone();
         text["tie_word_embeddings"] = inner;
@@ -65,7 +79,7 @@ fn what_wrappers_leave_out_is_as_transformers_has_it() {
     assert!(tied("mistral3", json!(false), None) && tied("internvl", json!(false), Some(true)));
     assert!(!tied("internvl", json!(true), Some(false)) && tied("idefics3", json!(false), Some(true)));
     let mistral = of("mistral3", json!({"sliding_window": null}), None);
-    assert_eq!((mistral.kv_heads, mistral.feed_forward.width(), mistral.context), (8, 14_336, 131_072));
+    assert_eq!((of_first(&mistral).kv_heads, inner(&mistral), mistral.context), (8, 14_336, 131_072));
     assert_eq!(of("internvl", json!({}), None).vocabulary, 151_936);
 }
 
@@ -77,10 +91,13 @@ fn what_a_file_may_leave_out() {
         fields.iter().for_each(|field| drop(config.as_object_mut().unwrap().remove(*field)));
         read(&config).unwrap()
     };
-    assert_eq!(without("gemma2", &["attn_logit_softcapping"]).attention_cap, Some(50.0));
+    assert_eq!(of_first(&without("gemma2", &["attn_logit_softcapping"])).cap, Some(50.0));
     assert_eq!(without("gemma2", &["final_logit_softcapping"]).logit_cap, Some(30.0));
     let smollm3 = without("smollm3", &["no_rope_layers"]);
-    assert_eq!((0..5).map(|i| smollm3.kind(i).rotary.is_some()).collect::<Vec<_>>(), [true, true, true, false, true]);
+    assert_eq!(
+        (0..5).map(|i| smollm3.attention(i).unwrap().rotary.is_some()).collect::<Vec<_>>(),
+        [true, true, true, false, true]
+    );
     assert_eq!(rotary(&without("smollm3", &["rope_parameters"]))[0].theta, 2e6);
     assert_eq!(without("mpt", &["attn_config"]), read(&golden("mpt")).unwrap());
     let null = |field: &str| {
@@ -88,7 +105,10 @@ fn what_a_file_may_leave_out() {
         config[field] = Value::Null;
         read(&config).unwrap()
     };
-    assert_eq!((null("attn_logit_softcapping").attention_cap, null("final_logit_softcapping").logit_cap), (None, None));
+    assert_eq!(
+        (of_first(&null("attn_logit_softcapping")).cap, null("final_logit_softcapping").logit_cap),
+        (None, None)
+    );
 }
 
 /// For every family with rotary positions, with the field names of transformers 5 and with the older ones.
@@ -192,8 +212,7 @@ fn numbers_that_no_model_has() {
                 let mut config = golden(name);
                 config[&field] = value;
                 if let Ok(config) = read(&config) {
-                    let (FeedForward::Gated { width, .. } | FeedForward::Plain { width, .. }) = config.feed_forward;
-                    assert!(width < 1 << 30);
+                    assert!(inner(&config) < 1 << 30);
                 }
             }
         }

@@ -8,7 +8,7 @@
 use candle_core::{D, Device, Tensor};
 use candle_nn::ops::{rms_norm_slow, silu, softmax};
 use candle_nn::rotary_emb::rope_slow;
-use verdigris_models::config::{Activation, DecoderConfig, FeedForward, Norm, Positions, Rotary};
+use verdigris_models::config::{Activation, Attention, DecoderConfig, Dense, Norm, Positions, Rotary};
 use verdigris_models::rotary::Angles;
 
 use crate::error::TrainError;
@@ -69,28 +69,28 @@ impl Decoder {
     /// [`TrainError::Architecture`] if the decoder is unlike Llama's, and [`TrainError::Model`] if a weight is missing
     /// or has another shape.
     pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, TrainError> {
-        let DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, .. } = config;
-        let (FeedForward::Gated { bias: feed_forward_bias, .. } | FeedForward::Plain { bias: feed_forward_bias, .. }) =
-            config.feed_forward;
-        let (inner, Positions::Rotary(rotary)) = (config.feed_forward.width(), &config.positions) else {
+        let DecoderConfig { vocabulary, width, .. } = config;
+        let (Some((shape, network)), Positions::Rotary(rotary)) = (config.alike(), &config.positions) else {
             return Err(TrainError::Architecture);
         };
         if !is_like_llama(&config) {
             return Err(TrainError::Architecture);
         }
+        let &Attention { heads, kv_heads, head_dim, .. } = shape;
+        let inner = network.width;
         let rotary = rotary_tables(&rotary[0], head_dim, config.context)?;
         let embedding = weights.get("model.embed_tokens.weight", &[vocabulary, width])?;
         let output =
             if config.tied { embedding.clone() } else { weights.get("lm_head.weight", &[vocabulary, width])? };
-        let layers = (0..config.layers)
+        let layers = (0..config.blocks.len())
             .map(|i| {
                 let name = |part: &str| format!("model.layers.{i}.{part}");
                 let attention = |part: &str, out, input| {
-                    let bias = if part == "o" { config.output_bias } else { config.attention_bias };
+                    let bias = if part == "o" { shape.output_bias } else { shape.bias };
                     Projection::load(weights, &name(&format!("self_attn.{part}_proj")), out, input, bias)
                 };
                 let mlp = |part: &str, out, input| {
-                    Projection::load(weights, &name(&format!("mlp.{part}_proj")), out, input, feed_forward_bias)
+                    Projection::load(weights, &name(&format!("mlp.{part}_proj")), out, input, network.bias)
                 };
                 Ok(Layer {
                     attention_norm: weights.get(&name("input_layernorm.weight"), &[width])?,
@@ -115,7 +115,8 @@ impl Decoder {
     /// If candle fails, as it does for ids outside the vocabulary.
     pub fn forward_differentiable(&self, ids: &Tensor) -> candle_core::Result<Tensor> {
         let (b, t) = ids.dims2()?;
-        let DecoderConfig { heads, kv_heads, head_dim, width, .. } = self.config;
+        let width = self.config.width;
+        let (&Attention { heads, kv_heads, head_dim, .. }, _) = self.config.alike().expect("a decoder like Llama's");
         let kind = self.embedding.dtype();
         let [cos, sin] = &self.rotary;
         let (cos, sin) = (cos.narrow(0, 0, t)?.to_dtype(kind)?, sin.narrow(0, 0, t)?.to_dtype(kind)?);
@@ -165,22 +166,19 @@ fn is_like_llama(config: &DecoderConfig) -> bool {
     let DecoderConfig { positions: Positions::Rotary(rotary), norm: Norm::Rms { .. }, .. } = config else {
         return false;
     };
-    let FeedForward::Gated { width, activation: Activation::Silu, bias } = config.feed_forward else { return false };
+    let Some((shape, network)) = config.alike() else { return false };
+    let &Attention { heads, kv_heads, head_dim, bias, output_bias, .. } = shape;
+    let attention = Attention { heads, kv_heads, head_dim, bias, output_bias, ..Attention::default() };
+    let network = Dense { activation: Activation::Silu, gated: true, ..*network };
     let plain = DecoderConfig {
         vocabulary: config.vocabulary,
         width: config.width,
-        layers: config.layers,
-        heads: config.heads,
-        kv_heads: config.kv_heads,
-        head_dim: config.head_dim,
         context: config.context,
         norm: config.norm,
         positions: config.positions.clone(),
-        feed_forward: FeedForward::Gated { width, activation: Activation::Silu, bias },
-        attention_bias: config.attention_bias,
-        output_bias: config.output_bias,
         tied: config.tied,
         ..DecoderConfig::default()
     };
+    let plain = plain.with_layers(config.blocks.len(), attention, network);
     *rotary == [Rotary::new(rotary[0].theta)] && *config == plain
 }

@@ -55,7 +55,7 @@ impl TrainedModel {
             let shape = like.tensors()[name].shape();
             let deviation = match name {
                 _ if name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight") => {
-                    DEVIATION / (2.0 * config.layers as f64).sqrt()
+                    DEVIATION / (2.0 * config.blocks.len() as f64).sqrt()
                 }
                 _ if shape.rank() >= 2 => DEVIATION,
                 _ => 0.0,

@@ -7,26 +7,22 @@ use std::collections::HashMap;
 
 use candle_core::{Device, Tensor};
 use verdigris_logits::{Purpose, Random};
-use verdigris_models::config::{Activation, DecoderConfig, FeedForward, Norm, Positions, Rotary};
+use verdigris_models::config::{Activation, Attention, DecoderConfig, Dense, Norm, Positions, Rotary};
 use verdigris_train::{TrainedModel, Weights};
 
 fn config(bias: bool, tied: bool) -> DecoderConfig {
-    DecoderConfig {
+    let network = Dense { width: 12, activation: Activation::Silu, gated: true, bias };
+    let attention = Attention { heads: 2, kv_heads: 1, head_dim: 4, bias, output_bias: bias, ..Attention::default() };
+    let config = DecoderConfig {
         vocabulary: 11,
         width: 8,
-        layers: 2,
-        heads: 2,
-        kv_heads: 1,
-        head_dim: 4,
         context: 16,
         norm: Norm::Rms { epsilon: 1e-5 },
         positions: Positions::Rotary(vec![Rotary::new(100.0)]),
-        feed_forward: FeedForward::Gated { width: 12, activation: Activation::Silu, bias },
-        attention_bias: bias,
-        output_bias: bias,
         tied,
         ..DecoderConfig::default()
-    }
+    };
+    config.with_layers(2, attention, network)
 }
 
 fn weights(config: &DecoderConfig) -> Weights {
@@ -37,7 +33,7 @@ fn weights(config: &DecoderConfig) -> Weights {
     if !config.tied {
         shapes.push(("lm_head.weight".into(), vec![config.vocabulary, config.width]));
     }
-    for i in 0..config.layers {
+    for i in 0..config.blocks.len() {
         for (part, rows, columns) in [
             ("self_attn.q_proj", 8, 8),
             ("self_attn.k_proj", 4, 8),
@@ -48,7 +44,7 @@ fn weights(config: &DecoderConfig) -> Weights {
             ("mlp.down_proj", 8, 12),
         ] {
             shapes.push((format!("model.layers.{i}.{part}.weight"), vec![rows, columns]));
-            if config.attention_bias {
+            if config.attention(0).unwrap().bias {
                 shapes.push((format!("model.layers.{i}.{part}.bias"), vec![rows]));
             }
         }

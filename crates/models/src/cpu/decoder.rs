@@ -1,10 +1,12 @@
 //! The part of a CPU model that all its sequences share.
 
+use std::sync::Arc;
+
 use verdigris_kernels::{Format, layer_norm, rms_norm};
 
 use crate::cache::{CacheLayout, cache_format};
 use crate::description::alibi::slopes_of;
-use crate::description::config::{DecoderConfig, Norm};
+use crate::description::config::{Attention, DecoderConfig, Norm};
 use crate::description::parts::{Parts, Scales};
 use crate::description::share::{BadSplit, Split, check, part, part_of};
 use crate::error::ModelError;
@@ -17,6 +19,8 @@ pub struct CpuDecoder {
     pub(super) slopes: Option<Vec<f32>>,
     pub(crate) cache_format: Format,
     pub(super) layout: CacheLayout,
+    /// The elements of a token's keys in each layer.
+    pub(super) cached: Arc<[usize]>,
     /// The length of a row: the vocabulary size, or 1 for a reward model.
     pub(super) row_width: usize,
 }
@@ -31,19 +35,20 @@ impl CpuDecoder {
     ) -> Result<Self, ModelError> {
         let cache_format = cache_format(&config, &parts, cached_as)?;
         let row_width = parts.output.rows();
-        Ok(Self { slopes: slopes_of(&config), config, parts, cache_format, layout, row_width })
+        let (slopes, cached) = (slopes_of(&config), cached(&config));
+        Ok(Self { slopes, config, parts, cache_format, layout, cached, row_width })
     }
 
     /// The part of one of several ranks. The split must have passed [`check`].
     pub(crate) fn part(&self, split: Split, rank: usize, world: usize) -> Self {
         let (config, parts) = part(&self.config, &self.parts, split, rank, world);
-        let heads = match split {
-            Split::Tensor => part_of(self.config.heads, rank, world),
-            Split::Layers => 0..self.config.heads,
+        let of_rank = |slopes: &Vec<f32>| match split {
+            Split::Tensor => slopes[part_of(slopes.len(), rank, world)].to_vec(),
+            Split::Layers => slopes.clone(),
         };
-        let slopes = self.slopes.as_ref().map(|slopes| slopes[heads].to_vec());
+        let (slopes, cached) = (self.slopes.as_ref().map(of_rank), cached(&config));
         let Self { cache_format, layout, row_width, .. } = *self;
-        Self { config, parts, slopes, cache_format, layout, row_width }
+        Self { config, parts, slopes, cache_format, layout, cached, row_width }
     }
 
     /// Checks that the decoder can be split like this.
@@ -56,6 +61,12 @@ impl CpuDecoder {
         &self.config
     }
 
+    /// The number that is added to the squares of norms.
+    pub(super) fn epsilon(&self) -> f32 {
+        let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = self.config.norm;
+        epsilon as f32
+    }
+
     pub(super) fn normalize(&self, x: &[f32], scales: &Scales, out: &mut Vec<f32>) {
         out.resize(x.len(), 0.0);
         match self.config.norm {
@@ -66,4 +77,10 @@ impl CpuDecoder {
             }
         }
     }
+}
+
+/// The elements of a token's keys in each layer.
+fn cached(config: &DecoderConfig) -> Arc<[usize]> {
+    let of = |attention: &Attention| attention.kv_heads * attention.head_dim;
+    config.blocks.iter().map(|block| block.mixer.attention().map_or(0, of)).collect()
 }

@@ -1,9 +1,13 @@
 //! The decoder on a CPU: weights as they are stored, kernels on slices, and reused memory.
 
+mod attention;
 mod decoder;
+mod feed_forward;
 mod pages;
 mod pass;
 mod peers;
+mod projection;
+mod router;
 mod sequence;
 mod state;
 

@@ -14,17 +14,16 @@ pub(super) enum Half {
     Values,
 }
 
-/// The keys and values of all layers. Each page holds some tokens of every layer: keys, then values, then the next
-/// layer's.
+/// The keys and values of all layers that have any. Each page holds some tokens of every layer: keys, then values, then
+/// the next layer's.
 ///
 /// A page that two sequences share is copied before either writes to it. Data past the tokens in use is stale and never
 /// read, so truncating only sets a number.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     format: Format,
-    /// Elements of a token's keys in one layer.
-    width: usize,
-    layers: usize,
+    /// Elements of a token's keys in each layer.
+    widths: Arc<[usize]>,
     /// Tokens per page.
     tokens: usize,
     pages: Vec<Arc<Vec<u8>>>,
@@ -34,27 +33,26 @@ impl Pages {
     pub(super) fn new(
         layout: CacheLayout,
         format: Format,
-        width: usize,
-        layers: usize,
+        widths: Arc<[usize]>,
         capacity: usize,
     ) -> Result<Self, ModelError> {
         let tokens = if let CacheLayout::Paged { tokens } = layout { tokens } else { capacity };
         let tokens = tokens.clamp(1, capacity.max(1));
-        let mut pages = Self { format, width, layers, tokens, pages: Vec::with_capacity(capacity.div_ceil(tokens)) };
+        let mut pages = Self { format, widths, tokens, pages: Vec::with_capacity(capacity.div_ceil(tokens)) };
         if layout == CacheLayout::Contiguous {
             pages.make_own(0, 1)?;
         }
         Ok(pages)
     }
 
-    /// Bytes that a token takes in all layers.
-    pub(super) fn bytes_a_token(format: Format, width: usize, layers: usize) -> usize {
-        2 * layers * format.bytes(width)
+    /// Bytes that a token takes in all layers, from the elements of its keys in each.
+    pub(super) fn bytes_a_token(format: Format, widths: &[usize]) -> usize {
+        widths.iter().map(|&width| 2 * format.bytes(width)).sum()
     }
 
     /// Makes the pages of `from..to` exclusive to this sequence (copy on write), and allocates missing ones.
     pub(super) fn make_own(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
-        let a_token = Self::bytes_a_token(self.format, self.width, self.layers);
+        let a_token = Self::bytes_a_token(self.format, &self.widths);
         let a_page = self.tokens.saturating_mul(a_token);
         let page = || zeroed(a_page).ok_or(ModelError::CacheMemory { bytes: a_page, tokens: self.tokens });
         for at in from / self.tokens..to.div_ceil(self.tokens) {
@@ -73,18 +71,19 @@ impl Pages {
 
     /// The offset in each page where one half of a layer begins, and its length in bytes.
     fn span(&self, layer: usize, half: Half) -> (usize, usize) {
-        let bytes = self.tokens * self.format.bytes(self.width);
-        ((2 * layer + half as usize) * bytes, bytes)
+        let before = self.tokens * Self::bytes_a_token(self.format, &self.widths[..layer]);
+        let bytes = self.tokens * self.format.bytes(self.widths[layer]);
+        (before + half as usize * bytes, bytes)
     }
 
     /// Writes the keys or values of the tokens from `at` on, whose pages are exclusive to this sequence.
     pub(super) fn write(&mut self, layer: usize, half: Half, mut at: usize, mut numbers: &[f32]) {
-        let (from, _) = self.span(layer, half);
-        let a_token = self.format.bytes(self.width);
+        let ((from, _), width) = (self.span(layer, half), self.widths[layer]);
+        let a_token = self.format.bytes(width);
         while !numbers.is_empty() {
             let offset = at % self.tokens;
-            let count = (self.tokens - offset).min(numbers.len() / self.width);
-            let (these, rest) = numbers.split_at(count * self.width);
+            let count = (self.tokens - offset).min(numbers.len() / width);
+            let (these, rest) = numbers.split_at(count * width);
             let page = Arc::get_mut(&mut self.pages[at / self.tokens]).expect("an own page");
             self.format.encode(these, &mut page[from + offset * a_token..][..count * a_token]);
             (at, numbers) = (at + count, rest);
@@ -95,20 +94,20 @@ impl Pages {
     pub(super) fn first(&self, layer: usize, half: Half, tokens: usize) -> Cached<'_> {
         let (from, bytes) = self.span(layer, half);
         let pages = &self.pages[..tokens.div_ceil(self.tokens)];
-        Cached::paged(self.format, tokens * self.format.bytes(self.width), pages, from, bytes)
+        Cached::paged(self.format, tokens * self.format.bytes(self.widths[layer]), pages, from, bytes)
     }
 
     /// The first `tokens` tokens, shared with another sequence.
     pub(super) fn share(&self, tokens: usize) -> Self {
         let mut pages = Vec::with_capacity(self.pages.capacity());
         pages.extend_from_slice(&self.pages[..tokens.div_ceil(self.tokens)]);
-        Self { pages, ..*self }
+        Self { pages, widths: self.widths.clone(), ..*self }
     }
 
     /// Moves the token at index `from` to the lower index `to`. The pages of both are exclusive to this sequence.
     pub(super) fn move_back(&mut self, from: usize, to: usize) {
-        let a_token = self.format.bytes(self.width);
-        for layer in 0..self.layers {
+        for layer in 0..self.widths.len() {
+            let a_token = self.format.bytes(self.widths[layer]);
             for half in [Half::Keys, Half::Values] {
                 let (begin, _) = self.span(layer, half);
                 let [from, to] = [from, to].map(|at| (at / self.tokens, begin + at % self.tokens * a_token));
@@ -133,7 +132,7 @@ mod tests {
     /// The stored bytes of the first `tokens` tokens.
     fn read(pages: &Pages, layer: usize, half: Half, tokens: usize) -> Vec<u8> {
         let (from, _) = pages.span(layer, half);
-        let a_token = pages.format.bytes(pages.width);
+        let a_token = pages.format.bytes(pages.widths[layer]);
         let at = |t: usize| &pages.pages[t / pages.tokens][from + t % pages.tokens * a_token..][..a_token];
         (0..tokens).flat_map(at).copied().collect()
     }
@@ -149,15 +148,15 @@ mod tests {
     #[test]
     fn tokens_stand_where_they_were_written_in_every_layout() {
         for layout in [CacheLayout::Paged { tokens: 3 }, CacheLayout::Paged { tokens: 64 }, CacheLayout::Contiguous] {
-            let mut pages = Pages::new(layout, Format::F32, 4, 2, 20).unwrap();
+            let mut pages = Pages::new(layout, Format::F32, [4, 0, 4].into(), 20).unwrap();
             for (at, count) in [(0, 7), (7, 1), (8, 12)] {
                 pages.make_own(at, at + count).unwrap();
-                for layer in 0..2 {
+                for layer in [0, 2] {
                     pages.write(layer, Half::Keys, at, &numbers(at + 100 * layer, count));
                     pages.write(layer, Half::Values, at, &numbers(at + 100 * layer + 50, count));
                 }
             }
-            for layer in 0..2 {
+            for layer in [0, 2] {
                 assert_eq!(read(&pages, layer, Half::Keys, 20), expected((0..20).map(|t| t + 100 * layer)));
                 assert_eq!(read(&pages, layer, Half::Values, 20), expected((0..20).map(|t| t + 100 * layer + 50)));
             }
@@ -172,7 +171,7 @@ mod tests {
     /// Only the page that both write to is copied.
     #[test]
     fn forks_share_what_they_have_in_common() {
-        let mut origin = Pages::new(CacheLayout::Paged { tokens: 4 }, Format::F32, 4, 1, 40).unwrap();
+        let mut origin = Pages::new(CacheLayout::Paged { tokens: 4 }, Format::F32, [4].into(), 40).unwrap();
         origin.make_own(0, 10).unwrap();
         origin.write(0, Half::Keys, 0, &numbers(0, 10));
         let mut fork = origin.share(10);
@@ -188,7 +187,7 @@ mod tests {
 
     #[test]
     fn too_much_memory_is_an_error_that_says_how_much() {
-        let error = Pages::new(CacheLayout::Contiguous, Format::F16, 1 << 20, 1 << 10, 1 << 32).unwrap_err();
+        let error = Pages::new(CacheLayout::Contiguous, Format::F16, [1 << 20; 1 << 10].into(), 1 << 32).unwrap_err();
         assert!(error.to_string().contains("GiB"), "{error}");
     }
 }

@@ -1,13 +1,12 @@
 //! One pass through the layers, for tokens of one sequence or of several.
 
-use verdigris_kernels::{AttentionMask, Heads, activate, attend, linear_each, rms_norm, rotate};
-
+use super::attention::{attend_each, cosines_and_sines};
 use super::decoder::CpuDecoder;
-use super::pages::Half;
+use super::feed_forward::{Experts, feed_forward};
 use super::peers::Peers;
 use super::state::State;
-use crate::description::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions, QueryKeyNorm};
-use crate::description::parts::{Layer, Projection, Scales};
+use crate::description::config::{FeedForward, Mixer, Parallel, Positions};
+use crate::description::parts::{FeedForwardParts, MixerParts, Scales};
 use crate::description::share::part_of;
 use crate::error::ModelError;
 use crate::language_model::{Batch, Rows};
@@ -28,21 +27,24 @@ pub(crate) struct Work {
     pub(super) slices: Vec<TokenSlice>,
     /// The length of each text before the call.
     pub(super) lengths: Vec<usize>,
-    positions: Vec<u32>,
-    visible: Vec<bool>,
-    cos: Vec<f32>,
-    sin: Vec<f32>,
+    pub(super) positions: Vec<u32>,
+    pub(super) visible: Vec<bool>,
+    pub(super) cos: Vec<f32>,
+    pub(super) sin: Vec<f32>,
     /// The residual stream.
     h: Vec<f32>,
-    x: Vec<f32>,
-    query: Vec<f32>,
-    key: Vec<f32>,
-    value: Vec<f32>,
-    mixed: Vec<f32>,
+    /// The input of a part of a layer.
+    pub(super) x: Vec<f32>,
+    pub(super) query: Vec<f32>,
+    pub(super) key: Vec<f32>,
+    pub(super) value: Vec<f32>,
+    pub(super) mixed: Vec<f32>,
     gate: Vec<f32>,
     up: Vec<f32>,
-    y: Vec<f32>,
-    normed: Vec<f32>,
+    experts: Experts,
+    /// The output of a part of a layer.
+    pub(super) y: Vec<f32>,
+    pub(super) normed: Vec<f32>,
     /// The logits of all ranks.
     gathered: Vec<f32>,
 }
@@ -69,40 +71,25 @@ pub(super) fn pass(
         begin(decoder, items, slices, work);
     }
     let mut rotated_by = None;
-    for (i, layer) in parts.layers.iter().enumerate() {
-        match &layer.attention_norm {
+    for (i, (layer, block)) in parts.layers.iter().zip(&config.blocks).enumerate() {
+        match &layer.mixer_norm {
             Some(scales) => decoder.normalize(&work.h, scales, &mut work.x),
             None => work.x.clone_from(&work.h),
         }
-        let heads = [(&layer.query, &mut work.query), (&layer.key, &mut work.key), (&layer.value, &mut work.value)];
-        project_each(&work.x, config.width, heads);
-        if let Some(kind) = config.query_key_norm {
-            for (x, weight) in [(&mut work.query, &layer.query_norm), (&mut work.key, &layer.key_norm)] {
-                let weight = weight.as_deref().unwrap_or_default();
-                let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
-                if kind == QueryKeyNorm::Tokens && peers.side_by_side() > 1 {
-                    norm_over_ranks(x, weight, epsilon as f32, &mut work.normed, peers)?;
-                    continue;
+        match (&layer.mixer, &block.mixer) {
+            (MixerParts::Attention(parts), Mixer::Attention(attention)) => {
+                if let Some(which) = attention.rotary
+                    && rotated_by != Some(which)
+                {
+                    rotated_by = Some(which);
+                    cosines_and_sines(which, items, slices, work);
                 }
-                work.normed.resize(x.len(), 0.0);
-                rms_norm(x, weight, epsilon as f32, &mut work.normed);
-                std::mem::swap(x, &mut work.normed);
+                attend_each(decoder, i, (attention, parts), items, slices, work, peers)?;
             }
         }
-        if let (Positions::Rotary(all), Some(which)) = (&config.positions, config.kind(i).rotary) {
-            if rotated_by != Some(which) {
-                rotated_by = Some(which);
-                cosines_and_sines(which, items, slices, work);
-            }
-            let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
-            rotate(&mut work.query, heads, head_dim, &work.cos, &work.sin, all[which].pairs);
-            rotate(&mut work.key, kv_heads, head_dim, &work.cos, &work.sin, all[which].pairs);
-        }
-        attend_each(decoder, i, items, slices, work);
-        project(&work.mixed, &layer.output, &mut work.y);
         peers.sum(&mut work.y)?;
         if config.parallel.is_none() {
-            add(decoder, &mut work.h, &work.y, layer.after_attention.as_ref(), &mut work.normed);
+            add(decoder, &mut work.h, &work.y, layer.after_mixer.as_ref(), &mut work.normed);
         }
         match (&layer.feed_forward_norm, config.parallel) {
             (_, Some(Parallel::OneNorm)) => {}
@@ -112,8 +99,15 @@ pub(super) fn pass(
         if config.parallel.is_some() {
             add(decoder, &mut work.h, &work.y, None, &mut work.normed);
         }
-        feed_forward(config, layer, &work.x, &mut work.gate, &mut work.up);
-        project(&work.gate, &layer.down, &mut work.y);
+        match (&layer.feed_forward, &block.feed_forward) {
+            (FeedForwardParts::Dense(parts), FeedForward::Dense(network)) => {
+                feed_forward(network, parts, &work.x, &mut work.gate, &mut work.up, &mut work.y);
+            }
+            (FeedForwardParts::Mixture(parts), FeedForward::Mixture(mixture)) => {
+                work.experts.compute(mixture, parts, &work.x, &mut work.y);
+            }
+            _ => unreachable!("the weights are those of the description"),
+        }
         peers.sum(&mut work.y)?;
         add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
     }
@@ -123,27 +117,6 @@ pub(super) fn pass(
     peers.hand_on(&work.h)?;
     write_hidden(decoder, items, slices, work);
     write_rows(decoder, items, slices, work, peers)
-}
-
-/// Like [`rms_norm`], for rows that are split into equal parts across ranks.
-fn norm_over_ranks(
-    x: &mut [f32],
-    weight: &[f32],
-    epsilon: f32,
-    squares: &mut Vec<f32>,
-    peers: &mut Peers<'_>,
-) -> Result<(), ModelError> {
-    let n = weight.len();
-    squares.clear();
-    squares.extend(x.chunks(n).map(|row| row.iter().map(|x| x * x).sum::<f32>()));
-    peers.sum(squares)?;
-    // Heads that several ranks hold are counted equally often in the elements and in the squares.
-    let elements = (n * peers.side_by_side()) as f32;
-    for (row, squares) in x.chunks_mut(n).zip(squares) {
-        let scale = 1.0 / (*squares / elements + epsilon).sqrt();
-        row.iter_mut().zip(weight).for_each(|(x, weight)| *x *= scale * weight);
-    }
-    Ok(())
 }
 
 /// Sets the residual stream to [`CpuItem::beginning`], or to the embeddings.
@@ -182,48 +155,6 @@ fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: 
     if let Some(scales) = &parts.embedding_norm {
         decoder.normalize(&work.h, scales, &mut work.x);
         std::mem::swap(&mut work.h, &mut work.x);
-    }
-}
-
-/// Computes the cosines and sines of all positions, for one of the rotary embeddings.
-fn cosines_and_sines(which: usize, items: &[CpuItem<'_>], slices: &[TokenSlice], work: &mut Work) {
-    work.cos.clear();
-    work.sin.clear();
-    let mut positions = work.positions.iter();
-    for slice in slices {
-        let angles = &items[slice.item].state.angles[which];
-        let of_slice = positions.by_ref().take(slice.len());
-        of_slice.for_each(|&position| angles.extend(position, &mut work.cos, &mut work.sin));
-    }
-}
-
-/// Writes keys and values, and attends, each sequence to its own cache.
-fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [CpuItem<'_>], slices: &[TokenSlice], work: &mut Work) {
-    let config = &decoder.config;
-    let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
-    let window = config.kind(layer).window;
-    work.mixed.resize(work.query.len(), 0.0);
-    let (mut at, mut seen) = (0, 0);
-    for slice in slices {
-        let m = slice.len();
-        let CpuItem { state: State { pages, held, .. }, batch, .. } = &mut items[slice.item];
-        let (is_tree, length) = (batch.parents.is_some(), held.length());
-        let of = |width: usize| at * width..(at + m) * width;
-        pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
-        pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
-        let mask = AttentionMask {
-            visible: is_tree.then(|| &work.visible[seen..seen + m * m]),
-            positions: &work.positions[of(1)],
-            window,
-            slopes: decoder.slopes.as_deref(),
-            cap: config.attention_cap.map(|cap| cap as f32),
-        };
-        let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(layer, half, length + m));
-        let rows = of(heads * head_dim);
-        let shape = Heads { heads, kv_heads, head_dim };
-        attend(&work.query[rows.clone()], keys, values, shape, mask, config.scale(), &mut work.mixed[rows]);
-        at += m;
-        seen += if is_tree { m * m } else { 0 };
     }
 }
 
@@ -315,41 +246,6 @@ fn write_rows(
         rest = others;
     }
     Ok(())
-}
-
-/// Writes the input of the feed-forward part's last matrix into `gate`.
-fn feed_forward(config: &DecoderConfig, layer: &Layer, x: &[f32], gate: &mut Vec<f32>, up: &mut Vec<f32>) {
-    match (config.feed_forward, &layer.gate) {
-        (FeedForward::Gated { activation, .. }, Some(of_gate)) => {
-            project_each(x, config.width, [(of_gate, &mut *gate), (&layer.up, &mut *up)]);
-            activate(activation, gate, Some(up));
-        }
-        (FeedForward::Gated { activation, .. } | FeedForward::Plain { activation, .. }, _) => {
-            project(x, &layer.up, gate);
-            activate(activation, gate, None);
-        }
-    }
-}
-
-fn project(x: &[f32], projection: &Projection, out: &mut Vec<f32>) {
-    project_each(x, projection.matrix.columns(), [(projection, out)]);
-}
-
-fn project_each<const N: usize>(x: &[f32], width: usize, parts: [(&Projection, &mut Vec<f32>); N]) {
-    let m = x.len() / width;
-    let mut parts = parts.map(|(projection, out)| {
-        out.resize(m * projection.matrix.rows(), 0.0);
-        (projection, projection.matrix.matrix().weights(), &mut out[..])
-    });
-    linear_each(x, width, &mut parts.each_mut().map(|(_, weights, out)| (*weights, &mut **out)));
-    for (projection, _, out) in parts {
-        if let Some(update) = projection.matrix.update() {
-            update.add_product(x, out);
-        }
-        if let Some(bias) = &projection.bias {
-            out.chunks_mut(bias.len()).for_each(|row| row.iter_mut().zip(bias).for_each(|(x, bias)| *x += bias));
-        }
-    }
 }
 
 /// Adds the output of a part of a layer to the residual stream, normalised if there is a norm.

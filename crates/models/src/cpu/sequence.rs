@@ -9,7 +9,6 @@ use super::pass::{CpuItem, Work, pass};
 use super::peers::Peers;
 use super::state::State;
 use crate::cache::CacheLayout;
-use crate::description::config::DecoderConfig;
 use crate::error::ModelError;
 use crate::language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, Sequence};
 use crate::slices::{passes, share_out};
@@ -31,12 +30,12 @@ impl LanguageModel for CpuDecoder {
     }
 
     fn pages(&self) -> PageShape {
-        let DecoderConfig { kv_heads, head_dim, layers, context, .. } = self.config;
+        let context = self.config.context;
         let (tokens, is_paged) = match self.layout {
             CacheLayout::Paged { tokens } => (tokens.clamp(1, context.max(1)), true),
             CacheLayout::Contiguous => (context.max(1), false),
         };
-        let bytes = tokens.saturating_mul(Pages::bytes_a_token(self.cache_format, kv_heads * head_dim, layers));
+        let bytes = tokens.saturating_mul(Pages::bytes_a_token(self.cache_format, &self.cached));
         let depends_on_capacity = !is_paged || self.config.depends_on_length();
         PageShape { tokens, bytes: Some(bytes), depends_on_capacity }
     }

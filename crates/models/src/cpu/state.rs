@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::decoder::CpuDecoder;
 use super::pages::Pages;
-use crate::description::config::{DecoderConfig, Positions};
+use crate::description::config::Positions;
 use crate::description::rotary::Angles;
 use crate::error::ModelError;
 use crate::held::{Held, moves};
@@ -20,11 +20,12 @@ pub(crate) struct State {
 impl State {
     /// An empty state with room for `capacity` tokens.
     pub(crate) fn new(decoder: &CpuDecoder, capacity: usize) -> Result<Self, ModelError> {
-        let DecoderConfig { layers, kv_heads, head_dim, context, .. } = decoder.config;
-        let held = Held::none(capacity, context)?;
-        let pages = Pages::new(decoder.layout, decoder.cache_format, kv_heads * head_dim, layers, capacity)?;
-        let rotary = if let Positions::Rotary(all) = &decoder.config.positions { &all[..] } else { &[] };
-        let angles = rotary.iter().map(|rotary| Angles::new(rotary, head_dim, capacity)).collect();
+        let config = &decoder.config;
+        let held = Held::none(capacity, config.context)?;
+        let pages = Pages::new(decoder.layout, decoder.cache_format, decoder.cached.clone(), capacity)?;
+        let rotary = if let Positions::Rotary(all) = &config.positions { &all[..] } else { &[] };
+        let of = |(which, rotary)| Angles::new(rotary, config.rotated_head(which), capacity);
+        let angles = rotary.iter().enumerate().map(of).collect();
         Ok(Self { pages, angles, held })
     }
 

@@ -5,9 +5,10 @@ use super::config::{DecoderConfig, Positions};
 /// The penalty on a score for each position of distance, one per query head; `None` without ALiBi.
 pub(crate) fn slopes_of(config: &DecoderConfig) -> Option<Vec<f32>> {
     let Positions::Alibi { max_bias, by_scale } = config.positions else { return None };
-    let mut slopes = slopes(config.heads, max_bias);
+    let attention = config.attention(0)?;
+    let mut slopes = slopes(attention.heads, max_bias);
     if by_scale {
-        slopes.iter_mut().for_each(|slope| *slope *= config.scale());
+        slopes.iter_mut().for_each(|slope| *slope *= attention.factor());
     }
     Some(slopes)
 }

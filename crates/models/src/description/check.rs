@@ -1,6 +1,6 @@
 //! Checks that a configuration describes a decoder.
 
-use super::config::{DecoderConfig, Norm, Positions, Scaling};
+use super::config::{Attention, DecoderConfig, FeedForward, Groups, Mixer, Mixture, Norm, Positions, Scaling};
 
 /// The largest dimension of any model; a larger number in a file means that it is damaged.
 const MAX_DIMENSION: usize = 1 << 24;
@@ -41,6 +41,24 @@ pub enum BadConfig {
         heads: usize,
         /// Key and value heads.
         kv_heads: usize,
+    },
+    /// A token would use more experts than there are.
+    #[error("a token cannot use {chosen} of {possible} experts")]
+    Experts {
+        /// Experts that a token uses.
+        chosen: usize,
+        /// Experts that can be chosen.
+        possible: usize,
+    },
+    /// Groups of experts that are not equal parts, or a choice of more groups than there are.
+    #[error("{experts} experts cannot be {count} equal groups of two or more, of which {kept} are chosen")]
+    ExpertGroups {
+        /// Experts.
+        experts: usize,
+        /// Groups.
+        count: usize,
+        /// Groups that are chosen.
+        kept: usize,
     },
     /// A layer refers to a rotary embedding that is not described.
     #[error("a layer has rotary positions that are not described")]
@@ -86,44 +104,31 @@ impl DecoderConfig {
         for (name, value) in [
             ("vocabulary size", self.vocabulary),
             ("hidden size", self.width),
-            ("number of layers", self.layers),
-            ("number of attention heads", self.heads),
-            ("number of key-value heads", self.kv_heads),
-            ("head dimension", self.head_dim),
+            ("number of layers", self.blocks.len()),
             ("context length", self.context),
-            ("intermediate size", self.feed_forward.width()),
         ] {
-            if !(1..=MAX_DIMENSION).contains(&value) {
-                return Err(BadConfig::Dimension { name, value });
-            }
+            dimension(name, value)?;
         }
         let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = self.norm;
         if !(epsilon > 0.0 && epsilon <= 1.0) {
             return Err(BadConfig::Epsilon(epsilon));
         }
-        for (name, value) in [
-            ("scale of attention", self.attention_scale),
-            ("cap of attention", self.attention_cap),
-            ("cap of logits", self.logit_cap),
-        ] {
-            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
-                return Err(BadConfig::NotPositive { name, value });
+        positive("cap of logits", self.logit_cap)?;
+        for block in &self.blocks {
+            match &block.mixer {
+                Mixer::Attention(attention) => attention.check()?,
             }
-        }
-        if self.kinds.iter().any(|kind| kind.window == Some(0)) {
-            return Err(BadConfig::NoWindow);
-        }
-        if !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(BadConfig::Heads { heads: self.heads, kv_heads: self.kv_heads });
+            block.feed_forward.check()?;
         }
         if let Positions::Rotary(all) = &self.positions {
-            if all.is_empty() || (0..self.layers).any(|i| self.kind(i).rotary.is_some_and(|at| at >= all.len())) {
+            if all.is_empty() || self.attentions().any(|one| one.rotary.is_some_and(|at| at >= all.len())) {
                 return Err(BadConfig::UnknownRotary);
             }
-            for rotary in all {
-                let elements = rotary.elements.unwrap_or(self.head_dim);
-                if !elements.is_multiple_of(2) || elements > self.head_dim {
-                    return Err(BadConfig::RotaryElements { head_dim: self.head_dim, elements });
+            for (which, rotary) in all.iter().enumerate() {
+                let head_dim = self.rotated_head(which);
+                let elements = rotary.elements.unwrap_or(head_dim);
+                if !elements.is_multiple_of(2) || elements > head_dim {
+                    return Err(BadConfig::RotaryElements { head_dim, elements });
                 }
                 // With a base of 1 all wavelengths are the same.
                 if !(rotary.theta > 1.0 && rotary.theta <= MAX_THETA) {
@@ -133,6 +138,67 @@ impl DecoderConfig {
             }
         }
         Ok(())
+    }
+}
+
+fn dimension(name: &'static str, value: usize) -> Result<(), BadConfig> {
+    if (1..=MAX_DIMENSION).contains(&value) { Ok(()) } else { Err(BadConfig::Dimension { name, value }) }
+}
+
+fn positive(name: &'static str, value: Option<f64>) -> Result<(), BadConfig> {
+    let bad = value.filter(|value| !(value.is_finite() && *value > 0.0));
+    bad.map_or(Ok(()), |value| Err(BadConfig::NotPositive { name, value }))
+}
+
+impl Attention {
+    fn check(&self) -> Result<(), BadConfig> {
+        let &Self { heads, kv_heads, head_dim, .. } = self;
+        dimension("number of attention heads", heads)?;
+        dimension("number of key-value heads", kv_heads)?;
+        dimension("head dimension", head_dim)?;
+        positive("scale of attention", self.scale)?;
+        positive("cap of attention", self.cap)?;
+        if self.window == Some(0) {
+            return Err(BadConfig::NoWindow);
+        }
+        if !heads.is_multiple_of(kv_heads) {
+            return Err(BadConfig::Heads { heads, kv_heads });
+        }
+        Ok(())
+    }
+}
+
+impl FeedForward {
+    fn check(&self) -> Result<(), BadConfig> {
+        match self {
+            Self::Dense(dense) => dimension("intermediate size", dense.width),
+            Self::Mixture(mixture) => mixture.check(),
+        }
+    }
+}
+
+impl Mixture {
+    fn check(&self) -> Result<(), BadConfig> {
+        let &Self { experts, chosen, expert, router, shared } = self;
+        dimension("number of experts", experts)?;
+        dimension("number of experts of a token", chosen)?;
+        dimension("intermediate size of an expert", expert.width)?;
+        if let Some(shared) = shared {
+            dimension("intermediate size of the shared expert", shared.network.width)?;
+        }
+        let mut possible = experts;
+        if let Some(Groups { count, kept }) = router.groups {
+            // A group is scored by two of its experts.
+            let is_whole = count > 0 && experts.is_multiple_of(count) && experts / count >= 2;
+            if !is_whole || !(1..=count).contains(&kept) {
+                return Err(BadConfig::ExpertGroups { experts, count, kept });
+            }
+            possible = experts / count * kept;
+        }
+        if chosen > possible {
+            return Err(BadConfig::Experts { chosen, possible });
+        }
+        positive("scale of experts", Some(router.scale))
     }
 }
 
@@ -167,14 +233,14 @@ impl Scaling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::description::config::{Activation, FeedForward, Rotary};
+    use crate::description::config::{Activation, Dense, Rotary, Router};
+
+    const NETWORK: Dense = Dense { width: 48, activation: Activation::Relu, gated: false, bias: false };
 
     fn llama() -> DecoderConfig {
-        let (vocabulary, width, layers, heads, kv_heads, head_dim, context) = (100, 32, 2, 4, 2, 8, 64);
-        let feed_forward = FeedForward::Plain { width: 48, activation: Activation::Relu, bias: false };
-        let shape =
-            DecoderConfig { vocabulary, width, layers, heads, kv_heads, head_dim, context, ..Default::default() };
-        DecoderConfig { feed_forward, ..shape }
+        let attention = Attention { heads: 4, kv_heads: 2, head_dim: 8, ..Default::default() };
+        let shape = DecoderConfig { vocabulary: 100, width: 32, context: 64, ..Default::default() };
+        shape.with_layers(2, attention, NETWORK)
     }
 
     #[test]
@@ -188,8 +254,19 @@ mod tests {
         let rotary = |rotary: Rotary| {
             move |config: &mut DecoderConfig| config.positions = Positions::Rotary(vec![rotary.clone()])
         };
-        assert_eq!(fault(&|c| c.layers = 0), BadConfig::Dimension { name: "number of layers", value: 0 });
-        assert_eq!(fault(&|c| c.kv_heads = 3), BadConfig::Heads { heads: 4, kv_heads: 3 });
+        assert_eq!(fault(&|c| c.blocks.clear()), BadConfig::Dimension { name: "number of layers", value: 0 });
+        let heads = Mixer::Attention(Attention { heads: 4, kv_heads: 3, head_dim: 8, ..Default::default() });
+        let of_heads = |c: &mut DecoderConfig| c.blocks[1].mixer = heads.clone();
+        assert_eq!(fault(&of_heads), BadConfig::Heads { heads: 4, kv_heads: 3 });
+        let mixture = |chosen, groups| {
+            let router = Router { groups, ..Default::default() };
+            let mixture = Mixture { experts: 8, chosen, expert: NETWORK, router, shared: None };
+            move |config: &mut DecoderConfig| config.blocks[1].feed_forward = FeedForward::Mixture(mixture)
+        };
+        assert_eq!(fault(&mixture(9, None)), BadConfig::Experts { chosen: 9, possible: 8 });
+        let four = |kept| Some(Groups { count: 4, kept });
+        assert_eq!(fault(&mixture(5, four(2))), BadConfig::Experts { chosen: 5, possible: 4 });
+        assert_eq!(fault(&mixture(2, four(5))), BadConfig::ExpertGroups { experts: 8, count: 4, kept: 5 });
         assert_eq!(fault(&|c| c.norm = Norm::Rms { epsilon: 0.0 }), BadConfig::Epsilon(0.0));
         assert_eq!(fault(&|c| c.positions = Positions::Rotary(vec![])), BadConfig::UnknownRotary);
         assert_eq!(fault(&rotary(Rotary::new(1.0))), BadConfig::Theta(1.0));

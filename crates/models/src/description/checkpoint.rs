@@ -81,6 +81,29 @@ impl Checkpoint {
         self.changed(name, self.matrix_of(name, self.stored(name), [input, out])?.transposed())
     }
 
+    /// The bytes of a tensor of unsigned bytes.
+    pub(crate) fn bytes(&self, name: &str, shape: &[usize]) -> Result<Bytes, ModelError> {
+        let wrong = |fault: String| ModelError::Weight { name: name.into(), fault };
+        let stored = self.stored(name).ok_or_else(|| wrong("is missing".into()))?;
+        if stored.shape != shape {
+            return Err(wrong(format!("has shape {}, not {shape:?}", stored.shape())));
+        }
+        let length = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
+        match &stored.format {
+            Err(kind) if kind == "U8" && length == Some(stored.bytes.get().len()) => Ok(stored.bytes.clone()),
+            _ => Err(wrong("is not a tensor of unsigned bytes (U8)".into())),
+        }
+    }
+
+    /// The matrices of a tensor that has several of the same shape, one after the other. An adapter cannot change them.
+    pub(crate) fn stacked(&self, name: &str, [count, rows, columns]: [usize; 3]) -> Result<Vec<Matrix>, ModelError> {
+        let weight = |fault: String| ModelError::Weight { name: name.into(), fault };
+        let (format, bytes) = self.checked(name, self.stored(name), &[count, rows, columns])?;
+        let all = Matrix::new(format, bytes, columns)
+            .ok_or_else(|| weight(format!("rows of {columns} weights are not whole blocks of {format:?}")))?;
+        Ok((0..count).map(|i| all.part(i * rows..(i + 1) * rows)).collect())
+    }
+
     /// The output matrix of a model that uses its embedding for it. An adapter may change the two differently.
     pub(crate) fn tied(&self, name: &str, embedding: &str, shape: [usize; 2]) -> Result<Weight, ModelError> {
         let adapter = self.adapter.as_ref();

@@ -3,9 +3,13 @@
 //! One decoder runs every architecture; the differences between families are listed here as choices. A family that
 //! needs something new adds a variant, and the compiler shows all code that has to handle it.
 
-pub use verdigris_kernels::{Activation, Pairs};
+pub use verdigris_kernels::Pairs;
 
-/// The shape and the choices of a decoder-only transformer. The default has no shape, and Llama's choices.
+pub use super::blocks::{
+    Activation, Attention, Block, Dense, FeedForward, Groups, Mixer, Mixture, QueryKeyNorm, Router, Score, Shared,
+};
+
+/// The shape and the choices of a decoder. The default has no layers, and Llama's choices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecoderConfig {
     /// The number of rows of the embedding: one more than the highest token.
@@ -14,17 +18,6 @@ pub struct DecoderConfig {
     /// The width of the residual stream.
     #[doc(alias = "hidden_size", alias = "n_embd", alias = "d_model")]
     pub width: usize,
-    /// The number of layers.
-    #[doc(alias = "num_hidden_layers", alias = "n_layer")]
-    pub layers: usize,
-    /// The number of query heads.
-    #[doc(alias = "num_attention_heads", alias = "n_head")]
-    pub heads: usize,
-    /// The number of key and value heads; divides `heads`.
-    #[doc(alias = "num_key_value_heads")]
-    pub kv_heads: usize,
-    /// The number of elements of one head.
-    pub head_dim: usize,
     /// The most tokens in one text.
     #[doc(alias = "max_position_embeddings", alias = "n_positions")]
     pub context: usize,
@@ -35,28 +28,12 @@ pub struct DecoderConfig {
     pub norm_placement: NormPlacement,
     /// The position encoding.
     pub positions: Positions,
-    /// The particulars of each layer; layers that are not listed have the default.
-    #[doc(alias = "layer_types")]
-    pub kinds: Vec<LayerKind>,
-    /// The feed-forward part, which follows attention in each layer.
-    #[doc(alias = "mlp", alias = "intermediate_size")]
-    pub feed_forward: FeedForward,
+    /// The layers.
+    #[doc(alias = "layer_types", alias = "num_hidden_layers", alias = "n_layer")]
+    pub blocks: Vec<Block>,
     /// Whether attention and the feed-forward part read the same residual stream, with one norm or two.
     #[doc(alias = "use_parallel_residual", alias = "parallel_attn")]
     pub parallel: Option<Parallel>,
-    /// Whether the projections to queries, keys and values have biases.
-    pub attention_bias: bool,
-    /// Whether the projection back from attention has a bias.
-    pub output_bias: bool,
-    /// The normalisation of queries and keys before they are rotated.
-    #[doc(alias = "qk_norm")]
-    pub query_key_norm: Option<QueryKeyNorm>,
-    /// The factor of attention scores, if it is not `1 / sqrt(head_dim)`.
-    #[doc(alias = "query_pre_attn_scalar", alias = "softmax_scale")]
-    pub attention_scale: Option<f64>,
-    /// Scores `s` become `cap * tanh(s / cap)` (Gemma 2).
-    #[doc(alias = "attn_logit_softcapping")]
-    pub attention_cap: Option<f64>,
     /// The factor of embeddings (Gemma).
     pub embedding_scale: Option<f64>,
     /// Whether embeddings are normalised (BLOOM).
@@ -196,53 +173,6 @@ pub enum Scaling {
     },
 }
 
-/// The particulars of a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayerKind {
-    /// The sliding window: a token sees only tokens less than this far back.
-    #[doc(alias = "sliding_window")]
-    pub window: Option<usize>,
-    /// The index of its rotary embedding, if it has one.
-    pub rotary: Option<usize>,
-}
-
-impl Default for LayerKind {
-    fn default() -> Self {
-        Self { window: None, rotary: Some(0) }
-    }
-}
-
-/// The feed-forward part of a layer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FeedForward {
-    /// `down(activation(gate(x)) * up(x))` (Shazeer 2020).
-    Gated {
-        /// Rows of the gate and up matrices.
-        width: usize,
-        /// The activation of the gate.
-        activation: Activation,
-        /// Whether the three matrices have biases.
-        bias: bool,
-    },
-    /// `down(activation(up(x)))`.
-    Plain {
-        /// Rows of the up matrix.
-        width: usize,
-        /// The activation between the two.
-        activation: Activation,
-        /// Whether the two matrices have biases.
-        bias: bool,
-    },
-}
-
-impl FeedForward {
-    /// The number of elements between the matrices.
-    pub fn width(self) -> usize {
-        let (Self::Gated { width, .. } | Self::Plain { width, .. }) = self;
-        width
-    }
-}
-
 /// Attention and the feed-forward part in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
@@ -252,36 +182,17 @@ pub enum Parallel {
     TwoNorms,
 }
 
-/// The normalisation of queries and keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueryKeyNorm {
-    /// Each head separately.
-    Heads,
-    /// All heads of a token together.
-    Tokens,
-}
-
 impl Default for DecoderConfig {
     fn default() -> Self {
         Self {
             vocabulary: 0,
             width: 0,
-            layers: 0,
-            heads: 0,
-            kv_heads: 0,
-            head_dim: 0,
             context: 0,
             norm: Norm::Rms { epsilon: 1e-5 },
             norm_placement: NormPlacement::Before,
             positions: Positions::Rotary(vec![Rotary::new(10_000.0)]),
-            kinds: Vec::new(),
-            feed_forward: FeedForward::Gated { width: 0, activation: Activation::Silu, bias: false },
+            blocks: Vec::new(),
             parallel: None,
-            attention_bias: false,
-            output_bias: false,
-            query_key_norm: None,
-            attention_scale: None,
-            attention_cap: None,
             embedding_scale: None,
             embedding_norm: false,
             logit_cap: None,
@@ -291,19 +202,46 @@ impl Default for DecoderConfig {
 }
 
 impl DecoderConfig {
-    /// The particulars of a layer.
-    pub fn kind(&self, layer: usize) -> LayerKind {
-        self.kinds.get(layer).copied().unwrap_or_default()
+    /// The most layers of a decoder.
+    pub const MAX_LAYERS: usize = 1 << 16;
+
+    /// Equal layers.
+    pub fn with_layers(self, layers: usize, attention: Attention, network: Dense) -> Self {
+        let block = Block { mixer: Mixer::Attention(attention), feed_forward: FeedForward::Dense(network) };
+        Self { blocks: vec![block; layers], ..self }
+    }
+
+    /// The attention of all layers and their feed-forward network, if they differ in windows and positions only. These
+    /// two are those of the first layer.
+    pub fn alike(&self) -> Option<(&Attention, &Dense)> {
+        let of = |block: &Block| {
+            let attention = block.mixer.attention()?;
+            Some((Attention { window: None, rotary: None, ..attention.clone() }, *block.feed_forward.dense()?))
+        };
+        let first = of(self.blocks.first()?)?;
+        let first = self.blocks.iter().all(|block| of(block).as_ref() == Some(&first)).then(|| &self.blocks[0])?;
+        first.mixer.attention().zip(first.feed_forward.dense())
+    }
+
+    /// The attention of a layer, if it has one.
+    pub fn attention(&self, layer: usize) -> Option<&Attention> {
+        self.blocks.get(layer)?.mixer.attention()
+    }
+
+    /// The attention of each layer that has one.
+    pub fn attentions(&self) -> impl Iterator<Item = &Attention> {
+        self.blocks.iter().filter_map(|block| block.mixer.attention())
+    }
+
+    /// The number of elements of a head of the layers that use a rotary embedding.
+    pub(crate) fn rotated_head(&self, which: usize) -> usize {
+        let mut those = self.attentions().filter(|attention| attention.rotary == Some(which));
+        those.next().or(self.attentions().next()).map_or(0, |attention| attention.head_dim)
     }
 
     /// Whether the computation of a text depends on how long it may become.
     pub(crate) fn depends_on_length(&self) -> bool {
         let Positions::Rotary(all) = &self.positions else { return false };
         all.iter().any(|rotary| matches!(rotary.scaling, Scaling::Dynamic { .. } | Scaling::LongRope { .. }))
-    }
-
-    /// The factor of attention scores.
-    pub(crate) fn scale(&self) -> f32 {
-        self.attention_scale.unwrap_or(1.0 / (self.head_dim as f64).sqrt()) as f32
     }
 }

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`config`] | the shape and the choices of a decoder |
+//! | [`blocks`] | its layers: attention and the like, feed-forward networks, mixtures of experts |
 //! | `check` | whether a configuration describes a decoder |
 //! | [`rotary`], `alibi` | positions as angles, and as slopes |
 //! | `matrix`, `stored_tensor` | weights as they are stored: part of a file in memory |
@@ -16,6 +17,7 @@
 
 pub(crate) mod adapter;
 pub(crate) mod alibi;
+pub mod blocks;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub mod config;

@@ -37,19 +37,59 @@ pub(crate) struct Projection<M = Weight, V = Vec<f32>> {
 /// The weights of a layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Layer<M = Weight, V = Vec<f32>> {
-    pub(crate) attention_norm: Option<Scales<V>>,
+    pub(crate) mixer_norm: Option<Scales<V>>,
+    pub(crate) mixer: MixerParts<M, V>,
+    pub(crate) after_mixer: Option<Scales<V>>,
+    pub(crate) feed_forward_norm: Option<Scales<V>>,
+    pub(crate) feed_forward: FeedForwardParts<M, V>,
+    pub(crate) after_feed_forward: Option<Scales<V>>,
+}
+
+/// The weights of the part of a layer that mixes tokens.
+#[derive(Clone, Debug)]
+pub(crate) enum MixerParts<M = Weight, V = Vec<f32>> {
+    Attention(AttentionParts<M, V>),
+}
+
+/// The weights of attention.
+#[derive(Clone, Debug)]
+pub(crate) struct AttentionParts<M = Weight, V = Vec<f32>> {
     pub(crate) query: Projection<M, V>,
     pub(crate) key: Projection<M, V>,
     pub(crate) value: Projection<M, V>,
     pub(crate) query_norm: Option<V>,
     pub(crate) key_norm: Option<V>,
+    /// A score of each head that takes part in the softmax.
+    pub(crate) sinks: Option<V>,
     pub(crate) output: Projection<M, V>,
-    pub(crate) after_attention: Option<Scales<V>>,
-    pub(crate) feed_forward_norm: Option<Scales<V>>,
+}
+
+/// The weights of a feed-forward part.
+#[derive(Clone, Debug)]
+pub(crate) enum FeedForwardParts<M = Weight, V = Vec<f32>> {
+    Dense(DenseParts<M, V>),
+    Mixture(Box<MixtureParts<M, V>>),
+}
+
+/// The weights of a feed-forward network.
+#[derive(Clone, Debug)]
+pub(crate) struct DenseParts<M = Weight, V = Vec<f32>> {
     pub(crate) gate: Option<Projection<M, V>>,
     pub(crate) up: Projection<M, V>,
     pub(crate) down: Projection<M, V>,
-    pub(crate) after_feed_forward: Option<Scales<V>>,
+}
+
+/// The weights of a mixture of experts.
+#[derive(Clone, Debug)]
+pub(crate) struct MixtureParts<M = Weight, V = Vec<f32>> {
+    /// The scores of experts: `experts x hidden size`.
+    pub(crate) router: Projection<M, V>,
+    /// A number for each expert that is added for the choice only.
+    pub(crate) choice_bias: Option<V>,
+    pub(crate) experts: Vec<DenseParts<M, V>>,
+    pub(crate) shared: Option<DenseParts<M, V>>,
+    /// The strength of the shared network: `1 x hidden size`.
+    pub(crate) shared_gate: Option<M>,
 }
 
 impl Projection {
@@ -69,8 +109,32 @@ impl Projection {
 impl<M, V> Layer<M, V> {
     /// All its matrices.
     pub(crate) fn matrices(&self) -> impl Iterator<Item = &M> {
-        let Self { query, key, value, output, gate, up, down, .. } = self;
-        [query, key, value, output, up, down].into_iter().chain(gate).map(|projection| &projection.matrix)
+        let MixerParts::Attention(AttentionParts { query, key, value, output, .. }) = &self.mixer;
+        let of_mixer = [query, key, value, output].map(|projection| &projection.matrix);
+        let (dense, mixture) = match &self.feed_forward {
+            FeedForwardParts::Dense(dense) => (Some(dense), None),
+            FeedForwardParts::Mixture(mixture) => (None, Some(mixture)),
+        };
+        let experts = mixture.into_iter().flat_map(|mixture| mixture.experts.iter().chain(&mixture.shared));
+        let router = mixture.into_iter().flat_map(|of| std::iter::once(&of.router.matrix).chain(&of.shared_gate));
+        of_mixer.into_iter().chain(dense.into_iter().chain(experts).flat_map(DenseParts::matrices)).chain(router)
+    }
+
+    /// Its attention, if it has one.
+    pub(crate) fn attention(&self) -> Option<&AttentionParts<M, V>> {
+        let MixerParts::Attention(attention) = &self.mixer;
+        Some(attention)
+    }
+
+    /// Its feed-forward network, if every token uses the same.
+    pub(crate) fn dense(&self) -> Option<&DenseParts<M, V>> {
+        if let FeedForwardParts::Dense(dense) = &self.feed_forward { Some(dense) } else { None }
+    }
+}
+
+impl<M, V> DenseParts<M, V> {
+    fn matrices(&self) -> impl Iterator<Item = &M> {
+        [&self.up, &self.down].into_iter().chain(&self.gate).map(|projection| &projection.matrix)
     }
 }
 
@@ -86,7 +150,9 @@ pub(crate) fn norms(placement: NormPlacement) -> (bool, bool) {
 /// The same weights on another engine.
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 mod elsewhere {
-    use super::{Layer, Parts, Projection, Scales};
+    use super::{
+        AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, MixtureParts, Parts, Projection, Scales,
+    };
 
     /// Creates the matrices and vectors of another engine.
     pub(crate) trait Upload<M, V> {
@@ -118,8 +184,7 @@ mod elsewhere {
 
     impl<V> Scales<V> {
         fn upload<M, U: Upload<M, V>>(&self, to: &mut U) -> On<Scales<U::Vector>, U::Error> {
-            let bias = self.bias.as_ref().map(|bias| to.vector(bias)).transpose()?;
-            Ok(Scales { weight: to.vector(&self.weight)?, bias })
+            Ok(Scales { weight: to.vector(&self.weight)?, bias: vector(to, &self.bias)? })
         }
     }
 
@@ -129,27 +194,63 @@ mod elsewhere {
 
     impl<M, V> Projection<M, V> {
         fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<Projection<U::Matrix, U::Vector>, U::Error> {
-            let bias = self.bias.as_ref().map(|bias| to.vector(bias)).transpose()?;
-            Ok(Projection { matrix: to.matrix(&self.matrix)?, bias })
+            Ok(Projection { matrix: to.matrix(&self.matrix)?, bias: vector(to, &self.bias)? })
         }
     }
 
     impl<M, V> Layer<M, V> {
         fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<Layer<U::Matrix, U::Vector>, U::Error> {
+            let MixerParts::Attention(attention) = &self.mixer;
             Ok(Layer {
-                attention_norm: scales(to, &self.attention_norm)?,
+                mixer_norm: scales(to, &self.mixer_norm)?,
+                mixer: MixerParts::Attention(attention.upload(to)?),
+                after_mixer: scales(to, &self.after_mixer)?,
+                feed_forward_norm: scales(to, &self.feed_forward_norm)?,
+                feed_forward: match &self.feed_forward {
+                    FeedForwardParts::Dense(dense) => FeedForwardParts::Dense(dense.upload(to)?),
+                    FeedForwardParts::Mixture(mixture) => FeedForwardParts::Mixture(Box::new(mixture.upload(to)?)),
+                },
+                after_feed_forward: scales(to, &self.after_feed_forward)?,
+            })
+        }
+    }
+
+    fn vector<M, V, U: Upload<M, V>>(to: &mut U, vector: &Option<V>) -> On<Option<U::Vector>, U::Error> {
+        vector.as_ref().map(|vector| to.vector(vector)).transpose()
+    }
+
+    impl<M, V> AttentionParts<M, V> {
+        fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<AttentionParts<U::Matrix, U::Vector>, U::Error> {
+            Ok(AttentionParts {
                 query: self.query.upload(to)?,
                 key: self.key.upload(to)?,
                 value: self.value.upload(to)?,
-                query_norm: self.query_norm.as_ref().map(|weight| to.vector(weight)).transpose()?,
-                key_norm: self.key_norm.as_ref().map(|weight| to.vector(weight)).transpose()?,
+                query_norm: vector(to, &self.query_norm)?,
+                key_norm: vector(to, &self.key_norm)?,
+                sinks: vector(to, &self.sinks)?,
                 output: self.output.upload(to)?,
-                after_attention: scales(to, &self.after_attention)?,
-                feed_forward_norm: scales(to, &self.feed_forward_norm)?,
+            })
+        }
+    }
+
+    impl<M, V> DenseParts<M, V> {
+        fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<DenseParts<U::Matrix, U::Vector>, U::Error> {
+            Ok(DenseParts {
                 gate: self.gate.as_ref().map(|gate| gate.upload(to)).transpose()?,
                 up: self.up.upload(to)?,
                 down: self.down.upload(to)?,
-                after_feed_forward: scales(to, &self.after_feed_forward)?,
+            })
+        }
+    }
+
+    impl<M, V> MixtureParts<M, V> {
+        fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<MixtureParts<U::Matrix, U::Vector>, U::Error> {
+            Ok(MixtureParts {
+                router: self.router.upload(to)?,
+                choice_bias: vector(to, &self.choice_bias)?,
+                experts: self.experts.iter().map(|expert| expert.upload(to)).collect::<Result<_, _>>()?,
+                shared: self.shared.as_ref().map(|shared| shared.upload(to)).transpose()?,
+                shared_gate: self.shared_gate.as_ref().map(|gate| to.matrix(gate)).transpose()?,
             })
         }
     }

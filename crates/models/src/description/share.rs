@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use verdigris_kernels::Format;
 
-use super::config::{DecoderConfig, FeedForward, QueryKeyNorm};
-use super::parts::{Layer, Parts, Projection};
+use super::config::{Attention, DecoderConfig, FeedForward, Mixer, QueryKeyNorm};
+use super::parts::{AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, Parts, Projection};
 use super::weight::Weight;
 
 /// The way that a model is split across ranks.
@@ -68,6 +68,9 @@ pub enum BadSplit {
         /// Ranks.
         world: usize,
     },
+    /// A decoder whose layers cannot be cut.
+    #[error("a model with {0} cannot be split into parts of every layer: take --split layers")]
+    Layer(&'static str),
     /// More ranks than layers.
     #[error("{layers} layers cannot be shared out to {world} ranks: take {layers} or fewer")]
     Layers {
@@ -85,20 +88,27 @@ pub(crate) fn part_of(total: usize, rank: usize, world: usize) -> Range<usize> {
 
 /// Checks that a decoder can be split like this.
 pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: usize) -> Result<(), BadSplit> {
-    let &DecoderConfig { heads, kv_heads, layers, .. } = config;
+    let layers = config.blocks.len();
     if split == Split::Layers {
         return if world > layers { Err(BadSplit::Layers { layers, world }) } else { Ok(()) };
+    }
+    let Some((&Attention { heads, kv_heads, head_dim, sinks, .. }, _)) = config.alike() else {
+        return Err(BadSplit::Layer("layers of several kinds, or a mixture of experts"));
+    };
+    if sinks {
+        return Err(BadSplit::Layer("attention sinks"));
     }
     let is_even = kv_heads.is_multiple_of(world) || world.is_multiple_of(kv_heads);
     if !heads.is_multiple_of(world) || !is_even {
         return Err(BadSplit::Heads { heads, kv_heads, world });
     }
-    for (layer, Layer { output, down, .. }) in parts.layers.iter().enumerate() {
+    for (layer, parts) in parts.layers.iter().enumerate() {
+        let (AttentionParts { output, .. }, DenseParts { down, .. }) = of_layer(parts);
         let blocks = |name, Projection { matrix, .. }: &Projection| {
             let (format, columns) = (matrix.format(), matrix.columns());
             BadSplit::Blocks { name, layer, format, columns, world }
         };
-        if !(heads / world * config.head_dim).is_multiple_of(output.matrix.format().block()) {
+        if !(heads / world * head_dim).is_multiple_of(output.matrix.format().block()) {
             return Err(blocks("attention output", output));
         }
         if down.matrix.columns() / down.matrix.format().block() < world {
@@ -128,44 +138,60 @@ pub(crate) fn part(
     };
     if split == Split::Layers {
         let range = layers_of(parts, rank, world);
-        config.kinds = range.clone().map(|layer| config.kind(layer)).collect();
-        config.layers = range.len();
+        config.blocks = config.blocks[range.clone()].to_vec();
         all.layers = parts.layers[range].to_vec();
         return (config, all);
     }
-    let (heads, head_dim) = (part_of(config.heads, rank, world), config.head_dim);
+    let (attention, _) = config.alike().expect("layers that are alike, as was checked");
+    let &Attention { head_dim, query_key_norm, .. } = attention;
+    let heads = part_of(attention.heads, rank, world);
     // If there are more ranks than key-value heads, several ranks have the same one.
-    let group = config.heads / config.kv_heads;
+    let group = attention.heads / attention.kv_heads;
     let kv_heads = heads.start / group..(heads.end - 1) / group + 1;
-    let of_layer = |layer: &Layer| {
+    let part_of_layer = |layer: &Layer| {
+        let (attention, network) = of_layer(layer);
         let rows = |heads: &Range<usize>| heads.start * head_dim..heads.end * head_dim;
         // A norm over all heads is cut; a norm that each head uses is not.
-        let norm_of = |norm: &Vec<f32>, rows: Range<usize>| match config.query_key_norm {
+        let norm_of = |norm: &Vec<f32>, rows: Range<usize>| match query_key_norm {
             Some(QueryKeyNorm::Tokens) => norm[rows].to_vec(),
             _ => norm.clone(),
         };
-        let block = layer.down.matrix.format().block();
-        let units = part_of(layer.down.matrix.columns() / block, rank, world);
+        let block = network.down.matrix.format().block();
+        let units = part_of(network.down.matrix.columns() / block, rank, world);
         let inner = units.start * block..units.end * block;
-        Layer {
-            query: layer.query.part(rows(&heads)),
-            key: layer.key.part(rows(&kv_heads)),
-            value: layer.value.part(rows(&kv_heads)),
-            query_norm: layer.query_norm.as_ref().map(|norm| norm_of(norm, rows(&heads))),
-            key_norm: layer.key_norm.as_ref().map(|norm| norm_of(norm, rows(&kv_heads))),
-            output: summand(&layer.output, rows(&heads), rank),
-            gate: layer.gate.as_ref().map(|gate| gate.part(inner.clone())),
-            up: layer.up.part(inner.clone()),
-            down: summand(&layer.down, inner, rank),
-            ..layer.clone()
-        }
+        let attention = AttentionParts {
+            query: attention.query.part(rows(&heads)),
+            key: attention.key.part(rows(&kv_heads)),
+            value: attention.value.part(rows(&kv_heads)),
+            query_norm: attention.query_norm.as_ref().map(|norm| norm_of(norm, rows(&heads))),
+            key_norm: attention.key_norm.as_ref().map(|norm| norm_of(norm, rows(&kv_heads))),
+            sinks: None,
+            output: summand(&attention.output, rows(&heads), rank),
+        };
+        let network = DenseParts {
+            gate: network.gate.as_ref().map(|gate| gate.part(inner.clone())),
+            up: network.up.part(inner.clone()),
+            down: summand(&network.down, inner, rank),
+        };
+        let (mixer, feed_forward) = (MixerParts::Attention(attention), FeedForwardParts::Dense(network));
+        Layer { mixer, feed_forward, ..layer.clone() }
     };
-    all.layers = parts.layers.iter().map(of_layer).collect();
+    all.layers = parts.layers.iter().map(part_of_layer).collect();
     all.output = parts.output.part(part_of(config.vocabulary, rank, world));
-    (config.heads, config.kv_heads) = (heads.len(), kv_heads.len());
-    let (FeedForward::Gated { width, .. } | FeedForward::Plain { width, .. }) = &mut config.feed_forward;
-    *width = all.layers.iter().map(|layer| layer.up.matrix.rows()).max().unwrap_or(0);
+    let inner = all.layers.iter().map(|layer| of_layer(layer).1.up.matrix.rows()).max().unwrap_or(0);
+    for block in &mut config.blocks {
+        let Mixer::Attention(attention) = &mut block.mixer;
+        (attention.heads, attention.kv_heads) = (heads.len(), kv_heads.len());
+        if let FeedForward::Dense(network) = &mut block.feed_forward {
+            network.width = inner;
+        }
+    }
     (config, all)
+}
+
+/// The attention and the network of a layer, which were checked.
+fn of_layer(layer: &Layer) -> (&AttentionParts, &DenseParts) {
+    layer.attention().zip(layer.dense()).expect("attention and one network")
 }
 
 /// Some columns of a projection, whose products are added up over all ranks. Only rank 0 adds the bias.
@@ -197,7 +223,7 @@ fn layers_of(parts: &Parts, rank: usize, world: usize) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::description::config::{Activation, Norm};
+    use crate::description::config::{Activation, Dense, Norm};
     use crate::description::matrix::Matrix;
     use crate::description::parts::Scales;
 
@@ -215,32 +241,28 @@ mod tests {
     /// A decoder with six heads of two elements, three key-value heads, and a feed-forward part of width seven.
     fn decoder(layers: usize) -> (DecoderConfig, Parts) {
         let (vocabulary, width, heads, kv_heads, head_dim) = (10, 5, 6, 3, 2);
-        let feed_forward = FeedForward::Gated { width: 7, activation: Activation::Silu, bias: true };
+        let network = Dense { width: 7, activation: Activation::Silu, gated: true, bias: true };
         let norm = Norm::Rms { epsilon: 1e-5 };
-        let shape = DecoderConfig {
-            vocabulary,
-            width,
-            layers,
-            heads,
-            kv_heads,
-            head_dim,
-            context: 9,
-            norm,
-            ..Default::default()
-        };
-        let layer = || Layer {
-            attention_norm: None,
+        let shape = DecoderConfig { vocabulary, width, context: 9, norm, ..Default::default() };
+        let attention = || AttentionParts {
             query: projection(heads * head_dim, width),
             key: projection(kv_heads * head_dim, width),
             value: projection(kv_heads * head_dim, width),
             query_norm: None,
             key_norm: None,
+            sinks: None,
             output: projection(width, heads * head_dim),
-            after_attention: None,
+        };
+        let layer = || Layer {
+            mixer_norm: None,
+            mixer: MixerParts::Attention(attention()),
+            after_mixer: None,
             feed_forward_norm: None,
-            gate: Some(projection(7, width)),
-            up: projection(7, width),
-            down: projection(width, 7),
+            feed_forward: FeedForwardParts::Dense(DenseParts {
+                gate: Some(projection(7, width)),
+                up: projection(7, width),
+                down: projection(width, 7),
+            }),
             after_feed_forward: None,
         };
         let parts = Parts {
@@ -251,7 +273,13 @@ mod tests {
             norm: Scales { weight: vec![1.0; width], bias: None },
             output: matrix(vocabulary, width),
         };
-        (DecoderConfig { feed_forward, ..shape }, parts)
+        let attention = Attention { heads, kv_heads, head_dim, ..Default::default() };
+        (shape.with_layers(layers, attention, network), parts)
+    }
+
+    fn heads_of(config: &DecoderConfig) -> (usize, usize) {
+        let attention = config.attention(0).unwrap();
+        (attention.heads, attention.kv_heads)
     }
 
     /// The parts of all ranks make up the whole, without overlap, and biases are added once.
@@ -264,10 +292,13 @@ mod tests {
             let parts: Vec<_> = ranks.iter().map(|(_, parts)| get(&parts.layers[1]).clone()).collect();
             (get(&whole.layers[1]).clone(), parts)
         };
-        let by_rows: [&dyn Fn(&Layer) -> &Projection; 5] =
-            [&|layer| &layer.query, &|layer| &layer.key, &|layer| &layer.value, &|layer| &layer.up, &|layer| {
-                layer.gate.as_ref().unwrap()
-            }];
+        let by_rows: [&dyn Fn(&Layer) -> &Projection; 5] = [
+            &|layer| &of_layer(layer).0.query,
+            &|layer| &of_layer(layer).0.key,
+            &|layer| &of_layer(layer).0.value,
+            &|layer| &of_layer(layer).1.up,
+            &|layer| of_layer(layer).1.gate.as_ref().unwrap(),
+        ];
         for get in by_rows {
             let (whole, parts) = of(get);
             let numbers: Vec<f32> = parts.iter().flat_map(|part| part.matrix.matrix().numbers()).collect();
@@ -275,7 +306,8 @@ mod tests {
             let biases: Vec<f32> = parts.iter().flat_map(|part| part.bias.clone().unwrap()).collect();
             assert_eq!(Some(biases), whole.bias);
         }
-        let by_columns: [&dyn Fn(&Layer) -> &Projection; 2] = [&|layer| &layer.output, &|layer| &layer.down];
+        let by_columns: [&dyn Fn(&Layer) -> &Projection; 2] =
+            [&|layer| &of_layer(layer).0.output, &|layer| &of_layer(layer).1.down];
         for get in by_columns {
             let (whole, parts) = of(get);
             let columns = whole.matrix.columns();
@@ -287,7 +319,7 @@ mod tests {
         }
         let tokens: Vec<f32> = ranks.iter().flat_map(|(_, parts)| parts.output.matrix().numbers()).collect();
         assert_eq!(tokens, whole.output.matrix().numbers());
-        assert_eq!(ranks.iter().map(|(config, _)| (config.heads, config.kv_heads)).collect::<Vec<_>>(), [(2, 1); 3]);
+        assert_eq!(ranks.iter().map(|(config, _)| heads_of(config)).collect::<Vec<_>>(), [(2, 1); 3]);
     }
 
     #[test]
@@ -296,9 +328,10 @@ mod tests {
         check(&config, &whole, Split::Tensor, 6).unwrap();
         for rank in 0..6 {
             let (own, parts) = part(&config, &whole, Split::Tensor, rank, 6);
-            assert_eq!((own.heads, own.kv_heads), (1, 1));
-            let expected = whole.layers[0].key.matrix.part(rank / 2 * 2..rank / 2 * 2 + 2).matrix().numbers();
-            assert_eq!(parts.layers[0].key.matrix.matrix().numbers(), expected, "{rank}");
+            assert_eq!(heads_of(&own), (1, 1));
+            let expected =
+                of_layer(&whole.layers[0]).0.key.matrix.part(rank / 2 * 2..rank / 2 * 2 + 2).matrix().numbers();
+            assert_eq!(of_layer(&parts.layers[0]).0.key.matrix.matrix().numbers(), expected, "{rank}");
         }
     }
 

@@ -18,8 +18,8 @@ pub(crate) fn fingerprint(config: &DecoderConfig, parts: &Parts) -> String {
     hash.update(b"verdigris target 1");
     let number = |hash: &mut Sha256, number: usize| hash.update((number as u64).to_le_bytes());
     number(&mut hash, config.width);
-    number(&mut hash, config.layers);
-    let of_layers = parts.layers.iter().flat_map(|layer| [&layer.attention_norm, &layer.feed_forward_norm]);
+    number(&mut hash, config.blocks.len());
+    let of_layers = parts.layers.iter().flat_map(|layer| [&layer.mixer_norm, &layer.feed_forward_norm]);
     for Scales { weight, .. } in std::iter::once(&parts.norm).chain(of_layers.flatten()) {
         number(&mut hash, weight.len());
         let mut bytes = vec![0; Format::Bf16.bytes(weight.len())];

@@ -2,7 +2,7 @@
 //! rows.
 
 use verdigris_kernels::cuda::activations::Activations;
-use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
+use verdigris_kernels::cuda::attention::{self, Splits, attend};
 use verdigris_kernels::cuda::elements::{
     self, activate, add, add_positions, cap, embed, into_pages, normalize, normalize_wanted,
 };
@@ -10,9 +10,9 @@ use verdigris_kernels::cuda::inputs::Inputs;
 use verdigris_kernels::cuda::linear::{self, MatrixProduct, activated_linear, linear};
 use verdigris_kernels::cuda::{Buffer, CudaError};
 
-use super::resident::{GpuLayer, GpuProjection, GpuScales, Resident};
+use super::resident::{GpuDense, GpuProjection, GpuScales, Resident};
 use super::work::Buffers;
-use crate::description::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions};
+use crate::description::config::{Attention, DecoderConfig, Dense, Norm, Parallel, Positions};
 
 /// Computes the logits of the first `wanted` of the wanted rows.
 pub(super) fn pass(
@@ -22,16 +22,23 @@ pub(super) fn pass(
     splits: &Splits,
     wanted: usize,
 ) -> Result<(), CudaError> {
-    let Resident { gpu, config, parts, .. } = resident;
+    let Resident { gpu, config, parts: all, .. } = resident;
     let (m, Buffers { h, query, key, value, mixed, hidden, last, logits, .. }) = (rows.capacity(), buffers);
-    let DecoderConfig { width, heads, kv_heads, head_dim, .. } = *config;
+    let width = config.width;
     embed_rows(resident, rows, buffers)?;
-    for (i, layer) in parts.layers.iter().enumerate() {
-        let read = normed(resident, buffers, &layer.attention_norm, m)?;
-        let projections = [product(&layer.query, query), product(&layer.key, key), product(&layer.value, value)];
+    for (i, (layer, block)) in all.layers.iter().zip(&config.blocks).enumerate() {
+        let (Some(of), Some(attention)) = (layer.attention(), block.mixer.attention()) else {
+            unreachable!("other layers were refused")
+        };
+        let (Some(parts), Some(network)) = (layer.dense(), block.feed_forward.dense()) else {
+            unreachable!("other layers were refused")
+        };
+        let &Attention { heads, kv_heads, head_dim, .. } = attention;
+        let read = normed(resident, buffers, &layer.mixer_norm, m)?;
+        let projections = [product(&of.query, query), product(&of.key, key), product(&of.value, value)];
         linear(gpu, read, m, &projections, false)?;
-        if config.query_key_norm.is_some() {
-            for (numbers, heads, weight) in [(query, heads, &layer.query_norm), (key, kv_heads, &layer.key_norm)] {
+        if attention.query_key_norm.is_some() {
+            for (numbers, heads, weight) in [(query, heads, &of.query_norm), (key, kv_heads, &of.key_norm)] {
                 if let Some(weight) = weight {
                     let norm = norm(config, weight, None);
                     let of_heads = m * heads * head_dim / norm.width;
@@ -39,46 +46,46 @@ pub(super) fn pass(
                 }
             }
         }
-        let rotary = config.kind(i).rotary.and_then(|which| resident.rotary.get(which).copied());
+        let rotary = attention.rotary.and_then(|which| resident.rotary.get(which).copied());
         into_pages(gpu, rows, i, heads, [query, key, value], rotary)?;
-        let attention = Attention {
+        let launch = attention::Attention {
             layer: i,
             heads,
-            window: config.kind(i).window,
+            window: attention.window,
             slopes: resident.slopes.as_ref(),
-            scale: config.scale(),
-            cap: config.attention_cap.map(|cap| cap as f32),
+            scale: attention.factor(),
+            cap: attention.cap.map(|cap| cap as f32),
         };
-        attend(gpu, rows, query, attention, splits, mixed)?;
+        attend(gpu, rows, query, launch, splits, mixed)?;
         match config.parallel {
             None => {
-                add_projected(resident, mixed, &layer.output, &layer.after_attention, buffers, m)?;
+                add_projected(resident, mixed, &of.output, &layer.after_mixer, buffers, m)?;
                 let read = normed(resident, buffers, &layer.feed_forward_norm, m)?;
-                feed_forward(resident, layer, read, buffers, m)?;
+                feed_forward(resident, network, parts, read, buffers, m)?;
             }
             // Both read the residual stream before either adds to it.
             Some(Parallel::OneNorm) => {
-                feed_forward(resident, layer, read, buffers, m)?;
-                add_projected(resident, mixed, &layer.output, &None, buffers, m)?;
+                feed_forward(resident, network, parts, read, buffers, m)?;
+                add_projected(resident, mixed, &of.output, &None, buffers, m)?;
             }
             Some(Parallel::TwoNorms) => {
                 let read = normed(resident, buffers, &layer.feed_forward_norm, m)?;
-                feed_forward(resident, layer, read, buffers, m)?;
-                add_projected(resident, mixed, &layer.output, &None, buffers, m)?;
+                feed_forward(resident, network, parts, read, buffers, m)?;
+                add_projected(resident, mixed, &of.output, &None, buffers, m)?;
             }
         }
-        add_projected(resident, hidden, &layer.down, &layer.after_feed_forward, buffers, m)?;
+        add_projected(resident, hidden, &parts.down, &layer.after_feed_forward, buffers, m)?;
     }
     if wanted == 0 {
         return Ok(());
     }
-    normalize_wanted(gpu, h, rows, wanted, norm_of(config, &parts.norm), last)?;
-    linear(gpu, last, wanted, &[MatrixProduct { matrix: &parts.output, bias: None, out: logits }], false)?;
+    normalize_wanted(gpu, h, rows, wanted, norm_of(config, &all.norm), last)?;
+    linear(gpu, last, wanted, &[MatrixProduct { matrix: &all.output, bias: None, out: logits }], false)?;
     match config.logit_cap {
         Some(of) => cap(gpu, logits, wanted * config.vocabulary, of as f32),
         None => Ok(()),
     }
-    .inspect(|()| debug_assert_eq!(width, parts.output.columns()))
+    .inspect(|()| debug_assert_eq!(width, all.output.columns()))
 }
 
 /// Sets the residual stream to the embeddings.
@@ -128,26 +135,27 @@ fn normed<'a>(
 /// Computes the input of the feed-forward part's last matrix.
 fn feed_forward(
     resident: &Resident,
-    layer: &GpuLayer,
+    network: &Dense,
+    parts: &GpuDense,
     x: &Activations,
     Buffers { gate, up, hidden, .. }: &Buffers,
     m: usize,
 ) -> Result<(), CudaError> {
-    let (FeedForward::Gated { activation, .. } | FeedForward::Plain { activation, .. }) = resident.config.feed_forward;
+    let activation = network.activation;
     let gpu = &resident.gpu;
     fn of(projection: &GpuProjection) -> linear::Projection<'_> {
         (&projection.matrix, projection.bias.as_ref())
     }
-    match &layer.gate {
+    match &parts.gate {
         Some(of_gate) => {
-            let both = [of(of_gate), of(&layer.up)];
+            let both = [of(of_gate), of(&parts.up)];
             if activated_linear(gpu, x, m, &both, activation, hidden)? {
                 return Ok(());
             }
-            linear(gpu, x, m, &[product(of_gate, gate), product(&layer.up, up)], false)?;
+            linear(gpu, x, m, &[product(of_gate, gate), product(&parts.up, up)], false)?;
             activate(gpu, Some(activation), gate, Some(up), m, hidden)
         }
-        None => activated_linear(gpu, x, m, &[of(&layer.up)], activation, hidden).map(|_| ()),
+        None => activated_linear(gpu, x, m, &[of(&parts.up)], activation, hidden).map(|_| ()),
     }
 }
 

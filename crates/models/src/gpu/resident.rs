@@ -11,8 +11,8 @@ use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
 
 use crate::cache::{CacheLayout, cache_format};
 use crate::description::alibi::slopes_of;
-use crate::description::config::{DecoderConfig, Positions};
-use crate::description::parts::{Layer, Parts, Projection, Scales, Upload};
+use crate::description::config::{Attention, DecoderConfig, Positions};
+use crate::description::parts::{DenseParts, Layer, Parts, Projection, Scales, Upload};
 use crate::description::rotary::Angles;
 use crate::description::weight::Weight;
 use crate::error::ModelError;
@@ -35,7 +35,7 @@ pub(super) struct Resident {
 
 /// Weights on a GPU.
 type GpuParts = Parts<cuda::Matrix, Buffer>;
-pub(super) type GpuLayer = Layer<cuda::Matrix, Buffer>;
+pub(super) type GpuDense = DenseParts<cuda::Matrix, Buffer>;
 pub(super) type GpuProjection = Projection<cuda::Matrix, Buffer>;
 pub(super) type GpuScales = Scales<Buffer>;
 
@@ -79,6 +79,18 @@ fn bytes_of(parts: &Parts) -> usize {
     layers.sum::<usize>() + of(&parts.embedding) + output
 }
 
+/// The attention of all layers, if the kernels can run them. The error says what they cannot.
+fn runs(config: &DecoderConfig) -> Result<&Attention, &'static str> {
+    if config.blocks.iter().any(|block| block.feed_forward.dense().is_none()) {
+        return Err("mixtures of experts");
+    }
+    match config.alike() {
+        Some((attention, _)) if attention.sinks => Err("attention sinks"),
+        Some((attention, _)) => Ok(attention),
+        None => Err("layers of several shapes"),
+    }
+}
+
 impl Resident {
     /// Copies the weights to the GPU. Keys and values are stored as `format`; by default as on a CPU.
     pub(super) fn new(
@@ -88,7 +100,8 @@ impl Resident {
         format: Option<Format>,
         layout: CacheLayout,
     ) -> Result<Self, ModelError> {
-        let DecoderConfig { layers, kv_heads, head_dim, .. } = config;
+        let Attention { kv_heads, head_dim, .. } = *runs(&config).map_err(ModelError::NotOnGpu)?;
+        let layers = config.blocks.len();
         let format = cache_format(&config, parts, format)?;
         if head_dim > MOST_DIM && format != Format::F32 {
             return Err(ModelError::HeadSize { head_dim, most: MOST_DIM });
@@ -120,7 +133,7 @@ impl Resident {
     /// The angles of a sequence, one rotary embedding after the other.
     pub(super) fn angles(&self, capacity: usize) -> Vec<f32> {
         let Positions::Rotary(all) = &self.config.positions else { return Vec::new() };
-        let of = |rotary| Angles::new(rotary, self.config.head_dim, capacity).inverse().to_vec();
+        let of = |rotary| Angles::new(rotary, self.layout.head_dim, capacity).inverse().to_vec();
         all.iter().flat_map(of).collect()
     }
 }

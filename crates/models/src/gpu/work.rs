@@ -9,7 +9,7 @@ use verdigris_kernels::cuda::inputs::{Bounds, Inputs};
 use verdigris_kernels::cuda::{Buffer, CudaError, Graph};
 
 use super::resident::Resident;
-use crate::description::config::DecoderConfig;
+use crate::description::config::{Attention, DecoderConfig, Dense};
 use crate::slices::CHUNK;
 
 /// The sizes of passes, in rows, below the largest. A pass is padded to the next size.
@@ -69,10 +69,16 @@ pub(super) struct Span {
     pub(super) done: HashMap<usize, Option<Graph>>,
 }
 
+/// The shape of all layers, as was checked.
+fn alike(config: &DecoderConfig) -> (&Attention, &Dense) {
+    config.alike().expect("layers that are alike")
+}
+
 impl Work {
     pub(super) fn new(resident: &Resident, bucket: usize) -> Result<Self, CudaError> {
         let Resident { gpu, config, layout, .. } = resident;
-        let DecoderConfig { heads, kv_heads, head_dim, width, vocabulary, context, .. } = *config;
+        let DecoderConfig { width, vocabulary, context, .. } = *config;
+        let (&Attention { heads, kv_heads, head_dim, .. }, network) = alike(config);
         let bounds = Bounds {
             rows: bucket,
             pages: bucket * context.div_ceil(layout.tokens),
@@ -80,7 +86,7 @@ impl Work {
             vocabulary,
             angles: resident.rotary.last().map_or(0, |rotary| rotary.angles + rotary.pairs),
         };
-        let hidden = config.feed_forward.width();
+        let hidden = network.width;
         let rows = |numbers: usize| gpu.zeroed(bucket * numbers * 4);
         let activations = |columns| Activations::new(gpu, bucket, columns, resident.kinds, resident.precision);
         let buffers = Buffers {
@@ -106,7 +112,7 @@ impl Work {
         let span = match self.spans.entry(pages) {
             Entry::Occupied(span) => span.into_mut(),
             Entry::Vacant(span) => {
-                let DecoderConfig { heads, head_dim, .. } = resident.config;
+                let (&Attention { heads, head_dim, .. }, _) = alike(&resident.config);
                 let tokens = pages * resident.layout.tokens;
                 let splits = Splits::new(&resident.gpu, self.rows.capacity(), heads, head_dim, tokens)?;
                 span.insert(Span { splits, done: HashMap::new() })

@@ -331,10 +331,11 @@ impl ModelFolder {
             return Err(ModelError::Reward { path: self.files.path(""), fault: fault.into() });
         }
         let checkpoint = self.checkpoint_of(gguf, fields, &config)?;
+        let head_dim = config.rotated_head(0);
         if gguf.is_some_and(gguf::model::has_factors)
             && let Positions::Rotary(all) = &mut config.positions
         {
-            let pairs = all[0].elements.unwrap_or(config.head_dim) / 2;
+            let pairs = all[0].elements.unwrap_or(head_dim) / 2;
             let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
             all[0].scaling = Scaling::Each(factors);
         }
@@ -376,9 +377,10 @@ impl ModelFolder {
             let mut adapter = Adapter::new(config_of_adapter, path, &bytes)?;
             if gguf.is_some() {
                 let is = |name: &str| fields.flag(name, false).unwrap_or_default();
-                let order = |heads: usize| neighbours(heads, config.head_dim);
+                let attention = config.attentions().next().cloned().unwrap_or_default();
+                let order = |heads: usize| neighbours(heads, attention.head_dim);
                 let order = is("rope_neighbours").then_some(order);
-                adapter.for_gguf([config.heads, config.kv_heads], order, is("norms_are_whole"))?;
+                adapter.for_gguf([attention.heads, attention.kv_heads], order, is("norms_are_whole"))?;
             }
             checkpoint = checkpoint.adapted(adapter)?;
         }
@@ -424,7 +426,13 @@ impl ModelFolder {
     fn config_of(&self, fields: &Fields) -> Result<DecoderConfig, ModelError> {
         let family = self.family(fields)?;
         let described = || {
-            if let Some(quantized) = fields.inner("quantization_config")? {
+            let quantized = fields.inner("quantization_config")?;
+            let is_read = |quantized: &Fields| {
+                Ok::<_, String>(quantized.text("quant_method")? == Some("mxfp4") && fields.model_type()? == "gpt_oss")
+            };
+            if let Some(quantized) = quantized
+                && !is_read(&quantized)?
+            {
                 let method = quantized.text("quant_method")?.unwrap_or("something");
                 return Err(format!(
                     "its weights are in fewer bits by {} (quantization_config), which is not supported; take the model \
@@ -500,12 +508,7 @@ mod tests {
         let adapted = |name: &str| parts(ModelFolder::find(golden.join("adapters").join(name), |_| ()).unwrap());
         let (first, second) = (adapted("patterns"), adapted("tied"));
         let all = |parts: &Parts| -> Vec<Weight> {
-            let of = |layer: &Layer| {
-                let Layer { query, key, value, output, gate, up, down, .. } = layer;
-                let gate = gate.as_ref().unwrap();
-                [query, key, value, output, gate, up, down].map(|projection| projection.matrix.clone())
-            };
-            parts.layers.iter().flat_map(of).chain([parts.output.clone()]).collect()
+            parts.layers.iter().flat_map(Layer::matrices).chain([&parts.output]).cloned().collect()
         };
         let (base, first, second) = (all(&base), all(&first), all(&second));
         let bytes = |weight: &Weight| weight.matrix().bytes().as_ptr_range();

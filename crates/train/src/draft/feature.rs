@@ -14,7 +14,7 @@ use candle_nn::ops::{rms_norm_slow, silu, softmax};
 use candle_nn::rotary_emb::rope_slow;
 use serde_json::{Map, Value, json};
 use verdigris_logits::{Random, TokenId};
-use verdigris_models::config::{DecoderConfig, Norm, Positions, Rotary};
+use verdigris_models::config::{Attention, DecoderConfig, Norm, Positions, Rotary};
 use verdigris_models::{DraftTarget, rotary::Angles};
 
 use super::examples::Batch;
@@ -54,8 +54,10 @@ impl Shape {
             Positions::Rotary(rotary) => rotary[0].theta,
             Positions::Learned { .. } | Positions::Alibi { .. } => 10_000.0,
         };
-        let &DecoderConfig { width, heads, kv_heads, head_dim, .. } = target;
-        let inner = inner.unwrap_or_else(|| target.feed_forward.width());
+        let width = target.width;
+        let Attention { heads, kv_heads, head_dim, .. } = target.attentions().next().cloned().unwrap_or_default();
+        let network = target.blocks.iter().find_map(|block| block.feed_forward.dense());
+        let inner = inner.unwrap_or_else(|| network.map_or(4 * width, |network| network.width));
         Self { width, heads, kv_heads, head_dim, inner, epsilon, theta }
     }
 

@@ -10,6 +10,26 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
         "qwen3" => json!({"head_dim": 128, "max_window_layers": 28, "sliding_window": 4096}),
         "smollm3" => json!({"num_key_value_heads": 4, "rope_theta": 2e6, "tie_word_embeddings": true}),
         "phi3" | "olmo2" => json!({"rms_norm_eps": 1e-5}),
+        "mixtral" => json!({
+            "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2, "rms_norm_eps": 1e-5,
+            "rope_theta": 1e6,
+        }),
+        "olmoe" => json!({"rms_norm_eps": 1e-5, "num_experts": 64, "num_experts_per_tok": 8}),
+        "qwen2_moe" => json!({
+            "max_window_layers": 28, "sliding_window": 0, "num_experts": 60, "num_experts_per_tok": 4,
+            "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632,
+        }),
+        "qwen3_moe" => json!({
+            "num_key_value_heads": 4, "max_window_layers": 28, "num_experts_per_tok": 8, "moe_intermediate_size": 768,
+        }),
+        "gpt_oss" => json!({
+            "head_dim": 64, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 150_000.0,
+            "sliding_window": 128, "num_local_experts": 128, "num_experts_per_tok": 4, "attention_bias": true,
+            "rope_parameters": {
+                "rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false,
+                "original_max_position_embeddings": 4096, "rope_theta": 150_000.0,
+            },
+        }),
         "gemma" => json!({"head_dim": 256, "num_key_value_heads": 16}),
         "gemma2" => json!({
             "head_dim": 256, "num_key_value_heads": 4, "sliding_window": 4096, "query_pre_attn_scalar": 256,

@@ -5,13 +5,20 @@ use verdigris_text::shown;
 
 use super::defaults::defaults;
 use super::wrapper::fields_of_text;
-use crate::description::config::{Activation, DecoderConfig};
+use crate::description::config::{Activation, Attention, DecoderConfig};
 
 /// The fields of a configuration; those of its language model if it has other parts.
 pub(crate) struct Fields {
     all: Map<String, Value>,
     /// The model type of the multimodal model that contains the language model.
     wrapper: Option<String>,
+}
+
+/// A decoder's shape before its layers are described.
+pub(crate) struct Shape {
+    pub(crate) config: DecoderConfig,
+    pub(crate) layers: usize,
+    pub(crate) attention: Attention,
 }
 
 impl Fields {
@@ -85,19 +92,30 @@ impl Fields {
         }
     }
 
+    /// The number of layers, under the first of several names that is there.
+    pub(crate) fn layers(&self, names: &[&str]) -> Result<usize, String> {
+        let (layers, most) = (self.size(names)?, DecoderConfig::MAX_LAYERS);
+        if layers > most { Err(format!("the number of layers is {layers}, but at most {most}")) } else { Ok(layers) }
+    }
+
     /// The shape of a decoder with a key head for each query head, from the names of its width, the number of its heads
     /// and that of its layers. By default the output matrix is the embedding.
-    pub(crate) fn shape(&self, [width, heads, layers]: [&[&str]; 3]) -> Result<DecoderConfig, String> {
+    pub(crate) fn shape(&self, [width, heads, layers]: [&[&str]; 3]) -> Result<Shape, String> {
         let (width, heads) = (self.size(width)?, self.size(heads)?);
-        Ok(DecoderConfig {
-            vocabulary: self.size(&["vocab_size"])?,
-            width,
-            layers: self.size(layers)?,
-            heads,
-            kv_heads: heads,
-            head_dim: Self::head_dim(width, heads)?,
-            tied: self.flag("tie_word_embeddings", true)?,
-            ..DecoderConfig::default()
+        Ok(Shape {
+            layers: self.layers(layers)?,
+            attention: Attention {
+                heads,
+                kv_heads: heads,
+                head_dim: Self::head_dim(width, heads)?,
+                ..Attention::default()
+            },
+            config: DecoderConfig {
+                vocabulary: self.size(&["vocab_size"])?,
+                width,
+                tied: self.flag("tie_word_embeddings", true)?,
+                ..DecoderConfig::default()
+            },
         })
     }
 

@@ -2,12 +2,12 @@
 
 use serde_json::Map;
 
-use super::fields::Fields;
-use super::prefixed::Prefixed;
+use super::fields::{Fields, Shape};
+use super::prefixed::{Prefixed, alike};
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use crate::description::checkpoint::Checkpoint;
-use crate::description::config::{Activation, DecoderConfig, FeedForward, LayerKind, Norm, Parallel, Positions};
-use crate::description::parts::{Layer, Parts, Projection};
+use crate::description::config::{Activation, Attention, DecoderConfig, Dense, Norm, Parallel, Positions};
+use crate::description::parts::{AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, Parts, Projection};
 use crate::error::ModelError;
 
 /// The slopes of ALiBi are powers of `2^(-8 / heads)`.
@@ -23,8 +23,8 @@ enum Packing {
 }
 
 impl Packing {
-    fn unpack(self, all: &Projection, config: &DecoderConfig) -> (Projection, Projection, Projection) {
-        let &DecoderConfig { heads, kv_heads, head_dim, .. } = config;
+    fn unpack(self, all: &Projection, attention: &Attention) -> (Projection, Projection, Projection) {
+        let &Attention { heads, kv_heads, head_dim, .. } = attention;
         let (of_query, of_key) = (heads * head_dim, kv_heads * head_dim);
         match self {
             Self::Apart => {
@@ -97,53 +97,54 @@ fn layer(
     of: &Names,
     packing: Packing,
 ) -> Result<Layer, ModelError> {
-    let &DecoderConfig { width, heads, kv_heads, head_dim, norm, .. } = config;
-    let (FeedForward::Plain { width: inner, bias, .. } | FeedForward::Gated { width: inner, bias, .. }) =
-        config.feed_forward;
+    let &DecoderConfig { width, norm, .. } = config;
+    let (attention, &Dense { width: inner, bias, .. }) = alike(config);
+    let &Attention { heads, kv_heads, head_dim, bias: attention_bias, output_bias, .. } = attention;
     let name = |part: &str| format!("{}.{i}.{part}", of.layers);
     let scales = |part: &str| names.scales(&name(part), width, norm, of.norms_have_biases);
-    let all = names.projection(&name(of.all), (heads + 2 * kv_heads) * head_dim, width, config.attention_bias)?;
-    let (query, key, value) = packing.unpack(&all, config);
-    Ok(Layer {
-        attention_norm: Some(scales(of.attention_norm)?),
-        query,
-        key,
-        value,
-        query_norm: None,
-        key_norm: None,
-        output: names.projection(&name(of.attention_output), width, heads * head_dim, config.output_bias)?,
-        after_attention: None,
-        feed_forward_norm: of.feed_forward_norm.map(scales).transpose()?,
+    let all = names.projection(&name(of.all), (heads + 2 * kv_heads) * head_dim, width, attention_bias)?;
+    let (query, key, value) = packing.unpack(&all, attention);
+    let output = names.projection(&name(of.attention_output), width, heads * head_dim, output_bias)?;
+    let attention = AttentionParts { query, key, value, query_norm: None, key_norm: None, sinks: None, output };
+    let network = DenseParts {
         gate: None,
         up: names.projection(&name(of.up), inner, width, bias)?,
         down: names.projection(&name(of.down), width, inner, bias)?,
+    };
+    Ok(Layer {
+        mixer_norm: Some(scales(of.attention_norm)?),
+        mixer: MixerParts::Attention(attention),
+        after_mixer: None,
+        feed_forward_norm: of.feed_forward_norm.map(scales).transpose()?,
+        feed_forward: FeedForwardParts::Dense(network),
         after_feed_forward: None,
     })
 }
 
 pub(super) fn neox_config(fields: &Fields) -> Result<DecoderConfig, String> {
-    let shape = fields.shape([&["hidden_size"], &["num_attention_heads"], &["num_hidden_layers"]])?;
+    let names: [&[&str]; 3] = [&["hidden_size"], &["num_attention_heads"], &["num_hidden_layers"]];
+    let Shape { config, layers, attention } = fields.shape(names)?;
     let context = fields.size(&["max_position_embeddings"])?;
     let theta = fields.number("rotary_emb_base")?.unwrap_or(10_000.0);
     let share = Some(fields.number("rotary_pct")?.unwrap_or(0.25));
-    let elsewhere = Elsewhere { theta, head_dim: shape.head_dim, share, context };
+    let elsewhere = Elsewhere { theta, head_dim: attention.head_dim, share, context };
     let rotary = [rotary(fields, parameters(fields)?.as_ref(), &elsewhere)?];
     let bias = fields.flag("attention_bias", true)?;
-    Ok(DecoderConfig {
+    let network = Dense {
+        width: fields.size(&["intermediate_size"])?,
+        activation: fields.activation(&["hidden_act"], "gelu")?,
+        gated: false,
+        bias: true,
+    };
+    let config = DecoderConfig {
         context: longest(context, &rotary),
         norm: Norm::Layer { epsilon: fields.number("layer_norm_eps")?.unwrap_or(1e-5) },
         positions: Positions::Rotary(rotary.into()),
-        feed_forward: FeedForward::Plain {
-            width: fields.size(&["intermediate_size"])?,
-            activation: fields.activation(&["hidden_act"], "gelu")?,
-            bias: true,
-        },
         parallel: fields.flag("use_parallel_residual", true)?.then_some(Parallel::TwoNorms),
-        attention_bias: bias,
-        output_bias: bias,
         tied: fields.flag("tie_word_embeddings", false)?,
-        ..shape
-    })
+        ..config
+    };
+    Ok(config.with_layers(layers, Attention { bias, output_bias: bias, ..attention }, network))
 }
 
 pub(super) fn neox_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
@@ -163,28 +164,20 @@ pub(super) fn neox_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
 pub(super) fn bloom_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let names: [&[&str]; 3] =
         [&["hidden_size", "n_embed"], &["n_head", "num_attention_heads"], &["n_layer", "num_hidden_layers"]];
-    let shape = fields.shape(names)?;
+    let Shape { config, layers, attention } = fields.shape(names)?;
     fields.refuse("apply_residual_connection_post_layernorm", |value| value == false)?;
-    Ok(DecoderConfig {
+    let width = config.width.saturating_mul(4);
+    let network = Dense { width, activation: Activation::GeluTanh, gated: false, bias: true };
+    let config = DecoderConfig {
         // It has no maximum of its own; this is the length that it was trained with.
         context: fields.size_or(&["seq_length"])?.unwrap_or(2048),
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: false },
-        kinds: without_rotary(shape.layers),
-        feed_forward: FeedForward::Plain {
-            width: shape.width.saturating_mul(4),
-            activation: Activation::GeluTanh,
-            bias: true,
-        },
-        attention_bias: true,
-        output_bias: true,
         embedding_norm: true,
-        ..shape
-    })
-}
-
-fn without_rotary(layers: usize) -> Vec<LayerKind> {
-    vec![LayerKind { rotary: None, ..LayerKind::default() }; layers.min(1 << 16)]
+        ..config
+    };
+    let attention = Attention { bias: true, output_bias: true, rotary: None, ..attention };
+    Ok(config.with_layers(layers, attention, network))
 }
 
 pub(super) fn bloom_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
@@ -193,7 +186,7 @@ pub(super) fn bloom_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &F
 }
 
 pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
-    let shape = fields.shape([&["d_model"], &["n_heads"], &["n_layers"]])?;
+    let Shape { config, layers, attention: shape } = fields.shape([&["d_model"], &["n_heads"], &["n_layers"]])?;
     let attention = fields.inner("attn_config")?.unwrap_or_else(|| Fields::of(Map::new()));
     attention.refuse("attn_type", |value| value == "multihead_attention")?;
     attention.refuse("attn_uses_sequence_id", |value| value == false)?;
@@ -210,19 +203,16 @@ pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
     if !attention.flag("alibi", true)? {
         return Err("an mpt model without alibi is not supported".into());
     }
-    Ok(DecoderConfig {
+    let scale = attention.number("softmax_scale")?;
+    let width = config.width.saturating_mul(4);
+    let network = Dense { width, activation: Activation::Gelu, gated: false, bias: false };
+    let config = DecoderConfig {
         context: fields.size(&["max_seq_len"])?,
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: false },
-        kinds: without_rotary(shape.layers),
-        feed_forward: FeedForward::Plain {
-            width: shape.width.saturating_mul(4),
-            activation: Activation::Gelu,
-            bias: false,
-        },
-        attention_scale: attention.number("softmax_scale")?,
-        ..shape
-    })
+        ..config
+    };
+    Ok(config.with_layers(layers, Attention { scale, rotary: None, ..shape }, network))
 }
 
 pub(super) fn mpt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
@@ -250,40 +240,40 @@ fn is_new_falcon(fields: &Fields) -> Result<bool, String> {
 pub(super) fn falcon_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let names: [&[&str]; 3] =
         [&["hidden_size", "n_embed"], &["num_attention_heads", "n_head"], &["num_hidden_layers", "n_layer"]];
-    let shape = fields.shape(names)?;
+    let Shape { config, layers, attention } = fields.shape(names)?;
     let is_new = is_new_falcon(fields)?;
     let kv_heads = match (is_new, fields.flag("multi_query", true)?) {
-        (true, _) => fields.size_or(&["num_kv_heads", "n_head_kv"])?.unwrap_or(shape.heads),
+        (true, _) => fields.size_or(&["num_kv_heads", "n_head_kv"])?.unwrap_or(attention.heads),
         (false, true) => 1,
-        (false, false) => shape.heads,
+        (false, false) => attention.heads,
     };
     let context = fields.size_or(&["max_position_embeddings"])?.unwrap_or(2048);
     let (alibi, theta) = (fields.flag("alibi", false)?, fields.number("rope_theta")?.unwrap_or(10_000.0));
-    let elsewhere = Elsewhere { theta, head_dim: shape.head_dim, share: None, context };
+    let elsewhere = Elsewhere { theta, head_dim: attention.head_dim, share: None, context };
     let rotary = [rotary(fields, parameters(fields)?.as_ref(), &elsewhere)?];
     fields.refuse("num_ln_in_parallel_attn", |value| value == 1 || value == 2)?;
     let one_norm = !is_new || fields.size_or(&["num_ln_in_parallel_attn"])? == Some(1);
     let parallel = is_new || fields.flag("parallel_attn", true)?;
     let bias = fields.flag("bias", false)?;
-    Ok(DecoderConfig {
-        kv_heads,
+    let network = Dense {
+        width: fields.size_or(&["ffn_hidden_size"])?.unwrap_or(config.width.saturating_mul(4)),
+        activation: fields.activation(&["activation"], "gelu")?,
+        gated: false,
+        bias,
+    };
+    let config = DecoderConfig {
         context: if alibi { context } else { longest(context, &rotary) },
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: match alibi {
             true => Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: true },
             false => Positions::Rotary(rotary.into()),
         },
-        kinds: if alibi { without_rotary(shape.layers) } else { Vec::new() },
-        feed_forward: FeedForward::Plain {
-            width: fields.size_or(&["ffn_hidden_size"])?.unwrap_or(shape.width.saturating_mul(4)),
-            activation: fields.activation(&["activation"], "gelu")?,
-            bias,
-        },
         parallel: parallel.then_some(if one_norm { Parallel::OneNorm } else { Parallel::TwoNorms }),
-        attention_bias: bias,
-        output_bias: bias,
-        ..shape
-    })
+        ..config
+    };
+    let rotary = if alibi { None } else { attention.rotary };
+    let attention = Attention { kv_heads, bias, output_bias: bias, rotary, ..attention };
+    Ok(config.with_layers(layers, attention, network))
 }
 
 pub(super) fn falcon_parts(
@@ -296,6 +286,6 @@ pub(super) fn falcon_parts(
         Some(Parallel::OneNorm) => Names { feed_forward_norm: None, ..MEGATRON },
         None => MEGATRON,
     };
-    let is_apart = config.kv_heads == 1 && !is_new_falcon(fields).unwrap_or_default();
+    let is_apart = alike(config).0.kv_heads == 1 && !is_new_falcon(fields).unwrap_or_default();
     parts(checkpoint, config, &names, if is_apart { Packing::Apart } else { Packing::Groups })
 }

@@ -1,38 +1,39 @@
 //! GPT-2 and OPT: learned positions, layer norms, biases everywhere.
 
-use super::fields::Fields;
-use super::prefixed::Prefixed;
+use super::fields::{Fields, Shape};
+use super::prefixed::{Prefixed, alike};
 use crate::description::checkpoint::Checkpoint;
-use crate::description::config::{DecoderConfig, FeedForward, Norm, Positions};
-use crate::description::parts::{Layer, Parts, Projection};
+use crate::description::config::{Attention, DecoderConfig, Dense, Norm, Positions};
+use crate::description::parts::{AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, Parts, Projection};
 use crate::error::ModelError;
 
 pub(super) fn gpt2_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let names: [&[&str]; 3] =
         [&["n_embd", "hidden_size"], &["n_head", "num_attention_heads"], &["n_layer", "num_hidden_layers"]];
-    let shape = fields.shape(names)?;
+    let Shape { config, layers, attention } = fields.shape(names)?;
     fields.refuse("scale_attn_by_inverse_layer_idx", |value| value == false)?;
     fields.refuse("add_cross_attention", |value| value == false)?;
-    Ok(DecoderConfig {
+    let network = Dense {
+        width: fields.size_or(&["n_inner"])?.unwrap_or(config.width.saturating_mul(4)),
+        activation: fields.activation(&["activation_function"], "gelu_new")?,
+        gated: false,
+        bias: true,
+    };
+    let scale = (!fields.flag("scale_attn_weights", true)?).then_some(1.0);
+    let config = DecoderConfig {
         context: fields.size(&["n_positions", "n_ctx", "max_position_embeddings"])?,
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: Positions::Learned { offset: 0 },
-        feed_forward: FeedForward::Plain {
-            width: fields.size_or(&["n_inner"])?.unwrap_or(shape.width.saturating_mul(4)),
-            activation: fields.activation(&["activation_function"], "gelu_new")?,
-            bias: true,
-        },
-        attention_bias: true,
-        output_bias: true,
-        attention_scale: (!fields.flag("scale_attn_weights", true)?).then_some(1.0),
-        ..shape
-    })
+        ..config
+    };
+    let attention = Attention { bias: true, output_bias: true, scale, rotary: None, ..attention };
+    Ok(config.with_layers(layers, attention, network))
 }
 
 pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
     let names = Prefixed::new(checkpoint, &["transformer.", ""], "wte.weight");
     let &DecoderConfig { width, context, norm, .. } = config;
-    let inner = config.feed_forward.width();
+    let inner = alike(config).1.width;
     // Its matrices are stored transposed.
     let transposed = |name: &str, out: usize, input: usize| -> Result<Projection, ModelError> {
         let name = names.name(name);
@@ -42,19 +43,26 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     let layer = |i: usize| {
         let name = |part: &str| format!("h.{i}.{part}");
         let all = transposed(&name("attn.c_attn"), 3 * width, width)?;
-        Ok(Layer {
-            attention_norm: Some(names.scales(&name("ln_1"), width, norm, true)?),
+        let attention = AttentionParts {
             query: all.part(0..width),
             key: all.part(width..2 * width),
             value: all.part(2 * width..3 * width),
             query_norm: None,
             key_norm: None,
+            sinks: None,
             output: transposed(&name("attn.c_proj"), width, width)?,
-            after_attention: None,
-            feed_forward_norm: Some(names.scales(&name("ln_2"), width, norm, true)?),
+        };
+        let network = DenseParts {
             gate: None,
             up: transposed(&name("mlp.c_fc"), inner, width)?,
             down: transposed(&name("mlp.c_proj"), width, inner)?,
+        };
+        Ok(Layer {
+            mixer_norm: Some(names.scales(&name("ln_1"), width, norm, true)?),
+            mixer: MixerParts::Attention(attention),
+            after_mixer: None,
+            feed_forward_norm: Some(names.scales(&name("ln_2"), width, norm, true)?),
+            feed_forward: FeedForwardParts::Dense(network),
             after_feed_forward: None,
         })
     };
@@ -67,47 +75,56 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
 const OPT_OFFSET: usize = 2;
 
 pub(super) fn opt_config(fields: &Fields) -> Result<DecoderConfig, String> {
-    let shape = fields.shape([&["hidden_size"], &["num_attention_heads"], &["num_hidden_layers"]])?;
+    let names: [&[&str]; 3] = [&["hidden_size"], &["num_attention_heads"], &["num_hidden_layers"]];
+    let Shape { config, layers, attention } = fields.shape(names)?;
     fields.refuse("do_layer_norm_before", |value| value == true)?;
-    fields.refuse("word_embed_proj_dim", |value| value.as_u64() == Some(shape.width as u64))?;
+    fields.refuse("word_embed_proj_dim", |value| value.as_u64() == Some(config.width as u64))?;
     fields.refuse("_remove_final_layer_norm", |value| value == false)?;
     fields.refuse("layer_norm_elementwise_affine", |value| value == true)?;
     let bias = fields.flag("enable_bias", true)?;
-    Ok(DecoderConfig {
+    let network = Dense {
+        width: fields.size(&["ffn_dim"])?,
+        activation: fields.activation(&["activation_function"], "relu")?,
+        gated: false,
+        bias,
+    };
+    let config = DecoderConfig {
         context: fields.size(&["max_position_embeddings"])?,
         norm: Norm::Layer { epsilon: 1e-5 },
         positions: Positions::Learned { offset: OPT_OFFSET },
-        feed_forward: FeedForward::Plain {
-            width: fields.size(&["ffn_dim"])?,
-            activation: fields.activation(&["activation_function"], "relu")?,
-            bias,
-        },
-        attention_bias: bias,
-        output_bias: bias,
-        ..shape
-    })
+        ..config
+    };
+    let attention = Attention { bias, output_bias: bias, rotary: None, ..attention };
+    Ok(config.with_layers(layers, attention, network))
 }
 
 pub(super) fn opt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
     let names = Prefixed::new(checkpoint, &["model.decoder.", "decoder.", ""], "embed_tokens.weight");
-    let &DecoderConfig { width, context, norm, attention_bias: bias, .. } = config;
-    let inner = config.feed_forward.width();
+    let &DecoderConfig { width, context, norm, .. } = config;
+    let (&Attention { bias, .. }, &Dense { width: inner, .. }) = alike(config);
     let layer = |i: usize| {
         let name = |part: &str| format!("layers.{i}.{part}");
         let attention = |part: &str| names.projection(&name(&format!("self_attn.{part}_proj")), width, width, bias);
-        Ok(Layer {
-            attention_norm: Some(names.scales(&name("self_attn_layer_norm"), width, norm, true)?),
+        let attention = AttentionParts {
             query: attention("q")?,
             key: attention("k")?,
             value: attention("v")?,
             query_norm: None,
             key_norm: None,
+            sinks: None,
             output: attention("out")?,
-            after_attention: None,
-            feed_forward_norm: Some(names.scales(&name("final_layer_norm"), width, norm, true)?),
+        };
+        let network = DenseParts {
             gate: None,
             up: names.projection(&name("fc1"), inner, width, bias)?,
             down: names.projection(&name("fc2"), width, inner, bias)?,
+        };
+        Ok(Layer {
+            mixer_norm: Some(names.scales(&name("self_attn_layer_norm"), width, norm, true)?),
+            mixer: MixerParts::Attention(attention),
+            after_mixer: None,
+            feed_forward_norm: Some(names.scales(&name("final_layer_norm"), width, norm, true)?),
+            feed_forward: FeedForwardParts::Dense(network),
             after_feed_forward: None,
         })
     };

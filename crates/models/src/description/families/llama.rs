@@ -4,19 +4,23 @@ use serde_json::Value;
 use verdigris_text::shown;
 
 use super::fields::Fields;
+use super::mixture::{self, mixture};
 use super::prefixed::Prefixed;
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{
-    Activation, DecoderConfig, FeedForward, LayerKind, Norm, NormPlacement, Positions, QueryKeyNorm, Rotary, Scaling,
+    Activation, Attention, Block, DecoderConfig, Dense, FeedForward, Mixer, Norm, NormPlacement, Positions,
+    QueryKeyNorm, Rotary, Scaling,
 };
-use crate::description::parts::{Layer, Parts, Scales, norms};
+use crate::description::parts::{
+    AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, Parts, Scales, norms,
+};
 use crate::error::ModelError;
 
 pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     let model = fields.model_type()?;
-    let (width, heads, layers) =
-        (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?, fields.size(&["num_hidden_layers"])?);
+    let (width, heads) = (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?);
+    let layers = fields.layers(&["num_hidden_layers"])?;
     let head_dim = fields.size_or(&["head_dim"])?.map_or_else(|| Fields::head_dim(width, heads), Ok)?;
     let (is_gemma, is_gemma3) = (model.starts_with("gemma"), model.starts_with("gemma3"));
     let activation = if is_gemma {
@@ -33,20 +37,46 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     if model != "gemma2" && !is_gemma3 {
         fields.refuse("final_logit_softcapping", none)?;
     }
-    let attention_bias = model != "qwen2" && fields.flag("attention_bias", false)?;
+    fields.refuse("clip_qkv", none)?;
+    let bias = match model {
+        "qwen2" => true,
+        "qwen2_moe" => fields.flag("qkv_bias", true)?,
+        _ => fields.flag("attention_bias", false)?,
+    };
     let trained = fields.size(&["max_position_embeddings"])?;
     let rotary = rotary_of(model, fields, head_dim, trained)?;
-    let kinds = kinds(model, fields, layers)?;
     let scalar = fields.number("query_pre_attn_scalar")?.filter(|_| model == "gemma2" || is_gemma3);
-    // Gemma says `gelu` but means the tanh approximation.
-    let activation = if model == "gemma" && activation == Activation::Gelu { Activation::GeluTanh } else { activation };
-    Ok(DecoderConfig {
-        vocabulary: fields.size(&["vocab_size"])?,
-        width,
-        layers,
+    let attention = Attention {
         heads,
         kv_heads: fields.size_or(&["num_key_value_heads"])?.unwrap_or(heads),
         head_dim,
+        bias,
+        output_bias: bias && !model.starts_with("qwen2"),
+        query_key_norm: match model {
+            "qwen3" | "qwen3_moe" | "gemma3" | "gemma3_text" => Some(QueryKeyNorm::Heads),
+            "olmo2" | "olmoe" => Some(QueryKeyNorm::Tokens),
+            _ => None,
+        },
+        scale: scalar.map(|scalar| scalar.powf(-0.5)),
+        cap: fields.number("attn_logit_softcapping")?,
+        sinks: model == "gpt_oss",
+        ..Attention::default()
+    };
+    // Gemma says `gelu` but means the tanh approximation.
+    let activation = if model == "gemma" && activation == Activation::Gelu { Activation::GeluTanh } else { activation };
+    let network = || {
+        let (width, bias) = (fields.size(&["intermediate_size"])?, fields.flag("mlp_bias", false)?);
+        Ok::<_, String>(FeedForward::Dense(Dense { width, activation, gated: true, bias }))
+    };
+    let kinds = kinds(model, fields, layers)?.into_iter().enumerate();
+    let block = |(layer, Kind { window, rotary })| {
+        let mixture = mixture(model, fields, layer)?.map(FeedForward::Mixture);
+        let mixer = Mixer::Attention(Attention { window, rotary, ..attention.clone() });
+        Ok(Block { mixer, feed_forward: mixture.map_or_else(network, Ok)? })
+    };
+    Ok(DecoderConfig {
+        vocabulary: fields.size(&["vocab_size"])?,
+        width,
         context: longest(trained, &rotary),
         norm: Norm::Rms { epsilon: fields.number("rms_norm_eps")?.unwrap_or(1e-6) },
         norm_placement: match model {
@@ -55,21 +85,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
             _ => NormPlacement::Before,
         },
         positions: Positions::Rotary(rotary),
-        kinds,
-        feed_forward: FeedForward::Gated {
-            width: fields.size(&["intermediate_size"])?,
-            activation,
-            bias: fields.flag("mlp_bias", false)?,
-        },
-        attention_bias: attention_bias || model == "qwen2",
-        output_bias: attention_bias,
-        query_key_norm: match model {
-            "qwen3" | "gemma3" | "gemma3_text" => Some(QueryKeyNorm::Heads),
-            "olmo2" => Some(QueryKeyNorm::Tokens),
-            _ => None,
-        },
-        attention_scale: scalar.map(|scalar| scalar.powf(-0.5)),
-        attention_cap: fields.number("attn_logit_softcapping")?,
+        blocks: kinds.map(block).collect::<Result<_, String>>()?,
         embedding_scale: is_gemma.then(|| (width as f64).sqrt()),
         logit_cap: fields.number("final_logit_softcapping")?,
         tied: fields.flag("tie_word_embeddings", is_gemma)?,
@@ -104,9 +120,16 @@ fn rotary_of(model: &str, fields: &Fields, head_dim: usize, context: usize) -> R
     Ok(vec![rotary(fields, global.as_ref(), &of(theta))?, rotary(fields, local.as_ref(), &of(local_theta))?])
 }
 
-/// The particulars of each layer.
-fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, String> {
-    let (is_gemma3, is_optional) = (model.starts_with("gemma3"), ["qwen2", "qwen3", "smollm3"].contains(&model));
+/// The particulars of a layer's attention: see [`Attention`].
+struct Kind {
+    window: Option<usize>,
+    rotary: Option<usize>,
+}
+
+/// The particulars of each layer's attention.
+fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<Kind>, String> {
+    let (is_gemma3, is_qwen) = (model.starts_with("gemma3"), model.starts_with("qwen"));
+    let is_optional = is_qwen || model == "smollm3";
     let slides = !is_optional || fields.flag("use_sliding_window", false)?;
     let window = fields.size_or(&["sliding_window"])?.filter(|_| slides);
     let rotating = rotating(model, fields, layers)?;
@@ -114,10 +137,10 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
     let first_to_slide = fields.size_or(&["max_window_layers"])?.unwrap_or(usize::MAX);
     let period = fields.size_or(&["sliding_window_pattern"])?.unwrap_or(6).max(1);
     let usual = |i: usize| match model {
-        "mistral" | "phi3" => true,
-        "gemma2" => i.is_multiple_of(2),
+        "mistral" | "mixtral" | "phi3" => true,
+        "gemma2" | "gpt_oss" => i.is_multiple_of(2),
         "gemma3" | "gemma3_text" => !(i + 1).is_multiple_of(period),
-        "qwen2" | "qwen3" => i >= first_to_slide,
+        _ if is_qwen => i >= first_to_slide,
         "smollm3" => !rotates(i),
         _ => false,
     };
@@ -141,7 +164,7 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
             }
         };
         // The other models have no layers of different types, whatever the file says.
-        let has_types = is_optional || is_gemma3 || model == "gemma2";
+        let has_types = is_optional || is_gemma3 || model == "gemma2" || model == "gpt_oss";
         if slides && window.is_none() {
             return Err("layer_types has layers with a window, but there is no sliding_window".into());
         }
@@ -149,10 +172,9 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
             return Err(format!("layer_types is not supported for model_type {model:?}"));
         }
         let rotary = if is_gemma3 && slides { 1 } else { 0 };
-        Ok(LayerKind { window: window.filter(|_| slides), rotary: rotates(i).then_some(rotary) })
+        Ok(Kind { window: window.filter(|_| slides), rotary: rotates(i).then_some(rotary) })
     };
-    let kinds: Vec<LayerKind> = (0..layers.min(1 << 16)).map(kind).collect::<Result<_, String>>()?;
-    Ok(if kinds.iter().all(|kind| *kind == LayerKind::default()) { Vec::new() } else { kinds })
+    (0..layers).map(kind).collect()
 }
 
 /// The layers that have rotary positions, if not all have them (SmolLM3).
@@ -168,7 +190,7 @@ fn rotating(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, St
         return Ok(numbers.iter().map(|&number| number != 0).collect());
     }
     let period = fields.size_or(&["no_rope_layer_interval"])?.unwrap_or(4).max(1);
-    Ok((1..=layers.min(1 << 16)).map(|layer| !layer.is_multiple_of(period)).collect())
+    Ok((1..=layers).map(|layer| !layer.is_multiple_of(period)).collect())
 }
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
@@ -197,7 +219,7 @@ pub(crate) fn layers(
     let model = fields.model_type().unwrap_or_default();
     let norms_are_whole = fields.flag("norms_are_whole", false).unwrap_or_default();
     let names = names(checkpoint);
-    let &DecoderConfig { width, heads, kv_heads, head_dim, norm, .. } = config;
+    let &DecoderConfig { width, norm, .. } = config;
     let scales = |name: &str, length: usize| -> Result<Scales, ModelError> {
         let mut scales = names.scales(name, length, norm, false)?;
         if model.starts_with("gemma") && !norms_are_whole {
@@ -206,7 +228,6 @@ pub(crate) fn layers(
         }
         Ok(scales)
     };
-    let FeedForward::Gated { width: inner, bias, .. } = config.feed_forward else { unreachable!("it is gated") };
     let (before, after) = norms(config.norm_placement);
     let names_of_norms = match config.norm_placement {
         NormPlacement::Before => ["input_layernorm", "", "post_attention_layernorm", ""],
@@ -215,52 +236,89 @@ pub(crate) fn layers(
             ["input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"]
         }
     };
-    let layer = |i: usize| {
+    let layer = |(i, block): (usize, &Block)| {
         let name = |part: &str| format!("layers.{i}.{part}");
         let norm_of =
             |which: usize, is_there: bool| is_there.then(|| scales(&name(names_of_norms[which]), width)).transpose();
-        let (of_query, of_key) = (heads * head_dim, kv_heads * head_dim);
-        let attention = |part: &str, out| {
-            names.projection(&name(&format!("self_attn.{part}_proj")), out, width, config.attention_bias)
-        };
-        let (query, key, value) = if model == "phi3" {
-            let all = attention("qkv", of_query + 2 * of_key)?;
-            let (to_key, to_value) = (of_query + of_key, of_query + 2 * of_key);
-            (all.part(0..of_query), all.part(of_query..to_key), all.part(to_key..to_value))
-        } else {
-            (attention("q", of_query)?, attention("k", of_key)?, attention("v", of_key)?)
-        };
-        let (gate, up) = if model == "phi3" {
-            let both = names.projection(&name("mlp.gate_up_proj"), 2 * inner, width, bias)?;
-            (both.part(0..inner), both.part(inner..2 * inner))
-        } else {
-            let mlp = |part: &str| names.projection(&name(&format!("mlp.{part}_proj")), inner, width, bias);
-            (mlp("gate")?, mlp("up")?)
-        };
-        let head_norm = |part: &str, all: usize| {
-            let length = match config.query_key_norm {
-                None => return Ok(None),
-                Some(QueryKeyNorm::Heads) => head_dim,
-                Some(QueryKeyNorm::Tokens) => all,
-            };
-            scales(&name(&format!("self_attn.{part}_norm")), length).map(|scales| Some(scales.weight))
-        };
+        let mixer = MixerParts::Attention(match &block.mixer {
+            Mixer::Attention(of) => attention(&names, model, &name("self_attn"), width, of, &scales)?,
+        });
         Ok(Layer {
-            attention_norm: norm_of(0, before)?,
-            query,
-            key,
-            value,
-            query_norm: head_norm("q", of_query)?,
-            key_norm: head_norm("k", of_key)?,
-            output: names.projection(&name("self_attn.o_proj"), width, of_query, config.output_bias)?,
-            after_attention: norm_of(1, after)?,
+            mixer_norm: norm_of(0, before)?,
+            mixer,
+            after_mixer: norm_of(1, after)?,
             feed_forward_norm: norm_of(2, before)?,
-            gate: Some(gate),
-            up,
-            down: names.projection(&name("mlp.down_proj"), width, inner, bias)?,
+            feed_forward: match &block.feed_forward {
+                FeedForward::Dense(of) => FeedForwardParts::Dense(network(&names, model, &name("mlp"), width, of)?),
+                FeedForward::Mixture(of) => FeedForwardParts::Mixture(Box::new(mixture::parts(
+                    &names,
+                    model,
+                    &format!("layers.{i}"),
+                    width,
+                    of,
+                )?)),
+            },
             after_feed_forward: norm_of(3, after)?,
         })
     };
-    let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
+    let layers = config.blocks.iter().enumerate().map(layer).collect::<Result<_, ModelError>>()?;
     Ok((layers, scales("norm", width)?))
+}
+
+/// The weights of attention, whose names begin with `prefix`.
+fn attention(
+    names: &Prefixed<'_>,
+    model: &str,
+    prefix: &str,
+    width: usize,
+    of: &Attention,
+    scales: &dyn Fn(&str, usize) -> Result<Scales, ModelError>,
+) -> Result<AttentionParts, ModelError> {
+    let &Attention { heads, kv_heads, head_dim, bias, output_bias, query_key_norm, sinks, .. } = of;
+    let (of_query, of_key) = (heads * head_dim, kv_heads * head_dim);
+    let name = |part: &str| format!("{prefix}.{part}");
+    let projection = |part: &str, out| names.projection(&name(&format!("{part}_proj")), out, width, bias);
+    let (query, key, value) = if model == "phi3" {
+        let all = projection("qkv", of_query + 2 * of_key)?;
+        let (to_key, to_value) = (of_query + of_key, of_query + 2 * of_key);
+        (all.part(0..of_query), all.part(of_query..to_key), all.part(to_key..to_value))
+    } else {
+        (projection("q", of_query)?, projection("k", of_key)?, projection("v", of_key)?)
+    };
+    let head_norm = |part: &str, all: usize| {
+        let length = match query_key_norm {
+            None => return Ok(None),
+            Some(QueryKeyNorm::Heads) => head_dim,
+            Some(QueryKeyNorm::Tokens) => all,
+        };
+        scales(&name(&format!("{part}_norm")), length).map(|scales| Some(scales.weight))
+    };
+    Ok(AttentionParts {
+        query,
+        key,
+        value,
+        query_norm: head_norm("q", of_query)?,
+        key_norm: head_norm("k", of_key)?,
+        sinks: sinks.then(|| names.vector(&name("sinks"), heads)).transpose()?,
+        output: names.projection(&name("o_proj"), width, of_query, output_bias)?,
+    })
+}
+
+/// The weights of a feed-forward network, whose names begin with `prefix`.
+fn network(
+    names: &Prefixed<'_>,
+    model: &str,
+    prefix: &str,
+    width: usize,
+    &Dense { width: inner, bias, .. }: &Dense,
+) -> Result<DenseParts, ModelError> {
+    let (gate, up) = if model == "phi3" {
+        let both = names.projection(&format!("{prefix}.gate_up_proj"), 2 * inner, width, bias)?;
+        (both.part(0..inner), both.part(inner..2 * inner))
+    } else {
+        let of = |part: &str| names.projection(&format!("{prefix}.{part}_proj"), inner, width, bias);
+        (of("gate")?, of("up")?)
+    };
+    let down = names.projection(&format!("{prefix}.down_proj"), width, inner, bias)?;
+    Ok(DenseParts { gate: Some(gate), up, down })
 }

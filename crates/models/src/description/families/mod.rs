@@ -2,7 +2,8 @@
 //!
 //! | module | model types |
 //! |---|---|
-//! | `llama` | llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3, olmo2 |
+//! | `llama` | llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3, olmo2; with `mixture` also mixtral, |
+//! | | olmoe, qwen2_moe, qwen3_moe and gpt_oss, whose published weights `mxfp4` reads |
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
@@ -14,6 +15,8 @@ pub(in crate::description) mod fields;
 mod fused;
 mod gpt;
 mod llama;
+mod mixture;
+mod mxfp4;
 mod prefixed;
 mod rotary;
 mod wrapper;
@@ -41,7 +44,7 @@ pub(crate) struct Family {
 pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama::parts };
 
 /// All supported model types, with their families.
-const FAMILIES: [(&str, Family); 17] = {
+const FAMILIES: [(&str, Family); 22] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
     const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
@@ -57,14 +60,19 @@ const FAMILIES: [(&str, Family); 17] = {
         ("gemma3_text", LLAMA),
         ("gpt2", GPT2),
         ("gpt_neox", NEOX),
+        ("gpt_oss", LLAMA),
         ("llama", LLAMA),
         ("mistral", LLAMA),
+        ("mixtral", LLAMA),
         ("mpt", MPT),
         ("olmo2", LLAMA),
+        ("olmoe", LLAMA),
         ("opt", OPT),
         ("phi3", LLAMA),
         ("qwen2", LLAMA),
+        ("qwen2_moe", LLAMA),
         ("qwen3", LLAMA),
+        ("qwen3_moe", LLAMA),
         ("smollm3", LLAMA),
     ]
 };

@@ -1,10 +1,17 @@
 //! Weights whose names have a common prefix: `transformer.`, or none.
 
+use verdigris_kernels::Bytes;
+
 use crate::description::checkpoint::Checkpoint;
-use crate::description::config::{DecoderConfig, Norm};
+use crate::description::config::{Attention, DecoderConfig, Dense, Norm};
 use crate::description::parts::{Layer, Parts, Projection, Scales};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
+
+/// The attention and the feed-forward network of a family whose layers are all alike.
+pub(super) fn alike(config: &DecoderConfig) -> (&Attention, &Dense) {
+    config.alike().expect("layers that are alike")
+}
 
 /// Weights under a prefix that only some files have.
 pub(super) struct Prefixed<'a> {
@@ -34,6 +41,42 @@ impl<'a> Prefixed<'a> {
         let matrix = self.checkpoint.matrix(&format!("{name}.weight"), [out, input])?;
         let bias = bias.then(|| self.checkpoint.vector(&format!("{name}.bias"), out)).transpose()?;
         Ok(Projection { matrix, bias })
+    }
+
+    /// Whether there is a weight of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.checkpoint.has(&self.name(name))
+    }
+
+    pub(super) fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, ModelError> {
+        self.checkpoint.vector(&self.name(name), length)
+    }
+
+    /// The bytes of a tensor of unsigned bytes.
+    pub(super) fn bytes(&self, name: &str, shape: &[usize]) -> Result<Bytes, ModelError> {
+        self.checkpoint.bytes(&self.name(name), shape)
+    }
+
+    /// Several matrices (`out x in`) in one tensor.
+    pub(super) fn stacked(&self, name: &str, shape: [usize; 3]) -> Result<Vec<Weight>, ModelError> {
+        let stacked = self.checkpoint.stacked(&self.name(name), shape)?;
+        Ok(stacked.into_iter().map(Weight::from).collect())
+    }
+
+    /// Several matrices in one tensor, each stored transposed.
+    pub(super) fn stacked_transposed(
+        &self,
+        name: &str,
+        [count, out, input]: [usize; 3],
+    ) -> Result<Vec<Weight>, ModelError> {
+        let stacked = self.checkpoint.stacked(&self.name(name), [count, input, out])?;
+        Ok(stacked.iter().map(|matrix| matrix.transposed().into()).collect())
+    }
+
+    /// The rows of a matrix, as vectors.
+    pub(super) fn vectors(&self, name: &str, [count, length]: [usize; 2]) -> Result<Vec<Vec<f32>>, ModelError> {
+        let matrix = self.checkpoint.matrix(&self.name(name), [count, length])?;
+        Ok(matrix.matrix().numbers().chunks(length).map(<[f32]>::to_vec).collect())
     }
 
     /// The scales of a norm; `has_bias` for layer norms that have a bias.
@@ -74,7 +117,7 @@ impl<'a> Prefixed<'a> {
         norm: &str,
         norm_has_bias: bool,
     ) -> Result<Parts, ModelError> {
-        let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
+        let layers = (0..config.blocks.len()).map(layer).collect::<Result<_, ModelError>>()?;
         let embedding = self.name(embedding);
         Ok(Parts {
             embedding: self.checkpoint.matrix(&embedding, [config.vocabulary, config.width])?,

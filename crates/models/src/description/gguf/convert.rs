@@ -10,7 +10,9 @@ use verdigris_text::shown;
 
 use super::write::{Planned, Put, head, pad};
 use super::{Gguf, model, tokenizer};
-use crate::description::config::{DecoderConfig, FeedForward, LayerKind, Norm, Pairs, Positions, Rotary, Scaling};
+use crate::description::config::{
+    Attention, DecoderConfig, Dense, FeedForward, Mixer, Norm, Pairs, Positions, Rotary, Scaling,
+};
 use crate::description::families::{Fields, family};
 use crate::description::parts::{Parts, Projection, Scales};
 use crate::description::rotary::Angles;
@@ -146,9 +148,15 @@ fn architecture(model: &Model<'_>) -> Result<&'static str, String> {
     })
 }
 
+/// The attention and the network of all layers: the models that can be written have no others.
+fn alike(config: &DecoderConfig) -> (&Attention, &Dense) {
+    config.alike().expect("layers that differ in windows and positions only")
+}
+
 /// The values that describe the model.
 fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>, String> {
     let config = model.config;
+    let (attention, network) = alike(config);
     let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
     let mut values = vec![("general.architecture".to_owned(), Put::Text(architecture.into()))];
     let of = |name: &str, value: Put| (format!("{architecture}.{name}"), value);
@@ -158,26 +166,25 @@ fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>
     values.extend([
         size("context_length", config.context)?,
         size("embedding_length", config.width)?,
-        size("block_count", config.layers)?,
-        size("feed_forward_length", config.feed_forward.width())?,
-        size("attention.head_count", config.heads)?,
-        size("attention.head_count_kv", config.kv_heads)?,
-        size("attention.key_length", config.head_dim)?,
-        size("attention.value_length", config.head_dim)?,
+        size("block_count", config.blocks.len())?,
+        size("feed_forward_length", network.width)?,
+        size("attention.head_count", attention.heads)?,
+        size("attention.head_count_kv", attention.kv_heads)?,
+        size("attention.key_length", attention.head_dim)?,
+        size("attention.value_length", attention.head_dim)?,
         size("vocab_size", config.vocabulary)?,
         of("attention.layer_norm_rms_epsilon", Put::F32(epsilon as f32)),
     ]);
-    if let Some(window) = config.kinds.iter().find_map(|kind| kind.window) {
+    if let Some(window) = config.attentions().find_map(|attention| attention.window) {
         values.push(size("attention.sliding_window", window)?);
     }
-    for (name, cap) in [("attn_logit_softcapping", config.attention_cap), ("final_logit_softcapping", config.logit_cap)]
-    {
+    for (name, cap) in [("attn_logit_softcapping", attention.cap), ("final_logit_softcapping", config.logit_cap)] {
         values.extend(cap.map(|cap| of(name, Put::F32(cap as f32))));
     }
     if let Positions::Rotary(all) = &config.positions {
         let rotary = &all[0];
         values.push(of("rope.freq_base", Put::F32(rotary.theta as f32)));
-        values.push(size("rope.dimension_count", rotary.elements.unwrap_or(config.head_dim))?);
+        values.push(size("rope.dimension_count", rotary.elements.unwrap_or(attention.head_dim))?);
         let text = |name: &str, value: &str| of(name, Put::Text(value.into()));
         match rotary.scaling {
             Scaling::Linear(factor) => {
@@ -214,17 +221,19 @@ fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
         let mut config = config.clone();
         // The file shows this by its tensors.
         config.tied = true;
-        if config.kinds.iter().all(|kind| *kind == LayerKind::default()) {
-            config.kinds.clear();
-        }
         let number = |number: &mut f64| *number = f64::from(*number as f32);
-        [&mut config.attention_cap, &mut config.logit_cap].into_iter().flatten().for_each(number);
+        config.logit_cap.iter_mut().for_each(number);
         let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = &mut config.norm;
         number(epsilon);
-        // Biases are used if the file has their tensors.
-        (config.attention_bias, config.output_bias) = (false, false);
-        let (FeedForward::Gated { bias, .. } | FeedForward::Plain { bias, .. }) = &mut config.feed_forward;
-        *bias = false;
+        for block in &mut config.blocks {
+            // Biases are used if the file has their tensors.
+            let Mixer::Attention(attention) = &mut block.mixer;
+            attention.cap.iter_mut().for_each(number);
+            (attention.bias, attention.output_bias) = (false, false);
+            if let FeedForward::Dense(network) = &mut block.feed_forward {
+                network.bias = false;
+            }
+        }
         if let Positions::Rotary(all) = &mut config.positions {
             for rotary in all {
                 number(&mut rotary.theta);
@@ -238,13 +247,16 @@ fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
     };
     let (written, read) = (plain(model.config), plain(&read));
     let biased = |config: &DecoderConfig| {
-        let gated = matches!(config.feed_forward, FeedForward::Gated { bias: true, .. });
-        (config.attention_bias && fields.model_type() != Ok("qwen2")) || config.output_bias || gated
+        let (attention, network) = alike(config);
+        (attention.bias && fields.model_type() != Ok("qwen2")) || attention.output_bias || network.bias
     };
     if biased(model.config) {
         return Err("its attention or feed-forward parts have biases, which its kind of GGUF file has not".into());
     }
-    if written.kinds != read.kinds {
+    let kinds = |config: &DecoderConfig| -> Vec<_> {
+        config.attentions().map(|attention| (attention.window, attention.rotary)).collect()
+    };
+    if kinds(&written) != kinds(&read) {
         return Err("a GGUF file of its kind cannot say which of its layers have a sliding window or positions".into());
     }
     if written != read {
@@ -260,6 +272,7 @@ fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
 /// All tensors with their names.
 fn tensors<'a>(model: &Model<'a>, architecture: &str) -> Vec<(String, Source<'a>)> {
     let Model { config, parts, .. } = *model;
+    let &Attention { heads, kv_heads, head_dim, .. } = alike(config).0;
     let mut all = vec![("token_embd.weight".to_owned(), Source::Matrix(parts.embedding.clone()))];
     let Positions::Rotary(rotary) = &config.positions else { unreachable!("these models have rotary positions") };
     all.extend(factors(&rotary[0], config).map(|factors| ("rope_freqs.weight".to_owned(), Source::Numbers(factors))));
@@ -270,15 +283,18 @@ fn tensors<'a>(model: &Model<'a>, architecture: &str) -> Vec<(String, Source<'a>
             let scales = scales.as_ref().map(|scales| Source::Vector(&scales.weight));
             all.extend(scales.map(|scales| (format!("blk.{i}.{name}.weight"), scales)));
         };
-        norm("attn_norm", &layer.attention_norm);
-        norm("post_attention_norm", &layer.after_attention);
+        norm("attn_norm", &layer.mixer_norm);
+        norm("post_attention_norm", &layer.after_mixer);
         norm("ffn_norm", &layer.feed_forward_norm);
         norm("post_ffw_norm", &layer.after_feed_forward);
-        for (name, weight) in [("attn_q_norm", &layer.query_norm), ("attn_k_norm", &layer.key_norm)] {
+        let (Some(attention), Some(network)) = (layer.attention(), layer.dense()) else {
+            unreachable!("these models have attention and one network in each layer")
+        };
+        for (name, weight) in [("attn_q_norm", &attention.query_norm), ("attn_k_norm", &attention.key_norm)] {
             all.extend(weight.as_deref().map(|weight| (format!("blk.{i}.{name}.weight"), Source::Vector(weight))));
         }
         let mut put = |name: &str, projection: &'a Projection, heads: Option<usize>| {
-            let order = heads.filter(|_| moves).map(|heads| neighbours(heads, config.head_dim));
+            let order = heads.filter(|_| moves).map(|heads| neighbours(heads, head_dim));
             let (matrix, bias) = match order {
                 None => (projection.matrix.clone(), projection.bias.as_deref().map(Source::Vector)),
                 Some(order) => {
@@ -289,15 +305,15 @@ fn tensors<'a>(model: &Model<'a>, architecture: &str) -> Vec<(String, Source<'a>
             all.push((format!("blk.{i}.{name}.weight"), Source::Matrix(matrix)));
             all.extend(bias.map(|bias| (format!("blk.{i}.{name}.bias"), bias)));
         };
-        put("attn_q", &layer.query, Some(config.heads));
-        put("attn_k", &layer.key, Some(config.kv_heads));
-        put("attn_v", &layer.value, None);
-        put("attn_output", &layer.output, None);
-        if let Some(gate) = &layer.gate {
+        put("attn_q", &attention.query, Some(heads));
+        put("attn_k", &attention.key, Some(kv_heads));
+        put("attn_v", &attention.value, None);
+        put("attn_output", &attention.output, None);
+        if let Some(gate) = &network.gate {
             put("ffn_gate", gate, None);
         }
-        put("ffn_up", &layer.up, None);
-        put("ffn_down", &layer.down, None);
+        put("ffn_up", &network.up, None);
+        put("ffn_down", &network.down, None);
     }
     all.push(("output_norm.weight".to_owned(), Source::Vector(&parts.norm.weight)));
     if !config.tied {
@@ -311,9 +327,9 @@ fn factors(rotary: &Rotary, config: &DecoderConfig) -> Option<Vec<f32>> {
     match &rotary.scaling {
         Scaling::Each(factors) => Some(factors.iter().map(|&factor| factor as f32).collect()),
         Scaling::Llama3 { .. } => {
-            let plain =
-                Angles::new(&Rotary { scaling: Scaling::None, ..rotary.clone() }, config.head_dim, config.context);
-            Some(plain.ratios(&Angles::new(rotary, config.head_dim, config.context)))
+            let head_dim = config.rotated_head(0);
+            let plain = Angles::new(&Rotary { scaling: Scaling::None, ..rotary.clone() }, head_dim, config.context);
+            Some(plain.ratios(&Angles::new(rotary, head_dim, config.context)))
         }
         _ => None,
     }

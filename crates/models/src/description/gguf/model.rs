@@ -263,7 +263,7 @@ mod tests {
     fn a_description_is_understood_or_refused_by_the_name_of_the_value() {
         let usual = || ("llama.rope.dimension_count", Put::U32(8));
         let config = read(vec![usual()], "output.weight").unwrap();
-        assert_eq!((config.vocabulary, config.head_dim, config.tied), (61, 8, false));
+        assert_eq!((config.vocabulary, config.rotated_head(0), config.tied), (61, 8, false));
         for (name, value, said) in [
             ("llama.rope.freq_base", Put::F32(f32::NAN), "llama.rope.freq_base is not a number"),
             ("llama.rope.freq_base", Put::F32(-1.0), "rotary positions (rope_theta) is -1"),

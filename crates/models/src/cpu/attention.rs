@@ -1,0 +1,105 @@
+//! Attention in a pass: queries, keys and values, and each sequence's own cache.
+
+use verdigris_kernels::{AttentionMask, Heads, attend, rms_norm, rotate};
+
+use super::decoder::CpuDecoder;
+use super::pages::Half;
+use super::pass::{CpuItem, Work};
+use super::peers::Peers;
+use super::projection::{project, project_each};
+use super::state::State;
+use crate::description::config::{Attention, Positions, QueryKeyNorm};
+use crate::description::parts::AttentionParts;
+use crate::error::ModelError;
+use crate::slices::TokenSlice;
+
+/// Computes the cosines and sines of all positions, for one of the rotary embeddings.
+pub(super) fn cosines_and_sines(which: usize, items: &[CpuItem<'_>], slices: &[TokenSlice], work: &mut Work) {
+    work.cos.clear();
+    work.sin.clear();
+    let mut positions = work.positions.iter();
+    for slice in slices {
+        // Without rotary embeddings there is nothing to compute.
+        let Some(angles) = items[slice.item].state.angles.get(which) else { return };
+        let of_slice = positions.by_ref().take(slice.len());
+        of_slice.for_each(|&position| angles.extend(position, &mut work.cos, &mut work.sin));
+    }
+}
+
+/// Writes keys and values, and attends, each sequence to its own cache: from the rows `work.x` to `work.y`.
+pub(super) fn attend_each(
+    decoder: &CpuDecoder,
+    layer: usize,
+    (attention, parts): (&Attention, &AttentionParts),
+    items: &mut [CpuItem<'_>],
+    slices: &[TokenSlice],
+    work: &mut Work,
+    peers: &mut Peers<'_>,
+) -> Result<(), ModelError> {
+    let &Attention { heads, kv_heads, head_dim, .. } = attention;
+    let projections = [(&parts.query, &mut work.query), (&parts.key, &mut work.key), (&parts.value, &mut work.value)];
+    project_each(&work.x, decoder.config.width, projections);
+    if let Some(kind) = attention.query_key_norm {
+        for (x, weight) in [(&mut work.query, &parts.query_norm), (&mut work.key, &parts.key_norm)] {
+            let weight = weight.as_deref().unwrap_or_default();
+            if kind == QueryKeyNorm::Tokens && peers.side_by_side() > 1 {
+                norm_over_ranks(x, weight, decoder.epsilon(), &mut work.normed, peers)?;
+                continue;
+            }
+            work.normed.resize(x.len(), 0.0);
+            rms_norm(x, weight, decoder.epsilon(), &mut work.normed);
+            std::mem::swap(x, &mut work.normed);
+        }
+    }
+    if let (Positions::Rotary(all), Some(which)) = (&decoder.config.positions, attention.rotary) {
+        rotate(&mut work.query, heads, head_dim, &work.cos, &work.sin, all[which].pairs);
+        rotate(&mut work.key, kv_heads, head_dim, &work.cos, &work.sin, all[which].pairs);
+    }
+    work.mixed.resize(work.query.len(), 0.0);
+    let (mut at, mut seen) = (0, 0);
+    for slice in slices {
+        let m = slice.len();
+        let CpuItem { state: State { pages, held, .. }, batch, .. } = &mut items[slice.item];
+        let (is_tree, length) = (batch.parents.is_some(), held.length());
+        let of = |width: usize| at * width..(at + m) * width;
+        pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
+        pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
+        let mask = AttentionMask {
+            visible: is_tree.then(|| &work.visible[seen..seen + m * m]),
+            positions: &work.positions[of(1)],
+            window: attention.window,
+            slopes: decoder.slopes.as_deref(),
+            cap: attention.cap.map(|cap| cap as f32),
+            sinks: parts.sinks.as_deref(),
+        };
+        let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(layer, half, length + m));
+        let rows = of(heads * head_dim);
+        let shape = Heads { heads, kv_heads, head_dim };
+        attend(&work.query[rows.clone()], keys, values, shape, mask, attention.factor(), &mut work.mixed[rows]);
+        at += m;
+        seen += if is_tree { m * m } else { 0 };
+    }
+    project(&work.mixed, &parts.output, &mut work.y);
+    Ok(())
+}
+
+/// Like [`rms_norm`], for rows that are split into equal parts across ranks.
+fn norm_over_ranks(
+    x: &mut [f32],
+    weight: &[f32],
+    epsilon: f32,
+    squares: &mut Vec<f32>,
+    peers: &mut Peers<'_>,
+) -> Result<(), ModelError> {
+    let n = weight.len();
+    squares.clear();
+    squares.extend(x.chunks(n).map(|row| row.iter().map(|x| x * x).sum::<f32>()));
+    peers.sum(squares)?;
+    // Heads that several ranks hold are counted equally often in the elements and in the squares.
+    let elements = (n * peers.side_by_side()) as f32;
+    for (row, squares) in x.chunks_mut(n).zip(squares) {
+        let scale = 1.0 / (*squares / elements + epsilon).sqrt();
+        row.iter_mut().zip(weight).for_each(|(x, weight)| *x *= scale * weight);
+    }
+    Ok(())
+}

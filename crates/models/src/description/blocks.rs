@@ -1,0 +1,203 @@
+//! The blocks of a decoder as data: how a layer mixes tokens, and its feed-forward part.
+
+pub use verdigris_kernels::Activation;
+
+/// A layer: a part that mixes tokens, then a feed-forward part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// The part in which a token takes from those before it.
+    pub mixer: Mixer,
+    /// The feed-forward part, which computes each token alone.
+    #[doc(alias = "mlp")]
+    pub feed_forward: FeedForward,
+}
+
+/// The part of a layer in which a token takes from those before it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mixer {
+    /// Softmax attention over keys and values (Vaswani et al. 2017).
+    Attention(Attention),
+}
+
+impl Mixer {
+    /// The attention, if it is one.
+    pub fn attention(&self) -> Option<&Attention> {
+        let Self::Attention(attention) = self;
+        Some(attention)
+    }
+}
+
+/// Attention over keys and values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attention {
+    /// The number of query heads.
+    #[doc(alias = "num_attention_heads", alias = "n_head")]
+    pub heads: usize,
+    /// The number of key and value heads; divides `heads`.
+    #[doc(alias = "num_key_value_heads")]
+    pub kv_heads: usize,
+    /// The number of elements of one head.
+    pub head_dim: usize,
+    /// The sliding window: a token sees only tokens less than this far back.
+    #[doc(alias = "sliding_window")]
+    pub window: Option<usize>,
+    /// The index of its rotary embedding, if it has one.
+    pub rotary: Option<usize>,
+    /// Whether the projections to queries, keys and values have biases.
+    #[doc(alias = "attention_bias")]
+    pub bias: bool,
+    /// Whether the projection back from attention has a bias.
+    pub output_bias: bool,
+    /// The normalisation of queries and keys before they are rotated.
+    #[doc(alias = "qk_norm")]
+    pub query_key_norm: Option<QueryKeyNorm>,
+    /// The factor of scores, if it is not `1 / sqrt(head_dim)`.
+    #[doc(alias = "query_pre_attn_scalar", alias = "softmax_scale")]
+    pub scale: Option<f64>,
+    /// Scores `s` become `cap * tanh(s / cap)` (Gemma 2).
+    #[doc(alias = "attn_logit_softcapping")]
+    pub cap: Option<f64>,
+    /// Whether each head has a learned score that takes part in the softmax and has no value (gpt-oss).
+    pub sinks: bool,
+}
+
+impl Default for Attention {
+    fn default() -> Self {
+        Self {
+            heads: 0,
+            kv_heads: 0,
+            head_dim: 0,
+            window: None,
+            rotary: Some(0),
+            bias: false,
+            output_bias: false,
+            query_key_norm: None,
+            scale: None,
+            cap: None,
+            sinks: false,
+        }
+    }
+}
+
+impl Attention {
+    /// The factor of scores.
+    pub(crate) fn factor(&self) -> f32 {
+        self.scale.unwrap_or(1.0 / (self.head_dim as f64).sqrt()) as f32
+    }
+}
+
+/// The normalisation of queries and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryKeyNorm {
+    /// Each head separately.
+    Heads,
+    /// All heads of a token together.
+    Tokens,
+}
+
+/// The feed-forward part of a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FeedForward {
+    /// The same matrices for every token.
+    Dense(Dense),
+    /// Matrices that are chosen for each token.
+    Mixture(Mixture),
+}
+
+impl FeedForward {
+    /// The matrices that every token uses, if there are no others.
+    pub fn dense(&self) -> Option<&Dense> {
+        if let Self::Dense(dense) = self { Some(dense) } else { None }
+    }
+}
+
+/// A feed-forward network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dense {
+    /// Rows of the up matrix: the number of elements between the matrices.
+    #[doc(alias = "intermediate_size")]
+    pub width: usize,
+    /// The activation.
+    pub activation: Activation,
+    /// `down(activation(gate(x)) * up(x))` (Shazeer 2020) with a gate, and `down(activation(up(x)))` without.
+    pub gated: bool,
+    /// Whether the matrices have biases.
+    pub bias: bool,
+}
+
+/// A mixture of experts: feed-forward networks of which a router chooses some for each token, and weighs their results
+/// (Shazeer et al. 2017; Fedus, Zoph and Shazeer 2021).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mixture {
+    /// The number of experts.
+    #[doc(alias = "num_experts", alias = "n_routed_experts")]
+    pub experts: usize,
+    /// The number of experts that a token uses.
+    #[doc(alias = "num_experts_per_tok")]
+    pub chosen: usize,
+    /// Each expert.
+    pub expert: Dense,
+    /// The choice of experts and their weights.
+    pub router: Router,
+    /// A network that every token uses next to its experts.
+    #[doc(alias = "n_shared_experts")]
+    pub shared: Option<Shared>,
+}
+
+/// The choice of experts from a token's scores, which are a product with the router's matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Router {
+    /// The weights of experts before some are chosen.
+    pub score: Score,
+    /// Whether the scores have a bias.
+    pub bias: bool,
+    /// Whether a learned number is added to each expert's weight for the choice, but not for the result (DeepSeek-V3).
+    #[doc(alias = "e_score_correction_bias")]
+    pub choice_bias: bool,
+    /// Experts are chosen from some groups only.
+    pub groups: Option<Groups>,
+    /// The weights of the chosen experts are divided by their sum plus this number.
+    #[doc(alias = "norm_topk_prob")]
+    pub normalized: Option<f64>,
+    /// The factor of weights.
+    #[doc(alias = "routed_scaling_factor")]
+    pub scale: f64,
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Self { score: Score::Softmax, bias: false, choice_bias: false, groups: None, normalized: None, scale: 1.0 }
+    }
+}
+
+/// The weights of experts from their scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Score {
+    /// Softmax over all experts.
+    Softmax,
+    /// Softmax over the chosen experts; the choice is by the scores themselves.
+    SoftmaxOfChosen,
+    /// The logistic function of each score.
+    Sigmoid,
+}
+
+/// Groups of experts, each scored by the sum of its two highest weights (DeepSeek-V3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// The number of groups, all of the same size.
+    #[doc(alias = "n_group")]
+    pub count: usize,
+    /// The number of groups from which experts are chosen.
+    #[doc(alias = "topk_group")]
+    pub kept: usize,
+}
+
+/// A network that every token uses next to its experts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shared {
+    /// The network.
+    pub network: Dense,
+    /// Whether its result is multiplied by the logistic function of a product with the token (Qwen2).
+    #[doc(alias = "shared_expert_gate")]
+    pub gated: bool,
+}
