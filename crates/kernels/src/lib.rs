@@ -20,6 +20,7 @@
 //! | `block_dot` | integer products with block-quantised weights |
 //! | `amx`, `bf16_dot` | AMX tiles; products with bf16 weights in them |
 //! | `simd`, `bytewise`, `dispatch` | sixteen lanes, also of four bytes, on every CPU; dispatch to the widest unit |
+//! | [`recurrence`] | layers with a state of fixed size: gated delta rule, Mamba-2 |
 //! | `pool` | the threads that share a kernel's work |
 //! | [`machine`] | the SIMD units in use, and memory bandwidth |
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
@@ -47,6 +48,7 @@ mod out;
 pub mod permutation;
 pub mod philox;
 mod pool;
+pub mod recurrence;
 mod simd;
 mod weights;
 mod zeroed;
@@ -60,5 +62,6 @@ pub use linear::allow_tiles;
 pub use linear::{Product, linear, linear_all, linear_each};
 pub use mapped::Mapped;
 pub use pool::{each, threads};
+pub use recurrence::{Readout, Recurrence, RecurrentHeads, Step, recur};
 pub use weights::Weights;
 pub use zeroed::zeroed;
