@@ -84,7 +84,7 @@ fn every_architecture_has_the_rows_of_one_process() {
         let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
         for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 2)] {
             if let Err(fault) = folder.shared().unwrap().check(split, world) {
-                // Layers that are no attention with one network are not cut.
+                // Only layers of attention and one network are cut.
                 let is_whole = folder.config().unwrap().alike().is_none_or(|(attention, _)| attention.sinks);
                 match is_whole {
                     true => assert!(split == Split::Tensor && fault.to_string().contains("take --split layers")),

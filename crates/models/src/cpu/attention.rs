@@ -4,10 +4,10 @@ use verdigris_kernels::{AttentionMask, Heads, attend, rms_norm, rotate};
 
 use super::decoder::CpuDecoder;
 use super::pages::Half;
-use super::pass::{CpuItem, Work};
 use super::peers::Peers;
 use super::projection::{project, project_each};
 use super::state::State;
+use super::work::{CpuItem, Work};
 use crate::description::config::{Attention, Positions, QueryKeyNorm};
 use crate::description::parts::AttentionParts;
 use crate::error::ModelError;
@@ -39,6 +39,9 @@ pub(super) fn attend_each(
     let &Attention { heads, kv_heads, head_dim, .. } = attention;
     let projections = [(&parts.query, &mut work.query), (&parts.key, &mut work.key), (&parts.value, &mut work.value)];
     project_each(&work.x, decoder.config.width, projections);
+    if attention.gated {
+        split_gates(head_dim, &mut work.query, &mut work.gates);
+    }
     if let Some(kind) = attention.query_key_norm {
         for (x, weight) in [(&mut work.query, &parts.query_norm), (&mut work.key, &parts.key_norm)] {
             let weight = weight.as_deref().unwrap_or_default();
@@ -79,8 +82,23 @@ pub(super) fn attend_each(
         at += m;
         seen += if is_tree { m * m } else { 0 };
     }
+    if attention.gated {
+        work.mixed.iter_mut().zip(&work.gates).for_each(|(x, gate)| *x *= 1.0 / (1.0 + libm::expf(-gate)));
+    }
     project(&work.mixed, &parts.output, &mut work.y);
     Ok(())
+}
+
+/// Moves the second half of each query head to `gates`.
+fn split_gates(head_dim: usize, query: &mut Vec<f32>, gates: &mut Vec<f32>) {
+    gates.clear();
+    let heads = query.len() / (2 * head_dim);
+    for head in 0..heads {
+        let from = 2 * head * head_dim;
+        gates.extend_from_slice(&query[from + head_dim..from + 2 * head_dim]);
+        query.copy_within(from..from + head_dim, head * head_dim);
+    }
+    query.truncate(heads * head_dim);
 }
 
 /// Like [`rms_norm`], for rows that are split into equal parts across ranks.

@@ -7,12 +7,14 @@ mod pages;
 mod pass;
 mod peers;
 mod projection;
+mod recurrent;
 mod router;
 mod sequence;
 mod state;
+mod work;
 
 pub use decoder::CpuDecoder;
-pub(crate) use pass::{CpuItem, Work};
 pub(crate) use peers::Peers;
 pub(crate) use sequence::{forward, reserve};
 pub(crate) use state::State;
+pub(crate) use work::{CpuItem, Work};

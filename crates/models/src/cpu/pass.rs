@@ -2,52 +2,17 @@
 
 use super::attention::{attend_each, cosines_and_sines};
 use super::decoder::CpuDecoder;
-use super::feed_forward::{Experts, feed_forward};
+use super::feed_forward::feed_forward;
 use super::peers::Peers;
+use super::recurrent::{StatefulText, mix};
 use super::state::State;
+use super::work::{CpuItem, Work};
 use crate::description::config::{FeedForward, Mixer, Parallel, Positions};
 use crate::description::parts::{FeedForwardParts, MixerParts, Scales};
 use crate::description::share::part_of;
 use crate::error::ModelError;
-use crate::language_model::{Batch, Rows};
+use crate::language_model::Batch;
 use crate::slices::TokenSlice;
-
-/// The input of one of several texts, and where its rows are written.
-pub(crate) struct CpuItem<'a> {
-    pub(crate) state: &'a mut State,
-    pub(crate) batch: Batch<'a>,
-    /// The initial residual stream of its tokens, if that is not their embeddings.
-    pub(crate) beginning: Option<&'a [f32]>,
-    pub(crate) rows: &'a mut Rows,
-}
-
-/// The buffers of a pass, reused by the next.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    pub(super) slices: Vec<TokenSlice>,
-    /// The length of each text before the call.
-    pub(super) lengths: Vec<usize>,
-    pub(super) positions: Vec<u32>,
-    pub(super) visible: Vec<bool>,
-    pub(super) cos: Vec<f32>,
-    pub(super) sin: Vec<f32>,
-    /// The residual stream.
-    h: Vec<f32>,
-    /// The input of a part of a layer.
-    pub(super) x: Vec<f32>,
-    pub(super) query: Vec<f32>,
-    pub(super) key: Vec<f32>,
-    pub(super) value: Vec<f32>,
-    pub(super) mixed: Vec<f32>,
-    gate: Vec<f32>,
-    up: Vec<f32>,
-    experts: Experts,
-    /// The output of a part of a layer.
-    pub(super) y: Vec<f32>,
-    pub(super) normed: Vec<f32>,
-    /// The logits of all ranks.
-    gathered: Vec<f32>,
-}
 
 /// Reads the tokens of `slices`, whose sequences have exclusive pages for them, and writes their rows.
 pub(super) fn pass(
@@ -86,10 +51,17 @@ pub(super) fn pass(
                 }
                 attend_each(decoder, i, (attention, parts), items, slices, work, peers)?;
             }
+            (parts, mixer) => {
+                let mut texts = texts(items, slices);
+                mix(decoder, i, (mixer, parts), &mut texts, &work.x, &mut work.recurrent, &mut work.y);
+            }
         }
         peers.sum(&mut work.y)?;
         if config.parallel.is_none() {
             add(decoder, &mut work.h, &work.y, layer.after_mixer.as_ref(), &mut work.normed);
+        }
+        if let FeedForward::None = block.feed_forward {
+            continue;
         }
         match (&layer.feed_forward_norm, config.parallel) {
             (_, Some(Parallel::OneNorm)) => {}
@@ -112,11 +84,24 @@ pub(super) fn pass(
         add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
     }
     for slice in slices {
-        items[slice.item].state.held.extend(slice.len());
+        let CpuItem { state: State { held, recurrent, .. }, batch, .. } = &mut items[slice.item];
+        recurrent.count(held.length(), &slice.of(batch));
+        held.extend(slice.len());
     }
     peers.hand_on(&work.h)?;
     write_hidden(decoder, items, slices, work);
     write_rows(decoder, items, slices, work, peers)
+}
+
+/// The states of the sequences of a pass, and what each reads.
+fn texts<'a>(items: &'a mut [CpuItem<'_>], slices: &[TokenSlice]) -> Vec<StatefulText<'a>> {
+    let mut all: Vec<Option<&mut CpuItem<'_>>> = items.iter_mut().map(Some).collect();
+    let text = |slice: &TokenSlice| {
+        let item = all[slice.item].take().expect("one slice of each sequence");
+        let CpuItem { state: State { recurrent, held, .. }, batch, .. } = item;
+        StatefulText { recurrent, length: held.length(), batch: slice.of(batch) }
+    };
+    slices.iter().map(text).collect()
 }
 
 /// Sets the residual stream to [`CpuItem::beginning`], or to the embeddings.

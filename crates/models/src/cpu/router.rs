@@ -52,7 +52,8 @@ fn kept_groups(Groups { count, kept }: Groups, experts: usize, rank: impl Fn(usi
     let sums: Vec<f32> = (0..count).map(of_group).collect();
     let mut is_kept = vec![false; count];
     for _ in 0..kept {
-        let next = best((0..count).filter(|&group| !is_kept[group]), |group| sums[group]).expect("as many groups");
+        let next =
+            best((0..count).filter(|&group| !is_kept[group]), |group| sums[group]).expect("more groups than are kept");
         is_kept[next] = true;
     }
     is_kept

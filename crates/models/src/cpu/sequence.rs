@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::decoder::CpuDecoder;
 use super::pages::Pages;
-use super::pass::{CpuItem, Work, pass};
+use super::pass::pass;
 use super::peers::Peers;
 use super::state::State;
+use super::work::{CpuItem, Work};
 use crate::cache::CacheLayout;
 use crate::error::ModelError;
-use crate::language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, Sequence};
+use crate::language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, Sequence, Wanted};
 use crate::slices::{passes, share_out};
 
 /// One text that is read or written.
@@ -86,6 +87,7 @@ pub(crate) fn forward(
             rows.prepare_hidden(batch.tokens.len(), decoder.config.width);
         }
     }
+    read_again(decoder, items, work)?;
     let mut slices = std::mem::take(&mut work.slices);
     share_out(items.iter().map(|item| item.batch), &mut slices);
     work.lengths.clear();
@@ -96,6 +98,21 @@ pub(crate) fn forward(
         items.iter_mut().zip(&work.lengths).for_each(|(item, length)| item.state.held.truncate(*length));
     }
     done
+}
+
+/// Reads tokens again whose states cannot be reached otherwise: see [`recurrent`](super::recurrent).
+fn read_again(decoder: &CpuDecoder, items: &mut [CpuItem<'_>], work: &mut Work) -> Result<(), ModelError> {
+    for CpuItem { state, .. } in items {
+        let length = state.held.length();
+        let Some(tokens) = state.recurrent.tokens_to_read_again(length) else { continue };
+        let from = length - tokens.len();
+        state.pages.make_own(from, length)?;
+        state.held.truncate(from);
+        let batch = Batch::chain(&tokens, Wanted::From(tokens.len()));
+        let item = CpuItem { state, batch, beginning: None, rows: &mut Rows::default() };
+        forward(decoder, &mut [item], work, &mut Peers::none())?;
+    }
+    Ok(())
 }
 
 impl Sequence for CpuSequence {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::decoder::CpuDecoder;
 use super::pages::Pages;
+use super::recurrent::Recurrent;
 use crate::description::config::Positions;
 use crate::description::rotary::Angles;
 use crate::error::ModelError;
@@ -15,6 +16,8 @@ pub(crate) struct State {
     /// The angles of each rotary embedding.
     pub(super) angles: Arc<[Angles]>,
     pub(crate) held: Held,
+    /// The states of layers without keys and values.
+    pub(super) recurrent: Recurrent,
 }
 
 impl State {
@@ -26,22 +29,24 @@ impl State {
         let rotary = if let Positions::Rotary(all) = &config.positions { &all[..] } else { &[] };
         let of = |(which, rotary)| Angles::new(rotary, config.rotated_head(which), capacity);
         let angles = rotary.iter().enumerate().map(of).collect();
-        Ok(Self { pages, angles, held })
+        Ok(Self { pages, angles, held, recurrent: Recurrent::new(config) })
     }
 
     /// See [`Sequence::keep`](crate::Sequence::keep).
     pub(crate) fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        let Self { pages, held, .. } = self;
+        let Self { pages, held, recurrent, .. } = self;
         let length = held.after_keep(from, path);
         pages.make_own(from, held.length())?;
         moves(from, path).for_each(|(at, to)| pages.move_back(at, to));
         held.truncate(length);
+        recurrent.keep(from, path);
         Ok(())
     }
 
     /// See [`Sequence::fork`](crate::Sequence::fork).
     pub(crate) fn fork(&self) -> Self {
-        let Self { pages, angles, held } = self;
-        Self { pages: pages.share(held.length()), angles: angles.clone(), held: *held }
+        let Self { pages, angles, held, recurrent } = self;
+        let pages = pages.share(held.length());
+        Self { pages, angles: angles.clone(), held: *held, recurrent: recurrent.clone() }
     }
 }

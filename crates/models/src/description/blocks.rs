@@ -1,6 +1,6 @@
 //! The blocks of a decoder as data: how a layer mixes tokens, and its feed-forward part.
 
-pub use verdigris_kernels::Activation;
+pub use verdigris_kernels::{Activation, RecurrentHeads};
 
 /// A layer: a part that mixes tokens, then a feed-forward part.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,13 +17,73 @@ pub struct Block {
 pub enum Mixer {
     /// Softmax attention over keys and values (Vaswani et al. 2017).
     Attention(Attention),
+    /// A gated convolution over a few tokens (LFM2).
+    Convolution(Convolution),
+    /// A gated delta net (Yang, Kautz and Hatamizadeh 2024).
+    DeltaNet(DeltaNet),
+    /// A state-space model (Mamba-2: Dao and Gu 2024).
+    Mamba(Mamba),
 }
 
 impl Mixer {
     /// The attention, if it is one.
     pub fn attention(&self) -> Option<&Attention> {
-        let Self::Attention(attention) = self;
-        Some(attention)
+        if let Self::Attention(attention) = self { Some(attention) } else { None }
+    }
+
+    /// Whether it has a state of fixed size instead of keys and values.
+    pub fn is_recurrent(&self) -> bool {
+        self.attention().is_none()
+    }
+}
+
+/// A gated convolution: `out(c * conv(b * u))` with `b`, `c` and `u` projected from the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    /// The number of tokens that it mixes.
+    #[doc(alias = "conv_L_cache")]
+    pub taps: usize,
+    /// Whether the convolution and both projections have biases.
+    pub bias: bool,
+}
+
+/// A gated delta net: a convolution over queries, keys and values, and a state that learns values by their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeltaNet {
+    /// The heads of queries, keys, values and states.
+    pub heads: RecurrentHeads,
+    /// The number of tokens that the convolution mixes.
+    #[doc(alias = "linear_conv_kernel_dim")]
+    pub taps: usize,
+}
+
+impl DeltaNet {
+    /// The elements of a token's queries, keys and values.
+    pub(crate) fn columns(&self) -> usize {
+        let RecurrentHeads { heads, key_heads, key_dim, value_dim, .. } = self.heads;
+        2 * key_heads * key_dim + heads * value_dim
+    }
+}
+
+/// A state-space model of the second kind: a convolution over inputs and the matrices B and C, and a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mamba {
+    /// The heads of states: inputs are values, B and C are keys and queries, shared by groups of heads.
+    pub heads: RecurrentHeads,
+    /// The number of tokens that the convolution mixes.
+    #[doc(alias = "mamba_d_conv", alias = "conv_kernel")]
+    pub taps: usize,
+    /// Whether the convolution has a bias.
+    pub taps_bias: bool,
+    /// Whether the projections have biases.
+    pub bias: bool,
+}
+
+impl Mamba {
+    /// The elements of a token's inputs, B and C.
+    pub(crate) fn columns(&self) -> usize {
+        let RecurrentHeads { heads, key_heads, key_dim, value_dim, .. } = self.heads;
+        heads * value_dim + 2 * key_heads * key_dim
     }
 }
 
@@ -59,6 +119,9 @@ pub struct Attention {
     pub cap: Option<f64>,
     /// Whether each head has a learned score that takes part in the softmax and has no value (gpt-oss).
     pub sinks: bool,
+    /// Whether the result is multiplied by the logistic function of a second half of each query head (Qwen3-Next).
+    #[doc(alias = "attn_output_gate")]
+    pub gated: bool,
 }
 
 impl Default for Attention {
@@ -75,6 +138,7 @@ impl Default for Attention {
             scale: None,
             cap: None,
             sinks: false,
+            gated: false,
         }
     }
 }
@@ -102,10 +166,12 @@ pub enum FeedForward {
     Dense(Dense),
     /// Matrices that are chosen for each token.
     Mixture(Mixture),
+    /// Nothing: a layer only mixes tokens.
+    None,
 }
 
 impl FeedForward {
-    /// The matrices that every token uses, if there are no others.
+    /// The network, if every token uses the same.
     pub fn dense(&self) -> Option<&Dense> {
         if let Self::Dense(dense) = self { Some(dense) } else { None }
     }

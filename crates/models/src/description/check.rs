@@ -1,6 +1,8 @@
 //! Checks that a configuration describes a decoder.
 
-use super::config::{Attention, DecoderConfig, FeedForward, Groups, Mixer, Mixture, Norm, Positions, Scaling};
+use super::config::{
+    Attention, DecoderConfig, FeedForward, Groups, Mixer, Mixture, Norm, Positions, RecurrentHeads, Scaling,
+};
 
 /// The largest dimension of any model; a larger number in a file means that it is damaged.
 const MAX_DIMENSION: usize = 1 << 24;
@@ -117,11 +119,15 @@ impl DecoderConfig {
         for block in &self.blocks {
             match &block.mixer {
                 Mixer::Attention(attention) => attention.check()?,
+                Mixer::Convolution(of) => dimension("length of convolutions", of.taps)?,
+                Mixer::DeltaNet(of) => recurrent(&of.heads, of.taps)?,
+                Mixer::Mamba(of) => recurrent(&of.heads, of.taps)?,
             }
             block.feed_forward.check()?;
         }
         if let Positions::Rotary(all) = &self.positions {
-            if all.is_empty() || self.attentions().any(|one| one.rotary.is_some_and(|at| at >= all.len())) {
+            let is_missing = all.is_empty() && self.attentions().next().is_some();
+            if is_missing || self.attentions().any(|one| one.rotary.is_some_and(|at| at >= all.len())) {
                 return Err(BadConfig::UnknownRotary);
             }
             for (which, rotary) in all.iter().enumerate() {
@@ -143,6 +149,22 @@ impl DecoderConfig {
 
 fn dimension(name: &'static str, value: usize) -> Result<(), BadConfig> {
     if (1..=MAX_DIMENSION).contains(&value) { Ok(()) } else { Err(BadConfig::Dimension { name, value }) }
+}
+
+fn recurrent(of: &RecurrentHeads, taps: usize) -> Result<(), BadConfig> {
+    let &RecurrentHeads { heads, key_heads, key_dim, value_dim, .. } = of;
+    dimension("length of convolutions", taps)?;
+    for (name, value) in [
+        ("number of recurrent heads", heads),
+        ("number of recurrent key heads", key_heads),
+        ("recurrent key dimension", key_dim),
+        ("recurrent value dimension", value_dim),
+    ] {
+        dimension(name, value)?;
+    }
+    let state = heads.checked_mul(key_dim).and_then(|of| of.checked_mul(value_dim));
+    dimension("size of a recurrent state", state.unwrap_or(usize::MAX))?;
+    if heads.is_multiple_of(key_heads) { Ok(()) } else { Err(BadConfig::Heads { heads, kv_heads: key_heads }) }
 }
 
 fn positive(name: &'static str, value: Option<f64>) -> Result<(), BadConfig> {
@@ -173,6 +195,7 @@ impl FeedForward {
         match self {
             Self::Dense(dense) => dimension("intermediate size", dense.width),
             Self::Mixture(mixture) => mixture.check(),
+            Self::None => Ok(()),
         }
     }
 }

@@ -6,7 +6,8 @@
 pub use verdigris_kernels::Pairs;
 
 pub use super::blocks::{
-    Activation, Attention, Block, Dense, FeedForward, Groups, Mixer, Mixture, QueryKeyNorm, Router, Score, Shared,
+    Activation, Attention, Block, Convolution, DeltaNet, Dense, FeedForward, Groups, Mamba, Mixer, Mixture,
+    QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
 };
 
 /// The shape and the choices of a decoder. The default has no layers, and Llama's choices.
@@ -237,6 +238,11 @@ impl DecoderConfig {
     pub(crate) fn rotated_head(&self, which: usize) -> usize {
         let mut those = self.attentions().filter(|attention| attention.rotary == Some(which));
         those.next().or(self.attentions().next()).map_or(0, |attention| attention.head_dim)
+    }
+
+    /// Whether some layers have a state of fixed size.
+    pub fn is_recurrent(&self) -> bool {
+        self.blocks.iter().any(|block| block.mixer.is_recurrent())
     }
 
     /// Whether the computation of a text depends on how long it may become.

@@ -49,6 +49,9 @@ pub(crate) struct Layer<M = Weight, V = Vec<f32>> {
 #[derive(Clone, Debug)]
 pub(crate) enum MixerParts<M = Weight, V = Vec<f32>> {
     Attention(AttentionParts<M, V>),
+    Convolution(ConvolutionParts<M, V>),
+    DeltaNet(Box<DeltaNetParts<M, V>>),
+    Mamba(Box<MambaParts<M, V>>),
 }
 
 /// The weights of attention.
@@ -64,11 +67,64 @@ pub(crate) struct AttentionParts<M = Weight, V = Vec<f32>> {
     pub(crate) output: Projection<M, V>,
 }
 
+/// The weights of a gated convolution.
+#[derive(Clone, Debug)]
+pub(crate) struct ConvolutionParts<M = Weight, V = Vec<f32>> {
+    /// The two gates, then the values: `(3 hidden size) x hidden size`.
+    pub(crate) input: Projection<M, V>,
+    pub(crate) taps: Taps<V>,
+    pub(crate) output: Projection<M, V>,
+}
+
+/// The taps of a causal convolution: `taps x columns`, the oldest token's first.
+#[derive(Clone, Debug)]
+pub(crate) struct Taps<V = Vec<f32>> {
+    pub(crate) weights: V,
+    pub(crate) bias: Option<V>,
+}
+
+/// The weights of a gated delta net.
+#[derive(Clone, Debug)]
+pub(crate) struct DeltaNetParts<M = Weight, V = Vec<f32>> {
+    /// Queries, keys and values.
+    pub(crate) input: Projection<M, V>,
+    /// The gate of the result.
+    pub(crate) gate: Projection<M, V>,
+    /// The strength of each head's addition, before the logistic function.
+    pub(crate) strength: Projection<M, V>,
+    /// The rate of each head's decay, before the bias and softplus.
+    pub(crate) rate: Projection<M, V>,
+    pub(crate) taps: Taps<V>,
+    /// The logarithm of a head's decay at a rate of one.
+    pub(crate) decay: V,
+    pub(crate) rate_bias: V,
+    /// Of each head's result.
+    pub(crate) norm: V,
+    pub(crate) output: Projection<M, V>,
+}
+
+/// The weights of a state-space model.
+#[derive(Clone, Debug)]
+pub(crate) struct MambaParts<M = Weight, V = Vec<f32>> {
+    /// The gate of the result, then inputs, B and C, then the rate of each head's time step.
+    pub(crate) input: Projection<M, V>,
+    pub(crate) taps: Taps<V>,
+    /// The logarithm of a head's decay at a time step of one.
+    pub(crate) decay: V,
+    pub(crate) rate_bias: V,
+    /// The share of its input that each head's result has directly.
+    pub(crate) skip: V,
+    /// Of the gated result, by groups.
+    pub(crate) norm: V,
+    pub(crate) output: Projection<M, V>,
+}
+
 /// The weights of a feed-forward part.
 #[derive(Clone, Debug)]
 pub(crate) enum FeedForwardParts<M = Weight, V = Vec<f32>> {
     Dense(DenseParts<M, V>),
     Mixture(Box<MixtureParts<M, V>>),
+    None,
 }
 
 /// The weights of a feed-forward network.
@@ -92,6 +148,15 @@ pub(crate) struct MixtureParts<M = Weight, V = Vec<f32>> {
     pub(crate) shared_gate: Option<M>,
 }
 
+impl Taps {
+    /// The taps that are stored as `columns x taps`.
+    pub(crate) fn new(stored: &[f32], columns: usize, bias: Option<Vec<f32>>) -> Self {
+        let taps = stored.len() / columns.max(1);
+        let weights = (0..taps).flat_map(|tap| (0..columns).map(move |column| stored[column * taps + tap])).collect();
+        Self { weights, bias }
+    }
+}
+
 impl Projection {
     /// Some of its rows.
     pub(crate) fn part(&self, rows: std::ops::Range<usize>) -> Self {
@@ -109,21 +174,26 @@ impl Projection {
 impl<M, V> Layer<M, V> {
     /// All its matrices.
     pub(crate) fn matrices(&self) -> impl Iterator<Item = &M> {
-        let MixerParts::Attention(AttentionParts { query, key, value, output, .. }) = &self.mixer;
-        let of_mixer = [query, key, value, output].map(|projection| &projection.matrix);
+        let of_mixer: Vec<&Projection<M, V>> = match &self.mixer {
+            MixerParts::Attention(AttentionParts { query, key, value, output, .. }) => vec![query, key, value, output],
+            MixerParts::Convolution(ConvolutionParts { input, output, .. }) => vec![input, output],
+            MixerParts::DeltaNet(of) => vec![&of.input, &of.gate, &of.strength, &of.rate, &of.output],
+            MixerParts::Mamba(of) => vec![&of.input, &of.output],
+        };
+        let of_mixer = of_mixer.into_iter().map(|projection| &projection.matrix);
         let (dense, mixture) = match &self.feed_forward {
             FeedForwardParts::Dense(dense) => (Some(dense), None),
             FeedForwardParts::Mixture(mixture) => (None, Some(mixture)),
+            FeedForwardParts::None => (None, None),
         };
         let experts = mixture.into_iter().flat_map(|mixture| mixture.experts.iter().chain(&mixture.shared));
         let router = mixture.into_iter().flat_map(|of| std::iter::once(&of.router.matrix).chain(&of.shared_gate));
-        of_mixer.into_iter().chain(dense.into_iter().chain(experts).flat_map(DenseParts::matrices)).chain(router)
+        of_mixer.chain(dense.into_iter().chain(experts).flat_map(DenseParts::matrices)).chain(router)
     }
 
     /// Its attention, if it has one.
     pub(crate) fn attention(&self) -> Option<&AttentionParts<M, V>> {
-        let MixerParts::Attention(attention) = &self.mixer;
-        Some(attention)
+        if let MixerParts::Attention(attention) = &self.mixer { Some(attention) } else { None }
     }
 
     /// Its feed-forward network, if every token uses the same.
@@ -200,15 +270,18 @@ mod elsewhere {
 
     impl<M, V> Layer<M, V> {
         fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<Layer<U::Matrix, U::Vector>, U::Error> {
-            let MixerParts::Attention(attention) = &self.mixer;
             Ok(Layer {
                 mixer_norm: scales(to, &self.mixer_norm)?,
-                mixer: MixerParts::Attention(attention.upload(to)?),
+                mixer: match &self.mixer {
+                    MixerParts::Attention(attention) => MixerParts::Attention(attention.upload(to)?),
+                    _ => unreachable!("other layers are refused before"),
+                },
                 after_mixer: scales(to, &self.after_mixer)?,
                 feed_forward_norm: scales(to, &self.feed_forward_norm)?,
                 feed_forward: match &self.feed_forward {
                     FeedForwardParts::Dense(dense) => FeedForwardParts::Dense(dense.upload(to)?),
                     FeedForwardParts::Mixture(mixture) => FeedForwardParts::Mixture(Box::new(mixture.upload(to)?)),
+                    FeedForwardParts::None => FeedForwardParts::None,
                 },
                 after_feed_forward: scales(to, &self.after_feed_forward)?,
             })

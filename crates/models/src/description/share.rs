@@ -71,6 +71,9 @@ pub enum BadSplit {
     /// A decoder whose layers cannot be cut.
     #[error("a model with {0} cannot be split into parts of every layer: take --split layers")]
     Layer(&'static str),
+    /// A decoder whose layers have states, which only one rank can cut back.
+    #[error("a model with recurrent layers cannot be split: run it on one rank")]
+    Recurrent,
     /// More ranks than layers.
     #[error("{layers} layers cannot be shared out to {world} ranks: take {layers} or fewer")]
     Layers {
@@ -89,14 +92,17 @@ pub(crate) fn part_of(total: usize, rank: usize, world: usize) -> Range<usize> {
 /// Checks that a decoder can be split like this.
 pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: usize) -> Result<(), BadSplit> {
     let layers = config.blocks.len();
+    if config.is_recurrent() {
+        return Err(BadSplit::Recurrent);
+    }
     if split == Split::Layers {
         return if world > layers { Err(BadSplit::Layers { layers, world }) } else { Ok(()) };
     }
-    let Some((&Attention { heads, kv_heads, head_dim, sinks, .. }, _)) = config.alike() else {
+    let Some((&Attention { heads, kv_heads, head_dim, sinks, gated, .. }, _)) = config.alike() else {
         return Err(BadSplit::Layer("layers of several kinds, or a mixture of experts"));
     };
-    if sinks {
-        return Err(BadSplit::Layer("attention sinks"));
+    if sinks || gated {
+        return Err(BadSplit::Layer("attention sinks or gates"));
     }
     let is_even = kv_heads.is_multiple_of(world) || world.is_multiple_of(kv_heads);
     if !heads.is_multiple_of(world) || !is_even {
@@ -180,7 +186,7 @@ pub(crate) fn part(
     all.output = parts.output.part(part_of(config.vocabulary, rank, world));
     let inner = all.layers.iter().map(|layer| of_layer(layer).1.up.matrix.rows()).max().unwrap_or(0);
     for block in &mut config.blocks {
-        let Mixer::Attention(attention) = &mut block.mixer;
+        let Mixer::Attention(attention) = &mut block.mixer else { unreachable!("it was checked") };
         (attention.heads, attention.kv_heads) = (heads.len(), kv_heads.len());
         if let FeedForward::Dense(network) = &mut block.feed_forward {
             network.width = inner;

@@ -84,7 +84,11 @@ fn runs(config: &DecoderConfig) -> Result<&Attention, &'static str> {
     if config.blocks.iter().any(|block| block.feed_forward.dense().is_none()) {
         return Err("mixtures of experts");
     }
+    if config.is_recurrent() {
+        return Err("recurrent layers");
+    }
     match config.alike() {
+        Some((attention, _)) if attention.gated => Err("gated attention"),
         Some((attention, _)) if attention.sinks => Err("attention sinks"),
         Some((attention, _)) => Ok(attention),
         None => Err("layers of several shapes"),

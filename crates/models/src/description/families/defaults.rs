@@ -22,6 +22,16 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
         "qwen3_moe" => json!({
             "num_key_value_heads": 4, "max_window_layers": 28, "num_experts_per_tok": 8, "moe_intermediate_size": 768,
         }),
+        "qwen3_next" => json!({
+            "num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512,
+            "shared_expert_intermediate_size": 512, "num_key_value_heads": 2,
+        }),
+        "qwen3_5_moe_text" => json!({
+            "num_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 512,
+            "shared_expert_intermediate_size": 512, "num_key_value_heads": 2,
+        }),
+        "qwen3_5_text" => json!({"num_key_value_heads": 4}),
+        "lfm2_moe" => json!({"num_experts": 32, "num_experts_per_tok": 4, "moe_intermediate_size": 1792}),
         "gpt_oss" => json!({
             "head_dim": 64, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 150_000.0,
             "sliding_window": 128, "num_local_experts": 128, "num_experts_per_tok": 4, "attention_bias": true,

@@ -24,8 +24,9 @@ pub(crate) struct Shape {
 impl Fields {
     /// Reads the fields of a JSON text, and adds default values. The error says what is wrong with it.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
-        let value: Value =
-            serde_json::from_slice(json).map_err(|error| format!("not a model's configuration: {error}"))?;
+        let value: Value = serde_json::from_slice(json)
+            .or_else(|error| serde_json::from_slice(&finite(json)).map_err(|_| error))
+            .map_err(|error| format!("not a model's configuration: {error}"))?;
         let Value::Object(mut fields) = value else { return Err("a configuration is an object".into()) };
         let mut wrapper = None;
         match fields.remove("text_config") {
@@ -174,6 +175,48 @@ impl Fields {
     }
 }
 
+/// A JSON text with null for numbers that are not finite, which Python writes although they are not JSON.
+fn finite(json: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest, mut is_text) = (Vec::with_capacity(json.len()), json, false);
+    while let Some((&first, others)) = rest.split_first() {
+        let number = [&b"-Infinity"[..], b"Infinity", b"NaN"].into_iter().find(|number| rest.starts_with(number));
+        match (number.filter(|_| !is_text), first) {
+            (Some(number), _) => {
+                out.extend_from_slice(b"null");
+                rest = &rest[number.len()..];
+                continue;
+            }
+            (None, b'\\') if is_text && !others.is_empty() => {
+                out.extend_from_slice(&rest[..2]);
+                rest = &rest[2..];
+                continue;
+            }
+            (None, b'"') => is_text = !is_text,
+            _ => {}
+        }
+        out.push(first);
+        rest = others;
+    }
+    out
+}
+
 fn wrong(name: &str, value: &Value, what: &str) -> String {
     format!("{} is {}, which is not a {what}", shown(name), shown(&value.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_python_are_read_and_texts_are_unchanged() {
+        let json = br#"{"a": [0.0, Infinity, -Infinity], "b": "NaN \" Infinity \\", "c": NaN, "d": [Infinity]}"#;
+        let fields = Fields::parse(json).unwrap();
+        assert_eq!(fields.list("a").unwrap().unwrap()[1..], [Value::Null, Value::Null]);
+        assert_eq!(fields.text("b").unwrap(), Some("NaN \" Infinity \\"));
+        assert!(fields.get("c").is_none());
+        for bad in [&br#"{"a": Inf}"#[..], br#"{"a": "\"#, b"Infinity", b"{NaN: 1}"] {
+            assert!(Fields::parse(bad).is_err(), "{bad:?}");
+        }
+    }
 }

@@ -242,6 +242,7 @@ pub(crate) fn layers(
             |which: usize, is_there: bool| is_there.then(|| scales(&name(names_of_norms[which]), width)).transpose();
         let mixer = MixerParts::Attention(match &block.mixer {
             Mixer::Attention(of) => attention(&names, model, &name("self_attn"), width, of, &scales)?,
+            _ => unreachable!("models like Llama have attention in every layer"),
         });
         Ok(Layer {
             mixer_norm: norm_of(0, before)?,
@@ -257,6 +258,7 @@ pub(crate) fn layers(
                     width,
                     of,
                 )?)),
+                FeedForward::None => FeedForwardParts::None,
             },
             after_feed_forward: norm_of(3, after)?,
         })

@@ -16,6 +16,19 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
         "mixtral" => (softmax(true), None, "intermediate_size"),
         "olmoe" => (normalized()?, None, "intermediate_size"),
         "qwen3_moe" => (normalized()?, None, "moe_intermediate_size"),
+        "qwen3_next" | "qwen3_5_moe_text" => {
+            (softmax(true), Some("shared_expert_intermediate_size"), "moe_intermediate_size")
+        }
+        "lfm2_moe" => {
+            let router = Router {
+                score: Score::Sigmoid,
+                choice_bias: fields.flag("use_expert_bias", true)?,
+                normalized: fields.flag("norm_topk_prob", true)?.then_some(1e-6),
+                scale: fields.number("routed_scaling_factor")?.unwrap_or(1.0),
+                ..Router::default()
+            };
+            (router, None, "moe_intermediate_size")
+        }
         "qwen2_moe" => (normalized()?, Some("shared_expert_intermediate_size"), "moe_intermediate_size"),
         "gpt_oss" => {
             (Router { score: Score::SoftmaxOfChosen, bias: true, ..Router::default() }, None, "intermediate_size")
@@ -60,6 +73,7 @@ pub(super) fn parts(
 ) -> Result<MixtureParts, ModelError> {
     let part = match model {
         "mixtral" => "block_sparse_moe",
+        "lfm2_moe" => "feed_forward",
         _ => "mlp",
     };
     let of = |name: &str| format!("{layer}.{part}.{name}");
@@ -67,16 +81,12 @@ pub(super) fn parts(
     let shared = |shared: Shared| dense(names, &of("shared_expert"), GATE_UP_DOWN, width, &shared.network);
     let gate = mixture.shared.filter(|shared| shared.gated).map(|_| of("shared_expert_gate"));
     let gate = gate.map(|name| names.projection(&name, 1, width, false)).transpose()?;
+    let choice_bias = mixture.router.choice_bias.then(|| names.vector(&of("expert_bias"), mixture.experts));
+    let of_each = if ["mixtral", "lfm2_moe"].contains(&model) { W1_W3_W2 } else { GATE_UP_DOWN };
     Ok(MixtureParts {
         router: names.projection(&router, mixture.experts, width, mixture.router.bias)?,
-        choice_bias: None,
-        experts: experts(
-            names,
-            &of("experts"),
-            if model == "mixtral" { W1_W3_W2 } else { GATE_UP_DOWN },
-            width,
-            mixture,
-        )?,
+        choice_bias: choice_bias.transpose()?,
+        experts: experts(names, &of("experts"), of_each, width, mixture)?,
         shared: mixture.shared.map(shared).transpose()?,
         shared_gate: gate.map(|gate| gate.matrix),
     })
@@ -177,7 +187,8 @@ fn interleaved(
         (both.into_iter().map(apart).collect(), down)
     };
     let experts = both.into_iter().zip(of_both).zip(down.into_iter().zip(of_down));
-    let expert = |((both, of_both), (down, of_down)): ((Vec<Weight>, Vec<f32>), (Weight, Vec<f32>))| {
+    type Biased<T> = (T, Vec<f32>);
+    let expert = |((both, of_both), (down, of_down)): (Biased<Vec<Weight>>, Biased<Weight>)| {
         let mut apart = both.into_iter().enumerate().map(|(from, matrix)| {
             let bias = every_other(from).map(|i| of_both[i]).collect();
             Projection { matrix, bias: Some(bias) }

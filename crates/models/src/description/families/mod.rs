@@ -4,6 +4,9 @@
 //! |---|---|
 //! | `llama` | llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3, olmo2; with `mixture` also mixtral, |
 //! | | olmoe, qwen2_moe, qwen3_moe and gpt_oss, whose published weights `mxfp4` reads |
+//! | `qwen_next` | qwen3_next, qwen3_5, qwen3_5_moe: gated delta nets and gated attention |
+//! | `mamba` | mamba2: state-space models |
+//! | `lfm2` | lfm2, lfm2_moe: gated convolutions and attention |
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
@@ -14,10 +17,13 @@ mod defaults;
 pub(in crate::description) mod fields;
 mod fused;
 mod gpt;
+mod lfm2;
 mod llama;
+mod mamba;
 mod mixture;
 mod mxfp4;
 mod prefixed;
+mod qwen_next;
 mod rotary;
 mod wrapper;
 
@@ -44,13 +50,16 @@ pub(crate) struct Family {
 pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama::parts };
 
 /// All supported model types, with their families.
-const FAMILIES: [(&str, Family); 22] = {
+const FAMILIES: [(&str, Family); 28] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
     const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
+    const LFM2: Family = Family { config: lfm2::config, parts: lfm2::parts };
+    const MAMBA2: Family = Family { config: mamba::config, parts: mamba::parts };
     const MPT: Family = Family { config: fused::mpt_config, parts: fused::mpt_parts };
     const NEOX: Family = Family { config: fused::neox_config, parts: fused::neox_parts };
     const OPT: Family = Family { config: gpt::opt_config, parts: gpt::opt_parts };
+    const QWEN_NEXT: Family = Family { config: qwen_next::config, parts: qwen_next::parts };
     [
         ("bloom", BLOOM),
         ("falcon", FALCON),
@@ -61,7 +70,10 @@ const FAMILIES: [(&str, Family); 22] = {
         ("gpt2", GPT2),
         ("gpt_neox", NEOX),
         ("gpt_oss", LLAMA),
+        ("lfm2", LFM2),
+        ("lfm2_moe", LFM2),
         ("llama", LLAMA),
+        ("mamba2", MAMBA2),
         ("mistral", LLAMA),
         ("mixtral", LLAMA),
         ("mpt", MPT),
@@ -72,7 +84,10 @@ const FAMILIES: [(&str, Family); 22] = {
         ("qwen2", LLAMA),
         ("qwen2_moe", LLAMA),
         ("qwen3", LLAMA),
+        ("qwen3_5_moe_text", QWEN_NEXT),
+        ("qwen3_5_text", QWEN_NEXT),
         ("qwen3_moe", LLAMA),
+        ("qwen3_next", QWEN_NEXT),
         ("smollm3", LLAMA),
     ]
 };

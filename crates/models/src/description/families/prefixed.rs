@@ -4,6 +4,7 @@ use verdigris_kernels::Bytes;
 
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{Attention, DecoderConfig, Dense, Norm};
+use crate::description::matrix::Matrix;
 use crate::description::parts::{Layer, Parts, Projection, Scales};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
@@ -50,6 +51,18 @@ impl<'a> Prefixed<'a> {
 
     pub(super) fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, ModelError> {
         self.checkpoint.vector(&self.name(name), length)
+    }
+
+    /// The taps of a convolution of each column by itself: `columns x taps`, also with an axis of one between the two.
+    pub(super) fn taps(&self, name: &str, columns: usize, taps: usize) -> Result<Vec<f32>, ModelError> {
+        let name = self.name(name);
+        match self.checkpoint.matrix(&name, [columns, taps]) {
+            Ok(matrix) => Ok(matrix.matrix().numbers()),
+            Err(_) => {
+                let all = self.checkpoint.stacked(&name, [columns, 1, taps])?;
+                Ok(all.iter().flat_map(Matrix::numbers).collect())
+            }
+        }
     }
 
     /// The bytes of a tensor of unsigned bytes.

@@ -22,13 +22,15 @@ const fn wrapper(model_type: &'static str, text: &'static str, tied: bool) -> Wr
     Wrapper { model_type, text, tied, ties_by_text: false }
 }
 
-const WRAPPERS: [Wrapper; 7] = [
+const WRAPPERS: [Wrapper; 9] = [
     wrapper("gemma3", "gemma3_text", true),
     wrapper("idefics3", "llama", false),
     wrapper("internvl", "qwen2", true),
     Wrapper { ties_by_text: true, ..wrapper("llava", "llama", false) },
     Wrapper { ties_by_text: true, ..wrapper("llava_next", "llama", false) },
     wrapper("mistral3", "mistral", true),
+    wrapper("qwen3_5", "qwen3_5_text", false),
+    wrapper("qwen3_5_moe", "qwen3_5_moe_text", false),
     wrapper("smolvlm", "llama", false),
 ];
 

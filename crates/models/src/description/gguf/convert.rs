@@ -227,7 +227,7 @@ fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
         number(epsilon);
         for block in &mut config.blocks {
             // Biases are used if the file has their tensors.
-            let Mixer::Attention(attention) = &mut block.mixer;
+            let Mixer::Attention(attention) = &mut block.mixer else { continue };
             attention.cap.iter_mut().for_each(number);
             (attention.bias, attention.output_bias) = (false, false);
             if let FeedForward::Dense(network) = &mut block.feed_forward {

@@ -1,0 +1,47 @@
+//! The inputs of a pass, and the memory that passes reuse.
+
+use super::feed_forward::Experts;
+use super::recurrent::RecurrentWork;
+use super::state::State;
+use crate::language_model::{Batch, Rows};
+use crate::slices::TokenSlice;
+
+/// The input of one of several texts, and where its rows are written.
+pub(crate) struct CpuItem<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) batch: Batch<'a>,
+    /// The initial residual stream of its tokens, if that is not their embeddings.
+    pub(crate) beginning: Option<&'a [f32]>,
+    pub(crate) rows: &'a mut Rows,
+}
+
+/// The buffers of a pass, reused by the next.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(super) slices: Vec<TokenSlice>,
+    /// The length of each text before the call.
+    pub(super) lengths: Vec<usize>,
+    pub(super) positions: Vec<u32>,
+    pub(super) visible: Vec<bool>,
+    pub(super) cos: Vec<f32>,
+    pub(super) sin: Vec<f32>,
+    /// The residual stream.
+    pub(super) h: Vec<f32>,
+    /// The input of a part of a layer.
+    pub(super) x: Vec<f32>,
+    pub(super) query: Vec<f32>,
+    pub(super) key: Vec<f32>,
+    pub(super) value: Vec<f32>,
+    /// The gates of attention.
+    pub(super) gates: Vec<f32>,
+    pub(super) mixed: Vec<f32>,
+    pub(super) gate: Vec<f32>,
+    pub(super) up: Vec<f32>,
+    pub(super) experts: Experts,
+    pub(super) recurrent: RecurrentWork,
+    /// The output of a part of a layer.
+    pub(super) y: Vec<f32>,
+    pub(super) normed: Vec<f32>,
+    /// The logits of all ranks.
+    pub(super) gathered: Vec<f32>,
+}
