@@ -31,6 +31,7 @@ mod ledger;
 mod left_out;
 mod log;
 mod man;
+mod mark;
 mod model;
 mod number;
 mod output;
@@ -106,6 +107,7 @@ enum Command {
     VerifyReport(verify_report::VerifyReport),
     Identify(identify::Identify),
     Payload(payload::Payload),
+    Mark(mark::Mark),
     Robustness(robustness::Robustness),
     #[command(hide = true)]
     Attack(attack::AttackCommand),
@@ -183,7 +185,7 @@ fn main() -> ExitCode {
         _ => (log::LogFormat::Text, "error"),
     };
     log::begin(format, told);
-    if matches!(arguments.command, Command::Generate(_) | Command::Convert(_) | Command::Train(_)) {
+    if matches!(arguments.command, Command::Generate(_) | Command::Mark(_) | Command::Convert(_) | Command::Train(_)) {
         interrupt::clean_up(None);
     }
     let result = match arguments.command {
@@ -201,6 +203,7 @@ fn main() -> ExitCode {
         Command::VerifyReport(verify) => verify.run(),
         Command::Identify(identify) => identify.run(),
         Command::Payload(payload) => payload.run(),
+        Command::Mark(mark) => mark.run(),
         Command::Robustness(robustness) => robustness.run(),
         Command::Attack(attack) => attack.run(),
         Command::Key(key) => key.run(),

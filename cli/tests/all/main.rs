@@ -27,6 +27,7 @@ mod keys;
 mod labels;
 mod left_out;
 mod manifests;
+mod mark;
 mod models;
 mod page;
 mod parquet_traps;
