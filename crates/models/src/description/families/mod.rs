@@ -2,8 +2,8 @@
 //!
 //! | module | model types |
 //! |---|---|
-//! | `llama` | llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3, olmo2; with `mixture` also mixtral, |
-//! | | olmoe, qwen2_moe, qwen3_moe and gpt_oss, whose published weights `mxfp4` reads |
+//! | `llama` | those with a row in `llama_table`; `llama_weights` reads their weights, and `mixture` experts, of which |
+//! | | `mxfp4` reads those of gpt-oss |
 //! | `qwen_next` | qwen3_next, qwen3_5, qwen3_5_moe: gated delta nets and gated attention |
 //! | `mamba` | mamba2: state-space models |
 //! | `lfm2` | lfm2, lfm2_moe: gated convolutions and attention |
@@ -19,6 +19,8 @@ mod fused;
 mod gpt;
 mod lfm2;
 mod llama;
+mod llama_table;
+mod llama_weights;
 mod mamba;
 mod mixture;
 mod mxfp4;
@@ -35,7 +37,7 @@ use crate::description::parts::Parts;
 use crate::error::ModelError;
 
 pub(crate) use fields::Fields;
-pub(crate) use llama::layers as llama_layers;
+pub(crate) use llama_weights::layers as llama_layers;
 
 /// One architecture, or several that differ only in choices.
 #[derive(Clone, Copy)]
@@ -47,10 +49,10 @@ pub(crate) struct Family {
 }
 
 /// Llama and related models.
-pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama::parts };
+pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama_weights::parts };
 
-/// All supported model types, with their families.
-const FAMILIES: [(&str, Family); 28] = {
+/// The other families, by their model types.
+const FAMILIES: &[(&str, Family)] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
     const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
@@ -60,42 +62,31 @@ const FAMILIES: [(&str, Family); 28] = {
     const NEOX: Family = Family { config: fused::neox_config, parts: fused::neox_parts };
     const OPT: Family = Family { config: gpt::opt_config, parts: gpt::opt_parts };
     const QWEN_NEXT: Family = Family { config: qwen_next::config, parts: qwen_next::parts };
-    [
+    &[
         ("bloom", BLOOM),
         ("falcon", FALCON),
-        ("gemma", LLAMA),
-        ("gemma2", LLAMA),
-        ("gemma3", LLAMA),
-        ("gemma3_text", LLAMA),
         ("gpt2", GPT2),
         ("gpt_neox", NEOX),
-        ("gpt_oss", LLAMA),
         ("lfm2", LFM2),
         ("lfm2_moe", LFM2),
-        ("llama", LLAMA),
         ("mamba2", MAMBA2),
-        ("mistral", LLAMA),
-        ("mixtral", LLAMA),
         ("mpt", MPT),
-        ("olmo2", LLAMA),
-        ("olmoe", LLAMA),
         ("opt", OPT),
-        ("phi3", LLAMA),
-        ("qwen2", LLAMA),
-        ("qwen2_moe", LLAMA),
-        ("qwen3", LLAMA),
         ("qwen3_5_moe_text", QWEN_NEXT),
         ("qwen3_5_text", QWEN_NEXT),
-        ("qwen3_moe", LLAMA),
         ("qwen3_next", QWEN_NEXT),
-        ("smollm3", LLAMA),
     ]
 };
+
+/// All supported model types, with their families.
+fn families() -> impl Iterator<Item = (&'static str, Family)> {
+    FAMILIES.iter().copied().chain(llama_table::ROWS.iter().map(|row| (row.model_type, LLAMA)))
+}
 
 /// The family of a model. The error says what is wrong with its model type.
 pub(crate) fn family(fields: &Fields) -> Result<Family, BadModelType> {
     let model_type = fields.model_type().map_err(BadModelType::Fault)?;
-    let found = FAMILIES.iter().find(|(name, _)| *name == model_type).map(|&(_, family)| family);
+    let found = families().find(|(name, _)| *name == model_type).map(|(_, family)| family);
     let unknown = |model_type: &str| BadModelType::Unknown(model_type.into());
     match (fields.wrapper(), found) {
         (Some(outer), _) if !wrapper::is_known(outer) => Err(unknown(outer)),
@@ -123,5 +114,7 @@ pub(crate) fn model_types() -> String {
 }
 
 fn names() -> String {
-    FAMILIES.map(|(name, _)| name).join(", ")
+    let mut names: Vec<&str> = families().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.join(", ")
 }

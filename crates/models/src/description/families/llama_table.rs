@@ -1,0 +1,253 @@
+//! Llama and related models as data: one row for each model type, which says how it differs from Llama.
+
+use crate::description::config::{NormPlacement, Pairs, QueryKeyNorm};
+
+/// The choices and the names of a model type.
+pub(super) struct Row {
+    pub(super) model_type: &'static str,
+    /// Whether the file may say how large a head is.
+    pub(super) own_head_dim: bool,
+    /// The names of the activation's field, and its usual value.
+    pub(super) activation: (&'static [&'static str], &'static str),
+    /// Whether `gelu` means its approximation.
+    pub(super) gelu_is_tanh: bool,
+    pub(super) norm: NormField,
+    pub(super) placement: NormPlacement,
+    /// The norms before and after attention, and before and after the feed-forward part.
+    pub(super) norms: [&'static str; 4],
+    /// Whether the file has the difference of a norm's weights from one.
+    pub(super) norms_add_one: bool,
+    pub(super) query_bias: Bias,
+    pub(super) output_bias: Bias,
+    pub(super) network_bias: Bias,
+    pub(super) query_key_norm: Option<QueryKeyNorm>,
+    pub(super) query_key_norms: [&'static str; 2],
+    pub(super) scale: Option<Scale>,
+    /// Whether the file may cap attention scores (`attn_logit_softcapping`).
+    pub(super) caps_attention: bool,
+    /// Whether the file may cap logits (`final_logit_softcapping`).
+    pub(super) caps_logits: bool,
+    pub(super) sinks: bool,
+    pub(super) rotary: RotaryField,
+    pub(super) windows: Windows,
+    /// Whether there are windows only if the file says `use_sliding_window`.
+    pub(super) windows_are_optional: bool,
+    /// Whether `layer_types` says which layers have windows.
+    pub(super) has_layer_types: bool,
+    pub(super) positions: Layers,
+    pub(super) embedding_scale: Option<EmbeddingScale>,
+    /// Whether the output matrix is the embedding, if the file does not say so.
+    pub(super) tied: bool,
+    /// Whether queries, keys and values are one matrix.
+    pub(super) fused_attention: bool,
+    pub(super) network: Network,
+}
+
+/// Whether projections have biases.
+#[derive(Clone, Copy)]
+pub(super) enum Bias {
+    Always,
+    Never,
+    /// A field says so; if it is missing, this is its value.
+    Field(&'static str, bool),
+}
+
+/// The field with the number that is added in norms. `defaults` has its value if it is missing.
+#[derive(Clone, Copy)]
+pub(super) enum NormField {
+    /// Root-mean-square norms.
+    Rms(&'static str),
+}
+
+/// The scale of attention scores.
+#[derive(Clone, Copy)]
+pub(super) enum Scale {
+    /// The root of the inverse of a field.
+    InverseRoot(&'static str),
+}
+
+/// The scale of embeddings.
+#[derive(Clone, Copy)]
+pub(super) enum EmbeddingScale {
+    /// The root of the width.
+    RootOfWidth,
+}
+
+/// Rotary positions.
+#[derive(Clone, Copy)]
+pub(super) struct RotaryField {
+    /// The usual base of the wavelengths. `defaults` has some others.
+    pub(super) theta: f64,
+    /// Layers with windows have their own: the field of its base, and the usual base.
+    pub(super) local: Option<(&'static str, f64)>,
+    /// The usual share of a head that is rotated, in models that may rotate less than all of it.
+    pub(super) share: Option<f64>,
+    /// The elements that are rotated together, if the file has them in the usual order.
+    pub(super) pairs: Pairs,
+    /// Whether `longrope` is the only scaling.
+    pub(super) only_long_rope: bool,
+}
+
+/// The layers that have windows, if `layer_types` does not say so.
+#[derive(Clone, Copy)]
+pub(super) enum Windows {
+    Never,
+    All,
+    /// The first, the third, and so on.
+    EveryOther,
+    /// All but every few; `sliding_window_pattern` says how few, or it is this number.
+    AllButEvery(usize),
+    /// Those after the first `max_window_layers`.
+    AfterFirst,
+    /// Those without positions.
+    WithoutPositions,
+}
+
+/// The layers that have positions.
+#[derive(Clone, Copy)]
+pub(super) enum Layers {
+    All,
+    /// Those that `no_rope_layers` lists, or all but every few.
+    Listed,
+}
+
+/// The names of a feed-forward network's matrices.
+#[derive(Clone, Copy)]
+pub(super) enum Network {
+    /// `gate_proj`, `up_proj` and `down_proj`.
+    Apart,
+    /// The first two in one, `gate_up_proj`.
+    Fused,
+}
+
+const NO_NORM: &str = "";
+
+const AFTER: [&str; 4] = [NO_NORM, "post_attention_layernorm", NO_NORM, "post_feedforward_layernorm"];
+
+const LLAMA: Row = Row {
+    model_type: "llama",
+    own_head_dim: true,
+    activation: (&["hidden_act"], "silu"),
+    gelu_is_tanh: false,
+    norm: NormField::Rms("rms_norm_eps"),
+    placement: NormPlacement::Before,
+    norms: ["input_layernorm", NO_NORM, "post_attention_layernorm", NO_NORM],
+    norms_add_one: false,
+    query_bias: Bias::Field("attention_bias", false),
+    output_bias: Bias::Field("attention_bias", false),
+    network_bias: Bias::Field("mlp_bias", false),
+    query_key_norm: None,
+    query_key_norms: ["q_norm", "k_norm"],
+    scale: None,
+    caps_attention: false,
+    caps_logits: false,
+    sinks: false,
+    rotary: RotaryField { theta: 10_000.0, local: None, share: None, pairs: Pairs::Halves, only_long_rope: false },
+    windows: Windows::Never,
+    windows_are_optional: false,
+    has_layer_types: false,
+    positions: Layers::All,
+    embedding_scale: None,
+    tied: false,
+    fused_attention: false,
+    network: Network::Apart,
+};
+
+const MISTRAL: Row = Row { model_type: "mistral", windows: Windows::All, ..LLAMA };
+
+const QWEN2: Row = Row {
+    model_type: "qwen2",
+    query_bias: Bias::Always,
+    output_bias: Bias::Never,
+    windows: Windows::AfterFirst,
+    windows_are_optional: true,
+    has_layer_types: true,
+    ..LLAMA
+};
+
+const QWEN3: Row = Row {
+    model_type: "qwen3",
+    query_bias: LLAMA.query_bias,
+    output_bias: LLAMA.output_bias,
+    query_key_norm: Some(QueryKeyNorm::Heads),
+    ..QWEN2
+};
+
+const OLMO2: Row = Row {
+    model_type: "olmo2",
+    placement: NormPlacement::After,
+    norms: AFTER,
+    query_key_norm: Some(QueryKeyNorm::Tokens),
+    ..LLAMA
+};
+
+const GEMMA: Row = Row {
+    model_type: "gemma",
+    activation: (&["hidden_activation", "hidden_act"], "gelu_pytorch_tanh"),
+    gelu_is_tanh: true,
+    norms_add_one: true,
+    embedding_scale: Some(EmbeddingScale::RootOfWidth),
+    tied: true,
+    ..LLAMA
+};
+
+const GEMMA2: Row = Row {
+    model_type: "gemma2",
+    gelu_is_tanh: false,
+    placement: NormPlacement::Around,
+    norms: ["input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"],
+    scale: Some(Scale::InverseRoot("query_pre_attn_scalar")),
+    caps_attention: true,
+    caps_logits: true,
+    windows: Windows::EveryOther,
+    has_layer_types: true,
+    ..GEMMA
+};
+
+const GEMMA3: Row = Row {
+    model_type: "gemma3",
+    query_key_norm: Some(QueryKeyNorm::Heads),
+    caps_attention: false,
+    rotary: RotaryField { theta: 1_000_000.0, local: Some(("rope_local_base_freq", 10_000.0)), ..LLAMA.rotary },
+    windows: Windows::AllButEvery(6),
+    ..GEMMA2
+};
+
+/// All model types like Llama, in alphabetical order.
+pub(super) const ROWS: &[Row] = &[
+    GEMMA,
+    GEMMA2,
+    GEMMA3,
+    Row { model_type: "gemma3_text", ..GEMMA3 },
+    Row { model_type: "gpt_oss", sinks: true, windows: Windows::EveryOther, has_layer_types: true, ..LLAMA },
+    LLAMA,
+    MISTRAL,
+    Row { model_type: "mixtral", ..MISTRAL },
+    OLMO2,
+    Row { model_type: "olmoe", query_key_norm: Some(QueryKeyNorm::Tokens), ..LLAMA },
+    Row {
+        model_type: "phi3",
+        rotary: RotaryField { share: Some(1.0), only_long_rope: true, ..LLAMA.rotary },
+        windows: Windows::All,
+        fused_attention: true,
+        network: Network::Fused,
+        ..LLAMA
+    },
+    QWEN2,
+    Row { model_type: "qwen2_moe", query_bias: Bias::Field("qkv_bias", true), ..QWEN2 },
+    QWEN3,
+    Row { model_type: "qwen3_moe", ..QWEN3 },
+    Row {
+        model_type: "smollm3",
+        windows: Windows::WithoutPositions,
+        windows_are_optional: true,
+        has_layer_types: true,
+        positions: Layers::Listed,
+        ..LLAMA
+    },
+];
+
+/// The row of a model type. Draft heads, which have their own, are like Llama.
+pub(super) fn row(model_type: &str) -> &'static Row {
+    ROWS.iter().find(|row| row.model_type == model_type).unwrap_or(&LLAMA)
+}
