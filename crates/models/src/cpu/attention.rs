@@ -8,7 +8,7 @@ use super::peers::Peers;
 use super::projection::{project, project_each};
 use super::state::State;
 use super::work::{CpuItem, Work};
-use crate::description::config::{Attention, Positions, QueryKeyNorm};
+use crate::description::config::{Attention, Positions, QueryGrowth, QueryKeyNorm};
 use crate::description::parts::AttentionParts;
 use crate::error::ModelError;
 use crate::slices::TokenSlice;
@@ -42,7 +42,7 @@ pub(super) fn attend_each(
     if attention.gated {
         split_gates(head_dim, &mut work.query, &mut work.gates);
     }
-    if let Some(kind) = attention.query_key_norm {
+    let norms = |work: &mut Work, peers: &mut Peers<'_>, kind| -> Result<(), ModelError> {
         for (x, weight) in [(&mut work.query, &parts.query_norm), (&mut work.key, &parts.key_norm)] {
             let weight = weight.as_deref().unwrap_or_default();
             if kind == QueryKeyNorm::Tokens && peers.side_by_side() > 1 {
@@ -53,10 +53,23 @@ pub(super) fn attend_each(
             rms_norm(x, weight, decoder.epsilon(), &mut work.normed);
             std::mem::swap(x, &mut work.normed);
         }
+        Ok(())
+    };
+    if let Some(kind @ (QueryKeyNorm::Heads | QueryKeyNorm::Tokens)) = attention.query_key_norm {
+        norms(work, peers, kind)?;
     }
     if let (Positions::Rotary(all), Some(which)) = (&decoder.config.positions, attention.rotary) {
         rotate(&mut work.query, heads, head_dim, &work.cos, &work.sin, all[which].pairs);
         rotate(&mut work.key, kv_heads, head_dim, &work.cos, &work.sin, all[which].pairs);
+    }
+    if let Some(kind @ QueryKeyNorm::RotatedHeads) = attention.query_key_norm {
+        norms(work, peers, kind)?;
+    }
+    if let Some(growth) = attention.query_growth {
+        for (query, &position) in work.query.chunks_mut(heads * head_dim).zip(&work.positions) {
+            let factor = factor_at(growth, position);
+            query.iter_mut().for_each(|x| *x *= factor);
+        }
     }
     work.mixed.resize(work.query.len(), 0.0);
     let (mut at, mut seen) = (0, 0);
@@ -99,6 +112,11 @@ fn split_gates(head_dim: usize, query: &mut Vec<f32>, gates: &mut Vec<f32>) {
         query.copy_within(from..from + head_dim, head * head_dim);
     }
     query.truncate(heads * head_dim);
+}
+
+/// The factor of queries at a position.
+fn factor_at(QueryGrowth { rate, context }: QueryGrowth, position: u32) -> f32 {
+    (1.0 + rate * libm::log(1.0 + (position as usize / context) as f64)) as f32
 }
 
 /// Like [`rms_norm`], for rows that are split into equal parts across ranks.

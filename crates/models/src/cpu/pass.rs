@@ -179,6 +179,9 @@ fn write_rows(
     }
     decoder.normalize(&work.y, &parts.norm, &mut work.x);
     let finish = |logits: &mut [f32]| {
+        if let Some(scale) = config.logit_scale {
+            logits.iter_mut().for_each(|logit| *logit *= scale as f32);
+        }
         if let Some(cap) = config.logit_cap {
             let cap = cap as f32;
             logits.iter_mut().for_each(|logit| *logit = cap * (*logit / cap).tanh());
@@ -233,7 +236,7 @@ fn write_rows(
     Ok(())
 }
 
-/// Adds the output of a part of a layer to the residual stream, normalised if there is a norm.
+/// Adds the output of a part of a layer to the residual stream, normalised if there is a norm, and scaled.
 fn add(decoder: &CpuDecoder, h: &mut [f32], y: &[f32], norm: Option<&Scales>, normed: &mut Vec<f32>) {
     let y = match norm {
         Some(scales) => {
@@ -242,5 +245,8 @@ fn add(decoder: &CpuDecoder, h: &mut [f32], y: &[f32], norm: Option<&Scales>, no
         }
         None => y,
     };
-    h.iter_mut().zip(y).for_each(|(h, y)| *h += y);
+    match decoder.config.residual_scale {
+        Some(scale) => h.iter_mut().zip(y).for_each(|(h, y)| *h += y * scale as f32),
+        None => h.iter_mut().zip(y).for_each(|(h, y)| *h += y),
+    }
 }

@@ -108,7 +108,7 @@ pub struct Attention {
     pub bias: bool,
     /// Whether the projection back from attention has a bias.
     pub output_bias: bool,
-    /// The normalisation of queries and keys before they are rotated.
+    /// The normalisation of queries and keys, which is before they are rotated unless its kind says otherwise.
     #[doc(alias = "qk_norm")]
     pub query_key_norm: Option<QueryKeyNorm>,
     /// The factor of scores, if it is not `1 / sqrt(head_dim)`.
@@ -122,6 +122,9 @@ pub struct Attention {
     /// Whether the result is multiplied by the logistic function of a second half of each query head (Qwen3-Next).
     #[doc(alias = "attn_output_gate")]
     pub gated: bool,
+    /// The growth of queries with their position (Ministral 3).
+    #[doc(alias = "llama_4_scaling_beta")]
+    pub query_growth: Option<QueryGrowth>,
 }
 
 impl Default for Attention {
@@ -139,6 +142,7 @@ impl Default for Attention {
             cap: None,
             sinks: false,
             gated: false,
+            query_growth: None,
         }
     }
 }
@@ -150,6 +154,15 @@ impl Attention {
     }
 }
 
+/// Queries at position `p` are multiplied by `1 + rate * ln(1 + floor(p / context))` after they are rotated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryGrowth {
+    /// The rate of growth.
+    pub rate: f64,
+    /// The context length of the original training.
+    pub context: usize,
+}
+
 /// The normalisation of queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryKeyNorm {
@@ -157,6 +170,8 @@ pub enum QueryKeyNorm {
     Heads,
     /// All heads of a token together.
     Tokens,
+    /// Each head separately, after it is rotated (Hunyuan).
+    RotatedHeads,
 }
 
 /// The feed-forward part of a layer.

@@ -1,7 +1,8 @@
 //! Checks that a configuration describes a decoder.
 
 use super::config::{
-    Attention, DecoderConfig, FeedForward, Groups, Mixer, Mixture, Norm, Positions, RecurrentHeads, Scaling,
+    Attention, DecoderConfig, FeedForward, Groups, Mixer, Mixture, Norm, Positions, QueryGrowth, RecurrentHeads,
+    Scaling,
 };
 
 /// The largest dimension of any model; a larger number in a file means that it is damaged.
@@ -116,6 +117,9 @@ impl DecoderConfig {
             return Err(BadConfig::Epsilon(epsilon));
         }
         positive("cap of logits", self.logit_cap)?;
+        positive("scale of embeddings", self.embedding_scale)?;
+        positive("scale of residuals", self.residual_scale)?;
+        positive("scale of logits", self.logit_scale)?;
         for block in &self.blocks {
             match &block.mixer {
                 Mixer::Attention(attention) => attention.check()?,
@@ -180,6 +184,10 @@ impl Attention {
         dimension("head dimension", head_dim)?;
         positive("scale of attention", self.scale)?;
         positive("cap of attention", self.cap)?;
+        if let Some(QueryGrowth { rate, context }) = self.query_growth {
+            positive("growth of queries", Some(rate))?;
+            dimension("original context length", context)?;
+        }
         if self.window == Some(0) {
             return Err(BadConfig::NoWindow);
         }

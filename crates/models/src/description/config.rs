@@ -7,7 +7,7 @@ pub use verdigris_kernels::Pairs;
 
 pub use super::blocks::{
     Activation, Attention, Block, Convolution, DeltaNet, Dense, FeedForward, Groups, Mamba, Mixer, Mixture,
-    QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
+    QueryGrowth, QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
 };
 
 /// The shape and the choices of a decoder. The default has no layers, and Llama's choices.
@@ -45,6 +45,12 @@ pub struct DecoderConfig {
     /// Whether the output matrix is the embedding.
     #[doc(alias = "tie_word_embeddings")]
     pub tied: bool,
+    /// The factor of the output of each part of a layer before it is added to the residual stream (Granite).
+    #[doc(alias = "residual_multiplier")]
+    pub residual_scale: Option<f64>,
+    /// The factor of logits, before they are capped (Granite, Cohere).
+    #[doc(alias = "logits_scaling")]
+    pub logit_scale: Option<f64>,
 }
 
 /// The normalisation of activations.
@@ -198,6 +204,8 @@ impl Default for DecoderConfig {
             embedding_norm: false,
             logit_cap: None,
             tied: false,
+            residual_scale: None,
+            logit_scale: None,
         }
     }
 }

@@ -58,6 +58,7 @@ impl FeatureModel {
         let config = DecoderConfig {
             context: config.context.min(of_target.context),
             logit_cap: of_target.logit_cap,
+            logit_scale: of_target.logit_scale,
             tied: false,
             ..config
         };

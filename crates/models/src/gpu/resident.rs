@@ -11,7 +11,7 @@ use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
 
 use crate::cache::{CacheLayout, cache_format};
 use crate::description::alibi::slopes_of;
-use crate::description::config::{Attention, DecoderConfig, Positions};
+use crate::description::config::{Attention, DecoderConfig, Positions, QueryKeyNorm};
 use crate::description::parts::{DenseParts, Layer, Parts, Projection, Scales, Upload};
 use crate::description::rotary::Angles;
 use crate::description::weight::Weight;
@@ -81,15 +81,25 @@ fn bytes_of(parts: &Parts) -> usize {
 
 /// The attention of all layers, if the kernels can run them. The error says what they cannot.
 fn runs(config: &DecoderConfig) -> Result<&Attention, &'static str> {
+    if config.is_recurrent() {
+        return Err("recurrent layers");
+    }
     if config.blocks.iter().any(|block| block.feed_forward.dense().is_none()) {
         return Err("mixtures of experts");
     }
-    if config.is_recurrent() {
-        return Err("recurrent layers");
+    if config.residual_scale.is_some() {
+        return Err("scaled residuals");
+    }
+    if config.logit_scale.is_some() {
+        return Err("scaled logits");
     }
     match config.alike() {
         Some((attention, _)) if attention.gated => Err("gated attention"),
         Some((attention, _)) if attention.sinks => Err("attention sinks"),
+        Some((attention, _)) if attention.query_growth.is_some() => Err("queries that grow with their position"),
+        Some((attention, _)) if attention.query_key_norm == Some(QueryKeyNorm::RotatedHeads) => {
+            Err("norms of rotated queries and keys")
+        }
         Some((attention, _)) => Ok(attention),
         None => Err("layers of several shapes"),
     }

@@ -219,8 +219,8 @@ impl ModelFolder {
                 return Err(wrong(format!("its head has {count} labels; a reward model has one, which is the score")));
             }
         }
-        // The cap of logits does not apply to scores.
-        config.logit_cap = None;
+        // The cap and the scale of logits do not apply to scores.
+        (config.logit_cap, config.logit_scale) = (None, None);
         let parts = (self.family(&fields)?.parts)(&checkpoint, &config, &fields)?;
         let pad = ids("pad_token_id", fields.get("pad_token_id"), config.vocabulary)
             .map_err(|fault| ModelError::Config { path: self.files.path(CONFIG), fault })?;

@@ -6,6 +6,14 @@ use serde_json::{Map, Value, json};
 pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
     let fields = match model_type {
         "mistral" => json!({"num_key_value_heads": 8, "sliding_window": 4096}),
+        "ministral3" => json!({
+            "head_dim": 128, "num_key_value_heads": 8, "rms_norm_eps": 1e-5,
+            "rope_parameters": {
+                "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16_384,
+                "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1,
+            },
+        }),
+        "olmo3" => json!({"rms_norm_eps": 1e-5, "sliding_window": 4096}),
         "qwen2" => json!({"max_window_layers": 28, "sliding_window": 4096}),
         "qwen3" => json!({"head_dim": 128, "max_window_layers": 28, "sliding_window": 4096}),
         "smollm3" => json!({"num_key_value_heads": 4, "rope_theta": 2e6, "tie_word_embeddings": true}),
@@ -58,15 +66,17 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
 
 /// The fields of a text part that the files of a multimodal model omit if they have their default values.
 pub(super) fn text_defaults(model_type: &str) -> Map<String, Value> {
-    let of = |vocabulary: usize, inner: usize, context: usize| {
+    let of_layers = |layers: usize, vocabulary: usize, inner: usize, context: usize| {
         json!({
-            "vocab_size": vocabulary, "hidden_size": 4096, "intermediate_size": inner, "num_hidden_layers": 32,
+            "vocab_size": vocabulary, "hidden_size": 4096, "intermediate_size": inner, "num_hidden_layers": layers,
             "num_attention_heads": 32, "max_position_embeddings": context,
         })
     };
+    let of = |vocabulary: usize, inner: usize, context: usize| of_layers(32, vocabulary, inner, context);
     object(match model_type {
         "llama" => of(32_000, 11_008, 2048),
         "mistral" => of(32_000, 14_336, 131_072),
+        "ministral3" => of_layers(34, 131_072, 14_336, 262_144),
         "qwen2" | "qwen3" => of(151_936, 22_016, 32_768),
         _ => json!({}),
     })

@@ -5,11 +5,12 @@ use serde_json::Value;
 use verdigris_text::shown;
 
 use super::fields::Fields;
-use super::llama_table::{Bias, EmbeddingScale, Layers, NormField, Row, Scale, Windows, row};
+use super::llama_table::{Bias, EmbeddingScale, Layers, LocalTheta, LogitScale, NormField, Row, Scale, Windows, row};
 use super::mixture::mixture;
-use super::rotary::{Elsewhere, longest, parameters, rotary};
+use super::rotary::{Elsewhere, first_context, longest, parameters, rotary};
 use crate::description::config::{
-    Activation, Attention, Block, DecoderConfig, Dense, FeedForward, Mixer, Norm, Pairs, Positions, Rotary, Scaling,
+    Activation, Attention, Block, DecoderConfig, Dense, FeedForward, Mixer, Norm, Pairs, Positions, QueryGrowth,
+    Rotary, Scaling,
 };
 
 pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
@@ -46,9 +47,11 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         scale: match row.scale {
             None => None,
             Some(Scale::InverseRoot(name)) => fields.number(name)?.map(|scalar| scalar.powf(-0.5)),
+            Some(Scale::Field(name)) => Some(fields.number(name)?.unwrap_or(1.0)),
         },
         cap: fields.number("attn_logit_softcapping")?,
         sinks: row.sinks,
+        query_growth: if row.queries_grow { query_growth(fields, trained)? } else { None },
         ..Attention::default()
     };
     let activation = if row.gelu_is_tanh && activation == Activation::Gelu { Activation::GeluTanh } else { activation };
@@ -72,11 +75,30 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         norm_placement: row.placement,
         positions: Positions::Rotary(rotary),
         blocks: kinds.map(block).collect::<Result<_, String>>()?,
-        embedding_scale: row.embedding_scale.map(|EmbeddingScale::RootOfWidth| (width as f64).sqrt()),
+        embedding_scale: match row.embedding_scale {
+            None => None,
+            Some(EmbeddingScale::RootOfWidth) => Some((width as f64).sqrt()),
+            Some(EmbeddingScale::Field(name)) => fields.number(name)?,
+        },
         logit_cap: fields.number("final_logit_softcapping")?,
         tied: fields.flag("tie_word_embeddings", row.tied)?,
+        residual_scale: row.residual_scale.map_or(Ok(None), |name| fields.number(name))?,
+        logit_scale: match row.logit_scale {
+            None => None,
+            Some(LogitScale::Inverse(name)) => fields.number(name)?.map(|divisor| 1.0 / divisor),
+        },
         ..DecoderConfig::default()
     })
+}
+
+/// The growth of queries, which is among the rotary parameters.
+fn query_growth(fields: &Fields, context: usize) -> Result<Option<QueryGrowth>, String> {
+    const RATE: &str = "llama_4_scaling_beta";
+    let parameters = parameters(fields)?;
+    let rate = parameters.as_ref().map_or(Ok(None), |parameters| parameters.number(RATE))?;
+    let rate = rate.ok_or_else(|| format!("the rotary parameters have no {RATE}"))?;
+    let (context, _) = first_context(fields, parameters.as_ref(), context)?;
+    Ok((rate != 0.0).then_some(QueryGrowth { rate, context }))
 }
 
 /// The rotary embeddings of a model: one for all layers, or one for full attention and one for windows.
@@ -93,7 +115,7 @@ fn rotary_of(row: &Row, fields: &Fields, head_dim: usize, context: usize) -> Res
         })
     };
     let parameters = parameters(fields)?;
-    let Some((name, local_theta)) = row.rotary.local else {
+    let Some(local_theta) = row.rotary.local else {
         let rotary = read(parameters.as_ref(), theta)?;
         if row.rotary.only_long_rope && !matches!(rotary.scaling, Scaling::None | Scaling::LongRope { .. }) {
             return Err(format!(
@@ -103,7 +125,10 @@ fn rotary_of(row: &Row, fields: &Fields, head_dim: usize, context: usize) -> Res
         }
         return Ok(vec![rotary]);
     };
-    let local_theta = fields.number(name)?.unwrap_or(local_theta);
+    let local_theta = match local_theta {
+        LocalTheta::Field(name, usual) => fields.number(name)?.unwrap_or(usual),
+        LocalTheta::Same => theta,
+    };
     let (mut global, mut local) = (parameters, None);
     // transformers 5 keeps the parameters of both in one object.
     if let Some(both) = &global
@@ -134,6 +159,7 @@ fn kinds(row: &Row, fields: &Fields, layers: usize) -> Result<Vec<Kind>, String>
         Windows::All => true,
         Windows::EveryOther => i.is_multiple_of(2),
         Windows::AllButEvery(usual) => !(i + 1).is_multiple_of(period.unwrap_or(usual).max(1)),
+        Windows::AllButFourth => !(i + 1).is_multiple_of(4),
         Windows::AfterFirst => i >= first_to_slide,
         Windows::WithoutPositions => !rotates(i),
     };

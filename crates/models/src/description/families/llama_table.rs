@@ -28,6 +28,8 @@ pub(super) struct Row {
     /// Whether the file may cap logits (`final_logit_softcapping`).
     pub(super) caps_logits: bool,
     pub(super) sinks: bool,
+    /// Whether queries grow with their position (`llama_4_scaling_beta`).
+    pub(super) queries_grow: bool,
     pub(super) rotary: RotaryField,
     pub(super) windows: Windows,
     /// Whether there are windows only if the file says `use_sliding_window`.
@@ -36,6 +38,9 @@ pub(super) struct Row {
     pub(super) has_layer_types: bool,
     pub(super) positions: Layers,
     pub(super) embedding_scale: Option<EmbeddingScale>,
+    /// The field of the scale of residuals.
+    pub(super) residual_scale: Option<&'static str>,
+    pub(super) logit_scale: Option<LogitScale>,
     /// Whether the output matrix is the embedding, if the file does not say so.
     pub(super) tied: bool,
     /// Whether queries, keys and values are one matrix.
@@ -64,6 +69,8 @@ pub(super) enum NormField {
 pub(super) enum Scale {
     /// The root of the inverse of a field.
     InverseRoot(&'static str),
+    /// A field, or 1.
+    Field(&'static str),
 }
 
 /// The scale of embeddings.
@@ -71,6 +78,15 @@ pub(super) enum Scale {
 pub(super) enum EmbeddingScale {
     /// The root of the width.
     RootOfWidth,
+    /// A field, or 1.
+    Field(&'static str),
+}
+
+/// The scale of logits.
+#[derive(Clone, Copy)]
+pub(super) enum LogitScale {
+    /// The inverse of a field, or 1.
+    Inverse(&'static str),
 }
 
 /// Rotary positions.
@@ -78,14 +94,24 @@ pub(super) enum EmbeddingScale {
 pub(super) struct RotaryField {
     /// The usual base of the wavelengths. `defaults` has some others.
     pub(super) theta: f64,
-    /// Layers with windows have their own: the field of its base, and the usual base.
-    pub(super) local: Option<(&'static str, f64)>,
+    /// Layers with windows have their own base.
+    pub(super) local: Option<LocalTheta>,
     /// The usual share of a head that is rotated, in models that may rotate less than all of it.
     pub(super) share: Option<f64>,
     /// The elements that are rotated together, if the file has them in the usual order.
     pub(super) pairs: Pairs,
     /// Whether `longrope` is the only scaling.
     pub(super) only_long_rope: bool,
+}
+
+/// The base of the wavelengths in layers with windows. Scaling is for the other layers, unless the file has parameters
+/// for each kind.
+#[derive(Clone, Copy)]
+pub(super) enum LocalTheta {
+    /// A field, or this number.
+    Field(&'static str, f64),
+    /// That of the other layers.
+    Same,
 }
 
 /// The layers that have windows, if `layer_types` does not say so.
@@ -97,6 +123,8 @@ pub(super) enum Windows {
     EveryOther,
     /// All but every few; `sliding_window_pattern` says how few, or it is this number.
     AllButEvery(usize),
+    /// All but every fourth.
+    AllButFourth,
     /// Those after the first `max_window_layers`.
     AfterFirst,
     /// Those without positions.
@@ -142,12 +170,15 @@ const LLAMA: Row = Row {
     caps_attention: false,
     caps_logits: false,
     sinks: false,
+    queries_grow: false,
     rotary: RotaryField { theta: 10_000.0, local: None, share: None, pairs: Pairs::Halves, only_long_rope: false },
     windows: Windows::Never,
     windows_are_optional: false,
     has_layer_types: false,
     positions: Layers::All,
     embedding_scale: None,
+    residual_scale: None,
+    logit_scale: None,
     tied: false,
     fused_attention: false,
     network: Network::Apart,
@@ -208,7 +239,11 @@ const GEMMA3: Row = Row {
     model_type: "gemma3",
     query_key_norm: Some(QueryKeyNorm::Heads),
     caps_attention: false,
-    rotary: RotaryField { theta: 1_000_000.0, local: Some(("rope_local_base_freq", 10_000.0)), ..LLAMA.rotary },
+    rotary: RotaryField {
+        theta: 1_000_000.0,
+        local: Some(LocalTheta::Field("rope_local_base_freq", 10_000.0)),
+        ..LLAMA.rotary
+    },
     windows: Windows::AllButEvery(6),
     ..GEMMA2
 };
@@ -220,10 +255,34 @@ pub(super) const ROWS: &[Row] = &[
     GEMMA3,
     Row { model_type: "gemma3_text", ..GEMMA3 },
     Row { model_type: "gpt_oss", sinks: true, windows: Windows::EveryOther, has_layer_types: true, ..LLAMA },
+    Row {
+        model_type: "granite",
+        scale: Some(Scale::Field("attention_multiplier")),
+        embedding_scale: Some(EmbeddingScale::Field("embedding_multiplier")),
+        residual_scale: Some("residual_multiplier"),
+        logit_scale: Some(LogitScale::Inverse("logits_scaling")),
+        ..LLAMA
+    },
     LLAMA,
+    Row {
+        model_type: "ministral3",
+        query_bias: Bias::Never,
+        output_bias: Bias::Never,
+        network_bias: Bias::Never,
+        queries_grow: true,
+        ..MISTRAL
+    },
     MISTRAL,
     Row { model_type: "mixtral", ..MISTRAL },
     OLMO2,
+    Row {
+        model_type: "olmo3",
+        network_bias: Bias::Never,
+        rotary: RotaryField { theta: 500_000.0, local: Some(LocalTheta::Same), ..LLAMA.rotary },
+        windows: Windows::AllButFourth,
+        has_layer_types: true,
+        ..OLMO2
+    },
     Row { model_type: "olmoe", query_key_norm: Some(QueryKeyNorm::Tokens), ..LLAMA },
     Row {
         model_type: "phi3",

@@ -102,7 +102,7 @@ fn attention(
     let head_norm = |name_of: &str, all: usize| {
         let length = match query_key_norm {
             None => return Ok(None),
-            Some(QueryKeyNorm::Heads) => head_dim,
+            Some(QueryKeyNorm::Heads | QueryKeyNorm::RotatedHeads) => head_dim,
             Some(QueryKeyNorm::Tokens) => all,
         };
         scales(&name(name_of), length).map(|scales| Some(scales.weight))

@@ -78,7 +78,7 @@ pub(super) fn longest(trained: usize, rotary: &[Rotary]) -> usize {
 }
 
 /// The original context length, and how much longer texts may be now.
-fn first_context(fields: &Fields, parameters: Option<&Fields>, now: usize) -> Result<(usize, f64), String> {
+pub(super) fn first_context(fields: &Fields, parameters: Option<&Fields>, now: usize) -> Result<(usize, f64), String> {
     let name = ["original_max_position_embeddings"];
     let of = parameters.map_or(Ok(None), |parameters| parameters.size_or(&name))?;
     let outside = fields.size_or(&name)?;
