@@ -40,6 +40,16 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
         }),
         "qwen3_5_text" => json!({"num_key_value_heads": 4}),
         "lfm2_moe" => json!({"num_experts": 32, "num_experts_per_tok": 4, "moe_intermediate_size": 1792}),
+        "glm4" => json!({"head_dim": 128, "num_key_value_heads": 2, "rms_norm_eps": 1.5625e-7}),
+        "glm4_moe" => json!({
+            "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "num_experts_per_tok": 8, "moe_intermediate_size": 1408,
+            "n_shared_experts": 1, "n_routed_experts": 128, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+        }),
+        "seed_oss" => json!({"head_dim": 128, "num_key_value_heads": 8}),
+        "exaone4" => json!({"num_key_value_heads": 32, "rms_norm_eps": 1e-5, "sliding_window": 4096}),
+        "starcoder2" => json!({"num_key_value_heads": 2}),
+        "hunyuan_v1_dense" => json!({"rms_norm_eps": 1e-5}),
+        "cohere2" => json!({"sliding_window": 4096, "logit_scale": 0.0625}),
         "gpt_oss" => json!({
             "head_dim": 64, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 150_000.0,
             "sliding_window": 128, "num_local_experts": 128, "num_experts_per_tok": 4, "attention_bias": true,

@@ -5,12 +5,14 @@ use serde_json::Value;
 use verdigris_text::shown;
 
 use super::fields::Fields;
-use super::llama_table::{Bias, EmbeddingScale, Layers, LocalTheta, LogitScale, NormField, Row, Scale, Windows, row};
+use super::llama_table::{
+    Bias, EmbeddingScale, Layers, LocalTheta, LogitScale, Network, NormField, Row, Scale, Windows, row,
+};
 use super::mixture::mixture;
 use super::rotary::{Elsewhere, first_context, longest, parameters, rotary};
 use crate::description::config::{
-    Activation, Attention, Block, DecoderConfig, Dense, FeedForward, Mixer, Norm, Pairs, Positions, QueryGrowth,
-    Rotary, Scaling,
+    Activation, Attention, Block, DecoderConfig, Dense, FeedForward, Mixer, Norm, Pairs, Parallel, Positions,
+    QueryGrowth, Rotary, Scaling,
 };
 
 pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
@@ -43,7 +45,10 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         head_dim,
         bias: bias(row.query_bias)?,
         output_bias: bias(row.output_bias)?,
-        query_key_norm: row.query_key_norm,
+        query_key_norm: match row.query_key_norm_if {
+            Some(name) if !fields.flag(name, false)? => None,
+            _ => row.query_key_norm,
+        },
         scale: match row.scale {
             None => None,
             Some(Scale::InverseRoot(name)) => fields.number(name)?.map(|scalar| scalar.powf(-0.5)),
@@ -57,7 +62,12 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     let activation = if row.gelu_is_tanh && activation == Activation::Gelu { Activation::GeluTanh } else { activation };
     let network = || {
         let (width, bias) = (fields.size(&["intermediate_size"])?, bias(row.network_bias)?);
-        Ok::<_, String>(FeedForward::Dense(Dense { width, activation, gated: true, bias }))
+        Ok::<_, String>(FeedForward::Dense(Dense {
+            width,
+            activation,
+            gated: !matches!(row.network, Network::Ungated),
+            bias,
+        }))
     };
     let kinds = kinds(row, fields, layers)?.into_iter().enumerate();
     let block = |(layer, Kind { window, rotary })| {
@@ -71,8 +81,10 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         context: longest(trained, &rotary),
         norm: match row.norm {
             NormField::Rms(name) => Norm::Rms { epsilon: fields.number(name)?.unwrap_or(1e-6) },
+            NormField::Layer(name, _) => Norm::Layer { epsilon: fields.number(name)?.unwrap_or(1e-5) },
         },
         norm_placement: row.placement,
+        parallel: row.parallel.then_some(Parallel::OneNorm),
         positions: Positions::Rotary(rotary),
         blocks: kinds.map(block).collect::<Result<_, String>>()?,
         embedding_scale: match row.embedding_scale {
@@ -85,6 +97,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         residual_scale: row.residual_scale.map_or(Ok(None), |name| fields.number(name))?,
         logit_scale: match row.logit_scale {
             None => None,
+            Some(LogitScale::Field(name)) => fields.number(name)?,
             Some(LogitScale::Inverse(name)) => fields.number(name)?.map(|divisor| 1.0 / divisor),
         },
         ..DecoderConfig::default()
@@ -106,7 +119,13 @@ fn rotary_of(row: &Row, fields: &Fields, head_dim: usize, context: usize) -> Res
     let theta = fields.number("rope_theta")?.unwrap_or(row.rotary.theta);
     let read = |parameters: Option<&Fields>, theta| {
         let of = Elsewhere { theta, head_dim, share: row.rotary.share, context };
-        let rotary = rotary(fields, parameters, &of)?;
+        let mut rotary = rotary(fields, parameters, &of)?;
+        if let (true, Some(parameters), Scaling::Dynamic { .. }) = (row.rotary.has_alpha, parameters, &rotary.scaling)
+            && let Some(alpha) = parameters.number("alpha")?.filter(|&alpha| alpha != 0.0)
+        {
+            let theta = theta_with(rotary.theta, alpha, head_dim);
+            rotary = Rotary { theta, scaling: Scaling::None, ..rotary };
+        }
         // A file of llama.cpp may have another order.
         Ok::<_, String>(if row.rotary.pairs == Pairs::Halves {
             rotary
@@ -140,6 +159,11 @@ fn rotary_of(row: &Row, fields: &Fields, head_dim: usize, context: usize) -> Res
     Ok(vec![read(global.as_ref(), theta)?, read(local.as_ref(), local_theta)?])
 }
 
+/// The base of wavelengths that a constant factor makes longer (Hunyuan's `alpha`).
+fn theta_with(theta: f64, alpha: f64, head_dim: usize) -> f64 {
+    theta * alpha.powf(head_dim as f64 / (head_dim as f64 - 2.0))
+}
+
 /// The particulars of a layer's attention: see [`Attention`].
 struct Kind {
     window: Option<usize>,
@@ -151,19 +175,27 @@ fn kinds(row: &Row, fields: &Fields, layers: usize) -> Result<Vec<Kind>, String>
     let slides = !row.windows_are_optional || fields.flag("use_sliding_window", false)?;
     let window = fields.size_or(&["sliding_window"])?.filter(|_| slides);
     let rotating = rotating(row, fields, layers)?;
-    let rotates = |i: usize| rotating.get(i).copied().unwrap_or(true);
+    let rotates = |i: usize, slides: bool| match row.positions {
+        Layers::Windows => slides || window.is_none(),
+        Layers::All | Layers::Listed => rotating.get(i).copied().unwrap_or(true),
+    };
     let first_to_slide = fields.size_or(&["max_window_layers"])?.unwrap_or(usize::MAX);
-    let period = fields.size_or(&["sliding_window_pattern"])?;
+    let types = fields.list("layer_types")?;
+    let period = match (row.windows, types) {
+        (Windows::AllButEvery(usual), None) if window.is_some() => {
+            fields.size_or(&["sliding_window_pattern"])?.unwrap_or(usual).max(1)
+        }
+        _ => 1,
+    };
     let usual = |i: usize| match row.windows {
         Windows::Never => false,
         Windows::All => true,
         Windows::EveryOther => i.is_multiple_of(2),
-        Windows::AllButEvery(usual) => !(i + 1).is_multiple_of(period.unwrap_or(usual).max(1)),
+        Windows::AllButEvery(_) => !(i + 1).is_multiple_of(period),
         Windows::AllButFourth => !(i + 1).is_multiple_of(4),
         Windows::AfterFirst => i >= first_to_slide,
-        Windows::WithoutPositions => !rotates(i),
+        Windows::WithoutPositions => !rotates(i, false),
     };
-    let types = fields.list("layer_types")?;
     if let Some(types) = types
         && types.len() < layers
     {
@@ -190,14 +222,14 @@ fn kinds(row: &Row, fields: &Fields, layers: usize) -> Result<Vec<Kind>, String>
             return Err(format!("layer_types is not supported for model_type {:?}", row.model_type));
         }
         let rotary = if row.rotary.local.is_some() && slides { 1 } else { 0 };
-        Ok(Kind { window: window.filter(|_| slides), rotary: rotates(i).then_some(rotary) })
+        Ok(Kind { window: window.filter(|_| slides), rotary: rotates(i, slides).then_some(rotary) })
     };
     (0..layers).map(kind).collect()
 }
 
 /// The layers that have rotary positions, if not all have them.
 fn rotating(row: &Row, fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
-    if let Layers::All = row.positions {
+    if !matches!(row.positions, Layers::Listed) {
         fields.refuse("no_rope_layers", |value| value.as_array().is_some_and(|all| all.iter().all(|one| *one != 0)))?;
         return Ok(Vec::new());
     }

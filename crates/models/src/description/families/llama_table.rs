@@ -21,6 +21,8 @@ pub(super) struct Row {
     pub(super) output_bias: Bias,
     pub(super) network_bias: Bias,
     pub(super) query_key_norm: Option<QueryKeyNorm>,
+    /// The field that says whether there are norms of queries and keys, if not all models of the type have them.
+    pub(super) query_key_norm_if: Option<&'static str>,
     pub(super) query_key_norms: [&'static str; 2],
     pub(super) scale: Option<Scale>,
     /// Whether the file may cap attention scores (`attn_logit_softcapping`).
@@ -37,6 +39,8 @@ pub(super) struct Row {
     /// Whether `layer_types` says which layers have windows.
     pub(super) has_layer_types: bool,
     pub(super) positions: Layers,
+    /// Whether attention and the feed-forward part read the same normalised rows.
+    pub(super) parallel: bool,
     pub(super) embedding_scale: Option<EmbeddingScale>,
     /// The field of the scale of residuals.
     pub(super) residual_scale: Option<&'static str>,
@@ -62,6 +66,8 @@ pub(super) enum Bias {
 pub(super) enum NormField {
     /// Root-mean-square norms.
     Rms(&'static str),
+    /// Layer norms, and whether they have biases.
+    Layer(&'static str, bool),
 }
 
 /// The scale of attention scores.
@@ -87,6 +93,8 @@ pub(super) enum EmbeddingScale {
 pub(super) enum LogitScale {
     /// The inverse of a field, or 1.
     Inverse(&'static str),
+    /// A field, or 1.
+    Field(&'static str),
 }
 
 /// Rotary positions.
@@ -102,6 +110,8 @@ pub(super) struct RotaryField {
     pub(super) pairs: Pairs,
     /// Whether `longrope` is the only scaling.
     pub(super) only_long_rope: bool,
+    /// Whether `alpha` of `dynamic` scaling is a constant factor of the base.
+    pub(super) has_alpha: bool,
 }
 
 /// The base of the wavelengths in layers with windows. Scaling is for the other layers, unless the file has parameters
@@ -137,6 +147,8 @@ pub(super) enum Layers {
     All,
     /// Those that `no_rope_layers` lists, or all but every few.
     Listed,
+    /// Those with windows; all if no layer can have one.
+    Windows,
 }
 
 /// The names of a feed-forward network's matrices.
@@ -146,9 +158,12 @@ pub(super) enum Network {
     Apart,
     /// The first two in one, `gate_up_proj`.
     Fused,
+    /// Two without a gate, `c_fc` and `c_proj`.
+    Ungated,
 }
 
-const NO_NORM: &str = "";
+/// The name of a norm that a model does not have.
+pub(super) const NO_NORM: &str = "";
 
 const AFTER: [&str; 4] = [NO_NORM, "post_attention_layernorm", NO_NORM, "post_feedforward_layernorm"];
 
@@ -165,17 +180,26 @@ const LLAMA: Row = Row {
     output_bias: Bias::Field("attention_bias", false),
     network_bias: Bias::Field("mlp_bias", false),
     query_key_norm: None,
+    query_key_norm_if: None,
     query_key_norms: ["q_norm", "k_norm"],
     scale: None,
     caps_attention: false,
     caps_logits: false,
     sinks: false,
     queries_grow: false,
-    rotary: RotaryField { theta: 10_000.0, local: None, share: None, pairs: Pairs::Halves, only_long_rope: false },
+    rotary: RotaryField {
+        theta: 10_000.0,
+        local: None,
+        share: None,
+        pairs: Pairs::Halves,
+        only_long_rope: false,
+        has_alpha: false,
+    },
     windows: Windows::Never,
     windows_are_optional: false,
     has_layer_types: false,
     positions: Layers::All,
+    parallel: false,
     embedding_scale: None,
     residual_scale: None,
     logit_scale: None,
@@ -248,12 +272,62 @@ const GEMMA3: Row = Row {
     ..GEMMA2
 };
 
+const GLM4_MOE: Row = Row {
+    model_type: "glm4_moe",
+    output_bias: Bias::Never,
+    network_bias: Bias::Never,
+    query_key_norm: Some(QueryKeyNorm::Heads),
+    query_key_norm_if: Some("use_qk_norm"),
+    rotary: RotaryField { share: Some(0.5), ..LLAMA.rotary },
+    ..LLAMA
+};
+
 /// All model types like Llama, in alphabetical order.
 pub(super) const ROWS: &[Row] = &[
+    Row {
+        model_type: "cohere2",
+        own_head_dim: false,
+        norm: NormField::Layer("layer_norm_eps", false),
+        norms: ["input_layernorm", NO_NORM, NO_NORM, NO_NORM],
+        network_bias: Bias::Never,
+        rotary: RotaryField { pairs: Pairs::Neighbours, ..LLAMA.rotary },
+        windows: Windows::AllButEvery(4),
+        has_layer_types: true,
+        positions: Layers::Windows,
+        parallel: true,
+        logit_scale: Some(LogitScale::Field("logit_scale")),
+        tied: true,
+        ..LLAMA
+    },
+    Row {
+        model_type: "exaone4",
+        placement: NormPlacement::After,
+        norms: AFTER,
+        query_bias: Bias::Never,
+        output_bias: Bias::Never,
+        network_bias: Bias::Never,
+        query_key_norm: Some(QueryKeyNorm::Heads),
+        windows: Windows::AllButEvery(4),
+        has_layer_types: true,
+        positions: Layers::Windows,
+        ..LLAMA
+    },
     GEMMA,
     GEMMA2,
     GEMMA3,
     Row { model_type: "gemma3_text", ..GEMMA3 },
+    Row {
+        model_type: "glm4",
+        placement: NormPlacement::Around,
+        norms: ["input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"],
+        query_bias: Bias::Field("attention_bias", true),
+        output_bias: Bias::Never,
+        network_bias: Bias::Never,
+        rotary: RotaryField { share: Some(0.5), pairs: Pairs::Neighbours, ..LLAMA.rotary },
+        network: Network::Fused,
+        ..LLAMA
+    },
+    GLM4_MOE,
     Row { model_type: "gpt_oss", sinks: true, windows: Windows::EveryOther, has_layer_types: true, ..LLAMA },
     Row {
         model_type: "granite",
@@ -261,6 +335,14 @@ pub(super) const ROWS: &[Row] = &[
         embedding_scale: Some(EmbeddingScale::Field("embedding_multiplier")),
         residual_scale: Some("residual_multiplier"),
         logit_scale: Some(LogitScale::Inverse("logits_scaling")),
+        ..LLAMA
+    },
+    Row {
+        model_type: "hunyuan_v1_dense",
+        network_bias: Bias::Never,
+        query_key_norm: Some(QueryKeyNorm::RotatedHeads),
+        query_key_norms: ["query_layernorm", "key_layernorm"],
+        rotary: RotaryField { has_alpha: true, ..LLAMA.rotary },
         ..LLAMA
     },
     LLAMA,
@@ -297,11 +379,29 @@ pub(super) const ROWS: &[Row] = &[
     QWEN3,
     Row { model_type: "qwen3_moe", ..QWEN3 },
     Row {
+        model_type: "seed_oss",
+        query_bias: Bias::Field("attention_bias", true),
+        output_bias: Bias::Field("attention_out_bias", false),
+        ..LLAMA
+    },
+    Row {
         model_type: "smollm3",
         windows: Windows::WithoutPositions,
         windows_are_optional: true,
         has_layer_types: true,
         positions: Layers::Listed,
+        ..LLAMA
+    },
+    Row {
+        model_type: "starcoder2",
+        activation: (&["hidden_act"], "gelu_pytorch_tanh"),
+        norm: NormField::Layer("norm_epsilon", true),
+        query_bias: Bias::Field("use_bias", true),
+        output_bias: Bias::Field("use_bias", true),
+        network_bias: Bias::Field("use_bias", true),
+        windows: Windows::All,
+        tied: true,
+        network: Network::Ungated,
         ..LLAMA
     },
 ];

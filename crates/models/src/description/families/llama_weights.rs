@@ -1,14 +1,12 @@
 //! The weights of Llama and related models, under the names of a [`Row`].
 
 use super::fields::Fields;
-use super::llama_table::{Network, Row, row};
+use super::llama_table::{NO_NORM, Network, NormField, Row, row};
 use super::mixture;
 use super::prefixed::Prefixed;
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{Attention, Block, DecoderConfig, Dense, FeedForward, Mixer, QueryKeyNorm};
-use crate::description::parts::{
-    AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, Parts, Scales, norms,
-};
+use crate::description::parts::{AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, Parts, Scales};
 use crate::error::ModelError;
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
@@ -39,27 +37,29 @@ pub(crate) fn layers(
     let norms_are_whole = fields.flag("norms_are_whole", false).unwrap_or_default();
     let names = names(checkpoint);
     let &DecoderConfig { width, norm, .. } = config;
+    let has_bias = matches!(row.norm, NormField::Layer(_, true));
     let scales = |name: &str, length: usize| -> Result<Scales, ModelError> {
-        let mut scales = names.scales(name, length, norm, false)?;
+        let mut scales = names.scales(name, length, norm, has_bias)?;
         if row.norms_add_one && !norms_are_whole {
             scales.weight.iter_mut().for_each(|weight| *weight += 1.0);
         }
         Ok(scales)
     };
-    let (before, after) = norms(config.norm_placement);
     let layer = |(i, block): (usize, &Block)| {
         let name = |part: &str| format!("layers.{i}.{part}");
-        let norm_of =
-            |which: usize, is_there: bool| is_there.then(|| scales(&name(row.norms[which]), width)).transpose();
+        let norm_of = |which: usize| match row.norms[which] {
+            NO_NORM => Ok(None),
+            norm => scales(&name(norm), width).map(Some),
+        };
         let mixer = MixerParts::Attention(match &block.mixer {
             Mixer::Attention(of) => attention(&names, row, &name("self_attn"), width, of, &scales)?,
             _ => unreachable!("models like Llama have attention in every layer"),
         });
         Ok(Layer {
-            mixer_norm: norm_of(0, before)?,
+            mixer_norm: norm_of(0)?,
             mixer,
-            after_mixer: norm_of(1, after)?,
-            feed_forward_norm: norm_of(2, before)?,
+            after_mixer: norm_of(1)?,
+            feed_forward_norm: norm_of(2)?,
             feed_forward: match &block.feed_forward {
                 FeedForward::Dense(of) => FeedForwardParts::Dense(network(&names, row, &name("mlp"), width, of)?),
                 FeedForward::Mixture(of) => FeedForwardParts::Mixture(Box::new(mixture::parts(
@@ -71,7 +71,7 @@ pub(crate) fn layers(
                 )?)),
                 FeedForward::None => FeedForwardParts::None,
             },
-            after_feed_forward: norm_of(3, after)?,
+            after_feed_forward: norm_of(3)?,
         })
     };
     let layers = config.blocks.iter().enumerate().map(layer).collect::<Result<_, ModelError>>()?;
@@ -127,6 +127,10 @@ fn network(
     &Dense { width: inner, bias, .. }: &Dense,
 ) -> Result<DenseParts, ModelError> {
     let (gate, up) = match row.network {
+        Network::Ungated => {
+            let of = |part: &str, out, input| names.projection(&format!("{prefix}.{part}"), out, input, bias);
+            return Ok(DenseParts { gate: None, up: of("c_fc", inner, width)?, down: of("c_proj", width, inner)? });
+        }
         Network::Apart => {
             let of = |part: &str| names.projection(&format!("{prefix}.{part}_proj"), inner, width, bias);
             (of("gate")?, of("up")?)

@@ -3,7 +3,7 @@
 use super::fields::Fields;
 use super::mxfp4;
 use super::prefixed::Prefixed;
-use crate::description::config::{Activation, Dense, Mixture, Router, Score, Shared};
+use crate::description::config::{Activation, Dense, Groups, Mixture, Router, Score, Shared};
 use crate::description::parts::{DenseParts, MixtureParts, Projection};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
@@ -33,9 +33,14 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
         "gpt_oss" => {
             (Router { score: Score::SoftmaxOfChosen, bias: true, ..Router::default() }, None, "intermediate_size")
         }
+        "glm4_moe" => (grouped(fields)?, None, "moe_intermediate_size"),
         _ => return Ok(None),
     };
-    let experts = fields.size(&["num_experts", "num_local_experts"])?;
+    let experts = fields.size(&["num_experts", "num_local_experts", "n_routed_experts"])?;
+    let first_dense = fields.size_or(&["first_k_dense_replace"])?.filter(|_| model == "glm4_moe");
+    if first_dense.is_some_and(|first| layer < first) {
+        return Ok(None);
+    }
     if model.starts_with("qwen") && !is_sparse(fields, layer, experts)? {
         return Ok(None);
     }
@@ -50,9 +55,27 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
     let network = |name: &str| {
         Ok::<_, String>(Dense { width: fields.size(&[name])?, activation, gated: true, bias: model == "gpt_oss" })
     };
-    let shared = shared.map(|name| Ok::<_, String>(Shared { network: network(name)?, gated: true })).transpose()?;
+    let mut shared = shared.map(|name| Ok::<_, String>(Shared { network: network(name)?, gated: true })).transpose()?;
+    if model == "glm4_moe" {
+        let of_one = network(width)?;
+        let width = of_one.width.saturating_mul(fields.size(&["n_shared_experts"])?);
+        shared = Some(Shared { network: Dense { width, ..of_one }, gated: false });
+    }
     let chosen = fields.size(&["num_experts_per_tok", "experts_per_token"])?;
     Ok(Some(Mixture { experts, chosen, expert: network(width)?, router, shared }))
+}
+
+/// The router of DeepSeek-V3, which may choose experts from some groups only.
+fn grouped(fields: &Fields) -> Result<Router, String> {
+    let (count, kept) = (fields.size(&["n_group"])?, fields.size(&["topk_group"])?);
+    Ok(Router {
+        score: Score::Sigmoid,
+        choice_bias: true,
+        groups: (count != 1 || kept != 1).then_some(Groups { count, kept }),
+        normalized: fields.flag("norm_topk_prob", true)?.then_some(1e-20),
+        scale: fields.number("routed_scaling_factor")?.unwrap_or(1.0),
+        ..Router::default()
+    })
 }
 
 /// Whether a layer of Qwen has experts: every few layers do, but for those that are listed.
@@ -78,10 +101,12 @@ pub(super) fn parts(
     };
     let of = |name: &str| format!("{layer}.{part}.{name}");
     let router = if model == "gpt_oss" { of("router") } else { of("gate") };
-    let shared = |shared: Shared| dense(names, &of("shared_expert"), GATE_UP_DOWN, width, &shared.network);
+    let of_shared = if model == "glm4_moe" { of("shared_experts") } else { of("shared_expert") };
+    let shared = |shared: Shared| dense(names, &of_shared, GATE_UP_DOWN, width, &shared.network);
     let gate = mixture.shared.filter(|shared| shared.gated).map(|_| of("shared_expert_gate"));
     let gate = gate.map(|name| names.projection(&name, 1, width, false)).transpose()?;
-    let choice_bias = mixture.router.choice_bias.then(|| names.vector(&of("expert_bias"), mixture.experts));
+    let bias_name = if model == "lfm2_moe" { "expert_bias" } else { "gate.e_score_correction_bias" };
+    let choice_bias = mixture.router.choice_bias.then(|| names.vector(&of(bias_name), mixture.experts));
     let of_each = if ["mixtral", "lfm2_moe"].contains(&model) { W1_W3_W2 } else { GATE_UP_DOWN };
     Ok(MixtureParts {
         router: names.projection(&router, mixture.experts, width, mixture.router.bias)?,
