@@ -3,7 +3,6 @@
 //! `M` is a matrix and `V` a vector of numbers, as an engine holds them: [`Weight`] and `Vec<f32>` in files and on a
 //! CPU; on a GPU, what `Parts::upload` makes of those.
 
-use super::config::NormPlacement;
 use super::weight::Weight;
 
 /// The weights of a decoder.
@@ -205,15 +204,6 @@ impl<M, V> Layer<M, V> {
 impl<M, V> DenseParts<M, V> {
     fn matrices(&self) -> impl Iterator<Item = &M> {
         [&self.up, &self.down].into_iter().chain(&self.gate).map(|projection| &projection.matrix)
-    }
-}
-
-/// Whether a layer has norms before its parts, and after them.
-pub(crate) fn norms(placement: NormPlacement) -> (bool, bool) {
-    match placement {
-        NormPlacement::Before => (true, false),
-        NormPlacement::After => (false, true),
-        NormPlacement::Around => (true, true),
     }
 }
 

@@ -75,6 +75,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         let mixer = Mixer::Attention(Attention { window, rotary, ..attention.clone() });
         Ok(Block { mixer, feed_forward: mixture.map_or_else(network, Ok)? })
     };
+    let changes = |scale: &f64| *scale != 1.0;
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
         width,
@@ -94,12 +95,13 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         },
         logit_cap: fields.number("final_logit_softcapping")?,
         tied: fields.flag("tie_word_embeddings", row.tied)?,
-        residual_scale: row.residual_scale.map_or(Ok(None), |name| fields.number(name))?,
+        residual_scale: row.residual_scale.map_or(Ok(None), |name| fields.number(name))?.filter(changes),
         logit_scale: match row.logit_scale {
             None => None,
             Some(LogitScale::Field(name)) => fields.number(name)?,
             Some(LogitScale::Inverse(name)) => fields.number(name)?.map(|divisor| 1.0 / divisor),
-        },
+        }
+        .filter(changes),
         ..DecoderConfig::default()
     })
 }
@@ -176,11 +178,15 @@ fn kinds(row: &Row, fields: &Fields, layers: usize) -> Result<Vec<Kind>, String>
     let window = fields.size_or(&["sliding_window"])?.filter(|_| slides);
     let rotating = rotating(row, fields, layers)?;
     let rotates = |i: usize, slides: bool| match row.positions {
-        Layers::Windows => slides || window.is_none(),
+        Layers::Windows => slides,
+        Layers::WindowsOrAll => slides || window.is_none(),
         Layers::All | Layers::Listed => rotating.get(i).copied().unwrap_or(true),
     };
     let first_to_slide = fields.size_or(&["max_window_layers"])?.unwrap_or(usize::MAX);
     let types = fields.list("layer_types")?;
+    if row.windows_are_needed && window.is_none() && types.is_none() {
+        return Err("sliding_window is missing".into());
+    }
     let period = match (row.windows, types) {
         (Windows::AllButEvery(usual), None) if window.is_some() => {
             fields.size_or(&["sliding_window_pattern"])?.unwrap_or(usual).max(1)

@@ -36,6 +36,8 @@ pub(super) struct Row {
     pub(super) windows: Windows,
     /// Whether there are windows only if the file says `use_sliding_window`.
     pub(super) windows_are_optional: bool,
+    /// Whether a file without `sliding_window` is refused, unless it lists layers without windows.
+    pub(super) windows_are_needed: bool,
     /// Whether `layer_types` says which layers have windows.
     pub(super) has_layer_types: bool,
     pub(super) positions: Layers,
@@ -147,8 +149,10 @@ pub(super) enum Layers {
     All,
     /// Those that `no_rope_layers` lists, or all but every few.
     Listed,
-    /// Those with windows; all if no layer can have one.
+    /// Those with windows.
     Windows,
+    /// Those with windows; all if there is no `sliding_window`.
+    WindowsOrAll,
 }
 
 /// The names of a feed-forward network's matrices.
@@ -197,6 +201,7 @@ const LLAMA: Row = Row {
     },
     windows: Windows::Never,
     windows_are_optional: false,
+    windows_are_needed: false,
     has_layer_types: false,
     positions: Layers::All,
     parallel: false,
@@ -292,6 +297,7 @@ pub(super) const ROWS: &[Row] = &[
         network_bias: Bias::Never,
         rotary: RotaryField { pairs: Pairs::Neighbours, ..LLAMA.rotary },
         windows: Windows::AllButEvery(4),
+        windows_are_needed: true,
         has_layer_types: true,
         positions: Layers::Windows,
         parallel: true,
@@ -309,7 +315,7 @@ pub(super) const ROWS: &[Row] = &[
         query_key_norm: Some(QueryKeyNorm::Heads),
         windows: Windows::AllButEvery(4),
         has_layer_types: true,
-        positions: Layers::Windows,
+        positions: Layers::WindowsOrAll,
         ..LLAMA
     },
     GEMMA,
@@ -362,6 +368,7 @@ pub(super) const ROWS: &[Row] = &[
         network_bias: Bias::Never,
         rotary: RotaryField { theta: 500_000.0, local: Some(LocalTheta::Same), ..LLAMA.rotary },
         windows: Windows::AllButFourth,
+        windows_are_needed: true,
         has_layer_types: true,
         ..OLMO2
     },

@@ -17,7 +17,8 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
         "olmoe" => (normalized()?, None, "intermediate_size"),
         "qwen3_moe" => (normalized()?, None, "moe_intermediate_size"),
         "qwen3_next" | "qwen3_5_moe_text" => {
-            (softmax(true), Some("shared_expert_intermediate_size"), "moe_intermediate_size")
+            let shared = fields.size(&["shared_expert_intermediate_size"])?;
+            (softmax(true), Some((shared, true)), "moe_intermediate_size")
         }
         "lfm2_moe" => {
             let router = Router {
@@ -29,16 +30,22 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
             };
             (router, None, "moe_intermediate_size")
         }
-        "qwen2_moe" => (normalized()?, Some("shared_expert_intermediate_size"), "moe_intermediate_size"),
+        "qwen2_moe" => {
+            let shared = fields.size(&["shared_expert_intermediate_size"])?;
+            (normalized()?, Some((shared, true)), "moe_intermediate_size")
+        }
         "gpt_oss" => {
             (Router { score: Score::SoftmaxOfChosen, bias: true, ..Router::default() }, None, "intermediate_size")
         }
-        "glm4_moe" => (grouped(fields)?, None, "moe_intermediate_size"),
+        "glm4_moe" => {
+            let width = "moe_intermediate_size";
+            let shared = fields.size(&[width])?.saturating_mul(fields.size(&["n_shared_experts"])?);
+            (grouped(fields)?, Some((shared, false)), width)
+        }
         _ => return Ok(None),
     };
     let experts = fields.size(&["num_experts", "num_local_experts", "n_routed_experts"])?;
-    let first_dense = fields.size_or(&["first_k_dense_replace"])?.filter(|_| model == "glm4_moe");
-    if first_dense.is_some_and(|first| layer < first) {
+    if model == "glm4_moe" && layer < fields.size(&["first_k_dense_replace"])? {
         return Ok(None);
     }
     if model.starts_with("qwen") && !is_sparse(fields, layer, experts)? {
@@ -52,17 +59,10 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
         }
         _ => fields.activation(&["hidden_act"], "silu")?,
     };
-    let network = |name: &str| {
-        Ok::<_, String>(Dense { width: fields.size(&[name])?, activation, gated: true, bias: model == "gpt_oss" })
-    };
-    let mut shared = shared.map(|name| Ok::<_, String>(Shared { network: network(name)?, gated: true })).transpose()?;
-    if model == "glm4_moe" {
-        let of_one = network(width)?;
-        let width = of_one.width.saturating_mul(fields.size(&["n_shared_experts"])?);
-        shared = Some(Shared { network: Dense { width, ..of_one }, gated: false });
-    }
+    let network = |width: usize| Dense { width, activation, gated: true, bias: model == "gpt_oss" };
+    let shared = shared.map(|(width, gated)| Shared { network: network(width), gated });
     let chosen = fields.size(&["num_experts_per_tok", "experts_per_token"])?;
-    Ok(Some(Mixture { experts, chosen, expert: network(width)?, router, shared }))
+    Ok(Some(Mixture { experts, chosen, expert: network(fields.size(&[width])?), router, shared }))
 }
 
 /// The router of DeepSeek-V3, which may choose experts from some groups only.
