@@ -84,11 +84,13 @@ fn every_architecture_has_the_rows_of_one_process() {
         let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
         for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 2)] {
             if let Err(fault) = folder.shared().unwrap().check(split, world) {
-                // Only layers of attention and one network are cut.
-                let is_whole = folder.config().unwrap().alike().is_none_or(|(attention, _)| attention.sinks);
-                match is_whole {
-                    true => assert!(split == Split::Tensor && fault.to_string().contains("take --split layers")),
-                    false => refused.push(format!("{name} {split} {world}: {fault}")),
+                // Only layers of attention and one network are cut, and layers with states are on one rank.
+                let config = folder.config().unwrap();
+                let said = fault.to_string();
+                match config.alike() {
+                    _ if config.is_recurrent() => assert!(said.contains("run it on one rank"), "{name}: {said}"),
+                    Some((attention, _)) if !attention.sinks => refused.push(format!("{name} {split} {world}: {said}")),
+                    _ => assert!(split == Split::Tensor && said.contains("take --split layers"), "{name}: {said}"),
                 }
                 continue;
             }

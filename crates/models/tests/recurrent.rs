@@ -25,7 +25,8 @@ fn model(name: &str) -> Arc<dyn LanguageModel> {
     ModelFolder::at(copy.path()).model(&Device::Cpu).unwrap()
 }
 
-const MODELS: [&str; 5] = ["lfm2_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe", "mamba2"];
+const MODELS: [&str; 6] =
+    ["lfm2_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe", "mamba2", "granitemoehybrid-experts"];
 
 struct Noise(Random, u64);
 

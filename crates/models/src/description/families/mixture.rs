@@ -118,9 +118,9 @@ pub(super) fn parts(
 }
 
 /// The names of a network's matrices.
-type NetworkNames = [&'static str; 3];
+pub(super) type NetworkNames = [&'static str; 3];
 
-const GATE_UP_DOWN: NetworkNames = ["gate_proj", "up_proj", "down_proj"];
+pub(super) const GATE_UP_DOWN: NetworkNames = ["gate_proj", "up_proj", "down_proj"];
 const W1_W3_W2: NetworkNames = ["w1", "w3", "w2"];
 
 fn dense(
@@ -141,7 +141,7 @@ fn dense(
 /// The experts of a layer, in whichever of these ways they are stored: each matrix by itself; the matrices of all
 /// experts in one tensor (`experts x out x in`), with gate and up apart or one after the other; or transposed
 /// (`experts x in x out`) with the columns of gate and up in turn (gpt-oss).
-fn experts(
+pub(super) fn experts(
     names: &Prefixed<'_>,
     prefix: &str,
     of_each: NetworkNames,
@@ -154,19 +154,11 @@ fn experts(
     if network.activation == Activation::ClampedSwiglu && !names.has(&at("gate_exps.weight")) {
         return interleaved(names, &at, all, width, inner);
     }
-    let plain = |matrix| Projection { matrix, bias: None };
+    if names.has(&at("input_linear.weight")) {
+        return joined(names, [&at("input_linear.weight"), &at("output_linear.weight")], width, mixture);
+    }
     if names.has(&at("gate_up_proj")) {
-        let both = names.stacked(&at("gate_up_proj"), [all, 2 * inner, width])?;
-        let down = names.stacked(&at("down_proj"), [all, width, inner])?;
-        return Ok(both
-            .into_iter()
-            .zip(down)
-            .map(|(both, down)| DenseParts {
-                gate: Some(plain(both.part(0..inner))),
-                up: plain(both.part(inner..2 * inner)),
-                down: plain(down),
-            })
-            .collect());
+        return joined(names, [&at("gate_up_proj"), &at("down_proj")], width, mixture);
     }
     if names.has(&at("gate_exps.weight")) {
         let stacked = |name: &str, out, input| {
@@ -183,6 +175,24 @@ fn experts(
         return Ok(three.map(|((gate, up), down)| DenseParts { gate: Some(gate), up, down }).collect());
     }
     (0..all).map(|i| dense(names, &at(&i.to_string()), of_each, width, network)).collect()
+}
+
+/// The experts of two tensors, of which one has gate and up one after the other.
+fn joined(
+    names: &Prefixed<'_>,
+    [both, down]: [&str; 2],
+    width: usize,
+    &Mixture { experts, expert: Dense { width: inner, .. }, .. }: &Mixture,
+) -> Result<Vec<DenseParts>, ModelError> {
+    let plain = |matrix| Projection { matrix, bias: None };
+    let both = names.stacked(both, [experts, 2 * inner, width])?;
+    let down = names.stacked(down, [experts, width, inner])?;
+    let expert = |(both, down): (Weight, Weight)| DenseParts {
+        gate: Some(plain(both.part(0..inner))),
+        up: plain(both.part(inner..2 * inner)),
+        down: plain(down),
+    };
+    Ok(both.into_iter().zip(down).map(expert).collect())
 }
 
 /// The experts of gpt-oss: gate and up in turn, transposed or in MXFP4.

@@ -6,6 +6,7 @@
 //! | | `mxfp4` reads those of gpt-oss |
 //! | `qwen_next` | qwen3_next, qwen3_5, qwen3_5_moe: gated delta nets and gated attention |
 //! | `mamba` | mamba2: state-space models |
+//! | `granite_hybrid` | granitemoehybrid: state-space models, attention, experts |
 //! | `lfm2` | lfm2, lfm2_moe: gated convolutions and attention |
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
@@ -17,6 +18,7 @@ mod defaults;
 pub(in crate::description) mod fields;
 mod fused;
 mod gpt;
+mod granite_hybrid;
 mod lfm2;
 mod llama;
 mod llama_table;
@@ -56,6 +58,7 @@ const FAMILIES: &[(&str, Family)] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
     const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
+    const GRANITE_HYBRID: Family = Family { config: granite_hybrid::config, parts: granite_hybrid::parts };
     const LFM2: Family = Family { config: lfm2::config, parts: lfm2::parts };
     const MAMBA2: Family = Family { config: mamba::config, parts: mamba::parts };
     const MPT: Family = Family { config: fused::mpt_config, parts: fused::mpt_parts };
@@ -67,6 +70,7 @@ const FAMILIES: &[(&str, Family)] = {
         ("falcon", FALCON),
         ("gpt2", GPT2),
         ("gpt_neox", NEOX),
+        ("granitemoehybrid", GRANITE_HYBRID),
         ("lfm2", LFM2),
         ("lfm2_moe", LFM2),
         ("mamba2", MAMBA2),
