@@ -79,7 +79,7 @@ struct Shape {
     heads: Option<(RecurrentHeads, bool)>,
 }
 
-/// What each of some tokens adds to a state.
+/// The additions of some tokens to a state.
 #[derive(Clone, Debug, Default)]
 struct Additions {
     /// The inputs of the convolution: `m x columns`.
@@ -124,7 +124,7 @@ impl Recurrent {
         self.layers.is_empty()
     }
 
-    /// The tokens that must be read again before a sequence that was cut back to `length` can go on; the states are
+    /// The tokens that must be read again before a sequence that was cut back to `length` can continue; the states are
     /// those before them.
     pub(super) fn tokens_to_read_again(&mut self, length: usize) -> Option<Vec<TokenId>> {
         if self.is_empty() || self.base <= length {
@@ -160,7 +160,7 @@ impl Recurrent {
         if let Some(first) = from.checked_sub(self.base) {
             self.kept = self.kept[..first].iter().copied().chain(path_of(first).map(|at| self.kept[at])).collect();
             let is_chain = path.iter().enumerate().all(|(i, at)| i == *at);
-            // What was cut off is in `now`.
+            // Otherwise `now` has read what was cut off.
             self.now = self.now.filter(|now| is_chain && *now == from + path.len());
         }
     }
