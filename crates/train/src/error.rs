@@ -145,6 +145,9 @@ pub enum TrainError {
     /// A decoder that cannot be built from candle's operations here.
     #[error("for training, decoders like Llama's in Hugging Face folders are supported, and this one is another")]
     Architecture,
+    /// A target whose logits heads are not trained for.
+    #[error("a draft head cannot be trained for a model that scales its logits (logit_scale, logits_scaling)")]
+    ScaledLogits,
     /// The model could not be loaded or run.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -224,6 +224,8 @@ fn what_cannot_be_trained_is_said() {
     says(&from("chat.txt", "Hello\n", true), "no chat template: leave out --chat");
     says(&Options { head: HeadShape::Medusa { heads: 17, own_outputs: false }, ..good.clone() }, "--heads is 17");
     says(&Options { draft_vocabulary: Some(1), ..good.clone() }, "--draft-vocabulary is 1, but must be at least 2");
+    let granite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures/granite");
+    says(&Options { target: ModelFolder::at(granite), ..good.clone() }, "a model that scales its logits");
     says(&Options { window: 4000, ..good.clone() }, "at most the target's context length");
     assert!(!good.out.exists(), "nothing is written before everything is read");
 

@@ -106,13 +106,16 @@ pub struct Summary {
 /// [`TrainError::Option`] for impossible values; [`TrainError::Prompts`], [`TrainError::Texts`] and
 /// [`TrainError::TooFewTexts`] for files with nothing to train on; [`TrainError::Finished`],
 /// [`TrainError::ForeignTexts`] and [`TrainError::ForeignCheckpoint`] for the output folder of another run;
-/// [`TrainError::Diverged`], and an error if files cannot be read or written.
+/// [`TrainError::Diverged`], [`TrainError::ScaledLogits`], and an error if files cannot be read or written.
 pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> Result<Option<Summary>, TrainError> {
     options.check()?;
     let checkpoint = Checkpoint::in_folder(&options.out);
     checkpoint.refuse_a_finished_model(options.replace)?;
     let target = Arc::new(DraftTarget::of(&options.target)?);
     let config = target.config();
+    if config.logit_scale.is_some() {
+        return Err(TrainError::ScaledLogits);
+    }
     if options.window > config.context {
         let range = "at most the target's context length";
         return Err(TrainError::Option { name: "--window", value: options.window as f64, range });
