@@ -4,30 +4,42 @@ use crate::support::Folder;
 use crate::support::checkpoint::checkpoint;
 use serde_json::Value;
 
-const ARCHITECTURES: [&str; 23] = [
+const ARCHITECTURES: [&str; 35] = [
     "bloom",
+    "cohere2",
+    "exaone4",
     "falcon",
     "falcon-alibi",
     "falcon-new",
     "gemma",
     "gemma2",
     "gemma3",
+    "glm4",
+    "glm4_moe",
     "gpt2",
     "gpt_neox",
+    "granite",
+    "hunyuan_v1_dense",
     "idefics3",
     "internvl",
     "llama-long",
     "llava",
     "llava_next",
+    "ministral3",
     "mistral",
     "mistral3",
+    "mistral3-ministral3",
     "mpt",
     "olmo2",
+    "olmo3",
     "opt",
     "phi3",
+    "phi3-partial",
     "qwen2-yarn",
+    "seed_oss",
     "smollm3",
     "smolvlm",
+    "starcoder2",
 ];
 
 #[track_caller]

@@ -1,7 +1,9 @@
 //! Configurations of other programs: which fields they omit, which are applied, and which are refused by name.
 
 use serde_json::{Value, json};
-use verdigris_models::config::{Attention, Positions, Rotary, Scaling};
+use verdigris_models::config::{
+    Attention, Block, FeedForward, Groups, Pairs, Positions, QueryGrowth, QueryKeyNorm, Rotary, Scaling, Score,
+};
 use verdigris_models::{DecoderConfig, ModelFolder};
 
 fn read(config: &Value) -> Result<DecoderConfig, String> {
@@ -100,6 +102,9 @@ fn what_a_file_may_leave_out() {
     );
     assert_eq!(rotary(&without("smollm3", &["rope_parameters"]))[0].theta, 2e6);
     assert_eq!(without("mpt", &["attn_config"]), read(&golden("mpt")).unwrap());
+    let seed = without("seed_oss", &["attention_bias", "attention_out_bias", "head_dim"]);
+    let of = of_first(&seed);
+    assert_eq!((of.bias, of.output_bias, of.head_dim), (true, false, 128));
     let null = |field: &str| {
         let mut config = golden("gemma2");
         config[field] = Value::Null;
@@ -111,12 +116,91 @@ fn what_a_file_may_leave_out() {
     );
 }
 
+/// The same for later relatives of Llama.
+#[test]
+fn what_later_files_may_leave_out() {
+    let with = |name: &str, removed: &[&str], fields: Value| {
+        let mut config = golden(name);
+        removed.iter().for_each(|field| drop(config.as_object_mut().unwrap().remove(*field)));
+        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        read(&config).unwrap()
+    };
+    let ministral = with("ministral3", &["rope_parameters", "head_dim"], json!({"num_key_value_heads": null}));
+    let of = of_first(&ministral);
+    assert_eq!((of.head_dim, of.kv_heads), (128, 4));
+    assert_eq!(of.query_growth, Some(QueryGrowth { rate: 0.1, context: 16_384 }));
+    let Scaling::Yarn { factor: 16.0, context: 16_384.0, magnitude: 1.0, .. } = rotary(&ministral)[0].scaling else {
+        panic!("{ministral:?}")
+    };
+    assert_eq!(rotary(&ministral)[0].theta, 1e6);
+    let outer = json!({"text_config": {"model_type": "ministral3"}});
+    let wrapped = with("mistral3-ministral3", &["text_config"], outer);
+    assert_eq!((wrapped.blocks.len(), wrapped.vocabulary, wrapped.context), (34, 131_072, 262_144));
+
+    let granite = ["attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"];
+    let granite = with("granite", &granite, json!({}));
+    assert_eq!((of_first(&granite).scale, granite.embedding_scale), (Some(1.0), None));
+    assert_eq!((granite.residual_scale, granite.logit_scale), (None, None));
+
+    let olmo = ["layer_types", "sliding_window", "rope_parameters"];
+    let olmo = with("olmo3", &olmo, json!({"num_hidden_layers": 5, "rope_theta": 3e5}));
+    let windows: Vec<_> = olmo.attentions().map(|attention| attention.window).collect();
+    assert_eq!(windows, [Some(4096), Some(4096), Some(4096), None, Some(4096)]);
+    assert_eq!(rotary(&olmo).iter().map(|rotary| rotary.theta).collect::<Vec<_>>(), [3e5, 3e5]);
+
+    let kinds = |config: &DecoderConfig| -> Vec<(bool, bool)> {
+        config.attentions().map(|attention| (attention.window.is_some(), attention.rotary.is_some())).collect()
+    };
+    let cohere = ["layer_types", "sliding_window", "logit_scale", "tie_word_embeddings"];
+    // The size of a head is not read.
+    let cohere = with("cohere2", &cohere, json!({"head_dim": 5, "sliding_window_pattern": 2}));
+    assert_eq!((cohere.logit_scale, cohere.tied, of_first(&cohere).head_dim), (Some(0.0625), true, 8));
+    assert_eq!(of_first(&cohere).window, Some(4096));
+    assert_eq!(kinds(&cohere), [(true, true), (false, false), (true, true), (false, false)]);
+    let full = json!({"layer_types": vec!["full_attention"; 4], "sliding_window": null});
+    assert_eq!(kinds(&with("cohere2", &[], full)), [(false, false); 4]);
+    // Published files have letters here, next to `layer_types`.
+    let exaone = with("exaone4", &[], json!({"sliding_window_pattern": "LLG"}));
+    assert_eq!(kinds(&exaone), [(true, true), (true, true), (false, false)]);
+    assert_eq!(kinds(&with("exaone4", &["layer_types"], json!({"sliding_window": null}))), [(false, true); 3]);
+
+    let glm = with("glm4", &["rope_parameters", "attention_bias"], json!({}));
+    let of = of_first(&glm);
+    assert_eq!((rotary(&glm)[0].elements, rotary(&glm)[0].pairs), (Some(8), Pairs::Neighbours));
+    assert_eq!((of.bias, of.output_bias), (true, false));
+    let glm = ["use_qk_norm", "attention_bias", "n_group", "topk_group", "norm_topk_prob", "n_shared_experts"];
+    let glm = with("glm4_moe", &glm, json!({"num_hidden_layers": 3, "first_k_dense_replace": 2}));
+    assert_eq!((of_first(&glm).query_key_norm, of_first(&glm).bias), (None, false));
+    let [FeedForward::Dense(_), FeedForward::Dense(_), FeedForward::Mixture(mixture)] =
+        [0, 1, 2].map(|layer| glm.blocks[layer].feed_forward)
+    else {
+        panic!("{glm:?}")
+    };
+    let router = mixture.router;
+    assert_eq!((router.score, router.choice_bias, router.groups), (Score::Sigmoid, true, None));
+    assert_eq!((router.normalized, mixture.shared.unwrap().network.width), (Some(1e-20), 8));
+    let glm = with("glm4_moe", &[], json!({"n_group": 3, "topk_group": 2}));
+    let FeedForward::Mixture(mixture) = glm.blocks[1].feed_forward else { panic!("{glm:?}") };
+    assert_eq!(mixture.router.groups, Some(Groups { count: 3, kept: 2 }));
+
+    let hunyuan = with("hunyuan_v1_dense", &[], json!({}));
+    assert_eq!(of_first(&hunyuan).query_key_norm, Some(QueryKeyNorm::RotatedHeads));
+    let theta = 10_000.0 * 1000f64.powf(16.0 / 14.0);
+    assert!((rotary(&hunyuan)[0].theta / theta - 1.0).abs() < 1e-12 && rotary(&hunyuan)[0].scaling == Scaling::None);
+    let dynamic = json!({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "alpha": 0}});
+    let dynamic = with("hunyuan_v1_dense", &[], dynamic);
+    assert_eq!(rotary(&dynamic)[0].scaling, Scaling::Dynamic { factor: 2.0, context: 32_768 });
+    let starcoder = with("starcoder2", &["use_bias", "tie_word_embeddings", "hidden_act", "norm_epsilon"], json!({}));
+    assert_eq!(starcoder, read(&golden("starcoder2")).unwrap());
+}
+
 /// For every family with rotary positions, with the field names of transformers 5 and with the older ones.
 #[test]
 fn rotary_positions_are_scaled_in_every_family() {
     let yarn = json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16});
-    for name in ["llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "olmo2", "falcon", "falcon-new", "gpt_neox"]
-    {
+    let all = ["llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "olmo2", "falcon", "falcon-new", "gpt_neox"];
+    let later = ["granite", "glm4", "glm4_moe", "seed_oss", "exaone4", "starcoder2", "hunyuan_v1_dense", "cohere2"];
+    for name in all.into_iter().chain(later) {
         let plain = read(&golden(name)).unwrap();
         for (kind, parameters) in [("linear", json!({"type": "linear", "factor": 2.0})), ("yarn", yarn.clone())] {
             for field in ["rope_parameters", "rope_scaling"] {
@@ -167,10 +251,34 @@ fn what_is_not_applied_is_refused() {
         ("falcon-new", "/num_ln_in_parallel_attn", json!(7), "num_ln_in_parallel_attn = 7"),
         ("llama-long", "/rope_parameters/low_freq_factor", json!(4.0), "low_freq_factor is 4, but must be below"),
         ("olmo2", "/partial_rotary_factor", json!(0.5), "partial_rotary_factor = 0.5"),
+        ("ministral3", "/rope_parameters/llama_4_scaling_beta", json!(null), "have no llama_4_scaling_beta"),
+        ("ministral3", "/rope_parameters/llama_4_scaling_beta", json!(-1), "the growth of queries is -1"),
+        ("ministral3", "/rope_parameters/original_max_position_embeddings", json!(0), "original context length is 0"),
+        ("ministral3", "/layer_types", json!(vec!["sliding_attention"; 2]), "layer_types has layers with a window"),
+        ("granite", "/residual_multiplier", json!(0), "the scale of residuals is 0"),
+        ("granite", "/logits_scaling", json!(0), "the scale of logits is inf"),
+        ("granite", "/embedding_multiplier", json!(-1), "the scale of embeddings is -1"),
+        ("granite", "/attention_multiplier", json!("x"), "attention_multiplier is \"x\", which is not a number"),
+        ("olmo3-older", "/sliding_window", json!(null), "sliding_window is missing"),
+        ("cohere2", "/logit_scale", json!([]), "logit_scale is [], which is not a number"),
+        ("cohere2", "/layer_types", json!(null), "sliding_window is missing"),
+        ("exaone4", "/sliding_window", json!(0), "sliding_window is 0"),
+        ("hunyuan_v1_dense", "/rope_parameters/alpha", json!(-1), "rope_theta) is NaN"),
+        ("glm4", "/rope_parameters/partial_rotary_factor", json!(0.35), "an even number of elements"),
+        ("glm4_moe", "/n_group", json!(4), "6 experts cannot be 4 equal groups"),
+        ("glm4_moe", "/topk_group", json!(2), "6 experts cannot be 1 equal groups"),
+        ("glm4_moe", "/n_shared_experts", json!(0), "intermediate size of the shared expert is 0"),
+        ("glm4_moe", "/num_experts_per_tok", json!(7), "a token cannot use 7 of 6 experts"),
+        ("glm4_moe", "/use_qk_norm", json!(1), "use_qk_norm is 1, which is not a truth value"),
+        ("seed_oss", "/attention_out_bias", json!(0), "attention_out_bias is 0, which is not a truth value"),
+        ("starcoder2", "/hidden_act", json!("tanh"), "the activation \"tanh\" is not supported"),
         ("opt", "/enable_bias", json!(0), "enable_bias is 0, which is not a truth value"),
         ("gpt2", "/activation_function", json!({}), "activation_function is {}, which is not a text"),
     ] {
         let mut config = golden(name);
+        if name == "cohere2" && path == "/layer_types" {
+            config["sliding_window"] = Value::Null;
+        }
         match path.rsplit_once('/').unwrap() {
             ("", field) => config[field] = value,
             (inner, field) => config.pointer_mut(inner).unwrap()[field] = value,
@@ -205,15 +313,25 @@ fn heads_that_do_not_divide_the_width_are_refused() {
 /// Numbers that overflow in a product are refused as too large, without a panic.
 #[test]
 fn numbers_that_no_model_has() {
-    for name in ["bloom", "falcon", "gpt2", "llama", "mpt", "phi3"] {
-        let fields: Vec<String> = golden(name).as_object().unwrap().keys().cloned().collect();
-        for field in fields {
+    let all = ["bloom", "falcon", "gpt2", "llama", "mpt", "phi3", "phi3-partial", "ministral3", "olmo3", "granite"];
+    let later = ["glm4", "glm4_moe", "seed_oss", "exaone4", "starcoder2", "hunyuan_v1_dense", "cohere2"];
+    for name in all.into_iter().chain(later) {
+        let mut paths: Vec<String> =
+            golden(name).as_object().unwrap().keys().map(|field| format!("/{field}")).collect();
+        let parameters = golden(name).get("rope_parameters").and_then(Value::as_object).cloned().unwrap_or_default();
+        paths.extend(parameters.keys().map(|field| format!("/rope_parameters/{field}")));
+        for path in paths {
             for value in [json!(0), json!(-1), json!(u64::MAX), json!(1e308), json!(""), json!([]), json!({})] {
                 let mut config = golden(name);
-                config[&field] = value;
-                if let Ok(config) = read(&config) {
-                    assert!(inner(&config) < 1 << 30);
-                }
+                *config.pointer_mut(&path).unwrap() = value;
+                let widths = read(&config).map(|config| {
+                    let width = |block: &Block| match block.feed_forward {
+                        FeedForward::Dense(dense) => dense.width,
+                        FeedForward::Mixture(of) => of.expert.width.max(of.shared.map_or(0, |one| one.network.width)),
+                    };
+                    config.blocks.iter().map(width).max().unwrap()
+                });
+                assert!(widths.is_err() || widths.unwrap() < 1 << 30, "{name} {path}");
             }
         }
     }

@@ -54,11 +54,17 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 /// kept.
 #[test]
 fn logits_are_those_of_transformers() {
+    let mut compared = 0;
     for folder in architectures() {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let golden = golden::load(folder.join("logits.safetensors"));
         let ids = golden["ids"].integers();
         let logits = golden["logits"].numbers();
+        // Some models are refused by name.
+        if let Err(ModelError::NotOnGpu(_)) = ModelFolder::at(&folder).model(&gpu()) {
+            continue;
+        }
+        compared += 1;
         let [_, model] = both(&ModelFolder::at(&folder));
         let size = model.vocabulary_size();
         let begin = || model.clone().begin(ids.len() + 3).unwrap();
@@ -94,6 +100,7 @@ fn logits_are_those_of_transformers() {
         close(&read(&mut *tree, Batch::chain(&ids[15..], Wanted::All)), 15, "after a path that is kept");
         close(&read(&mut *fork, Batch::chain(&ids[9..], Wanted::All)), 9, "in a fork");
     }
+    assert!(compared >= 25, "{compared}");
 }
 
 /// Adapters, which are merged on a GPU.

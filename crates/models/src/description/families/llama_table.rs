@@ -151,7 +151,7 @@ pub(super) enum Layers {
     Listed,
     /// Those with windows.
     Windows,
-    /// Those with windows; all without `sliding_window`.
+    /// Those with windows; all if `sliding_window` is missing.
     WindowsOrAll,
 }
 
