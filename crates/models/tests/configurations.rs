@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use verdigris_models::config::{
-    Attention, Block, FeedForward, Groups, Pairs, Positions, QueryGrowth, QueryKeyNorm, Rotary, Scaling, Score,
+    Attention, Block, FeedForward, Groups, Mixer, Pairs, Positions, QueryGrowth, QueryKeyNorm, Rotary, Scaling, Score,
 };
 use verdigris_models::{DecoderConfig, ModelFolder};
 
@@ -315,7 +315,9 @@ fn heads_that_do_not_divide_the_width_are_refused() {
 fn numbers_that_no_model_has() {
     let all = ["bloom", "falcon", "gpt2", "llama", "mpt", "phi3", "phi3-partial", "ministral3", "olmo3", "granite"];
     let later = ["glm4", "glm4_moe", "seed_oss", "exaone4", "starcoder2", "hunyuan_v1_dense", "cohere2"];
-    for name in all.into_iter().chain(later) {
+    let mixtures = ["gpt_oss", "qwen2_moe"];
+    let recurrent = ["granitemoehybrid-experts", "lfm2", "lfm2_moe", "qwen3_next"];
+    for name in all.into_iter().chain(later).chain(mixtures).chain(recurrent) {
         let mut paths: Vec<String> =
             golden(name).as_object().unwrap().keys().map(|field| format!("/{field}")).collect();
         let parameters = golden(name).get("rope_parameters").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -328,11 +330,53 @@ fn numbers_that_no_model_has() {
                     let width = |block: &Block| match block.feed_forward {
                         FeedForward::Dense(dense) => dense.width,
                         FeedForward::Mixture(of) => of.expert.width.max(of.shared.map_or(0, |one| one.network.width)),
+                        FeedForward::None => 0,
                     };
                     config.blocks.iter().map(width).max().unwrap()
                 });
                 assert!(widths.is_err() || widths.unwrap() < 1 << 30, "{name} {path}");
             }
         }
+    }
+}
+
+/// Layers with a state: each choice is understood, or refused by its name.
+#[test]
+fn layers_with_states_are_described() {
+    let kinds = |name: &str| -> Vec<bool> {
+        read(&golden(name)).unwrap().blocks.iter().map(|block| block.mixer.is_recurrent()).collect()
+    };
+    assert_eq!(kinds("lfm2"), [true, false, true]);
+    assert_eq!(kinds("qwen3_next"), [true, true, false]);
+    assert_eq!(kinds("qwen3_5_text"), kinds("qwen3_5_moe"));
+    assert_eq!(kinds("granitemoehybrid"), [true, false, true]);
+    let without = |name: &str, field: &str| {
+        let mut config = golden(name);
+        config.as_object_mut().unwrap().remove(field);
+        read(&config).unwrap()
+    };
+    // The usual period is four.
+    let every_fourth = without("qwen3_next", "full_attention_interval");
+    assert!(every_fourth.blocks.iter().all(|block| block.mixer.is_recurrent()));
+    let Mixer::DeltaNet(net) = &without("qwen3_next", "linear_num_value_heads").blocks[0].mixer else {
+        panic!("a net")
+    };
+    assert_eq!((net.heads.heads, net.heads.key_heads), (32, 2));
+    for (name, field, value, said) in [
+        ("lfm2", "full_attn_idxs", json!("1"), "full_attn_idxs is \"1\", which is not a list"),
+        ("lfm2_moe", "layer_types", json!(["conv", "mamba", "conv"]), "\"mamba\", which is not supported; conv"),
+        ("lfm2", "conv_L_cache", json!(0), "the length of convolutions is 0"),
+        ("qwen3_next", "linear_num_key_heads", json!(3), "4 attention heads cannot share 3 key-value heads"),
+        ("qwen3_next", "linear_value_head_dim", json!(1 << 23), "the size of a recurrent state is"),
+        ("qwen3_5_text", "layer_types", json!(["full_attention"]), "layer_types has 1 of"),
+        ("qwen3_5_text", "attn_output_gate", json!(false), "attn_output_gate = false is not supported"),
+        ("granitemoehybrid", "layer_types", json!(["conv", "mamba", "mamba"]), "attention and mamba are"),
+        ("granitemoehybrid", "time_step_limit", json!([0.0, 0.1]), "time_step_limit = [0.0,0.1] is not supported"),
+        ("granitemoehybrid", "mamba_d_state", json!(0), "the recurrent key dimension is 0"),
+    ] {
+        let mut config = golden(name);
+        config[field] = value;
+        let fault = read(&config).expect_err(field);
+        assert!(fault.contains(said) && !fault.contains('\n'), "{name} {field}: {fault}");
     }
 }

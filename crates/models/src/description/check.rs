@@ -136,6 +136,10 @@ impl DecoderConfig {
             }
             for (which, rotary) in all.iter().enumerate() {
                 let head_dim = self.rotated_head(which);
+                if head_dim == 0 {
+                    // No layer has heads to rotate.
+                    continue;
+                }
                 let elements = rotary.elements.unwrap_or(head_dim);
                 if !elements.is_multiple_of(2) || elements > head_dim {
                     return Err(BadConfig::RotaryElements { head_dim, elements });
