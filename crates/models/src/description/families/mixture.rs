@@ -158,7 +158,8 @@ pub(super) fn experts(
         return joined(names, [&at("input_linear.weight"), &at("output_linear.weight")], width, mixture);
     }
     if names.has(&at("gate_up_proj")) {
-        return joined(names, [&at("gate_up_proj"), &at("down_proj")], width, mixture);
+        let down = if names.has(&at("down_exps.weight")) { "down_exps.weight" } else { "down_proj" };
+        return joined(names, [&at("gate_up_proj"), &at(down)], width, mixture);
     }
     if names.has(&at("gate_exps.weight")) {
         let stacked = |name: &str, out, input| {

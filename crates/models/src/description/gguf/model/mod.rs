@@ -1,0 +1,220 @@
+//! A GGUF file's description and names in Hugging Face's terms.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `values` | the file's values, and the refusal of those that are not supported |
+//! | `names` | the names of tensors, in groups |
+//! | `decoder` | the fields that most decoders have: shape, positions, windows |
+//! | `experts` | the fields of mixtures of experts |
+//! | `llama` | llama, qwen2, qwen3, smollm3, gemma, gemma2, gemma3 |
+//! | `dense` | olmo2, phi3 |
+//! | `mixtures` | olmoe, qwen2moe, qwen3moe, gpt-oss |
+
+mod decoder;
+mod dense;
+mod experts;
+mod llama;
+mod mixtures;
+mod names;
+mod values;
+
+use verdigris_text::shown;
+
+use super::Gguf;
+use crate::description::checkpoint::Checkpoint;
+use crate::description::families::Fields;
+use names::Names;
+use values::{Described, Values};
+
+/// An architecture of llama.cpp.
+struct Architecture {
+    /// Its name in files.
+    name: &'static str,
+    /// Adds the fields of a `config.json`. The error says what is missing or not supported.
+    describe: fn(&Values<'_>, &mut Described) -> Result<(), String>,
+    /// The names of its tensors in a layer.
+    names: &'static [Names],
+    /// Those that it has if it has experts.
+    of_experts: &'static [Names],
+    /// The names of tensors outside of layers that only it has.
+    outside: Names,
+}
+
+/// An architecture whose only tensors are those that all have: a start for the others.
+const BARE: Architecture =
+    Architecture { name: "", describe: |_, _| Ok(()), names: &[], of_experts: &[], outside: &[] };
+
+/// The supported architectures.
+const ARCHITECTURES: [&Architecture; 13] = [
+    &llama::GEMMA,
+    &llama::GEMMA2,
+    &llama::GEMMA3,
+    &mixtures::GPT_OSS,
+    &llama::LLAMA,
+    &dense::OLMO2,
+    &mixtures::OLMOE,
+    &dense::PHI3,
+    &llama::QWEN2,
+    &mixtures::QWEN2_MOE,
+    &llama::QWEN3,
+    &mixtures::QWEN3_MOE,
+    &llama::SMOLLM3,
+];
+
+impl Architecture {
+    fn of(gguf: &Gguf) -> Option<&'static Self> {
+        let name = gguf.text("general.architecture").ok()??;
+        ARCHITECTURES.into_iter().find(|architecture| architecture.name == name)
+    }
+
+    /// The Hugging Face name of a tensor.
+    fn renamed(&self, gguf: &Gguf, name: &str) -> Option<String> {
+        let has_experts = gguf.size(&format!("{}.expert_count", self.name)) != Ok(None);
+        let of_experts = if has_experts { self.of_experts } else { &[] };
+        names::renamed(self.names.iter().chain(of_experts), self.outside, name)
+    }
+}
+
+/// The fields that a `config.json` would have. The error says what is missing or not supported.
+pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
+    let of = Values::of(gguf)?;
+    let architecture = Architecture::of(gguf).ok_or_else(|| {
+        let known = ARCHITECTURES.map(|architecture| architecture.name).join(", ");
+        let architecture = shown(of.architecture);
+        format!("the architecture {architecture:?} is not supported in GGUF files; these are: {known}")
+    })?;
+    let is_known = |name: &&String| architecture.renamed(gguf, name).is_some();
+    if let Some(name) = gguf.tensors.keys().filter(|name| !is_known(name)).min() {
+        return Err(format!("the tensor {:?} is not known in files of {}", shown(name), architecture.name));
+    }
+    let mut described = Described::default();
+    (architecture.describe)(&of, &mut described)?;
+    of.refuse_others()?;
+    let ids = |names: &[&str]| {
+        let id = |name: &&str| gguf.size(&format!("tokenizer.ggml.{name}"));
+        let ids: Vec<Option<usize>> = names.iter().map(id).collect::<Result<_, String>>()?;
+        Ok::<Vec<usize>, String>(ids.into_iter().flatten().collect())
+    };
+    let mut ends = ids(&["eos_token_id", "eot_token_id", "eom_token_id"])?;
+    ends.extend(ends_by_name(gguf).filter(|id| !ends.contains(id)).collect::<Vec<_>>());
+    described.put("eos_token_id", ends);
+    described.put("bos_token_id", ids(&["bos_token_id"])?);
+    Ok(described.fields())
+}
+
+/// Control tokens whose names say that they end a turn, a message or a text: files list one or two of them, and
+/// llama.cpp uses all.
+fn ends_by_name(gguf: &Gguf) -> impl Iterator<Item = usize> {
+    const NAMES: [&str; 10] = [
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|end_of_text|>",
+        "<|endoftext|>",
+        "<end_of_turn>",
+        "<EOT>",
+        "<eos>",
+        "</s>",
+    ];
+    let tokens = gguf.texts("tokenizer.ggml.tokens").unwrap_or_default();
+    let is_control = move |id: usize| super::tokenizer::is_control(gguf, id);
+    tokens
+        .iter()
+        .enumerate()
+        .filter(move |(id, token)| NAMES.contains(&token.as_str()) && is_control(*id))
+        .map(|(id, _)| id)
+}
+
+/// Whether a file has a factor for each wavelength of rotary positions.
+pub(crate) fn has_factors(gguf: &Gguf) -> bool {
+    gguf.has_tensor("rope_freqs.weight")
+}
+
+/// The weights under their Hugging Face names.
+pub(crate) fn checkpoint(gguf: &Gguf) -> Checkpoint {
+    gguf.checkpoint(|name| Architecture::of(gguf)?.renamed(gguf, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::description::gguf::write::{Planned, Put, head};
+    use std::sync::Arc;
+    use verdigris_kernels::Bytes;
+    use verdigris_kernels::Format;
+
+    /// The values that describe a model, with additional or replaced ones.
+    fn described(more: Vec<(&str, Put)>) -> Vec<(String, Put)> {
+        let values = [
+            ("general.architecture", Put::Text("llama".into())),
+            ("llama.context_length", Put::U32(64)),
+            ("llama.embedding_length", Put::U32(32)),
+            ("llama.block_count", Put::U32(2)),
+            ("llama.feed_forward_length", Put::U32(48)),
+            ("llama.attention.head_count", Put::U32(4)),
+        ];
+        values.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// The description in a file with additional or replaced values and a tensor. The error says what is wrong with it.
+    fn read(more: Vec<(&str, Put)>, tensor: &str) -> Result<crate::DecoderConfig, String> {
+        let tensors = ["token_embd.weight", tensor].map(|name| Planned {
+            name: name.to_owned(),
+            shape: vec![61, 32],
+            format: Format::F32,
+        });
+        let mut file = head(&described(more), &tensors);
+        file.resize(file.len() + 2 * 61 * 32 * 4, 0);
+        let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(file)))?)?;
+        let config = (crate::description::families::family(&fields).ok().expect("a family").config)(&fields)?;
+        config.check().map(|()| config).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn texts_end_with_what_the_file_names_and_with_control_tokens_that_are_called_so() {
+        let tokens = ["<|im_end|>", "a", "</s>", "<|endoftext|>", "stop"].map(str::to_owned);
+        let values = described(vec![
+            ("tokenizer.ggml.tokens", Put::Texts(tokens.into())),
+            // The second to last is text that only looks like an end token.
+            ("tokenizer.ggml.token_type", Put::Integers(vec![3, 1, 3, 1, 3])),
+            ("tokenizer.ggml.eos_token_id", Put::U32(4)),
+        ]);
+        let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap()).unwrap();
+        assert_eq!(fields.get("eos_token_id"), Some(&json!([4, 0, 2])));
+    }
+
+    #[test]
+    fn a_description_is_understood_or_refused_by_the_name_of_the_value() {
+        let usual = || ("llama.rope.dimension_count", Put::U32(8));
+        let config = read(vec![usual()], "output.weight").unwrap();
+        assert_eq!((config.vocabulary, config.rotated_head(0), config.tied), (61, 8, false));
+        for (name, value, said) in [
+            ("llama.rope.freq_base", Put::F32(f32::NAN), "llama.rope.freq_base is not a number"),
+            ("llama.rope.freq_base", Put::F32(-1.0), "rotary positions (rope_theta) is -1"),
+            ("llama.rope.freq_base", Put::Text("10000".into()), "llama.rope.freq_base is not a number"),
+            ("llama.attention.layer_norm_rms_epsilon", Put::F32(f32::NAN), "layer_norm_rms_epsilon is not a number"),
+            ("llama.attention.layer_norm_rms_epsilon", Put::F32(0.0), "the epsilon of norms is 0"),
+            ("llama.rope.dimension_count", Put::U32(4), "llama.rope.dimension_count is 4 where heads have 8"),
+            ("llama.attention.value_length", Put::U32(16), "llama.attention.value_length is 16"),
+            ("llama.attention.head_count_kv", Put::Integers(vec![4, 2]), "and the same for all layers"),
+            ("llama.block_count", Put::F32(2.0), "llama.block_count is not a number of things"),
+            ("llama.expert_count", Put::U32(8), "llama.expert_used_count is missing"),
+            ("llama.embedding_scale", Put::F32(2.0), "llama.embedding_scale = 2 is not supported"),
+            ("llama.rope.scaling.type", Put::Truth(true), "llama.rope.scaling.type is not a text"),
+            ("llama.rope.scaling.type", Put::Text("longrope".into()), "\"longrope\" are not supported"),
+            ("llama.attention.causal", Put::Truth(false), "llama.attention.causal = false"),
+            ("general.architecture", Put::Text("mamba".into()), "\"mamba\" is not supported in GGUF files"),
+        ] {
+            let fault = read(vec![(name, value)], "output.weight").unwrap_err();
+            assert!(fault.contains(said) && !fault.contains('\n'), "{fault:?} should say {said:?}");
+        }
+        assert!(read(vec![("llama.attention.head_count_kv", Put::Integers(vec![2, 2]))], "output.weight").is_ok());
+        for tensor in ["blk.0.attn_q.bias", "blk.0.ffn_gate_exps.weight", "rope_factors_long.weight"] {
+            let fault = read(vec![usual()], tensor).unwrap_err();
+            assert!(fault.contains(&format!("the tensor {tensor:?} is not known")), "{fault}");
+        }
+    }
+}

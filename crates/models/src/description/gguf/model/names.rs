@@ -1,0 +1,91 @@
+//! The names of tensors in files of llama.cpp, and their Hugging Face names.
+
+/// Names in files, each with its Hugging Face name; those of a layer without `blk.N.` and `model.layers.N.`.
+pub(super) type Names = &'static [(&'static str, &'static str)];
+
+/// The Hugging Face name of a tensor, from the first group that has it. `outside` are those outside of layers.
+pub(super) fn renamed<'a>(
+    of_layers: impl IntoIterator<Item = &'a Names>,
+    outside: Names,
+    name: &str,
+) -> Option<String> {
+    let Some(of_layer) = name.strip_prefix("blk.") else {
+        return [outside, OUTSIDE].into_iter().find_map(|group| find(group, name)).map(str::to_owned);
+    };
+    let (layer, part) = of_layer.split_once('.')?;
+    let theirs = of_layers.into_iter().find_map(|group| find(group, part))?;
+    Some(format!("model.layers.{layer}.{theirs}"))
+}
+
+fn find(group: Names, name: &str) -> Option<&'static str> {
+    group.iter().find(|(ours, _)| *ours == name).map(|(_, theirs)| *theirs)
+}
+
+/// Tensors outside of layers, which all files may have.
+const OUTSIDE: Names = &[
+    ("token_embd.weight", "model.embed_tokens.weight"),
+    ("output_norm.weight", "model.norm.weight"),
+    ("output.weight", "lm_head.weight"),
+    ("rope_freqs.weight", "rope_freqs"),
+];
+
+/// Norms before attention and before the feed-forward part.
+pub(super) const BEFORE: Names =
+    &[("attn_norm.weight", "input_layernorm.weight"), ("ffn_norm.weight", "post_attention_layernorm.weight")];
+
+/// The same, where the second is called otherwise.
+pub(super) const BEFORE_WITH_POST: Names = &[
+    ("attn_norm.weight", "input_layernorm.weight"),
+    ("post_attention_norm.weight", "post_attention_layernorm.weight"),
+];
+
+/// Norms before and after each part.
+pub(super) const AROUND: Names = &[
+    ("attn_norm.weight", "input_layernorm.weight"),
+    ("post_attention_norm.weight", "post_attention_layernorm.weight"),
+    ("ffn_norm.weight", "pre_feedforward_layernorm.weight"),
+    ("post_ffw_norm.weight", "post_feedforward_layernorm.weight"),
+];
+
+/// The matrices of attention.
+pub(super) const ATTENTION: Names = &[
+    ("attn_q.weight", "self_attn.q_proj.weight"),
+    ("attn_k.weight", "self_attn.k_proj.weight"),
+    ("attn_v.weight", "self_attn.v_proj.weight"),
+    ("attn_output.weight", "self_attn.o_proj.weight"),
+];
+
+/// The biases of queries, keys and values.
+pub(super) const BIASES: Names = &[
+    ("attn_q.bias", "self_attn.q_proj.bias"),
+    ("attn_k.bias", "self_attn.k_proj.bias"),
+    ("attn_v.bias", "self_attn.v_proj.bias"),
+];
+
+/// The norms of queries and keys.
+pub(super) const QUERY_KEY_NORMS: Names =
+    &[("attn_q_norm.weight", "self_attn.q_norm.weight"), ("attn_k_norm.weight", "self_attn.k_norm.weight")];
+
+/// A gated feed-forward network.
+pub(super) const NETWORK: Names = &[
+    ("ffn_gate.weight", "mlp.gate_proj.weight"),
+    ("ffn_up.weight", "mlp.up_proj.weight"),
+    ("ffn_down.weight", "mlp.down_proj.weight"),
+];
+
+/// A router, and the matrices of all experts, each in one tensor.
+pub(super) const EXPERTS: Names = &[
+    ("ffn_gate_inp.weight", "mlp.gate.weight"),
+    ("ffn_gate_exps.weight", "mlp.experts.gate_exps.weight"),
+    ("ffn_up_exps.weight", "mlp.experts.up_exps.weight"),
+    ("ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"),
+    ("ffn_down_exps.weight", "mlp.experts.down_exps.weight"),
+];
+
+/// An expert that every token uses (Qwen).
+pub(super) const SHARED_EXPERT: Names = &[
+    ("ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"),
+    ("ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"),
+    ("ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"),
+    ("ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"),
+];
