@@ -10,21 +10,64 @@ const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\
 
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+/// Qwen 3.5: marks belong to letters.
+const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+const SEED: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// DeepSeek-V3: first numbers, then Chinese and Japanese letters, then the rest.
+const DEEPSEEK3: &[&str] = &[
+    r"\p{N}{1,3}",
+    "[一-龥぀-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+];
+
 /// A way to split texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split {
-    pattern: &'static str,
-    /// Whether digits are split off one by one, whatever the pattern says.
+    /// The patterns, one after the other.
+    patterns: &'static [&'static str],
+    /// Whether digits are split off one by one, whatever the patterns say.
     digits: bool,
 }
 
+impl Split {
+    const fn by(patterns: &'static [&'static str]) -> Self {
+        Self { patterns, digits: false }
+    }
+}
+
 /// The ways to split, each with its names in files. The first name is the one that is written.
-const SPLITS: [(Split, &[&str]); 6] = [
-    (Split { pattern: GPT2, digits: false }, &["gpt-2", "default", "", "phi-2", "olmo", "mpt"]),
-    (Split { pattern: GPT2, digits: true }, &["smollm", "starcoder", "refact"]),
-    (Split { pattern: QWEN2, digits: false }, &["qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan"]),
+const SPLITS: [(Split, &[&str]); 9] = [
     (
-        Split { pattern: LLAMA3, digits: false },
+        Split::by(&[GPT2]),
+        &[
+            "gpt-2",
+            "default",
+            "",
+            "phi-2",
+            "olmo",
+            "mpt",
+            "exaone4",
+            "a.x-4.0",
+            "mellum",
+            "gigachat",
+            "trillion",
+            "granite-docling",
+        ],
+    ),
+    (
+        Split { patterns: &[GPT2], digits: true },
+        &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"],
+    ),
+    (
+        Split::by(&[QWEN2]),
+        &["qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "kormo", "f2llmv2", "solar-open", "grok-2"],
+    ),
+    (Split::by(&[QWEN35]), &["qwen35"]),
+    (
+        Split::by(&[LLAMA3]),
         &[
             "llama-bpe",
             "llama3",
@@ -34,18 +77,30 @@ const SPLITS: [(Split, &[&str]); 6] = [
             "falcon3",
             "falcon-h1",
             "pixtral",
+            "midm-2.0",
+            "lfm2",
             "chatglm-bpe",
             "glm4",
+            "glm5",
         ],
     ),
-    (Split { pattern: GPT4O, digits: false }, &["gpt-4o", "llama4"]),
-    (Split { pattern: TEKKEN, digits: false }, &["tekken"]),
+    (Split::by(&[GPT4O]), &["gpt-4o", "llama4", "kanana2", "minimax-m2"]),
+    (Split::by(&[TEKKEN]), &["tekken"]),
+    (Split::by(&[SEED]), &["seed-coder"]),
+    (Split::by(DEEPSEEK3), &["deepseek-v3", "hunyuan-dense", "joyai-llm"]),
 ];
 
-/// Names for which a part of a text that is a token becomes that token, whatever the merges say; and for which a token
-/// begins a text, unless the file says otherwise.
+/// Names for which a token begins a text, unless the file says otherwise.
 pub(super) fn is_of_llama3(name: &str) -> bool {
-    matches!(name, "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "tekken")
+    matches!(
+        name,
+        "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0" | "lfm2" | "tekken"
+    )
+}
+
+/// Names for which a part of a text that is a token becomes that token, whatever the merges say.
+pub(super) fn ignores_merges(name: &str) -> bool {
+    is_of_llama3(name) || matches!(name, "glm4" | "glm5")
 }
 
 /// The way to split with this name.
@@ -57,10 +112,10 @@ impl Split {
     /// As part of a `tokenizer.json`.
     pub(super) fn json(self) -> Value {
         let digits = json!({"type": "Digits", "individual_digits": true});
-        let pattern =
-            json!({"type": "Split", "pattern": {"Regex": self.pattern}, "behavior": "Isolated", "invert": false});
+        let split = |pattern: &&str| json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
         let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
-        let steps = if self.digits { vec![digits, pattern, bytes] } else { vec![pattern, bytes] };
+        let steps = self.digits.then_some(digits).into_iter().chain(self.patterns.iter().map(split)).chain([bytes]);
+        let steps: Vec<Value> = steps.collect();
         json!({"type": "Sequence", "pretokenizers": steps})
     }
 }
@@ -69,25 +124,25 @@ impl Split {
 pub(super) fn name_of(pre_tokenizer: &Value) -> Option<&'static str> {
     let one = std::slice::from_ref(pre_tokenizer);
     let steps = pre_tokenizer["pretokenizers"].as_array().map_or(one, |steps| steps);
-    let mut found = Split { pattern: "", digits: false };
+    let (mut patterns, mut digits) = (Vec::new(), false);
     let mut is_bytes = false;
     for step in steps {
         match step["type"].as_str()? {
-            "Digits" if step["individual_digits"] == true => found.digits = true,
+            "Digits" if step["individual_digits"] == true => digits = true,
             "Split" if step["invert"] != true => {
-                let pattern = step["pattern"]["Regex"].as_str()?;
-                found.pattern = SPLITS.iter().map(|(split, _)| split.pattern).find(|known| *known == pattern)?;
+                patterns.push(step["pattern"]["Regex"].as_str()?);
             }
             "ByteLevel" if step["add_prefix_space"] != true => {
                 is_bytes = true;
                 if step["use_regex"] != false {
-                    found.pattern = GPT2;
+                    patterns.push(GPT2);
                 }
             }
             _ => return None,
         }
     }
-    let name = SPLITS.iter().find(|(split, _)| *split == found).map(|(_, names)| names[0]);
+    let is_it = |split: &Split| split.patterns == patterns && split.digits == digits;
+    let name = SPLITS.iter().find(|(split, _)| is_it(split)).map(|(_, names)| names[0]);
     name.filter(|_| is_bytes)
 }
 

@@ -51,7 +51,8 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     let model = gguf.text(&named("model"))?.unwrap_or_default();
     let pre = gguf.text(&named("pre"))?.unwrap_or_default();
     let begin = gguf.get(&named("bos_token_id")).and_then(Value::integer);
-    let adds_begin = gguf.truth(&named("add_bos_token"))?.unwrap_or(model == "llama" || split::is_of_llama3(pre));
+    let adds_begin =
+        gguf.truth(&named("add_bos_token"))?.unwrap_or(matches!(model, "llama" | "gemma4") || split::is_of_llama3(pre));
     let begin = begin.filter(|_| adds_begin).and_then(|id| Some((id, *tokens.get(usize::try_from(id).ok()?)?)));
     let post = begin.map(|(id, token)| {
         json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": token, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
@@ -67,7 +68,23 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
                 "normalizer": null,
                 "pre_tokenizer": split.json(),
                 "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-                "model": {"type": "BPE", "ignore_merges": split::is_of_llama3(pre), "vocab": vocabulary, "merges": merges},
+                "model": {"type": "BPE", "ignore_merges": split::ignores_merges(pre), "vocab": vocabulary, "merges": merges},
+            })
+        }
+        // Gemma 4 has Llama's way to write spaces and bytes, and a list of merges.
+        "gemma4" => {
+            let merges = gguf.texts(&named("merges")).ok_or("it has no merges")?;
+            let unknown = (0..tokens.len()).find(|&id| kind(id) == UNKNOWN).map(|id| tokens[id]);
+            json!({
+                "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"},
+                "pre_tokenizer": null,
+                "decoder": {"type": "Sequence", "decoders": [
+                    {"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "},
+                    {"type": "ByteFallback"},
+                    {"type": "Fuse"},
+                ]},
+                "model": {"type": "BPE", "unk_token": unknown, "fuse_unk": true, "byte_fallback": true,
+                    "vocab": vocabulary, "merges": pairs(merges)?},
             })
         }
         "llama" => {
@@ -102,13 +119,24 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
                     "vocab": vocabulary, "merges": merges},
             })
         }
-        other => return Err(format!("its kind, {:?}, is not supported; gpt2 and llama are", shown(other))),
+        other => return Err(format!("its kind, {:?}, is not supported; gpt2, llama and gemma4 are", shown(other))),
     };
     let Json::Object(mut whole) = parts else { unreachable!("it is an object") };
     whole.insert("version".into(), "1.0".into());
     whole.insert("added_tokens".into(), added.into());
     whole.insert("post_processor".into(), post.into());
     serde_json::to_vec(&Json::Object(whole)).map_err(|error| error.to_string())
+}
+
+/// The two tokens of each merge: those before and after the first space that does not begin it.
+fn pairs(merges: &[String]) -> Result<Vec<[&str; 2]>, String> {
+    let mut pairs = Vec::with_capacity(merges.len());
+    for merge in merges {
+        let space = merge.char_indices().skip(1).find(|(_, sign)| *sign == ' ');
+        let (at, _) = space.ok_or_else(|| format!("its merge {:?} is not two tokens", shown(merge)))?;
+        pairs.push([&merge[..at], &merge[at + 1..]]);
+    }
+    Ok(pairs)
 }
 
 /// The pairs of tokens that are merged, best first: by the score of the merged token, then by the ids of the pair.
@@ -215,6 +243,31 @@ mod tests {
             }
         }
         assert_eq!(tokenizer(Some(false)).encode(" ab").unwrap(), [7]);
+    }
+
+    /// Spaces are written as in Llama's tokenizers, bytes too, and merges are those of the list.
+    #[test]
+    fn a_tokenizer_of_gemma_4_has_a_list_of_merges() {
+        let tokens = ["<bos>", "<0xC3>", "<0x84>", "\u{2581}", "a", "b", "\u{2581}a", "ab", "\n", "\n\n"];
+        let kinds = [CONTROL, BYTE, BYTE, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL];
+        let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
+        let read = |merges: &[&str]| {
+            let values = [
+                named("model", Put::Text("gemma4".into())),
+                named("tokens", Put::Texts(tokens.map(str::to_owned).into())),
+                named("token_type", Put::Integers(kinds.map(|kind| kind as i32).into())),
+                named("merges", Put::Texts(merges.iter().map(|merge| (*merge).to_owned()).collect())),
+                named("bos_token_id", Put::U32(0)),
+            ];
+            json(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap())
+        };
+        let tokenizer = Tokenizer::from_json(&read(&["\u{2581} a", "a b", "\n \n"]).unwrap()).unwrap();
+        for (text, ids) in [("ab", &[7][..]), (" ab", &[6, 5]), ("b\n\nab", &[5, 9, 7]), ("\u{c4}", &[1, 2])] {
+            assert_eq!(tokenizer.encode(text).unwrap(), ids, "{text:?}");
+            assert_eq!(tokenizer.decode(ids), text);
+        }
+        assert_eq!(tokenizer.encode_prompt("ab").unwrap(), [0, 7]);
+        assert_eq!(read(&["ab"]).unwrap_err(), "its merge \"ab\" is not two tokens");
     }
 
     #[test]
