@@ -52,6 +52,15 @@ impl StoredTensor {
             .ok_or_else(|| format!("has shape {}, which leaves nothing of it, or no whole blocks", self.shape()))
     }
 
+    /// The rows of all matrices of the tensor, as one matrix.
+    pub(crate) fn as_rows(&self) -> Result<Matrix, String> {
+        let whole = |shape: &[usize]| shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
+        let nothing = || format!("has shape {}, which leaves nothing of it", self.shape());
+        let (columns, others) = self.shape.split_last().ok_or_else(nothing)?;
+        let rows = whole(others).ok_or_else(nothing)?;
+        Self { shape: vec![rows, *columns], ..self.clone() }.as_matrix()
+    }
+
     /// The tensor as a list of unsigned integers, stored in 32 or 64 bits.
     pub(crate) fn as_integers(&self) -> Result<Vec<u32>, String> {
         let all = self.bytes.get();

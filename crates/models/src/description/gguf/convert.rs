@@ -35,7 +35,22 @@ enum Source<'a> {
     Matrix(Weight),
     Vector(&'a [f32]),
     Numbers(Vec<f32>),
+    /// The matrices of all experts, and the shape of their tensor.
+    Stack(Weight, Vec<usize>),
+    /// A tensor that stays in its format.
+    Kept(Kept),
 }
+
+/// A tensor as it is stored.
+struct Kept {
+    shape: Vec<usize>,
+    format: Format,
+    bytes: Bytes,
+}
+
+/// Parts of names of tensors that are not matrices of weights, or that are small and matter much: routers, and the
+/// numbers of recurrent layers.
+const KEPT: [&str; 4] = [".ffn_gate_inp.", ".ssm_conv1d.", ".ssm_norm.", ".shortconv.conv."];
 
 /// The model to convert.
 pub(crate) struct Model<'a> {
@@ -82,9 +97,14 @@ pub(crate) fn convert_again(
     let kept = gguf.stored_values().iter().filter(|(name, _)| is_kept(name));
     let values: Vec<(String, Put)> = kept.map(|(name, value)| (name.clone(), Put::Stored(value.clone()))).collect();
     let tensor = |(name, stored): (&String, &StoredTensor)| {
+        let is_kept = !name.ends_with(".weight") || KEPT.iter().any(|part| name.contains(part));
         let source = match stored.shape.len() {
+            _ if is_kept => stored
+                .checked()
+                .map(|(format, bytes)| Source::Kept(Kept { shape: stored.shape.clone(), format, bytes })),
             1 => stored.as_vector().map(Source::Numbers),
-            _ => stored.as_matrix().map(|matrix| Source::Matrix(matrix.into())),
+            2 => stored.as_matrix().map(|matrix| Source::Matrix(matrix.into())),
+            _ => stored.as_rows().map(|matrix| Source::Stack(matrix.into(), stored.shape.clone())),
         };
         let cannot = |fault: String| ModelError::Convert { fault: format!("the tensor {:?} {fault}", shown(name)) };
         Ok((name.clone(), source.map_err(cannot)?))
@@ -342,18 +362,19 @@ pub(crate) fn neighbours(heads: usize, head_dim: usize) -> Vec<usize> {
 }
 
 fn plan(name: &str, source: &Source<'_>, format: Format) -> Planned {
+    let fitting = |matrix: &Weight| {
+        // The embedding and the output matrix matter most.
+        let is_outside = name == "token_embd.weight" || name == "output.weight";
+        let wanted = if is_outside && is_small(format) { Format::Q6K } else { format };
+        let fits = |format: &Format| matrix.columns().is_multiple_of(format.block());
+        [wanted, in_32(wanted), Format::F16].into_iter().find(fits).unwrap_or(Format::F16)
+    };
     let (shape, format) = match source {
         Source::Vector(numbers) => (vec![numbers.len()], Format::F32),
         Source::Numbers(numbers) => (vec![numbers.len()], Format::F32),
-        Source::Matrix(matrix) => {
-            // The embedding and the output matrix matter most.
-            let is_outside = name == "token_embd.weight" || name == "output.weight";
-            let wanted = if is_outside && is_small(format) { Format::Q6K } else { format };
-            let columns = matrix.columns();
-            let fits = |format: &Format| columns.is_multiple_of(format.block());
-            let chosen = [wanted, in_32(wanted), Format::F16].into_iter().find(fits).unwrap_or(Format::F16);
-            (vec![matrix.rows(), columns], chosen)
-        }
+        Source::Matrix(matrix) => (vec![matrix.rows(), matrix.columns()], fitting(matrix)),
+        Source::Stack(matrix, shape) => (shape.clone(), fitting(matrix)),
+        Source::Kept(Kept { shape, format, .. }) => (shape.clone(), *format),
     };
     Planned { name: name.to_owned(), shape, format }
 }
@@ -394,7 +415,12 @@ fn write(
     /// Weights that are decoded at a time, per thread.
     const CHUNK: usize = 1 << 18;
     let matrix = match source {
-        Source::Matrix(matrix) => matrix,
+        Source::Matrix(matrix) | Source::Stack(matrix, _) => matrix,
+        Source::Kept(Kept { shape, bytes, .. }) => {
+            out.write_all(bytes.get())?;
+            each(shape.iter().product());
+            return Ok(());
+        }
         Source::Vector(numbers) => return write_numbers(out, numbers, each),
         Source::Numbers(numbers) => return write_numbers(out, numbers, each),
     };
