@@ -285,9 +285,20 @@ impl Gguf {
         self.tensors.contains_key(name)
     }
 
-    /// The tensors, renamed.
-    pub(crate) fn checkpoint(&self, rename: impl Fn(&str) -> Option<String>) -> Checkpoint {
-        let tensors = self.tensors.iter().filter_map(|(name, stored)| Some((rename(name)?, stored.clone())));
+    /// The tensors, renamed; some of them as vectors.
+    pub(crate) fn checkpoint(
+        &self,
+        rename: impl Fn(&str) -> Option<String>,
+        is_vector: impl Fn(&str) -> bool,
+    ) -> Checkpoint {
+        let tensors = self.tensors.iter().filter_map(|(name, stored)| {
+            let mut stored = stored.clone();
+            if is_vector(name) {
+                let count = stored.shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size))?;
+                stored.shape = vec![count];
+            }
+            Some((rename(name)?, stored))
+        });
         Checkpoint::of(tensors.collect())
     }
 }
@@ -439,7 +450,7 @@ mod tests {
         let list = gguf.numbers("list").unwrap();
         assert_eq!([0, 1, 2].map(|i| list.at(i).and_then(|value| value.integer())), [Some(7), Some(9), None]);
         assert!(gguf.size("list").is_err() && gguf.number("general.architecture").is_err());
-        let checkpoint = gguf.checkpoint(|name| Some(format!("{name}.weight")));
+        let checkpoint = gguf.checkpoint(|name| Some(format!("{name}.weight")), |_| false);
         assert_eq!(checkpoint.matrix("w.weight", [3, 2]).unwrap().matrix().numbers(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     }
 

@@ -1,6 +1,6 @@
 //! The fields that most decoders have.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use verdigris_text::shown;
 
 use super::values::{Described, Values};
@@ -24,11 +24,34 @@ pub(super) fn head_dim(of: &Values<'_>) -> Result<usize, String> {
 
 /// Describes a decoder with attention in each layer and rotary positions.
 pub(super) fn decoder(of: &Values<'_>, to: &mut Described, model_type: &str, rotated: Rotated) -> Result<(), String> {
+    let attends = in_some_layers(of, to, model_type, rotated)?;
+    if attends.contains(&false) {
+        let name = of.name("attention.head_count_kv");
+        return Err(format!("{name} is not a number of things, and the same for all layers"));
+    }
+    Ok(())
+}
+
+/// Describes a decoder with attention and rotary positions. Also returns which layers have attention: those that have
+/// heads for keys.
+pub(super) fn in_some_layers(
+    of: &Values<'_>,
+    to: &mut Described,
+    model_type: &str,
+    rotated: Rotated,
+) -> Result<Vec<bool>, String> {
     outside(of, to, model_type)?;
     to.put("intermediate_size", of.size("feed_forward_length")?);
     let heads = of.size("attention.head_count")?;
     to.put("num_attention_heads", heads);
-    to.put("num_key_value_heads", of.size_or("attention.head_count_kv")?.unwrap_or(heads));
+    let kv_heads =
+        of.sizes("attention.head_count_kv")?.map_or_else(|| Ok(vec![heads; of.layers()?]), Ok::<_, String>)?;
+    let first = kv_heads.iter().copied().find(|&heads| heads > 0).unwrap_or(0);
+    if kv_heads.iter().any(|&heads| heads > 0 && heads != first) {
+        let name = of.name("attention.head_count_kv");
+        return Err(format!("{name} is not a number of things, and the same for all layers"));
+    }
+    to.put("num_key_value_heads", first);
     let head_dim = head_dim(of)?;
     to.put("head_dim", head_dim);
     to.put("attention_bias", false);
@@ -48,7 +71,8 @@ pub(super) fn decoder(of: &Values<'_>, to: &mut Described, model_type: &str, rot
         let share = if elements == head_dim { 1.0 } else { (elements as f64 + 0.5) / head_dim as f64 };
         to.put("partial_rotary_factor", share);
     }
-    rotary(of, to)
+    rotary(of, to)?;
+    Ok(kv_heads.iter().map(|&heads| heads > 0).collect())
 }
 
 /// Describes what is outside of layers.
@@ -68,27 +92,36 @@ pub(super) fn outside(of: &Values<'_>, to: &mut Described, model_type: &str) -> 
 /// Describes rotary positions.
 fn rotary(of: &Values<'_>, to: &mut Described) -> Result<(), String> {
     to.put("rope_theta", of.number("rope.freq_base")?.unwrap_or(10_000.0));
+    to.put_some("rope_scaling", scaling(of)?);
+    Ok(())
+}
+
+/// The scaling of rotary positions, if there is any.
+pub(super) fn scaling(of: &Values<'_>) -> Result<Option<Json>, String> {
     let factor = of.number("rope.scaling.factor")?.unwrap_or(1.0);
-    match of.text("rope.scaling.type")? {
-        None | Some("none") => {}
+    Ok(match of.text("rope.scaling.type")? {
+        None | Some("none") => None,
         // Its factors are read with the tensors.
-        Some("longrope") if of.has_tensor("rope_factors_long.weight") => {}
-        Some("linear") => to.put("rope_scaling", json!({"type": "linear", "factor": factor})),
+        Some("longrope") if of.has_tensor("rope_factors_long.weight") => None,
+        Some("linear") => Some(json!({"type": "linear", "factor": factor})),
         Some("yarn") => {
-            let scaling = json!({
+            let of_all = of.number("rope.scaling.yarn_log_multiplier")?.filter(|&by| by != 0.0);
+            Some(json!({
                 "type": "yarn",
                 "factor": factor,
                 "original_max_position_embeddings": of.size("rope.scaling.original_context_length")?,
                 "beta_fast": of.number("rope.scaling.yarn_beta_fast")?,
                 "beta_slow": of.number("rope.scaling.yarn_beta_slow")?,
-                // The file does not say, and llama.cpp does not truncate otherwise; but gpt-oss was trained without.
+                // Files say 1 too where the factor depends on the scaling.
+                "attention_factor": of.number("rope.scaling.yarn_attn_factor")?.filter(|&factor| factor != 1.0),
+                "mscale": of_all.map(|_| 1.0),
+                "mscale_all_dim": of_all,
+                // Files do not say this, and llama.cpp always truncates, but gpt-oss was trained without.
                 "truncate": of.architecture != "gpt-oss",
-            });
-            to.put("rope_scaling", scaling);
+            }))
         }
         Some(other) => {
             return Err(format!("rotary positions of type {:?} are not supported; linear and yarn are", shown(other)));
         }
-    }
-    Ok(())
+    })
 }

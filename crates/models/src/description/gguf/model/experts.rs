@@ -2,19 +2,33 @@
 
 use super::values::{Described, Values};
 
-/// The weights of experts, as ggml numbers them.
+/// The weights of experts before some are chosen, as ggml numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gating {
     Softmax = 1,
+    Sigmoid = 2,
     SoftmaxOfChosen = 3,
 }
 
-/// The settings of a family's routers, where a file does not say otherwise.
+/// The routers of a family.
 pub(super) struct Routers {
     pub(super) gating: Gating,
-    /// Whether the weights of the chosen experts are divided by their sum; `None` if the family always does so, or if
-    /// it makes no difference.
+    /// Whether the weights of the chosen experts are divided by their sum, if the file does not say so; `None` if the
+    /// family always does so, or if it makes no difference.
     pub(super) normalized: Option<bool>,
+    /// Whether weights can have a factor, and experts be chosen from some groups only.
+    pub(super) scaled_and_grouped: bool,
+}
+
+impl Routers {
+    /// Softmax over all experts.
+    pub(super) const fn softmax(normalized: Option<bool>) -> Self {
+        Self { gating: Gating::Softmax, normalized, scaled_and_grouped: false }
+    }
+
+    /// Those of DeepSeek-V3.
+    pub(super) const SIGMOID: Self =
+        Self { gating: Gating::Sigmoid, normalized: Some(false), scaled_and_grouped: true };
 }
 
 /// Describes the experts of a file, and their routers.
@@ -34,11 +48,30 @@ pub(super) fn experts(of: &Values<'_>, to: &mut Described, routers: &Routers) ->
         None => of.refuse("expert_weights_norm", 1.0)?,
     }
     // Files without a factor say 0 or 1.
-    if of.number("expert_weights_scale")? != Some(0.0) {
+    let scale = of.number("expert_weights_scale")?.filter(|&scale| scale != 0.0);
+    let groups = of.size_or("expert_group_count")?.unwrap_or(0);
+    if routers.scaled_and_grouped {
+        to.put("routed_scaling_factor", scale.unwrap_or(1.0));
+        to.put("n_group", groups.max(1));
+        to.put("topk_group", of.size_or("expert_group_used_count")?.unwrap_or(0).max(1));
+        return Ok(());
+    }
+    if scale.is_some() {
         of.refuse("expert_weights_scale", 1.0)?;
     }
-    if of.size_or("expert_group_count")?.unwrap_or(0) > 1 {
+    if groups > 1 {
         of.refuse("expert_group_count", 1.0)?;
     }
+    Ok(())
+}
+
+/// Describes the width of an expert, where the family has another name for that of other networks.
+pub(super) fn width_of_experts(of: &Values<'_>, to: &mut Described) -> Result<(), String> {
+    let width = match of.size_or("expert_feed_forward_length")? {
+        Some(width) => width,
+        // Older files say what all experts of a token have together.
+        None => of.size("feed_forward_length")?.checked_div(of.size("expert_used_count")?).unwrap_or(0),
+    };
+    to.put("moe_intermediate_size", width);
     Ok(())
 }

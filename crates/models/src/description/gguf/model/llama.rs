@@ -1,7 +1,7 @@
 //! Llama and the decoders that differ from it in a few choices.
 
 use super::decoder::{Rotated, decoder, head_dim};
-use super::experts::{Gating, Routers, experts};
+use super::experts::{Routers, experts};
 use super::names::{AROUND, ATTENTION, BEFORE, BIASES, NETWORK, Names, QUERY_KEY_NORMS};
 use super::values::{Described, Values};
 use super::{Architecture, BARE};
@@ -12,7 +12,7 @@ pub(super) const LLAMA: Architecture = Architecture {
         // A file of Mixtral says that it is a Llama with experts.
         if of.size_or("expert_count")?.unwrap_or(0) > 0 {
             dense(of, to, "mixtral")?;
-            experts(of, to, &Routers { gating: Gating::Softmax, normalized: None })?;
+            experts(of, to, &Routers::softmax(None))?;
         } else {
             dense(of, to, "llama")?;
         }

@@ -1,16 +1,19 @@
 //! Decoders of which each layer has experts.
 
 use super::decoder::{Rotated, decoder};
-use super::experts::{Gating, Routers, experts};
-use super::names::{ATTENTION, BEFORE, BEFORE_WITH_POST, BIASES, EXPERTS, Names, QUERY_KEY_NORMS, SHARED_EXPERT};
-use super::values::{Described, Values};
+use super::dense::biases;
+use super::experts::{Gating, Routers, experts, width_of_experts};
+use super::names::{
+    ATTENTION, BEFORE, BEFORE_WITH_POST, BIASES, EXPERTS, NETWORK, Names, QUERY_KEY_NORMS, SHARED_EXPERT,
+    SHARED_EXPERTS,
+};
 use super::{Architecture, BARE};
 
 pub(super) const OLMOE: Architecture = Architecture {
     name: "olmoe",
     describe: |of, to| {
         decoder(of, to, "olmoe", Rotated::Whole)?;
-        experts(of, to, &softmax(false))
+        experts(of, to, &Routers::softmax(Some(false)))
     },
     names: &[BEFORE, ATTENTION, QUERY_KEY_NORMS],
     of_experts: &[EXPERTS],
@@ -21,7 +24,7 @@ pub(super) const QWEN2_MOE: Architecture = Architecture {
     name: "qwen2moe",
     describe: |of, to| {
         decoder(of, to, "qwen2_moe", Rotated::Whole)?;
-        experts(of, to, &softmax(false))?;
+        experts(of, to, &Routers::softmax(Some(false)))?;
         to.put("qkv_bias", of.has_tensor("blk.0.attn_q.bias"));
         width_of_experts(of, to)?;
         let shared = of.size_or("expert_shared_feed_forward_length")?;
@@ -37,7 +40,7 @@ pub(super) const QWEN3_MOE: Architecture = Architecture {
     name: "qwen3moe",
     describe: |of, to| {
         decoder(of, to, "qwen3_moe", Rotated::Whole)?;
-        experts(of, to, &softmax(true))?;
+        experts(of, to, &Routers::softmax(Some(true)))?;
         width_of_experts(of, to)
     },
     names: &[BEFORE, ATTENTION, QUERY_KEY_NORMS],
@@ -45,11 +48,29 @@ pub(super) const QWEN3_MOE: Architecture = Architecture {
     ..BARE
 };
 
+pub(super) const GLM4_MOE: Architecture = Architecture {
+    name: "glm4moe",
+    describe: |of, to| {
+        decoder(of, to, "glm4_moe", Rotated::Part)?;
+        of.refuse("rope.dimension_sections", f64::NAN)?;
+        biases(of, to);
+        to.put("use_qk_norm", of.has_tensor("blk.0.attn_q_norm.weight"));
+        experts(of, to, &Routers::SIGMOID)?;
+        width_of_experts(of, to)?;
+        to.put("n_shared_experts", of.size("expert_shared_count")?);
+        to.put("first_k_dense_replace", of.size_or("leading_dense_block_count")?.unwrap_or(0));
+        Ok(())
+    },
+    names: &[BEFORE_WITH_POST, ATTENTION, BIASES, QUERY_KEY_NORMS, NETWORK],
+    of_experts: &[EXPERTS, SHARED_EXPERTS],
+    ..BARE
+};
+
 pub(super) const GPT_OSS: Architecture = Architecture {
     name: "gpt-oss",
     describe: |of, to| {
         decoder(of, to, "gpt_oss", Rotated::Whole)?;
-        experts(of, to, &Routers { gating: Gating::SoftmaxOfChosen, normalized: None })?;
+        experts(of, to, &Routers { gating: Gating::SoftmaxOfChosen, ..Routers::softmax(None) })?;
         to.put("attention_bias", true);
         to.put("intermediate_size", of.size("expert_feed_forward_length")?);
         to.put("sliding_window", of.size("attention.sliding_window")?);
@@ -72,17 +93,3 @@ const OF_GPT_OSS: Names = &[
     ("ffn_up_exps.bias", "mlp.experts.up_exps.bias"),
     ("ffn_down_exps.bias", "mlp.experts.down_exps.bias"),
 ];
-
-fn softmax(normalized: bool) -> Routers {
-    Routers { gating: Gating::Softmax, normalized: Some(normalized) }
-}
-
-fn width_of_experts(of: &Values<'_>, to: &mut Described) -> Result<(), String> {
-    let width = match of.size_or("expert_feed_forward_length")? {
-        Some(width) => width,
-        // Older files say what all experts of a token have together.
-        None => of.size("feed_forward_length")?.checked_div(of.size("expert_used_count")?).unwrap_or(0),
-    };
-    to.put("moe_intermediate_size", width);
-    Ok(())
-}

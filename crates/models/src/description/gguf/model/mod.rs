@@ -7,8 +7,9 @@
 //! | `decoder` | the fields that most decoders have: shape, positions, windows |
 //! | `experts` | the fields of mixtures of experts |
 //! | `llama` | llama, qwen2, qwen3, smollm3, gemma, gemma2, gemma3 |
-//! | `dense` | olmo2, phi3 |
-//! | `mixtures` | olmoe, qwen2moe, qwen3moe, gpt-oss |
+//! | `dense` | cohere2, exaone4, glm4, granite, hunyuan-dense, mistral3, olmo2, phi3, seed_oss, starcoder2 |
+//! | `recurrent` | lfm2, lfm2moe, mamba2, qwen3next, qwen35, qwen35moe |
+//! | `mixtures` | glm4moe, olmoe, qwen2moe, qwen3moe, gpt-oss |
 
 mod decoder;
 mod dense;
@@ -16,6 +17,7 @@ mod experts;
 mod llama;
 mod mixtures;
 mod names;
+mod recurrent;
 mod values;
 
 use verdigris_text::shown;
@@ -38,27 +40,44 @@ struct Architecture {
     of_experts: &'static [Names],
     /// The names of tensors outside of layers that only it has.
     outside: Names,
+    /// The prefix of the Hugging Face names of layers.
+    prefix: &'static str,
 }
 
 /// An architecture whose only tensors are those that all have: a start for the others.
 const BARE: Architecture =
-    Architecture { name: "", describe: |_, _| Ok(()), names: &[], of_experts: &[], outside: &[] };
+    Architecture { name: "", describe: |_, _| Ok(()), names: &[], of_experts: &[], outside: &[], prefix: "model." };
 
 /// The supported architectures.
-const ARCHITECTURES: [&Architecture; 13] = [
+const ARCHITECTURES: [&Architecture; 28] = [
+    &dense::COHERE2,
+    &dense::EXAONE4,
     &llama::GEMMA,
     &llama::GEMMA2,
     &llama::GEMMA3,
+    &dense::GLM4,
+    &mixtures::GLM4_MOE,
     &mixtures::GPT_OSS,
+    &dense::GRANITE,
+    &dense::HUNYUAN,
+    &recurrent::LFM2,
+    &recurrent::LFM2_MOE,
     &llama::LLAMA,
+    &recurrent::MAMBA2,
+    &dense::MISTRAL3,
     &dense::OLMO2,
     &mixtures::OLMOE,
     &dense::PHI3,
     &llama::QWEN2,
     &mixtures::QWEN2_MOE,
     &llama::QWEN3,
+    &recurrent::QWEN3_5,
+    &recurrent::QWEN3_5_MOE,
     &mixtures::QWEN3_MOE,
+    &recurrent::QWEN3_NEXT,
+    &dense::SEED_OSS,
     &llama::SMOLLM3,
+    &dense::STARCODER2,
 ];
 
 impl Architecture {
@@ -71,7 +90,7 @@ impl Architecture {
     fn renamed(&self, gguf: &Gguf, name: &str) -> Option<String> {
         let has_experts = gguf.size(&format!("{}.expert_count", self.name)) != Ok(None);
         let of_experts = if has_experts { self.of_experts } else { &[] };
-        names::renamed(self.names.iter().chain(of_experts), self.outside, name)
+        names::renamed(self.names.iter().chain(of_experts), self.outside, self.prefix, name)
     }
 }
 
@@ -83,7 +102,9 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         let architecture = shown(of.architecture);
         format!("the architecture {architecture:?} is not supported in GGUF files; these are: {known}")
     })?;
-    let is_known = |name: &&String| architecture.renamed(gguf, name).is_some();
+    let predictors = of.predictors()?;
+    let predicts = |name: &str| layer(name).is_some_and(|layer| predictors.contains(&layer));
+    let is_known = |name: &&String| architecture.renamed(gguf, name).is_some() || predicts(name);
     if let Some(name) = gguf.tensors.keys().filter(|name| !is_known(name)).min() {
         return Err(format!("the tensor {:?} is not known in files of {}", shown(name), architecture.name));
     }
@@ -96,34 +117,52 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         Ok::<Vec<usize>, String>(ids.into_iter().flatten().collect())
     };
     let mut ends = ids(&["eos_token_id", "eot_token_id", "eom_token_id"])?;
-    ends.extend(ends_by_name(gguf).filter(|id| !ends.contains(id)).collect::<Vec<_>>());
+    let by_name = ends_by_name(gguf).into_iter().filter(|id| !ends.contains(id)).collect::<Vec<_>>();
+    ends.extend(by_name);
     described.put("eos_token_id", ends);
     described.put("bos_token_id", ids(&["bos_token_id"])?);
     Ok(described.fields())
 }
 
+/// The layer that a tensor belongs to.
+fn layer(tensor: &str) -> Option<usize> {
+    tensor.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+}
+
 /// Control tokens whose names say that they end a turn, a message or a text: files list one or two of them, and
 /// llama.cpp uses all.
-fn ends_by_name(gguf: &Gguf) -> impl Iterator<Item = usize> {
-    const NAMES: [&str; 10] = [
+fn ends_by_name(gguf: &Gguf) -> Vec<usize> {
+    const NAMES: [&str; 17] = [
         "<|eot_id|>",
         "<|eom_id|>",
         "<|im_end|>",
         "<|end|>",
+        "<|return|>",
+        "<|call|>",
         "<|end_of_text|>",
         "<|endoftext|>",
         "<end_of_turn>",
+        "<end_of_utterance>",
+        "<turn|>",
         "<EOT>",
+        "[EOT]",
+        "[EOS]",
         "<eos>",
         "</s>",
+        "<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>",
     ];
     let tokens = gguf.texts("tokenizer.ggml.tokens").unwrap_or_default();
-    let is_control = move |id: usize| super::tokenizer::is_control(gguf, id);
-    tokens
-        .iter()
-        .enumerate()
-        .filter(move |(id, token)| NAMES.contains(&token.as_str()) && is_control(*id))
-        .map(|(id, _)| id)
+    let is_control = |id: usize| super::tokenizer::is_control(gguf, id);
+    // Gemma 4 waits for the answer of a tool after this one, which files list as text.
+    let is_end = |id: usize, token: &str| NAMES.contains(&token) && is_control(id) || token == "<|tool_response>";
+    let ends = tokens.iter().enumerate().filter(|(id, token)| is_end(*id, token.as_str()));
+    let mut ends: Vec<(usize, &str)> = ends.map(|(id, token)| (id, token.as_str())).collect();
+    let has = |name: &str| ends.iter().any(|(_, token)| *token == name);
+    if has("<|return|>") && has("<|call|>") {
+        // gpt-oss ends each message with it, and may write another.
+        ends.retain(|(_, token)| *token != "<|end|>");
+    }
+    ends.into_iter().map(|(id, _)| id).collect()
 }
 
 /// Whether a file has a factor for each wavelength of rotary positions.
@@ -131,9 +170,12 @@ pub(crate) fn has_factors(gguf: &Gguf) -> bool {
     gguf.has_tensor("rope_freqs.weight")
 }
 
+/// The ends of the names of vectors that files have as matrices, of one column or of a row for each group.
+const FLAT: [&str; 3] = [".ssm_a", ".ssm_d", ".ssm_norm.weight"];
+
 /// The weights under their Hugging Face names.
 pub(crate) fn checkpoint(gguf: &Gguf) -> Checkpoint {
-    gguf.checkpoint(|name| Architecture::of(gguf)?.renamed(gguf, name))
+    gguf.checkpoint(|name| Architecture::of(gguf)?.renamed(gguf, name), |name| FLAT.iter().any(|of| name.ends_with(of)))
 }
 
 #[cfg(test)]
@@ -184,6 +226,19 @@ mod tests {
         ]);
         let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap()).unwrap();
         assert_eq!(fields.get("eos_token_id"), Some(&json!([4, 0, 2])));
+    }
+
+    #[test]
+    fn a_message_of_gpt_oss_does_not_end_a_text() {
+        let ends = |tokens: &[&str]| {
+            let values = described(vec![
+                ("tokenizer.ggml.tokens", Put::Texts(tokens.iter().map(|token| (*token).to_owned()).collect())),
+                ("tokenizer.ggml.token_type", Put::Integers(vec![3; tokens.len()])),
+            ]);
+            ends_by_name(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap())
+        };
+        assert_eq!(ends(&["<|end|>", "<|return|>", "<|call|>", "<|start|>"]), [1, 2]);
+        assert_eq!(ends(&["<|end|>", "<|user|>"]), [0]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The names of tensors in files of llama.cpp, and their Hugging Face names.
 
-/// Names in files, each with its Hugging Face name; those of a layer without `blk.N.` and `model.layers.N.`.
+/// Names in files, each with its Hugging Face name; those of a layer without `blk.N.` and `PREFIX.layers.N.`.
 pub(super) type Names = &'static [(&'static str, &'static str)];
 
 /// The Hugging Face name of a tensor, from the first group that has it. `outside` are those outside of layers.
 pub(super) fn renamed<'a>(
     of_layers: impl IntoIterator<Item = &'a Names>,
     outside: Names,
+    prefix: &str,
     name: &str,
 ) -> Option<String> {
     let Some(of_layer) = name.strip_prefix("blk.") else {
@@ -14,7 +15,7 @@ pub(super) fn renamed<'a>(
     };
     let (layer, part) = of_layer.split_once('.')?;
     let theirs = of_layers.into_iter().find_map(|group| find(group, part))?;
-    Some(format!("model.layers.{layer}.{theirs}"))
+    Some(format!("{prefix}layers.{layer}.{theirs}"))
 }
 
 fn find(group: Names, name: &str) -> Option<&'static str> {
@@ -88,4 +89,12 @@ pub(super) const SHARED_EXPERT: Names = &[
     ("ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"),
     ("ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"),
     ("ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"),
+];
+
+/// Experts that every token uses, as one, and what is added to weights for the choice (GLM, DeepSeek).
+pub(super) const SHARED_EXPERTS: Names = &[
+    ("exp_probs_b.bias", "mlp.gate.e_score_correction_bias"),
+    ("ffn_gate_shexp.weight", "mlp.shared_experts.gate_proj.weight"),
+    ("ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"),
+    ("ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"),
 ];

@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use serde_json::{Map, Value as Json};
 use verdigris_text::shown;
 
-use super::super::{Gguf, Value};
+use super::super::{Gguf, Numbers, Value};
 use crate::description::config::DecoderConfig;
 use crate::description::families::Fields;
 
@@ -46,6 +47,10 @@ impl<'a> Values<'a> {
         self.gguf.number(&self.reading(name))
     }
 
+    pub(super) fn needed_number(&self, name: &str) -> Result<f64, String> {
+        self.number(name)?.ok_or_else(|| self.missing(name))
+    }
+
     pub(super) fn truth(&self, name: &str) -> Result<Option<bool>, String> {
         self.gguf.truth(&self.reading(name))
     }
@@ -61,6 +66,49 @@ impl<'a> Values<'a> {
         let layers = all.checked_sub(predictors);
         let layers = layers.ok_or_else(|| format!("{predictors} of {all} layers predict later tokens"))?;
         if layers > most { Err(format!("the number of layers is {layers}, but at most {most}")) } else { Ok(layers) }
+    }
+
+    /// The layers that predict later tokens, which come last and are not used.
+    pub(super) fn predictors(&self) -> Result<Range<usize>, String> {
+        match self.size_or("nextn_predict_layers")? {
+            None | Some(0) => Ok(0..0),
+            Some(_) => Ok(self.layers()?..self.size("block_count")?),
+        }
+    }
+
+    /// A count for each layer, or one for all, if it is there.
+    pub(super) fn sizes(&self, name: &str) -> Result<Option<Vec<usize>>, String> {
+        self.each(name, "number of things", |value| usize::try_from(value.integer()?).ok())
+    }
+
+    /// A truth value for each layer, or one for all, if it is there.
+    pub(super) fn truths(&self, name: &str) -> Result<Option<Vec<bool>>, String> {
+        self.each(name, "truth value", |value| match value {
+            Value::Truth(truth) => Some(*truth),
+            // Some programs write them as numbers.
+            other => other.integer().map(|integer| integer != 0),
+        })
+    }
+
+    fn each<T: Clone>(
+        &self,
+        name: &str,
+        what: &str,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, String> {
+        let name = self.reading(name);
+        let Some(value) = self.gguf.get(&name) else { return Ok(None) };
+        let layers = self.layers()?;
+        let wrong = || format!("{name} is not a {what} for each of {layers} layers");
+        let all = match value {
+            Value::Numbers(list) => {
+                let first =
+                    (0..layers.min(Numbers::count(list))).map(|i| read(&list.at(i)?)).collect::<Option<Vec<T>>>();
+                first.filter(|first| first.len() == layers)
+            }
+            one => read(one).map(|one| vec![one; layers]),
+        };
+        all.map(Some).ok_or_else(wrong)
     }
 
     /// The numbers of a vector among the tensors, if it is there.
