@@ -11,13 +11,11 @@ mod golden;
 use golden::{distance, rows};
 
 /// The files that are not supported, with their architectures.
-const UNSUPPORTED: [(&str, &str); 8] = [
+const UNSUPPORTED: [(&str, &str); 6] = [
     ("deepseek_v3", "deepseek2"),
     ("gemma4", "gemma4"),
     ("gemma4-mixture", "gemma4"),
     ("glm4_moe_lite", "deepseek2"),
-    ("granitemoehybrid", "granitehybrid"),
-    ("granitemoehybrid-experts", "granitehybrid"),
     ("nemotron_h", "nemotron_h"),
     ("nemotron_h-latent", "nemotron_h_moe"),
 ];

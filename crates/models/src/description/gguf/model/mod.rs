@@ -8,7 +8,7 @@
 //! | `experts` | the fields of mixtures of experts |
 //! | `llama` | llama, qwen2, qwen3, smollm3, gemma, gemma2, gemma3 |
 //! | `dense` | cohere2, exaone4, glm4, granite, hunyuan-dense, mistral3, olmo2, phi3, seed_oss, starcoder2 |
-//! | `recurrent` | lfm2, lfm2moe, mamba2, qwen3next, qwen35, qwen35moe |
+//! | `recurrent` | granitehybrid, lfm2, lfm2moe, mamba2, qwen3next, qwen35, qwen35moe |
 //! | `mixtures` | glm4moe, olmoe, qwen2moe, qwen3moe, gpt-oss |
 
 mod decoder;
@@ -49,7 +49,7 @@ const BARE: Architecture =
     Architecture { name: "", describe: |_, _| Ok(()), names: &[], of_experts: &[], outside: &[], prefix: "model." };
 
 /// The supported architectures.
-const ARCHITECTURES: [&Architecture; 28] = [
+const ARCHITECTURES: [&Architecture; 29] = [
     &dense::COHERE2,
     &dense::EXAONE4,
     &llama::GEMMA,
@@ -59,6 +59,7 @@ const ARCHITECTURES: [&Architecture; 28] = [
     &mixtures::GLM4_MOE,
     &mixtures::GPT_OSS,
     &dense::GRANITE,
+    &recurrent::GRANITE_HYBRID,
     &dense::HUNYUAN,
     &recurrent::LFM2,
     &recurrent::LFM2_MOE,

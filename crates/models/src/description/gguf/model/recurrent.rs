@@ -3,10 +3,71 @@
 use serde_json::Value as Json;
 
 use super::decoder::{Rotated, decoder, in_some_layers, outside};
+use super::dense::granite;
 use super::experts::{Gating, Routers, experts, width_of_experts};
-use super::names::{ATTENTION, BEFORE_WITH_POST, EXPERTS, NETWORK, Names, QUERY_KEY_NORMS, SHARED_EXPERT};
+use super::names::{ATTENTION, BEFORE, BEFORE_WITH_POST, EXPERTS, NETWORK, Names, QUERY_KEY_NORMS, SHARED_EXPERT};
 use super::values::{Described, Values};
 use super::{Architecture, BARE};
+
+pub(super) const GRANITE_HYBRID: Architecture = Architecture {
+    name: "granitehybrid",
+    describe: |of, to| {
+        let attends = in_some_layers(of, to, "granitemoehybrid", Rotated::Whole)?;
+        granite(of, to)?;
+        to.put("layer_types", layer_types(&attends, "linear_attention"));
+        // Files with recurrent layers say so where attention has no positions.
+        let has_positions = of.truth("rope.scaling.finetuned")?.unwrap_or(true);
+        to.put("position_embedding_type", if has_positions { "rope" } else { "nope" });
+        to.put("rope_neighbours", true);
+        let State { heads, key_heads, key_dim, value_dim, taps } = State::of(of)?;
+        to.put("mamba_n_heads", heads);
+        to.put("mamba_n_groups", key_heads);
+        to.put("mamba_d_state", key_dim);
+        to.put("mamba_d_head", value_dim);
+        to.put("mamba_d_conv", taps);
+        let recurrent = attends.iter().position(|attends| !attends).unwrap_or(0);
+        to.put("mamba_conv_bias", of.has_tensor(&format!("blk.{recurrent}.ssm_conv1d.bias")));
+        to.put("decays_are_whole", true);
+        if of.size_or("expert_count")?.unwrap_or(0) > 0 {
+            experts(of, to, &Routers::softmax(None))?;
+            to.put_some("intermediate_size", of.size_or("expert_feed_forward_length")?);
+            to.put("shared_intermediate_size", of.size("expert_shared_feed_forward_length")?);
+        } else {
+            of.size_or("expert_shared_feed_forward_length")?;
+            to.put("shared_intermediate_size", of.size("feed_forward_length")?);
+        }
+        to.put("num_local_experts", of.size_or("expert_count")?.unwrap_or(0));
+        Ok(())
+    },
+    names: &[
+        BEFORE,
+        ATTENTION,
+        &[
+            ("ssm_in.weight", "mamba.in_proj.weight"),
+            ("ssm_conv1d.weight", "mamba.conv1d.weight"),
+            ("ssm_conv1d.bias", "mamba.conv1d.bias"),
+            ("ssm_dt.bias", "mamba.dt_bias"),
+            ("ssm_a", "mamba.A_log"),
+            ("ssm_d", "mamba.D"),
+            ("ssm_norm.weight", "mamba.norm.weight"),
+            ("ssm_out.weight", "mamba.out_proj.weight"),
+            ("ffn_gate.weight", "shared_mlp.gate_proj.weight"),
+            ("ffn_up.weight", "shared_mlp.up_proj.weight"),
+            ("ffn_down.weight", "shared_mlp.output_linear.weight"),
+        ],
+    ],
+    of_experts: &[&[
+        ("ffn_gate_shexp.weight", "shared_mlp.gate_proj.weight"),
+        ("ffn_up_shexp.weight", "shared_mlp.up_proj.weight"),
+        ("ffn_down_shexp.weight", "shared_mlp.output_linear.weight"),
+        ("ffn_gate_inp.weight", "block_sparse_moe.router.layer.weight"),
+        ("ffn_gate_exps.weight", "block_sparse_moe.gate_exps.weight"),
+        ("ffn_up_exps.weight", "block_sparse_moe.up_exps.weight"),
+        ("ffn_gate_up_exps.weight", "block_sparse_moe.gate_up_proj"),
+        ("ffn_down_exps.weight", "block_sparse_moe.down_exps.weight"),
+    ]],
+    ..BARE
+};
 
 pub(super) const LFM2: Architecture = Architecture {
     name: "lfm2",
