@@ -18,6 +18,8 @@ pub struct Cached<'a> {
     pub(super) format: Format,
     /// The size of all of them in bytes.
     pub(super) bytes: usize,
+    /// The number of elements of each head that are read, if not all are.
+    first: Option<usize>,
     memory: CachedBytes<'a>,
 }
 
@@ -35,7 +37,7 @@ enum CachedBytes<'a> {
 impl<'a> Cached<'a> {
     /// Contiguous keys or values. A head must be whole blocks.
     pub fn new(format: Format, bytes: &'a [u8]) -> Self {
-        Self { format, bytes: bytes.len(), memory: CachedBytes::Contiguous(bytes) }
+        Self { format, bytes: bytes.len(), first: None, memory: CachedBytes::Contiguous(bytes) }
     }
 
     /// Keys or values of `total` bytes in pages: `bytes` of each page from offset `from`, of the last page only as many
@@ -46,12 +48,24 @@ impl<'a> Cached<'a> {
     pub fn paged(format: Format, total: usize, pages: &'a [Arc<Vec<u8>>], from: usize, bytes: usize) -> Self {
         assert!(bytes > 0 && pages.len() * bytes >= total, "{total} bytes in {} pages of {bytes}", pages.len());
         assert!(pages.iter().all(|page| page.len() >= from + bytes), "pages with {bytes} bytes at {from}");
-        Self { format, bytes: total, memory: CachedBytes::Pages { pages, from, bytes } }
+        Self { format, bytes: total, first: None, memory: CachedBytes::Pages { pages, from, bytes } }
     }
 
     /// Keys or values that are in memory as `f32`.
     pub fn of(numbers: &'a [f32]) -> Self {
         Self::new(Format::F32, format::bytes(numbers))
+    }
+
+    /// Only the first `elements` of each head, which must be whole blocks: values that are the beginnings of keys, as in
+    /// latent attention (DeepSeek-AI, *DeepSeek-V2*, 2024, section 2.1).
+    #[must_use]
+    pub fn first(self, elements: usize) -> Self {
+        Self { first: Some(elements), ..self }
+    }
+
+    /// The number of elements of each head that are read.
+    pub(super) fn elements(&self, shape: Heads) -> usize {
+        self.first.unwrap_or(shape.head_dim)
     }
 
     /// The number of tokens in a page, with `token` bytes per token.
@@ -72,14 +86,15 @@ impl<'a> Cached<'a> {
         some: &Range<usize>,
     ) -> Option<StoredRows<'a>> {
         let Tokens::Following { first, .. } = *tokens else { return None };
-        let row = self.format.bytes(shape.head_dim);
+        let (row, elements) = (self.format.bytes(shape.head_dim), self.elements(shape));
         let token = shape.kv_heads * row;
         let page = self.tokens_a_page(token);
         let first = first + some.start;
-        if !StoredRows::fits(shape.head_dim) || first % page + some.len() > page {
+        if !StoredRows::fits(elements) || first % page + some.len() > page {
             return None;
         }
-        let bytes = &self.page(first / page)[first % page * token + head * row..][..(some.len() - 1) * token + row];
+        let length = (some.len() - 1) * token + self.format.bytes(elements);
+        let bytes = &self.page(first / page)[first % page * token + head * row..][..length];
         Some(StoredRows { format: self.format, bytes, stride: token })
     }
 
@@ -117,8 +132,8 @@ impl<'a> Cached<'a> {
         }
     }
 
-    /// Decodes one head's rows for some tokens into rows of `width`: the elements of the head, followed by zeros that
-    /// must already be there.
+    /// Decodes one head's rows for some tokens into rows of `width`: the elements that are read. Those after them do not
+    /// change.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn decode<S: Bytewise>(
@@ -160,7 +175,7 @@ impl<F: Decode> Body for DecodedRows<'_, F> {
     #[inline(always)]
     fn run<S: Bytewise>(self, unit: S) {
         let RowsOf { cached, shape, head, tokens, some, width, out } = self.0;
-        let row = cached.format.bytes(shape.head_dim);
+        let (row, elements) = (cached.format.bytes(shape.head_dim), cached.elements(shape));
         let token = shape.kv_heads * row;
         let page = cached.tokens_a_page(token);
         let (mut at, mut rows) = (some.start, out.chunks_exact_mut(width));
@@ -169,7 +184,8 @@ impl<F: Decode> Body for DecodedRows<'_, F> {
             let count = count.min(page - first % page);
             let of_page = &cached.page(first / page)[first % page * token + head * row..];
             for (i, out) in rows.by_ref().take(count).enumerate() {
-                decode_row::<S, F>(unit, &of_page[i * token..][..row], &mut out[..shape.head_dim]);
+                let bytes = &of_page[i * token..][..cached.format.bytes(elements)];
+                decode_row::<S, F>(unit, bytes, &mut out[..elements]);
             }
             at += count;
         }

@@ -51,7 +51,8 @@ const APART: usize = 1 << 22;
 /// Attends: `out[r][h] = sum over visible j of softmax_j(scale * q[r][h] . k[j][h']) * v[j][h']`.
 ///
 /// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with the `m`
-/// new tokens last. Every row sees the `t - m` tokens before the new ones, within its window.
+/// new tokens last. Every row sees the `t - m` tokens before the new ones, within its window. If only the
+/// [first](Cached::first) elements of values are read, the heads of `out` have as many.
 ///
 /// Each row sums over its visible keys in a fixed order, and hidden keys change no bit: a branch of a tree has the same
 /// rows as without the other branches.
@@ -77,7 +78,10 @@ pub fn attend(
     assert_eq!(k.format, v.format, "values as keys");
     assert!(head_dim.is_multiple_of(k.format.block()), "heads of {head_dim} in {:?}", k.format);
     assert_eq!((q.len(), k.bytes, v.bytes), (m * heads * head_dim, t * token, t * token), "whole tokens");
-    assert_eq!(out.len(), q.len(), "results as queries");
+    let value_dim = v.elements(shape);
+    assert!(k.elements(shape) == head_dim && (1..=head_dim).contains(&value_dim), "{value_dim} elements of values");
+    assert!(value_dim.is_multiple_of(v.format.block()), "values of {value_dim} in {:?}", v.format);
+    assert_eq!(out.len(), m * heads * value_dim, "results as values");
     assert!(m <= t, "{m} new tokens among {t}");
     assert!(mask.visible.is_none_or(|visible| visible.len() == m * m), "a mask over the new tokens");
     assert!(!mask.is_by_position() || mask.positions.len() == m, "a position for each new token");
@@ -131,14 +135,24 @@ impl Task<'_> {
         self.t - self.m
     }
 
-    /// The number of elements of a head, rounded up to whole lanes.
+    /// The number of elements of a key, rounded up to whole lanes.
     fn width(&self) -> usize {
         self.shape.head_dim.next_multiple_of(LANES)
     }
 
+    /// The number of elements of a value.
+    fn value_dim(&self) -> usize {
+        self.v.elements(self.shape)
+    }
+
+    /// The same, rounded up to whole lanes.
+    fn value_width(&self) -> usize {
+        self.value_dim().next_multiple_of(LANES)
+    }
+
     /// The number of elements of a partial result.
     fn part(&self) -> usize {
-        self.width() + LANES
+        self.value_width() + LANES
     }
 
     /// The token and the query head of a row of a key head.
@@ -154,10 +168,10 @@ impl Task<'_> {
     }
 
     fn run(&self, threads: usize, out: &mut [f32]) {
-        let Heads { heads, kv_heads, head_dim } = self.shape;
+        let Heads { heads, kv_heads, .. } = self.shape;
         let rows = self.m * self.group();
         let sets = rows.div_ceil(ROWS);
-        let out = Out::new(out, heads * head_dim);
+        let out = Out::new(out, heads * self.value_dim());
         let blocks = self.blocks(&(0..rows));
         let parts = kv_heads * rows * blocks.len();
         if threads > 1 && kv_heads * sets < 4 * threads && blocks.len() > 1 && parts * self.part() <= APART {
@@ -243,7 +257,7 @@ dispatch! {
 /// No other thread writes these rows of these heads, or their partial results for these blocks.
 #[inline(always)]
 unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, to: To<'_>) {
-    let (width, part, rows) = (task.width(), task.part(), share.heads.len() * share.rows.len());
+    let (width, part, rows) = (task.value_width(), task.part(), share.heads.len() * share.rows.len());
     // A closure (as for `LocalKey::with`) would not be compiled for the unit.
     let mut scratch = SCRATCH.take();
     prepare(task, share, &mut scratch);
@@ -293,7 +307,7 @@ dispatch! {
 /// No other thread writes these rows of this head.
 #[inline(always)]
 unsafe fn join_parts_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, parts: &[f32], out: &Out<'_>) {
-    let (width, part) = (task.width(), task.part());
+    let (width, part) = (task.value_width(), task.part());
     let mut scratch = SCRATCH.take();
     scratch.sums.resize(part, 0.0);
     let sum = &mut scratch.sums[..part];
@@ -313,13 +327,13 @@ unsafe fn join_parts_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, 
 #[inline(always)]
 unsafe fn write_row<S: Simd>(unit: S, task: &Task<'_>, head: usize, row: usize, sum: &mut [f32], out: &Out<'_>) {
     let (token, head) = task.token_and_head(head, row);
+    let (elements, width) = (task.value_dim(), task.value_width());
     if let Some(sinks) = task.mask.sinks {
-        partial::add_sink(sum, task.width(), sinks[head]);
+        partial::add_sink(sum, width, sinks[head]);
     }
-    partial::normalize(unit, sum, task.width());
-    let head_dim = task.shape.head_dim;
+    partial::normalize(unit, sum, width);
     // SAFETY: upheld by the caller.
-    unsafe { out.set_some(token, head * head_dim, &sum[..head_dim]) };
+    unsafe { out.set_some(token, head * elements, &sum[..elements]) };
 }
 
 /// Resets the buffers for some rows: results over no keys, and queries padded to whole lanes.
@@ -336,14 +350,15 @@ fn prepare(task: &Task<'_>, share: &Share, scratch: &mut Scratch) {
             query[..head_dim].copy_from_slice(&task.q[(token * heads + head) * head_dim..][..head_dim]);
         }
     }
-    // Keys and values are padded with zeros to whole lanes.
+    // Keys are padded with zeros to whole lanes. Rows of values have the same width, so they leave these as they are.
     scratch.numbers.clear();
     scratch.numbers.resize(VALUES.max(LANES) * width, 0.0);
     scratch.turned.resize(LANES * width, 0.0);
     scratch.scores.resize(rows * BLOCK, 0.0);
     scratch.parts.resize(rows * part, 0.0);
     scratch.sums.resize(rows * part, 0.0);
-    scratch.sums.chunks_exact_mut(part).for_each(|sum| partial::clear(sum, width));
+    let of_values = task.value_width();
+    scratch.sums.chunks_exact_mut(part).for_each(|sum| partial::clear(sum, of_values));
 }
 
 /// Computes the rows' partial results for one block.
@@ -386,6 +401,7 @@ fn of_tokens<S: Bytewise>(
 ) {
     let Task { k, v, shape, mask, m, .. } = *task;
     let (width, part, held, count) = (task.width(), task.part(), task.held(), tokens.len());
+    let of_values = task.value_width();
     let Scratch { queries, numbers, turned, scores, parts, positions, .. } = scratch;
     // Up to this number of rows, keys and values are read in their stored format; for more rows they are decoded once.
     let few = if S::IS_WIDE { FEW } else { 0 };
@@ -434,7 +450,7 @@ fn of_tokens<S: Bytewise>(
             let scores = &mut scores[row * BLOCK..][..count.next_multiple_of(LANES)];
             adjust(unit, task, token, head, positions, scores);
             let sight = Sight::of(&mask, token, m, held, tokens);
-            partial::weigh(unit, scores, sight, &mut parts[row * part..][..part], width);
+            partial::weigh(unit, scores, sight, &mut parts[row * part..][..part], of_values);
         }
     }
     for at in (0..count).step_by(VALUES) {
@@ -451,10 +467,11 @@ fn of_tokens<S: Bytewise>(
             if rows.len() <= few
                 && let Some(values) = v.stored(shape, head, tokens, &some_values)
             {
+                let width = of_values;
                 with_format!(values.format, F => mix::mix(unit, weights, values.of::<F>(), keys, width, parts, part));
             } else {
                 v.decode(unit, shape, head, tokens, &some_values, width, numbers);
-                mix::mix(unit, weights, Numbers { numbers, width }, keys, width, parts, part);
+                mix::mix(unit, weights, Numbers { numbers, width }, keys, of_values, parts, part);
             }
         }
     }

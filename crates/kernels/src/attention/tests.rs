@@ -94,6 +94,48 @@ fn equals_the_definition_in_f64() {
     }
 }
 
+/// Values that are the beginnings of keys: those of the definition, in every cache format, in pages, and with the bits
+/// of values that are stored by themselves.
+#[test]
+fn values_may_be_the_first_elements_of_keys() {
+    for (heads, kv_heads, head_dim, first) in
+        [(6usize, 1usize, 96usize, 64usize), (8, 1, 24, 16), (4, 2, 45, 7), (20, 1, 40, 40)]
+    {
+        let shape = Heads { heads, kv_heads, head_dim };
+        for format in [Format::F32, Format::F16, Format::Bf16, Format::Q8_0] {
+            if !(head_dim.is_multiple_of(format.block()) && first.is_multiple_of(format.block())) {
+                continue;
+            }
+            for (m, t) in [(1, 1), (1, 70), (5, 33), (40, BLOCK + 70)] {
+                let (q, of_key) = (noise(m * heads * head_dim, 1), kv_heads * head_dim);
+                let keys = stored(format, &noise(t * of_key, 2));
+                let mut numbers = vec![0.0; t * of_key];
+                Weights::new(format, &keys, t * of_key).decode(0, &mut numbers);
+                // Whole values: what is behind the first elements changes nothing in them.
+                let mut values = numbers.clone();
+                values.chunks_mut(head_dim).for_each(|head| head[first..].fill(9.0));
+                let sees = |r: usize, j: usize| j <= t - m + r;
+                let whole = exact(&q, &numbers, &values, shape, sees, 0.1);
+                let part = |all: &[f64]| all.chunks(head_dim).flat_map(|head| &head[..first]).copied().collect();
+                let expected: Vec<f64> = part(&whole);
+                let page = 7 * format.bytes(of_key);
+                let page_of = |some: &[u8]| Arc::new([some, &vec![0xFF; page - some.len()]].concat());
+                let pages: Vec<_> = keys.chunks(page).map(page_of).collect();
+                let paged = Cached::paged(format, keys.len(), &pages, 0, page);
+                for cached in [Cached::new(format, &keys), paged] {
+                    let mut out = vec![f32::NAN; m * heads * first];
+                    attend(&q, cached, cached.first(first), shape, AttentionMask::default(), 0.1, &mut out);
+                    close(&out, &expected);
+                    let mut alone = vec![f32::NAN; heads * first];
+                    let last = &q[(m - 1) * heads * head_dim..];
+                    attend(last, cached, cached.first(first), shape, AttentionMask::default(), 0.1, &mut alone);
+                    assert_eq!(alone, out[(m - 1) * heads * first..], "{shape:?} {format:?} {m} of {t}");
+                }
+            }
+        }
+    }
+}
+
 /// Every cache format gives the result of its decoded numbers.
 #[test]
 fn caches_are_read_as_they_are_stored() {
