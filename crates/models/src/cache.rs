@@ -2,7 +2,7 @@
 
 use verdigris_kernels::Format;
 
-use crate::description::config::DecoderConfig;
+use crate::description::config::{DecoderConfig, Mixer};
 use crate::description::parts::Parts;
 use crate::error::ModelError;
 
@@ -28,7 +28,12 @@ pub(crate) fn cache_format(config: &DecoderConfig, parts: &Parts, asked: Option<
     let exact = parts.layers[0].matrices().all(|weight| weight.format() == Format::F32);
     let format = asked.unwrap_or(if exact { Format::F32 } else { Format::F16 });
     let is_possible = matches!(format, Format::F32 | Format::F16 | Format::Bf16 | Format::Q8_0);
-    let mut heads = config.attentions().map(|attention| attention.head_dim);
+    let mut heads = config.blocks.iter().flat_map(|block| match &block.mixer {
+        Mixer::Attention(attention) => vec![attention.head_dim],
+        // Values are the first elements of keys.
+        Mixer::Latent(latent) => vec![latent.rank, latent.stored()],
+        Mixer::Convolution(_) | Mixer::DeltaNet(_) | Mixer::Mamba(_) => vec![],
+    });
     match heads.find(|head_dim| !is_possible || !head_dim.is_multiple_of(format.block())) {
         Some(head_dim) => Err(ModelError::Cache { format, head_dim }),
         None => Ok(format),

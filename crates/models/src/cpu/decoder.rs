@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use verdigris_kernels::{Format, layer_norm, rms_norm};
 
+use super::pages::Widths;
 use crate::cache::{CacheLayout, cache_format};
 use crate::description::alibi::slopes_of;
-use crate::description::config::{Attention, DecoderConfig, Norm};
+use crate::description::config::{Attention, DecoderConfig, Mixer, Norm};
 use crate::description::parts::{Parts, Scales};
 use crate::description::share::{BadSplit, Split, check, part, part_of};
 use crate::error::ModelError;
@@ -19,8 +20,8 @@ pub struct CpuDecoder {
     pub(super) slopes: Option<Vec<f32>>,
     pub(crate) cache_format: Format,
     pub(super) layout: CacheLayout,
-    /// The elements of a token's keys in each layer.
-    pub(super) cached: Arc<[usize]>,
+    /// The elements of a token's keys and values in each layer.
+    pub(super) cached: Arc<[Widths]>,
     /// The length of a row: the vocabulary size, or 1 for a reward model.
     pub(super) row_width: usize,
 }
@@ -79,8 +80,13 @@ impl CpuDecoder {
     }
 }
 
-/// The elements of a token's keys in each layer.
-fn cached(config: &DecoderConfig) -> Arc<[usize]> {
-    let of = |attention: &Attention| attention.kv_heads * attention.head_dim;
-    config.blocks.iter().map(|block| block.mixer.attention().map_or(0, of)).collect()
+/// The elements of a token's keys and values in each layer.
+fn cached(config: &DecoderConfig) -> Arc<[Widths]> {
+    let of = |mixer: &Mixer| match mixer {
+        &Mixer::Attention(Attention { kv_heads, head_dim, .. }) => Widths::equal(kv_heads * head_dim),
+        // Values are the first elements of keys.
+        Mixer::Latent(latent) => Widths { keys: latent.stored(), values: 0 },
+        Mixer::Convolution(_) | Mixer::DeltaNet(_) | Mixer::Mamba(_) => Widths::equal(0),
+    };
+    config.blocks.iter().map(|block| of(&block.mixer)).collect()
 }

@@ -3,9 +3,11 @@
 mod attention;
 mod decoder;
 mod feed_forward;
+mod latent;
 mod pages;
 mod pass;
 mod peers;
+mod per_head;
 mod projection;
 mod recurrent;
 mod router;

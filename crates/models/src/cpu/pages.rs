@@ -14,6 +14,28 @@ pub(super) enum Half {
     Values,
 }
 
+/// The elements of a token's keys and values in a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Widths {
+    pub(super) keys: usize,
+    /// Zero where values are not stored by themselves.
+    pub(super) values: usize,
+}
+
+impl Widths {
+    /// As many elements of keys as of values.
+    pub(super) fn equal(width: usize) -> Self {
+        Self { keys: width, values: width }
+    }
+
+    fn of(self, half: Half) -> usize {
+        match half {
+            Half::Keys => self.keys,
+            Half::Values => self.values,
+        }
+    }
+}
+
 /// The keys and values of all layers that have any. Each page holds some tokens of every layer: keys, then values, then
 /// the next layer's.
 ///
@@ -22,8 +44,8 @@ pub(super) enum Half {
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     format: Format,
-    /// Elements of a token's keys in each layer.
-    widths: Arc<[usize]>,
+    /// Elements of a token's keys and values in each layer.
+    widths: Arc<[Widths]>,
     /// Tokens per page.
     tokens: usize,
     pages: Vec<Arc<Vec<u8>>>,
@@ -33,7 +55,7 @@ impl Pages {
     pub(super) fn new(
         layout: CacheLayout,
         format: Format,
-        widths: Arc<[usize]>,
+        widths: Arc<[Widths]>,
         capacity: usize,
     ) -> Result<Self, ModelError> {
         let tokens = if let CacheLayout::Paged { tokens } = layout { tokens } else { capacity };
@@ -45,9 +67,9 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Bytes that a token takes in all layers, from the elements of its keys in each.
-    pub(super) fn bytes_a_token(format: Format, widths: &[usize]) -> usize {
-        widths.iter().map(|&width| 2 * format.bytes(width)).sum()
+    /// Bytes that a token takes in all layers.
+    pub(super) fn bytes_a_token(format: Format, widths: &[Widths]) -> usize {
+        widths.iter().map(|&Widths { keys, values }| format.bytes(keys) + format.bytes(values)).sum()
     }
 
     /// Makes the pages of `from..to` exclusive to this sequence (copy on write), and allocates missing ones.
@@ -72,13 +94,16 @@ impl Pages {
     /// The offset in each page where one half of a layer begins, and its length in bytes.
     fn span(&self, layer: usize, half: Half) -> (usize, usize) {
         let before = self.tokens * Self::bytes_a_token(self.format, &self.widths[..layer]);
-        let bytes = self.tokens * self.format.bytes(self.widths[layer]);
-        (before + half as usize * bytes, bytes)
+        let bytes = |half| self.tokens * self.format.bytes(self.widths[layer].of(half));
+        match half {
+            Half::Keys => (before, bytes(half)),
+            Half::Values => (before + bytes(Half::Keys), bytes(half)),
+        }
     }
 
     /// Writes the keys or values of the tokens from `at` on, whose pages are exclusive to this sequence.
     pub(super) fn write(&mut self, layer: usize, half: Half, mut at: usize, mut numbers: &[f32]) {
-        let ((from, _), width) = (self.span(layer, half), self.widths[layer]);
+        let ((from, _), width) = (self.span(layer, half), self.widths[layer].of(half));
         let a_token = self.format.bytes(width);
         while !numbers.is_empty() {
             let offset = at % self.tokens;
@@ -94,7 +119,8 @@ impl Pages {
     pub(super) fn first(&self, layer: usize, half: Half, tokens: usize) -> Cached<'_> {
         let (from, bytes) = self.span(layer, half);
         let pages = &self.pages[..tokens.div_ceil(self.tokens)];
-        Cached::paged(self.format, tokens * self.format.bytes(self.widths[layer]), pages, from, bytes)
+        let total = tokens * self.format.bytes(self.widths[layer].of(half));
+        Cached::paged(self.format, total, pages, from, bytes)
     }
 
     /// The first `tokens` tokens, shared with another sequence.
@@ -107,8 +133,8 @@ impl Pages {
     /// Moves the token at index `from` to the lower index `to`. The pages of both are exclusive to this sequence.
     pub(super) fn move_back(&mut self, from: usize, to: usize) {
         for layer in 0..self.widths.len() {
-            let a_token = self.format.bytes(self.widths[layer]);
             for half in [Half::Keys, Half::Values] {
+                let a_token = self.format.bytes(self.widths[layer].of(half));
                 let (begin, _) = self.span(layer, half);
                 let [from, to] = [from, to].map(|at| (at / self.tokens, begin + at % self.tokens * a_token));
                 // Two pages are separate buffers, so one is written while the other is read; within one page, bytes are
@@ -132,7 +158,7 @@ mod tests {
     /// The stored bytes of the first `tokens` tokens.
     fn read(pages: &Pages, layer: usize, half: Half, tokens: usize) -> Vec<u8> {
         let (from, _) = pages.span(layer, half);
-        let a_token = pages.format.bytes(pages.widths[layer]);
+        let a_token = pages.format.bytes(pages.widths[layer].of(half));
         let at = |t: usize| &pages.pages[t / pages.tokens][from + t % pages.tokens * a_token..][..a_token];
         (0..tokens).flat_map(at).copied().collect()
     }
@@ -145,10 +171,32 @@ mod tests {
         tokens.flat_map(|t| numbers(t, 1)).flat_map(f32::to_le_bytes).collect()
     }
 
+    fn widths<const N: usize>(of: [usize; N]) -> Arc<[Widths]> {
+        of.map(Widths::equal).into()
+    }
+
+    /// A layer with keys only, between others.
+    #[test]
+    fn keys_and_values_have_their_own_widths() {
+        let own = [Widths::equal(4), Widths { keys: 4, values: 0 }, Widths { keys: 0, values: 0 }, Widths::equal(4)];
+        assert_eq!(Pages::bytes_a_token(Format::F32, &own), 5 * 16);
+        let mut pages = Pages::new(CacheLayout::Paged { tokens: 3 }, Format::F32, own.into(), 20).unwrap();
+        pages.make_own(0, 10).unwrap();
+        let all = [(0, Half::Keys), (0, Half::Values), (1, Half::Keys), (3, Half::Keys), (3, Half::Values)];
+        for (i, (layer, half)) in all.into_iter().enumerate() {
+            pages.write(layer, half, 0, &numbers(100 * i, 10));
+        }
+        pages.move_back(9, 1);
+        for (i, (layer, half)) in all.into_iter().enumerate() {
+            let moved = (0..10).map(|t| 100 * i + if t == 1 { 9 } else { t });
+            assert_eq!(read(&pages, layer, half, 10), expected(moved), "{layer} {half:?}");
+        }
+    }
+
     #[test]
     fn tokens_stand_where_they_were_written_in_every_layout() {
         for layout in [CacheLayout::Paged { tokens: 3 }, CacheLayout::Paged { tokens: 64 }, CacheLayout::Contiguous] {
-            let mut pages = Pages::new(layout, Format::F32, [4, 0, 4].into(), 20).unwrap();
+            let mut pages = Pages::new(layout, Format::F32, widths([4, 0, 4]), 20).unwrap();
             for (at, count) in [(0, 7), (7, 1), (8, 12)] {
                 pages.make_own(at, at + count).unwrap();
                 for layer in [0, 2] {
@@ -171,7 +219,7 @@ mod tests {
     /// Only the page that both write to is copied.
     #[test]
     fn forks_share_what_they_have_in_common() {
-        let mut origin = Pages::new(CacheLayout::Paged { tokens: 4 }, Format::F32, [4].into(), 40).unwrap();
+        let mut origin = Pages::new(CacheLayout::Paged { tokens: 4 }, Format::F32, widths([4]), 40).unwrap();
         origin.make_own(0, 10).unwrap();
         origin.write(0, Half::Keys, 0, &numbers(0, 10));
         let mut fork = origin.share(10);
@@ -187,7 +235,7 @@ mod tests {
 
     #[test]
     fn too_much_memory_is_an_error_that_says_how_much() {
-        let error = Pages::new(CacheLayout::Contiguous, Format::F16, [1 << 20; 1 << 10].into(), 1 << 32).unwrap_err();
+        let error = Pages::new(CacheLayout::Contiguous, Format::F16, widths([1 << 20; 1 << 10]), 1 << 32).unwrap_err();
         assert!(error.to_string().contains("GiB"), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 use super::attention::{attend_each, cosines_and_sines};
 use super::decoder::CpuDecoder;
 use super::feed_forward::feed_forward;
+use super::latent::attend_to_latents;
 use super::peers::Peers;
 use super::recurrent::{StatefulText, mix};
 use super::state::State;
@@ -41,15 +42,18 @@ pub(super) fn pass(
             Some(scales) => decoder.normalize(&work.h, scales, &mut work.x),
             None => work.x.clone_from(&work.h),
         }
+        if let Some(which) = block.mixer.rotary()
+            && rotated_by != Some(which)
+        {
+            rotated_by = Some(which);
+            cosines_and_sines(which, items, slices, work);
+        }
         match (&layer.mixer, &block.mixer) {
             (MixerParts::Attention(parts), Mixer::Attention(attention)) => {
-                if let Some(which) = attention.rotary
-                    && rotated_by != Some(which)
-                {
-                    rotated_by = Some(which);
-                    cosines_and_sines(which, items, slices, work);
-                }
                 attend_each(decoder, i, (attention, parts), items, slices, work, peers)?;
+            }
+            (MixerParts::Latent(parts), Mixer::Latent(latent)) => {
+                attend_to_latents(decoder, i, (latent, parts), items, slices, work);
             }
             (parts, mixer) => {
                 let mut texts = texts(items, slices);

@@ -1,6 +1,7 @@
 //! The inputs of a pass, and the memory that passes reuse.
 
 use super::feed_forward::Experts;
+use super::latent::LatentMemory;
 use super::recurrent::RecurrentWork;
 use super::state::State;
 use crate::language_model::{Batch, Rows};
@@ -39,6 +40,7 @@ pub(crate) struct Work {
     pub(super) up: Vec<f32>,
     pub(super) experts: Experts,
     pub(super) recurrent: RecurrentWork,
+    pub(super) latent: LatentMemory,
     /// The output of a part of a layer.
     pub(super) y: Vec<f32>,
     pub(super) normed: Vec<f32>,

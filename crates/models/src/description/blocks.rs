@@ -23,6 +23,8 @@ pub enum Mixer {
     DeltaNet(DeltaNet),
     /// A state-space model (Mamba-2: Dao and Gu 2024).
     Mamba(Mamba),
+    /// Softmax attention over latent vectors.
+    Latent(LatentAttention),
 }
 
 impl Mixer {
@@ -31,9 +33,32 @@ impl Mixer {
         if let Self::Attention(attention) = self { Some(attention) } else { None }
     }
 
+    /// The attention to latent vectors, if it is one.
+    pub fn latent(&self) -> Option<&LatentAttention> {
+        if let Self::Latent(latent) = self { Some(latent) } else { None }
+    }
+
+    /// The index of its rotary embedding, if it has one.
+    pub(crate) fn rotary(&self) -> Option<usize> {
+        match self {
+            Self::Attention(attention) => attention.rotary,
+            Self::Latent(latent) => latent.rotary,
+            Self::Convolution(_) | Self::DeltaNet(_) | Self::Mamba(_) => None,
+        }
+    }
+
+    /// The number of elements of a head that may be rotated, if it has positions.
+    pub(crate) fn rotated_head(&self) -> Option<usize> {
+        match self {
+            Self::Attention(attention) => Some(attention.head_dim),
+            Self::Latent(latent) => Some(latent.rotated),
+            Self::Convolution(_) | Self::DeltaNet(_) | Self::Mamba(_) => None,
+        }
+    }
+
     /// Whether it has a state of fixed size instead of keys and values.
     pub fn is_recurrent(&self) -> bool {
-        self.attention().is_none()
+        !matches!(self, Self::Attention(_) | Self::Latent(_))
     }
 }
 
@@ -281,4 +306,47 @@ pub struct Shared {
     /// Whether its result is multiplied by the logistic function of a product with the token (Qwen2).
     #[doc(alias = "shared_expert_gate")]
     pub gated: bool,
+}
+
+/// Attention to latent vectors (DeepSeek-AI, *DeepSeek-V2*, 2024, section 2.1): the keys and values of all heads are
+/// products with one short vector for each token, which is stored in their stead. All heads share some more elements of
+/// their keys, which are rotated.
+#[doc(alias = "MLA")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatentAttention {
+    /// The number of heads.
+    #[doc(alias = "num_attention_heads")]
+    pub heads: usize,
+    /// The number of elements between the two matrices of queries, if there are two.
+    #[doc(alias = "q_lora_rank")]
+    pub query_rank: Option<usize>,
+    /// The number of elements of a latent vector.
+    #[doc(alias = "kv_lora_rank")]
+    pub rank: usize,
+    /// The number of elements of a head's queries and keys that are not rotated.
+    #[doc(alias = "qk_nope_head_dim")]
+    pub unrotated: usize,
+    /// The number of those that are, which follow.
+    #[doc(alias = "qk_rope_head_dim")]
+    pub rotated: usize,
+    /// The number of elements of a head's values.
+    #[doc(alias = "v_head_dim")]
+    pub value_dim: usize,
+    /// The index of its rotary embedding, if it has one.
+    pub rotary: Option<usize>,
+    /// The factor of scores.
+    #[doc(alias = "mscale_all_dim")]
+    pub scale: f64,
+    /// Whether the first projections and the last have biases.
+    #[doc(alias = "attention_bias")]
+    pub bias: bool,
+    /// The epsilon of the norms of latent vectors and of the elements between the matrices of queries.
+    pub epsilon: f64,
+}
+
+impl LatentAttention {
+    /// The number of elements that are stored for a token: its latent vector, and the rotated elements of its key.
+    pub(crate) fn stored(&self) -> usize {
+        self.rank + self.rotated
+    }
 }

@@ -1,8 +1,8 @@
 //! Checks that a configuration describes a decoder.
 
 use super::config::{
-    Attention, DecoderConfig, FeedForward, Groups, Mixer, Mixture, Norm, Positions, QueryGrowth, RecurrentHeads,
-    Scaling,
+    Attention, DecoderConfig, FeedForward, Groups, LatentAttention, Mixer, Mixture, Norm, Positions, QueryGrowth,
+    RecurrentHeads, Scaling,
 };
 
 /// The largest dimension of any model; a larger number in a file means that it is damaged.
@@ -126,12 +126,13 @@ impl DecoderConfig {
                 Mixer::Convolution(of) => dimension("length of convolutions", of.taps)?,
                 Mixer::DeltaNet(of) => recurrent(&of.heads, of.taps)?,
                 Mixer::Mamba(of) => recurrent(&of.heads, of.taps)?,
+                Mixer::Latent(latent) => latent.check()?,
             }
             block.feed_forward.check()?;
         }
         if let Positions::Rotary(all) = &self.positions {
-            let is_missing = all.is_empty() && self.attentions().next().is_some();
-            if is_missing || self.attentions().any(|one| one.rotary.is_some_and(|at| at >= all.len())) {
+            let is_missing = all.is_empty() && self.blocks.iter().any(|block| !block.mixer.is_recurrent());
+            if is_missing || self.blocks.iter().any(|block| block.mixer.rotary().is_some_and(|at| at >= all.len())) {
                 return Err(BadConfig::UnknownRotary);
             }
             for (which, rotary) in all.iter().enumerate() {
@@ -199,6 +200,25 @@ impl Attention {
             return Err(BadConfig::Heads { heads, kv_heads });
         }
         Ok(())
+    }
+}
+
+impl LatentAttention {
+    fn check(&self) -> Result<(), BadConfig> {
+        for (name, value) in [
+            ("number of attention heads", self.heads),
+            ("rank of queries", self.query_rank.unwrap_or(1)),
+            ("rank of keys and values", self.rank),
+            ("number of elements of a head that are not rotated", self.unrotated),
+            ("number of elements of a head that are rotated", self.rotated),
+            ("number of elements of a head's values", self.value_dim),
+        ] {
+            dimension(name, value)?;
+        }
+        if !(self.epsilon > 0.0 && self.epsilon <= 1.0) {
+            return Err(BadConfig::Epsilon(self.epsilon));
+        }
+        positive("scale of attention", Some(self.scale))
     }
 }
 

@@ -6,8 +6,8 @@
 pub use verdigris_kernels::Pairs;
 
 pub use super::blocks::{
-    Activation, Attention, Block, Convolution, DeltaNet, Dense, FeedForward, Groups, Mamba, Mixer, Mixture,
-    QueryGrowth, QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
+    Activation, Attention, Block, Convolution, DeltaNet, Dense, FeedForward, Groups, LatentAttention, Mamba, Mixer,
+    Mixture, QueryGrowth, QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
 };
 
 /// The shape and the choices of a decoder. The default has no layers, and Llama's choices.
@@ -244,8 +244,10 @@ impl DecoderConfig {
 
     /// The number of elements of a head of the layers that use a rotary embedding.
     pub(crate) fn rotated_head(&self, which: usize) -> usize {
-        let mut those = self.attentions().filter(|attention| attention.rotary == Some(which));
-        those.next().or(self.attentions().next()).map_or(0, |attention| attention.head_dim)
+        let heads = |uses: &dyn Fn(&Mixer) -> bool| {
+            self.blocks.iter().filter(|block| uses(&block.mixer)).find_map(|block| block.mixer.rotated_head())
+        };
+        heads(&|mixer| mixer.rotary() == Some(which)).or_else(|| heads(&|_| true)).unwrap_or(0)
     }
 
     /// Whether some layers have a state of fixed size.

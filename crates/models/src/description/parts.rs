@@ -51,6 +51,7 @@ pub(crate) enum MixerParts<M = Weight, V = Vec<f32>> {
     Convolution(ConvolutionParts<M, V>),
     DeltaNet(Box<DeltaNetParts<M, V>>),
     Mamba(Box<MambaParts<M, V>>),
+    Latent(LatentParts<M, V>),
 }
 
 /// The weights of attention.
@@ -63,6 +64,24 @@ pub(crate) struct AttentionParts<M = Weight, V = Vec<f32>> {
     pub(crate) key_norm: Option<V>,
     /// A score of each head that takes part in the softmax.
     pub(crate) sinks: Option<V>,
+    pub(crate) output: Projection<M, V>,
+}
+
+/// The weights of attention to latent vectors.
+#[derive(Clone, Debug)]
+pub(crate) struct LatentParts<M = Weight, V = Vec<f32>> {
+    /// The first matrix of queries and the norm after it, if there are two.
+    pub(crate) query_down: Option<(Projection<M, V>, V)>,
+    /// The queries of all heads, each with the elements that are rotated last.
+    pub(crate) query: Projection<M, V>,
+    /// The latent vector, then the elements of the key that are rotated: `(rank + rotated) x hidden size`.
+    pub(crate) down: Projection<M, V>,
+    /// The norm of latent vectors.
+    pub(crate) norm: V,
+    /// For each head, the transposed matrix from latent vectors to keys: `rank x unrotated`.
+    pub(crate) keys: Vec<M>,
+    /// For each head, the matrix from latent vectors to values: `value_dim x rank`.
+    pub(crate) values: Vec<M>,
     pub(crate) output: Projection<M, V>,
 }
 
@@ -173,13 +192,18 @@ impl Projection {
 impl<M, V> Layer<M, V> {
     /// All its matrices.
     pub(crate) fn matrices(&self) -> impl Iterator<Item = &M> {
+        let mut per_head: [&[M]; 2] = [&[], &[]];
         let of_mixer: Vec<&Projection<M, V>> = match &self.mixer {
             MixerParts::Attention(AttentionParts { query, key, value, output, .. }) => vec![query, key, value, output],
             MixerParts::Convolution(ConvolutionParts { input, output, .. }) => vec![input, output],
             MixerParts::DeltaNet(of) => vec![&of.input, &of.gate, &of.strength, &of.rate, &of.output],
             MixerParts::Mamba(of) => vec![&of.input, &of.output],
+            MixerParts::Latent(LatentParts { query_down, query, down, keys, values, output, .. }) => {
+                per_head = [keys, values];
+                query_down.iter().map(|(down, _)| down).chain([query, down, output]).collect()
+            }
         };
-        let of_mixer = of_mixer.into_iter().map(|projection| &projection.matrix);
+        let of_mixer = of_mixer.into_iter().map(|projection| &projection.matrix).chain(per_head.into_iter().flatten());
         let (dense, mixture) = match &self.feed_forward {
             FeedForwardParts::Dense(dense) => (Some(dense), None),
             FeedForwardParts::Mixture(mixture) => (None, Some(mixture)),
@@ -211,7 +235,8 @@ impl<M, V> DenseParts<M, V> {
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 mod elsewhere {
     use super::{
-        AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, MixtureParts, Parts, Projection, Scales,
+        AttentionParts, DenseParts, FeedForwardParts, LatentParts, Layer, MixerParts, MixtureParts, Parts, Projection,
+        Scales,
     };
 
     /// Creates the matrices and vectors of another engine.
@@ -264,6 +289,7 @@ mod elsewhere {
                 mixer_norm: scales(to, &self.mixer_norm)?,
                 mixer: match &self.mixer {
                     MixerParts::Attention(attention) => MixerParts::Attention(attention.upload(to)?),
+                    MixerParts::Latent(latent) => MixerParts::Latent(latent.upload(to)?),
                     _ => unreachable!("other layers are refused before"),
                 },
                 after_mixer: scales(to, &self.after_mixer)?,
@@ -291,6 +317,21 @@ mod elsewhere {
                 query_norm: vector(to, &self.query_norm)?,
                 key_norm: vector(to, &self.key_norm)?,
                 sinks: vector(to, &self.sinks)?,
+                output: self.output.upload(to)?,
+            })
+        }
+    }
+
+    impl<M, V> LatentParts<M, V> {
+        fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<LatentParts<U::Matrix, U::Vector>, U::Error> {
+            let query_down = self.query_down.as_ref().map(|(down, norm)| Ok((down.upload(to)?, to.vector(norm)?)));
+            Ok(LatentParts {
+                query_down: query_down.transpose()?,
+                query: self.query.upload(to)?,
+                down: self.down.upload(to)?,
+                norm: to.vector(&self.norm)?,
+                keys: self.keys.iter().map(|matrix| to.matrix(matrix)).collect::<Result<_, _>>()?,
+                values: self.values.iter().map(|matrix| to.matrix(matrix)).collect::<Result<_, _>>()?,
                 output: self.output.upload(to)?,
             })
         }

@@ -98,6 +98,9 @@ pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: 
     if split == Split::Layers {
         return if world > layers { Err(BadSplit::Layers { layers, world }) } else { Ok(()) };
     }
+    if config.blocks.iter().any(|block| block.mixer.latent().is_some()) {
+        return Err(BadSplit::Layer("attention to latent vectors"));
+    }
     let Some((&Attention { heads, kv_heads, head_dim, sinks, gated, .. }, _)) = config.alike() else {
         return Err(BadSplit::Layer("layers of several kinds, or a mixture of experts"));
     };

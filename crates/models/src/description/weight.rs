@@ -99,6 +99,18 @@ impl Weight {
         Self { matrix: self.matrix.gather(rows), update }
     }
 
+    /// The transposed matrix, copied, with an adapter's change in it (in single precision then). `None` if it is stored
+    /// in blocks, which lie in rows.
+    pub(crate) fn transposed(&self) -> Option<Self> {
+        if self.format().block() > 1 {
+            return None;
+        }
+        let Some(update) = &self.update else { return Some(self.matrix.transposed().into()) };
+        let mut numbers = self.matrix.numbers();
+        update.change(0..self.rows(), &mut numbers);
+        Some(Matrix::of_numbers(&numbers, self.columns()).transposed().into())
+    }
+
     /// The changed matrix as a plain matrix: in single precision if the weights are, or if half precision would
     /// overflow; otherwise in half precision, which has at least the bits of the weights.
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
@@ -161,5 +173,7 @@ mod tests {
         }
         assert!(sums.iter().zip(&out).all(|(a, b)| (a - b).abs() < 1e-5), "{sums:?}, not {:?}", &out[..3]);
         assert_eq!(numbers(&weight.gather([2, 0].into_iter())), [&whole[4..], &whole[..2]].concat());
+        let transposed = weight.transposed().unwrap();
+        assert_eq!(transposed.matrix().numbers(), [0, 2, 4, 1, 3, 5].map(|i| whole[i]));
     }
 }

@@ -84,6 +84,9 @@ fn runs(config: &DecoderConfig) -> Result<&Attention, &'static str> {
     if config.is_recurrent() {
         return Err("recurrent layers");
     }
+    if config.blocks.iter().any(|block| block.mixer.latent().is_some()) {
+        return Err("attention to latent vectors");
+    }
     if config.blocks.iter().any(|block| block.feed_forward.dense().is_none()) {
         return Err("mixtures of experts");
     }

@@ -14,7 +14,7 @@ use candle_nn::ops::{rms_norm_slow, silu, softmax};
 use candle_nn::rotary_emb::rope_slow;
 use serde_json::{Map, Value, json};
 use verdigris_logits::{Random, TokenId};
-use verdigris_models::config::{Attention, DecoderConfig, Norm, Positions, Rotary};
+use verdigris_models::config::{Attention, DecoderConfig, Mixer, Norm, Positions, Rotary};
 use verdigris_models::{DraftTarget, rotary::Angles};
 
 use super::examples::Batch;
@@ -55,7 +55,15 @@ impl Shape {
             Positions::Learned { .. } | Positions::Alibi { .. } => 10_000.0,
         };
         let width = target.width;
-        let Attention { heads, kv_heads, head_dim, .. } = target.attentions().next().cloned().unwrap_or_default();
+        let (heads, kv_heads, head_dim) = match target.blocks.first().map(|block| &block.mixer) {
+            // The layer itself has keys and values, of the size of the target's queries.
+            Some(Mixer::Latent(latent)) => (latent.heads, latent.heads, latent.unrotated + latent.rotated),
+            _ => {
+                let Attention { heads, kv_heads, head_dim, .. } =
+                    target.attentions().next().cloned().unwrap_or_default();
+                (heads, kv_heads, head_dim)
+            }
+        };
         let network = target.blocks.iter().find_map(|block| block.feed_forward.dense());
         let inner = inner.unwrap_or_else(|| network.map_or(4 * width, |network| network.width));
         Self { width, heads, kv_heads, head_dim, inner, epsilon, theta }

@@ -93,7 +93,7 @@ struct Additions {
 impl Shape {
     fn of(mixer: &Mixer, width: usize) -> Option<Self> {
         Some(match mixer {
-            Mixer::Attention(_) => return None,
+            Mixer::Attention(_) | Mixer::Latent(_) => return None,
             Mixer::Convolution(of) => Self { taps: of.taps, columns: width, heads: None },
             Mixer::DeltaNet(of) => Self { taps: of.taps, columns: of.columns(), heads: Some((of.heads, true)) },
             Mixer::Mamba(of) => Self { taps: of.taps, columns: of.columns(), heads: Some((of.heads, false)) },

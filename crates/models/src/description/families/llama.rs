@@ -5,6 +5,7 @@ use serde_json::Value;
 use verdigris_text::shown;
 
 use super::fields::Fields;
+use super::latent::latent;
 use super::llama_table::{
     Bias, EmbeddingScale, Layers, LocalTheta, LogitScale, Network, NormField, Row, Scale, Windows, row,
 };
@@ -20,8 +21,12 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     let row = row(model);
     let (width, heads) = (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?);
     let layers = fields.layers(&["num_hidden_layers"])?;
+    let latent = row.latent.then(|| latent(fields)).transpose()?;
     let head_dim = if row.own_head_dim { fields.size_or(&["head_dim"])? } else { None };
-    let head_dim = head_dim.map_or_else(|| Fields::head_dim(width, heads), Ok)?;
+    let head_dim = match &latent {
+        Some(latent) => latent.rotated,
+        None => head_dim.map_or_else(|| Fields::head_dim(width, heads), Ok)?,
+    };
     let activation = fields.activation(row.activation.0, row.activation.1)?;
     fields.refuse("use_bidirectional_attention", |value| value == false)?;
     let none = |_: &Value| false;
@@ -72,7 +77,10 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     let kinds = kinds(row, fields, layers)?.into_iter().enumerate();
     let block = |(layer, Kind { window, rotary })| {
         let mixture = mixture(model, fields, layer)?.map(FeedForward::Mixture);
-        let mixer = Mixer::Attention(Attention { window, rotary, ..attention.clone() });
+        let mixer = match &latent {
+            Some(latent) => Mixer::Latent(latent.clone()),
+            None => Mixer::Attention(Attention { window, rotary, ..attention.clone() }),
+        };
         Ok(Block { mixer, feed_forward: mixture.map_or_else(network, Ok)? })
     };
     let changes = |scale: &f64| *scale != 1.0;
@@ -127,6 +135,9 @@ fn rotary_of(row: &Row, fields: &Fields, head_dim: usize, context: usize) -> Res
         {
             let theta = theta_with(rotary.theta, alpha, head_dim);
             rotary = Rotary { theta, scaling: Scaling::None, ..rotary };
+        }
+        if row.latent && fields.flag("rope_interleave", true)? {
+            rotary.pairs = Pairs::Neighbours;
         }
         // A file of llama.cpp may have another order.
         Ok::<_, String>(if row.rotary.pairs == Pairs::Halves {

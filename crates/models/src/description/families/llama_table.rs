@@ -52,6 +52,8 @@ pub(super) struct Row {
     /// Whether queries, keys and values are one matrix.
     pub(super) fused_attention: bool,
     pub(super) network: Network,
+    /// Whether attention is to latent vectors: see `latent`.
+    pub(super) latent: bool,
 }
 
 /// Whether projections have biases.
@@ -211,6 +213,7 @@ const LLAMA: Row = Row {
     tied: false,
     fused_attention: false,
     network: Network::Apart,
+    latent: false,
 };
 
 const MISTRAL: Row = Row { model_type: "mistral", windows: Windows::All, ..LLAMA };
@@ -277,6 +280,9 @@ const GEMMA3: Row = Row {
     ..GEMMA2
 };
 
+const DEEPSEEK_V3: Row =
+    Row { model_type: "deepseek_v3", own_head_dim: false, network_bias: Bias::Never, latent: true, ..LLAMA };
+
 const GLM4_MOE: Row = Row {
     model_type: "glm4_moe",
     output_bias: Bias::Never,
@@ -305,6 +311,7 @@ pub(super) const ROWS: &[Row] = &[
         tied: true,
         ..LLAMA
     },
+    DEEPSEEK_V3,
     Row {
         model_type: "exaone4",
         placement: NormPlacement::After,
@@ -334,6 +341,7 @@ pub(super) const ROWS: &[Row] = &[
         ..LLAMA
     },
     GLM4_MOE,
+    Row { model_type: "glm4_moe_lite", ..DEEPSEEK_V3 },
     Row { model_type: "gpt_oss", sinks: true, windows: Windows::EveryOther, has_layer_types: true, ..LLAMA },
     Row {
         model_type: "granite",

@@ -1,6 +1,7 @@
 //! The weights of Llama and related models, under the names of a [`Row`].
 
 use super::fields::Fields;
+use super::latent;
 use super::llama_table::{NO_NORM, Network, NormField, Row, row};
 use super::mixture;
 use super::prefixed::Prefixed;
@@ -51,10 +52,13 @@ pub(crate) fn layers(
             NO_NORM => Ok(None),
             norm => scales(&name(norm), width).map(Some),
         };
-        let mixer = MixerParts::Attention(match &block.mixer {
-            Mixer::Attention(of) => attention(&names, row, &name("self_attn"), width, of, &scales)?,
+        let mixer = match &block.mixer {
+            Mixer::Attention(of) => {
+                MixerParts::Attention(attention(&names, row, &name("self_attn"), width, of, &scales)?)
+            }
+            Mixer::Latent(of) => MixerParts::Latent(latent::parts(&names, &name("self_attn"), width, of)?),
             _ => unreachable!("models like Llama have attention in every layer"),
-        });
+        };
         Ok(Layer {
             mixer_norm: norm_of(0)?,
             mixer,

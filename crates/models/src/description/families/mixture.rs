@@ -1,5 +1,7 @@
 //! Mixtures of experts: their description, and their weights as each family stores them.
 
+use verdigris_text::shown;
+
 use super::fields::Fields;
 use super::mxfp4;
 use super::prefixed::Prefixed;
@@ -37,7 +39,7 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
         "gpt_oss" => {
             (Router { score: Score::SoftmaxOfChosen, bias: true, ..Router::default() }, None, "intermediate_size")
         }
-        "glm4_moe" => {
+        "glm4_moe" | "deepseek_v3" | "glm4_moe_lite" => {
             let width = "moe_intermediate_size";
             let shared = fields.size(&[width])?.saturating_mul(fields.size(&["n_shared_experts"])?);
             (grouped(fields)?, Some((shared, false)), width)
@@ -45,7 +47,12 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
         _ => return Ok(None),
     };
     let experts = fields.size(&["num_experts", "num_local_experts", "n_routed_experts"])?;
-    if model == "glm4_moe" && layer < fields.size(&["first_k_dense_replace"])? {
+    let is_dense = match model {
+        "glm4_moe" | "deepseek_v3" => layer < fields.size(&["first_k_dense_replace"])?,
+        "glm4_moe_lite" => !is_listed_as_sparse(fields, layer)?,
+        _ => false,
+    };
+    if is_dense {
         return Ok(None);
     }
     if model.starts_with("qwen") && !is_sparse(fields, layer, experts)? {
@@ -78,6 +85,20 @@ fn grouped(fields: &Fields) -> Result<Router, String> {
     })
 }
 
+/// Whether a layer has experts by `mlp_layer_types`; all but the first have if it is missing.
+fn is_listed_as_sparse(fields: &Fields, layer: usize) -> Result<bool, String> {
+    let Some(types) = fields.list("mlp_layer_types")? else { return Ok(layer > 0) };
+    match types.get(layer).map(|kind| (kind, kind.as_str())) {
+        Some((_, Some("dense"))) => Ok(false),
+        Some((_, Some("sparse"))) => Ok(true),
+        Some((other, _)) => Err(format!(
+            "mlp_layer_types has {}, which is not supported; dense and sparse are",
+            shown(&other.to_string())
+        )),
+        None => Err(format!("mlp_layer_types has {} layers, and the model has more", types.len())),
+    }
+}
+
 /// Whether a layer of Qwen has experts: every few layers do, but for those that are listed.
 fn is_sparse(fields: &Fields, layer: usize, experts: usize) -> Result<bool, String> {
     let step = fields.size_or(&["decoder_sparse_step"])?.unwrap_or(1).max(1);
@@ -101,7 +122,10 @@ pub(super) fn parts(
     };
     let of = |name: &str| format!("{layer}.{part}.{name}");
     let router = if model == "gpt_oss" { of("router") } else { of("gate") };
-    let of_shared = if model == "glm4_moe" { of("shared_experts") } else { of("shared_expert") };
+    let of_shared = match model {
+        "glm4_moe" | "deepseek_v3" | "glm4_moe_lite" => of("shared_experts"),
+        _ => of("shared_expert"),
+    };
     let shared = |shared: Shared| dense(names, &of_shared, GATE_UP_DOWN, width, &shared.network);
     let gate = mixture.shared.filter(|shared| shared.gated).map(|_| of("shared_expert_gate"));
     let gate = gate.map(|name| names.projection(&name, 1, width, false)).transpose()?;

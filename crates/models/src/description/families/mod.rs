@@ -3,7 +3,7 @@
 //! | module | model types |
 //! |---|---|
 //! | `llama` | those with a row in `llama_table`; `llama_weights` reads their weights, and `mixture` experts, of which |
-//! | | `mxfp4` reads those of gpt-oss |
+//! | | `mxfp4` reads those of gpt-oss; `latent` is the attention of some |
 //! | `qwen_next` | qwen3_next, qwen3_5, qwen3_5_moe: gated delta nets and gated attention |
 //! | `mamba` | mamba2: state-space models |
 //! | `granite_hybrid` | granitemoehybrid: state-space models, attention, experts |
@@ -19,6 +19,7 @@ pub(in crate::description) mod fields;
 mod fused;
 mod gpt;
 mod granite_hybrid;
+mod latent;
 mod lfm2;
 mod llama;
 mod llama_table;

@@ -91,10 +91,15 @@ pub(super) fn first_context(fields: &Fields, parameters: Option<&Fields>, now: u
     Ok((first, now as f64 / first as f64))
 }
 
+/// YaRN's factor of queries and of keys in texts that are longer by `factor`: softmax is sharper the longer the text
+/// (section 3.4 of the paper).
+pub(super) fn sharper(factor: f64, by: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { 0.1 * by * factor.ln() + 1.0 }
+}
+
 fn yarn(fields: &Fields, parameters: Option<&Fields>, context: usize, factor: f64) -> Result<Scaling, String> {
     let of = |name: &str| parameters.map_or(Ok(None), |parameters| parameters.number(name));
-    // Softmax is sharper the longer the text (section 3.4 of the paper).
-    let sharper = |by: f64| if factor <= 1.0 { 1.0 } else { 0.1 * by * factor.ln() + 1.0 };
+    let sharper = |by: f64| sharper(factor, by);
     let magnitude = match (of("attention_factor")?, of("mscale")?, of("mscale_all_dim")?) {
         (Some(magnitude), ..) => magnitude,
         (None, Some(some), Some(all)) if some != 0.0 && all != 0.0 => sharper(some) / sharper(all),
