@@ -1,12 +1,14 @@
 //! The contract between a model and its users.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use verdigris_logits::steps::Steps;
 use verdigris_logits::{Sampler, TokenId};
 
 use crate::error::ModelError;
+use crate::saved::{SavedSection, StateId};
 
 /// A model's weights: immutable, and shared by all its sequences.
 pub trait LanguageModel: Send + Sync {
@@ -23,6 +25,12 @@ pub trait LanguageModel: Send + Sync {
 
     /// The length of its hidden states, if it can store them for [`Rows::with_hidden`].
     fn hidden_size(&self) -> Option<usize> {
+        None
+    }
+
+    /// Identifies what the saved states of its sequences with this capacity depend on; `None` if they cannot be saved. It
+    /// reads all weights, so a caller keeps the result.
+    fn state_id(&self, _capacity: usize) -> Option<StateId> {
         None
     }
 
@@ -165,6 +173,23 @@ pub trait Sequence: Any + Send {
     /// # Errors
     /// If there is not enough memory, or the device fails.
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError>;
+
+    /// The state of some of the tokens held, for [`Sequence::restore`]. `None` if it cannot be saved, or not of these
+    /// tokens.
+    fn save(&self, _tokens: Range<usize>) -> Option<Vec<SavedSection<'static>>> {
+        None
+    }
+
+    /// Appends the first `tokens` of `of` tokens whose state was saved, as if they were read. The tokens held must be
+    /// those that came before them, in a sequence of a model with the same [`StateId`]. Returns `false`, and changes
+    /// nothing, if the sections are not those of a state of `of` tokens, if there is no room, or if the model cannot
+    /// continue after these.
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    fn restore(&mut self, _tokens: usize, _of: usize, _sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
+        Ok(false)
+    }
 }
 
 /// Tokens to append, and the rows wanted back.

@@ -16,6 +16,8 @@
 //! | [`reward`] | models that score a text with one number |
 //! | [`foreign`] | models of other libraries behind the same contract |
 //! | [`mod@device`] | the device that a model computes on |
+//! | [`saved`] | saved states of sequences |
+//! | [`prompt_file`] | files with the saved states of prompts |
 //! | [`held`] | the number of tokens in a sequence |
 //! | `cache`, `slices` | shared by both decoders: storage of keys and values; tokens of several batches in passes |
 //! | [`whole_file`] | files that are written completely or not at all |
@@ -37,7 +39,9 @@ pub mod gpu;
 pub mod held;
 pub mod language_model;
 pub mod parallel;
+pub mod prompt_file;
 pub mod reward;
+pub mod saved;
 mod slices;
 pub mod source;
 pub mod whole_file;
@@ -62,6 +66,7 @@ pub use held::Held;
 pub use language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, SampleRequest, Sequence, Wanted};
 pub use parallel::{Ranks, SharedModel, Worker};
 pub use reward::RewardModel;
+pub use saved::{SavedSection, StateId};
 pub use source::chat::ChatSource;
 pub use source::folder::{LoadedModel, ModelFolder};
 #[cfg(feature = "hub")]

@@ -13,6 +13,7 @@ mod recurrent;
 mod router;
 mod sequence;
 mod state;
+mod stored;
 mod work;
 
 pub use decoder::CpuDecoder;

@@ -28,7 +28,7 @@ impl Widths {
         Self { keys: width, values: width }
     }
 
-    fn of(self, half: Half) -> usize {
+    pub(super) fn of(self, half: Half) -> usize {
         match half {
             Half::Keys => self.keys,
             Half::Values => self.values,
@@ -43,12 +43,12 @@ impl Widths {
 /// read, so truncating only sets a number.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
-    format: Format,
+    pub(super) format: Format,
     /// Elements of a token's keys and values in each layer.
-    widths: Arc<[Widths]>,
+    pub(super) widths: Arc<[Widths]>,
     /// Tokens per page.
-    tokens: usize,
-    pages: Vec<Arc<Vec<u8>>>,
+    pub(super) tokens: usize,
+    pub(super) pages: Vec<Arc<Vec<u8>>>,
 }
 
 impl Pages {
@@ -92,7 +92,7 @@ impl Pages {
     }
 
     /// The offset in each page where one half of a layer begins, and its length in bytes.
-    fn span(&self, layer: usize, half: Half) -> (usize, usize) {
+    pub(super) fn span(&self, layer: usize, half: Half) -> (usize, usize) {
         let before = self.tokens * Self::bytes_a_token(self.format, &self.widths[..layer]);
         let bytes = |half| self.tokens * self.format.bytes(self.widths[layer].of(half));
         match half {

@@ -1,6 +1,7 @@
 //! Sequences on a CPU, alone or several together.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::decoder::CpuDecoder;
@@ -8,10 +9,12 @@ use super::pages::Pages;
 use super::pass::pass;
 use super::peers::Peers;
 use super::state::State;
+use super::stored;
 use super::work::{CpuItem, Work};
 use crate::cache::CacheLayout;
 use crate::error::ModelError;
 use crate::language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, Sequence, Wanted};
+use crate::saved::{SavedSection, StateId};
 use crate::slices::{passes, share_out};
 
 /// One text that is read or written.
@@ -43,6 +46,10 @@ impl LanguageModel for CpuDecoder {
 
     fn hidden_size(&self) -> Option<usize> {
         Some(self.config.width)
+    }
+
+    fn state_id(&self, capacity: usize) -> Option<StateId> {
+        stored::state_id(self, capacity)
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
@@ -141,5 +148,13 @@ impl Sequence for CpuSequence {
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
         Ok(Box::new(Self { decoder: self.decoder.clone(), state: self.state.fork(), work: Work::default() }))
+    }
+
+    fn save(&self, tokens: Range<usize>) -> Option<Vec<SavedSection<'static>>> {
+        stored::save(&self.state, tokens)
+    }
+
+    fn restore(&mut self, tokens: usize, of: usize, sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
+        stored::restore(&mut self.state, tokens, of, sections)
     }
 }

@@ -10,6 +10,7 @@
 //! | `adapter` | an adapter's changes of weights |
 //! | `weight` | a matrix as a decoder uses it: as it is stored, with an adapter's change |
 //! | `parts` | the weights of a decoder, by their roles |
+//! | `tensors` | all weights of a decoder, one after the other |
 //! | `checkpoint` | named weights in files, with an adapter |
 //! | [`share`] | the part of a decoder that each of several ranks has |
 //! | `families` | the names that each architecture uses for its choices and its weights |
@@ -28,4 +29,5 @@ pub(crate) mod parts;
 pub mod rotary;
 pub mod share;
 pub(crate) mod stored_tensor;
+pub(crate) mod tensors;
 pub(crate) mod weight;

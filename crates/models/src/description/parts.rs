@@ -190,30 +190,6 @@ impl Projection {
 }
 
 impl<M, V> Layer<M, V> {
-    /// All its matrices.
-    pub(crate) fn matrices(&self) -> impl Iterator<Item = &M> {
-        let mut per_head: [&[M]; 2] = [&[], &[]];
-        let of_mixer: Vec<&Projection<M, V>> = match &self.mixer {
-            MixerParts::Attention(AttentionParts { query, key, value, output, .. }) => vec![query, key, value, output],
-            MixerParts::Convolution(ConvolutionParts { input, output, .. }) => vec![input, output],
-            MixerParts::DeltaNet(of) => vec![&of.input, &of.gate, &of.strength, &of.rate, &of.output],
-            MixerParts::Mamba(of) => vec![&of.input, &of.output],
-            MixerParts::Latent(LatentParts { query_down, query, down, keys, values, output, .. }) => {
-                per_head = [keys, values];
-                query_down.iter().map(|(down, _)| down).chain([query, down, output]).collect()
-            }
-        };
-        let of_mixer = of_mixer.into_iter().map(|projection| &projection.matrix).chain(per_head.into_iter().flatten());
-        let (dense, mixture) = match &self.feed_forward {
-            FeedForwardParts::Dense(dense) => (Some(dense), None),
-            FeedForwardParts::Mixture(mixture) => (None, Some(mixture)),
-            FeedForwardParts::None => (None, None),
-        };
-        let experts = mixture.into_iter().flat_map(|mixture| mixture.experts.iter().chain(&mixture.shared));
-        let router = mixture.into_iter().flat_map(|of| std::iter::once(&of.router.matrix).chain(&of.shared_gate));
-        of_mixer.chain(dense.into_iter().chain(experts).flat_map(DenseParts::matrices)).chain(router)
-    }
-
     /// Its attention, if it has one.
     pub(crate) fn attention(&self) -> Option<&AttentionParts<M, V>> {
         if let MixerParts::Attention(attention) = &self.mixer { Some(attention) } else { None }
@@ -222,12 +198,6 @@ impl<M, V> Layer<M, V> {
     /// Its feed-forward network, if every token uses the same.
     pub(crate) fn dense(&self) -> Option<&DenseParts<M, V>> {
         if let FeedForwardParts::Dense(dense) = &self.feed_forward { Some(dense) } else { None }
-    }
-}
-
-impl<M, V> DenseParts<M, V> {
-    fn matrices(&self) -> impl Iterator<Item = &M> {
-        [&self.up, &self.down].into_iter().chain(&self.gate).map(|projection| &projection.matrix)
     }
 }
 

@@ -50,6 +50,11 @@ impl Update {
         [&self.up, &self.down]
     }
 
+    /// The scale of the product of the learned matrices, and DoRA's factors.
+    pub(crate) fn factors(&self) -> (f32, Option<&[f32]>) {
+        (self.scale, self.factors.as_deref())
+    }
+
     /// The change of some of its rows in the given order.
     pub(crate) fn gather(&self, rows: impl Iterator<Item = usize> + Clone) -> Self {
         let factors = self.factors.as_ref().map(|factors| rows.clone().map(|row| factors[row]).collect());
