@@ -13,7 +13,7 @@
 //!
 //! The bytes are not trusted: nothing is allocated or indexed by a number that is not checked against the length of the
 //! file, and no section is used before its digest is checked. Digests detect damage. They do not protect against
-//! someone with the right to write the file, who can choose them.
+//! anyone with the right to write the file.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -118,8 +118,12 @@ impl PromptFile {
     /// [`PromptFileError`].
     pub fn open(path: &Path, state: &StateId) -> Result<Self, PromptFileError> {
         // Checked before opening, since a named pipe would wait for a writer.
-        if !path.metadata()?.is_file() {
+        let metadata = path.metadata()?;
+        if !metadata.is_file() {
             return Err(PromptFileError::Foreign);
+        }
+        if metadata.len() == 0 {
+            return Err(PromptFileError::Damaged("it is empty"));
         }
         Self::read(Bytes::new(Arc::new(Mapped::new(&File::open(path)?)?)), state)
     }
@@ -156,13 +160,14 @@ impl PromptFile {
         Ok(Self { bytes, index })
     }
 
-    /// Checks that it was written for this scope, and for tokens after these ones.
+    /// Checks that it was written for this scope, and for tokens after `start` other ones with this
+    /// [digest](digest_of).
     ///
     /// # Errors
     /// [`PromptFileError::OtherSettings`].
-    pub fn check(&self, scope: &Scope, before: &[TokenId]) -> Result<(), PromptFileError> {
-        let Index { scope: own, start, before: digest, .. } = &self.index;
-        let is_so = own == scope && *start == before.len() as u64 && *digest == digest_of(before);
+    pub fn check(&self, scope: &Scope, start: usize, before: &Digest) -> Result<(), PromptFileError> {
+        let Index { scope: own, start: at, before: digest, .. } = &self.index;
+        let is_so = own == scope && *at == start as u64 && digest == before;
         if is_so { Ok(()) } else { Err(PromptFileError::OtherSettings) }
     }
 
@@ -280,11 +285,27 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A digest of tokens that grows with them.
+#[derive(Clone, Debug, Default)]
+pub struct TokensDigest(Sha256);
+
+impl TokensDigest {
+    /// Adds tokens.
+    pub fn extend(&mut self, tokens: &[TokenId]) {
+        tokens.iter().for_each(|token| self.0.update(token.to_le_bytes()));
+    }
+
+    /// The digest of the tokens so far.
+    pub fn get(&self) -> Digest {
+        self.0.clone().finalize().into()
+    }
+}
+
 /// The digest of tokens.
 pub fn digest_of(tokens: &[TokenId]) -> Digest {
-    let mut digest = Sha256::new();
-    tokens.iter().for_each(|token| digest.update(token.to_le_bytes()));
-    digest.finalize().into()
+    let mut digest = TokensDigest::default();
+    digest.extend(tokens);
+    digest.get()
 }
 
 /// Writes a file with the state of the tokens from `start` on, which a sequence holds. Returns `false` if the state

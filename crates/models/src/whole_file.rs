@@ -20,7 +20,24 @@ pub fn write_whole<T, E: From<io::Error>>(
     may_replace: bool,
     fill: impl FnOnce(&mut File) -> Result<T, E>,
 ) -> Result<T, E> {
-    let mut file = temporary(path)?;
+    write_with_mode(path, may_replace, 0o666, fill)
+}
+
+/// Like [`write_whole`], for a file that only its owner may read (mode 0600); replaces an existing file.
+///
+/// # Errors
+/// Those of [`write_whole`].
+pub fn write_private<T, E: From<io::Error>>(path: &Path, fill: impl FnOnce(&mut File) -> Result<T, E>) -> Result<T, E> {
+    write_with_mode(path, true, 0o600, fill)
+}
+
+fn write_with_mode<T, E: From<io::Error>>(
+    path: &Path,
+    may_replace: bool,
+    mode: u32,
+    fill: impl FnOnce(&mut File) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut file = temporary(path, mode)?;
     let _unfinished = Unfinished::new(file.path());
     let done = fill(file.as_file_mut())?;
     file.as_file_mut().sync_all()?;
@@ -32,12 +49,17 @@ pub fn write_whole<T, E: From<io::Error>>(
     Ok(done)
 }
 
+/// The first and the last characters of the names of temporary files.
+pub const TEMPORARY: (&str, &str) = (".verdigris-", ".part");
+
 /// A temporary file with a unique name, which is removed unless it is persisted.
-fn temporary(path: &Path) -> io::Result<NamedTempFile> {
+fn temporary(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".verdigris-").suffix(".part");
+    builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
     #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+    #[cfg(not(unix))]
+    let _ = mode;
     builder.tempfile_in(folder(path))
 }
 
@@ -136,5 +158,7 @@ mod tests {
         replace(&whole, b"").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&usual), mode(&whole));
+        write_private(&whole, |_| Ok::<_, io::Error>(())).unwrap();
+        assert_eq!(mode(&whole) & 0o777, 0o600);
     }
 }

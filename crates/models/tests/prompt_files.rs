@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use verdigris_models::prompt_file::{PromptFile, PromptFileError, write};
+use verdigris_models::prompt_file::{PromptFile, PromptFileError, digest_of, write};
 use verdigris_models::{
     Batch, Bytes, CacheLayout, Device, Format, LanguageModel, ModelFolder, Rows, SavedSection, Sequence, StateId,
     Wanted,
@@ -67,7 +67,7 @@ fn a_restored_text_has_the_bits_of_one_that_was_read() {
             let model = on_cpu(layout, format);
             let whole = opened(file(&model, 0, &tokens[..150]), &model).unwrap();
             assert_eq!(whole.tokens(), &tokens[..150]);
-            whole.check(&SCOPE, &[]).unwrap();
+            whole.check(&SCOPE, 0, &digest_of(&[])).unwrap();
             let other = on_cpu(layouts[(number + 1) % 3], format);
             // Whole blocks, a part of one, and a single token; also into another layout.
             for (model, count) in [(&model, 150), (&model, 128), (&other, 77), (&other, 1)] {
@@ -90,13 +90,14 @@ fn a_file_may_begin_after_other_tokens() {
     let (tokens, model) = (text(140), on_cpu(CacheLayout::Paged { tokens: 64 }, Format::F16));
     let later = opened(file(&model, 70, &tokens[..130]), &model).unwrap();
     assert_eq!(later.tokens(), &tokens[70..130]);
-    later.check(&SCOPE, &tokens[..70]).unwrap();
+    later.check(&SCOPE, 70, &digest_of(&tokens[..70])).unwrap();
     let mut sequence = begun(&model, &tokens[..70]);
     later.restore(60, &mut *sequence).unwrap();
     let rows = read(&mut *sequence, Batch::chain(&tokens[130..], Wanted::All));
     assert!(rows == read(&mut *begun(&model, &tokens[..130]), Batch::chain(&tokens[130..], Wanted::All)));
     for (scope, before) in [([8; 32], &tokens[..70]), (SCOPE, &tokens[..69]), (SCOPE, &tokens[1..71])] {
-        assert!(matches!(later.check(&scope, before), Err(PromptFileError::OtherSettings)));
+        let checked = later.check(&scope, before.len(), &digest_of(before));
+        assert!(matches!(checked, Err(PromptFileError::OtherSettings)));
     }
 }
 
@@ -171,7 +172,7 @@ fn damage_is_found() {
     let bytes = file(&model, 0, &tokens);
     let uses = |bytes: Vec<u8>, count: usize| -> Result<(), PromptFileError> {
         let file = opened(bytes, &model)?;
-        file.check(&SCOPE, &[])?;
+        file.check(&SCOPE, 0, &digest_of(&[]))?;
         let mut sequence = model.clone().begin(300)?;
         let restored = file.restore(count, &mut *sequence);
         assert_eq!(sequence.len(), if restored.is_ok() { count } else { 0 });
@@ -207,7 +208,7 @@ fn unknown_sections_are_refused() {
     }
     assert!(!sequence.restore(10, 11, &saved).unwrap() && !sequence.restore(11, 10, &saved).unwrap());
     assert!(sequence.restore(10, 10, &saved).unwrap() && sequence.restore(10, 10, &saved).unwrap());
-    assert!(!sequence.restore(1, 10, &saved).unwrap(), "there is no room");
+    assert!(!sequence.restore(1, 10, &saved).unwrap(), "there is room for 20 tokens");
     assert_eq!(sequence.len(), 20);
     assert!(sequence.save(0..21).is_none());
 }

@@ -7,6 +7,7 @@
 //! | [`policy`] | the contents of the next pass, and the memory for it: a state machine without a model |
 //! | [`schedule`] | the loop: carries out the policy's plans with a model |
 //! | [`service`] | the loop on its own thread, for callers on others |
+//! | [`prefix_store`] | states of prompts outside of memory |
 //! | [`rows`] | the number of tokens that a pass should read, from how long passes take |
 //!
 //! A text is the same as when it is written alone, whatever else is written at the same time: a model gives each row
@@ -18,15 +19,18 @@
 mod ended;
 mod event;
 pub mod policy;
+pub mod prefix_store;
 mod rereading;
 pub mod rows;
 pub mod schedule;
 pub mod service;
 mod spaces;
+mod storing;
 
 pub use ended::Ended;
 pub use event::{Event, TokenEvent};
 pub use policy::{Account, TextId, TooLong};
+pub use prefix_store::{PrefixStore, StoredTexts, Storing};
 pub use rereading::RowReader;
 pub use schedule::{Ask, Capacity, Refused, Schedule, Statistics};
 pub use service::{Gone, Handle, NotTaken, Reader, Service};

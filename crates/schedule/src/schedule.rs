@@ -11,6 +11,7 @@ use verdigris_models::{LanguageModel, ModelError, PageShape, Rows, Sequence};
 use crate::ended::Ended;
 use crate::event::{Event, TokenEvent};
 use crate::policy::{Account, Bounds, Counts, Policy, PrefixId, Space, Step, Submission, TextId, TooLong};
+use crate::prefix_store::{PrefixStore, Stored, Storing};
 use crate::rereading::{Rereading, RowReader};
 use crate::spaces::Spaces;
 
@@ -64,13 +65,16 @@ pub struct Ask {
     /// sooner and is counted, so both its timing and the counts reveal how the other began.
     #[doc(alias = "cache_salt")]
     pub salt: Arc<str>,
+    /// The beginning of the text that the schedule's [store](Schedule::with_store) keeps for later ones.
+    pub storing: Storing,
 }
 
 impl Ask {
     /// A text without drafts, written by the schedule's own model.
     pub fn new(prompt: impl Into<Arc<[TokenId]>>, target: Target, limits: Limits) -> Self {
         let (prompt, account, salt) = (prompt.into(), Account::default(), "".into());
-        Self { model: None, prompt, target, limits, drafting: None, rows: None, account, salt }
+        let storing = Storing::default();
+        Self { model: None, prompt, target, limits, drafting: None, rows: None, account, salt, storing }
     }
 }
 
@@ -97,6 +101,8 @@ pub struct Statistics {
     pub passes: usize,
     /// The number of tokens that the calls read, drafts included.
     pub read: usize,
+    /// The number of tokens that were not read because their state was [stored](Schedule::with_store).
+    pub restored: usize,
     /// The number of tokens that were written, including those of cancelled texts.
     pub written: usize,
     /// The number of drafts among the tokens read.
@@ -136,26 +142,29 @@ impl Room {
 /// Texts of one model that arrive and end at any time. All work is done in [`Schedule::pass`].
 pub struct Schedule {
     model: Arc<dyn LanguageModel>,
-    shape: PageShape,
+    pub(crate) shape: PageShape,
     room: Room,
-    policy: Policy,
+    pub(crate) policy: Policy,
     spaces: Spaces,
-    texts: BTreeMap<TextId, Entry>,
+    pub(crate) texts: BTreeMap<TextId, Entry>,
     /// The memory kept for texts with a common prefix.
-    kept: HashMap<PrefixId, Box<dyn Sequence>>,
+    pub(crate) kept: HashMap<PrefixId, Box<dyn Sequence>>,
+    pub(crate) store: Option<Arc<dyn PrefixStore>>,
     /// The rows of texts that are read once more.
     rows: Rows,
     steps: Vec<Step>,
-    statistics: Statistics,
+    pub(crate) statistics: Statistics,
 }
 
 /// A text of a schedule.
-struct Entry {
+pub(crate) struct Entry {
     model: Arc<dyn LanguageModel>,
     space: Space,
     /// The capacity of its sequence.
-    capacity: usize,
-    stage: Stage,
+    pub(crate) capacity: usize,
+    pub(crate) stage: Stage,
+    /// The part that is stored, if the text uses the store.
+    pub(crate) stored: Option<Stored>,
     /// The number of tokens of it that the policy knows.
     known: usize,
     /// The drafts that are already counted.
@@ -167,7 +176,7 @@ struct Entry {
     rows: Option<RowReader>,
 }
 
-enum Stage {
+pub(crate) enum Stage {
     Waits(Box<Ask>),
     /// Also while it has lost its memory and waits.
     Runs(Box<BatchedText>),
@@ -196,6 +205,7 @@ impl Schedule {
             spaces: Spaces::default(),
             texts: BTreeMap::new(),
             kept: HashMap::new(),
+            store: None,
             rows: Rows::default(),
             steps: Vec::new(),
             statistics: Statistics { page_tokens: shape.tokens, ..Statistics::default() },
@@ -221,8 +231,13 @@ impl Schedule {
         let most = own.min(memory);
         let submission = Submission { account, prompt: prompt_of, most, ahead, space: (!reads_all).then_some(space) };
         let id = self.policy.submit(submission).inspect_err(|_| self.spaces.leave(space))?;
+        let uses_store = self.store.is_some() && !reads_all && Arc::ptr_eq(&model, &self.model);
+        let stored = uses_store.then(|| Stored::new(ask.storing, ask.salt.clone(), ask.prompt.clone()));
+        if let Some(stored) = &stored {
+            self.restore(space, &model, capacity, stored);
+        }
         let (rows, stage, counted) = (ask.rows.take(), Stage::Waits(Box::new(ask)), Acceptance::default());
-        let entry = Entry { model, space, capacity, stage, known: prompt, counted, prompt, told: 0, rows };
+        let entry = Entry { model, space, capacity, stage, stored, known: prompt, counted, prompt, told: 0, rows };
         self.texts.insert(id, entry);
         Ok(id)
     }
@@ -326,8 +341,12 @@ impl Schedule {
                 }
             },
             Step::Begin(id, from) => {
+                let shared = from.map_or(0, |(_, tokens)| tokens);
                 let from = from.map(|(prefix, tokens)| first(&*self.kept[&prefix], tokens)).transpose()?;
-                self.entry(id).begin(from)?;
+                let entry = self.entry(id);
+                entry.begin(from)?;
+                entry.stored.iter_mut().for_each(|stored| stored.shares(shared));
+                self.store(id);
             }
             Step::Keep(prefix, id, tokens) => {
                 let kept = match &mut self.entry(id).stage {
@@ -388,6 +407,7 @@ impl Schedule {
         let mut steps = Vec::new();
         self.policy.holds(id, held, &mut steps);
         steps.into_iter().try_for_each(|step| self.arrange(step))?;
+        self.store(id);
         if part == Part::Write {
             if outcome.is_ok() && self.running(id).stop().is_none() {
                 self.running(id).decide();
@@ -521,7 +541,7 @@ fn unread(text: &mut BatchedText, part: Part) -> usize {
 
 /// Returns another sequence with the first tokens of this one. A fork of a truncated fork has no pages that these
 /// tokens do not need.
-fn first(sequence: &dyn Sequence, tokens: usize) -> Result<Box<dyn Sequence>, ModelError> {
+pub(crate) fn first(sequence: &dyn Sequence, tokens: usize) -> Result<Box<dyn Sequence>, ModelError> {
     let mut fork = sequence.fork()?;
     if fork.len() == tokens {
         return Ok(fork);

@@ -12,6 +12,7 @@ use verdigris_models::LanguageModel;
 
 use crate::event::{Event, TokenEvent};
 use crate::policy::TextId;
+use crate::prefix_store::PrefixStore;
 use crate::schedule::{Ask, Capacity, Refused, Room, Schedule, Statistics};
 
 /// Receives the events of a text, on the thread of the loop. It must not block: if its consumer may block, use an
@@ -78,9 +79,20 @@ impl Service {
     /// # Panics
     /// Like [`Schedule::new`], and if the system cannot start a thread.
     pub fn start(model: Arc<dyn LanguageModel>, capacity: Capacity) -> Self {
+        Self::run(Schedule::new(model, capacity))
+    }
+
+    /// Like [`Service::start`], with a [store](Schedule::with_store).
+    ///
+    /// # Panics
+    /// Like [`Service::start`].
+    pub fn start_with_store(model: Arc<dyn LanguageModel>, capacity: Capacity, store: Arc<dyn PrefixStore>) -> Self {
+        Self::run(Schedule::new(model, capacity).with_store(store))
+    }
+
+    fn run(schedule: Schedule) -> Self {
         let (sender, requests) = mpsc::channel();
         let shared = Arc::new(Shared::default());
-        let schedule = Schedule::new(model, capacity);
         *lock(&shared.statistics) = schedule.statistics();
         let room = schedule.room().clone();
         let of_thread = shared.clone();

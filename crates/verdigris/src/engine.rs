@@ -152,6 +152,12 @@ impl Engine {
         self.prompts.tokens(prompt)
     }
 
+    /// The number of first tokens of a prompt that depend only on the instructions at the beginning of a conversation
+    /// (system messages) and its tools: 0 for other prompts. Prompts with the same instructions share them.
+    pub fn instruction_tokens(&self, prompt: &Prompt, tokens: &[TokenId]) -> usize {
+        self.prompts.instruction_tokens(prompt, tokens)
+    }
+
     /// The tokenizer of this model, ready for detection.
     pub fn reader(&self) -> &Reader {
         &self.reader

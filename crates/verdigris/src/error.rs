@@ -1,5 +1,6 @@
 //! The errors of this crate.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, OverBudget};
@@ -38,6 +39,20 @@ pub enum Error {
          for, on one CPU"
     )]
     NoHiddenStates,
+    /// States of prompts cannot be kept for this model.
+    #[error(
+        "keeping what was computed from prompts (--prompt-cache, --prefix-store) needs the CPU engine, with one model \
+         in one process: leave it out, or the other device, backend, ranks or experts"
+    )]
+    NoStates,
+    /// A file or folder for states of prompts that must not or cannot be used.
+    #[error("{}: {fault}: choose another path, or remove it", path.display())]
+    PromptCache {
+        /// The file or folder.
+        path: PathBuf,
+        /// The problem.
+        fault: String,
+    },
     /// A sampling parameter is out of range.
     #[error(transparent)]
     Parameter(#[from] OutOfRange),
@@ -227,6 +242,8 @@ impl Error {
             | Self::Key(_)
             | Self::NoExpert
             | Self::NoHiddenStates
+            | Self::NoStates
+            | Self::PromptCache { .. }
             | Self::Value { .. }
             | Self::Detect(_)
             | Self::ForeignExpert { .. }

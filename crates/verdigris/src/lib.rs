@@ -20,6 +20,7 @@
 //! | [`Engine`] | a loaded model |
 //! | [`Request`] | a request for a text, with all its options |
 //! | [`Service`] | an engine that writes many texts concurrently |
+//! | [`PromptCache`], [`PrefixFolder`] | files with what a model computed from prompts |
 //! | [`Steering`] | small models and other prompts that steer a model |
 //! | [`Reward`] | a model that scores texts, to choose among them |
 //! | [`Classes`] | language models that distinguish classes of texts, to guide a model |
@@ -76,6 +77,7 @@ mod reward;
 mod sampling;
 mod service;
 mod steering;
+mod stored;
 mod surprise;
 mod token_class;
 mod typed;
@@ -94,6 +96,8 @@ pub use reward::Reward;
 pub use sampling::{BadSampling, Field, Range, Sampling};
 pub use service::Service;
 pub use steering::Steering;
+pub use stored::cache::PromptCache;
+pub use stored::folder::{FaultReader, PrefixFolder};
 pub use surprise::Weighed;
 pub use token_class::{BadTokenClass, TokenClass};
 
@@ -106,7 +110,7 @@ pub use verdigris_detector::{
 };
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
-pub use verdigris_schedule::{self as schedule, Event};
+pub use verdigris_schedule::{self as schedule, Event, Storing};
 pub use verdigris_text::{self as text, Conversation, Message, Tokenizer};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, GreenLists, Key, KeyRing, Level, Mark, MarkScore, Marking, Repeats,

@@ -76,6 +76,24 @@ impl PromptReader {
         Ok(ChatTemplate::new(template, begin.as_deref(), end.as_deref())?)
     }
 
+    /// See [`Engine::instruction_tokens`](crate::Engine::instruction_tokens).
+    pub(crate) fn instruction_tokens(&self, prompt: &Prompt, tokens: &[TokenId]) -> usize {
+        let Prompt::Chat(Conversation { messages, tools }) = prompt else { return 0 };
+        let instructions = messages.iter().take_while(|message| matches!(&*message.role, "system" | "developer"));
+        let messages: Vec<Message> = instructions.cloned().collect();
+        if messages.is_empty() && tools.is_empty() {
+            return 0;
+        }
+        // The templates say nothing of where instructions end, so the prompt is compared with those of two other
+        // conversations, one of which begins differently from this one.
+        let in_common = |message: &str| {
+            let messages = messages.iter().cloned().chain([Message::user(message)]).collect();
+            let other = self.tokens(&Prompt::Chat(Conversation { messages, tools: tools.clone() })).ok()?;
+            Some(tokens.iter().zip(&*other).take_while(|(a, b)| a == b).count())
+        };
+        in_common("1").zip(in_common("?")).map_or(0, |(a, b)| a.min(b))
+    }
+
     /// The tokens of a prompt: at least one.
     pub(crate) fn tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
         let tokens = match prompt {

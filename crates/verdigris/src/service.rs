@@ -10,6 +10,7 @@ use verdigris_schedule::{Capacity, NotTaken, Reader, Statistics};
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::stored::folder::PrefixFolder;
 
 /// An engine that writes many texts concurrently: a loop on its own thread, each pass of which continues all texts that
 /// are being written ([`verdigris_schedule`]). Texts are submitted by [`Request::submit`](crate::Request::submit).
@@ -27,6 +28,24 @@ impl Service {
     pub fn start(engine: &Engine, capacity: Capacity) -> Self {
         let model = engine.model().clone();
         Self { texts: schedule::Service::start(model.clone(), capacity), model }
+    }
+
+    /// Like [`Service::start`], with a folder that keeps the states of beginnings of prompts: see
+    /// [`Request::storing`](crate::Request::storing).
+    ///
+    /// # Errors
+    /// [`Error::Apart`] if the folder was opened for another engine.
+    ///
+    /// # Panics
+    /// Those of [`Service::start`].
+    pub fn start_with_folder(engine: &Engine, capacity: Capacity, folder: PrefixFolder) -> Result<Self, Error> {
+        if !folder.is_of(engine) {
+            let (what, with) = ("a folder of one engine".into(), "the service of another");
+            return Err(Error::Apart { what, with, why: "it was opened for that engine; open one for this engine" });
+        }
+        let model = engine.model().clone();
+        let texts = schedule::Service::start_with_store(model.clone(), capacity, Arc::new(folder));
+        Ok(Self { texts, model })
     }
 
     /// The statistics after the last pass.

@@ -16,6 +16,7 @@
 //! slots.
 
 mod accounts;
+mod adopted;
 mod prefixes;
 mod text_id;
 
@@ -30,6 +31,7 @@ use prefixes::{Found, Prefixes, in_common};
 pub use text_id::TextId;
 
 pub use accounts::Account;
+pub use adopted::Kept;
 pub use prefixes::{PrefixId, Space};
 
 /// The resources that a policy divides.

@@ -22,6 +22,8 @@ enum Happens {
     Arrives { account: Account, prompt: Vec<TokenId>, writes: usize, ahead: usize, space: Option<u64> },
     /// A text arrives whose prompt begins with `share` quarters of another present text, followed by further tokens.
     Forks { of: usize, share: usize, more: Vec<TokenId>, writes: usize },
+    /// Memory for these tokens comes from outside.
+    Restored { tokens: Vec<TokenId>, space: u64 },
     /// A present text is ended from outside.
     Cancelled(usize),
     /// The given number of passes.
@@ -36,9 +38,11 @@ fn happenings() -> impl Strategy<Value = Vec<Happens>> {
         .prop_map(|(account, prompt, writes, ahead, space)| Happens::Arrives { account, prompt, writes, ahead, space });
     let forks = (any::<usize>(), 0..5usize, vec(0..TOKENS, 0..4), 0..9usize)
         .prop_map(|(of, share, more, writes)| Happens::Forks { of, share, more, writes });
+    let restored = (vec(0..TOKENS, 1..14), 0..2u64).prop_map(|(tokens, space)| Happens::Restored { tokens, space });
     let happens = prop_oneof![
         4 => arrives,
         3 => forks,
+        1 => restored,
         1 => any::<usize>().prop_map(Happens::Cancelled),
         4 => (1..4usize).prop_map(Happens::Passes),
     ];
@@ -164,6 +168,7 @@ impl World {
                     self.arrives_for(account, prompt, writes, ahead, space);
                 }
             }
+            Happens::Restored { tokens, space } => self.restores(space, &tokens),
             Happens::Cancelled(n) => {
                 if let Some(id) = self.nth(n) {
                     self.end(id);
@@ -171,6 +176,35 @@ impl World {
             }
             Happens::Passes(count) => (0..count).for_each(|_| self.pass()),
         }
+    }
+
+    /// Keeps memory for tokens that no text has read.
+    fn restores(&mut self, space: u64, tokens: &[TokenId]) {
+        let page_tokens = self.bounds.page_tokens;
+        let kept = self.policy.kept(space, tokens);
+        let mut held = kept.pages.map_or(Held::default(), |(prefix, count)| {
+            let held = self.memory.kept[&prefix].first(page_tokens, count);
+            assert_eq!(held.tokens(page_tokens), tokens[..count]);
+            held
+        });
+        let from = kept.pages.map_or(0, |(_, count)| count);
+        assert!(from <= kept.tokens && from.is_multiple_of(page_tokens));
+        let mut steps = Vec::new();
+        let adopted = self.policy.adopt(space, tokens, &mut steps);
+        steps.into_iter().for_each(|step| self.done(step));
+        let mut before = from;
+        for (prefix, to) in adopted {
+            assert!(
+                before < to && to <= before + page_tokens && (to.is_multiple_of(page_tokens) || to == tokens.len())
+            );
+            held.append(page_tokens, &tokens[before..to]);
+            assert!(self.memory.kept.insert(prefix, held.first(page_tokens, to)).is_none());
+            before = to;
+        }
+        drop(held);
+        let counts = self.policy.counts();
+        assert!(counts.pages_used + counts.pages_kept <= counts.pages, "{counts:?}");
+        assert!(self.memory.pages() <= counts.pages_used + counts.pages_kept, "{counts:?}");
     }
 
     fn end(&mut self, id: TextId) {

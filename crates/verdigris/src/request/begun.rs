@@ -99,6 +99,8 @@ impl Planned {
             let capacity = prompt.len().saturating_add(request.ends.max_tokens);
             (model.model().clone(), request.drafter(&target, capacity)?)
         };
+        let reads_all = drafter.as_ref().is_some_and(|drafter| drafter.reads_features());
+        request.check_cache(reads_all.then_some("a draft head"))?;
         let (length, rule) = (request.drafting.length, request.drafting.rule);
         let drafting = drafter.map(|drafter| {
             let memory = is_alone.then(|| request.draft_memory());
@@ -115,6 +117,7 @@ impl Planned {
             rows,
             account: request.caller.account.clone(),
             salt: request.caller.cache_salt.clone(),
+            storing: request.stores(),
         };
         let text = Text::new(request, prompt.len(), seed);
         let (constraint, guides) = (constraint.cloned(), guides.to_vec());

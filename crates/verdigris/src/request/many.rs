@@ -188,6 +188,10 @@ impl<'r> SideBySide<'r> {
         let capacity =
             if is_alone { Capacity { kept: 0, rows: longest.max(Capacity::ROWS), ..capacity } } else { capacity };
         let schedule = Schedule::new(model.clone(), capacity);
+        let schedule = match request.own_store() {
+            Some(store) => schedule.with_store(store),
+            None => schedule,
+        };
         Self { request, schedule, most, is_alone, constraint, guides, open: HashMap::new() }
     }
 

@@ -21,6 +21,7 @@ mod search;
 mod served;
 mod steering;
 mod stop;
+mod stored;
 mod target;
 mod text;
 mod warpers;

@@ -46,6 +46,7 @@ impl Request<'_> {
         contrast: Contrast,
         mut each: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Written, Error> {
+        self.check_cache(Some("contrastive search"))?;
         self.sampling.temperature = 0.0;
         let Plan { planned: Planned { prompt, target, model, seed }, constraint, guides } = self.plan()?;
         let mut tokens = Contrastive::new(model.model().clone(), &target, &prompt, self.limits(), contrast)?;

@@ -7,7 +7,7 @@ use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
 use verdigris_decoding::{Alpha, Coupling, DraftLength, Rule, ScoreKind, Scorer};
 use verdigris_logits::{Chain, TokenId};
 use verdigris_models::DraftHead;
-use verdigris_schedule::Account;
+use verdigris_schedule::{Account, Storing};
 use verdigris_text::Message;
 use verdigris_watermark::Key;
 
@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::prompt::{Prompt, PromptReader};
 use crate::reward::Reward;
+use crate::stored::cache::CacheFile;
 
 /// The default maximum number of tokens.
 pub(super) const MAX_TOKENS: usize = 256;
@@ -96,6 +97,8 @@ pub(super) struct Reported {
 pub(super) struct Caller {
     pub(super) account: Account,
     pub(super) cache_salt: Arc<str>,
+    pub(super) cache: Option<Arc<CacheFile>>,
+    pub(super) storing: Storing,
 }
 
 /// The values of these options, under the names of Hugging Face `transformers`, vLLM and llama.cpp.

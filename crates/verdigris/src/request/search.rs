@@ -136,6 +136,7 @@ impl<'a> Request<'a> {
         ) -> Result<Vec<(search::Hypothesis, Option<(f64, f64)>)>, DecodeError>,
     ) -> Result<Vec<Hypothesis>, Error> {
         const BEAMS: &str = "beams";
+        self.check_cache(Some(BEAMS))?;
         if self.penalty_alpha.is_some() {
             let why = "each has its own criterion for the best token; ask for one of them";
             return Err(Error::Apart { what: "contrastive search".into(), with: BEAMS, why });

@@ -55,6 +55,10 @@ impl Request<'_> {
         mut reader: impl FnMut(ServedEvent) -> ControlFlow<()> + Send + 'static,
     ) -> Result<Handle, Error> {
         self.draws_texts()?;
+        if self.caller.cache.is_some() {
+            let (what, with) = ("a prompt cache".into(), "texts of a service");
+            return Err(Error::Apart { what, with, why: "a service has one store for all; start it with a folder" });
+        }
         let Plan { planned, constraint, guides } = self.plan_within(service.memory())?;
         let (ask, mut begun) = planned.begin(self, constraint.as_ref(), &guides, false)?;
         service.submit(self.engine, ask, move |event| {
