@@ -1,9 +1,12 @@
 //! The code of the fuzz targets (`tests/scripts/fuzz`): arbitrary bytes must cause no panic and break no promise. Their
 //! seeds run as ordinary tests.
 
+#[path = "fuzz/prompt_file.rs"]
+mod prompt_file;
 #[path = "fuzz/server.rs"]
 mod server;
 
+pub use self::prompt_file::prompt_file;
 pub use self::server::server;
 
 use std::fmt::Display;

@@ -51,7 +51,7 @@ macro_rules! seeds {
 
 seeds! {
     key_file detector_input server manifest normalization regex schema walk safetensors_file tokenizer_file
-    chat_template pickle checkpoint signed_report
+    chat_template pickle checkpoint signed_report prompt_file
 }
 
 /// Refused seeds would exercise too little code.
@@ -64,4 +64,5 @@ fn seeds_are_accepted() {
     assert!(read("pickle").iter().all(|seed| fuzz::pickle(seed)));
     assert!(read("checkpoint").iter().all(|seed| fuzz::checkpoint(seed)));
     assert!(read("signed_report").iter().all(|seed| fuzz::signed_report(seed)));
+    assert!(read("prompt_file").iter().all(|seed| fuzz::prompt_file(seed)));
 }
