@@ -15,7 +15,7 @@ use clap::{ArgGroup, Args};
 use verdigris::detector::report::{DetectorUrl, ReportKey, Reporter};
 use verdigris::schedule::{Capacity, rows};
 use verdigris::{Key, KeyRing, Level, Request};
-use verdigris_server::{ApiKeys, Drafts, Options};
+use verdigris_server::{ApiKeys, Drafts, Options, PrefixStoreOptions};
 
 use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
@@ -117,6 +117,13 @@ pub(crate) struct Serve {
     /// the prompts of others begin
     #[arg(long)]
     share_caches: bool,
+    /// Keep what the model computed from the system messages of chats, and from what prompts have in common, in files in
+    /// this folder, so that a restarted server need not read them again. Servers can share a folder
+    #[arg(long, value_name = "DIR")]
+    prefix_store: Option<PathBuf>,
+    /// With --prefix-store: the most bytes of its files; those not used for longest are removed
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 30, value_parser = some::<u64>)]
+    prefix_store_bytes: u64,
     /// The most tokens that a pass of the model reads while prompts wait [default: the best number, measured when the
     /// server starts]
     #[arg(long, value_name = "N", value_parser = some::<usize>)]
@@ -239,6 +246,10 @@ impl Serve {
             max_tokens: self.max_tokens,
             capacity,
             share_caches: self.share_caches,
+            prefix_store: self.prefix_store.map(|folder| {
+                let bytes = self.prefix_store_bytes;
+                PrefixStoreOptions { folder, bytes }
+            }),
             max_requests: self.max_requests,
             max_body: self.max_body,
             limits: self.limits.limits(),

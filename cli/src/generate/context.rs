@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use verdigris::{Request, Written};
+use verdigris::{PromptCache, Request, Written};
 
 use crate::generate::labels::Labels;
 use crate::generate::log::Log;
@@ -18,6 +18,7 @@ pub(super) struct WritingContext<'w> {
     pub(super) proof: Option<&'w Proof<'w>>,
     pub(super) labels: Option<&'w Labels>,
     pub(super) log: Option<&'w Log<'w>>,
+    pub(super) cache: Option<&'w PromptCache>,
     pub(super) started: Instant,
 }
 
@@ -25,7 +26,7 @@ impl<'w> WritingContext<'w> {
     /// The context of texts that are written from now on; `chat` if the prompt is a message.
     pub(super) fn new(prompt: &'w str, chat: bool, request: &'w Request<'w>, proof: Option<&'w Proof<'w>>) -> Self {
         let shown_prompt = if chat { "" } else { prompt };
-        Self { prompt, shown_prompt, request, proof, labels: None, log: None, started: Instant::now() }
+        Self { prompt, shown_prompt, request, proof, labels: None, log: None, cache: None, started: Instant::now() }
     }
 
     /// The text as it is delivered: with its label, if it gets one.

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris::LogprobsMode;
+use verdigris::{LogprobsMode, PromptCache};
 
 use crate::choice::{Choice, OneOf};
 use crate::constraint::TextConstraint;
@@ -44,6 +44,7 @@ use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
 use crate::steering::MemberPromptOptions;
+use crate::terminal::{headed, shown_line};
 use crate::tokens::TokenOptions;
 
 /// Write text, marked with a key or plain, as it is generated
@@ -72,6 +73,7 @@ Examples:
   verdigris generate \"The captain\" --typical-p 0.9 --no-repeat-ngram-size 4
   verdigris generate \"The captain\" --bad-words \"sea\" --min-tokens 50
   verdigris generate \"The captain\" --logit-bias 13=-5 --json --logprobs 3
+  verdigris generate -f letter.txt --prompt-cache letter.cache
   verdigris generate \"The captain\" --label gb --label-producer my-company
   verdigris generate \"The captain\" --draft tale-small --explain
   verdigris generate \"The captain\" --beams 4 --texts 4
@@ -105,6 +107,10 @@ pub(crate) struct Generate {
     /// error; with --json as fields
     #[arg(long)]
     explain: bool,
+    /// Keep what the model computed from the prompt in this file, and take from it what the prompt has in common with
+    /// the one before: a long prompt is read once. A read-only file is not replaced
+    #[arg(long, value_name = "FILE")]
+    prompt_cache: Option<PathBuf>,
     /// Write to this file instead of standard output; the file appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -155,7 +161,10 @@ impl Generate {
         self.search.check(self.texts, self.rewards.best_of.is_some())?;
         // Faults are reported before anything is computed.
         let inputs = [self.prompt.file(), self.asked.key_file(), self.ledger.file()];
-        let inputs: Vec<_> = inputs.into_iter().flatten().collect();
+        let inputs: Vec<_> = inputs.into_iter().flatten().chain(self.prompt_cache.as_deref()).collect();
+        if self.prompt_cache.is_some() && self.prompt_cache == self.output {
+            return Err(Failure::Usage("--prompt-cache and --output name the same file: give two".into()));
+        }
         let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
         let (output, model) = (self.output.as_deref(), self.engine.model_name());
         let manifests = self.manifest.manifests(output, self.force, self.json, self.texts, model, &inputs)?;
@@ -175,6 +184,7 @@ impl Generate {
             return Err(Failure::Usage("--chat needs a message: generate --chat \"What is a spar?\"".into()));
         }
         let engine = self.engine.engine_on(&self.ranks)?;
+        let cache = self.prompt_cache.as_ref().map(|path| PromptCache::open(&engine, path)).transpose()?;
         let key = mark.key(engine.reader())?;
         let drafter = self.drafts.drafter(&self.engine)?;
         let payload = match (self.asked.payload, &recorder, &key) {
@@ -193,6 +203,9 @@ impl Generate {
         if self.explain {
             request = request.explain();
         }
+        if let Some(cache) = &cache {
+            request = request.prompt_cache(cache);
+        }
         request = self.search.apply(self.constraint.apply(request)?);
         let judge = self.rewards.judge()?;
         let judges = self.guides.judges(&self.engine)?;
@@ -209,9 +222,12 @@ impl Generate {
         let context = WritingContext {
             labels: labels.as_ref(),
             log: log.as_ref(),
+            cache: cache.as_ref(),
             ..WritingContext::new(&prompt, self.asked.chat, &request, proof.as_ref())
         };
         let status = self.write(request.clone(), judge.as_ref(), file, manifests, &context)?;
+        drop(request);
+        cache.into_iter().flat_map(PromptCache::finish).for_each(|fault| headed("warning", shown_line(&fault)));
         log.map_or(Ok(status), |log| log.finish(status))
     }
 }

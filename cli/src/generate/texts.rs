@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use serde::Serialize;
 use verdigris::label::{Label, LabelMetadata};
 use verdigris::watermark::scheme::Stage;
-use verdigris::{BestOf, Event, Evidence, Hypothesis, Key, Logprob, Request, Reward, Stop, TokenLogprobs, Written};
+use verdigris::{
+    BestOf, Event, Evidence, Hypothesis, Key, Logprob, PromptCache, Request, Reward, Stop, TokenLogprobs, Written,
+};
 
 use crate::error::Failure;
 use crate::generate::Generate;
@@ -44,6 +46,9 @@ struct Output<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     c2pa_error: Option<String>,
     seconds: f64,
+    /// The tokens of the prompt that were taken from the prompt cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -416,7 +421,7 @@ impl Generate {
         written: &Written,
         chosen: Option<Chosen<'_>>,
     ) -> io::Result<()> {
-        let &WritingContext { prompt, request, proof, labels, log, started, .. } = paper.context;
+        let &WritingContext { prompt, request, proof, labels, log, cache, started, .. } = paper.context;
         let (best, found) = match chosen {
             Some(Chosen::ByReward(best)) => (Some(best), None),
             Some(Chosen::BySearch(found)) => (None, Some(found)),
@@ -445,6 +450,7 @@ impl Generate {
             signed,
             c2pa_error,
             seconds: started.elapsed().as_secs_f64(),
+            cached_tokens: cache.map(PromptCache::restored),
             calls: written.acceptance.map(|a| a.calls),
             drafted: written.acceptance.map(|a| a.drafted),
             accepted: written.acceptance.map(|a| a.accepted),

@@ -32,6 +32,7 @@ mod models;
 mod page;
 mod parquet_traps;
 mod program;
+mod prompt_cache;
 #[cfg(unix)]
 mod public_part;
 mod ranks;
@@ -51,6 +52,7 @@ mod serve_input_marks;
 mod serve_manifests;
 mod serve_marks;
 mod serve_planners;
+mod serve_prefixes;
 mod serve_reports;
 mod serve_tenants;
 mod serve_together;

@@ -8,9 +8,10 @@ use verdigris_models::Sequence;
 /// Keeps states of the beginnings of texts of one model outside of memory. It is called between two passes, so it must
 /// be quick: reading a state must take much less time than computing it, and writing should be left to another thread.
 pub trait PrefixStore: Send + Sync {
-    /// Appends to `sequence`, which holds the first of these tokens, all following ones that are stored. If nothing can
-    /// be restored, `sequence` may hold fewer tokens afterwards.
-    fn restore(&self, texts: StoredTexts<'_>, tokens: &[TokenId], sequence: &mut dyn Sequence);
+    /// Appends to `sequence`, which holds the first of these tokens, all following ones that are stored, if those are
+    /// more than the first `kept`, which are in memory. If nothing is restored, `sequence` may hold fewer tokens
+    /// afterwards.
+    fn restore(&self, texts: StoredTexts<'_>, tokens: &[TokenId], kept: usize, sequence: &mut dyn Sequence);
 
     /// Stores the state of these tokens, which `sequence` holds and no others, unless it is stored.
     fn save(&self, texts: StoredTexts<'_>, tokens: Arc<[TokenId]>, sequence: Box<dyn Sequence>);

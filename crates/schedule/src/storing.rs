@@ -22,12 +22,15 @@ impl Schedule {
         // The row of the last token must be computed.
         let tokens = &stored.prompt[..stored.prompt.len() - 1];
         let kept = self.policy.kept(space, tokens);
+        if kept.tokens == tokens.len() {
+            return;
+        }
         let sequence = match kept.pages {
             Some((page, tokens)) => first(&*self.kept[&page], tokens),
             None => model.clone().begin(capacity),
         };
         let Ok(mut sequence) = sequence else { return };
-        store.restore(StoredTexts { capacity, salt: &stored.salt }, tokens, &mut *sequence);
+        store.restore(StoredTexts { capacity, salt: &stored.salt }, tokens, kept.tokens, &mut *sequence);
         let length = sequence.len();
         if length <= kept.tokens {
             return;

@@ -61,6 +61,6 @@ struct Readme;
 pub use access::{AccessError, ApiKeys};
 pub use ledger::{Ledger, LedgerEntry, LedgerText};
 pub use limits::Limits;
-pub use options::{Drafts, Options, Signer};
+pub use options::{Drafts, Options, PrefixStoreOptions, Signer};
 pub use protocol::Refusal;
 pub use serve::{ServeError, serve};

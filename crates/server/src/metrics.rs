@@ -53,6 +53,7 @@ struct OfModel {
     page_use: Gauge<f64, AtomicU64>,
     prefix_queries: Counter,
     prefix_hits: Counter,
+    prefix_restored: Counter,
     preempted: Counter,
     passes: Counter,
     read: Counter,
@@ -68,6 +69,8 @@ impl OfModel {
         let queries = self.prefix_queries.clone();
         registry.register("prefix_cache_queries", "Tokens of prompts looked up in the prefix cache", queries);
         registry.register("prefix_cache_hits", "Tokens of prompts found in the prefix cache", self.prefix_hits.clone());
+        let restored = self.prefix_restored.clone();
+        registry.register("prefix_store_restored", "Tokens taken from the prefix store, not read", restored);
         registry.register("num_preemptions", "Texts that lost their memory to older ones", self.preempted.clone());
         registry.register("model_passes", "Calls of the model", self.passes.clone());
         registry.register("model_tokens", "Tokens that the model read, drafts included", self.read.clone());
@@ -83,6 +86,7 @@ impl OfModel {
         for (counter, count) in [
             (&self.prefix_queries, counts.asked_tokens),
             (&self.prefix_hits, counts.shared_tokens),
+            (&self.prefix_restored, now.restored),
             (&self.preempted, counts.preempted),
             (&self.passes, now.passes),
             (&self.read, now.read),

@@ -57,6 +57,8 @@ pub struct Options {
     /// Whether tenants share cached prompts and constraints. Then each can find out how the others' prompts begin, and
     /// whether they use a constraint.
     pub share_caches: bool,
+    /// The folder for the states of common beginnings of prompts.
+    pub prefix_store: Option<PrefixStoreOptions>,
     /// The maximum number of requests that run or wait at the same time; further ones are refused with status 429.
     pub max_requests: usize,
     /// The maximum number of bytes of a body.
@@ -65,6 +67,15 @@ pub struct Options {
     pub limits: Limits,
     /// The time that running requests may take to end at shutdown.
     pub drain: Duration,
+}
+
+/// A folder for the states of instructions at the beginnings of chats, and of what prompts have in common.
+#[derive(Clone, Debug)]
+pub struct PrefixStoreOptions {
+    /// The folder; it is created if it does not exist.
+    pub folder: PathBuf,
+    /// The maximum number of bytes of its files.
+    pub bytes: u64,
 }
 
 /// The drafting of all texts, chosen by the operator: none with `()`, or by the options of a program.

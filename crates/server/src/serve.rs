@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use verdigris::{Engine, Error, Key};
+use verdigris::{Engine, Error, Key, PrefixFolder};
 
 use crate::audit::AuditLog;
 use crate::connections;
 use crate::operator::Operator;
-use crate::options::{Drafts, Options};
+use crate::options::{Drafts, Options, PrefixStoreOptions};
 use crate::routes;
 use crate::service::Service;
 
@@ -48,6 +48,9 @@ pub enum ServeError {
     System(#[from] std::io::Error),
 }
 
+/// The time that states of prompts may take to be stored at shutdown.
+const STORING: Duration = Duration::from_secs(10);
+
 /// Serves until SIGTERM or Ctrl-C. Then no new requests are accepted, and running ones may finish within
 /// [`Options::drain`]; a second signal ends the server at once. `ready` is called with the address when connections are
 /// accepted.
@@ -73,10 +76,18 @@ pub fn serve(
     let ledger = options.ledger.take();
     let operator = Operator::new(key, ring, api_keys, audit, ledger, engine.reader())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let service = Arc::new(Service::new(engine, operator, drafts, options));
+    let prefixes = options.prefix_store.take().map(|PrefixStoreOptions { folder, bytes }| {
+        PrefixFolder::open(&engine, folder, bytes, Box::new(|fault| tracing::warn!("{fault}")))
+    });
+    let prefixes = prefixes.transpose()?;
+    let pending = prefixes.as_ref().map(PrefixFolder::pending);
+    let service = Arc::new(Service::new(engine, operator, drafts, options, prefixes)?);
     let served = runtime.block_on(until_stopped(service, ready));
     // Does not wait for running computations, so that a second signal ends them.
     runtime.shutdown_background();
+    if let Some(pending) = pending.filter(|_| served.is_ok()) {
+        pending.wait(STORING);
+    }
     served
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use verdigris::{Engine, Key, MarkStatus, Prompt, Written};
+use verdigris::{Engine, Error, Key, MarkStatus, PrefixFolder, Prompt, Written};
 
 use crate::caller::Caller;
 use crate::charge;
@@ -43,10 +43,16 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(engine: Engine, operator: Operator, drafts: Box<dyn Drafts>, options: Options) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        operator: Operator,
+        drafts: Box<dyn Drafts>,
+        options: Options,
+        prefixes: Option<PrefixFolder>,
+    ) -> Result<Self, Error> {
         let engine = Arc::new(engine);
-        Self {
-            writer: Arc::new(Writer::new(engine.clone(), drafts, &options)),
+        Ok(Self {
+            writer: Arc::new(Writer::new(engine.clone(), drafts, &options, prefixes)?),
             engine,
             operator,
             manifests: Manifests::new(&options),
@@ -57,7 +63,7 @@ impl Service {
             bytes: Shares::new(options.limits.pending),
             draining: AtomicBool::new(false),
             options,
-        }
+        })
     }
 
     /// Whether no new requests are accepted.

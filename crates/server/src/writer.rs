@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use verdigris::logits::TokenId;
 use verdigris::schedule::{Account, Handle, Statistics};
-use verdigris::{Ending, Engine, Error, Event, Key, Request, ServedEvent, Service};
+use verdigris::{Ending, Engine, Error, Event, Key, PrefixFolder, Prompt, Request, ServedEvent, Service, Storing};
 
 use crate::calls;
 use crate::constraint_cache::ConstraintCache;
@@ -52,6 +52,8 @@ impl Pieces {
 pub(crate) struct Writer {
     engine: Arc<Engine>,
     service: Service,
+    /// Whether the service stores beginnings of prompts.
+    stores_prefixes: bool,
     drafts: Box<dyn Drafts>,
     constraints: ConstraintCache<ConstraintField>,
     /// The constraints of texts that may call tools.
@@ -71,15 +73,25 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(engine: Arc<Engine>, drafts: Box<dyn Drafts>, options: &Options) -> Self {
-        let service = Service::start(&engine, options.capacity);
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        drafts: Box<dyn Drafts>,
+        options: &Options,
+        prefixes: Option<PrefixFolder>,
+    ) -> Result<Self, Error> {
+        let stores_prefixes = prefixes.is_some();
+        let service = match prefixes {
+            Some(prefixes) => Service::start_with_folder(&engine, options.capacity, prefixes)?,
+            None => Service::start(&engine, options.capacity),
+        };
         let (most, share_caches) = (options.max_tokens, options.share_caches);
         // One more than there are processors, for a tenant without a slot.
         let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
         let (planners, beginners) = (Turns::new(threads), Turns::new(threads));
-        Self {
+        Ok(Self {
             engine,
             service,
+            stores_prefixes,
             drafts,
             constraints: ConstraintCache::default(),
             calls: ConstraintCache::default(),
@@ -90,7 +102,7 @@ impl Writer {
             // Twice the number of running texts, so that a free slot is filled at once.
             at_a_time: options.capacity.texts.saturating_mul(2),
             requests: AtomicU64::new(0),
-        }
+        })
     }
 
     /// The salt of a tenant's texts: texts with the same salt share cached prompts and constraints.
@@ -192,8 +204,8 @@ struct Beginning {
     account: Account,
     salt: Arc<str>,
     pieces: UnboundedSender<(usize, Message)>,
-    /// The tokens of the last prompt, with its number: its texts share them.
-    prompt: Option<(usize, Arc<[TokenId]>)>,
+    /// The tokens of the last prompt, with its number: its texts share them; and the part that is stored.
+    prompt: Option<(usize, Arc<[TokenId]>, Storing)>,
 }
 
 impl Beginning {
@@ -260,18 +272,26 @@ impl Beginning {
                 Err(_) => ControlFlow::Break(()),
             }
         };
-        let prompt = self.prompt(number)?;
+        let (prompt, storing) = self.prompt(number)?;
         let request = self.writer.request(&self.ask, number, prompt, self.key.as_deref(), &self.salt)?;
-        request.account(self.account.clone()).submit(&self.writer.service, reader)
+        request.storing(storing).account(self.account.clone()).submit(&self.writer.service, reader)
     }
 
-    /// The tokens of a text's prompt.
-    fn prompt(&mut self, number: usize) -> Result<Arc<[TokenId]>, Error> {
+    /// The tokens of a text's prompt, and the part that is stored.
+    fn prompt(&mut self, number: usize) -> Result<(Arc<[TokenId]>, Storing), Error> {
         let of = number / self.ask.choices;
-        if let Some((_, read)) = self.prompt.as_ref().filter(|(read, _)| *read == of) {
-            return Ok(read.clone());
+        if let Some((_, read, storing)) = self.prompt.as_ref().filter(|(read, ..)| *read == of) {
+            return Ok((read.clone(), *storing));
         }
-        let read = self.writer.engine.prompt_tokens(&self.ask.prompts[of])?;
-        Ok(self.prompt.insert((of, read)).1.clone())
+        let (engine, prompt) = (&self.writer.engine, &self.ask.prompts[of]);
+        let read = engine.prompt_tokens(prompt)?;
+        let storing = match prompt {
+            _ if !self.writer.stores_prefixes => Storing::Nothing,
+            // Messages after the instructions are one conversation's own.
+            Prompt::Chat(_) => Storing::First(engine.instruction_tokens(prompt, &read)),
+            Prompt::Text(_) | Prompt::Tokens(_) => Storing::Shared,
+        };
+        self.prompt = Some((of, read.clone(), storing));
+        Ok((read, storing))
     }
 }

@@ -97,7 +97,7 @@ pub use sampling::{BadSampling, Field, Range, Sampling};
 pub use service::Service;
 pub use steering::Steering;
 pub use stored::cache::PromptCache;
-pub use stored::folder::{FaultReader, PrefixFolder};
+pub use stored::folder::{FaultReader, PendingStates, PrefixFolder};
 pub use surprise::Weighed;
 pub use token_class::{BadTokenClass, TokenClass};
 

@@ -45,6 +45,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         max_tokens: 8,
         capacity: Capacity { texts: 4, tokens: 2048, kept: 512, rows: 128 },
         share_caches: false,
+        prefix_store: None,
         max_requests: 8,
         max_body: 64 << 10,
         limits: Limits {

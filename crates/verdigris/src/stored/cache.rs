@@ -46,6 +46,8 @@ pub(crate) struct CacheFile {
 #[derive(Default)]
 struct Progress {
     restored: usize,
+    /// Whether a part of the file was found to be damaged.
+    is_damaged: bool,
     faults: Vec<String>,
     /// The thread that writes the file.
     writer: Option<JoinHandle<io::Result<bool>>>,
@@ -131,28 +133,28 @@ impl CacheFile {
 
     /// Notes a fault once.
     fn note(&self, fault: &PromptFileError) {
-        let rest =
-            if fault.may_be_replaced() { "the prompt is read, and the file is replaced" } else { "it is not used" };
-        let fault = format!("{}: {fault}; {rest}", self.path.display());
+        let is_replaced = fault.may_be_replaced();
+        let rest = if is_replaced { "the prompt is read, and the file is replaced" } else { "it is not used" };
+        let said = format!("{}: {fault}; {rest}", self.path.display());
         let mut progress = self.progress();
-        if !progress.faults.contains(&fault) {
-            progress.faults.push(fault);
+        progress.is_damaged |= is_replaced;
+        if !progress.faults.contains(&said) {
+            progress.faults.push(said);
         }
     }
 }
 
 impl PrefixStore for CacheFile {
-    fn restore(&self, texts: StoredTexts<'_>, tokens: &[TokenId], sequence: &mut dyn Sequence) {
+    fn restore(&self, texts: StoredTexts<'_>, tokens: &[TokenId], kept: usize, sequence: &mut dyn Sequence) {
         let restored = self.usable(texts).map(|file| {
             let file = file?;
             let common = tokens.iter().zip(file.tokens()).take_while(|(a, b)| a == b).count();
-            let held = sequence.len();
             // Texts after the first begin with pages in memory.
-            if common > held {
+            if common > kept {
                 sequence.truncate(0);
                 file.restore(common, sequence)?;
             }
-            Ok(common.saturating_sub(held))
+            Ok(common.saturating_sub(kept))
         });
         match restored {
             Some(Ok(tokens)) => self.progress().restored += tokens,
@@ -164,7 +166,7 @@ impl PrefixStore for CacheFile {
     fn save(&self, texts: StoredTexts<'_>, tokens: Arc<[TokenId]>, sequence: Box<dyn Sequence>) {
         let Some(state) = self.ids.state(texts.capacity) else { return };
         match self.usable(texts) {
-            Some(Ok(file)) if file.tokens().starts_with(&tokens) => return,
+            Some(Ok(file)) if file.tokens().starts_with(&tokens) && !self.progress().is_damaged => return,
             Some(Err(fault)) if !fault.may_be_replaced() => return self.note(&fault),
             _ => (),
         }

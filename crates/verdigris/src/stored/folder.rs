@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -44,8 +44,29 @@ pub struct PrefixFolder {
     folder: PathBuf,
     ids: Ids,
     faults: Arc<Faults>,
+    pending: PendingStates,
     jobs: Option<SyncSender<Job>>,
     writer: Option<JoinHandle<()>>,
+}
+
+/// The states that wait to be stored in a folder.
+#[derive(Clone, Default)]
+pub struct PendingStates(Arc<(Mutex<usize>, Condvar)>);
+
+impl PendingStates {
+    /// Waits until all are stored, or for `most`. Returns whether all are.
+    pub fn wait(&self, most: Duration) -> bool {
+        let (count, done) = &*self.0;
+        let count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = done.wait_timeout_while(count, most, |count| *count > 0);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut usize)) {
+        let (count, done) = &*self.0;
+        change(&mut count.lock().unwrap_or_else(PoisonError::into_inner));
+        done.notify_all();
+    }
 }
 
 /// A state to store.
@@ -92,10 +113,16 @@ impl PrefixFolder {
         }
         let faults = Arc::new(Faults { report, is_failing: AtomicBool::new(false) });
         let (sender, jobs) = sync_channel(WAITING);
-        let (of_thread, to) = (faults.clone(), folder.clone());
-        let run = move || store_all(&to, most, &jobs, &of_thread);
+        let pending = PendingStates::default();
+        let (of_thread, to, stored) = (faults.clone(), folder.clone(), pending.clone());
+        let run = move || store_all(&to, most, &jobs, &stored, &of_thread);
         let writer = std::thread::Builder::new().name("prefix store".into()).spawn(run).ok();
-        Ok(Self { folder, ids, faults, jobs: Some(sender), writer })
+        Ok(Self { folder, ids, faults, pending, jobs: Some(sender), writer })
+    }
+
+    /// The states that wait to be stored, for a process that ends before the folder is dropped.
+    pub fn pending(&self) -> PendingStates {
+        self.pending.clone()
     }
 
     /// Whether it was opened for this engine.
@@ -167,9 +194,10 @@ fn blocks(folder: &Path, state: &StateId, scope: &Scope, tokens: &[TokenId]) -> 
 }
 
 impl PrefixStore for PrefixFolder {
-    fn restore(&self, texts: StoredTexts<'_>, tokens: &[TokenId], sequence: &mut dyn Sequence) {
+    fn restore(&self, texts: StoredTexts<'_>, tokens: &[TokenId], _kept: usize, sequence: &mut dyn Sequence) {
         let Some(state) = self.ids.state(texts.capacity) else { return };
         let scope = self.ids.scope(texts);
+        let now = SystemTime::now();
         sequence.truncate(sequence.len() / BLOCK * BLOCK);
         for Block { start, before, path } in blocks(&self.folder, &state, &scope, tokens) {
             if start < sequence.len() {
@@ -183,7 +211,7 @@ impl PrefixStore for PrefixFolder {
                 file.restore(BLOCK, sequence)
             });
             match restored {
-                Ok(()) => used(&path, start),
+                Ok(()) => used(&path, start, now),
                 Err(PromptFileError::Read(fault)) if fault.kind() == io::ErrorKind::NotFound => return,
                 Err(fault) => {
                     self.faults.of_file(&path, &fault);
@@ -199,27 +227,31 @@ impl PrefixStore for PrefixFolder {
 
     fn save(&self, texts: StoredTexts<'_>, tokens: Arc<[TokenId]>, sequence: Box<dyn Sequence>) {
         if let (Some(jobs), Some(state)) = (&self.jobs, self.ids.state(texts.capacity)) {
+            self.pending.change(|count| *count += 1);
             // If too many wait, this one is stored another time.
-            let _ = jobs.try_send(Job { state, scope: self.ids.scope(texts), tokens, sequence });
+            if jobs.try_send(Job { state, scope: self.ids.scope(texts), tokens, sequence }).is_err() {
+                self.pending.change(|count| *count -= 1);
+            }
         }
     }
 }
 
 /// Stores states until no more can come.
-fn store_all(folder: &Path, most: u64, jobs: &Receiver<Job>, faults: &Faults) {
+fn store_all(folder: &Path, most: u64, jobs: &Receiver<Job>, pending: &PendingStates, faults: &Faults) {
     faults.written(folder, bound(folder, most));
     for job in jobs {
         let stored = store(folder, &job).and_then(|is_new| if is_new { bound(folder, most) } else { Ok(()) });
         faults.written(folder, stored);
+        pending.change(|count| *count -= 1);
     }
 }
 
 /// Stores the blocks of a state that are not in the folder. Returns whether there were any.
 fn store(folder: &Path, Job { state, scope, tokens, sequence }: &Job) -> io::Result<bool> {
-    let mut is_new = false;
+    let (mut is_new, now) = (false, SystemTime::now());
     for Block { start, path, .. } in blocks(folder, state, scope, tokens) {
         if path.exists() {
-            used(&path, start);
+            used(&path, start, now);
             continue;
         }
         is_new = true;
@@ -229,23 +261,23 @@ fn store(folder: &Path, Job { state, scope, tokens, sequence }: &Job) -> io::Res
             out.flush()?;
             if is_saved { Ok(()) } else { Err(io::Error::other("the model cannot save its state here")) }
         })?;
-        set_used(&path, start);
+        set_used(&path, start, now);
     }
     Ok(is_new)
 }
 
 /// Records that a file is used, unless it was used a moment ago.
-fn used(path: &Path, start: usize) {
+fn used(path: &Path, start: usize, now: SystemTime) {
     let last = path.metadata().and_then(|metadata| metadata.modified());
-    if last.is_ok_and(|last| last.elapsed().is_ok_and(|since| since > USED)) {
-        set_used(path, start);
+    if last.is_ok_and(|last| now.duration_since(last).is_ok_and(|since| since > USED)) {
+        set_used(path, start, now);
     }
 }
 
 /// The later of two blocks of a text counts as used earlier, so that it is removed first: it is useless without the
 /// other.
-fn set_used(path: &Path, start: usize) {
-    let used = SystemTime::now() - Duration::from_millis((start / BLOCK) as u64);
+fn set_used(path: &Path, start: usize, now: SystemTime) {
+    let used = now - Duration::from_millis((start / BLOCK) as u64);
     // If it fails, the file may be removed too early.
     let _ = File::open(path).and_then(|file| file.set_times(FileTimes::new().set_modified(used)));
 }

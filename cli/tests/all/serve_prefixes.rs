@@ -1,0 +1,228 @@
+//! `serve --prefix-store`: prompts that begin alike are read once, also by the next process, and by no other tenant's.
+#![cfg(all(feature = "serve", unix))]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::support::server::Server;
+use crate::support::{Folder, TALE_SMALL, until};
+
+const ACME: &str = "0123456789abcdef-acme";
+const RIVAL: &str = "0123456789abcdef-rival";
+const OPERATOR: &str = "0123456789abcdef-operator";
+
+/// A folder with a model that has a chat template, and the keys of two tenants and an operator.
+fn folder() -> Folder {
+    let folder = Folder::with_key();
+    folder.copy_model(TALE_SMALL, "teller");
+    let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: ";
+    folder.write("teller/chat_template.jinja", template);
+    folder.write("keys.txt", &format!("acme {ACME}\nrival {RIVAL}\noperator {OPERATOR} metrics\n"));
+    folder
+}
+
+/// A server of these tenants, all marked.
+fn server(folder: &Folder, more: &[&str]) -> Server {
+    let fixed = ["--model", "teller", "--key", "my.key", "--api-key-file", "keys.txt"];
+    Server::start(folder, &[&fixed, more].concat())
+}
+
+/// The number of tokens that the server took from its store.
+#[track_caller]
+fn restored(server: &Server) -> f64 {
+    let text = server.get_as("/metrics", &format!("Bearer {OPERATOR}")).text;
+    let line = text.lines().find_map(|line| line.strip_prefix("verdigris_prefix_store_restored_total "));
+    line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+}
+
+fn stored(folder: &Folder) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder.path("store")) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "prefix"));
+    paths.sort();
+    paths
+}
+
+/// A chat with instructions of some hundred tokens.
+fn chat(question: &str) -> Value {
+    let system =
+        "You are the captain of a ship that left the harbour three days before. Answer in one line. ".repeat(12);
+    let messages = json!([{"role": "system", "content": system}, {"role": "user", "content": question}]);
+    json!({"messages": messages, "seed": 5, "max_tokens": 20, "return_token_ids": true})
+}
+
+/// The text of an answer with its tokens and its mark.
+#[track_caller]
+fn said(server: &Server, key: &str, body: &Value) -> Value {
+    let path = if body["messages"].is_array() { "/v1/chat/completions" } else { "/v1/completions" };
+    let answer = server.post_as(path, key, body);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let choice = &answer.json()["choices"][0];
+    json!([choice["message"], choice["text"], choice["token_ids"], choice["watermark"]])
+}
+
+/// Waits until nothing has been stored for a moment, and returns the number of files.
+fn settled(folder: &Folder) -> usize {
+    let mut before = usize::MAX;
+    until(
+        || {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            std::mem::replace(&mut before, stored(folder).len()) == stored(folder).len()
+        },
+        || "files keep coming".into(),
+    );
+    stored(folder).len()
+}
+
+#[test]
+fn instructions_are_read_once_and_texts_are_the_same() {
+    let folder = folder();
+    let questions = ["Where is the key?", "1 is the first number. Which is the second?", "?", "Who are you?"];
+    let plain = server(&folder, &[]);
+    let expected: Vec<Value> = questions.iter().map(|question| said(&plain, ACME, &chat(question))).collect();
+    drop(plain);
+    let options = ["--prefix-store", "store"];
+    let first = server(&folder, &options);
+    assert_eq!(said(&first, ACME, &chat(questions[0])), expected[0]);
+    assert_eq!(restored(&first), 0.0);
+    assert_eq!(first.stop(|_| ()), Some(0));
+    let files = stored(&folder).len();
+    assert!(files >= 4, "{files} files of 64 tokens");
+    // The question itself is not stored.
+    let second = server(&folder, &options);
+    for (question, expected) in questions.iter().zip(&expected) {
+        assert_eq!(&said(&second, ACME, &chat(question)), expected, "{question}");
+    }
+    assert_eq!(restored(&second), (64 * files) as f64, "the instructions, once for this process");
+    assert_eq!(settled(&folder), files);
+    // A second process with the same folder.
+    let third = server(&folder, &options);
+    assert_eq!(said(&third, ACME, &chat(questions[3])), expected[3]);
+    assert_eq!(restored(&third), (64 * files) as f64);
+}
+
+/// Completions have no instructions: what a prompt shares with an earlier one is stored.
+#[test]
+fn what_prompts_have_in_common_is_stored() {
+    let folder = folder();
+    let begin = "It was a dark night, and the captain stood at the wheel of the ship. ".repeat(15);
+    let prompts = ["The captain", "Nobody", "In the morning"]
+        .map(|end| json!({"prompt": format!("{begin}{end}"), "seed": 2, "max_tokens": 20, "return_token_ids": true}));
+    let plain = server(&folder, &[]);
+    let expected = prompts.each_ref().map(|prompt| said(&plain, ACME, prompt));
+    drop(plain);
+    let first = server(&folder, &["--prefix-store", "store"]);
+    assert_eq!(said(&first, ACME, &prompts[0]), expected[0]);
+    assert_eq!(settled(&folder), 0, "a prompt alone is not stored");
+    assert_eq!(said(&first, ACME, &prompts[1]), expected[1]);
+    assert_eq!(first.stop(|_| ()), Some(0));
+    let files = stored(&folder).len();
+    assert!(files >= 2, "{files}");
+    let second = server(&folder, &["--prefix-store", "store"]);
+    assert_eq!(said(&second, ACME, &prompts[2]), expected[2]);
+    assert_eq!(restored(&second), (64 * files) as f64);
+}
+
+/// Tenants do not share files, unless they share caches. Names say nothing, and files are for their owner only.
+#[test]
+fn no_tenant_uses_the_files_of_another() {
+    for (more, shares) in
+        [(&["--prefix-store", "store"][..], false), (&["--prefix-store", "store", "--share-caches"], true)]
+    {
+        let folder = folder();
+        let first = server(&folder, more);
+        said(&first, ACME, &chat("Where?"));
+        assert_eq!(first.stop(|_| ()), Some(0));
+        let files = stored(&folder);
+        let second = server(&folder, more);
+        said(&second, RIVAL, &chat("Where?"));
+        assert_eq!(restored(&second) > 0.0, shares);
+        assert_eq!(settled(&folder), if shares { files.len() } else { 2 * files.len() });
+        said(&second, ACME, &chat("Where?"));
+        assert!(restored(&second) > 0.0);
+        for path in stored(&folder) {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            assert!(name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("captain"));
+        }
+        assert_eq!(fs::metadata(folder.path("store")).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+}
+
+/// Damaged files are removed and written again, files of other models are not found, and no text changes.
+#[test]
+fn damaged_files_are_written_again() {
+    let folder = folder();
+    let first = server(&folder, &["--prefix-store", "store"]);
+    let expected = said(&first, ACME, &chat("Where?"));
+    assert_eq!(first.stop(|_| ()), Some(0));
+    let files = stored(&folder);
+    let whole: Vec<_> = files.iter().map(|path| fs::read(path).unwrap()).collect();
+    for (number, path) in files.iter().enumerate() {
+        let mut bytes = whole[number].clone();
+        match number % 4 {
+            0 => bytes.truncate(bytes.len() / 2),
+            1 => bytes.clear(),
+            2 => bytes[1000] ^= 4,
+            // Another file under this name.
+            _ => bytes.clone_from(&whole[0]),
+        }
+        fs::write(path, bytes).unwrap();
+    }
+    // One file after the other is found to be damaged, and all are written again in the end.
+    for _ in 0..=files.len() {
+        let server = server(&folder, &["--prefix-store", "store"]);
+        assert_eq!(said(&server, ACME, &chat("Where?")), expected);
+        settled(&folder);
+        let log = server.log().join("\n");
+        assert!(log.is_empty() || !log.contains("panic"), "{log}");
+        assert_eq!(server.stop(|_| ()), Some(0));
+    }
+    assert_eq!(stored(&folder), files);
+    assert!(files.iter().zip(&whole).all(|(path, whole)| fs::read(path).unwrap() == *whole));
+}
+
+/// The folder is bounded, and what was not used for longest goes first.
+#[test]
+fn the_folder_is_bounded() {
+    let folder = folder();
+    let first = server(&folder, &["--prefix-store", "store"]);
+    said(&first, ACME, &chat("Where?"));
+    assert_eq!(first.stop(|_| ()), Some(0));
+    let bytes = || stored(&folder).iter().map(|path| fs::metadata(path).unwrap().len()).sum::<u64>();
+    let (all, files) = (bytes(), stored(&folder));
+    let most = all / 2;
+    let bounded = server(&folder, &["--prefix-store", "store", "--prefix-store-bytes", &most.to_string()]);
+    until(|| bytes() <= most, || format!("{} bytes", bytes()));
+    // The beginning is left, since the rest is useless without it.
+    let left = stored(&folder).len();
+    assert!(0 < left && left < files.len());
+    said(&bounded, ACME, &chat("Where?"));
+    assert_eq!(restored(&bounded), (64 * left) as f64);
+    // Another tenant's are newer.
+    said(&bounded, RIVAL, &chat("Where?"));
+    settled(&folder);
+    assert!(bytes() <= most);
+    assert_eq!(bounded.stop(|_| ()), Some(0));
+}
+
+/// What cannot be used as a folder is refused when the server starts; what fails later costs no answer.
+#[test]
+fn bad_folders_are_refused() {
+    let folder = folder();
+    folder.write("file", "A letter.");
+    for path in ["file", "file/store"] {
+        folder.run(&["serve", "--port", "0", "--model", "teller", "--prefix-store", path]).fails(&format!("{path}: "));
+    }
+    let expert = ["--expert", "tale-expert", "--anti", "tale-small", "--prefix-store", "store"];
+    folder.run(&[&["serve", "--port", "0"][..], &expert].concat()).fails("--prefix-store) needs the CPU engine");
+    let server = server(&folder, &["--prefix-store", "store"]);
+    fs::remove_dir_all(folder.path("store")).unwrap();
+    said(&server, ACME, &chat("Where?"));
+    until(|| server.log().iter().any(|line| line.contains("cannot write to store")), || format!("{:?}", server.log()));
+    assert_eq!(server.stop(|_| ()), Some(0));
+}
