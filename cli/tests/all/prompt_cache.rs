@@ -14,7 +14,7 @@ fn folder() -> Folder {
     let folder = Folder::with_key();
     let begin = "The captain kept a letter in the drawer of his desk, and the sea was dark. ".repeat(12);
     folder.write("one.txt", &format!("{begin}In the morning the ship"));
-    folder.write("two.txt", &format!("{begin}Nobody on board had seen"));
+    folder.write("two.txt", &format!("{begin}All men on board had seen"));
     folder.write("short.txt", &begin[..100]);
     folder
 }
@@ -121,7 +121,7 @@ fn what_can_be_computed_again_is_replaced() {
     assert!(fs::read(&path).unwrap() == whole);
 }
 
-/// What is not a cache of this model is an error before anything is computed, and stays.
+/// A file that is not a cache of this model is an error before anything is computed, and stays.
 #[test]
 fn files_of_others_are_not_replaced() {
     let folder = folder();

@@ -80,7 +80,7 @@ fn settled(folder: &Folder) -> usize {
 #[test]
 fn instructions_are_read_once_and_texts_are_the_same() {
     let folder = folder();
-    let questions = ["Where is the key?", "1 is the first number. Which is the second?", "?", "Who are you?"];
+    let questions = ["Where is the key?", "1 is the first number. Which is the second?", "?", "Are you well?"];
     let plain = server(&folder, &[]);
     let expected: Vec<Value> = questions.iter().map(|question| said(&plain, ACME, &chat(question))).collect();
     drop(plain);
@@ -108,8 +108,8 @@ fn instructions_are_read_once_and_texts_are_the_same() {
 #[test]
 fn what_prompts_have_in_common_is_stored() {
     let folder = folder();
-    let begin = "It was a dark night, and the captain stood at the wheel of the ship. ".repeat(15);
-    let prompts = ["The captain", "Nobody", "In the morning"]
+    let begin = "It was a dark night, and the captain slept at the wheel of the ship. ".repeat(15);
+    let prompts = ["The captain", "Later", "In the morning"]
         .map(|end| json!({"prompt": format!("{begin}{end}"), "seed": 2, "max_tokens": 20, "return_token_ids": true}));
     let plain = server(&folder, &[]);
     let expected = prompts.each_ref().map(|prompt| said(&plain, ACME, prompt));
@@ -210,7 +210,7 @@ fn the_folder_is_bounded() {
     assert_eq!(bounded.stop(|_| ()), Some(0));
 }
 
-/// What cannot be used as a folder is refused when the server starts; what fails later costs no answer.
+/// A path that cannot be a folder is refused when the server starts; a fault that comes later costs no answer.
 #[test]
 fn bad_folders_are_refused() {
     let folder = folder();

@@ -124,12 +124,20 @@ fn ids_are_those_of_models_and_settings() {
     bytes[middle] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     assert_ne!(id(&copy()).model, before.model);
-    // Each adapter of a base, and the base, is another model.
-    let adapters = fixtures().join("golden/adapters");
-    let with = |name: &str| ModelFolder::find(adapters.join(name), |_| ()).unwrap().model(&Device::Cpu).unwrap();
-    let names = ["dora", "patterns", "linear", "tied"];
-    let ids: HashSet<_> = names.iter().map(|name| with(name).state_id(64).unwrap().model).collect();
-    assert_eq!(ids.len(), names.len());
+    // The base, an adapter of it, and one that differs in a single weight are three models.
+    let adapter = fixtures().join("golden/adapters/linear");
+    for name in ["adapter_config.json", "adapter_model.safetensors"] {
+        std::fs::copy(adapter.join(name), changed.path().join(name)).unwrap();
+    }
+    let path = changed.path().join("adapter_model.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let base = || ModelFolder::at(fixtures().join("golden/architectures/llama"));
+    let models = [base(), base().with_adapter(&adapter), base().with_adapter(changed.path())];
+    let ids: HashSet<_> =
+        models.iter().map(|folder| folder.model(&Device::Cpu).unwrap().state_id(64).unwrap().model).collect();
+    assert_eq!(ids.len(), 3);
 }
 
 #[test]
