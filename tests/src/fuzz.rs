@@ -1,15 +1,17 @@
 //! The code of the fuzz targets (`tests/scripts/fuzz`): arbitrary bytes must cause no panic and break no promise. Their
 //! seeds run as ordinary tests.
 
+#[path = "fuzz/messages.rs"]
+mod messages;
 #[path = "fuzz/prompt_file.rs"]
 mod prompt_file;
 #[path = "fuzz/server.rs"]
 mod server;
 
+use self::messages::checked;
 pub use self::prompt_file::prompt_file;
 pub use self::server::server;
 
-use std::fmt::Display;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -35,11 +37,6 @@ const MAX_PERMUTED: usize = 1 << 22;
 
 /// The longest text, in bytes, that a machine generates here.
 const MAX_WRITTEN: u64 = 1 << 15;
-
-/// The value, if there is one; an error must have a message.
-fn checked<T>(result: Result<T, impl Display>) -> Option<T> {
-    result.inspect_err(|fault| assert!(!fault.to_string().is_empty())).ok()
-}
 
 /// A GGUF file gives an error, or a model that reads a token. Returns whether it is a model.
 ///

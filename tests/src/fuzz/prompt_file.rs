@@ -6,6 +6,8 @@ use sha2::{Digest, Sha256};
 use verdigris::models::prompt_file::{PromptFile, digest_of};
 use verdigris::models::{Batch, Bytes, ModelError, Rows, SavedSection, Sequence, StateId};
 
+use super::messages::checked;
+
 /// The settings and the scope of the seeds.
 const SETTINGS: [u8; 32] = [1; 32];
 const SCOPE: [u8; 32] = [2; 32];
@@ -76,12 +78,12 @@ pub fn prompt_file(data: &[u8]) -> bool {
 fn used(bytes: Vec<u8>) -> bool {
     let Some(model) = bytes.get(16..48) else { return false };
     let state = StateId { model: model.try_into().expect("32 bytes"), settings: SETTINGS };
-    let Some(file) = super::checked(PromptFile::read(Bytes::new(Arc::new(bytes)), &state)) else { return false };
+    let Some(file) = checked(PromptFile::read(Bytes::new(Arc::new(bytes)), &state)) else { return false };
     let count = file.tokens().len();
-    let is_for_us = super::checked(file.check(&SCOPE, 0, &digest_of(&[]))).is_some();
+    let is_for_us = checked(file.check(&SCOPE, 0, &digest_of(&[]))).is_some();
     for tokens in [0, count.min(1), count / 2, count] {
         let mut sequence = Counting(0);
-        let restored = super::checked(file.restore(tokens, &mut sequence));
+        let restored = checked(file.restore(tokens, &mut sequence));
         assert_eq!(sequence.len(), restored.map_or(0, |()| tokens));
         if restored.is_none() {
             return false;

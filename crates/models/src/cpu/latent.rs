@@ -9,27 +9,12 @@ use verdigris_kernels::{AttentionMask, Heads, Pairs, attend, rms_norm, rotate};
 
 use super::decoder::CpuDecoder;
 use super::pages::Half;
-use super::per_head::PerHead;
 use super::projection::{project, project_each};
 use super::state::State;
-use super::work::{CpuItem, Work};
+use super::work::{CpuItem, LatentMemory, Work};
 use crate::description::config::{LatentAttention, Positions};
 use crate::description::parts::LatentParts;
 use crate::slices::TokenSlice;
-
-/// The memory of attention to latent vectors.
-#[derive(Debug, Default)]
-pub(super) struct LatentMemory {
-    per_head: PerHead,
-    /// The elements between the two matrices of queries.
-    between: Vec<f32>,
-    /// The products of the residual stream: a latent vector and the elements of a key that are rotated.
-    down: Vec<f32>,
-    /// The queries of each head as the model defines them: `m x heads x (unrotated + rotated)`.
-    query: Vec<f32>,
-    /// Each head's mean of latent vectors: `m x heads x rank`.
-    mean: Vec<f32>,
-}
 
 /// Writes latent rows and attends to them, each sequence to its own: from the rows `work.x` to `work.y`.
 pub(super) fn attend_to_latents(

@@ -23,7 +23,7 @@ pub(super) struct Widths {
 }
 
 impl Widths {
-    /// As many elements of keys as of values.
+    /// Keys and values of the same number of elements.
     pub(super) fn equal(width: usize) -> Self {
         Self { keys: width, values: width }
     }

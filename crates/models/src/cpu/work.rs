@@ -1,7 +1,7 @@
 //! The inputs of a pass, and the memory that passes reuse.
 
 use super::feed_forward::Experts;
-use super::latent::LatentMemory;
+use super::per_head::PerHead;
 use super::recurrent::RecurrentWork;
 use super::state::State;
 use crate::language_model::{Batch, Rows};
@@ -46,4 +46,18 @@ pub(crate) struct Work {
     pub(super) normed: Vec<f32>,
     /// The logits of all ranks.
     pub(super) gathered: Vec<f32>,
+}
+
+/// The memory of attention to latent vectors.
+#[derive(Debug, Default)]
+pub(super) struct LatentMemory {
+    pub(super) per_head: PerHead,
+    /// The elements between the two matrices of queries.
+    pub(super) between: Vec<f32>,
+    /// The products of the residual stream: a latent vector and the elements of a key that are rotated.
+    pub(super) down: Vec<f32>,
+    /// The queries of each head as the model defines them: `m x heads x (unrotated + rotated)`.
+    pub(super) query: Vec<f32>,
+    /// Each head's mean of latent vectors: `m x heads x rank`.
+    pub(super) mean: Vec<f32>,
 }

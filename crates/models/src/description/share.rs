@@ -223,7 +223,7 @@ fn layers_of(parts: &Parts, rank: usize, world: usize) -> Range<usize> {
         // Each rank has at least one layer.
         let possible = borders[border - 1] + 1..=layers - (world - border);
         let nearest = possible.min_by_key(|&at| before[at].abs_diff(total * border / world));
-        borders.push(nearest.expect("as many layers as ranks"));
+        borders.push(nearest.expect("a layer for each rank"));
     }
     borders.push(layers);
     borders[rank]..borders[rank + 1]
