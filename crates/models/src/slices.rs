@@ -29,6 +29,11 @@ impl TokenSlice {
         self.from..self.to
     }
 
+    /// The same tokens without the first `count`.
+    pub(crate) fn without(&self, count: usize) -> Self {
+        Self { from: self.from + count, ..*self }
+    }
+
     /// The tokens of this slice.
     pub(crate) fn of<'a>(&self, batch: &Batch<'a>) -> Batch<'a> {
         // A tree is one slice, so its parents need no cutting.
@@ -74,6 +79,16 @@ pub(crate) fn share_out<'a>(batches: impl Iterator<Item = Batch<'a>>, slices: &m
 /// The slices of each pass.
 pub(crate) fn passes(slices: &[TokenSlice]) -> impl Iterator<Item = &[TokenSlice]> {
     slices.chunk_by(|a, b| a.pass == b.pass)
+}
+
+/// Keeps some rows of `width` numbers, given in ascending order.
+pub(crate) fn keep_rows<T: Copy>(all: &mut Vec<T>, width: usize, kept: &[Range<usize>]) {
+    let mut to = 0;
+    for rows in kept {
+        all.copy_within(rows.start * width..rows.end * width, to);
+        to += rows.len() * width;
+    }
+    all.truncate(to);
 }
 
 #[cfg(test)]

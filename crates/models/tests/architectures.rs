@@ -89,6 +89,13 @@ fn however_a_text_is_read_its_rows_are_the_same() {
             assert!(split == whole, "{name} by {size}");
         }
         let mut sequence = case.begin();
+        let few = rows(&mut *sequence, Batch::chain(ids, Wanted::From(ids.len() - 3)));
+        assert!(few == whole[ids.len() - 3..], "{name}, only the last rows");
+        let next = rows(&mut *sequence, Batch::chain(&[1, 2], Wanted::All));
+        let mut alone = case.begin();
+        rows(&mut *alone, Batch::chain(ids, Wanted::All));
+        assert!(next == rows(&mut *alone, Batch::chain(&[1, 2], Wanted::All)), "{name} after the last rows");
+        let mut sequence = case.begin();
         rows(&mut *sequence, Batch::chain(ids, Wanted::Last));
         sequence.truncate(9);
         rows(&mut *sequence, Batch::chain(&[7; 11], Wanted::Last));

@@ -17,6 +17,11 @@ fn golden(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// The fields of the text part of a multimodal model.
+fn text_part(name: &str) -> Value {
+    golden(name)["text_config"].take()
+}
+
 /// The attention of the first layer.
 fn of_first(config: &DecoderConfig) -> &Attention {
     config.attention(0).unwrap()
@@ -25,6 +30,19 @@ fn of_first(config: &DecoderConfig) -> &Attention {
 /// The width of the feed-forward network of all layers.
 fn inner(config: &DecoderConfig) -> usize {
     config.alike().unwrap().1.width
+}
+
+/// The widths of a layer's feed-forward networks.
+fn widths(block: &Block) -> impl Iterator<Item = usize> {
+    let (dense, mixture) = match block.feed_forward {
+        FeedForward::Dense(dense) => (Some(dense), None),
+        FeedForward::Mixture(mixture) => (None, Some(mixture)),
+        FeedForward::Both(both) => (Some(both.dense), Some(both.mixture)),
+        FeedForward::None => (None, None),
+    };
+    let shared = mixture.and_then(|mixture| mixture.shared).map(|shared| shared.network);
+    let all = dense.into_iter().chain(mixture.map(|mixture| mixture.expert)).chain(shared);
+    all.map(|network| network.width)
 }
 
 fn rotary(config: &DecoderConfig) -> &[Rotary] {
@@ -53,6 +71,84 @@ fn what_gemma_3_leaves_out_is_as_transformers_has_it() {
     let windows: Vec<_> = (0..12).map(|layer| config.attention(layer).unwrap().window).collect();
     let usual: Vec<_> = (1..=12).map(|layer| (layer % 6 != 0).then_some(1024)).collect();
     assert_eq!(windows, usual);
+}
+
+/// Gemma 4 lists what is different in full layers, in one of two ways, or relies on defaults.
+#[test]
+fn what_gemma_4_leaves_out_is_as_transformers_has_it() {
+    let of = |outer: &str, fields: Value| {
+        read(&json!({"model_type": outer, "text_config": fields, "vision_config": {"hidden_size": 768}})).unwrap()
+    };
+    let config = of("gemma4", json!({"num_kv_shared_layers": 18, "use_double_wide_mlp": true}));
+    assert_eq!((config.vocabulary, config.context, config.width), (262_144, 131_072, 2304));
+    assert_eq!((config.blocks.len(), config.tied, config.logit_cap), (30, true, None));
+    let per_layer = config.per_layer.unwrap();
+    assert_eq!((per_layer.vocabulary, per_layer.width), (262_144, 256));
+    let [global, local] = rotary(&config) else { panic!("{config:?}") };
+    assert_eq!((global.theta, &global.scaling), (1e6, &Scaling::Proportional { pairs: 64, factor: 1.0 }));
+    assert_eq!((local.theta, &local.scaling), (1e4, &Scaling::None));
+    for (i, block) in config.blocks.iter().enumerate() {
+        let (attention, is_full) = (block.mixer.attention().unwrap(), i % 6 == 5);
+        assert_eq!(attention.window, (!is_full).then_some(512), "{i}");
+        assert_eq!((attention.heads, attention.kv_heads, attention.scale), (8, 4, Some(1.0)), "{i}");
+        assert_eq!(attention.head_dim, if is_full { 512 } else { 256 }, "{i}");
+        assert_eq!(attention.reads, (i >= 12).then_some(if is_full { 11 } else { 10 }), "{i}");
+        assert_eq!(block.feed_forward.dense().unwrap().width, if i >= 12 { 18_432 } else { 9216 }, "{i}");
+    }
+    let unified = json!({"attention_k_eq_v": true, "num_global_key_value_heads": 1, "hidden_size_per_layer_input": 8});
+    let config = of("gemma4_unified", unified.clone());
+    assert_eq!((config.context, config.per_layer, config.layer_scales), (262_144, None, true));
+    let kinds: Vec<_> = config.attentions().map(|one| (one.kv_heads, one.values_of_keys, one.window)).collect();
+    assert_eq!(kinds[..6], [vec![(4, false, Some(1024)); 5], vec![(1, true, None)]].concat());
+    // Without `attention_k_eq_v` the number of heads is not read.
+    let mut other = unified.clone();
+    other["attention_k_eq_v"] = json!(false);
+    assert_eq!(of("gemma4_unified", other).attention(5).unwrap().kv_heads, 4);
+    // A list of layers replaces the fields for full layers, whose indices may begin with zeros.
+    let mut listed = unified;
+    listed["per_layer_config"] = json!({"05": {"head_dim": 128}});
+    listed["layer_types"] = vec!["sliding_attention"; 6].into();
+    listed["num_hidden_layers"] = json!(6);
+    let config = of("gemma4_unified", listed);
+    let last = config.attention(5).unwrap();
+    assert_eq!((last.head_dim, last.kv_heads, last.window), (128, 4, None), "the last layer is a full one");
+    assert_eq!(rotary(&config)[0].scaling, Scaling::Proportional { pairs: 16, factor: 1.0 });
+}
+
+/// Each field of Gemma 4 that cannot be what it is, by its name.
+#[test]
+fn what_is_wrong_with_gemma_4() {
+    let full = "full_attention";
+    for (path, value, said) in [
+        ("/use_bidirectional_attention", json!("all"), "use_bidirectional_attention = \"all\" is not supported"),
+        ("/layer_types", vec![full; 4].into(), "layer_types has 4 of 5 layers"),
+        ("/layer_types", json!([full, full, full, "linear_attention", full]), "layer_types has \"linear_attention\""),
+        ("/sliding_window", json!(null), "sliding_window is missing"),
+        ("/num_kv_shared_layers", json!(5), "num_kv_shared_layers is 5, but at least one of 5 layers has keys"),
+        ("/num_kv_shared_layers", json!(3), "layer 2 reads the keys of an earlier layer of full_attention"),
+        ("/per_layer_config", json!({"5": {}}), "per_layer_config has \"5\", which is not one of 5 layers"),
+        ("/per_layer_config", json!({"2": {"sliding_window": 4}}), "per_layer_config with sliding_window"),
+        ("/per_layer_config", json!({"0": {"head_dim": 32}}), "heads of 32 and of 16 elements"),
+        (
+            "/per_layer_config",
+            json!({"2": {"num_key_value_heads": 2}}),
+            "layer 4 reads the keys and values of layer 2, which has none of its shape",
+        ),
+        ("/vocab_size_per_layer_input", json!(60), "the embedding for each layer has 60 rows, but there are 61 tokens"),
+        ("/hidden_size_per_layer_input", json!(u64::MAX), "width of a layer's part of the embedding is"),
+        ("/rope_parameters", json!({"full_attention": {}}), "rope_parameters has no sliding_attention"),
+        ("/rope_parameters/full_attention/partial_rotary_factor", json!(1.5), "partial_rotary_factor is 1.5"),
+        ("/rope_parameters/full_attention/factor", json!(0), "rotary wavelengths are scaled by 0"),
+        ("/rope_parameters/sliding_attention/rope_type", json!("axial"), "\"axial\" are not supported"),
+        ("/hidden_activation", json!("quick_gelu"), "quick_gelu"),
+        ("/enable_moe_block", json!(true), "moe_intermediate_size is missing"),
+    ] {
+        let mut config = text_part("gemma4");
+        let (inner, field) = path.rsplit_once('/').unwrap();
+        config.pointer_mut(inner).unwrap()[field] = value;
+        let fault = read(&config).expect_err(path);
+        assert!(fault.contains(said) && !fault.contains('\n'), "{fault:?} should say {said:?}");
+    }
 }
 
 /// LLaVA 1.5 only lists how its language model differs from Llama 7B; the outer model type decides what is tied.
@@ -315,26 +411,21 @@ fn heads_that_do_not_divide_the_width_are_refused() {
 fn numbers_that_no_model_has() {
     let all = ["bloom", "falcon", "gpt2", "llama", "mpt", "phi3", "phi3-partial", "ministral3", "olmo3", "granite"];
     let later = ["glm4", "glm4_moe", "seed_oss", "exaone4", "starcoder2", "hunyuan_v1_dense", "cohere2"];
-    let mixtures = ["gpt_oss", "qwen2_moe"];
+    let mixtures = ["gpt_oss", "qwen2_moe", "gemma4-mixture"];
     let recurrent = ["granitemoehybrid-experts", "lfm2", "lfm2_moe", "qwen3_next"];
-    for name in all.into_iter().chain(later).chain(mixtures).chain(recurrent) {
-        let mut paths: Vec<String> =
-            golden(name).as_object().unwrap().keys().map(|field| format!("/{field}")).collect();
-        let parameters = golden(name).get("rope_parameters").and_then(Value::as_object).cloned().unwrap_or_default();
+    let all = all.into_iter().chain(later).chain(mixtures).chain(recurrent).map(|name| (name, golden(name)));
+    for (name, whole) in all.chain([("gemma4", text_part("gemma4"))]) {
+        let mut paths: Vec<String> = whole.as_object().unwrap().keys().map(|field| format!("/{field}")).collect();
+        let parameters = whole.get("rope_parameters").and_then(Value::as_object).cloned().unwrap_or_default();
         paths.extend(parameters.keys().map(|field| format!("/rope_parameters/{field}")));
         for path in paths {
             for value in [json!(0), json!(-1), json!(u64::MAX), json!(1e308), json!(""), json!([]), json!({})] {
-                let mut config = golden(name);
+                let mut config = whole.clone();
                 *config.pointer_mut(&path).unwrap() = value;
-                let widths = read(&config).map(|config| {
-                    let width = |block: &Block| match block.feed_forward {
-                        FeedForward::Dense(dense) => dense.width,
-                        FeedForward::Mixture(of) => of.expert.width.max(of.shared.map_or(0, |one| one.network.width)),
-                        FeedForward::None => 0,
-                    };
-                    config.blocks.iter().map(width).max().unwrap()
-                });
-                assert!(widths.is_err() || widths.unwrap() < 1 << 30, "{name} {path}");
+                if let Ok(config) = read(&config) {
+                    let all = config.blocks.iter().flat_map(widths);
+                    assert!(all.max().is_none_or(|width| width < 1 << 30), "{name} {path}");
+                }
             }
         }
     }

@@ -84,10 +84,13 @@ fn every_architecture_has_the_rows_of_one_process() {
         let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
         for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 2)] {
             if let Err(fault) = folder.shared().unwrap().check(split, world) {
-                // Only layers of attention and one network are cut, and layers with states are on one rank.
+                // Only layers of attention and one network are cut, and layers with states are on one rank, as are layers
+                // that read more of others than the residual stream.
                 let config = folder.config().unwrap();
                 let said = fault.to_string();
+                let is_whole = config.per_layer.is_some() || config.attentions().any(|one| one.reads.is_some());
                 match config.alike() {
+                    _ if is_whole => assert!(said.contains("cannot be split across ranks"), "{name}: {said}"),
                     _ if config.is_recurrent() => assert!(said.contains("run it on one rank"), "{name}: {said}"),
                     Some((attention, _)) if !attention.sinks => refused.push(format!("{name} {split} {world}: {said}")),
                     _ => assert!(split == Split::Tensor && said.contains("take --split layers"), "{name}: {said}"),

@@ -37,14 +37,18 @@ pub(super) fn attend_each(
     peers: &mut Peers<'_>,
 ) -> Result<(), ModelError> {
     let &Attention { heads, kv_heads, head_dim, .. } = attention;
-    let projections = [(&parts.query, &mut work.query), (&parts.key, &mut work.key), (&parts.value, &mut work.value)];
-    project_each(&work.x, decoder.config.width, projections);
+    project_all(decoder.config.width, parts, work);
+    if let Some(weight) = &parts.value_norm {
+        work.normed.resize(work.value.len(), 0.0);
+        rms_norm(&work.value, weight, decoder.epsilon(), &mut work.normed);
+        std::mem::swap(&mut work.value, &mut work.normed);
+    }
     if attention.gated {
         split_gates(head_dim, &mut work.query, &mut work.gates);
     }
     let norms = |work: &mut Work, peers: &mut Peers<'_>, kind| -> Result<(), ModelError> {
         for (x, weight) in [(&mut work.query, &parts.query_norm), (&mut work.key, &parts.key_norm)] {
-            let weight = weight.as_deref().unwrap_or_default();
+            let Some(weight) = weight.as_deref() else { continue };
             if kind == QueryKeyNorm::Tokens && peers.side_by_side() > 1 {
                 norm_over_ranks(x, weight, decoder.epsilon(), &mut work.normed, peers)?;
                 continue;
@@ -72,14 +76,17 @@ pub(super) fn attend_each(
         }
     }
     work.mixed.resize(work.query.len(), 0.0);
+    let source = attention.reads.unwrap_or(layer);
     let (mut at, mut seen) = (0, 0);
     for slice in slices {
         let m = slice.len();
         let CpuItem { state: State { pages, held, .. }, batch, .. } = &mut items[slice.item];
         let (is_tree, length) = (batch.parents.is_some(), held.length());
         let of = |width: usize| at * width..(at + m) * width;
-        pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
-        pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
+        if attention.reads.is_none() {
+            pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
+            pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
+        }
         let mask = AttentionMask {
             visible: is_tree.then(|| &work.visible[seen..seen + m * m]),
             positions: &work.positions[of(1)],
@@ -88,7 +95,7 @@ pub(super) fn attend_each(
             cap: attention.cap.map(|cap| cap as f32),
             sinks: parts.sinks.as_deref(),
         };
-        let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(layer, half, length + m));
+        let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(source, half, length + m));
         let rows = of(heads * head_dim);
         let shape = Heads { heads, kv_heads, head_dim };
         attend(&work.query[rows.clone()], keys, values, shape, mask, attention.factor(), &mut work.mixed[rows]);
@@ -117,6 +124,24 @@ fn split_gates(head_dim: usize, query: &mut Vec<f32>, gates: &mut Vec<f32>) {
 /// The factor of queries at a position.
 fn factor_at(QueryGrowth { rate, context }: QueryGrowth, position: u32) -> f32 {
     (1.0 + rate * libm::log(1.0 + (position as usize / context) as f64)) as f32
+}
+
+/// Computes queries, and the keys and values of a layer that has its own.
+fn project_all(width: usize, parts: &AttentionParts, work: &mut Work) {
+    let query = (&parts.query, &mut work.query);
+    match (&parts.key, &parts.value) {
+        (Some(key), Some(value)) => {
+            project_each(&work.x, width, [query, (key, &mut work.key), (value, &mut work.value)]);
+        }
+        (Some(key), None) => {
+            project_each(&work.x, width, [query, (key, &mut work.key)]);
+            work.value.clone_from(&work.key);
+        }
+        (None, _) => {
+            project_each(&work.x, width, [query]);
+            work.key.clear();
+        }
+    }
 }
 
 /// Like [`rms_norm`], for rows that are split into equal parts across ranks.

@@ -7,7 +7,7 @@ use verdigris_kernels::{Format, layer_norm, rms_norm};
 use super::pages::Widths;
 use crate::cache::{CacheLayout, cache_format};
 use crate::description::alibi::slopes_of;
-use crate::description::config::{Attention, DecoderConfig, Mixer, Norm};
+use crate::description::config::{DecoderConfig, Mixer, Norm};
 use crate::description::parts::{Parts, Scales};
 use crate::description::share::{BadSplit, Split, check, part, part_of};
 use crate::error::ModelError;
@@ -83,7 +83,7 @@ impl CpuDecoder {
 /// The elements of a token's keys and values in each layer.
 fn cached(config: &DecoderConfig) -> Arc<[Widths]> {
     let of = |mixer: &Mixer| match mixer {
-        &Mixer::Attention(Attention { kv_heads, head_dim, .. }) => Widths::equal(kv_heads * head_dim),
+        Mixer::Attention(attention) => Widths::equal(attention.stored()),
         // Values are the first elements of keys.
         Mixer::Latent(latent) => Widths { keys: latent.stored(), values: 0 },
         Mixer::Convolution(_) | Mixer::DeltaNet(_) | Mixer::Mamba(_) => Widths::equal(0),

@@ -54,12 +54,25 @@ pub(super) struct Experts {
 impl Experts {
     /// Computes a mixture: from the rows `x` to `y`.
     pub(super) fn compute(&mut self, mixture: &Mixture, parts: &MixtureParts, x: &[f32], y: &mut Vec<f32>) {
-        let width = parts.router.matrix.columns();
+        self.route(mixture, parts, x);
+        self.mix(mixture, parts, x, y);
+    }
+
+    /// Chooses the experts of the rows `x`.
+    pub(super) fn route(&mut self, mixture: &Mixture, parts: &MixtureParts, x: &[f32]) {
         project(x, &parts.router, &mut self.scores);
         self.choices.clear();
         for scores in self.scores.chunks_mut(mixture.experts) {
             choose(mixture, scores, parts.choice_bias.as_deref(), &mut self.choices);
         }
+        if let Some(scales) = &parts.expert_scales {
+            self.choices.iter_mut().for_each(|choice| choice.weight *= scales[choice.expert]);
+        }
+    }
+
+    /// Computes the chosen experts: from the rows `x` to `y`.
+    pub(super) fn mix(&mut self, mixture: &Mixture, parts: &MixtureParts, x: &[f32], y: &mut Vec<f32>) {
+        let width = parts.router.matrix.columns();
         self.group(mixture.experts);
         self.x.clear();
         for &choice in &self.order {

@@ -1,6 +1,7 @@
 //! The decoder on a CPU: weights as they are stored, kernels on slices, and reused memory.
 
 mod attention;
+mod both;
 mod decoder;
 mod feed_forward;
 mod latent;
@@ -8,6 +9,7 @@ mod pages;
 mod pass;
 mod peers;
 mod per_head;
+mod per_layer;
 mod projection;
 mod recurrent;
 mod router;

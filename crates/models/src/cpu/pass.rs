@@ -1,5 +1,7 @@
 //! One pass through the layers, for tokens of one sequence or of several.
 
+use std::borrow::Cow;
+
 use super::attention::{attend_each, cosines_and_sines};
 use super::decoder::CpuDecoder;
 use super::feed_forward::feed_forward;
@@ -8,12 +10,12 @@ use super::peers::Peers;
 use super::recurrent::{StatefulText, mix};
 use super::state::State;
 use super::work::{CpuItem, Work};
-use crate::description::config::{FeedForward, Mixer, Parallel, Positions};
-use crate::description::parts::{FeedForwardParts, MixerParts, Scales};
+use crate::description::config::{Block, FeedForward, Mixer, Parallel, Positions};
+use crate::description::parts::{FeedForwardParts, Layer, MixerParts, Scales};
 use crate::description::share::part_of;
 use crate::error::ModelError;
 use crate::language_model::Batch;
-use crate::slices::TokenSlice;
+use crate::slices::{TokenSlice, keep_rows};
 
 /// Reads the tokens of `slices`, whose sequences have exclusive pages for them, and writes their rows.
 pub(super) fn pass(
@@ -23,7 +25,7 @@ pub(super) fn pass(
     work: &mut Work,
     peers: &mut Peers<'_>,
 ) -> Result<(), ModelError> {
-    let CpuDecoder { config, parts, .. } = decoder;
+    let CpuDecoder { config, parts: all, .. } = decoder;
     work.positions.clear();
     work.visible.clear();
     for slice in slices {
@@ -36,8 +38,20 @@ pub(super) fn pass(
     if !peers.take_hidden(&mut work.h)? {
         begin(decoder, items, slices, work);
     }
+    if let (Some(of), Some(parts)) = (&config.per_layer, &all.per_layer) {
+        let tokens = slices.iter().flat_map(|slice| slice.of(&items[slice.item].batch).tokens);
+        work.per_layer.begin(decoder, (of, parts), tokens, &work.h);
+    }
     let mut rotated_by = None;
-    for (i, (layer, block)) in parts.layers.iter().zip(&config.blocks).enumerate() {
+    let (mut slices, first_reader) = (Cow::Borrowed(slices), config.first_reader());
+    for (i, (layer, block)) in all.layers.iter().zip(&config.blocks).enumerate() {
+        if Some(i) == first_reader {
+            slices = leave_out(decoder, items, &slices, work).into();
+            rotated_by = None;
+            if work.h.is_empty() {
+                break;
+            }
+        }
         match &layer.mixer_norm {
             Some(scales) => decoder.normalize(&work.h, scales, &mut work.x),
             None => work.x.clone_from(&work.h),
@@ -46,17 +60,17 @@ pub(super) fn pass(
             && rotated_by != Some(which)
         {
             rotated_by = Some(which);
-            cosines_and_sines(which, items, slices, work);
+            cosines_and_sines(which, items, &slices, work);
         }
         match (&layer.mixer, &block.mixer) {
             (MixerParts::Attention(parts), Mixer::Attention(attention)) => {
-                attend_each(decoder, i, (attention, parts), items, slices, work, peers)?;
+                attend_each(decoder, i, (attention, parts), items, &slices, work, peers)?;
             }
             (MixerParts::Latent(parts), Mixer::Latent(latent)) => {
-                attend_to_latents(decoder, i, (latent, parts), items, slices, work);
+                attend_to_latents(decoder, i, (latent, parts), items, &slices, work);
             }
             (parts, mixer) => {
-                let mut texts = texts(items, slices);
+                let mut texts = texts(items, &slices);
                 mix(decoder, i, (mixer, parts), &mut texts, &work.x, &mut work.recurrent, &mut work.y);
             }
         }
@@ -64,37 +78,84 @@ pub(super) fn pass(
         if config.parallel.is_none() {
             add(decoder, &mut work.h, &work.y, layer.after_mixer.as_ref(), &mut work.normed);
         }
-        if let FeedForward::None = block.feed_forward {
-            continue;
+        if block.feed_forward != FeedForward::None {
+            feed(decoder, (layer, block), work, peers)?;
         }
-        match (&layer.feed_forward_norm, config.parallel) {
-            (_, Some(Parallel::OneNorm)) => {}
-            (Some(scales), _) => decoder.normalize(&work.h, scales, &mut work.x),
-            (None, _) => work.x.clone_from(&work.h),
+        if let (Some(of), Some(parts)) = (&config.per_layer, &all.per_layer) {
+            work.per_layer.add(decoder, (of, parts), i, &mut work.h);
         }
-        if config.parallel.is_some() {
-            add(decoder, &mut work.h, &work.y, None, &mut work.normed);
+        if let Some(scales) = &all.layer_scales {
+            work.h.iter_mut().for_each(|x| *x *= scales[i]);
         }
-        match (&layer.feed_forward, &block.feed_forward) {
-            (FeedForwardParts::Dense(parts), FeedForward::Dense(network)) => {
-                feed_forward(network, parts, &work.x, &mut work.gate, &mut work.up, &mut work.y);
-            }
-            (FeedForwardParts::Mixture(parts), FeedForward::Mixture(mixture)) => {
-                work.experts.compute(mixture, parts, &work.x, &mut work.y);
-            }
-            _ => unreachable!("the weights are those of the description"),
-        }
-        peers.sum(&mut work.y)?;
-        add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
     }
-    for slice in slices {
+    for slice in &*slices {
         let CpuItem { state: State { held, recurrent, .. }, batch, .. } = &mut items[slice.item];
         recurrent.count(held.length(), &slice.of(batch));
         held.extend(slice.len());
     }
     peers.hand_on(&work.h)?;
-    write_hidden(decoder, items, slices, work);
-    write_rows(decoder, items, slices, work, peers)
+    write_hidden(decoder, items, &slices, work);
+    write_rows(decoder, items, &slices, work, peers)
+}
+
+/// Adds the result of the feed-forward part of a layer to the residual stream.
+fn feed(
+    decoder: &CpuDecoder,
+    (layer, block): (&Layer, &Block),
+    work: &mut Work,
+    peers: &mut Peers<'_>,
+) -> Result<(), ModelError> {
+    let config = &decoder.config;
+    match (&layer.feed_forward_norm, config.parallel) {
+        (_, Some(Parallel::OneNorm)) => {}
+        (Some(scales), _) => decoder.normalize(&work.h, scales, &mut work.x),
+        (None, _) => work.x.clone_from(&work.h),
+    }
+    if config.parallel.is_some() {
+        add(decoder, &mut work.h, &work.y, None, &mut work.normed);
+    }
+    match (&layer.feed_forward, &block.feed_forward) {
+        (FeedForwardParts::Dense(parts), FeedForward::Dense(network)) => {
+            feed_forward(network, parts, &work.x, &mut work.gate, &mut work.up, &mut work.y);
+        }
+        (FeedForwardParts::Mixture(parts), FeedForward::Mixture(mixture)) => {
+            work.experts.compute(mixture, parts, &work.x, &mut work.y);
+        }
+        (FeedForwardParts::Both(parts), FeedForward::Both(of)) => {
+            work.both.compute(decoder, (of, parts), &work.h, &work.x, &mut work.y);
+        }
+        _ => unreachable!("the weights are those of the description"),
+    }
+    peers.sum(&mut work.y)?;
+    add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
+    Ok(())
+}
+
+/// Leaves out the tokens whose rows are not wanted, for layers that only read keys and values that all tokens have. Returns
+/// the slices of the other tokens.
+fn leave_out(
+    decoder: &CpuDecoder,
+    items: &mut [CpuItem<'_>],
+    slices: &[TokenSlice],
+    work: &mut Work,
+) -> Vec<TokenSlice> {
+    let mut at = 0;
+    let (mut rest, mut kept) = (Vec::with_capacity(slices.len()), Vec::with_capacity(slices.len()));
+    for slice in slices {
+        let CpuItem { state, batch, rows, .. } = &mut items[slice.item];
+        let is_whole = batch.parents.is_some() || rows.hidden_mut().is_some();
+        let count = if is_whole { 0 } else { slice.wanted(batch).start };
+        state.held.extend(count);
+        rest.push(slice.without(count));
+        kept.push(at + count..at + slice.len());
+        at += slice.len();
+    }
+    keep_rows(&mut work.h, decoder.config.width, &kept);
+    keep_rows(&mut work.positions, 1, &kept);
+    if let Some(parts) = &decoder.parts.per_layer {
+        work.per_layer.keep(parts.embedding.columns(), &kept);
+    }
+    rest
 }
 
 /// The states of the sequences of a pass, and what each reads.

@@ -1,7 +1,9 @@
 //! The inputs of a pass, and the memory that passes reuse.
 
+use super::both::BothMemory;
 use super::feed_forward::Experts;
 use super::per_head::PerHead;
+use super::per_layer::PerLayerInputs;
 use super::recurrent::RecurrentWork;
 use super::state::State;
 use crate::language_model::{Batch, Rows};
@@ -39,6 +41,8 @@ pub(crate) struct Work {
     pub(super) gate: Vec<f32>,
     pub(super) up: Vec<f32>,
     pub(super) experts: Experts,
+    pub(super) both: BothMemory,
+    pub(super) per_layer: PerLayerInputs,
     pub(super) recurrent: RecurrentWork,
     pub(super) latent: LatentMemory,
     /// The output of a part of a layer.

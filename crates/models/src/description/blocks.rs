@@ -150,6 +150,14 @@ pub struct Attention {
     /// The growth of queries with their position (Ministral 3).
     #[doc(alias = "llama_4_scaling_beta")]
     pub query_growth: Option<QueryGrowth>,
+    /// The earlier layer whose keys and values it reads, if it has none of its own (Gemma 3n).
+    #[doc(alias = "num_kv_shared_layers")]
+    pub reads: Option<usize>,
+    /// Whether values are the products for keys, before these are normalised and rotated (Gemma 4).
+    #[doc(alias = "attention_k_eq_v")]
+    pub values_of_keys: bool,
+    /// Whether each head of the values is normalised (Gemma 3n).
+    pub value_norm: bool,
 }
 
 impl Default for Attention {
@@ -168,11 +176,19 @@ impl Default for Attention {
             sinks: false,
             gated: false,
             query_growth: None,
+            reads: None,
+            values_of_keys: false,
+            value_norm: false,
         }
     }
 }
 
 impl Attention {
+    /// The elements of a token's keys that it stores.
+    pub(crate) fn stored(&self) -> usize {
+        if self.reads.is_some() { 0 } else { self.kv_heads * self.head_dim }
+    }
+
     /// The factor of scores.
     pub(crate) fn factor(&self) -> f32 {
         self.scale.unwrap_or(1.0 / (self.head_dim as f64).sqrt()) as f32
@@ -208,6 +224,8 @@ pub enum FeedForward {
     Mixture(Mixture),
     /// Nothing: a layer only mixes tokens.
     None,
+    /// The sum of both.
+    Both(Both),
 }
 
 impl FeedForward {
@@ -229,6 +247,17 @@ pub struct Dense {
     pub gated: bool,
     /// Whether the matrices have biases.
     pub bias: bool,
+}
+
+/// A network and a mixture of experts that both read the residual stream, each with a norm before it and one after it;
+/// their results are added. The router has a norm of its own (Gemma 4).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Both {
+    /// The network of every token.
+    pub dense: Dense,
+    /// The experts.
+    #[doc(alias = "enable_moe_block")]
+    pub mixture: Mixture,
 }
 
 /// A mixture of experts: feed-forward networks of which a router chooses some for each token, and weighs their results
@@ -268,11 +297,22 @@ pub struct Router {
     /// The factor of weights.
     #[doc(alias = "routed_scaling_factor")]
     pub scale: f64,
+    /// Whether each expert has a learned factor of its weight (Gemma 4).
+    #[doc(alias = "per_expert_scale")]
+    pub expert_scales: bool,
 }
 
 impl Default for Router {
     fn default() -> Self {
-        Self { score: Score::Softmax, bias: false, choice_bias: false, groups: None, normalized: None, scale: 1.0 }
+        Self {
+            score: Score::Softmax,
+            bias: false,
+            choice_bias: false,
+            groups: None,
+            normalized: None,
+            scale: 1.0,
+            expert_scales: false,
+        }
     }
 }
 
@@ -296,6 +336,19 @@ pub struct Groups {
     /// The number of groups from which experts are chosen.
     #[doc(alias = "topk_group")]
     pub kept: usize,
+}
+
+/// A second embedding of each token, of which every layer reads a part (Gemma 3n and 4).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PerLayer {
+    /// The number of rows of the embedding.
+    #[doc(alias = "vocab_size_per_layer_input")]
+    pub vocabulary: usize,
+    /// The number of elements that a layer reads.
+    #[doc(alias = "hidden_size_per_layer_input")]
+    pub width: usize,
+    /// The activation of the product with which a layer multiplies them.
+    pub activation: Activation,
 }
 
 /// A network that every token uses next to its experts.

@@ -1,8 +1,8 @@
 //! Checks that a configuration describes a decoder.
 
 use super::config::{
-    Attention, DecoderConfig, FeedForward, Groups, LatentAttention, Mixer, Mixture, Norm, Positions, QueryGrowth,
-    RecurrentHeads, Scaling,
+    Attention, Both, DecoderConfig, FeedForward, Groups, LatentAttention, Mixer, Mixture, Norm, PerLayer, Positions,
+    QueryGrowth, RecurrentHeads, Scaling,
 };
 
 /// The largest dimension of any model; a larger number in a file means that it is damaged.
@@ -96,6 +96,25 @@ pub enum BadConfig {
     /// A factor that is not a positive number.
     #[error("rotary wavelengths are scaled by {0}")]
     Scaling(f64),
+    /// Layers of the same rotary embedding with heads of different sizes.
+    #[error("layers with heads of {0} and of {1} elements have the same rotary positions")]
+    RotaryHeads(usize, usize),
+    /// A layer that reads keys and values which are not stored before it, or are of another shape.
+    #[error("layer {layer} reads the keys and values of layer {reads}, which has none of its shape")]
+    Reads {
+        /// The layer.
+        layer: usize,
+        /// The layer that it reads.
+        reads: usize,
+    },
+    /// A token without a row in the second embedding.
+    #[error("the embedding for each layer has {rows} rows, but there are {tokens} tokens")]
+    PerLayerRows {
+        /// Its rows.
+        rows: usize,
+        /// Tokens.
+        tokens: usize,
+    },
 }
 
 impl DecoderConfig {
@@ -120,15 +139,24 @@ impl DecoderConfig {
         positive("scale of embeddings", self.embedding_scale)?;
         positive("scale of residuals", self.residual_scale)?;
         positive("scale of logits", self.logit_scale)?;
-        for block in &self.blocks {
+        for (layer, block) in self.blocks.iter().enumerate() {
             match &block.mixer {
-                Mixer::Attention(attention) => attention.check()?,
+                Mixer::Attention(attention) => {
+                    attention.check()?;
+                    self.check_reads(layer, attention)?;
+                }
                 Mixer::Convolution(of) => dimension("length of convolutions", of.taps)?,
                 Mixer::DeltaNet(of) => recurrent(&of.heads, of.taps)?,
                 Mixer::Mamba(of) => recurrent(&of.heads, of.taps)?,
                 Mixer::Latent(latent) => latent.check()?,
             }
             block.feed_forward.check()?;
+        }
+        if let Some(PerLayer { vocabulary, width, .. }) = self.per_layer {
+            dimension("width of a layer's part of the embedding", width)?;
+            if !(self.vocabulary..=MAX_DIMENSION).contains(&vocabulary) {
+                return Err(BadConfig::PerLayerRows { rows: vocabulary, tokens: self.vocabulary });
+            }
         }
         if let Positions::Rotary(all) = &self.positions {
             let is_missing = all.is_empty() && self.blocks.iter().any(|block| !block.mixer.is_recurrent());
@@ -140,6 +168,11 @@ impl DecoderConfig {
                 if head_dim == 0 {
                     // No layer has heads to rotate.
                     continue;
+                }
+                let rotated = self.blocks.iter().filter(|block| block.mixer.rotary() == Some(which));
+                let mut heads = rotated.filter_map(|block| block.mixer.rotated_head());
+                if let Some(other) = heads.find(|other| *other != head_dim) {
+                    return Err(BadConfig::RotaryHeads(head_dim, other));
                 }
                 let elements = rotary.elements.unwrap_or(head_dim);
                 if !elements.is_multiple_of(2) || elements > head_dim {
@@ -153,6 +186,17 @@ impl DecoderConfig {
             }
         }
         Ok(())
+    }
+
+    /// Checks the keys and values that a layer reads.
+    fn check_reads(&self, layer: usize, attention: &Attention) -> Result<(), BadConfig> {
+        let Some(reads) = attention.reads else { return Ok(()) };
+        let shape = |attention: &Attention| (attention.kv_heads, attention.head_dim);
+        let read = self.attention(reads).filter(|read| reads < layer && read.reads.is_none());
+        match read {
+            Some(read) if shape(read) == shape(attention) => Ok(()),
+            _ => Err(BadConfig::Reads { layer, reads }),
+        }
     }
 }
 
@@ -228,6 +272,10 @@ impl FeedForward {
             Self::Dense(dense) => dimension("intermediate size", dense.width),
             Self::Mixture(mixture) => mixture.check(),
             Self::None => Ok(()),
+            Self::Both(Both { dense, mixture }) => {
+                dimension("intermediate size", dense.width)?;
+                mixture.check()
+            }
         }
     }
 }
@@ -276,6 +324,7 @@ impl Scaling {
                 (vec![*context as f64, *magnitude], vec![short, long])
             }
             &Self::Dynamic { factor, context } => (vec![factor, context as f64], vec![]),
+            &Self::Proportional { factor, .. } => (vec![factor], vec![]),
         };
         if let Some(list) = lists.iter().find(|list| list.len() != pairs) {
             return Err(BadConfig::Factors { factors: list.len(), pairs });

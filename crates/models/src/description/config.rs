@@ -6,8 +6,8 @@
 pub use verdigris_kernels::Pairs;
 
 pub use super::blocks::{
-    Activation, Attention, Block, Convolution, DeltaNet, Dense, FeedForward, Groups, LatentAttention, Mamba, Mixer,
-    Mixture, QueryGrowth, QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
+    Activation, Attention, Block, Both, Convolution, DeltaNet, Dense, FeedForward, Groups, LatentAttention, Mamba,
+    Mixer, Mixture, PerLayer, QueryGrowth, QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
 };
 
 /// The shape and the choices of a decoder. The default has no layers, and Llama's choices.
@@ -51,6 +51,11 @@ pub struct DecoderConfig {
     /// The factor of logits, before they are capped (Granite, Cohere).
     #[doc(alias = "logits_scaling")]
     pub logit_scale: Option<f64>,
+    /// A second embedding, of which each layer reads a part.
+    pub per_layer: Option<PerLayer>,
+    /// Whether the residual stream is multiplied by a learned number after each layer (Gemma 4).
+    #[doc(alias = "layer_scalar")]
+    pub layer_scales: bool,
 }
 
 /// The normalisation of activations.
@@ -178,6 +183,13 @@ pub enum Scaling {
         /// The context length of the original training.
         context: usize,
     },
+    /// Only the pairs of the shortest wavelengths rotate, which are those of a whole head (Gemma 4).
+    Proportional {
+        /// The number of pairs that rotate.
+        pairs: usize,
+        /// All wavelengths grow by a factor.
+        factor: f64,
+    },
 }
 
 /// Attention and the feed-forward part in parallel.
@@ -206,6 +218,8 @@ impl Default for DecoderConfig {
             tied: false,
             residual_scale: None,
             logit_scale: None,
+            per_layer: None,
+            layer_scales: false,
         }
     }
 }
@@ -240,6 +254,13 @@ impl DecoderConfig {
     /// The attention of each layer that has one.
     pub fn attentions(&self) -> impl Iterator<Item = &Attention> {
         self.blocks.iter().filter_map(|block| block.mixer.attention())
+    }
+
+    /// The first of the last layers that all read the keys and values of earlier ones, if there are any.
+    pub(crate) fn first_reader(&self) -> Option<usize> {
+        let reads = |block: &Block| block.mixer.attention().is_some_and(|attention| attention.reads.is_some());
+        let first = self.blocks.iter().rposition(|block| !reads(block)).map_or(0, |last| last + 1);
+        (first < self.blocks.len() && !self.is_recurrent()).then_some(first)
     }
 
     /// The number of elements of a head of the layers that use a rotary embedding.

@@ -17,6 +17,10 @@ pub(crate) struct Parts<M = Weight, V = Vec<f32>> {
     pub(crate) norm: Scales<V>,
     /// `vocabulary x hidden size`.
     pub(crate) output: M,
+    /// The second embedding, and its weights in each layer.
+    pub(crate) per_layer: Option<PerLayerParts<M, V>>,
+    /// The factor of the residual stream after each layer.
+    pub(crate) layer_scales: Option<V>,
 }
 
 /// The factors of a norm and, for a layer norm, its biases.
@@ -58,13 +62,16 @@ pub(crate) enum MixerParts<M = Weight, V = Vec<f32>> {
 #[derive(Clone, Debug)]
 pub(crate) struct AttentionParts<M = Weight, V = Vec<f32>> {
     pub(crate) query: Projection<M, V>,
-    pub(crate) key: Projection<M, V>,
-    pub(crate) value: Projection<M, V>,
+    /// Missing in a layer that reads another one's keys and values.
+    pub(crate) key: Option<Projection<M, V>>,
+    /// Missing also where values are the products for keys.
+    pub(crate) value: Option<Projection<M, V>>,
     pub(crate) query_norm: Option<V>,
     pub(crate) key_norm: Option<V>,
     /// A score of each head that takes part in the softmax.
     pub(crate) sinks: Option<V>,
     pub(crate) output: Projection<M, V>,
+    pub(crate) value_norm: Option<V>,
 }
 
 /// The weights of attention to latent vectors.
@@ -143,6 +150,7 @@ pub(crate) enum FeedForwardParts<M = Weight, V = Vec<f32>> {
     Dense(DenseParts<M, V>),
     Mixture(Box<MixtureParts<M, V>>),
     None,
+    Both(Box<BothParts<M, V>>),
 }
 
 /// The weights of a feed-forward network.
@@ -164,6 +172,42 @@ pub(crate) struct MixtureParts<M = Weight, V = Vec<f32>> {
     pub(crate) shared: Option<DenseParts<M, V>>,
     /// The strength of the shared network: `1 x hidden size`.
     pub(crate) shared_gate: Option<M>,
+    /// The factor of each expert's weight.
+    pub(crate) expert_scales: Option<V>,
+}
+
+/// The weights of a network and a mixture whose results are added. The norm before the network is that of the layer.
+#[derive(Clone, Debug)]
+pub(crate) struct BothParts<M = Weight, V = Vec<f32>> {
+    pub(crate) dense: DenseParts<M, V>,
+    pub(crate) after_dense: Scales<V>,
+    pub(crate) router_norm: Scales<V>,
+    pub(crate) mixture_norm: Scales<V>,
+    pub(crate) mixture: MixtureParts<M, V>,
+    pub(crate) after_mixture: Scales<V>,
+}
+
+/// A second embedding, of which each layer reads a part. Only the rows of a text's tokens are read from its file.
+#[derive(Debug)]
+pub(crate) struct PerLayerParts<M = Weight, V = Vec<f32>> {
+    /// `vocabulary x (layers x width)`.
+    pub(crate) embedding: M,
+    /// The addition to a row, from the first residual stream: `(layers x width) x hidden size`.
+    pub(crate) projection: Projection<M, V>,
+    /// The norm of each layer's part of the products.
+    pub(crate) norm: Scales<V>,
+    pub(crate) layers: Vec<PerLayerPart<M, V>>,
+}
+
+/// The weights with which a layer adds its part to the residual stream.
+#[derive(Debug)]
+pub(crate) struct PerLayerPart<M = Weight, V = Vec<f32>> {
+    /// `width x hidden size`.
+    pub(crate) gate: Projection<M, V>,
+    /// `hidden size x width`.
+    pub(crate) projection: Projection<M, V>,
+    /// The norm of what is added.
+    pub(crate) norm: Scales<V>,
 }
 
 impl Taps {
@@ -205,8 +249,8 @@ impl<M, V> Layer<M, V> {
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 mod elsewhere {
     use super::{
-        AttentionParts, DenseParts, FeedForwardParts, LatentParts, Layer, MixerParts, MixtureParts, Parts, Projection,
-        Scales,
+        AttentionParts, BothParts, DenseParts, FeedForwardParts, LatentParts, Layer, MixerParts, MixtureParts, Parts,
+        Projection, Scales,
     };
 
     /// Creates the matrices and vectors of another engine.
@@ -233,6 +277,9 @@ mod elsewhere {
                 layers: self.layers.iter().map(|layer| layer.upload(to)).collect::<Result<_, _>>()?,
                 norm: self.norm.upload(to)?,
                 output: to.matrix(&self.output)?,
+                // No other engine runs it.
+                per_layer: None,
+                layer_scales: vector(to, &self.layer_scales)?,
             })
         }
     }
@@ -268,6 +315,7 @@ mod elsewhere {
                     FeedForwardParts::Dense(dense) => FeedForwardParts::Dense(dense.upload(to)?),
                     FeedForwardParts::Mixture(mixture) => FeedForwardParts::Mixture(Box::new(mixture.upload(to)?)),
                     FeedForwardParts::None => FeedForwardParts::None,
+                    FeedForwardParts::Both(both) => FeedForwardParts::Both(Box::new(both.upload(to)?)),
                 },
                 after_feed_forward: scales(to, &self.after_feed_forward)?,
             })
@@ -282,12 +330,13 @@ mod elsewhere {
         fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<AttentionParts<U::Matrix, U::Vector>, U::Error> {
             Ok(AttentionParts {
                 query: self.query.upload(to)?,
-                key: self.key.upload(to)?,
-                value: self.value.upload(to)?,
+                key: self.key.as_ref().map(|key| key.upload(to)).transpose()?,
+                value: self.value.as_ref().map(|value| value.upload(to)).transpose()?,
                 query_norm: vector(to, &self.query_norm)?,
                 key_norm: vector(to, &self.key_norm)?,
                 sinks: vector(to, &self.sinks)?,
                 output: self.output.upload(to)?,
+                value_norm: vector(to, &self.value_norm)?,
             })
         }
     }
@@ -325,6 +374,20 @@ mod elsewhere {
                 experts: self.experts.iter().map(|expert| expert.upload(to)).collect::<Result<_, _>>()?,
                 shared: self.shared.as_ref().map(|shared| shared.upload(to)).transpose()?,
                 shared_gate: self.shared_gate.as_ref().map(|gate| to.matrix(gate)).transpose()?,
+                expert_scales: vector(to, &self.expert_scales)?,
+            })
+        }
+    }
+
+    impl<M, V> BothParts<M, V> {
+        fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<BothParts<U::Matrix, U::Vector>, U::Error> {
+            Ok(BothParts {
+                dense: self.dense.upload(to)?,
+                after_dense: self.after_dense.upload(to)?,
+                router_norm: self.router_norm.upload(to)?,
+                mixture_norm: self.mixture_norm.upload(to)?,
+                mixture: self.mixture.upload(to)?,
+                after_mixture: self.after_mixture.upload(to)?,
             })
         }
     }

@@ -79,6 +79,13 @@ fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary) -> f32 {
     match &rotary.scaling {
         Scaling::None | Scaling::Dynamic { .. } | Scaling::LongRope { .. } => inverse,
         Scaling::Linear(factor) => inverse / *factor as f32,
+        &Scaling::Proportional { pairs, factor } => {
+            if pair < pairs {
+                inverse / factor as f32
+            } else {
+                0.0
+            }
+        }
         Scaling::Each(factors) => (f64::from(inverse) / factors[pair]) as f32,
         &Scaling::Yarn { factor, beta_fast, beta_slow, context, truncate, .. } => {
             // The pair that makes this number of rotations in a text of the original context length.

@@ -74,6 +74,9 @@ pub enum BadSplit {
     /// A decoder whose layers have states, which only one rank can cut back.
     #[error("a model with recurrent layers cannot be split: run it on one rank")]
     Recurrent,
+    /// A decoder whose layers need more of each other than the residual stream.
+    #[error("a model with {0} cannot be split across ranks")]
+    Whole(&'static str),
     /// More ranks than layers.
     #[error("{layers} layers cannot be shared out to {world} ranks: take {layers} or fewer")]
     Layers {
@@ -95,17 +98,27 @@ pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: 
     if config.is_recurrent() {
         return Err(BadSplit::Recurrent);
     }
+    if config.per_layer.is_some() {
+        return Err(BadSplit::Whole("an embedding of which every layer reads a part"));
+    }
+    if config.attentions().any(|attention| attention.reads.is_some()) {
+        return Err(BadSplit::Whole("layers that read the keys and values of others"));
+    }
     if split == Split::Layers {
         return if world > layers { Err(BadSplit::Layers { layers, world }) } else { Ok(()) };
     }
     if config.blocks.iter().any(|block| block.mixer.latent().is_some()) {
         return Err(BadSplit::Layer("attention to latent vectors"));
     }
-    let Some((&Attention { heads, kv_heads, head_dim, sinks, gated, .. }, _)) = config.alike() else {
+    let Some((attention, _)) = config.alike() else {
         return Err(BadSplit::Layer("layers of several kinds, or a mixture of experts"));
     };
+    let &Attention { heads, kv_heads, head_dim, sinks, gated, values_of_keys, value_norm, .. } = attention;
     if sinks || gated {
         return Err(BadSplit::Layer("attention sinks or gates"));
+    }
+    if values_of_keys || value_norm {
+        return Err(BadSplit::Layer("norms of values"));
     }
     let is_even = kv_heads.is_multiple_of(world) || world.is_multiple_of(kv_heads);
     if !heads.is_multiple_of(world) || !is_even {
@@ -144,11 +157,14 @@ pub(crate) fn part(
         layers: Vec::new(),
         norm: parts.norm.clone(),
         output: parts.output.clone(),
+        per_layer: None,
+        layer_scales: parts.layer_scales.clone(),
     };
     if split == Split::Layers {
         let range = layers_of(parts, rank, world);
         config.blocks = config.blocks[range.clone()].to_vec();
-        all.layers = parts.layers[range].to_vec();
+        all.layers = parts.layers[range.clone()].to_vec();
+        all.layer_scales = parts.layer_scales.as_ref().map(|scales| scales[range].to_vec());
         return (config, all);
     }
     let (attention, _) = config.alike().expect("layers that are alike, as was checked");
@@ -170,12 +186,13 @@ pub(crate) fn part(
         let inner = units.start * block..units.end * block;
         let attention = AttentionParts {
             query: attention.query.part(rows(&heads)),
-            key: attention.key.part(rows(&kv_heads)),
-            value: attention.value.part(rows(&kv_heads)),
+            key: attention.key.as_ref().map(|key| key.part(rows(&kv_heads))),
+            value: attention.value.as_ref().map(|value| value.part(rows(&kv_heads))),
             query_norm: attention.query_norm.as_ref().map(|norm| norm_of(norm, rows(&heads))),
             key_norm: attention.key_norm.as_ref().map(|norm| norm_of(norm, rows(&kv_heads))),
             sinks: None,
             output: summand(&attention.output, rows(&heads), rank),
+            value_norm: None,
         };
         let network = DenseParts {
             gate: network.gate.as_ref().map(|gate| gate.part(inner.clone())),
@@ -255,12 +272,13 @@ mod tests {
         let shape = DecoderConfig { vocabulary, width, context: 9, norm, ..Default::default() };
         let attention = || AttentionParts {
             query: projection(heads * head_dim, width),
-            key: projection(kv_heads * head_dim, width),
-            value: projection(kv_heads * head_dim, width),
+            key: Some(projection(kv_heads * head_dim, width)),
+            value: Some(projection(kv_heads * head_dim, width)),
             query_norm: None,
             key_norm: None,
             sinks: None,
             output: projection(width, heads * head_dim),
+            value_norm: None,
         };
         let layer = || Layer {
             mixer_norm: None,
@@ -281,6 +299,8 @@ mod tests {
             layers: (0..layers).map(|_| layer()).collect(),
             norm: Scales { weight: vec![1.0; width], bias: None },
             output: matrix(vocabulary, width),
+            per_layer: None,
+            layer_scales: None,
         };
         let attention = Attention { heads, kv_heads, head_dim, ..Default::default() };
         (shape.with_layers(layers, attention, network), parts)
@@ -303,8 +323,8 @@ mod tests {
         };
         let by_rows: [&dyn Fn(&Layer) -> &Projection; 5] = [
             &|layer| &of_layer(layer).0.query,
-            &|layer| &of_layer(layer).0.key,
-            &|layer| &of_layer(layer).0.value,
+            &|layer| of_layer(layer).0.key.as_ref().unwrap(),
+            &|layer| of_layer(layer).0.value.as_ref().unwrap(),
             &|layer| &of_layer(layer).1.up,
             &|layer| of_layer(layer).1.gate.as_ref().unwrap(),
         ];
@@ -338,9 +358,9 @@ mod tests {
         for rank in 0..6 {
             let (own, parts) = part(&config, &whole, Split::Tensor, rank, 6);
             assert_eq!(heads_of(&own), (1, 1));
-            let expected =
-                of_layer(&whole.layers[0]).0.key.matrix.part(rank / 2 * 2..rank / 2 * 2 + 2).matrix().numbers();
-            assert_eq!(of_layer(&parts.layers[0]).0.key.matrix.matrix().numbers(), expected, "{rank}");
+            let key = |parts: &Parts| of_layer(&parts.layers[0]).0.key.clone().unwrap().matrix;
+            let expected = key(&whole).part(rank / 2 * 2..rank / 2 * 2 + 2).matrix().numbers();
+            assert_eq!(key(&parts).matrix().numbers(), expected, "{rank}");
         }
     }
 

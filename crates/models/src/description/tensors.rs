@@ -3,8 +3,8 @@
 //! Every field is named here, so that the compiler shows where a weight would be left out.
 
 use super::parts::{
-    AttentionParts, ConvolutionParts, DeltaNetParts, DenseParts, FeedForwardParts, LatentParts, Layer, MambaParts,
-    MixerParts, MixtureParts, Parts, Projection, Scales, Taps,
+    AttentionParts, BothParts, ConvolutionParts, DeltaNetParts, DenseParts, FeedForwardParts, LatentParts, Layer,
+    MambaParts, MixerParts, MixtureParts, Parts, PerLayerPart, PerLayerParts, Projection, Scales, Taps,
 };
 
 /// A weight: a matrix or a vector.
@@ -20,15 +20,16 @@ pub(crate) struct Tensors<'a, M, V>(pub(crate) Vec<(&'static str, Tensor<'a, M, 
 impl<M, V> Parts<M, V> {
     /// All weights, those of each layer in the order of the layers.
     pub(crate) fn tensors(&self) -> Tensors<'_, M, V> {
-        let Self { embedding, positions, embedding_norm, layers, norm, output } = self;
+        let Self { embedding, positions, embedding_norm, layers, norm, output, per_layer, layer_scales } = self;
         let mut all = Tensors(Vec::new());
         all.matrix("embedding", embedding);
         positions.iter().for_each(|positions| all.matrix("positions", positions));
         all.scales("embedding norm", embedding_norm);
         layers.iter().for_each(|layer| all.layer(layer));
-        all.vector("norm", &norm.weight);
-        norm.bias.iter().for_each(|bias| all.vector("norm bias", bias));
+        all.some_scales("norm", norm);
         all.matrix("output", output);
+        per_layer.iter().for_each(|per_layer| all.per_layer(per_layer));
+        all.vectors("layer scales", layer_scales);
         all
     }
 }
@@ -59,7 +60,11 @@ impl<'a, M, V> Tensors<'a, M, V> {
     }
 
     fn scales(&mut self, name: &'static str, scales: &'a Option<Scales<V>>) {
-        let Some(Scales { weight, bias }) = scales else { return };
+        scales.iter().for_each(|scales| self.some_scales(name, scales));
+    }
+
+    fn some_scales(&mut self, name: &'static str, scales: &'a Scales<V>) {
+        let Scales { weight, bias } = scales;
         self.vector(name, weight);
         self.vectors("norm bias", bias);
     }
@@ -85,6 +90,15 @@ impl<'a, M, V> Tensors<'a, M, V> {
         match feed_forward {
             FeedForwardParts::Dense(dense) => self.dense(dense),
             FeedForwardParts::Mixture(mixture) => self.mixture(mixture),
+            FeedForwardParts::Both(both) => {
+                let BothParts { dense, after_dense, router_norm, mixture_norm, mixture, after_mixture } = &**both;
+                self.dense(dense);
+                self.some_scales("after network", after_dense);
+                self.some_scales("router norm", router_norm);
+                self.some_scales("mixture norm", mixture_norm);
+                self.mixture(mixture);
+                self.some_scales("after mixture", after_mixture);
+            }
             FeedForwardParts::None => {}
         }
         self.scales("after feed-forward", after_feed_forward);
@@ -92,10 +106,13 @@ impl<'a, M, V> Tensors<'a, M, V> {
 
     fn mixer(&mut self, mixer: &'a MixerParts<M, V>) {
         match mixer {
-            MixerParts::Attention(AttentionParts { query, key, value, query_norm, key_norm, sinks, output }) => {
-                for (name, projection) in [("query", query), ("key", key), ("value", value), ("output", output)] {
-                    self.projection(name, projection);
-                }
+            MixerParts::Attention(of) => {
+                let AttentionParts { query, key, value, query_norm, key_norm, sinks, output, value_norm } = of;
+                self.projection("query", query);
+                key.iter().for_each(|key| self.projection("key", key));
+                value.iter().for_each(|value| self.projection("value", value));
+                self.projection("output", output);
+                self.vectors("value norm", value_norm);
                 self.vectors("query norm", query_norm);
                 self.vectors("key norm", key_norm);
                 self.vectors("sinks", sinks);
@@ -149,10 +166,23 @@ impl<'a, M, V> Tensors<'a, M, V> {
     }
 
     fn mixture(&mut self, mixture: &'a MixtureParts<M, V>) {
-        let MixtureParts { router, choice_bias, experts, shared, shared_gate } = mixture;
+        let MixtureParts { router, choice_bias, experts, shared, shared_gate, expert_scales } = mixture;
         self.projection("router", router);
         self.vectors("choice bias", choice_bias);
         experts.iter().chain(shared).for_each(|expert| self.dense(expert));
         shared_gate.iter().for_each(|gate| self.matrix("shared gate", gate));
+        self.vectors("expert scales", expert_scales);
+    }
+
+    fn per_layer(&mut self, parts: &'a PerLayerParts<M, V>) {
+        let PerLayerParts { embedding, projection, norm, layers } = parts;
+        self.matrix("embedding of layers", embedding);
+        self.projection("projection to layers", projection);
+        self.some_scales("norm of layers", norm);
+        for PerLayerPart { gate, projection, norm } in layers {
+            self.projection("gate of a layer", gate);
+            self.projection("projection of a layer", projection);
+            self.some_scales("norm of a layer", norm);
+        }
     }
 }

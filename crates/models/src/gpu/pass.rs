@@ -35,7 +35,8 @@ pub(super) fn pass(
         };
         let &Attention { heads, kv_heads, head_dim, .. } = attention;
         let read = normed(resident, buffers, &layer.mixer_norm, m)?;
-        let projections = [product(&of.query, query), product(&of.key, key), product(&of.value, value)];
+        let (Some(of_key), Some(of_value)) = (&of.key, &of.value) else { unreachable!("other layers were refused") };
+        let projections = [product(&of.query, query), product(of_key, key), product(of_value, value)];
         linear(gpu, read, m, &projections, false)?;
         if attention.query_key_norm.is_some() {
             for (numbers, heads, weight) in [(query, heads, &of.query_norm), (key, kv_heads, &of.key_norm)] {

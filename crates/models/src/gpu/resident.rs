@@ -96,6 +96,9 @@ fn runs(config: &DecoderConfig) -> Result<&Attention, &'static str> {
     if config.logit_scale.is_some() {
         return Err("scaled logits");
     }
+    if config.per_layer.is_some() || config.layer_scales {
+        return Err("embeddings or factors of each layer");
+    }
     match config.alike() {
         Some((attention, _)) if attention.gated => Err("gated attention"),
         Some((attention, _)) if attention.sinks => Err("attention sinks"),
@@ -103,6 +106,8 @@ fn runs(config: &DecoderConfig) -> Result<&Attention, &'static str> {
         Some((attention, _)) if attention.query_key_norm == Some(QueryKeyNorm::RotatedHeads) => {
             Err("norms of rotated queries and keys")
         }
+        Some((attention, _)) if attention.reads.is_some() => Err("layers that read the keys and values of others"),
+        Some((attention, _)) if attention.values_of_keys || attention.value_norm => Err("norms of values"),
         Some((attention, _)) => Ok(attention),
         None => Err("layers of several shapes"),
     }

@@ -83,6 +83,16 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
             "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131_072,
             "sliding_window": 4096, "query_pre_attn_scalar": 256,
         }),
+        "gemma4_text" | "gemma4_unified_text" => {
+            let is_unified = model_type == "gemma4_unified_text";
+            json!({
+                "vocab_size": 262_144, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30,
+                "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+                "max_position_embeddings": if is_unified { 262_144 } else { 131_072 },
+                "sliding_window": if is_unified { 1024 } else { 512 }, "vocab_size_per_layer_input": 262_144,
+                "hidden_size_per_layer_input": if is_unified { 0 } else { 256 },
+            })
+        }
         _ => json!({}),
     };
     object(fields)

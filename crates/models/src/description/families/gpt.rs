@@ -45,12 +45,13 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
         let all = transposed(&name("attn.c_attn"), 3 * width, width)?;
         let attention = AttentionParts {
             query: all.part(0..width),
-            key: all.part(width..2 * width),
-            value: all.part(2 * width..3 * width),
+            key: Some(all.part(width..2 * width)),
+            value: Some(all.part(2 * width..3 * width)),
             query_norm: None,
             key_norm: None,
             sinks: None,
             output: transposed(&name("attn.c_proj"), width, width)?,
+            value_norm: None,
         };
         let network = DenseParts {
             gate: None,
@@ -107,12 +108,13 @@ pub(super) fn opt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fie
         let attention = |part: &str| names.projection(&name(&format!("self_attn.{part}_proj")), width, width, bias);
         let attention = AttentionParts {
             query: attention("q")?,
-            key: attention("k")?,
-            value: attention("v")?,
+            key: Some(attention("k")?),
+            value: Some(attention("v")?),
             query_norm: None,
             key_norm: None,
             sinks: None,
             output: attention("out")?,
+            value_norm: None,
         };
         let network = DenseParts {
             gate: None,

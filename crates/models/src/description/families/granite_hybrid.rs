@@ -122,12 +122,13 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
                     |part: &str, out| names.projection(&name(&format!("self_attn.{part}_proj")), out, width, of.bias);
                 MixerParts::Attention(AttentionParts {
                     query: project("q", of_query)?,
-                    key: project("k", of_key)?,
-                    value: project("v", of_key)?,
+                    key: Some(project("k", of_key)?),
+                    value: Some(project("v", of_key)?),
                     query_norm: None,
                     key_norm: None,
                     sinks: None,
                     output: names.projection(&name("self_attn.o_proj"), width, of_query, of.output_bias)?,
+                    value_norm: None,
                 })
             }
             Mixer::Mamba(of) => {
@@ -155,8 +156,10 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
                 experts: experts(&names, &name("block_sparse_moe"), GATE_UP_DOWN, width, of)?,
                 shared: of.shared.map(|of| shared(&of.network)).transpose()?,
                 shared_gate: None,
+                expert_scales: None,
             })),
             FeedForward::None => FeedForwardParts::None,
+            _ => unreachable!("these models have no other feed-forward parts"),
         };
         Ok(Layer {
             mixer_norm: Some(names.scales(&name("input_layernorm"), width, norm, false)?),

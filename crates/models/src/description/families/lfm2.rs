@@ -109,12 +109,13 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
                 let norm = |part: &str| names.vector(&name(&format!("self_attn.{part}.weight")), of.head_dim);
                 MixerParts::Attention(AttentionParts {
                     query: project("q", of_query)?,
-                    key: project("k", of_key)?,
-                    value: project("v", of_key)?,
+                    key: Some(project("k", of_key)?),
+                    value: Some(project("v", of_key)?),
                     query_norm: Some(norm("q_layernorm")?),
                     key_norm: Some(norm("k_layernorm")?),
                     sinks: None,
                     output: names.projection(&name("self_attn.out_proj"), width, of_query, false)?,
+                    value_norm: None,
                 })
             }
             Mixer::Convolution(of) => {
@@ -148,6 +149,7 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
                     FeedForwardParts::Mixture(Box::new(parts))
                 }
                 FeedForward::None => FeedForwardParts::None,
+                _ => unreachable!("these models have no other feed-forward parts"),
             },
             after_feed_forward: None,
         })

@@ -19,7 +19,8 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
     let output_name = outputs.into_iter().find(|name| checkpoint.has(name)).unwrap_or(outputs[0]);
     let output = names.output(config, &embedding_name, output_name)?;
     let (layers, norm) = layers(checkpoint, config, fields)?;
-    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
+    let (positions, embedding_norm, per_layer, layer_scales) = (None, None, None, None);
+    Ok(Parts { embedding, positions, embedding_norm, layers, norm, output, per_layer, layer_scales })
 }
 
 fn names(checkpoint: &Checkpoint) -> Prefixed<'_> {
@@ -74,6 +75,7 @@ pub(crate) fn layers(
                     of,
                 )?)),
                 FeedForward::None => FeedForwardParts::None,
+                _ => unreachable!("these models have no other feed-forward parts"),
             },
             after_feed_forward: norm_of(3)?,
         })
@@ -113,12 +115,13 @@ fn attention(
     };
     Ok(AttentionParts {
         query,
-        key,
-        value,
+        key: Some(key),
+        value: Some(value),
         query_norm: head_norm(of_query_norm, of_query)?,
         key_norm: head_norm(of_key_norm, of_key)?,
         sinks: sinks.then(|| names.vector(&name("sinks"), heads)).transpose()?,
         output: names.projection(&name("o_proj"), width, of_query, output_bias)?,
+        value_norm: None,
     })
 }
 

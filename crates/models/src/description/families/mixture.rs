@@ -138,6 +138,7 @@ pub(super) fn parts(
         experts: experts(names, &of("experts"), of_each, width, mixture)?,
         shared: mixture.shared.map(shared).transpose()?,
         shared_gate: gate.map(|gate| gate.matrix),
+        expert_scales: None,
     })
 }
 
@@ -147,7 +148,7 @@ pub(super) type NetworkNames = [&'static str; 3];
 pub(super) const GATE_UP_DOWN: NetworkNames = ["gate_proj", "up_proj", "down_proj"];
 const W1_W3_W2: NetworkNames = ["w1", "w3", "w2"];
 
-fn dense(
+pub(super) fn dense(
     names: &Prefixed<'_>,
     prefix: &str,
     [gate, up, down]: NetworkNames,

@@ -9,6 +9,7 @@
 //! | `granite_hybrid` | granitemoehybrid: state-space models, attention, experts |
 //! | `lfm2` | lfm2, lfm2_moe: gated convolutions and attention |
 //! | `gpt` | gpt2, opt |
+//! | `gemma4` | gemma4_text, gemma4_unified_text |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
 //! `fields` reads a configuration, `defaults` has the values of missing fields, `wrapper` finds the text part of
@@ -17,6 +18,7 @@
 mod defaults;
 pub(in crate::description) mod fields;
 mod fused;
+mod gemma4;
 mod gpt;
 mod granite_hybrid;
 mod latent;
@@ -58,6 +60,7 @@ pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama_we
 const FAMILIES: &[(&str, Family)] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
+    const GEMMA4: Family = Family { config: gemma4::config, parts: gemma4::parts };
     const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
     const GRANITE_HYBRID: Family = Family { config: granite_hybrid::config, parts: granite_hybrid::parts };
     const LFM2: Family = Family { config: lfm2::config, parts: lfm2::parts };
@@ -69,6 +72,8 @@ const FAMILIES: &[(&str, Family)] = {
     &[
         ("bloom", BLOOM),
         ("falcon", FALCON),
+        ("gemma4_text", GEMMA4),
+        ("gemma4_unified_text", GEMMA4),
         ("gpt2", GPT2),
         ("gpt_neox", NEOX),
         ("granitemoehybrid", GRANITE_HYBRID),

@@ -139,6 +139,8 @@ impl<'a> Prefixed<'a> {
             layers,
             output: self.output(config, &embedding, output)?,
             norm: self.scales(norm, config.width, config.norm, norm_has_bias)?,
+            per_layer: None,
+            layer_scales: None,
         })
     }
 }

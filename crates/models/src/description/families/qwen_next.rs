@@ -121,12 +121,13 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
                     |part: &str, out| names.projection(&name(&format!("self_attn.{part}_proj")), out, width, of.bias);
                 MixerParts::Attention(AttentionParts {
                     query: project("q", 2 * of_query)?,
-                    key: project("k", of_key)?,
-                    value: project("v", of_key)?,
+                    key: Some(project("k", of_key)?),
+                    value: Some(project("v", of_key)?),
                     query_norm: Some(scales(&name("self_attn.q_norm"), of.head_dim)?.weight),
                     key_norm: Some(scales(&name("self_attn.k_norm"), of.head_dim)?.weight),
                     sinks: None,
                     output: names.projection(&name("self_attn.o_proj"), width, of_query, of.output_bias)?,
+                    value_norm: None,
                 })
             }
             Mixer::DeltaNet(of) => {
@@ -155,6 +156,7 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
                     FeedForwardParts::Mixture(Box::new(parts))
                 }
                 FeedForward::None => FeedForwardParts::None,
+                _ => unreachable!("these models have no other feed-forward parts"),
             },
             after_feed_forward: None,
         })

@@ -22,8 +22,10 @@ const fn wrapper(model_type: &'static str, text: &'static str, tied: bool) -> Wr
     Wrapper { model_type, text, tied, ties_by_text: false }
 }
 
-const WRAPPERS: [Wrapper; 9] = [
+const WRAPPERS: [Wrapper; 11] = [
     wrapper("gemma3", "gemma3_text", true),
+    wrapper("gemma4", "gemma4_text", true),
+    wrapper("gemma4_unified", "gemma4_unified_text", true),
     wrapper("idefics3", "llama", false),
     wrapper("internvl", "qwen2", true),
     Wrapper { ties_by_text: true, ..wrapper("llava", "llama", false) },

@@ -326,8 +326,11 @@ fn tensors<'a>(model: &Model<'a>, architecture: &str) -> Vec<(String, Source<'a>
             all.extend(bias.map(|bias| (format!("blk.{i}.{name}.bias"), bias)));
         };
         put("attn_q", &attention.query, Some(heads));
-        put("attn_k", &attention.key, Some(kv_heads));
-        put("attn_v", &attention.value, None);
+        let (Some(key), Some(value)) = (&attention.key, &attention.value) else {
+            unreachable!("these models have keys and values in each layer")
+        };
+        put("attn_k", key, Some(kv_heads));
+        put("attn_v", value, None);
         put("attn_output", &attention.output, None);
         if let Some(gate) = &network.gate {
             put("ffn_gate", gate, None);
