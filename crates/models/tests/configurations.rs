@@ -37,6 +37,7 @@ fn widths(block: &Block) -> impl Iterator<Item = usize> {
     let (dense, mixture) = match block.feed_forward {
         FeedForward::Dense(dense) => (Some(dense), None),
         FeedForward::Mixture(mixture) => (None, Some(mixture)),
+        FeedForward::Sparse(sparse) => (Some(sparse.network), None),
         FeedForward::Both(both) => (Some(both.dense), Some(both.mixture)),
         FeedForward::None => (None, None),
     };
@@ -134,7 +135,7 @@ fn what_is_wrong_with_gemma_4() {
             json!({"2": {"num_key_value_heads": 2}}),
             "layer 4 reads the keys and values of layer 2, which has none of its shape",
         ),
-        ("/vocab_size_per_layer_input", json!(60), "the embedding for each layer has 60 rows, but there are 61 tokens"),
+        ("/vocab_size_per_layer_input", json!(60), "vocab_size_per_layer_input is 60, but there are 61 tokens"),
         ("/hidden_size_per_layer_input", json!(u64::MAX), "width of a layer's part of the embedding is"),
         ("/rope_parameters", json!({"full_attention": {}}), "rope_parameters has no sliding_attention"),
         ("/rope_parameters/full_attention/partial_rotary_factor", json!(1.5), "partial_rotary_factor is 1.5"),
@@ -147,6 +148,45 @@ fn what_is_wrong_with_gemma_4() {
         let (inner, field) = path.rsplit_once('/').unwrap();
         config.pointer_mut(inner).unwrap()[field] = value;
         let fault = read(&config).expect_err(path);
+        assert!(fault.contains(said) && !fault.contains('\n'), "{fault:?} should say {said:?}");
+    }
+}
+
+/// Gemma 3n has the older names of rotary positions, and tokens of pictures and sounds without a row of their own in the
+/// second embedding.
+#[test]
+fn what_gemma_3n_leaves_out_is_as_transformers_has_it() {
+    let fields =
+        json!({"rope_theta": 1e5, "rope_local_base_freq": 1e3, "rope_scaling": {"type": "linear", "factor": 2}});
+    let config = read(&json!({"model_type": "gemma3n", "text_config": fields})).unwrap();
+    assert_eq!((config.vocabulary, config.context, config.width), (262_400, 32_768, 2048));
+    assert_eq!(config.per_layer.unwrap().vocabulary, 262_144);
+    assert_eq!((config.alternating.unwrap().streams, config.logit_cap, config.layer_scales), (4, Some(30.0), false));
+    let [global, local] = rotary(&config) else { panic!("{config:?}") };
+    assert_eq!((global.theta, &global.scaling), (1e5, &Scaling::Linear(2.0)));
+    assert_eq!((local.theta, &local.scaling), (1e3, &Scaling::None));
+    for (i, block) in config.blocks.iter().enumerate() {
+        let (attention, is_full) = (block.mixer.attention().unwrap(), i % 5 == 4);
+        assert_eq!((attention.window, attention.head_dim), ((!is_full).then_some(512), 256), "{i}");
+        assert_eq!(attention.reads, (i >= 20).then_some(if is_full { 19 } else { 18 }), "{i}");
+        let deviations = if let FeedForward::Sparse(sparse) = block.feed_forward { sparse.deviations } else { 0.0 };
+        // The quantile of the normal distribution at 95 percent.
+        let expected = if i < 10 { 1.644_853_626_951_472_7 } else { 0.0 };
+        assert!((deviations - expected).abs() < 1e-14, "{i}: {deviations}");
+        assert_eq!(widths(block).next(), Some(16_384), "{i}");
+    }
+    for (field, value, said) in [
+        ("intermediate_size", vec![32; 4].into(), "intermediate_size is not a list of 5 numbers"),
+        ("activation_sparsity_pattern", vec![0.9; 4].into(), "activation_sparsity_pattern is not a list of 5 numbers"),
+        ("activation_sparsity_pattern", json!([0.9, 1.0, 0.0, 0.0, 0.0]), "a list of 5 numbers below 1"),
+        ("altup_num_inputs", json!(65), "layers compute stream 0 of 65, but there must be 1 to 64"),
+        ("altup_active_idx", json!(4), "layers compute stream 4 of 4"),
+        ("laurel_rank", json!(0), "the rank past attention is 0"),
+        ("num_kv_shared_layers", json!(15), "num_kv_shared_layers is 15, but at least one of 5 layers has keys"),
+    ] {
+        let mut config = golden("gemma3n");
+        config[field] = value;
+        let fault = read(&config).expect_err(field);
         assert!(fault.contains(said) && !fault.contains('\n'), "{fault:?} should say {said:?}");
     }
 }
@@ -411,7 +451,7 @@ fn heads_that_do_not_divide_the_width_are_refused() {
 fn numbers_that_no_model_has() {
     let all = ["bloom", "falcon", "gpt2", "llama", "mpt", "phi3", "phi3-partial", "ministral3", "olmo3", "granite"];
     let later = ["glm4", "glm4_moe", "seed_oss", "exaone4", "starcoder2", "hunyuan_v1_dense", "cohere2"];
-    let mixtures = ["gpt_oss", "qwen2_moe", "gemma4-mixture"];
+    let mixtures = ["gpt_oss", "qwen2_moe", "gemma3n", "gemma4-mixture"];
     let recurrent = ["granitemoehybrid-experts", "lfm2", "lfm2_moe", "qwen3_next"];
     let all = all.into_iter().chain(later).chain(mixtures).chain(recurrent).map(|name| (name, golden(name)));
     for (name, whole) in all.chain([("gemma4", text_part("gemma4"))]) {

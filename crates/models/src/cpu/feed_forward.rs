@@ -4,7 +4,7 @@ use verdigris_kernels::{Product, activate, linear_all};
 
 use super::projection::{finish, project, project_each};
 use super::router::{Choice, choose};
-use crate::description::config::{Dense, Mixture};
+use crate::description::config::{Dense, Mixture, Sparse};
 use crate::description::parts::{DenseParts, MixtureParts, Projection};
 
 /// Computes a feed-forward network: from the rows `x` to `y`.
@@ -26,6 +26,28 @@ pub(super) fn feed_forward(
             activate(network.activation, gate, None);
         }
     }
+    project(gate, &parts.down, y);
+}
+
+/// Computes a feed-forward network with a sparse gate: from the rows `x` to `y`.
+pub(super) fn sparse(
+    of: &Sparse,
+    parts: &DenseParts,
+    x: &[f32],
+    gate: &mut Vec<f32>,
+    up: &mut Vec<f32>,
+    y: &mut Vec<f32>,
+) {
+    let of_gate = parts.gate.as_ref().expect("a gate");
+    project_each(x, parts.up.matrix.columns(), [(of_gate, &mut *gate), (&parts.up, &mut *up)]);
+    let width = of.network.width;
+    for row in gate.chunks_mut(width) {
+        let mean = row.iter().sum::<f32>() / width as f32;
+        let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / width as f32;
+        let least = mean + variance.sqrt() * of.deviations as f32;
+        row.iter_mut().for_each(|x| *x = (*x - least).max(0.0));
+    }
+    activate(of.network.activation, gate, Some(up));
     project(gate, &parts.down, y);
 }
 

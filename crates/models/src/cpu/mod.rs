@@ -1,5 +1,6 @@
 //! The decoder on a CPU: weights as they are stored, kernels on slices, and reused memory.
 
+mod alternating;
 mod attention;
 mod both;
 mod decoder;

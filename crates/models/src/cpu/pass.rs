@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::attention::{attend_each, cosines_and_sines};
 use super::decoder::CpuDecoder;
-use super::feed_forward::feed_forward;
+use super::feed_forward::{feed_forward, sparse};
 use super::latent::attend_to_latents;
 use super::peers::Peers;
 use super::recurrent::{StatefulText, mix};
@@ -42,6 +42,10 @@ pub(super) fn pass(
         let tokens = slices.iter().flat_map(|slice| slice.of(&items[slice.item].batch).tokens);
         work.per_layer.begin(decoder, (of, parts), tokens, &work.h);
     }
+    let alternating = config.alternating.as_ref().zip(all.alternating.as_ref());
+    if let Some((of, parts)) = alternating {
+        work.streams.begin(config.width, of, parts, &work.h);
+    }
     let mut rotated_by = None;
     let (mut slices, first_reader) = (Cow::Borrowed(slices), config.first_reader());
     for (i, (layer, block)) in all.layers.iter().zip(&config.blocks).enumerate() {
@@ -52,6 +56,9 @@ pub(super) fn pass(
                 break;
             }
         }
+        if let Some((of, parts)) = alternating {
+            work.streams.predict(decoder, of, &parts.layers[i], &mut work.h);
+        }
         match &layer.mixer_norm {
             Some(scales) => decoder.normalize(&work.h, scales, &mut work.x),
             None => work.x.clone_from(&work.h),
@@ -61,6 +68,9 @@ pub(super) fn pass(
         {
             rotated_by = Some(which);
             cosines_and_sines(which, items, &slices, work);
+        }
+        if let Some((_, parts)) = alternating {
+            work.streams.pass_by(decoder, &parts.layers[i], &work.x);
         }
         match (&layer.mixer, &block.mixer) {
             (MixerParts::Attention(parts), Mixer::Attention(attention)) => {
@@ -78,15 +88,30 @@ pub(super) fn pass(
         if config.parallel.is_none() {
             add(decoder, &mut work.h, &work.y, layer.after_mixer.as_ref(), &mut work.normed);
         }
+        if alternating.is_some() {
+            work.streams.join(&mut work.h);
+        }
         if block.feed_forward != FeedForward::None {
             feed(decoder, (layer, block), work, peers)?;
         }
+        if let Some((of, parts)) = alternating {
+            work.streams.correct(decoder, of, &parts.layers[i], &work.h, &mut work.x);
+        }
         if let (Some(of), Some(parts)) = (&config.per_layer, &all.per_layer) {
-            work.per_layer.add(decoder, (of, parts), i, &mut work.h);
+            match alternating {
+                Some(_) => work.streams.add(work.per_layer.compute(decoder, (of, parts), i, &work.x)),
+                None => {
+                    let y = work.per_layer.compute(decoder, (of, parts), i, &work.h);
+                    work.h.iter_mut().zip(y).for_each(|(h, y)| *h += y);
+                }
+            }
         }
         if let Some(scales) = &all.layer_scales {
             work.h.iter_mut().for_each(|x| *x *= scales[i]);
         }
+    }
+    if let Some((_, parts)) = alternating {
+        work.streams.end(config.width, parts, &mut work.h);
     }
     for slice in &*slices {
         let CpuItem { state: State { held, recurrent, .. }, batch, .. } = &mut items[slice.item];
@@ -117,6 +142,9 @@ fn feed(
     match (&layer.feed_forward, &block.feed_forward) {
         (FeedForwardParts::Dense(parts), FeedForward::Dense(network)) => {
             feed_forward(network, parts, &work.x, &mut work.gate, &mut work.up, &mut work.y);
+        }
+        (FeedForwardParts::Dense(parts), FeedForward::Sparse(of)) => {
+            sparse(of, parts, &work.x, &mut work.gate, &mut work.up, &mut work.y);
         }
         (FeedForwardParts::Mixture(parts), FeedForward::Mixture(mixture)) => {
             work.experts.compute(mixture, parts, &work.x, &mut work.y);
@@ -152,6 +180,9 @@ fn leave_out(
     }
     keep_rows(&mut work.h, decoder.config.width, &kept);
     keep_rows(&mut work.positions, 1, &kept);
+    if decoder.config.alternating.is_some() {
+        work.streams.keep(decoder.config.width, &kept);
+    }
     if let Some(parts) = &decoder.parts.per_layer {
         work.per_layer.keep(parts.embedding.columns(), &kept);
     }

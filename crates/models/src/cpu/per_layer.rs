@@ -40,7 +40,8 @@ impl PerLayerInputs {
         x.resize(parts.embedding.columns(), 0.0);
         let scale = (of.width as f32).sqrt();
         for (row, &token) in all.chunks_mut(x.len()).zip(tokens) {
-            parts.embedding.decode(token as usize, x);
+            let token = token as usize;
+            parts.embedding.decode(if token < of.vocabulary { token } else { 0 }, x);
             row.iter_mut().zip(&*x).for_each(|(all, x)| *all = (*all + x * scale) * FRAC_1_SQRT_2);
         }
     }
@@ -50,14 +51,14 @@ impl PerLayerInputs {
         keep_rows(&mut self.all, columns, tokens);
     }
 
-    /// Adds the part of one layer to the residual stream.
-    pub(super) fn add(
+    /// The addition to the residual stream `h` in one layer.
+    pub(super) fn compute(
         &mut self,
         decoder: &CpuDecoder,
         (of, parts): (&PerLayer, &PerLayerParts),
         layer: usize,
-        h: &mut [f32],
-    ) {
+        h: &[f32],
+    ) -> &[f32] {
         let Self { all, own, x, y, normed } = self;
         own.clear();
         for row in all.chunks(parts.embedding.columns()) {
@@ -68,6 +69,6 @@ impl PerLayerInputs {
         activate(of.activation, x, Some(own));
         project(x, &parts.projection, y);
         decoder.normalize(y, &parts.norm, normed);
-        h.iter_mut().zip(&*normed).for_each(|(h, y)| *h += y);
+        normed
     }
 }

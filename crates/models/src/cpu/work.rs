@@ -1,5 +1,6 @@
 //! The inputs of a pass, and the memory that passes reuse.
 
+use super::alternating::Streams;
 use super::both::BothMemory;
 use super::feed_forward::Experts;
 use super::per_head::PerHead;
@@ -43,6 +44,7 @@ pub(crate) struct Work {
     pub(super) experts: Experts,
     pub(super) both: BothMemory,
     pub(super) per_layer: PerLayerInputs,
+    pub(super) streams: Streams,
     pub(super) recurrent: RecurrentWork,
     pub(super) latent: LatentMemory,
     /// The output of a part of a layer.

@@ -226,6 +226,8 @@ pub enum FeedForward {
     None,
     /// The sum of both.
     Both(Both),
+    /// The same matrices for every token, with a sparse gate.
+    Sparse(Sparse),
 }
 
 impl FeedForward {
@@ -258,6 +260,17 @@ pub struct Both {
     /// The experts.
     #[doc(alias = "enable_moe_block")]
     pub mixture: Mixture,
+}
+
+/// A network with a gate of which only the highest numbers count (Gemma 3n).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sparse {
+    /// The network.
+    pub network: Dense,
+    /// Subtracted from the products for the gate is their mean plus this number of their standard deviations, and
+    /// negative differences become 0.
+    #[doc(alias = "activation_sparsity_pattern")]
+    pub deviations: f64,
 }
 
 /// A mixture of experts: feed-forward networks of which a router chooses some for each token, and weighs their results
@@ -338,10 +351,29 @@ pub struct Groups {
     pub kept: usize,
 }
 
+/// Several residual streams, of which each layer computes one and corrects the others by its result (alternating
+/// updates: Baykal et al. 2023), and a projection of low rank past attention (learned augmented residual layers: Menghani
+/// et al. 2024).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alternating {
+    /// The number of streams.
+    #[doc(alias = "altup_num_inputs")]
+    pub streams: usize,
+    /// The stream that is computed.
+    #[doc(alias = "altup_active_idx")]
+    pub active: usize,
+    /// Whether a layer's part of the second embedding reads that stream multiplied by learned numbers.
+    #[doc(alias = "altup_correct_scale")]
+    pub is_scaled: bool,
+    /// The rank of the projection.
+    #[doc(alias = "laurel_rank")]
+    pub rank: usize,
+}
+
 /// A second embedding of each token, of which every layer reads a part (Gemma 3n and 4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerLayer {
-    /// The number of rows of the embedding.
+    /// The number of rows of the embedding. Later tokens have the first row.
     #[doc(alias = "vocab_size_per_layer_input")]
     pub vocabulary: usize,
     /// The number of elements that a layer reads.

@@ -1,12 +1,15 @@
 //! Checks that a configuration describes a decoder.
 
 use super::config::{
-    Attention, Both, DecoderConfig, FeedForward, Groups, LatentAttention, Mixer, Mixture, Norm, PerLayer, Positions,
-    QueryGrowth, RecurrentHeads, Scaling,
+    Alternating, Attention, Both, DecoderConfig, FeedForward, Groups, LatentAttention, Mixer, Mixture, Norm, PerLayer,
+    Positions, QueryGrowth, RecurrentHeads, Scaling,
 };
 
 /// The largest dimension of any model; a larger number in a file means that it is damaged.
 const MAX_DIMENSION: usize = 1 << 24;
+
+/// The most residual streams.
+const MAX_STREAMS: usize = 64;
 
 /// The largest base of rotary wavelengths.
 const MAX_THETA: f64 = 1e15;
@@ -107,13 +110,13 @@ pub enum BadConfig {
         /// The layer that it reads.
         reads: usize,
     },
-    /// A token without a row in the second embedding.
-    #[error("the embedding for each layer has {rows} rows, but there are {tokens} tokens")]
-    PerLayerRows {
-        /// Its rows.
-        rows: usize,
-        /// Tokens.
-        tokens: usize,
+    /// Residual streams that are none, too many, or without the one that layers compute.
+    #[error("layers compute stream {active} of {streams}, but there must be 1 to {MAX_STREAMS}, and it one of them")]
+    Streams {
+        /// The stream that layers compute.
+        active: usize,
+        /// The number of streams.
+        streams: usize,
     },
 }
 
@@ -154,9 +157,13 @@ impl DecoderConfig {
         }
         if let Some(PerLayer { vocabulary, width, .. }) = self.per_layer {
             dimension("width of a layer's part of the embedding", width)?;
-            if !(self.vocabulary..=MAX_DIMENSION).contains(&vocabulary) {
-                return Err(BadConfig::PerLayerRows { rows: vocabulary, tokens: self.vocabulary });
+            dimension("number of rows of the embedding for each layer", vocabulary)?;
+        }
+        if let Some(Alternating { streams, active, rank, .. }) = self.alternating {
+            if !(1..=MAX_STREAMS).contains(&streams) || active >= streams {
+                return Err(BadConfig::Streams { active, streams });
             }
+            dimension("rank past attention", rank)?;
         }
         if let Positions::Rotary(all) = &self.positions {
             let is_missing = all.is_empty() && self.blocks.iter().any(|block| !block.mixer.is_recurrent());
@@ -272,6 +279,7 @@ impl FeedForward {
             Self::Dense(dense) => dimension("intermediate size", dense.width),
             Self::Mixture(mixture) => mixture.check(),
             Self::None => Ok(()),
+            Self::Sparse(sparse) => dimension("intermediate size", sparse.network.width),
             Self::Both(Both { dense, mixture }) => {
                 dimension("intermediate size", dense.width)?;
                 mixture.check()

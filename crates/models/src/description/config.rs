@@ -6,8 +6,9 @@
 pub use verdigris_kernels::Pairs;
 
 pub use super::blocks::{
-    Activation, Attention, Block, Both, Convolution, DeltaNet, Dense, FeedForward, Groups, LatentAttention, Mamba,
-    Mixer, Mixture, PerLayer, QueryGrowth, QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
+    Activation, Alternating, Attention, Block, Both, Convolution, DeltaNet, Dense, FeedForward, Groups,
+    LatentAttention, Mamba, Mixer, Mixture, PerLayer, QueryGrowth, QueryKeyNorm, RecurrentHeads, Router, Score, Shared,
+    Sparse,
 };
 
 /// The shape and the choices of a decoder. The default has no layers, and Llama's choices.
@@ -56,6 +57,8 @@ pub struct DecoderConfig {
     /// Whether the residual stream is multiplied by a learned number after each layer (Gemma 4).
     #[doc(alias = "layer_scalar")]
     pub layer_scales: bool,
+    /// Several residual streams (Gemma 3n).
+    pub alternating: Option<Alternating>,
 }
 
 /// The normalisation of activations.
@@ -220,6 +223,7 @@ impl Default for DecoderConfig {
             logit_scale: None,
             per_layer: None,
             layer_scales: false,
+            alternating: None,
         }
     }
 }

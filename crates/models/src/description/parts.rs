@@ -21,6 +21,8 @@ pub(crate) struct Parts<M = Weight, V = Vec<f32>> {
     pub(crate) per_layer: Option<PerLayerParts<M, V>>,
     /// The factor of the residual stream after each layer.
     pub(crate) layer_scales: Option<V>,
+    /// Several residual streams.
+    pub(crate) alternating: Option<AlternatingParts<M, V>>,
 }
 
 /// The factors of a norm and, for a layer norm, its biases.
@@ -187,6 +189,33 @@ pub(crate) struct BothParts<M = Weight, V = Vec<f32>> {
     pub(crate) after_mixture: Scales<V>,
 }
 
+/// The weights of several residual streams.
+#[derive(Debug)]
+pub(crate) struct AlternatingParts<M = Weight, V = Vec<f32>> {
+    /// The projections to the streams after the first.
+    pub(crate) into: Vec<Projection<M, V>>,
+    /// The projections from them.
+    pub(crate) out: Vec<Projection<M, V>>,
+    pub(crate) layers: Vec<AlternatingPart<M, V>>,
+}
+
+/// Their weights in a layer.
+#[derive(Debug)]
+pub(crate) struct AlternatingPart<M = Weight, V = Vec<f32>> {
+    pub(crate) router_norm: Scales<V>,
+    /// `streams x hidden size`.
+    pub(crate) router: Projection<M, V>,
+    /// `(streams x streams) x streams`.
+    pub(crate) prediction: Projection<M, V>,
+    /// `streams x streams`.
+    pub(crate) correction: Projection<M, V>,
+    pub(crate) scale: Option<V>,
+    /// The projection past attention: `rank x hidden size`, and back.
+    pub(crate) left: Projection<M, V>,
+    pub(crate) right: Projection<M, V>,
+    pub(crate) past_norm: Scales<V>,
+}
+
 /// A second embedding, of which each layer reads a part. Only the rows of a text's tokens are read from its file.
 #[derive(Debug)]
 pub(crate) struct PerLayerParts<M = Weight, V = Vec<f32>> {
@@ -277,9 +306,10 @@ mod elsewhere {
                 layers: self.layers.iter().map(|layer| layer.upload(to)).collect::<Result<_, _>>()?,
                 norm: self.norm.upload(to)?,
                 output: to.matrix(&self.output)?,
-                // No other engine runs it.
+                // No other engine runs this, and several streams.
                 per_layer: None,
                 layer_scales: vector(to, &self.layer_scales)?,
+                alternating: None,
             })
         }
     }

@@ -101,6 +101,9 @@ pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: 
     if config.per_layer.is_some() {
         return Err(BadSplit::Whole("an embedding of which every layer reads a part"));
     }
+    if config.alternating.is_some() {
+        return Err(BadSplit::Whole("several residual streams"));
+    }
     if config.attentions().any(|attention| attention.reads.is_some()) {
         return Err(BadSplit::Whole("layers that read the keys and values of others"));
     }
@@ -159,6 +162,7 @@ pub(crate) fn part(
         output: parts.output.clone(),
         per_layer: None,
         layer_scales: parts.layer_scales.clone(),
+        alternating: None,
     };
     if split == Split::Layers {
         let range = layers_of(parts, rank, world);
@@ -301,6 +305,7 @@ mod tests {
             output: matrix(vocabulary, width),
             per_layer: None,
             layer_scales: None,
+            alternating: None,
         };
         let attention = Attention { heads, kv_heads, head_dim, ..Default::default() };
         (shape.with_layers(layers, attention, network), parts)

@@ -3,8 +3,9 @@
 //! Every field is named here, so that the compiler shows where a weight would be left out.
 
 use super::parts::{
-    AttentionParts, BothParts, ConvolutionParts, DeltaNetParts, DenseParts, FeedForwardParts, LatentParts, Layer,
-    MambaParts, MixerParts, MixtureParts, Parts, PerLayerPart, PerLayerParts, Projection, Scales, Taps,
+    AlternatingPart, AlternatingParts, AttentionParts, BothParts, ConvolutionParts, DeltaNetParts, DenseParts,
+    FeedForwardParts, LatentParts, Layer, MambaParts, MixerParts, MixtureParts, Parts, PerLayerPart, PerLayerParts,
+    Projection, Scales, Taps,
 };
 
 /// A weight: a matrix or a vector.
@@ -20,7 +21,8 @@ pub(crate) struct Tensors<'a, M, V>(pub(crate) Vec<(&'static str, Tensor<'a, M, 
 impl<M, V> Parts<M, V> {
     /// All weights, those of each layer in the order of the layers.
     pub(crate) fn tensors(&self) -> Tensors<'_, M, V> {
-        let Self { embedding, positions, embedding_norm, layers, norm, output, per_layer, layer_scales } = self;
+        let Self { embedding, positions, embedding_norm, layers, norm, output, per_layer, layer_scales, alternating } =
+            self;
         let mut all = Tensors(Vec::new());
         all.matrix("embedding", embedding);
         positions.iter().for_each(|positions| all.matrix("positions", positions));
@@ -30,6 +32,7 @@ impl<M, V> Parts<M, V> {
         all.matrix("output", output);
         per_layer.iter().for_each(|per_layer| all.per_layer(per_layer));
         all.vectors("layer scales", layer_scales);
+        alternating.iter().for_each(|alternating| all.alternating(alternating));
         all
     }
 }
@@ -172,6 +175,27 @@ impl<'a, M, V> Tensors<'a, M, V> {
         experts.iter().chain(shared).for_each(|expert| self.dense(expert));
         shared_gate.iter().for_each(|gate| self.matrix("shared gate", gate));
         self.vectors("expert scales", expert_scales);
+    }
+
+    fn alternating(&mut self, parts: &'a AlternatingParts<M, V>) {
+        let AlternatingParts { into, out, layers } = parts;
+        into.iter().for_each(|projection| self.projection("into a stream", projection));
+        out.iter().for_each(|projection| self.projection("out of a stream", projection));
+        for part in layers {
+            let AlternatingPart { router_norm, router, prediction, correction, scale, left, right, past_norm } = part;
+            self.some_scales("router norm", router_norm);
+            for (name, projection) in [
+                ("stream router", router),
+                ("prediction", prediction),
+                ("correction", correction),
+                ("past attention", left),
+                ("back", right),
+            ] {
+                self.projection(name, projection);
+            }
+            self.vectors("stream scale", scale);
+            self.some_scales("norm past attention", past_norm);
+        }
     }
 
     fn per_layer(&mut self, parts: &'a PerLayerParts<M, V>) {

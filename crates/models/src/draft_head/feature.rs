@@ -72,8 +72,17 @@ impl FeatureModel {
             epsilon: epsilon as f32,
         };
         let DraftFiles { embedding, output, tokens, .. } = files;
-        let (positions, embedding_norm, per_layer, layer_scales) = (None, None, None, None);
-        let parts = Parts { embedding, positions, embedding_norm, layers, norm, output, per_layer, layer_scales };
+        let parts = Parts {
+            embedding,
+            positions: None,
+            embedding_norm: None,
+            layers,
+            norm,
+            output,
+            per_layer: None,
+            layer_scales: None,
+            alternating: None,
+        };
         let decoder = CpuDecoder::new(config, parts, None, CacheLayout::DEFAULT)?;
         Ok(Self { decoder: Arc::new(decoder), fusion: Arc::new(fusion), tokens: tokens.into() })
     }

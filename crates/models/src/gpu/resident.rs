@@ -96,6 +96,9 @@ fn runs(config: &DecoderConfig) -> Result<&Attention, &'static str> {
     if config.logit_scale.is_some() {
         return Err("scaled logits");
     }
+    if config.alternating.is_some() {
+        return Err("several residual streams");
+    }
     if config.per_layer.is_some() || config.layer_scales {
         return Err("embeddings or factors of each layer");
     }

@@ -83,6 +83,13 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
             "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131_072,
             "sliding_window": 4096, "query_pre_attn_scalar": 256,
         }),
+        "gemma3n_text" => json!({
+            "vocab_size": 262_400, "hidden_size": 2048, "intermediate_size": 16_384, "num_hidden_layers": 35,
+            "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "max_position_embeddings": 32_768,
+            "sliding_window": 512, "final_logit_softcapping": 30.0, "vocab_size_per_layer_input": 262_144,
+            "hidden_size_per_layer_input": 256, "altup_active_idx": 0, "altup_num_inputs": 4,
+            "num_kv_shared_layers": 15, "laurel_rank": 64,
+        }),
         "gemma4_text" | "gemma4_unified_text" => {
             let is_unified = model_type == "gemma4_unified_text";
             json!({

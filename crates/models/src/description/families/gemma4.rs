@@ -32,7 +32,9 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     fields.refuse("use_bidirectional_attention", |value| value == false || value == "vision")?;
     // This model type has neither embeddings for each layer nor experts, whatever the file says.
     let is_plain = fields.model_type()? == "gemma4_unified_text";
-    let slides = slides(fields, layers)?;
+    let mut slides = slides(fields, layers, 6)?;
+    // The last layer never has a window.
+    slides.iter_mut().last().into_iter().for_each(|slides| *slides = false);
     let attentions = attentions(fields, &slides)?;
     let mixture = if is_plain { None } else { mixture(fields, activation)? };
     let inner = fields.size(&["intermediate_size"])?;
@@ -46,11 +48,13 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     let head_dims = [0, 1].map(|which| attentions.iter().find(|one| one.rotary == Some(which)).map(|one| one.head_dim));
     let rotary = rotaries(fields, head_dims, trained)?;
     let of_each = fields.size_or(&["hidden_size_per_layer_input"])?.filter(|&width| width > 0 && !is_plain);
-    let per_layer = of_each.map(|width| {
-        Ok::<_, String>(PerLayer { vocabulary: fields.size(&["vocab_size_per_layer_input"])?, width, activation })
+    let tokens = fields.size(&["vocab_size"])?;
+    let per_layer = of_each.map(|width| match fields.size(&["vocab_size_per_layer_input"])? {
+        rows if rows < tokens => Err(format!("vocab_size_per_layer_input is {rows}, but there are {tokens} tokens")),
+        vocabulary => Ok(PerLayer { vocabulary, width, activation }),
     });
     Ok(DecoderConfig {
-        vocabulary: fields.size(&["vocab_size"])?,
+        vocabulary: tokens,
         width,
         context: longest(trained, &rotary),
         norm: Norm::Rms { epsilon: fields.number("rms_norm_eps")?.unwrap_or(1e-6) },
@@ -66,17 +70,17 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     })
 }
 
-/// Whether each layer has a window. The last one never has.
-fn slides(fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
+/// Whether each layer has a window. By default every `period`th has none.
+pub(super) fn slides(fields: &Fields, layers: usize, period: usize) -> Result<Vec<bool>, String> {
     let Some(types) = fields.list("layer_types")? else {
-        return Ok((1..=layers).map(|layer| layer % 6 != 0 && layer != layers).collect());
+        return Ok((1..=layers).map(|layer| !layer.is_multiple_of(period)).collect());
     };
     if types.len() != layers {
         return Err(format!("layer_types has {} of {layers} layers", types.len()));
     }
-    let slides = |(i, kind): (usize, &serde_json::Value)| match kind.as_str() {
+    let slides = |kind: &serde_json::Value| match kind.as_str() {
         Some("full_attention") => Ok(false),
-        Some("sliding_attention") => Ok(i + 1 != layers),
+        Some("sliding_attention") => Ok(true),
         _ => Err(format!(
             "layer_types has {}, which is not supported; {} and {} are",
             shown(&kind.to_string()),
@@ -84,7 +88,7 @@ fn slides(fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
             TYPES[1]
         )),
     };
-    types.iter().enumerate().map(slides).collect()
+    types.iter().map(slides).collect()
 }
 
 /// The attention of each layer.
@@ -103,23 +107,13 @@ fn attentions(fields: &Fields, slides: &[bool]) -> Result<Vec<Attention>, String
         kv_heads: fields.size_or(&["num_global_key_value_heads"])?.filter(|_| values_of_keys),
     };
     let of_layers = own(fields, layers)?;
-    let shared = fields.size_or(&["num_kv_shared_layers"])?.unwrap_or(0);
-    if shared >= layers && layers > 0 {
-        return Err(format!("num_kv_shared_layers is {shared}, but at least one of {layers} layers has keys"));
-    }
-    let first = layers - shared;
+    let first = first_shared(fields, layers)?;
     let attention = |layer: usize| {
         let slides_here = slides[layer];
         let own = match &of_layers {
             Some(own) => own.get(&layer).copied().unwrap_or_default(),
             None if slides_here => Own::default(),
             None => of_full,
-        };
-        let reads = || {
-            slides[..first].iter().rposition(|&slides| slides == slides_here).ok_or_else(|| {
-                let kind = TYPES[usize::from(slides_here)];
-                format!("layer {layer} reads the keys of an earlier layer of {kind}, but none has any")
-            })
         };
         Ok(Attention {
             heads,
@@ -131,13 +125,31 @@ fn attentions(fields: &Fields, slides: &[bool]) -> Result<Vec<Attention>, String
             output_bias: bias,
             query_key_norm: Some(QueryKeyNorm::Heads),
             scale: Some(1.0),
-            reads: (layer >= first).then(reads).transpose()?,
+            reads: reads(slides, first, layer)?,
             values_of_keys: values_of_keys && !slides_here,
             value_norm: true,
             ..Attention::default()
         })
     };
     (0..layers).map(attention).collect()
+}
+
+/// The first of the last layers that read the keys and values of earlier ones.
+pub(super) fn first_shared(fields: &Fields, layers: usize) -> Result<usize, String> {
+    let shared = fields.size_or(&["num_kv_shared_layers"])?.unwrap_or(0);
+    let first = layers.checked_sub(shared).filter(|first| *first > 0 || layers == 0);
+    first.ok_or_else(|| format!("num_kv_shared_layers is {shared}, but at least one of {layers} layers has keys"))
+}
+
+/// The layer whose keys and values a layer reads: the last of its type that has any.
+pub(super) fn reads(slides: &[bool], first: usize, layer: usize) -> Result<Option<usize>, String> {
+    if layer < first {
+        return Ok(None);
+    }
+    let last = slides[..first].iter().rposition(|&one| one == slides[layer]);
+    let kind = TYPES[usize::from(slides[layer])];
+    let missing = || format!("layer {layer} reads the keys of an earlier layer of {kind}, but none has any");
+    last.map(Some).ok_or_else(missing)
 }
 
 /// The numbers of a layer that are its own.
@@ -267,7 +279,7 @@ fn router_norm(names: &Prefixed<'_>, name: &str, width: usize) -> Result<Scales,
     Ok(Scales { weight, bias: None })
 }
 
-fn attention_parts(
+pub(super) fn attention_parts(
     names: &Prefixed<'_>,
     prefix: &str,
     config: &DecoderConfig,
@@ -291,7 +303,11 @@ fn attention_parts(
     })
 }
 
-fn per_layer(names: &Prefixed<'_>, config: &DecoderConfig, of: PerLayer) -> Result<PerLayerParts, ModelError> {
+pub(super) fn per_layer(
+    names: &Prefixed<'_>,
+    config: &DecoderConfig,
+    of: PerLayer,
+) -> Result<PerLayerParts, ModelError> {
     let &DecoderConfig { width, norm, .. } = config;
     let layers = config.blocks.len();
     let of_all = layers * of.width;

@@ -19,8 +19,17 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
     let output_name = outputs.into_iter().find(|name| checkpoint.has(name)).unwrap_or(outputs[0]);
     let output = names.output(config, &embedding_name, output_name)?;
     let (layers, norm) = layers(checkpoint, config, fields)?;
-    let (positions, embedding_norm, per_layer, layer_scales) = (None, None, None, None);
-    Ok(Parts { embedding, positions, embedding_norm, layers, norm, output, per_layer, layer_scales })
+    Ok(Parts {
+        embedding,
+        positions: None,
+        embedding_norm: None,
+        layers,
+        norm,
+        output,
+        per_layer: None,
+        layer_scales: None,
+        alternating: None,
+    })
 }
 
 fn names(checkpoint: &Checkpoint) -> Prefixed<'_> {

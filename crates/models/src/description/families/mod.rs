@@ -9,6 +9,7 @@
 //! | `granite_hybrid` | granitemoehybrid: state-space models, attention, experts |
 //! | `lfm2` | lfm2, lfm2_moe: gated convolutions and attention |
 //! | `gpt` | gpt2, opt |
+//! | `gemma3n` | gemma3n_text |
 //! | `gemma4` | gemma4_text, gemma4_unified_text |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
@@ -18,6 +19,7 @@
 mod defaults;
 pub(in crate::description) mod fields;
 mod fused;
+mod gemma3n;
 mod gemma4;
 mod gpt;
 mod granite_hybrid;
@@ -60,6 +62,7 @@ pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama_we
 const FAMILIES: &[(&str, Family)] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
+    const GEMMA3N: Family = Family { config: gemma3n::config, parts: gemma3n::parts };
     const GEMMA4: Family = Family { config: gemma4::config, parts: gemma4::parts };
     const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
     const GRANITE_HYBRID: Family = Family { config: granite_hybrid::config, parts: granite_hybrid::parts };
@@ -72,6 +75,7 @@ const FAMILIES: &[(&str, Family)] = {
     &[
         ("bloom", BLOOM),
         ("falcon", FALCON),
+        ("gemma3n_text", GEMMA3N),
         ("gemma4_text", GEMMA4),
         ("gemma4_unified_text", GEMMA4),
         ("gpt2", GPT2),

@@ -141,6 +141,7 @@ impl<'a> Prefixed<'a> {
             norm: self.scales(norm, config.width, config.norm, norm_has_bias)?,
             per_layer: None,
             layer_scales: None,
+            alternating: None,
         })
     }
 }

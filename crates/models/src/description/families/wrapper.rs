@@ -22,8 +22,9 @@ const fn wrapper(model_type: &'static str, text: &'static str, tied: bool) -> Wr
     Wrapper { model_type, text, tied, ties_by_text: false }
 }
 
-const WRAPPERS: [Wrapper; 11] = [
+const WRAPPERS: [Wrapper; 12] = [
     wrapper("gemma3", "gemma3_text", true),
+    wrapper("gemma3n", "gemma3n_text", true),
     wrapper("gemma4", "gemma4_text", true),
     wrapper("gemma4_unified", "gemma4_unified_text", true),
     wrapper("idefics3", "llama", false),
