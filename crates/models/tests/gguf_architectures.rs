@@ -171,6 +171,9 @@ fn damaged_descriptions_are_errors() {
             }
         }
         for tensor in &tensors {
+            if tensor.name == "token_embd.weight" {
+                check(tensor.name_at, b"rope_freqs", "factors of wavelengths instead of an embedding");
+            }
             check(tensor.name_at, b"x", &format!("no {}", tensor.name));
             for size in [0u64, 1, 7, 1 << 20, u64::MAX] {
                 check(tensor.at + 4, &size.to_le_bytes(), &format!("{} with rows of {size}", tensor.name));

@@ -334,10 +334,11 @@ impl ModelFolder {
         let head_dim = config.rotated_head(0);
         if gguf.is_some_and(gguf::model::has_factors)
             && let Positions::Rotary(all) = &mut config.positions
+            && let Some(first) = all.first_mut()
         {
-            let pairs = all[0].elements.unwrap_or(head_dim) / 2;
+            let pairs = first.elements.unwrap_or(head_dim) / 2;
             let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
-            all[0].scaling = Scaling::Each(factors);
+            first.scaling = Scaling::Each(factors);
         }
         let parts = (family.parts)(&checkpoint, &config, fields)?;
         // An adapter may have changed only one of the two.

@@ -90,6 +90,12 @@ const SPLITS: [(Split, &[&str]); 9] = [
     (Split::by(DEEPSEEK3), &["deepseek-v3", "hunyuan-dense", "joyai-llm"]),
 ];
 
+/// All names.
+#[cfg(test)]
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    SPLITS.iter().flat_map(|(_, names)| names.iter().copied())
+}
+
 /// Names for which a token begins a text, unless the file says otherwise.
 pub(super) fn is_of_llama3(name: &str) -> bool {
     matches!(

@@ -245,6 +245,47 @@ mod tests {
         assert_eq!(tokenizer(Some(false)).encode(" ab").unwrap(), [7]);
     }
 
+    /// The same merges for all: a split shows by which of them are used.
+    #[test]
+    fn texts_are_split_as_the_file_says() {
+        let merges = ["a \u{cc}", "a\u{cc} \u{123}", "1 2", "12 3", "123 4", "! \u{10a}", "\u{120} a"];
+        let signs = ["a", "\u{cc}", "\u{123}", "1", "2", "3", "4", "!", "\u{10a}", "\u{120}"].map(str::to_owned);
+        let tokens: Vec<String> = signs.into_iter().chain(merges.map(|merge| merge.replace(' ', ""))).collect();
+        let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
+        let tokenizer = |pre: &str| {
+            let values = [
+                named("model", Put::Text("gpt2".into())),
+                named("pre", Put::Text(pre.into())),
+                named("tokens", Put::Texts(tokens.clone())),
+                named("merges", Put::Texts(merges.map(str::to_owned).into())),
+            ];
+            let file = Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap();
+            Tokenizer::from_json(&json(&file).unwrap()).unwrap()
+        };
+        // The tokens of a letter with a mark, of 1234, of a sign before the end of a line, and of a letter after a
+        // space.
+        for (pre, tokens) in [
+            ("gpt-2", [3, 1, 2, 1]),
+            ("refact", [3, 4, 2, 1]),
+            ("qwen2", [3, 4, 1, 1]),
+            ("qwen35", [1, 4, 1, 1]),
+            ("lfm2", [3, 2, 1, 1]),
+            ("glm4", [3, 2, 1, 1]),
+            ("gpt-4o", [1, 2, 1, 1]),
+            ("tekken", [1, 4, 1, 1]),
+            ("seed-coder", [3, 4, 2, 1]),
+            ("deepseek-v3", [1, 2, 1, 1]),
+            ("hunyuan-dense", [1, 2, 1, 1]),
+        ] {
+            let tokenizer = tokenizer(pre);
+            let count = |text: &str| tokenizer.encode(text).unwrap().len();
+            assert_eq!(["a\u{301}", "1234", "!\n", " a"].map(count), tokens, "{pre}");
+        }
+        for pre in split::names() {
+            assert_eq!(tokenizer(pre).encode(" a").unwrap().len(), 1, "{pre}");
+        }
+    }
+
     /// Spaces are written as in Llama's tokenizers, bytes too, and merges are those of the list.
     #[test]
     fn a_tokenizer_of_gemma_4_has_a_list_of_merges() {
