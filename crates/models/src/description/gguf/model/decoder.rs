@@ -77,10 +77,8 @@ pub(super) fn in_some_layers(
 
 /// Describes what is outside of layers.
 pub(super) fn outside(of: &Values<'_>, to: &mut Described, model_type: &str) -> Result<(), String> {
-    let tokens = of.gguf.texts("tokenizer.ggml.tokens").map(<[_]>::len);
-    let vocabulary = of.gguf.tensors.get("token_embd.weight").and_then(|stored| stored.rows()).or(tokens);
     to.put("model_type", model_type);
-    to.put("vocab_size", vocabulary.ok_or("token_embd.weight is missing")?);
+    to.put("vocab_size", vocabulary(of)?);
     to.put("hidden_size", of.size("embedding_length")?);
     to.put("num_hidden_layers", of.layers()?);
     to.put("max_position_embeddings", of.size("context_length")?);
@@ -89,8 +87,15 @@ pub(super) fn outside(of: &Values<'_>, to: &mut Described, model_type: &str) -> 
     Ok(())
 }
 
+/// The rows of the embedding, or the number of tokens.
+pub(super) fn vocabulary(of: &Values<'_>) -> Result<usize, String> {
+    let tokens = of.gguf.texts("tokenizer.ggml.tokens").map(<[_]>::len);
+    let rows = of.gguf.tensors.get("token_embd.weight").and_then(|stored| stored.rows());
+    rows.or(tokens).ok_or_else(|| "token_embd.weight is missing".into())
+}
+
 /// Describes rotary positions.
-fn rotary(of: &Values<'_>, to: &mut Described) -> Result<(), String> {
+pub(super) fn rotary(of: &Values<'_>, to: &mut Described) -> Result<(), String> {
     to.put("rope_theta", of.number("rope.freq_base")?.unwrap_or(10_000.0));
     to.put_some("rope_scaling", scaling(of)?);
     Ok(())
@@ -105,7 +110,10 @@ pub(super) fn scaling(of: &Values<'_>) -> Result<Option<Json>, String> {
         Some("longrope") if of.has_tensor("rope_factors_long.weight") => None,
         Some("linear") => Some(json!({"type": "linear", "factor": factor})),
         Some("yarn") => {
+            // Files of DeepSeek have a tenth of it, and the other factor is the same.
+            let is_deepseek = of.architecture == "deepseek2";
             let of_all = of.number("rope.scaling.yarn_log_multiplier")?.filter(|&by| by != 0.0);
+            let of_all = of_all.map(|by| if is_deepseek { by / 0.1 } else { by });
             Some(json!({
                 "type": "yarn",
                 "factor": factor,
@@ -114,7 +122,7 @@ pub(super) fn scaling(of: &Values<'_>) -> Result<Option<Json>, String> {
                 "beta_slow": of.number("rope.scaling.yarn_beta_slow")?,
                 // Files say 1 too where the factor depends on the scaling.
                 "attention_factor": of.number("rope.scaling.yarn_attn_factor")?.filter(|&factor| factor != 1.0),
-                "mscale": of_all.map(|_| 1.0),
+                "mscale": of_all.map(|by| if is_deepseek { by } else { 1.0 }),
                 "mscale_all_dim": of_all,
                 // Files do not say this, and llama.cpp always truncates, but gpt-oss was trained without.
                 "truncate": of.architecture != "gpt-oss",

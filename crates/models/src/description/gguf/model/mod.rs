@@ -9,11 +9,13 @@
 //! | `llama` | llama, qwen2, qwen3, smollm3, gemma, gemma2, gemma3 |
 //! | `dense` | cohere2, exaone4, glm4, granite, hunyuan-dense, mistral3, olmo2, phi3, seed_oss, starcoder2 |
 //! | `recurrent` | granitehybrid, lfm2, lfm2moe, mamba2, qwen3next, qwen35, qwen35moe |
+//! | `latent` | deepseek2 |
 //! | `mixtures` | glm4moe, olmoe, qwen2moe, qwen3moe, gpt-oss |
 
 mod decoder;
 mod dense;
 mod experts;
+mod latent;
 mod llama;
 mod mixtures;
 mod names;
@@ -49,8 +51,9 @@ const BARE: Architecture =
     Architecture { name: "", describe: |_, _| Ok(()), names: &[], of_experts: &[], outside: &[], prefix: "model." };
 
 /// The supported architectures.
-const ARCHITECTURES: [&Architecture; 29] = [
+const ARCHITECTURES: [&Architecture; 30] = [
     &dense::COHERE2,
+    &latent::DEEPSEEK2,
     &dense::EXAONE4,
     &llama::GEMMA,
     &llama::GEMMA2,
