@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use verdigris_models::config::{
-    Attention, Block, FeedForward, Groups, Mixer, Pairs, Positions, QueryGrowth, QueryKeyNorm, Rotary, Scaling, Score,
+    Attention, Block, FeedForward, Groups, Mixer, Norm, Pairs, Positions, QueryGrowth, QueryKeyNorm, Rotary, Scaling,
+    Score,
 };
 use verdigris_models::{DecoderConfig, ModelFolder};
 
@@ -319,6 +320,30 @@ fn what_later_files_may_leave_out() {
     let FeedForward::Mixture(mixture) = glm.blocks[1].feed_forward else { panic!("{glm:?}") };
     assert_eq!(mixture.router.groups, Some(Groups { count: 3, kept: 2 }));
 
+    let deepseek = ["kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "rope_interleave"];
+    let deepseek = with("deepseek_v3", &deepseek, json!({"num_hidden_layers": 3, "first_k_dense_replace": 2}));
+    let Mixer::Latent(latent) = &deepseek.blocks[2].mixer else { panic!("{deepseek:?}") };
+    assert_eq!((latent.query_rank, latent.rank, latent.value_dim), (Some(16), 512, 128));
+    assert_eq!((latent.unrotated, latent.rotated, rotary(&deepseek)[0].pairs), (128, 64, Pairs::Neighbours));
+    let magnitude = 0.1 * 0.7 * 4f64.ln() + 1.0;
+    assert!((latent.scale - magnitude * magnitude / 192f64.sqrt()).abs() < 1e-12, "{}", latent.scale);
+    assert!(deepseek.blocks[1].feed_forward.dense().is_some() && deepseek.blocks[2].feed_forward.dense().is_none());
+    let plain = json!({"rope_scaling": null, "q_lora_rank": null, "rope_interleave": false});
+    let plain = with("deepseek_v3", &["attention_bias"], plain);
+    let Mixer::Latent(latent) = &plain.blocks[1].mixer else { panic!("{plain:?}") };
+    assert_eq!((latent.query_rank, latent.scale, rotary(&plain)[0].pairs), (None, 24f64.powf(-0.5), Pairs::Halves));
+    let lite = ["mlp_layer_types", "q_lora_rank", "routed_scaling_factor", "rms_norm_eps"];
+    // Not read for this type.
+    let lite = with("glm4_moe_lite", &lite, json!({"num_hidden_layers": 3, "first_k_dense_replace": 3}));
+    let Mixer::Latent(latent) = &lite.blocks[0].mixer else { panic!("{lite:?}") };
+    assert_eq!((latent.query_rank, latent.epsilon, lite.norm), (Some(768), 1e-6, Norm::Rms { epsilon: 1e-5 }));
+    let [FeedForward::Dense(_), FeedForward::Mixture(_), FeedForward::Mixture(mixture)] =
+        [0, 1, 2].map(|layer| lite.blocks[layer].feed_forward)
+    else {
+        panic!("{lite:?}")
+    };
+    assert_eq!((mixture.router.scale, mixture.router.groups), (1.8, None));
+
     let hunyuan = with("hunyuan_v1_dense", &[], json!({}));
     assert_eq!(of_first(&hunyuan).query_key_norm, Some(QueryKeyNorm::RotatedHeads));
     let theta = 10_000.0 * 1000f64.powf(16.0 / 14.0);
@@ -406,6 +431,18 @@ fn what_is_not_applied_is_refused() {
         ("glm4_moe", "/n_shared_experts", json!(0), "intermediate size of the shared expert is 0"),
         ("glm4_moe", "/num_experts_per_tok", json!(7), "a token cannot use 7 of 6 experts"),
         ("glm4_moe", "/use_qk_norm", json!(1), "use_qk_norm is 1, which is not a truth value"),
+        ("deepseek_v3", "/n_group", json!(null), "n_group is missing"),
+        ("deepseek_v3", "/n_group", json!(8), "8 experts cannot be 8 equal groups"),
+        ("deepseek_v3", "/num_key_value_heads", json!(2), "num_key_value_heads is 2, but must be num_attention_heads"),
+        ("deepseek_v3", "/kv_lora_rank", json!(0), "the rank of keys and values is 0"),
+        ("deepseek_v3", "/q_lora_rank", json!("16"), "q_lora_rank is \"16\", which is not a number"),
+        ("deepseek_v3", "/qk_rope_head_dim", json!(7), "an even number of elements of a head of 7"),
+        ("deepseek_v3", "/rope_interleave", json!(1), "rope_interleave is 1, which is not a truth value"),
+        ("deepseek_v3", "/rope_scaling/mscale_all_dim", json!(-1e9), "rotary wavelengths are scaled by"),
+        ("deepseek_v3", "/quantization_config", json!({"quant_method": "fp8"}), "in fewer bits by fp8"),
+        ("glm4_moe_lite", "/mlp_layer_types", json!(["dense"]), "mlp_layer_types has 1 layers"),
+        ("glm4_moe_lite", "/mlp_layer_types", json!(["dense", "both"]), "mlp_layer_types has \"both\""),
+        ("glm4_moe_lite", "/v_head_dim", json!(1 << 30), "elements of a head's values is 1073741824"),
         ("seed_oss", "/attention_out_bias", json!(0), "attention_out_bias is 0, which is not a truth value"),
         ("starcoder2", "/hidden_act", json!("tanh"), "the activation \"tanh\" is not supported"),
         ("opt", "/enable_bias", json!(0), "enable_bias is 0, which is not a truth value"),
@@ -451,13 +488,16 @@ fn heads_that_do_not_divide_the_width_are_refused() {
 fn numbers_that_no_model_has() {
     let all = ["bloom", "falcon", "gpt2", "llama", "mpt", "phi3", "phi3-partial", "ministral3", "olmo3", "granite"];
     let later = ["glm4", "glm4_moe", "seed_oss", "exaone4", "starcoder2", "hunyuan_v1_dense", "cohere2"];
-    let mixtures = ["gpt_oss", "qwen2_moe", "gemma3n", "gemma4-mixture"];
+    let mixtures =
+        ["gpt_oss", "qwen2_moe", "gemma3n", "gemma4-mixture", "deepseek_v3", "deepseek_v3-whole", "glm4_moe_lite"];
     let recurrent = ["granitemoehybrid-experts", "lfm2", "lfm2_moe", "qwen3_next"];
     let all = all.into_iter().chain(later).chain(mixtures).chain(recurrent).map(|name| (name, golden(name)));
     for (name, whole) in all.chain([("gemma4", text_part("gemma4"))]) {
         let mut paths: Vec<String> = whole.as_object().unwrap().keys().map(|field| format!("/{field}")).collect();
-        let parameters = whole.get("rope_parameters").and_then(Value::as_object).cloned().unwrap_or_default();
-        paths.extend(parameters.keys().map(|field| format!("/rope_parameters/{field}")));
+        for object in ["rope_parameters", "rope_scaling"] {
+            let parameters = whole.get(object).and_then(Value::as_object).cloned().unwrap_or_default();
+            paths.extend(parameters.keys().map(|field| format!("/{object}/{field}")));
+        }
         for path in paths {
             for value in [json!(0), json!(-1), json!(u64::MAX), json!(1e308), json!(""), json!([]), json!({})] {
                 let mut config = whole.clone();

@@ -56,6 +56,28 @@ fn caches_of_fewer_bits() {
     assert!(folder("tale-small").cached_as(Format::Q4K).model(&Device::Cpu).is_err());
 }
 
+/// Latent vectors and the rotated elements of keys are all that is stored of a token: 16 + 8 numbers in each of two
+/// layers. Blocks of 32 do not fit.
+#[test]
+fn latent_vectors_are_cached() {
+    for name in ["deepseek_v3", "deepseek_v3-whole", "glm4_moe_lite"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures").join(name);
+        let golden = golden::load(path.join("logits.safetensors"));
+        let ids = golden["ids"].integers();
+        for (format, bytes, most) in [(Format::F32, 4, 1e-4), (Format::F16, 2, 2e-2), (Format::Bf16, 2, 2e-1)] {
+            let model = ModelFolder::at(&path).cached_as(format).model(&Device::Cpu).unwrap();
+            let pages = model.pages();
+            assert_eq!(pages.bytes, Some(pages.tokens * 2 * (16 + 8) * bytes), "{name} {format:?}");
+            let got = rows(&mut *model.begin(ids.len()).unwrap(), Batch::chain(&ids, Wanted::All));
+            let worst = distance(&got, &golden["logits"].rows());
+            println!("{name} {format:?}: {worst:e}");
+            assert!(worst < most, "{name} {format:?}: {worst}");
+        }
+        let fault = ModelFolder::at(&path).cached_as(Format::Q8_0).model(&Device::Cpu).err().unwrap().to_string();
+        assert!(fault.contains("16 elements cannot be kept as Q8_0"), "{fault}");
+    }
+}
+
 #[test]
 fn splitting_a_text_into_batches_changes_no_bit() {
     let decoder = decoder("tale-small");
