@@ -7,7 +7,7 @@ use verdigris::models::DraftHead;
 use verdigris::{Device, Engine, Request};
 
 use crate::error::Failure;
-use crate::model::{DeviceOption, ModelOption, find};
+use crate::model::{DeviceOption, ModelOption, find_drafter};
 use crate::ranks::RankOptions;
 use crate::steering::SteerOptions;
 
@@ -67,7 +67,7 @@ impl EngineOptions {
 
     /// A drafter for this model: another model on the same device, or a draft head.
     pub(crate) fn drafter(&self, source: &Path) -> Result<DraftSource, Failure> {
-        let folder = find(source)?;
+        let folder = find_drafter(source)?;
         if DraftHead::is_in(&folder) {
             let target = self.model.adapted(self.adapter.as_deref())?;
             return Ok(DraftSource::Head(DraftHead::load(&folder, &target)?));

@@ -118,6 +118,14 @@ pub(crate) fn find(source: &Path) -> Result<ModelFolder, Failure> {
     }
 }
 
+/// Finds what drafts, a model or a draft head, in the same way.
+pub(crate) fn find_drafter(source: &Path) -> Result<ModelFolder, Failure> {
+    match named(source) {
+        Some(folder) => Ok(folder),
+        None => found(source, |source, each| ModelFolder::find_drafter(source, each)),
+    }
+}
+
 /// Fetches a model, with a progress bar.
 fn fetching(
     fetch: impl FnOnce(&mut dyn FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError>,

@@ -113,6 +113,85 @@ fn medusa_heads_guess_what_torch_does() {
     close(rows.row(0), &medusa[..heads.tokens().len()]);
 }
 
+/// The format in which the authors of Medusa publish heads: a wrong number of heads, and tensors named by numbers.
+#[test]
+fn published_medusa_heads_guess_what_numpy_does() {
+    let published = golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
+    let (hidden, medusa) = (published["hidden"].rows(), published["medusa"].rows());
+    let DraftHead::Medusa(heads) = published_head("medusa") else { panic!("heads") };
+    assert_eq!((heads.count(), heads.tokens().len()), (2, 4096), "config.json counts 5 heads");
+    let mut rows = Rows::default();
+    heads.guess(hidden.last().unwrap(), 2, &mut rows);
+    let worst = golden::distance(&[rows.row(0).to_vec(), rows.row(1).to_vec()], &medusa);
+    assert!(worst < 1e-4, "{worst}");
+}
+
+fn published_head(name: &str) -> DraftHead {
+    DraftHead::load(&ModelFolder::at(fixtures().join("golden/published_heads").join(name)), &target()).unwrap()
+}
+
+/// A copy of a published head with an edited `config.json`.
+fn with_config(name: &str, edit: impl Fn(&mut serde_json::Value)) -> (tempfile::TempDir, ModelFolder) {
+    let (from, to) = (fixtures().join("golden/published_heads").join(name), tempfile::tempdir().unwrap());
+    for file in std::fs::read_dir(&from).unwrap().map(|file| file.unwrap().file_name()) {
+        std::fs::copy(from.join(&file), to.path().join(&file)).unwrap();
+    }
+    let mut config = serde_json::from_slice(&std::fs::read(from.join("config.json")).unwrap()).unwrap();
+    edit(&mut config);
+    std::fs::write(to.path().join("config.json"), config.to_string()).unwrap();
+    let folder = ModelFolder::at(to.path());
+    (to, folder)
+}
+
+/// The error of a head, which is one line.
+fn refused(head: &ModelFolder, target: &ModelFolder) -> String {
+    assert!(DraftHead::is_in(head));
+    let fault = DraftHead::load(head, target).unwrap_err().to_string();
+    assert!(!fault.contains('\n'), "{fault}");
+    fault
+}
+
+#[test]
+fn published_medusa_heads_that_cannot_be_used_are_refused() {
+    let published = ModelFolder::at(fixtures().join("golden/published_heads/medusa"));
+    let other = ModelFolder::at(fixtures().join("models/tale"));
+    let fault = refused(&published, &other);
+    assert!(fault.contains("it was trained for example/tale-small with hidden_size 128"), "{fault}");
+    for (name, value, expected) in [
+        ("medusa_num_layers", serde_json::json!(0), "0 blocks"),
+        ("medusa_num_layers", serde_json::json!(1u64 << 60), "blocks"),
+        ("medusa_num_layers", serde_json::json!("one"), "which is not a number"),
+        ("medusa_num_layers", serde_json::json!(3), "0.2.linear.weight is missing"),
+    ] {
+        let (_copy, folder) = with_config("medusa", |config| config[name] = value.clone());
+        let fault = refused(&folder, &target());
+        assert!(fault.contains(expected), "{fault}");
+    }
+    let (copy, folder) = with_config("medusa", |_| ());
+    std::fs::remove_file(copy.path().join("medusa_lm_head.safetensors")).unwrap();
+    assert!(refused(&folder, &target()).contains("it has no model.safetensors"));
+    std::fs::write(copy.path().join("medusa_lm_head.pt"), "pickle").unwrap();
+    let fault = refused(&folder, &target());
+    assert!(fault.contains("a pickle") && fault.contains("s.save_file(torch.load('medusa_lm_head.pt'"), "{fault}");
+    std::fs::write(copy.path().join("medusa_lm_head.safetensors"), "damaged").unwrap();
+    refused(&folder, &target());
+}
+
+#[test]
+fn heads_of_other_kinds_are_refused_by_name() {
+    for (json, name) in [
+        (r#"{"architectures": ["DFlashDraftModel"], "model_type": "qwen3"}"#, "the draft head DFlashDraftModel"),
+        (r#"{"architectures": ["Qwen3DSparkModel"], "model_type": "qwen3"}"#, "the draft head Qwen3DSparkModel"),
+        (r#"{"architectures": ["EagleModel"], "model_type": "eagle"}"#, "the draft head EagleModel"),
+        (r#"{"speculators_model_type": "eagle", "speculators_version": "0.1"}"#, "speculators' type eagle"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.json"), json).unwrap();
+        let fault = refused(&ModelFolder::at(folder.path()), &target());
+        assert!(fault.contains(name) && fault.contains("not supported"), "{fault}");
+    }
+}
+
 /// A head fits its model in whatever format that is stored, and no other model.
 #[test]
 fn a_head_belongs_to_one_model() {

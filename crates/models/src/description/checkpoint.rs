@@ -62,6 +62,16 @@ impl Checkpoint {
         self.tensors.contains_key(name)
     }
 
+    /// The names of all weights.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// The shape of the weight of this name.
+    pub(crate) fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.tensors.get(name).map(|stored| &stored.shape[..])
+    }
+
     /// Whether both weights are stored, and differ.
     pub(crate) fn differ(&self, one: &str, other: &str) -> bool {
         let stored = |name| self.tensors.get(name).and_then(|stored| stored.checked().ok());

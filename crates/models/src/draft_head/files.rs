@@ -1,4 +1,4 @@
-//! A folder with a draft head: `config.json`, and `model.safetensors`.
+//! A folder with a draft head: `config.json`, and its weights.
 
 use std::path::PathBuf;
 
@@ -14,16 +14,10 @@ use crate::source::file_names::CONFIG;
 use crate::source::folder::ModelFolder;
 
 use super::fingerprint::fingerprint;
+use super::kind::{Kind, SUPPORTED, kind};
 
 /// The tensor with the tokens that a head can guess.
 const TOKENS: &str = "draft_tokens";
-
-/// The kind of a head, from the model type in its `config.json`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Feature,
-    Medusa,
-}
 
 /// A draft head's files, and the weights that it takes from its target.
 pub(super) struct DraftFiles {
@@ -40,17 +34,10 @@ pub(super) struct DraftFiles {
     pub(super) tokens: Vec<TokenId>,
 }
 
-/// The kind of head in a folder, if there is one.
-pub(super) fn kind_of(folder: &ModelFolder) -> Option<Kind> {
-    kind(&Fields::parse(&folder.file(CONFIG).ok()?).ok()?)
-}
-
-fn kind(fields: &Fields) -> Option<Kind> {
-    match fields.model_type().ok()? {
-        "verdigris_feature_drafter" => Some(Kind::Feature),
-        "verdigris_medusa" => Some(Kind::Medusa),
-        _ => None,
-    }
+/// Whether a folder has a head.
+pub(super) fn is_in(folder: &ModelFolder) -> bool {
+    let read = || Fields::parse(&folder.file(CONFIG).ok()?).ok();
+    read().is_some_and(|fields| kind(&fields).is_some())
 }
 
 impl DraftFiles {
@@ -61,39 +48,55 @@ impl DraftFiles {
         let Some(kind) = kind(&fields) else {
             let model_type = fields.model_type().unwrap_or("nothing");
             return Err(wrong(format!(
-                "model_type is {:?}; a draft head has verdigris_feature_drafter or verdigris_medusa",
+                "model_type is {:?}, which is not a draft head: give {SUPPORTED}",
                 shown(model_type)
             )));
         };
+        if let Kind::Unsupported(fault) = kind {
+            return Err(wrong(fault));
+        }
         let (config, parts) = target.describe()?;
-        let (trained_for, here) =
-            (fields.text("target_fingerprint").map_err(wrong)?.unwrap_or_default(), fingerprint(&config, &parts));
-        if trained_for != here {
-            let name = fields.text("target").map_err(wrong)?.unwrap_or("another model");
-            return Err(wrong(format!(
-                "it was trained for {} (fingerprint {}), and this model is another ({here}): take that model, or train \
-                 a head for this one",
-                shown(name),
-                shown(trained_for)
-            )));
+        if matches!(kind, Kind::Feature | Kind::Medusa) {
+            check_fingerprint(&fields, fingerprint(&config, &parts)).map_err(wrong)?;
         }
-        let checkpoint = folder.weights()?;
-        let tokens = match checkpoint.integers(TOKENS)? {
-            Some(tokens) => tokens,
-            None => (0..config.vocabulary as TokenId).collect(),
+        let checkpoint = folder.weights_of_head()?;
+        let tokens = match kind {
+            Kind::Feature | Kind::Medusa => checkpoint.integers(TOKENS)?,
+            Kind::PublishedMedusa | Kind::Unsupported(_) => None,
         };
-        if tokens.is_empty() || tokens.iter().any(|&token| token as usize >= parts.output.rows()) {
-            return Err(wrong(format!("{TOKENS} has none, or some that the model has not")));
-        }
-        let output = parts.output.gather(tokens.iter().map(|&token| token as usize));
+        let output = match &tokens {
+            None => parts.output,
+            Some(tokens) => {
+                if tokens.is_empty() || tokens.iter().any(|&token| token as usize >= parts.output.rows()) {
+                    return Err(wrong(format!("{TOKENS} has none, or some that the model has not")));
+                }
+                parts.output.gather(tokens.iter().map(|&token| token as usize))
+            }
+        };
+        let tokens = tokens.unwrap_or_else(|| (0..config.vocabulary as TokenId).collect());
         Ok(Self { path, kind, fields, checkpoint, config, embedding: parts.embedding, output, tokens })
     }
 
-    pub(super) fn kind(&self) -> Kind {
-        self.kind
+    pub(super) fn kind(&self) -> &Kind {
+        &self.kind
     }
 
     pub(super) fn wrong(&self, fault: String) -> ModelError {
         ModelError::DraftHead { path: self.path.clone(), fault }
     }
+}
+
+/// Checks that a head was trained for the model with a fingerprint.
+fn check_fingerprint(fields: &Fields, here: String) -> Result<(), String> {
+    let trained_for = fields.text("target_fingerprint")?.unwrap_or_default();
+    if trained_for == here {
+        return Ok(());
+    }
+    let name = fields.text("target")?.unwrap_or("another model");
+    Err(format!(
+        "it was trained for {} (fingerprint {}), and this model is another ({here}): take that model, or train a head \
+         for this one",
+        shown(name),
+        shown(trained_for)
+    ))
 }

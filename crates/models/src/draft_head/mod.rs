@@ -9,11 +9,13 @@
 //! | [`medusa`] | heads that each guess a later token, all from one hidden state |
 //! | [`fingerprint`] | identifies a model, in whatever format it is stored |
 //! | [`target`] | the weights that a head in training takes from its model |
-//! | `files` | a folder with `config.json` and `model.safetensors` |
+//! | `kind` | recognises the kind of a head |
+//! | `files` | a folder with `config.json` and the weights of a head |
 
 pub mod feature;
 mod files;
 pub mod fingerprint;
+mod kind;
 pub mod medusa;
 pub mod target;
 
@@ -23,7 +25,7 @@ use crate::error::ModelError;
 use crate::source::folder::ModelFolder;
 
 use feature::FeatureModel;
-use files::Kind;
+use kind::Kind;
 use medusa::MedusaHeads;
 pub use target::DraftTarget;
 
@@ -46,13 +48,14 @@ impl DraftHead {
         let files = files::DraftFiles::read(folder, target)?;
         Ok(match files.kind() {
             Kind::Feature => Self::Feature(FeatureModel::new(files)?),
-            Kind::Medusa => Self::Medusa(MedusaHeads::new(files)?),
+            Kind::Medusa | Kind::PublishedMedusa => Self::Medusa(MedusaHeads::new(files)?),
+            Kind::Unsupported(fault) => return Err(files.wrong(fault.clone())),
         })
     }
 
-    /// Whether a folder holds such a network.
+    /// Whether a folder holds such a network, or one of a kind that is not supported.
     pub fn is_in(folder: &ModelFolder) -> bool {
-        files::kind_of(folder).is_some()
+        files::is_in(folder)
     }
 
     /// The length of the hidden states that it reads.

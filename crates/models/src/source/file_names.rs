@@ -9,3 +9,4 @@ pub(crate) const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 pub(crate) const CHAT_TEMPLATE: &str = "chat_template.jinja";
 pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(crate) const GENERATION: &str = "generation_config.json";
+pub(crate) const MEDUSA_WEIGHTS: &str = "medusa_lm_head.safetensors";

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use verdigris_kernels::Bytes;
 use verdigris_text::shown;
 
-use super::file_names::{ADAPTER, ADAPTER_WEIGHTS, CONFIG, INDEX, TOKENIZER, WEIGHTS};
+use super::file_names::{ADAPTER, ADAPTER_WEIGHTS, CONFIG, INDEX, MEDUSA_WEIGHTS, TOKENIZER, WEIGHTS};
 use super::{open, other_formats};
 use crate::description::gguf::Gguf;
 use crate::description::gguf::shards::{self, Shard};
@@ -109,6 +109,22 @@ impl Files {
                 self.weight_files()?.into_iter().map(map).collect()
             }
         }
+    }
+
+    /// The safetensors files of a draft head: those of a model, or the one that Medusa writes.
+    pub(crate) fn safetensors_of_head(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
+        if self.has(INDEX) || self.has(WEIGHTS) {
+            return self.safetensors();
+        }
+        if self.has(MEDUSA_WEIGHTS) {
+            let path = self.path(MEDUSA_WEIGHTS);
+            return match open::map(&path) {
+                Ok(mapped) => Ok(vec![(path, Bytes::new(mapped))]),
+                Err(source) => Err(self.unreadable(path, source)),
+            };
+        }
+        other_formats::head_in_pickle(|file| self.has(file))
+            .map_or_else(|| self.safetensors(), |fault| Err(self.not_a_model(fault)))
     }
 
     fn weight_files(&self) -> Result<Vec<PathBuf>, ModelError> {

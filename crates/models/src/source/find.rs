@@ -23,6 +23,17 @@ impl ModelFolder {
         })
     }
 
+    /// Like [`ModelFolder::find`], for what drafts: a model, or a draft head, which has no tokenizer.
+    ///
+    /// # Errors
+    /// The same as [`ModelFolder::find`].
+    pub fn find_drafter(path: impl AsRef<Path>, mut each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
+        with_base(path.as_ref(), &mut |path| match hub_name(path) {
+            Some(name) => name.fetch_drafter(&mut each),
+            None => Ok(Self::at(path)),
+        })
+    }
+
     /// Like [`ModelFolder::with_adapter`]; if nothing is at that path, with the adapter of that name on the hub.
     ///
     /// # Errors
@@ -100,6 +111,10 @@ impl HubName {
     }
 
     fn fetch_tokenizer(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
+        self.fetch(each)
+    }
+
+    fn fetch_drafter(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
         self.fetch(each)
     }
 }

@@ -481,12 +481,21 @@ impl ModelFolder {
 
     /// All weights as they are stored.
     pub(crate) fn weights(&self) -> Result<Checkpoint, ModelError> {
-        let mut checkpoint = Checkpoint::default();
-        for (path, bytes) in self.files.safetensors()? {
-            checkpoint.add_safetensors(&path, &bytes)?;
-        }
-        Ok(checkpoint)
+        checkpoint(self.files.safetensors()?)
     }
+
+    /// All weights of a draft head as they are stored.
+    pub(crate) fn weights_of_head(&self) -> Result<Checkpoint, ModelError> {
+        checkpoint(self.files.safetensors_of_head()?)
+    }
+}
+
+fn checkpoint(files: Vec<(PathBuf, Bytes)>) -> Result<Checkpoint, ModelError> {
+    let mut checkpoint = Checkpoint::default();
+    for (path, bytes) in files {
+        checkpoint.add_safetensors(&path, &bytes)?;
+    }
+    Ok(checkpoint)
 }
 
 fn adapter_config(files: &Files) -> Result<AdapterConfig, ModelError> {

@@ -1,6 +1,6 @@
 //! Folders that hold a model in another format: which format it is, and how to convert it.
 
-use super::file_names::{CONFIG, INDEX, TOKENIZER, WEIGHTS};
+use super::file_names::{CONFIG, INDEX, MEDUSA_WEIGHTS, TOKENIZER, WEIGHTS};
 
 /// Another format: its files, and the files of ours that it can replace.
 struct Other {
@@ -40,4 +40,15 @@ pub(super) fn missing(file: &str, has: impl Fn(&str) -> bool, model: &str, to: &
         Some(format!("it has no {file}, and {found} {cure}"))
     };
     OTHERS.iter().find_map(of).unwrap_or_else(|| format!("it has no {file}"))
+}
+
+/// The message that the weights of a draft head are a pickle, if they are, and what to do.
+pub(super) fn head_in_pickle(has: impl Fn(&str) -> bool) -> Option<String> {
+    const PICKLES: [(&str, &str); 2] = [("medusa_lm_head.pt", MEDUSA_WEIGHTS), ("pytorch_model.bin", WEIGHTS)];
+    let (pickle, weights) = PICKLES.into_iter().find(|(pickle, _)| has(pickle))?;
+    Some(format!(
+        "its weights are in {pickle}, a pickle, which may hold any program and is not read: write {weights} in its \
+         folder with `python -c \"import torch, safetensors.torch as s; s.save_file(torch.load('{pickle}', \
+         map_location='cpu', weights_only=True), '{weights}')\"`"
+    ))
 }

@@ -25,7 +25,8 @@ use cached::{Cached, Snapshot, is_word};
 use checked::check;
 
 use super::file_names::{
-    ADAPTER, ADAPTER_WEIGHTS, CHAT_TEMPLATE, CONFIG, GENERATION, INDEX, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
+    ADAPTER, ADAPTER_WEIGHTS, CHAT_TEMPLATE, CONFIG, GENERATION, INDEX, MEDUSA_WEIGHTS, TOKENIZER, TOKENIZER_CONFIG,
+    WEIGHTS,
 };
 use super::files::Files;
 use super::folder::ModelFolder;
@@ -42,6 +43,8 @@ const OPTIONAL: [&str; 3] = [GENERATION, TOKENIZER_CONFIG, CHAT_TEMPLATE];
 enum Parts {
     All,
     Tokenizer,
+    /// Those of a model or of a draft head, which has no tokenizer.
+    Drafter,
 }
 
 impl HubName {
@@ -59,6 +62,14 @@ impl HubName {
     /// The same as [`HubName::fetch`].
     pub fn fetch_tokenizer(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
         self.fetch_parts(Parts::Tokenizer, each)
+    }
+
+    /// Like [`HubName::fetch`], for what drafts: a model, or a draft head, which has no tokenizer.
+    ///
+    /// # Errors
+    /// The same as [`HubName::fetch`].
+    pub fn fetch_drafter(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
+        self.fetch_parts(Parts::Drafter, each)
     }
 
     fn fetch_parts(&self, parts: Parts, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
@@ -121,18 +132,28 @@ impl HubName {
                 Some(missing) => Err(format!("it has no {missing}, but {}", list(ggufs()))),
             };
         }
-        let weights = if has(INDEX) { INDEX } else { WEIGHTS };
+        let weights = match (has(INDEX), has(WEIGHTS)) {
+            (true, _) => INDEX,
+            (false, false) if parts == Parts::Drafter && has(MEDUSA_WEIGHTS) => MEDUSA_WEIGHTS,
+            (false, _) => WEIGHTS,
+        };
         // An adapter has no model configuration and may have no tokenizer: it uses those of its base.
         let is_adapter = has(ADAPTER) && !has(CONFIG);
         let needed = match parts {
-            Parts::All if is_adapter => &[ADAPTER, ADAPTER_WEIGHTS][..],
+            Parts::All | Parts::Drafter if is_adapter => &[ADAPTER, ADAPTER_WEIGHTS][..],
             Parts::Tokenizer if is_adapter && !has(TOKENIZER) => &[ADAPTER],
             Parts::All => &[CONFIG, TOKENIZER, weights],
             Parts::Tokenizer => &[TOKENIZER],
+            Parts::Drafter => &[CONFIG, weights],
         };
         if let Some(missing) = needed.iter().find(|file| !has(file)) {
             return Err(match &ggufs()[..] {
                 [] => {
+                    let pickle =
+                        (parts == Parts::Drafter && !has(TOKENIZER)).then(|| other_formats::head_in_pickle(has));
+                    if let Some(fault) = pickle.flatten() {
+                        return Err(fault);
+                    }
                     let to = self.repository.rsplit('/').next().unwrap_or_default();
                     other_formats::missing(missing, has, &self.repository, to)
                 }
@@ -145,8 +166,8 @@ impl HubName {
                 }
             });
         }
-        let own = is_adapter.then_some(&TOKENIZER);
-        let optional = OPTIONAL.iter().chain(own).filter(|file| parts == Parts::All && has(file));
+        let own = (is_adapter || parts == Parts::Drafter).then_some(&TOKENIZER);
+        let optional = OPTIONAL.iter().chain(own).filter(|file| parts != Parts::Tokenizer && has(file));
         Ok(needed.iter().chain(optional).map(|file| (*file).to_owned()).collect())
     }
 
@@ -158,19 +179,22 @@ impl HubName {
         }
         if snapshot.get(CONFIG).is_none() && snapshot.get(ADAPTER).is_some() {
             let needed = match parts {
-                Parts::All => ADAPTER_WEIGHTS,
+                Parts::All | Parts::Drafter => ADAPTER_WEIGHTS,
                 Parts::Tokenizer if snapshot.knows(TOKENIZER) => ADAPTER,
                 Parts::Tokenizer => TOKENIZER,
             };
             snapshot.get(needed)?;
             return Some(snapshot.folder().to_owned());
         }
-        let tokenizer = snapshot.get(TOKENIZER)?;
-        if parts == Parts::Tokenizer {
-            return Some(tokenizer);
+        match (parts, snapshot.get(TOKENIZER)) {
+            (Parts::Tokenizer, tokenizer) => return tokenizer,
+            (Parts::All, None) => return None,
+            (Parts::Drafter, None) if !snapshot.knows(TOKENIZER) => return None,
+            _ => {}
         }
         snapshot.get(CONFIG)?;
         match snapshot.get(INDEX) {
+            None if parts == Parts::Drafter => drop(snapshot.get(WEIGHTS).or_else(|| snapshot.get(MEDUSA_WEIGHTS))?),
             None => drop(snapshot.get(WEIGHTS)?),
             Some(_) => {
                 let shards = shards(snapshot);

@@ -1,0 +1,44 @@
+//! Recognises a draft head by its `config.json`.
+
+use serde_json::Value;
+use verdigris_text::shown;
+
+use crate::description::families::Fields;
+
+/// The kind of a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Our own feature drafter.
+    Feature,
+    /// Our own Medusa heads.
+    Medusa,
+    /// Medusa heads as their authors publish them: the only file without a model type.
+    PublishedMedusa,
+    /// A head that is not supported: its name, and what to do.
+    Unsupported(String),
+}
+
+/// The kind of the head that a configuration describes, or `None` for that of a model.
+pub(super) fn kind(fields: &Fields) -> Option<Kind> {
+    match fields.model_type() {
+        Ok("verdigris_feature_drafter") => return Some(Kind::Feature),
+        Ok("verdigris_medusa") => return Some(Kind::Medusa),
+        _ => {}
+    }
+    if fields.get("medusa_num_heads").is_some() {
+        return Some(Kind::PublishedMedusa);
+    }
+    let unsupported = |name: &str| Kind::Unsupported(format!("{} is not supported: give {SUPPORTED}", shown(name)));
+    if let Some(name) = fields.get("speculators_model_type").and_then(Value::as_str) {
+        return Some(unsupported(&format!("a draft head of speculators' type {name}")));
+    }
+    let names = fields.get("architectures").and_then(Value::as_array)?;
+    let is_head = |name: &&str| HEADS.iter().any(|part| name.contains(part));
+    names.iter().filter_map(Value::as_str).find(is_head).map(|name| unsupported(&format!("the draft head {name}")))
+}
+
+/// The heads that are supported, for messages.
+pub(super) const SUPPORTED: &str = "Medusa heads, or a head of `verdigris train`";
+
+/// Parts of the names of architectures that are draft heads.
+const HEADS: [&str; 6] = ["DFlash", "DSpark", "Eagle", "Medusa", "MTP", "NextN"];
