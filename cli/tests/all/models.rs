@@ -361,9 +361,9 @@ fn models_that_are_not_supported_are_named() {
     let of = |outer: &str, inner: &str| {
         said(&|config| *config = json!({"model_type": outer, "text_config": {"model_type": inner}}))
     };
-    assert!(of("qwen3_5", "qwen3_5_text").contains("model_type \"qwen3_5\" is not supported"));
+    assert!(of("jamba_vl", "jamba").contains("model_type \"jamba_vl\" is not supported"));
     assert!(of("unheard_of", "llama").contains("model_type \"unheard_of\" is not supported"));
-    assert!(of("llava", "gpt_oss").contains("the text part of this llava is \"gpt_oss\", which is not supported"));
+    assert!(of("llava", "jamba").contains("the text part of this llava is \"jamba\", which is not supported"));
 }
 
 /// The error names the format and a command that converts it.
