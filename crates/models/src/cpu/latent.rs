@@ -107,7 +107,7 @@ fn absorb_queries(of: &LatentAttention, parts: &LatentParts, pairs: Option<Pairs
 }
 
 /// The cosines and sines of one of `m` tokens.
-fn angles_of<'a>(token: usize, all: [&'a [f32]; 2], m: usize) -> [&'a [f32]; 2] {
+fn angles_of(token: usize, all: [&[f32]; 2], m: usize) -> [&[f32]; 2] {
     all.map(|all| &all[token * (all.len() / m)..][..all.len() / m])
 }
 
