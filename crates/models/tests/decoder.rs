@@ -64,14 +64,18 @@ fn latent_vectors_are_cached() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures").join(name);
         let golden = golden::load(path.join("logits.safetensors"));
         let ids = golden["ids"].integers();
-        for (format, bytes, most) in [(Format::F32, 4, 1e-4), (Format::F16, 2, 2e-2), (Format::Bf16, 2, 2e-1)] {
+        for (format, bytes, most) in [(Format::F32, 4, 1e-5), (Format::F16, 2, 1e-2), (Format::Bf16, 2, 1e-1)] {
             let model = ModelFolder::at(&path).cached_as(format).model(&Device::Cpu).unwrap();
             let pages = model.pages();
             assert_eq!(pages.bytes, Some(pages.tokens * 2 * (16 + 8) * bytes), "{name} {format:?}");
             let got = rows(&mut *model.begin(ids.len()).unwrap(), Batch::chain(&ids, Wanted::All));
-            let worst = distance(&got, &golden["logits"].rows());
-            println!("{name} {format:?}: {worst:e}");
-            assert!(worst < most, "{name} {format:?}: {worst}");
+            let rows = got.chunks(1).zip(golden["logits"].rows()).map(|(got, exact)| distance(got, &[exact]));
+            let mut differences: Vec<f32> = rows.collect();
+            differences.sort_by(f32::total_cmp);
+            // A row whose experts change is far off.
+            let (usual, worst) = (differences[differences.len() / 2], differences[differences.len() - 1]);
+            println!("{name} {format:?}: {usual:e}, at most {worst:e}");
+            assert!(usual > 0.0 && usual < most, "{name} {format:?}: {differences:?}");
         }
         let fault = ModelFolder::at(&path).cached_as(Format::Q8_0).model(&Device::Cpu).err().unwrap().to_string();
         assert!(fault.contains("16 elements cannot be kept as Q8_0"), "{fault}");

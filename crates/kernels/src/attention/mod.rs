@@ -52,7 +52,7 @@ const APART: usize = 1 << 22;
 ///
 /// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with the `m`
 /// new tokens last. Every row sees the `t - m` tokens before the new ones, within its window. If only the
-/// [first](Cached::first) elements of values are read, the heads of `out` have as many.
+/// [first](Cached::first) elements of values are read, the heads of `out` have that number of elements.
 ///
 /// Each row sums over its visible keys in a fixed order, and hidden keys change no bit: a branch of a tree has the same
 /// rows as without the other branches.

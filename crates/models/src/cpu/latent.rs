@@ -183,6 +183,9 @@ mod tests {
             layers: vec![layer],
             norm: Scales { weight: noise(WIDTH, 12), bias: None },
             output: matrix(),
+            per_layer: None,
+            layer_scales: None,
+            alternating: None,
         };
         config.check().unwrap();
         CpuDecoder::new(config, parts, Some(cached_as), CacheLayout::Paged { tokens: 4 }).unwrap()
