@@ -11,12 +11,7 @@ mod golden;
 use golden::{distance, rows};
 
 /// The files that are not supported, with their architectures.
-const UNSUPPORTED: [(&str, &str); 4] = [
-    ("gemma4", "gemma4"),
-    ("gemma4-mixture", "gemma4"),
-    ("nemotron_h", "nemotron_h"),
-    ("nemotron_h-latent", "nemotron_h_moe"),
-];
+const UNSUPPORTED: [(&str, &str); 2] = [("nemotron_h", "nemotron_h"), ("nemotron_h-latent", "nemotron_h_moe")];
 
 fn golden_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden")

@@ -9,12 +9,14 @@
 //! | `llama` | llama, qwen2, qwen3, smollm3, gemma, gemma2, gemma3 |
 //! | `dense` | cohere2, exaone4, glm4, granite, hunyuan-dense, mistral3, olmo2, phi3, seed_oss, starcoder2 |
 //! | `recurrent` | granitehybrid, lfm2, lfm2moe, mamba2, qwen3next, qwen35, qwen35moe |
+//! | `gemma4` | gemma4 |
 //! | `latent` | deepseek2 |
 //! | `mixtures` | glm4moe, olmoe, qwen2moe, qwen3moe, gpt-oss |
 
 mod decoder;
 mod dense;
 mod experts;
+mod gemma4;
 mod latent;
 mod llama;
 mod mixtures;
@@ -51,13 +53,14 @@ const BARE: Architecture =
     Architecture { name: "", describe: |_, _| Ok(()), names: &[], of_experts: &[], outside: &[], prefix: "model." };
 
 /// The supported architectures.
-const ARCHITECTURES: [&Architecture; 30] = [
+const ARCHITECTURES: [&Architecture; 31] = [
     &dense::COHERE2,
     &latent::DEEPSEEK2,
     &dense::EXAONE4,
     &llama::GEMMA,
     &llama::GEMMA2,
     &llama::GEMMA3,
+    &gemma4::GEMMA4,
     &dense::GLM4,
     &mixtures::GLM4_MOE,
     &mixtures::GPT_OSS,
