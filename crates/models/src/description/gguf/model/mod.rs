@@ -24,6 +24,8 @@ mod names;
 mod recurrent;
 mod values;
 
+use std::collections::HashMap;
+
 use verdigris_text::shown;
 
 use super::Gguf;
@@ -111,9 +113,19 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     })?;
     let predictors = of.predictors()?;
     let predicts = |name: &str| layer(name).is_some_and(|layer| predictors.contains(&layer));
-    let is_known = |name: &&String| architecture.renamed(gguf, name).is_some() || predicts(name);
-    if let Some(name) = gguf.tensors.keys().filter(|name| !is_known(name)).min() {
-        return Err(format!("the tensor {:?} is not known in files of {}", shown(name), architecture.name));
+    let mut names: Vec<&String> = gguf.tensors.keys().collect();
+    names.sort_unstable();
+    let mut weights = HashMap::new();
+    for name in names {
+        match architecture.renamed(gguf, name) {
+            None if predicts(name) => {}
+            None => return Err(format!("the tensor {:?} is not known in files of {}", shown(name), architecture.name)),
+            Some(weight) => {
+                if let Some(other) = weights.insert(weight, name) {
+                    return Err(format!("the tensors {:?} and {:?} are the same weight", shown(other), shown(name)));
+                }
+            }
+        }
     }
     let mut described = Described::default();
     (architecture.describe)(&of, &mut described)?;
@@ -246,6 +258,21 @@ mod tests {
         };
         assert_eq!(ends(&["<|end|>", "<|return|>", "<|call|>", "<|start|>"]), [1, 2]);
         assert_eq!(ends(&["<|end|>", "<|user|>"]), [0]);
+    }
+
+    /// Files of LFM2 have the last norm under one of two names.
+    #[test]
+    fn a_weight_with_two_names_is_an_error() {
+        let fault = |names: &[&str]| {
+            let tensor = |name: &&str| Planned { name: (*name).to_owned(), shape: vec![32], format: Format::F32 };
+            let values = [("general.architecture".to_owned(), Put::Text("lfm2".into()))];
+            let mut file = head(&values, &names.iter().map(tensor).collect::<Vec<_>>());
+            file.resize(file.len() + names.len() * 128, 0);
+            fields(&Gguf::parse(&Bytes::new(Arc::new(file))).unwrap()).err().unwrap()
+        };
+        let both = fault(&["token_embd_norm.weight", "output_norm.weight"]);
+        assert_eq!(both, "the tensors \"output_norm.weight\" and \"token_embd_norm.weight\" are the same weight");
+        assert!(fault(&["token_embd_norm.weight"]).contains("token_embd.weight is missing"));
     }
 
     #[test]
