@@ -20,7 +20,7 @@ pub trait LanguageModel: Send + Sync {
 
     /// The unit in which its sequences share memory with their forks.
     fn pages(&self) -> PageShape {
-        PageShape { tokens: self.context_length().max(1), bytes: None, depends_on_capacity: true }
+        PageShape { tokens: self.context_length().max(1), bytes: None, depends_on_capacity: true, has_parts: true }
     }
 
     /// The length of its hidden states, if it can store them for [`Rows::with_hidden`].
@@ -83,6 +83,9 @@ pub struct PageShape {
     /// Whether the computation, or the memory that it takes, depends on the capacity that a sequence was begun with. If
     /// not, a text can continue from a fork of any other.
     pub depends_on_capacity: bool,
+    /// Whether a sequence can be cut back to any part of a page. If not, its tokens are then read again, as those of
+    /// layers with a state of fixed size.
+    pub has_parts: bool,
 }
 
 /// A token to sample from a row: the steps that change the row's distribution, and the number that selects the token.
@@ -189,6 +192,31 @@ pub trait Sequence: Any + Send {
     /// If there is not enough memory.
     fn restore(&mut self, _tokens: usize, _of: usize, _sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
         Ok(false)
+    }
+
+    /// A second sequence that starts from the first `length` tokens, without memory that these do not need.
+    ///
+    /// # Errors
+    /// The same as [`Sequence::fork`].
+    ///
+    /// # Panics
+    /// If fewer are held.
+    fn fork_at(&self, length: usize) -> Result<Box<dyn Sequence>, ModelError> {
+        let mut fork = self.fork()?;
+        if fork.len() == length {
+            return Ok(fork);
+        }
+        fork.truncate(length);
+        // This fork leaves out what the other shares with its origin.
+        fork.fork()
+    }
+
+    /// Reads the tokens now that must be read again before the next one, if there are any: forks then need not.
+    ///
+    /// # Errors
+    /// The same as [`Sequence::forward`].
+    fn read_again(&mut self) -> Result<(), ModelError> {
+        Ok(())
     }
 }
 

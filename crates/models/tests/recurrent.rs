@@ -56,9 +56,14 @@ fn a_text_is_cut_back_to_any_length() {
         let mut sequence = model.clone().begin(1400).unwrap();
         assert!(rows(&mut *sequence, Batch::chain(&tokens, Wanted::All)) == whole, "{name}: in one prompt");
         for (length, more) in [(1299, 1), (1290, 10), (1270, 7), (1100, 20), (700, 5), (3, 4), (0, 40)] {
+            let mut fork = sequence.fork_at(length).unwrap();
+            let mut prepared = fork.fork_at(length).unwrap();
+            prepared.read_again().unwrap();
             sequence.truncate(length);
-            let got = rows(&mut *sequence, Batch::chain(&tokens[length..length + more], Wanted::All));
-            assert!(got == whole[length..length + more], "{name}: {more} after {length}");
+            for of in [&mut sequence, &mut fork, &mut prepared] {
+                let got = rows(&mut **of, Batch::chain(&tokens[length..length + more], Wanted::All));
+                assert!(got == whole[length..length + more], "{name}: {more} after {length}");
+            }
         }
     }
 }
@@ -120,7 +125,14 @@ fn random_operations_change_no_bit() {
             }
             if noise.below(5) == 0 {
                 let (from, to) = (noise.below(3), noise.below(3));
-                texts[to] = (texts[from].0.fork().unwrap(), texts[from].1.clone());
+                let (sequence, text) = &texts[from];
+                texts[to] = match noise.below(2) {
+                    0 => (sequence.fork().unwrap(), text.clone()),
+                    _ => {
+                        let length = text.len() - noise.below(text.len().min(50) + 1);
+                        (sequence.fork_at(length).unwrap(), text[..length].to_vec())
+                    }
+                };
             }
         }
     }

@@ -197,7 +197,8 @@ impl Schedule {
         let shape = model.pages();
         let pages = capacity.tokens.div_ceil(shape.tokens).max(1);
         let Capacity { texts, kept, rows, .. } = capacity;
-        let bounds = Bounds { page_tokens: shape.tokens, pages, kept: kept.div_ceil(shape.tokens), rows, texts };
+        let PageShape { tokens: page_tokens, has_parts, .. } = shape;
+        let bounds = Bounds { page_tokens, pages, kept: kept.div_ceil(page_tokens), rows, texts, has_parts };
         Self {
             shape,
             room: Room { model: model.clone(), page_tokens: shape.tokens, memory: pages.saturating_mul(shape.tokens) },
@@ -336,13 +337,18 @@ impl Schedule {
                 Stage::Rereads(text) => text.sequence = None,
                 _ => {
                     let sequence = self.running(id).sequence();
-                    let empty = first(&**sequence, 0)?;
+                    let empty = sequence.fork_at(0)?;
                     *sequence = empty;
                 }
             },
             Step::Begin(id, from) => {
                 let shared = from.map_or(0, |(_, tokens)| tokens);
-                let from = from.map(|(prefix, tokens)| first(&*self.kept[&prefix], tokens)).transpose()?;
+                let from = from.map(|(prefix, tokens)| {
+                    let kept = self.kept.get_mut(&prefix).expect("a page that is kept");
+                    kept.read_again()?;
+                    kept.fork_at(tokens)
+                });
+                let from = from.transpose()?;
                 let entry = self.entry(id);
                 entry.begin(from)?;
                 entry.stored.iter_mut().for_each(|stored| stored.shares(shared));
@@ -350,8 +356,8 @@ impl Schedule {
             }
             Step::Keep(prefix, id, tokens) => {
                 let kept = match &mut self.entry(id).stage {
-                    Stage::Rereads(text) => first(&**text.sequence.as_ref().expect("what reads has begun"), tokens)?,
-                    _ => first(&**self.running(id).sequence(), tokens)?,
+                    Stage::Rereads(text) => text.sequence.as_ref().expect("what reads has begun").fork_at(tokens)?,
+                    _ => self.running(id).sequence().fork_at(tokens)?,
                 };
                 self.kept.insert(prefix, kept);
             }
@@ -537,15 +543,4 @@ fn unread(text: &mut BatchedText, part: Part) -> usize {
         Part::Read(tokens) => tokens,
         Part::Write => text.tokens().len() - text.sequence().len(),
     }
-}
-
-/// Returns another sequence with the first tokens of this one. A fork of a truncated fork has no pages that these
-/// tokens do not need.
-pub(crate) fn first(sequence: &dyn Sequence, tokens: usize) -> Result<Box<dyn Sequence>, ModelError> {
-    let mut fork = sequence.fork()?;
-    if fork.len() == tokens {
-        return Ok(fork);
-    }
-    fork.truncate(tokens);
-    fork.fork()
 }

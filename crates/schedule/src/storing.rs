@@ -6,7 +6,7 @@ use verdigris_models::LanguageModel;
 
 use crate::policy::{Space, Step, TextId};
 use crate::prefix_store::{PrefixStore, Stored, StoredTexts, Storing};
-use crate::schedule::{Entry, Schedule, Stage, first};
+use crate::schedule::{Entry, Schedule, Stage};
 
 impl Schedule {
     /// Uses a store, which is one for the schedule's own model.
@@ -26,7 +26,7 @@ impl Schedule {
             return;
         }
         let sequence = match kept.pages {
-            Some((page, tokens)) => first(&*self.kept[&page], tokens),
+            Some((page, tokens)) => self.kept[&page].fork_at(tokens),
             None => model.clone().begin(capacity),
         };
         let Ok(mut sequence) = sequence else { return };
@@ -37,7 +37,7 @@ impl Schedule {
         }
         let from = kept.pages.map_or(0, |(_, tokens)| tokens);
         let ends = (from..length).step_by(self.shape.tokens).map(|at| length.min(at + self.shape.tokens));
-        let Ok(pages) = ends.map(|to| first(&*sequence, to)).collect::<Result<Vec<_>, _>>() else { return };
+        let Ok(pages) = ends.map(|to| sequence.fork_at(to)).collect::<Result<Vec<_>, _>>() else { return };
         let mut steps = Vec::new();
         let adopted = self.policy.adopt(space, &tokens[..length], &mut steps);
         for step in steps {
@@ -64,7 +64,7 @@ impl Schedule {
         }
         stored.next = 0;
         // It is only a cache: without memory for a fork there is nothing to store.
-        if let Ok(sequence) = first(&**text.sequence(), tokens) {
+        if let Ok(sequence) = text.sequence().fork_at(tokens) {
             let texts = StoredTexts { capacity: *capacity, salt: &stored.salt };
             store.save(texts, stored.prompt[..tokens].into(), sequence);
         }

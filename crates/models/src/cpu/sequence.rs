@@ -41,7 +41,7 @@ impl LanguageModel for CpuDecoder {
         };
         let bytes = tokens.saturating_mul(Pages::bytes_a_token(self.cache_format, &self.cached));
         let depends_on_capacity = !is_paged || self.config.depends_on_length();
-        PageShape { tokens, bytes: Some(bytes), depends_on_capacity }
+        PageShape { tokens, bytes: Some(bytes), depends_on_capacity, has_parts: !self.config.is_recurrent() }
     }
 
     fn hidden_size(&self) -> Option<usize> {
@@ -156,5 +156,22 @@ impl Sequence for CpuSequence {
 
     fn restore(&mut self, tokens: usize, of: usize, sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
         stored::restore(&mut self.state, tokens, of, sections)
+    }
+
+    fn fork_at(&self, length: usize) -> Result<Box<dyn Sequence>, ModelError> {
+        let state = self.state.fork_at(length);
+        Ok(Box::new(Self { decoder: self.decoder.clone(), state, work: Work::default() }))
+    }
+
+    fn read_again(&mut self) -> Result<(), ModelError> {
+        let Self { decoder, state, work } = self;
+        if !state.recurrent.must_read_again(state.held.length()) {
+            return Ok(());
+        }
+        let (batch, rows) = (Batch::chain(&[], Wanted::All), &mut Rows::default());
+        read_again(decoder, &mut [CpuItem { state, batch, beginning: None, rows }], work)?;
+        *work = Work::default();
+        *state = state.fork_at(state.held.length());
+        Ok(())
     }
 }

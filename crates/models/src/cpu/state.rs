@@ -49,4 +49,12 @@ impl State {
         let pages = pages.share(held.length());
         Self { pages, angles: angles.clone(), held: *held, recurrent: recurrent.clone() }
     }
+
+    /// See [`Sequence::fork_at`](crate::Sequence::fork_at).
+    pub(crate) fn fork_at(&self, length: usize) -> Self {
+        let Self { pages, angles, held, recurrent } = self;
+        let mut held = *held;
+        held.truncate(length);
+        Self { pages: pages.share(length), angles: angles.clone(), held, recurrent: recurrent.fork_at(length) }
+    }
 }

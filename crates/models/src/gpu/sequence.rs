@@ -70,7 +70,7 @@ impl LanguageModel for GpuDecoder {
     fn pages(&self) -> PageShape {
         let layout = self.resident.layout;
         let depends_on_capacity = self.config().depends_on_length();
-        PageShape { tokens: layout.tokens, bytes: Some(layout.page_bytes()), depends_on_capacity }
+        PageShape { tokens: layout.tokens, bytes: Some(layout.page_bytes()), depends_on_capacity, has_parts: true }
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {

@@ -16,7 +16,7 @@ pub struct Kept {
 impl Policy {
     /// The kept beginning of some tokens.
     pub fn kept(&self, space: Space, tokens: &[TokenId]) -> Kept {
-        let found = self.prefixes.find(space, tokens);
+        let found = self.prefixes.find(space, tokens, self.bounds.has_parts);
         let full = found.pages * self.bounds.page_tokens;
         Kept { pages: found.path.map(|path| (path, full)), tokens: full + found.part.map_or(0, |(_, tokens)| tokens) }
     }
@@ -26,7 +26,7 @@ impl Policy {
     /// tokens to its end. The caller has their memory. Pages that must be dropped for them are added to `steps`.
     pub fn adopt(&mut self, space: Space, tokens: &[TokenId], steps: &mut Vec<Step>) -> Vec<(PrefixId, usize)> {
         let page_tokens = self.bounds.page_tokens;
-        let found = self.prefixes.find(space, tokens);
+        let found = self.prefixes.find(space, tokens, self.bounds.has_parts);
         // So that none of them is dropped for the next.
         self.prefixes.hold(found.path);
         let (mut path, mut to, mut adopted) = (found.path, found.pages * page_tokens, Vec::new());

@@ -52,6 +52,8 @@ pub struct Bounds {
     /// The maximum number of texts that run at a time.
     #[doc(alias = "max_num_seqs")]
     pub texts: usize,
+    /// Whether a text can begin with the first tokens of a kept page, and not only with all of them.
+    pub has_parts: bool,
 }
 
 /// A text to read and write.
@@ -464,7 +466,8 @@ impl Policy {
     fn begin(&mut self, id: TextId, steps: &mut Vec<Step>) -> bool {
         let page_tokens = self.bounds.page_tokens;
         let text = &self.texts[&id];
-        let found = text.space.map_or(Found::default(), |space| self.prefixes.find(space, text.begins_with()));
+        let find = |space| self.prefixes.find(space, text.begins_with(), self.bounds.has_parts);
+        let found = text.space.map_or(Found::default(), find);
         let held = found.pages * page_tokens + found.part.map_or(0, |(_, tokens)| tokens);
         if self.oldest() != Some(id) && self.is_being_read(text, held) {
             return false;

@@ -69,8 +69,8 @@ impl Prefixes {
         self.len() - self.in_use
     }
 
-    /// Finds the longest kept prefix of a text.
-    pub(super) fn find(&self, space: Space, tokens: &[TokenId]) -> Found {
+    /// Finds the longest kept prefix of a text: of whole pages and, if pages have parts, the first tokens of another.
+    pub(super) fn find(&self, space: Space, tokens: &[TokenId], has_parts: bool) -> Found {
         let mut found = Found::default();
         loop {
             let Some(children) = self.children(space, found.path) else { return found };
@@ -85,8 +85,10 @@ impl Prefixes {
             // Neighbours in lexicographic order have the longest common prefixes.
             let before = children.range::<[TokenId], _>((Unbounded, Excluded(rest))).next_back();
             let after = children.range::<[TokenId], _>((Included(rest), Unbounded)).next();
-            let shared = [before, after].into_iter().flatten().map(|(tokens, &id)| (id, in_common(tokens, rest)));
-            found.part = shared.max_by_key(|&(_, shared)| shared).filter(|&(_, shared)| shared > 0);
+            let next = [before, after].into_iter().flatten();
+            let shared = next.map(|(tokens, &id)| (id, in_common(tokens, rest), tokens.len()));
+            let usable = shared.filter(|&(_, shared, whole)| shared > 0 && (has_parts || shared == whole));
+            found.part = usable.map(|(id, shared, _)| (id, shared)).max_by_key(|&(_, shared)| shared);
             return found;
         }
     }
@@ -233,7 +235,7 @@ mod tests {
         let long = keep(&mut prefixes, &[1, 2, 3, 4, 5, 6]);
         let tail = keep(&mut prefixes, &[1, 2, 7]);
         assert_eq!(prefixes.len(), 4);
-        let find = |tokens: &[TokenId]| prefixes.find(0, tokens);
+        let find = |tokens: &[TokenId]| prefixes.find(0, tokens, true);
         let whole = find(&[1, 2, 3, 4, 5, 6, 9]);
         assert_eq!((whole.path, whole.pages, whole.part), (Some(long), 3, None));
         let part = find(&[1, 2, 3, 4, 5, 9]);
@@ -243,7 +245,11 @@ mod tests {
         assert_eq!(find(&[2]), Found::default());
         assert_eq!(find(&[]), Found::default());
         // Texts of another space share nothing.
-        assert_eq!(prefixes.find(1, &[1, 2, 3, 4]), Found::default());
+        assert_eq!(prefixes.find(1, &[1, 2, 3, 4], true), Found::default());
+        // Without parts of pages.
+        let find = |tokens: &[TokenId]| prefixes.find(0, tokens, false);
+        assert_eq!(find(&[1, 2, 3, 4, 5, 9]), Found { part: None, ..part });
+        assert_eq!(find(&[1, 2, 7, 8]), short);
     }
 
     #[test]

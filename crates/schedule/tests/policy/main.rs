@@ -50,8 +50,15 @@ fn happenings() -> impl Strategy<Value = Vec<Happens>> {
 }
 
 fn bounds() -> impl Strategy<Value = Bounds> {
-    let bounds = |(page_tokens, pages, kept, rows, texts)| Bounds { page_tokens, pages, kept, rows, texts };
-    (1..6usize, 3..24usize, 0..24usize, 1..12usize, 1..7usize).prop_map(bounds)
+    let bounds = |(page_tokens, pages, kept, rows, texts, has_parts)| Bounds {
+        page_tokens,
+        pages,
+        kept,
+        rows,
+        texts,
+        has_parts,
+    };
+    (1..6usize, 3..24usize, 0..24usize, 1..12usize, 1..7usize, any::<bool>()).prop_map(bounds)
 }
 
 fn account(tenant: &str, request: u64) -> Account {
@@ -379,7 +386,7 @@ fn whatever_happens_all_is_in_order() {
     TestRunner::new(config).run(&(bounds(), happenings()), run).unwrap();
 }
 
-const ROOMY: Bounds = Bounds { page_tokens: 4, pages: 100, kept: 100, rows: 8, texts: 10 };
+const ROOMY: Bounds = Bounds { page_tokens: 4, pages: 100, kept: 100, rows: 8, texts: 10, has_parts: true };
 
 /// The tokens `from`, `from + 1`, ..., which are all different.
 fn count(from: u32, tokens: usize) -> Vec<TokenId> {
@@ -472,7 +479,7 @@ fn the_youngest_makes_room_and_is_read_again() {
 /// passes, whether it belongs to another tenant or the same one.
 #[test]
 fn a_small_request_does_not_wait_for_a_large_one() {
-    let bounds = Bounds { page_tokens: 4, pages: 200, kept: 200, rows: 16, texts: 8 };
+    let bounds = Bounds { page_tokens: 4, pages: 200, kept: 200, rows: 16, texts: 8, has_parts: true };
     // Texts that take slots; prompts that take rows; texts that take all pages.
     for (prompt, writes, pages) in [(4, 200, 1000), (150, 1, 1000), (90, 110, 200), (1, 199, 200)] {
         for small in [account("rival", 0), account("acme", 1)] {
@@ -501,7 +508,7 @@ fn a_small_request_does_not_wait_for_a_large_one() {
 /// one tenant.
 #[test]
 fn what_there_is_is_shared_out_evenly() {
-    let bounds = Bounds { page_tokens: 4, pages: 200, kept: 0, rows: 16, texts: 8 };
+    let bounds = Bounds { page_tokens: 4, pages: 200, kept: 0, rows: 16, texts: 8, has_parts: true };
     for (prompt, writes, pages) in [(4, 30, 1000), (60, 2, 1000), (20, 30, 80)] {
         let mut world = World::new(Bounds { pages, ..bounds });
         // One with a request of many texts, one with many requests, one with two requests of which one is large.
@@ -538,7 +545,7 @@ fn what_there_is_is_shared_out_evenly() {
 #[test]
 fn passes_are_full_however_many_wait() {
     let rows_a_pass = |texts: u32| {
-        let mut world = World::new(Bounds { page_tokens: 4, pages: 40, kept: 40, rows: 16, texts: 8 });
+        let mut world = World::new(Bounds { page_tokens: 4, pages: 40, kept: 40, rows: 16, texts: 8, has_parts: true });
         for i in 0..texts {
             world.arrives(count(100 * i, 9), 10, 0, Some(0)).unwrap();
         }

@@ -315,7 +315,7 @@ impl Memory {
             let history = window.history_after(0..first);
             Arc::make_mut(base).history = history;
         }
-        if Arc::get_mut(now).is_none() {
+        if Arc::get_mut(now).is_none_or(|now| !shape.fits(now)) {
             *now = Arc::new(shape.zero());
         }
         let now = Arc::get_mut(now).expect("an own state");

@@ -3,7 +3,8 @@
 //! A state cannot be cut back, so a sequence has two of each layer: `base`, and `now` after the last batch. For the
 //! tokens between the two it keeps what each added (see [`recur`]): from `base`, any of them is reached again with the
 //! same bits, which costs no product with a weight. That makes it cheap to reject drafts, and to keep one branch of a
-//! tree. To go back further, the tokens after the last snapshot are read again.
+//! tree. To go back further, the tokens after the last snapshot are read again. A fork for later texts has one state of
+//! each layer, and none if its tokens must be read again.
 //!
 //! | module | holds |
 //! |---|---|
@@ -52,8 +53,8 @@ struct Snapshot {
     states: Vec<Option<Arc<LayerState>>>,
 }
 
-/// The state of a layer.
-#[derive(Clone, Debug)]
+/// The state of a layer; empty where its tokens must be read again.
+#[derive(Clone, Debug, Default)]
 struct LayerState {
     /// The last inputs of the convolution: `(taps - 1) x columns`.
     history: Vec<f32>,
@@ -104,6 +105,12 @@ impl Shape {
         let matrices = self.heads.map_or(0, |(heads, _)| heads.state());
         LayerState { history: vec![0.0; (self.taps - 1) * self.columns], matrices: vec![0.0; matrices] }
     }
+
+    /// Whether a state has its memory.
+    fn fits(&self, state: &LayerState) -> bool {
+        let matrices = self.heads.map_or(0, |(heads, _)| heads.state());
+        state.history.len() == (self.taps - 1) * self.columns && state.matrices.len() == matrices
+    }
 }
 
 impl Recurrent {
@@ -124,10 +131,15 @@ impl Recurrent {
         self.layers.is_empty()
     }
 
+    /// Whether tokens must be read again before a sequence that was cut back to `length` can continue.
+    pub(super) fn must_read_again(&self, length: usize) -> bool {
+        !self.is_empty() && self.base > length
+    }
+
     /// The tokens that must be read again before a sequence that was cut back to `length` can continue; the states are
     /// those before them.
     pub(super) fn tokens_to_read_again(&mut self, length: usize) -> Option<Vec<TokenId>> {
-        if self.is_empty() || self.base <= length {
+        if !self.must_read_again(length) {
             return None;
         }
         self.snapshots.retain(|snapshot| snapshot.length <= length);
@@ -162,6 +174,38 @@ impl Recurrent {
             let is_chain = path.iter().enumerate().all(|(i, at)| i == *at);
             // Otherwise `now` has read what was cut off.
             self.now = self.now.filter(|now| is_chain && *now == from + path.len());
+        }
+    }
+
+    /// The states after the first `length` tokens, if they can be reached, and no others: see
+    /// [`Sequence::fork_at`](crate::Sequence::fork_at).
+    pub(super) fn fork_at(&self, length: usize) -> Self {
+        let Self { layers, base, now, kept, tokens, snapshots } = self;
+        if self.is_empty() {
+            return Self::default();
+        }
+        let after = length.checked_sub(*base);
+        let of_layer = |memory: &Memory| {
+            let state = match after {
+                _ if *now == Some(length) => memory.now.clone(),
+                Some(0) => memory.base.clone(),
+                Some(after) => {
+                    let mut own = memory.clone();
+                    own.replay(&kept[..after]);
+                    own.base
+                }
+                None => Arc::default(),
+            };
+            Memory { shape: memory.shape, base: state.clone(), now: state, additions: Additions::default() }
+        };
+        Self {
+            layers: layers.iter().map(|memory| memory.as_ref().map(of_layer)).collect(),
+            // Past `length` if the tokens must be read again.
+            base: after.map_or(*base, |_| length),
+            now: after.map(|_| length),
+            kept: Vec::new(),
+            tokens: tokens[..length].to_vec(),
+            snapshots: snapshots.iter().filter(|snapshot| snapshot.length <= length).cloned().collect(),
         }
     }
 
