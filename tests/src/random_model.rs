@@ -52,7 +52,7 @@ impl Shape {
         Self { width: 4096, layers: 32, head_dim: 128, inner: 14_336, tied: false, ..Self::LLAMA_1B };
 
     /// Its weights by name, with their shapes.
-    fn weights(&self) -> Vec<(String, Vec<usize>)> {
+    pub(crate) fn weights(&self) -> Vec<(String, Vec<usize>)> {
         let Self { vocabulary, width, layers, heads, kv_heads, head_dim, inner, tied } = *self;
         let mut all = vec![("model.embed_tokens.weight".to_owned(), vec![vocabulary, width])];
         for layer in 0..layers {
@@ -76,7 +76,8 @@ impl Shape {
         all
     }
 
-    fn config(&self) -> serde_json::Value {
+    /// The contents of `config.json`.
+    pub(crate) fn config(&self) -> serde_json::Value {
         serde_json::json!({
             "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
             "vocab_size": self.vocabulary, "hidden_size": self.width, "num_hidden_layers": self.layers,
@@ -231,9 +232,20 @@ impl RandomModel {
 
     /// Writes a model with weights from `-spread / 2` to `spread / 2` made from a seed.
     pub fn write_with(shape: Shape, spread: f32, seed: u64) -> io::Result<Self> {
+        Self::write_described(shape, &shape.config(), shape.weights(), spread, seed)
+    }
+
+    /// The same for a model with another configuration and other weights, of the same width and vocabulary.
+    pub(crate) fn write_described(
+        shape: Shape,
+        config: &serde_json::Value,
+        weights: Vec<(String, Vec<usize>)>,
+        spread: f32,
+        seed: u64,
+    ) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
-        std::fs::write(folder.path().join("config.json"), shape.config().to_string())?;
-        let bytes = write_weights(&folder.path().join("model.safetensors"), shape.weights(), spread, seed)?;
+        std::fs::write(folder.path().join("config.json"), config.to_string())?;
+        let bytes = write_weights(&folder.path().join("model.safetensors"), weights, spread, seed)?;
         Ok(Self { folder, shape, bytes })
     }
 

@@ -13,14 +13,24 @@ use verdigris::decoding::{Coupling, DraftLength, DraftModel, Drafting, Limits, L
 use verdigris::logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris::logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler, TokenId};
 use verdigris::models::{CacheLayout, Device, LanguageModel};
-use verdigris::{Constraint, Engine, Key, Marking, Stop, TreeShape};
+use verdigris::{Constraint, Engine, Grammar, Key, Marking, Stop, TreeShape};
 use verdigris_schedule::{Ask, Capacity, Event, Refused, Schedule, Service, Statistics, TextId, TokenEvent};
+use verdigris_tests::tiny_models::{self, Layers};
 
 /// Has small pages, so that there are many of them.
+const PAGES: CacheLayout = CacheLayout::Paged { tokens: 8 };
+
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    let folder = verdigris_tests::harness::model("tale-small").cache_layout(CacheLayout::Paged { tokens: 8 });
+    let folder = verdigris_tests::harness::model("tale-small").cache_layout(PAGES);
     Engine::from_folder(&folder, &Device::Cpu).unwrap()
 });
+
+/// A model of four tokens.
+fn tiny(layers: Layers) -> Engine {
+    tiny_models::engine(&layers.write(1).unwrap().folder().cache_layout(PAGES))
+}
+
+static HYBRID: LazyLock<Engine> = LazyLock::new(|| tiny(Layers::Hybrid));
 
 fn model() -> Arc<dyn LanguageModel> {
     ENGINE.model().clone()
@@ -44,8 +54,20 @@ impl Dice {
     }
 }
 
+/// A model, and what its texts are made of.
+struct Subject<'e> {
+    engine: &'e Engine,
+    key: Key,
+    form: Constraint,
+    beginnings: [Vec<TokenId>; 4],
+    endings: [Vec<TokenId>; 5],
+    /// The most tokens of a text.
+    longest: usize,
+}
+
 /// A text of the experiment, with everything that can differ between texts.
-struct Case {
+struct Case<'s> {
+    subject: &'s Subject<'s>,
     prompt: Vec<TokenId>,
     target: Target,
     limits: Limits,
@@ -61,12 +83,41 @@ const BEGINNINGS: [&str; 4] = [
     "",
 ];
 
-impl Case {
-    fn new(number: usize, key: &Key, form: &Constraint) -> Self {
-        let mut dice = Dice::new(1000 + number as u64);
+impl<'e> Subject<'e> {
+    fn of_tale() -> Self {
+        let schema = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
+            "of age": {"type": "boolean"}}, "required": ["name", "of age"], "additionalProperties": false});
+        let form = Constraint::json_schema(ENGINE.lexicon(), &schema, Style::default()).unwrap();
         let endings = ["The captain", "\"Yes,\" said", "A", "In the morning the ship", "Nobody"];
-        let prompt = tokens(&[BEGINNINGS[dice.below(4)], endings[dice.below(5)]].concat());
-        let limits = Limits { max_tokens: 1 + dice.below(24), end: ENGINE.end().to_vec() };
+        Self::new(&ENGINE, form, BEGINNINGS.map(tokens), endings.map(tokens), 24)
+    }
+
+    /// Of a model of four tokens, the last of which ends a text.
+    fn of_tiny(engine: &'e Engine) -> Self {
+        let mut dice = Dice::new(0);
+        let mut tokens = |count| (0..count).map(|_| dice.below(3) as TokenId).collect();
+        let form = engine.constraint(Grammar::regex("((12|2)*1?2){3}").unwrap());
+        Self::new(engine, form, [20, 12, 24, 0].map(&mut tokens), [2, 5, 1, 6, 3].map(tokens), 96)
+    }
+
+    fn new(
+        engine: &'e Engine,
+        form: Constraint,
+        beginnings: [Vec<TokenId>; 4],
+        endings: [Vec<TokenId>; 5],
+        longest: usize,
+    ) -> Self {
+        let key = Key::from_secret([3; 32], "test", Marking::lists(), engine.reader().vocabulary()).unwrap();
+        Self { engine, key, form, beginnings, endings, longest }
+    }
+}
+
+impl<'s> Case<'s> {
+    fn new(subject: &'s Subject<'s>, number: usize) -> Self {
+        let Subject { engine, key, form, beginnings, endings, longest } = subject;
+        let mut dice = Dice::new(1000 + number as u64);
+        let prompt = [&beginnings[dice.below(4)][..], &endings[dice.below(5)]].concat();
+        let limits = Limits { max_tokens: 1 + dice.below(*longest), end: engine.end().to_vec() };
         let mut transforms = Chain::new();
         match dice.below(4) {
             0 => transforms.push(RepetitionPenalty::new(1.3).unwrap()),
@@ -93,7 +144,7 @@ impl Case {
             }
         };
         let target = Target { transforms, sampler, random: Random::new(number as u64) };
-        Self { prompt, target, limits, drafts: dice.below(4) }
+        Self { subject, prompt, target, limits, drafts: dice.below(4) }
     }
 
     /// Drafts at the target's own draws, or from earlier text, which give the text without drafts.
@@ -106,7 +157,8 @@ impl Case {
         let drafter: verdigris::decoding::BoxedDrafter = match self.drafts {
             0 => {
                 let Target { transforms, sampler, .. } = &self.target;
-                Box::new(DraftModel::new(model(), 2048, transforms, *sampler, Coupling::Shared).unwrap())
+                let model = self.subject.engine.model().clone();
+                Box::new(DraftModel::new(model, 2048, transforms, *sampler, Coupling::Shared).unwrap())
             }
             1 => Box::new(Lookup::default().over(&self.target.transforms)),
             _ => return None,
@@ -120,7 +172,8 @@ impl Case {
 
     /// The text and its stop reason, generated alone and without drafts.
     fn alone(&self) -> (Vec<TokenId>, Option<Stop>) {
-        let mut plain = Plain::new(model(), &self.target, &self.prompt, self.limits.clone()).unwrap();
+        let model = self.subject.engine.model().clone();
+        let mut plain = Plain::new(model, &self.target, &self.prompt, self.limits.clone()).unwrap();
         let text = plain.by_ref().map(Result::unwrap).collect();
         (text, plain.stop())
     }
@@ -156,16 +209,28 @@ fn finish(schedule: &mut Schedule) -> (Heard, Statistics) {
 /// memory, begin from pages of others, and leave.
 #[test]
 fn a_text_is_the_same_in_any_company() {
-    let key = Key::from_secret([3; 32], "test", Marking::lists(), ENGINE.reader().vocabulary()).unwrap();
-    let schema = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
-        "of age": {"type": "boolean"}}, "required": ["name", "of age"], "additionalProperties": false});
-    let form = Constraint::json_schema(ENGINE.lexicon(), &schema, Style::default()).unwrap();
-    let cases: Vec<Case> = (0..200).map(|number| Case::new(number, &key, &form)).collect();
+    each_is_the_same_in_any_company(&Subject::of_tale());
+}
+
+/// The same for a mixture of experts, whose rows are grouped by expert in each pass.
+#[test]
+fn a_text_of_a_mixture_is_the_same_in_any_company() {
+    each_is_the_same_in_any_company(&Subject::of_tiny(&tiny(Layers::Mixture)));
+}
+
+/// The same for a hybrid, whose states are forked, cut back and reached again.
+#[test]
+fn a_text_of_a_hybrid_is_the_same_in_any_company() {
+    each_is_the_same_in_any_company(&Subject::of_tiny(&HYBRID));
+}
+
+fn each_is_the_same_in_any_company(subject: &Subject<'_>) {
+    let cases: Vec<Case> = (0..200).map(|number| Case::new(subject, number)).collect();
     let mut sum = Statistics::default();
     for (company, (rows, tokens)) in [(16, 128), (64, 4000)].into_iter().enumerate() {
         let capacity = Capacity { texts: 12, tokens, kept: tokens, rows };
         let (mut schedule, mut dice, mut heard) =
-            (Schedule::new(model(), capacity), Dice::new(company as u64), Heard::default());
+            (Schedule::new(subject.engine.model().clone(), capacity), Dice::new(company as u64), Heard::default());
         let (mut numbers, mut strangers, mut next) = (BTreeMap::new(), Vec::new(), 0);
         loop {
             for _ in 0..dice.below(4) {
@@ -176,7 +241,7 @@ fn a_text_is_the_same_in_any_company() {
             }
             // Other texts, whose end is not checked.
             if dice.below(3) == 0 && next < cases.len() {
-                strangers.push(schedule.submit(Case::new(dice.below(1000), &key, &form).ask()).unwrap());
+                strangers.push(schedule.submit(Case::new(subject, dice.below(1000)).ask()).unwrap());
             }
             if dice.below(3) == 0 && !strangers.is_empty() {
                 let id = strangers.swap_remove(dice.below(strangers.len()));
@@ -237,6 +302,30 @@ fn a_prompt_is_read_once() {
         schedule.submit(ask(&long[..20], 3, seed)).unwrap();
     }
     assert_eq!(finish(&mut schedule).1.read, 20 + 31 + 32 * 2);
+}
+
+/// Texts of a hybrid begin with whole pages of another one, though its states have read further.
+#[test]
+fn a_beginning_is_shared_by_texts_of_a_hybrid() {
+    let (model, mut dice) = (HYBRID.model(), Dice::new(0));
+    let mut tokens = |count: usize| (0..count).map(|_| dice.below(3) as TokenId).collect::<Vec<_>>();
+    let long = tokens(1500);
+    let mut schedule = Schedule::new(model.clone(), Capacity::of_texts(&**model, 32, 1600));
+    let page = schedule.statistics().page_tokens;
+    schedule.submit(ask(&[&long[..], &tokens(90)].concat(), 5, 0)).unwrap();
+    let (_, before) = finish(&mut schedule);
+    let questions: Vec<Vec<TokenId>> = (1..32).map(|i| [&long[..], &tokens(i % 7 + 1)].concat()).collect();
+    for (prompt, seed) in questions.iter().zip(0..) {
+        schedule.submit(ask(prompt, 5, seed)).unwrap();
+    }
+    let (heard, after) = finish(&mut schedule);
+    let unread: usize = questions.iter().map(|prompt| prompt.len() - 1500 / page * page + 4).sum();
+    assert!(after.read - before.read <= unread, "{} tokens, and {unread} are new", after.read - before.read);
+    for ((id, text), (prompt, seed)) in heard.0.iter().zip(questions.iter().zip(0..)) {
+        let limits = Limits { max_tokens: 5, end: Vec::new() };
+        let alone = Plain::new(model.clone(), &plain(seed), prompt, limits).unwrap();
+        assert_eq!(text.0, alone.map(Result::unwrap).collect::<Vec<_>>(), "{id:?}");
+    }
 }
 
 /// A pass has the same number of tokens, however many texts wait.

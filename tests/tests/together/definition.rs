@@ -7,12 +7,13 @@ use std::sync::Arc;
 use verdigris::logits::TokenId;
 use verdigris::models::{Batch, LanguageModel, Rows, Wanted};
 use verdigris::watermark::Scheme;
+use verdigris_tests::tiny_models::END;
 
 use crate::axes::{
     AFTER, ALPHA, Choice, Combination, DELTA, FREQUENCY, Form, GUIDANCE, Mark, NEAR_BEST, PRESENCE, REPETITION,
     Steering, TEMPERATURE, TOP_P,
 };
-use crate::world::{END, World};
+use crate::world::World;
 
 /// Texts without their end tokens, with their probabilities or scores.
 pub(crate) type TextProbabilities = BTreeMap<Vec<TokenId>, f64>;

@@ -19,13 +19,14 @@ use verdigris::logits::transform::ChainState;
 use verdigris::logits::warp::{MinP, Temperature, TopP};
 use verdigris::logits::{Chain, CountPenalty, Random, RepetitionPenalty, Row, Sampler, TokenId, Transform};
 use verdigris::models::{DraftHead, LanguageModel};
+use verdigris_tests::tiny_models::END;
 
 use crate::axes::{
     AFTER, ALPHA, Choice, Combination, Draft, FREQUENCY, Form, GUIDANCE, Mark, NEAR_BEST, PRESENCE, REPETITION, Run,
     Steering, TEMPERATURE, TOP_P,
 };
 use crate::definition::TextProbabilities;
-use crate::world::{END, World};
+use crate::world::World;
 
 /// A step on rows, in the order in which they act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

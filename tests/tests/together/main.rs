@@ -23,7 +23,7 @@ use crate::axes::{Choice, Combination, Draft, Form, Mark, PLAIN, Promise, Run, S
 use crate::definition::{Definition, TextProbabilities};
 use crate::enumerated::{InjectedFault, Setup, Step, concerns, pairs, total_variation};
 use crate::refused::{ASIDE, Aside};
-use crate::world::{SMALL, TALE, TINY, World};
+use crate::world::{HYBRID, MIXTURE, SMALL, TALE, TINY, World};
 
 /// Runs and drafters whose every branch is enumerated.
 const ENUMERATED: &[(Run, Draft)] = &[
@@ -75,9 +75,9 @@ fn some_of(ways: &[(Run, Draft)]) -> Vec<Combination> {
     some
 }
 
-/// The combinations for the model of four tokens, which has no feature drafter.
-fn tiny() -> Vec<Combination> {
-    allowed(WRITTEN).into_iter().filter(|of| of.draft != Draft::Feature).collect()
+/// The combinations of a list for models of four tokens, which have no feature drafter.
+fn tiny(of: Vec<Combination>) -> Vec<Combination> {
+    of.into_iter().filter(|of| of.draft != Draft::Feature).collect()
 }
 
 /// Combinations with everything at once, for each run and drafter.
@@ -114,20 +114,20 @@ fn keys(mark: Mark) -> std::ops::Range<u32> {
 
 /// The distance of a combination's texts from what is promised, and its bound: from the definition for plain decoding
 /// and beams, whose rows have 32 bits, and from plain decoding for all others.
-fn distance(of: Combination, fault: InjectedFault) -> (f64, f64) {
-    let all = keys(of.mark).map(|key| distance_with(of, fault, key));
+fn distance(world: &World, of: Combination, fault: InjectedFault) -> (f64, f64) {
+    let all = keys(of.mark).map(|key| distance_with(world, of, fault, key));
     all.reduce(|a, b| (a.0.max(b.0), a.1)).expect("there are keys")
 }
 
 /// The same with the key of the given number.
-fn distance_with(of: Combination, fault: InjectedFault, number: u32) -> (f64, f64) {
-    let tokens = if of.run == Run::Several { 2 } else { TINY.tokens };
-    let key = TINY.key(of.mark, number);
-    let texts = Setup::new(&TINY, of, tokens, key.as_ref(), fault).texts();
-    let definition = || Definition::new(&TINY, of, tokens, number);
+fn distance_with(world: &World, of: Combination, fault: InjectedFault, number: u32) -> (f64, f64) {
+    let tokens = if of.run == Run::Several { 2 } else { world.tokens };
+    let key = world.key(of.mark, number);
+    let texts = Setup::new(world, of, tokens, key.as_ref(), fault).texts();
+    let definition = || Definition::new(world, of, tokens, number);
     let plain = || {
         let of = Combination { run: Run::One, draft: Draft::Nobody, ..of };
-        Setup::new(&TINY, of, tokens, key.as_ref(), InjectedFault::Nothing).texts()
+        Setup::new(world, of, tokens, key.as_ref(), InjectedFault::Nothing).texts()
     };
     match (of.run, of.draft) {
         (Run::One, Draft::Nobody) => (total_variation(&texts, &definition().texts()), 1e-5),
@@ -149,10 +149,24 @@ fn distance_with(of: Combination, fault: InjectedFault, number: u32) -> (f64, f6
 #[test]
 fn every_combination_has_its_distribution() {
     let allowed = allowed(ENUMERATED);
-    allowed.par_iter().for_each(|&of| {
-        let (distance, bound) = distance(of, InjectedFault::Nothing);
-        assert!(distance < bound, "{of:?}: {distance:e}");
-    });
+    allowed.par_iter().for_each(|&of| has_its_distribution(&TINY, of));
+}
+
+fn has_its_distribution(world: &World, of: Combination) {
+    let (distance, bound) = distance(world, of, InjectedFault::Nothing);
+    assert!(distance < bound, "{of:?}: {distance:e}");
+}
+
+/// The same for a mixture of experts: a sample of the combinations.
+#[test]
+fn mixtures_have_their_distribution() {
+    some_of(ENUMERATED).par_iter().for_each(|&of| has_its_distribution(&MIXTURE, of));
+}
+
+/// The same for a hybrid: states that are cut back, replayed, forked and read in trees change no text.
+#[test]
+fn hybrids_have_their_distribution() {
+    some_of(ENUMERATED).par_iter().for_each(|&of| has_its_distribution(&HYBRID, of));
 }
 
 /// Each fault, and a run and drafter in which it is made.
@@ -201,7 +215,7 @@ const FAULTS: &[(InjectedFault, (Run, Draft))] = {
 fn faults_are_seen() {
     FAULTS.par_iter().for_each(|&(fault, way)| {
         let concerned: Vec<Combination> = allowed(&[way]).into_iter().filter(|&of| concerns(fault, of)).collect();
-        let is_seen = concerned.iter().any(|&of| distance(of, fault).0 > 1e-3);
+        let is_seen = concerned.iter().any(|&of| distance(&TINY, of, fault).0 > 1e-3);
         assert!(is_seen, "{fault:?} in {way:?} is not seen in {} combinations", concerned.len());
     });
 }
@@ -244,10 +258,10 @@ fn over_all_keys_noise_leaves_the_distribution() {
 /// The library combines the steps like the definition.
 #[test]
 fn the_library_draws_from_the_distribution_of_the_definition() {
-    let each = |of: Combination, number: u32| {
-        let (key, definition) = (TINY.key(of.mark, number), Definition::new(&TINY, of, TINY.tokens, number));
+    let each = |world: &World, of: Combination, number: u32| {
+        let (key, definition) = (world.key(of.mark, number), Definition::new(world, of, world.tokens, number));
         for seed in 0..4 {
-            let request = TINY.request(of, key.as_ref(), seed).logprobs(4).logprobs_mode(LogprobsMode::Processed);
+            let request = world.request(of, key.as_ref(), seed).logprobs(4).logprobs_mode(LogprobsMode::Processed);
             let written = request.text().unwrap();
             for (i, expected) in written.logprobs.unwrap().into_iter().enumerate() {
                 let distribution = definition.distribution(&written.tokens[..i]);
@@ -260,7 +274,10 @@ fn the_library_draws_from_the_distribution_of_the_definition() {
             }
         }
     };
-    allowed(&ENUMERATED[..1]).par_iter().for_each(|&of| keys(of.mark).for_each(|number| each(of, number)));
+    let (all, some) = (allowed(&ENUMERATED[..1]), some_of(&ENUMERATED[..1]));
+    for (world, combinations) in [(&*TINY, &all), (&*MIXTURE, &some), (&*HYBRID, &some)] {
+        combinations.par_iter().for_each(|&of| keys(of.mark).for_each(|number| each(world, of, number)));
+    }
 }
 
 /// The parts of a text that are compared.
@@ -308,11 +325,14 @@ fn judges(world: &World) -> BTreeMap<&'static str, Judge> {
     Form::ALL.iter().map(|form| (form.name(), world.judge(*form))).collect()
 }
 
-/// Runs every combination through the library, on the model of four tokens.
+/// Runs every combination through the library, on the dense model of four tokens, and some on the others.
 #[test]
 fn texts_are_valid_and_drafts_change_what_they_may() {
-    let judges = judges(&TINY);
-    tiny().par_iter().for_each(|&of| drop(write_and_judge(&TINY, of, 1, &judges)));
+    let (all, some) = (tiny(allowed(WRITTEN)), tiny(some_of(WRITTEN)));
+    for (world, combinations) in [(&*TINY, &all), (&*MIXTURE, &some), (&*HYBRID, &some)] {
+        let judges = judges(world);
+        combinations.par_iter().for_each(|&of| drop(write_and_judge(world, of, 1, &judges)));
+    }
 }
 
 /// The results of detectors for texts of one kind.

@@ -92,7 +92,8 @@ fn refusals() -> String {
 }
 
 fn page() -> String {
-    let (enumerated, all_of) = (allowed(ENUMERATED).len(), tiny().len());
+    let (enumerated, enumerated_too) = (allowed(ENUMERATED).len(), some_of(ENUMERATED).len());
+    let (all_of, some_of_each) = (tiny(allowed(WRITTEN)).len(), tiny(some_of(WRITTEN)).len());
     let (some, at_once) = (some_of(WRITTEN).len(), everything(WRITTEN).len());
     let refused = all(WRITTEN).len() - allowed(WRITTEN).len();
     format!(
@@ -133,12 +134,16 @@ are, and only then.
   whole texts is that of plain decoding, with a total variation below 1e-12, and that is the one of a second
   implementation, which knows a constraint by the list of all its texts and a mark by what a detector reads. Beams
   find all texts with their scores.
+- That model is dense. {enumerated_too} combinations, in which each way of generating meets every two of the rest, are
+  enumerated in the same way on two more models of four tokens: a mixture of experts, with a dense draft model, and a
+  hybrid of a gated delta net and attention, whose expert and draft model are hybrids too.
 - {} faults in the combination of steps are detected: steps in another order, states that do not advance, drafts that
   are verified without a constraint, a mark, penalties or steering, typical acceptance, guesses that pass for samples,
   and one chance for two texts.
 - Over the keys of a mark of noise the distribution is the one without a mark.
-- The library runs {all_of} combinations on that model, and its probabilities of each token (`Request::logprobs`) are
-  compared with those of the second implementation. It runs {some} on `tale-small`, in which each way of generating
+- The library runs {all_of} combinations on the dense model and {some_of_each} on each of the others, and its
+  probabilities of each token (`Request::logprobs`) are compared with those of the second implementation. It runs
+  {some} on `tale-small`, in which each way of generating
   meets every two of the rest and all of the rest meet each other, and {at_once} on `tale`, with everything at once in
   every way. Constraints are checked by other validators, texts are compared token for token, and marks are found by
   the detector, with their key and with no other.

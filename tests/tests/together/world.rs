@@ -1,4 +1,4 @@
-//! A model with its experts and drafters, and the requests to it: one of four tokens, whose distributions can be
+//! A model with its experts and drafters, and the requests to it: three of four tokens, whose distributions can be
 //! enumerated, and `tale`.
 
 use std::sync::{Arc, LazyLock};
@@ -10,11 +10,11 @@ use verdigris::watermark::dialects::synthid::{Bits, Score};
 use verdigris::watermark::dialects::{native, native_gumbel, synthid};
 use verdigris::watermark::{Context, ContextFunction, Scheme};
 use verdigris::{
-    Alpha, Beams, Device, Dialect, Engine, Error, Gamma, Grammar, Key, ModelFolder, Reader, Request,
-    Steering as Members, Strength, Style, Tokenizer, TreeShape, Written,
+    Alpha, Beams, Dialect, Engine, Error, Gamma, Grammar, Key, ModelFolder, Reader, Request, Steering as Members,
+    Strength, Style, TreeShape, Written,
 };
 use verdigris_tests::harness::{engine, model, path};
-use verdigris_tests::random_model::{RandomModel, Shape};
+use verdigris_tests::tiny_models::{Layers, SPREAD, engine as engine_of};
 
 use crate::axes::{
     AFTER, ALPHA, Choice, Combination, DELTA, Draft, FREQUENCY, Form, GAMMA, GUIDANCE, Mark, PRESENCE, REPETITION, Run,
@@ -44,28 +44,26 @@ pub(crate) struct World {
 /// The bytes of a SynthID key: thirty layers.
 const SYNTHID: usize = 30 * 8;
 
-/// The models of [`TINY`] have four tokens: `1`, `2`, `12`, and the end.
-pub(crate) const END: u32 = 3;
+/// Dense models.
+pub(crate) static TINY: LazyLock<World> = LazyLock::new(|| of_four_tokens([Layers::Dense; 4]));
 
-pub(crate) static TINY: LazyLock<World> = LazyLock::new(|| {
-    const SPREAD: f32 = 2.8;
-    let tokenizer = || {
-        let json = json!({
-            "version": "1.0", "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
-            "added_tokens": [{"id": END, "content": "<end>", "special": true, "single_word": false, "lstrip": false,
-                "rstrip": false, "normalized": false}],
-            "model": {"type": "BPE", "vocab": {"1": 0, "2": 1, "12": 2, "<end>": END}, "merges": [["1", "2"]]},
-        });
-        Tokenizer::from_json(json.to_string().as_bytes()).unwrap()
-    };
-    let model = |seed| RandomModel::write_with(Shape::TINY, SPREAD, seed).unwrap();
-    let engine = |model: &RandomModel| Engine::new(model.folder().model(&Device::Cpu).unwrap(), tokenizer(), vec![END]);
-    let base = model(1);
-    let [expert, anti, drafter] = [2, 3, 4].map(|seed| engine(&model(seed)));
+/// A mixture of experts and an expert that is one, with dense models for the rest.
+pub(crate) static MIXTURE: LazyLock<World> =
+    LazyLock::new(|| of_four_tokens([Layers::Mixture, Layers::Mixture, Layers::Dense, Layers::Dense]));
+
+/// A hybrid with an expert and a draft model of its kind.
+pub(crate) static HYBRID: LazyLock<World> =
+    LazyLock::new(|| of_four_tokens([Layers::Hybrid, Layers::Hybrid, Layers::Dense, Layers::Hybrid]));
+
+/// The world of a model, its expert and anti-expert, and its draft model.
+fn of_four_tokens([base, expert, anti, drafter]: [Layers; 4]) -> World {
+    let base = base.write(1).unwrap();
+    let [expert, anti, drafter] =
+        [(expert, 2), (anti, 3), (drafter, 4)].map(|(layers, seed)| engine_of(&layers.write(seed).unwrap().folder()));
     let medusa = DraftHead::load(&base.write_medusa(2, SPREAD, 5).unwrap(), &base.folder()).unwrap();
     World {
-        engines: steered(|| engine(&base), &expert, &anti),
-        base: engine(&base),
+        engines: steered(|| engine_of(&base.folder()), &expert, &anti),
+        base: engine_of(&base.folder()),
         expert,
         anti,
         drafter,
@@ -79,7 +77,7 @@ pub(crate) static TINY: LazyLock<World> = LazyLock::new(|| {
         tokens: 3,
         context: 1,
     }
-});
+}
 
 /// The fixture `tale` with its drafters and draft heads.
 pub(crate) static TALE: LazyLock<World> =
