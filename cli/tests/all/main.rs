@@ -22,6 +22,7 @@ mod explain;
 mod generate;
 mod guides;
 mod hub;
+mod hybrids;
 mod interrupts;
 mod keys;
 mod labels;
