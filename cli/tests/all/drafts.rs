@@ -6,6 +6,7 @@ use serde_json::Value;
 const FEATURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-draft");
 const MEDUSA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-medusa");
 const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
+const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/published_heads");
 
 /// The output of the program, as JSON.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
@@ -126,6 +127,34 @@ fn the_expert_that_steers_drafts() {
     }
     let run = folder.run(&["generate", "x", "--draft-by-expert"]);
     assert!(run.status == 2 && run.err.contains("--expert"), "{run:?}");
+}
+
+/// Heads in the formats in which they are published, with random weights: their drafts are seldom right, and the text
+/// is the one without drafts. Chains and trees are drafted, alone and for several texts.
+#[test]
+fn published_heads_leave_the_text_unchanged() {
+    let folder = Folder::new();
+    let greedy = ["--model", "tale-small", "--temperature", "0", "--max-tokens", "60"];
+    let seeded = ["--model", "tale-small", "--seed", "3", "--max-tokens", "40"];
+    let plain = [&greedy, &seeded].map(|arguments| written(&folder, arguments)[0]["tokens"].clone());
+    for name in ["medusa", "eagle3", "speculators"] {
+        let head = &format!("{PUBLISHED}/{name}");
+        for shape in [["--draft-tokens", "3"], ["--draft-tree", "3,2,1"]] {
+            let text = &written(&folder, &[&greedy[..], &["--draft", head], &shape].concat())[0];
+            assert_eq!(text["tokens"], plain[0], "{name}, {shape:?}");
+            assert!(text["drafted"].as_u64() > Some(60), "{text}");
+        }
+        for more in [&["--draft", head][..], &["--draft", head, "--lookup"]] {
+            assert_eq!(written(&folder, &[&seeded[..], more].concat())[0]["tokens"], plain[1], "{name}, {more:?}");
+        }
+        folder.run(&["generate", "x", "--draft", head]).fails("take the model that it was trained for");
+    }
+    let several = |more: &[&str]| -> Vec<Value> {
+        let mut texts = written(&folder, &[&seeded[..], &["--texts", "2"], more].concat());
+        texts.sort_by_key(|text| text["seed"].as_u64());
+        texts.into_iter().map(|text| text["tokens"].clone()).collect()
+    };
+    assert_eq!(several(&["--draft", &format!("{PUBLISHED}/eagle3")]), several(&[]));
 }
 
 #[test]

@@ -86,7 +86,11 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         length: DraftLength,
         chance: C,
     ) -> Self {
-        let rows = if drafter.reads_features() { Rows::with_hidden() } else { Rows::default() };
+        let rows = match (drafter.reads_features(), drafter.layers()) {
+            (true, []) => Rows::with_hidden(),
+            (true, layers) => Rows::with_layers(layers),
+            (false, _) => Rows::default(),
+        };
         Self {
             limits,
             sequence,

@@ -34,6 +34,11 @@ pub trait LanguageModel: Send + Sync {
         None
     }
 
+    /// The number of layers whose states it can store for [`Rows::with_layers`].
+    fn layers(&self) -> usize {
+        0
+    }
+
     /// Begins an empty sequence with room for `capacity` tokens (at most the context length).
     ///
     /// # Errors
@@ -325,6 +330,8 @@ pub struct Rows {
 struct Hidden {
     states: Vec<f32>,
     size: usize,
+    /// The numbers of layers after which states are kept; if there are none, the last states are.
+    layers: Vec<usize>,
 }
 
 impl Rows {
@@ -343,27 +350,55 @@ impl Rows {
         Self { hidden: Some(Hidden::default()), ..Self::default() }
     }
 
+    /// Empty rows into which models that have these [layers](LanguageModel::layers) also write other states than for
+    /// [`Rows::with_hidden`]: for each token, the residual stream after the first `n` layers, for each `n` of `layers`.
+    ///
+    /// # Panics
+    /// If `layers` is empty.
+    pub fn with_layers(layers: &[usize]) -> Self {
+        assert!(!layers.is_empty(), "states after some layers");
+        Self { hidden: Some(Hidden { layers: layers.to_vec(), ..Hidden::default() }), ..Self::default() }
+    }
+
     /// The hidden state of token `i` of the batch, whether or not its row was wanted: the residual stream after the
-    /// last norm, from which the output matrix computes a row.
+    /// last norm, from which the output matrix computes a row. Of [`Rows::with_layers`] it is the states after these
+    /// layers, side by side.
     ///
     /// # Panics
     /// If hidden states were not kept, or the token does not exist.
     pub fn hidden(&self, i: usize) -> &[f32] {
-        let Hidden { states, size } = self.hidden.as_ref().expect("hidden states are kept");
+        let Hidden { states, size, .. } = self.hidden.as_ref().expect("hidden states are kept");
         &states[i * size..(i + 1) * size]
     }
 
-    /// Makes room for the hidden states of `tokens` tokens, if they are kept.
-    pub(crate) fn prepare_hidden(&mut self, tokens: usize, size: usize) {
+    /// Makes room for the hidden states of `tokens` tokens of a model of this width, if they are kept.
+    pub(crate) fn prepare_hidden(&mut self, tokens: usize, width: usize) {
         if let Some(hidden) = &mut self.hidden {
-            hidden.size = size;
-            hidden.states.resize(tokens * size, 0.0);
+            hidden.size = width * hidden.layers.len().max(1);
+            hidden.states.resize(tokens * hidden.size, 0.0);
         }
     }
 
-    /// The memory for the hidden states of all tokens, if they are kept.
+    /// The memory for the last hidden states of all tokens, if they are kept.
     pub(crate) fn hidden_mut(&mut self) -> Option<&mut [f32]> {
-        self.hidden.as_mut().map(|hidden| &mut hidden.states[..])
+        self.hidden.as_mut().filter(|hidden| hidden.layers.is_empty()).map(|hidden| &mut hidden.states[..])
+    }
+
+    /// Whether states are kept, of whichever layers.
+    pub(crate) fn keeps_states(&self) -> bool {
+        self.hidden.is_some()
+    }
+
+    /// Keeps the states after the first `layers` layers of the tokens from `first` on, if they are wanted.
+    pub(crate) fn keep_layer(&mut self, layers: usize, first: usize, states: &[f32], width: usize) {
+        let Some(hidden) = &mut self.hidden else { return };
+        let those = hidden.layers.iter().enumerate().filter(|(_, wanted)| **wanted == layers);
+        for (at, _) in those {
+            let rows = hidden.states.chunks_exact_mut(hidden.size).skip(first);
+            rows.zip(states.chunks_exact(width)).for_each(|(row, state)| {
+                row[at * width..(at + 1) * width].copy_from_slice(state);
+            });
+        }
     }
 
     /// Makes room for `count` rows, for the caller to fill.

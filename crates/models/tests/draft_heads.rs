@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use verdigris_models::{Batch, Device, DraftHead, Format, ModelError, ModelFolder, Rows, Wanted};
+use verdigris_models::{
+    Batch, BatchItem, Device, DraftHead, DraftTarget, Format, ModelError, ModelFolder, Rows, Wanted,
+};
 
 mod golden;
 
@@ -126,6 +128,87 @@ fn published_medusa_heads_guess_what_numpy_does() {
     assert!(worst < 1e-4, "{worst}");
 }
 
+#[test]
+fn a_model_keeps_the_states_of_some_layers() {
+    let model = target().cached_as(Format::F32).model(&Device::Cpu).unwrap();
+    let published = golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
+    let (ids, expected) = (published["ids"].integers(), published["layers"].numbers());
+    let width = model.hidden_size().unwrap();
+    assert_eq!((model.layers(), expected.len()), (4, ids.len() * 3 * width));
+    let (mut sequence, mut rows) = (model.clone().begin(700).unwrap(), Rows::with_layers(&[2, 3, 4]));
+    sequence.forward(&Batch::chain(&ids, Wanted::Last), &mut rows).unwrap();
+    let whole = states(&rows, ids.len());
+    close(&whole, &expected);
+    // In any order, and the embeddings too.
+    sequence.truncate(0);
+    let mut other = Rows::with_layers(&[4, 0, 2]);
+    sequence.forward(&Batch::chain(&ids, Wanted::All), &mut other).unwrap();
+    let middle = rows.hidden(5);
+    let embeddings = &DraftTarget::of(&target()).unwrap().embeddings(&ids[5..6]);
+    assert_eq!(other.hidden(5), [&middle[2 * width..], embeddings, &middle[..width]].concat());
+    // More tokens than go through the layers at a time, and next to a text that keeps other states.
+    let long: Vec<u32> = ids.iter().cycle().take(600).copied().collect();
+    sequence.truncate(0);
+    sequence.forward(&Batch::chain(&long, Wanted::Last), &mut rows).unwrap();
+    assert_eq!(states(&rows, ids.len()), whole);
+    let long_states = states(&rows, long.len());
+    let (mut second, mut last) = (model.clone().begin(64).unwrap(), Rows::with_hidden());
+    sequence.truncate(500);
+    let items = &mut [
+        BatchItem { sequence: &mut *second, batch: Batch::chain(&ids, Wanted::Last), rows: &mut last },
+        BatchItem { sequence: &mut *sequence, batch: Batch::chain(&long[500..], Wanted::Last), rows: &mut rows },
+    ];
+    model.forward_each(items).unwrap();
+    assert_eq!(states(&rows, 100), long_states[500 * 3 * width..]);
+    close(&states(&last, ids.len()), &published["hidden"].numbers());
+}
+
+/// Both layouts: with the target's states for the first tokens, and with its own for the last four.
+#[test]
+fn heads_of_eagle_3_guess_what_numpy_does() {
+    let published = golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
+    let (ids, layers) = (published["ids"].integers(), published["layers"].numbers());
+    for name in ["eagle3", "speculators"] {
+        let head = published_head(name);
+        assert_eq!((head.layers(), head.hidden_size()), (&[2, 3, 4][..], 128));
+        let DraftHead::Feature(model) = head else { panic!("a feature drafter") };
+        assert_eq!(model.tokens(), published[&format!("{name}_tokens")].integers(), "{name}");
+        let expected = published[name].rows();
+        let (known, width) = (ids.len() - 1 - 4, model.hidden_size());
+        let mut read = Vec::new();
+        model.read_states(&layers[..known * 3 * 128], &mut read);
+        let (mut sequence, mut rows) = (model.begin(64).unwrap(), model.rows());
+        sequence.forward(&Batch::chain(&ids[1..=known], Wanted::All), &read, &mut rows).unwrap();
+        let mut got: Vec<Vec<f32>> = (0..rows.count()).map(|i| rows.row(i).to_vec()).collect();
+        let mut state = rows.hidden(known - 1).to_vec();
+        for &id in &ids[known + 1..] {
+            sequence.forward(&Batch::chain(&[id], Wanted::All), &state, &mut rows).unwrap();
+            got.push(rows.row(0).to_vec());
+            state.copy_from_slice(rows.hidden(0));
+        }
+        let worst = golden::distance(&got, &expected);
+        println!("{name}: {worst}");
+        assert!(worst < 1e-4, "{name}: {worst}");
+        // In one tree with a wrong guess, and token by token.
+        sequence.truncate(known - 2);
+        let tokens = [9, ids[known - 1], ids[known]];
+        let features = [&read[..width], &read[(known - 2) * width..]].concat();
+        sequence.forward(&Batch::tree(&tokens, &[None, None, Some(1)]), &features, &mut rows).unwrap();
+        let after = [rows.row(1).to_vec(), rows.row(2).to_vec()];
+        assert!(golden::distance(&after, &expected[known - 2..known]) < 1e-4, "{name}");
+        // More tokens than go through the layers at a time.
+        let long: Vec<u32> = ids[1..=known].iter().cycle().take(510).chain(&ids[1..=2]).copied().collect();
+        let of_long =
+            [read.repeat(510usize.div_ceil(known))[..510 * width].to_vec(), read[..2 * width].to_vec()].concat();
+        let mut sequence = model.begin(512).unwrap();
+        sequence.forward(&Batch::chain(&long, Wanted::Last), &of_long, &mut rows).unwrap();
+        let once = rows.row(0).to_vec();
+        sequence.truncate(510);
+        sequence.forward(&Batch::chain(&long[510..], Wanted::Last), &of_long[510 * width..], &mut rows).unwrap();
+        assert_eq!(rows.row(0), once, "{name}");
+    }
+}
+
 fn published_head(name: &str) -> DraftHead {
     DraftHead::load(&ModelFolder::at(fixtures().join("golden/published_heads").join(name)), &target()).unwrap()
 }
@@ -178,12 +261,76 @@ fn published_medusa_heads_that_cannot_be_used_are_refused() {
 }
 
 #[test]
+fn heads_of_eagle_3_that_cannot_be_used_are_refused() {
+    let json = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
+    let layers = "eagle_aux_hidden_state_layer_ids";
+    for (head, name, value, expected) in [
+        ("eagle3", "vocab_size", json("4095"), "vocab_size 4095, but this model has 128 and 4096"),
+        ("eagle3", "hidden_size", json("64"), "hidden_size 64 and vocab_size 4096, but this model has 128"),
+        ("eagle3", "target_hidden_size", json("256"), "hidden_size 256"),
+        ("eagle3", "num_hidden_layers", json("2"), "it has 2 layers"),
+        ("eagle3", "num_attention_heads", json("0"), "heads"),
+        ("eagle3", "intermediate_size", json("97"), "midlayer.mlp.gate_proj.weight"),
+        ("eagle3", "model_type", json("\"qwen3\""), "its layer is one of \"qwen3\""),
+        ("eagle3", "draft_vocab_size", json("63"), "d2t has 64 tokens, but draft_vocab_size is 63"),
+        ("eagle3", "eagle_config", json("null"), "a model of 7 layers or more; this one has 4"),
+        ("eagle3", "eagle_config", json("3"), "which is not a JSON object"),
+        ("eagle3", "eagle_config", json(r#"{"use_aux_hidden_state": false}"#), "use_aux_hidden_state"),
+        ("eagle3", "fc_norm", json("true"), "fc_norm"),
+        ("eagle3", "parallel_drafting", json("true"), "parallel_drafting"),
+        ("eagle3", layers, json("[1, 2, 4]"), "[1, 2, 4], but must be ascending layers of the model, which has 4"),
+        ("eagle3", layers, json("[1, 3]"), "fc.weight reads 384 numbers, but the states after 2 layers"),
+        ("eagle3", layers, json("[1, -3]"), "is not a list of layers"),
+        ("speculators", layers, json("[2, 3, 5]"), "which has 4"),
+        ("speculators", "norm_before_residual", json("1"), "which is not a truth value"),
+        ("speculators", "transformer_layer_config", json("{}"), "missing"),
+        ("speculators", "speculators_model_type", json("\"dflash\""), "speculators' type dflash is not supported"),
+    ] {
+        let (_copy, folder) = with_config(head, |config| config[name] = value.clone());
+        let fault = refused(&folder, &target());
+        assert!(fault.contains(expected), "{fault}");
+    }
+    let other = ModelFolder::at(fixtures().join("models/tale"));
+    let published = ModelFolder::at(fixtures().join("golden/published_heads/eagle3"));
+    assert!(refused(&published, &other).contains("take the model that it was trained for"));
+    // Weights that are not there, or damaged.
+    let renamed = |head: &str, from: &str, to: &str| {
+        let (copy, folder) = with_config(head, |_| ());
+        let weights = copy.path().join("model.safetensors");
+        let bytes = std::fs::read(&weights).unwrap();
+        let at = bytes.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
+        std::fs::write(&weights, [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()).unwrap();
+        DraftHead::load(&folder, &target())
+    };
+    let fault = renamed("speculators", "\"embed_tokens.weight\"", "\"embed_tokxxx.weight\"").unwrap_err().to_string();
+    assert!(fault.contains("embed_tokens.weight is missing, and the model's has 128 columns, not 64"), "{fault}");
+    for (from, to, expected) in [
+        ("\"d2t\"", "\"x2t\"", "d2t is missing"),
+        ("\"t2d\"", "\"x2d\"", ""),
+        ("\"lm_head.weight\"", "\"xx_head.weight\"", ""),
+        ("\"norm.weight\"", "\"nxrm.weight\"", "norm.weight is missing"),
+        ("\"fc.weight\"", "\"xx.weight\"", "fc.weight is missing"),
+        ("midlayer.hidden_norm", "midlayer.hidden_nxrm", "midlayer.hidden_norm.weight is missing"),
+    ] {
+        match renamed("eagle3", from, to) {
+            Ok(_) => assert_eq!(expected, "", "{from}"),
+            Err(fault) => assert!(!expected.is_empty() && fault.to_string().contains(expected), "{fault}"),
+        }
+    }
+    let (copy, folder) = with_config("eagle3", |_| ());
+    std::fs::remove_file(copy.path().join("model.safetensors")).unwrap();
+    std::fs::write(copy.path().join("pytorch_model.bin"), "pickle").unwrap();
+    let fault = refused(&folder, &target());
+    assert!(fault.contains("pytorch_model.bin, a pickle") && fault.contains("'model.safetensors')"), "{fault}");
+}
+
+#[test]
 fn heads_of_other_kinds_are_refused_by_name() {
     for (json, name) in [
         (r#"{"architectures": ["DFlashDraftModel"], "model_type": "qwen3"}"#, "the draft head DFlashDraftModel"),
         (r#"{"architectures": ["Qwen3DSparkModel"], "model_type": "qwen3"}"#, "the draft head Qwen3DSparkModel"),
         (r#"{"architectures": ["EagleModel"], "model_type": "eagle"}"#, "the draft head EagleModel"),
-        (r#"{"speculators_model_type": "eagle", "speculators_version": "0.1"}"#, "speculators' type eagle"),
+        (r#"{"speculators_model_type": "eagle"}"#, "speculators' type eagle"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("config.json"), json).unwrap();

@@ -26,8 +26,11 @@ pub struct FeatureDrafter {
     children: Children,
     /// The number of tokens of the text that the network has read with the target's states.
     known: usize,
-    /// The target's states for the tokens that it has not read in this way, concatenated.
+    /// The states for the tokens that it has not read in this way, made of the target's, concatenated.
     features: Vec<f32>,
+    model: FeatureModel,
+    /// The target's states of a call.
+    of_target: Vec<f32>,
 }
 
 /// The layer and its states within a text.
@@ -61,13 +64,14 @@ impl FeatureDrafter {
             sequence: model.begin(capacity.min(model.context_length()))?,
             tokens: SomeTokens::new(model.tokens(), size),
             width: model.hidden_size(),
-            rows: Rows::with_hidden(),
+            rows: model.rows(),
             states: Vec::new(),
             last: Vec::new(),
             joined: Vec::new(),
         };
         let children = Children::new(transforms, sampler, coupling);
-        Ok(Self { network, children, known: 0, features: Vec::new() })
+        let (model, of_target) = (model.clone(), Vec::new());
+        Ok(Self { network, children, known: 0, features: Vec::new(), model, of_target })
     }
 }
 
@@ -138,7 +142,7 @@ impl Drafter for FeatureDrafter {
         chance: &mut dyn Chance,
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
-        let Self { network, children, known, features } = self;
+        let Self { network, children, known, features, .. } = self;
         // Tokens read with the layer's own states are read again with the target's.
         network.truncate(*known);
         let shown = *known + features.len() / network.width;
@@ -170,8 +174,14 @@ impl Drafter for FeatureDrafter {
         true
     }
 
+    fn layers(&self) -> &[usize] {
+        self.model.layers()
+    }
+
     fn observe(&mut self, _: &[TokenId], rows: &Rows, kept: &[usize]) -> Result<(), DecodeError> {
-        kept.iter().for_each(|&i| self.features.extend_from_slice(rows.hidden(i)));
+        self.of_target.clear();
+        kept.iter().for_each(|&i| self.of_target.extend_from_slice(rows.hidden(i)));
+        self.model.read_states(&self.of_target, &mut self.features);
         Ok(())
     }
 }

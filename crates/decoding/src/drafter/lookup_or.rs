@@ -59,6 +59,10 @@ impl<D: Drafter> Drafter for LookupOr<D> {
         self.other.reads_features()
     }
 
+    fn layers(&self) -> &[usize] {
+        self.other.layers()
+    }
+
     fn observe(&mut self, tokens: &[TokenId], rows: &Rows, kept: &[usize]) -> Result<(), DecodeError> {
         self.other.observe(tokens, rows, kept)
     }

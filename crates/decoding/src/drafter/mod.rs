@@ -79,6 +79,12 @@ pub trait Drafter {
         false
     }
 
+    /// The layers of the target after which it reads states, as in [`Rows::with_layers`]; if there are none, it reads
+    /// the last ones.
+    fn layers(&self) -> &[usize] {
+        &[]
+    }
+
     /// Receives a call of the target: the tokens of its batch, the rows computed for them, and the indices of those
     /// that are part of the text, in order. Every token of the text, prompt included, is passed once, except the last
     /// one and those not read yet.
@@ -135,6 +141,10 @@ impl<D: Drafter + ?Sized> Drafter for Box<D> {
 
     fn reads_features(&self) -> bool {
         (**self).reads_features()
+    }
+
+    fn layers(&self) -> &[usize] {
+        (**self).layers()
     }
 
     fn observe(&mut self, tokens: &[TokenId], rows: &Rows, kept: &[usize]) -> Result<(), DecodeError> {

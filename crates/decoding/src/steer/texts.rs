@@ -68,6 +68,10 @@ impl LanguageModel for Steered {
         self.base.hidden_size()
     }
 
+    fn layers(&self) -> usize {
+        self.base.layers()
+    }
+
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         Ok(Box::new(self.sequence(capacity, None)?))
     }
@@ -95,6 +99,10 @@ impl LanguageModel for Drafted {
 
     fn hidden_size(&self) -> Option<usize> {
         self.steered.hidden_size()
+    }
+
+    fn layers(&self) -> usize {
+        self.steered.layers()
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {

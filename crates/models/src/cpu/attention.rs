@@ -37,7 +37,7 @@ pub(super) fn attend_each(
     peers: &mut Peers<'_>,
 ) -> Result<(), ModelError> {
     let &Attention { heads, kv_heads, head_dim, .. } = attention;
-    project_all(decoder.config.width, parts, work);
+    project_all(parts.query.matrix.columns(), parts, work);
     if let Some(weight) = &parts.value_norm {
         work.normed.resize(work.value.len(), 0.0);
         rms_norm(&work.value, weight, decoder.epsilon(), &mut work.normed);

@@ -59,9 +59,14 @@ pub(super) fn pass(
         if let Some((of, parts)) = alternating {
             work.streams.predict(decoder, of, &parts.layers[i], &mut work.h);
         }
-        match &layer.mixer_norm {
-            Some(scales) => decoder.normalize(&work.h, scales, &mut work.x),
-            None => work.x.clone_from(&work.h),
+        keep_layer(i, config.width, items, &slices, &work.h);
+        match (&layer.mixer_norm, mixed(i, items, &slices)) {
+            (_, Some(mixed)) => {
+                work.x.clear();
+                work.x.extend_from_slice(mixed);
+            }
+            (Some(scales), None) => decoder.normalize(&work.h, scales, &mut work.x),
+            (None, None) => work.x.clone_from(&work.h),
         }
         if let Some(which) = block.mixer.rotary()
             && rotated_by != Some(which)
@@ -113,6 +118,7 @@ pub(super) fn pass(
     if let Some((_, parts)) = alternating {
         work.streams.end(config.width, parts, &mut work.h);
     }
+    keep_layer(all.layers.len(), config.width, items, &slices, &work.h);
     for slice in &*slices {
         let CpuItem { state: State { held, recurrent, .. }, batch, .. } = &mut items[slice.item];
         recurrent.count(held.length(), &slice.of(batch));
@@ -171,7 +177,7 @@ fn leave_out(
     let (mut rest, mut kept) = (Vec::with_capacity(slices.len()), Vec::with_capacity(slices.len()));
     for slice in slices {
         let CpuItem { state, batch, rows, .. } = &mut items[slice.item];
-        let is_whole = batch.parents.is_some() || rows.hidden_mut().is_some();
+        let is_whole = batch.parents.is_some() || rows.keeps_states();
         let count = if is_whole { 0 } else { slice.wanted(batch).start };
         state.held.extend(count);
         rest.push(slice.without(count));
@@ -200,6 +206,24 @@ fn texts<'a>(items: &'a mut [CpuItem<'_>], slices: &[TokenSlice]) -> Vec<Statefu
     slices.iter().map(text).collect()
 }
 
+/// The rows that the mixer of a layer reads, if they are given: [`Beginning::mixed`](super::work::Beginning::mixed).
+fn mixed<'a>(layer: usize, items: &[CpuItem<'a>], slices: &[TokenSlice]) -> Option<&'a [f32]> {
+    let ([item], [slice], 0) = (items, slices, layer) else { return None };
+    let mixed = item.beginning?.mixed?;
+    let columns = mixed.len() / item.batch.tokens.len();
+    Some(&mixed[slice.range().start * columns..slice.range().end * columns])
+}
+
+/// Keeps the residual stream after the first `layers` layers, for the items that want it.
+fn keep_layer(layers: usize, width: usize, items: &mut [CpuItem<'_>], slices: &[TokenSlice], h: &[f32]) {
+    let mut rest = h;
+    for slice in slices {
+        let (own, others) = rest.split_at(slice.len() * width);
+        items[slice.item].rows.keep_layer(layers, slice.range().start, own, width);
+        rest = others;
+    }
+}
+
 /// Sets the residual stream to [`CpuItem::beginning`], or to the embeddings.
 fn begin(decoder: &CpuDecoder, items: &[CpuItem<'_>], slices: &[TokenSlice], work: &mut Work) {
     let width = decoder.config.width;
@@ -210,7 +234,7 @@ fn begin(decoder: &CpuDecoder, items: &[CpuItem<'_>], slices: &[TokenSlice], wor
     for slice in slices {
         let (own, others) = rest.split_at_mut(slice.len() * width);
         if let Some(beginning) = items[slice.item].beginning {
-            own.copy_from_slice(&beginning[slice.range().start * width..slice.range().end * width]);
+            own.copy_from_slice(&beginning.stream[slice.range().start * width..slice.range().end * width]);
         }
         rest = others;
     }

@@ -48,6 +48,10 @@ impl LanguageModel for CpuDecoder {
         Some(self.config.width)
     }
 
+    fn layers(&self) -> usize {
+        self.config.blocks.len()
+    }
+
     fn state_id(&self, capacity: usize) -> Option<StateId> {
         stored::state_id(self, capacity)
     }

@@ -15,8 +15,17 @@ pub(crate) struct CpuItem<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) batch: Batch<'a>,
     /// The initial residual stream of its tokens, if that is not their embeddings.
-    pub(crate) beginning: Option<&'a [f32]>,
+    pub(crate) beginning: Option<Beginning<'a>>,
     pub(crate) rows: &'a mut Rows,
+}
+
+/// The beginning of tokens, if it is not their embeddings.
+#[derive(Clone, Copy)]
+pub(crate) struct Beginning<'a> {
+    /// The residual stream.
+    pub(crate) stream: &'a [f32],
+    /// The rows that the first mixer reads, if they are not the normalised stream. Then there is one item.
+    pub(crate) mixed: Option<&'a [f32]>,
 }
 
 /// The buffers of a pass, reused by the next.

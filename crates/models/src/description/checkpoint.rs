@@ -138,6 +138,20 @@ impl Checkpoint {
         self.stored(name).map(|stored| stored.as_integers().map_err(wrong)).transpose()
     }
 
+    /// The `length` truth values of this name, if it is there.
+    pub(crate) fn truth_values(&self, name: &str, length: usize) -> Result<Option<Vec<bool>>, ModelError> {
+        let values = |stored: &StoredTensor| match &stored.format {
+            Err(kind) if matches!(&kind[..], "BOOL" | "U8") && stored.shape == [length] => {
+                Ok(stored.bytes.get().iter().map(|&byte| byte != 0).collect())
+            }
+            _ => {
+                let fault = format!("is not a list of {length} truth values (BOOL)");
+                Err(ModelError::Weight { name: name.into(), fault })
+            }
+        };
+        self.stored(name).map(values).transpose()
+    }
+
     fn changed(&self, name: &str, matrix: Matrix) -> Result<Weight, ModelError> {
         match &self.adapter {
             Some(adapter) => adapter.change(name, matrix),

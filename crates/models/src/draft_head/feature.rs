@@ -13,16 +13,15 @@
 
 use std::sync::Arc;
 
-use verdigris_kernels::{linear, rms_norm};
 use verdigris_logits::TokenId;
 
 use super::files::DraftFiles;
+use super::fusion::{Fusion, Taps, UseOfRow};
 use crate::cache::CacheLayout;
-use crate::cpu::{CpuDecoder, CpuItem, Peers, State, Work, forward, reserve};
+use crate::cpu::{Beginning, CpuDecoder, CpuItem, Peers, State, Work, forward, reserve};
 use crate::description::config::{DecoderConfig, Norm};
 use crate::description::families::{LLAMA, llama_layers};
 use crate::description::parts::Parts;
-use crate::description::weight::Weight;
 use crate::error::ModelError;
 use crate::language_model::{Batch, Rows};
 
@@ -31,17 +30,11 @@ use crate::language_model::{Batch, Rows};
 pub struct FeatureModel {
     decoder: Arc<CpuDecoder>,
     fusion: Arc<Fusion>,
+    /// The target's states that it reads, if they are not the last ones.
+    taps: Option<Arc<Taps>>,
+    /// Whether it continues from its states after the last norm.
+    continues_from_normed: bool,
     tokens: Arc<[TokenId]>,
-}
-
-/// Combines an embedding and a hidden state into one row.
-#[derive(Debug)]
-struct Fusion {
-    embedding_norm: Vec<f32>,
-    hidden_norm: Vec<f32>,
-    /// `hidden size x (2 hidden size)`.
-    matrix: Weight,
-    epsilon: f32,
 }
 
 impl FeatureModel {
@@ -68,8 +61,8 @@ impl FeatureModel {
         let fusion = Fusion {
             embedding_norm: files.checkpoint.vector("fusion.embedding_norm.weight", width)?,
             hidden_norm: files.checkpoint.vector("fusion.hidden_norm.weight", width)?,
-            matrix: files.checkpoint.matrix("fusion.weight", [width, 2 * width])?,
             epsilon: epsilon as f32,
+            use_of_row: UseOfRow::Stream(files.checkpoint.matrix("fusion.weight", [width, 2 * width])?),
         };
         let DraftFiles { embedding, output, tokens, .. } = files;
         let parts = Parts {
@@ -83,8 +76,21 @@ impl FeatureModel {
             layer_scales: None,
             alternating: None,
         };
-        let decoder = CpuDecoder::new(config, parts, None, CacheLayout::DEFAULT)?;
-        Ok(Self { decoder: Arc::new(decoder), fusion: Arc::new(fusion), tokens: tokens.into() })
+        Self::assemble(config, parts, fusion, None, true, tokens)
+    }
+
+    /// A drafter of these parts, which reads the target's last states unless there are taps.
+    pub(super) fn assemble(
+        config: DecoderConfig,
+        parts: Parts,
+        fusion: Fusion,
+        taps: Option<Taps>,
+        continues_from_normed: bool,
+        tokens: Vec<TokenId>,
+    ) -> Result<Self, ModelError> {
+        let decoder = Arc::new(CpuDecoder::new(config, parts, None, CacheLayout::DEFAULT)?);
+        let (fusion, taps, tokens) = (Arc::new(fusion), taps.map(Arc::new), tokens.into());
+        Ok(Self { decoder, fusion, taps, continues_from_normed, tokens })
     }
 
     /// The tokens that it can guess: its rows have one logit for each, in this order.
@@ -92,9 +98,33 @@ impl FeatureModel {
         &self.tokens
     }
 
-    /// The length of a hidden state.
+    /// The length of its own hidden states.
     pub fn hidden_size(&self) -> usize {
         self.decoder.config.width
+    }
+
+    /// The length of the target's hidden states.
+    pub fn target_hidden_size(&self) -> usize {
+        self.taps.as_ref().map_or(self.hidden_size(), |taps| taps.width)
+    }
+
+    /// The layers after which it reads the target's states: see [`Rows::with_layers`]. If there are none, it reads the
+    /// last ones.
+    pub fn layers(&self) -> &[usize] {
+        self.taps.as_ref().map_or(&[][..], |taps| &taps.layers[..])
+    }
+
+    /// Appends the hidden state to read each token with, from the target's states before it.
+    pub fn read_states(&self, of_target: &[f32], states: &mut Vec<f32>) {
+        match &self.taps {
+            Some(taps) => taps.read(of_target, states),
+            None => states.extend_from_slice(of_target),
+        }
+    }
+
+    /// Empty rows that keep the states to continue from.
+    pub fn rows(&self) -> Rows {
+        if self.continues_from_normed { Rows::with_hidden() } else { Rows::with_layers(&[1]) }
     }
 
     /// The most tokens that a text can have.
@@ -139,8 +169,9 @@ impl FeatureSequence {
     }
 
     /// Reads tokens (each after its parent, as in [`Batch`]). `features` has a hidden state for each of them, that of
-    /// the token before it: `tokens x hidden size`. Rows have a logit for each of the [tokens](FeatureModel::tokens)
-    /// that can be guessed; [`Rows::hidden`] are the states to continue from, if they are kept.
+    /// the token before it: `tokens x hidden size`, made of the target's by [`FeatureModel::read_states`]. Rows have a
+    /// logit for each of the [tokens](FeatureModel::tokens) that can be guessed; [`Rows::hidden`] are the states to
+    /// continue from if the rows are those of [`FeatureModel::rows`].
     ///
     /// # Errors
     /// [`ModelError::UnknownToken`], [`ModelError::ContextFull`], and an error if there is not enough memory.
@@ -157,14 +188,12 @@ impl FeatureSequence {
         for ((joined, feature), &token) in
             joined.chunks_exact_mut(2 * width).zip(features.chunks_exact(width)).zip(batch.tokens)
         {
-            let (of_token, of_hidden) = joined.split_at_mut(width);
             decoder.parts.embedding.decode(token as usize, x);
-            rms_norm(x, &fusion.embedding_norm, fusion.epsilon, of_token);
-            rms_norm(feature, &fusion.hidden_norm, fusion.epsilon, of_hidden);
+            fusion.join(x, feature, joined);
         }
-        x.resize(features.len(), 0.0);
-        linear(joined, fusion.matrix.matrix().weights(), x);
-        let items = &mut [CpuItem { state, batch: *batch, beginning: Some(x), rows }];
+        fusion.stream(features, joined, width, x);
+        let mixed = matches!(fusion.use_of_row, UseOfRow::Attention { .. }).then_some(&joined[..]);
+        let items = &mut [CpuItem { state, batch: *batch, beginning: Some(Beginning { stream: x, mixed }), rows }];
         reserve(decoder, items)?;
         forward(decoder, items, work, &mut Peers::none())
     }

@@ -62,7 +62,7 @@ impl DraftFiles {
         let checkpoint = folder.weights_of_head()?;
         let tokens = match kind {
             Kind::Feature | Kind::Medusa => checkpoint.integers(TOKENS)?,
-            Kind::PublishedMedusa | Kind::Unsupported(_) => None,
+            _ => None,
         };
         let output = match &tokens {
             None => parts.output,

@@ -14,6 +14,8 @@ pub(super) enum Kind {
     Medusa,
     /// Medusa heads as their authors publish them: the only file without a model type.
     PublishedMedusa,
+    /// A published head of EAGLE-3.
+    Eagle3,
     /// A head that is not supported: its name, and what to do.
     Unsupported(String),
 }
@@ -30,15 +32,25 @@ pub(super) fn kind(fields: &Fields) -> Option<Kind> {
     }
     let unsupported = |name: &str| Kind::Unsupported(format!("{} is not supported: give {SUPPORTED}", shown(name)));
     if let Some(name) = fields.get("speculators_model_type").and_then(Value::as_str) {
+        if name == "eagle3" {
+            return Some(Kind::Eagle3);
+        }
         return Some(unsupported(&format!("a draft head of speculators' type {name}")));
     }
     let names = fields.get("architectures").and_then(Value::as_array)?;
     let is_head = |name: &&str| HEADS.iter().any(|part| name.contains(part));
-    names.iter().filter_map(Value::as_str).find(is_head).map(|name| unsupported(&format!("the draft head {name}")))
+    let name = names.iter().filter_map(Value::as_str).find(is_head)?;
+    if EAGLE3.contains(&name) {
+        return Some(Kind::Eagle3);
+    }
+    Some(unsupported(&format!("the draft head {name}")))
 }
 
 /// The heads that are supported, for messages.
-pub(super) const SUPPORTED: &str = "Medusa heads, or a head of `verdigris train`";
+pub(super) const SUPPORTED: &str = "a head of EAGLE-3, Medusa heads, or a head of `verdigris train`";
 
 /// Parts of the names of architectures that are draft heads.
 const HEADS: [&str; 6] = ["DFlash", "DSpark", "Eagle", "Medusa", "MTP", "NextN"];
+
+/// The architectures of EAGLE-3 that are supported.
+const EAGLE3: [&str; 2] = ["LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM"];

@@ -6,15 +6,20 @@
 //! | module | holds |
 //! |---|---|
 //! | [`feature`] | one decoder layer that continues from a hidden state, token by token (EAGLE's idea) |
+//! | `fusion` | the input of this layer, and the target's states that it reads |
+//! | `eagle3` | that layer as published heads of EAGLE-3 have it; `draft_vocabulary` has the tokens that they guess |
 //! | [`medusa`] | heads that each guess a later token, all from one hidden state |
 //! | [`fingerprint`] | identifies a model, in whatever format it is stored |
 //! | [`target`] | the weights that a head in training takes from its model |
 //! | `kind` | recognises the kind of a head |
 //! | `files` | a folder with `config.json` and the weights of a head |
 
+mod draft_vocabulary;
+mod eagle3;
 pub mod feature;
 mod files;
 pub mod fingerprint;
+mod fusion;
 mod kind;
 pub mod medusa;
 pub mod target;
@@ -49,6 +54,7 @@ impl DraftHead {
         Ok(match files.kind() {
             Kind::Feature => Self::Feature(FeatureModel::new(files)?),
             Kind::Medusa | Kind::PublishedMedusa => Self::Medusa(MedusaHeads::new(files)?),
+            Kind::Eagle3 => Self::Feature(eagle3::model(files)?),
             Kind::Unsupported(fault) => return Err(files.wrong(fault.clone())),
         })
     }
@@ -58,10 +64,19 @@ impl DraftHead {
         files::is_in(folder)
     }
 
+    /// The layers after which it reads the model's states: see [`Rows::with_layers`](crate::Rows::with_layers). If there
+    /// are none, it reads the last ones.
+    pub fn layers(&self) -> &[usize] {
+        match self {
+            Self::Feature(model) => model.layers(),
+            Self::Medusa(_) => &[],
+        }
+    }
+
     /// The length of the hidden states that it reads.
     pub fn hidden_size(&self) -> usize {
         match self {
-            Self::Feature(model) => model.hidden_size(),
+            Self::Feature(model) => model.target_hidden_size(),
             Self::Medusa(heads) => heads.hidden_size(),
         }
     }

@@ -134,7 +134,8 @@ impl<'a> Request<'a> {
                 Box::new(drafter.cut(size))
             }
             Guesser::Head(head) => {
-                if model.hidden_size() != Some(head.hidden_size()) {
+                let has_layers = head.layers().iter().all(|&layer| layer <= model.layers());
+                if model.hidden_size() != Some(head.hidden_size()) || !has_layers {
                     return Err(Error::NoHiddenStates);
                 }
                 match head {

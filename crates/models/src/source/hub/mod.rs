@@ -189,7 +189,6 @@ impl HubName {
         match (parts, snapshot.get(TOKENIZER)) {
             (Parts::Tokenizer, tokenizer) => return tokenizer,
             (Parts::All, None) => return None,
-            (Parts::Drafter, None) if !snapshot.knows(TOKENIZER) => return None,
             _ => {}
         }
         snapshot.get(CONFIG)?;
@@ -555,6 +554,30 @@ mod tests {
             fetch(&server, folder.path(), is_offline, "o/n").unwrap();
         }
         assert_eq!(server.state().asked.len(), asked, "nothing more is asked for");
+    }
+
+    #[test]
+    fn a_draft_head_is_fetched_without_a_tokenizer() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/published_heads");
+        for (head, weights) in [("eagle3", WEIGHTS), ("medusa", MEDUSA_WEIGHTS)] {
+            let files = [CONFIG, weights].map(|name| (name, std::fs::read(golden.join(head).join(name)).unwrap()));
+            let (server, folder) = (Server::of(files.into()), tempfile::tempdir().unwrap());
+            let fetch = |is_offline| fetch_part(Parts::Drafter, &server.address, folder.path(), is_offline, "o/n");
+            assert!(crate::DraftHead::is_in(&fetch(false).unwrap().0));
+            let asked = server.state().asked.len();
+            assert!(fetch(true).is_ok() && fetch(false).is_ok());
+            assert_eq!(server.state().asked.len(), asked, "nothing more is asked for");
+            let fault = fetch_part(Parts::All, &server.address, folder.path(), false, "o/n").unwrap_err();
+            assert!(fault.contains("it has no tokenizer.json"), "{fault}");
+        }
+        // A model that drafts comes with its tokenizer.
+        let (server, folder) = (Server::of(of_a_model()), tempfile::tempdir().unwrap());
+        let (model, _) = fetch_part(Parts::Drafter, &server.address, folder.path(), false, "o/n").unwrap();
+        assert_eq!(model.tokenizer().unwrap().vocabulary().size(), 4096);
+        let files = HashMap::from([(CONFIG, b"{}".to_vec()), ("medusa_lm_head.pt", vec![1])]);
+        let (server, folder) = (Server::of(files), tempfile::tempdir().unwrap());
+        let fault = fetch_part(Parts::Drafter, &server.address, folder.path(), false, "o/n").unwrap_err();
+        assert!(fault.contains("a pickle") && fault.contains("medusa_lm_head.safetensors"), "{fault}");
     }
 
     #[test]
