@@ -109,7 +109,7 @@ mod served {
         let mut alone =
             ["generate", "--json", "--quiet", "--model", "model", "--key", "soft.key"].map(String::from).to_vec();
         alone.extend(["--seed".into(), number.to_string(), "--max-tokens".into(), tokens.to_string(), prompt]);
-        if number % 4 == 0 {
+        if number.is_multiple_of(4) {
             body["structured_outputs"] = json!({"regex": "([a-z]{3}[0-9]){4,9}"});
             alone.extend(["--regex".into(), "([a-z]{3}[0-9]){4,9}".into()]);
         }
