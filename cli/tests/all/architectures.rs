@@ -4,7 +4,7 @@ use crate::support::Folder;
 use crate::support::checkpoint::checkpoint;
 use serde_json::Value;
 
-const ARCHITECTURES: [&str; 50] = [
+const ARCHITECTURES: [&str; 49] = [
     "bloom",
     "cohere2",
     "deepseek_v3",
@@ -33,7 +33,6 @@ const ARCHITECTURES: [&str; 50] = [
     "llama-long",
     "llava",
     "llava_next",
-    "mamba2",
     "ministral3",
     "mistral",
     "mistral3",

@@ -69,9 +69,10 @@ fn drafts_change_no_text_of_mixtures_and_hybrids() {
             {
                 assert_eq!(write(&[&seeded, drafts].concat()), plain, "{name}, {key}, {constraint:?}: {drafts:?}");
             }
-            let best = write(&["--temperature", "0"]);
+            // A key of noise has variants, of which the seed chooses one.
+            let best = write(&[&seeded[..], &["--temperature", "0"]].concat());
             for drafts in [["--draft-tokens", "3"], ["--draft-tree", "3,2"]] {
-                let drafted = write(&[&["--temperature", "0", "--draft", "small"], &drafts[..]].concat());
+                let drafted = write(&[&seeded[..], &["--temperature", "0", "--draft", "small"], &drafts[..]].concat());
                 assert_eq!(drafted, best, "{name}, {key}, {constraint:?}: {drafts:?}");
             }
             let three = write(&[&seeded[..], &["--texts", "3"]].concat());
@@ -117,7 +118,7 @@ mod served {
     }
 
     /// Many requests to a hybrid, whose memory is short: each gets the text that the program writes alone, though it
-    /// begins from the pages of others, gives way to others, and reads its drafts with theirs.
+    /// begins from the pages of others, may give way to others, and reads its drafts with theirs.
     #[test]
     fn the_company_changes_no_text_of_a_hybrid() {
         let folder = folder("qwen3_5_text");
@@ -145,11 +146,10 @@ mod served {
                     });
                 }
             });
+            // Whether a text gives way depends on when the others arrive, so that is not asserted here.
             let metrics = server.get("/metrics").text;
-            for name in ["verdigris_num_preemptions_total", "verdigris_prefix_cache_hits_total"] {
-                let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-                assert!(line.unwrap().parse::<f64>().unwrap() > 0.0, "{name}: {metrics}");
-            }
+            let hits = metrics.lines().find_map(|line| line.strip_prefix("verdigris_prefix_cache_hits_total "));
+            assert!(hits.unwrap().parse::<f64>().unwrap() > 0.0, "{metrics}");
         }
     }
 }
