@@ -59,7 +59,7 @@ pub use elements::{Activation, Pairs, activate, layer_norm, rms_norm, rotate};
 pub use format::Format;
 #[doc(hidden)]
 pub use linear::allow_tiles;
-pub use linear::{Product, linear, linear_all, linear_each};
+pub use linear::{Product, linear, linear_all};
 pub use mapped::Mapped;
 pub use pool::{each, threads};
 pub use recurrence::{Readout, Recurrence, RecurrentHeads, Step, recur};

@@ -161,6 +161,12 @@ fn every_architecture_can_be_drafted_for() {
             let mut options = options(folder.path(), &format!("{name}-{kind}"), head);
             options.source = noise(folder.path(), target.config().unwrap().vocabulary);
             (options.target, options.window, options.steps.count) = (target.clone(), 16, 2);
+            if target.config().unwrap().logit_scale.is_some() {
+                // Heads are judged by logits without the scale.
+                let refused = train_draft(&options, |_| true);
+                assert!(matches!(refused, Err(TrainError::ScaledLogits)), "{name} {kind}");
+                continue;
+            }
             let summary = run(&options);
             assert!(summary.heldout.unwrap().loss.iter().all(|loss| loss.is_finite()), "{name} {kind}");
             DraftHead::load(&ModelFolder::at(&options.out), &target).unwrap_or_else(|error| panic!("{name}: {error}"));

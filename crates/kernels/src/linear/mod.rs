@@ -36,16 +36,7 @@ const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 16 };
 #[doc(alias = "matmul")]
 #[doc(alias = "gemm")]
 pub fn linear(x: &[f32], w: Weights<'_>, out: &mut [f32]) {
-    linear_each(x, w.columns(), &mut [(w, out)]);
-}
-
-/// Multiplies the same rows of `k` by several matrices, like [`linear`] for each, but waits for threads only once.
-///
-/// # Panics
-/// If the lengths do not fit together.
-pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])]) {
-    let mut products: Vec<Product<'_>> = parts.iter_mut().map(|(w, out)| Product { x, w: *w, out }).collect();
-    linear_all(k, &mut products);
+    linear_all(w.columns(), &mut [Product { x, w, out }]);
 }
 
 /// A product of rows with a matrix: see [`linear`].
@@ -83,10 +74,10 @@ pub fn linear_all(k: usize, products: &mut [Product<'_>]) {
         // Several tasks per thread, so that a delayed thread leaves its tasks to the others.
         false => (columns / (8 * threads)).next_multiple_of(2 * PANEL).clamp(2 * PANEL, 16 * PANEL),
     };
-    thread_local!(static PREPARED: Cell<Vec<Prepared>> = Cell::default());
-    let mut prepared = PREPARED.take();
+    thread_local!(static PREPARED: Cell<(Vec<Prepared>, Vec<usize>)> = Cell::default());
+    let (mut prepared, mut sources) = PREPARED.take();
     // Products with the same rows, and with matrices in the same format, share the prepared rows.
-    let mut sources: Vec<usize> = Vec::with_capacity(products.len());
+    sources.clear();
     for (i, Product { x, w, .. }) in products.iter().enumerate() {
         let before = products[..i].iter().rposition(|other| !std::ptr::eq(other.x, *x)).map_or(0, |at| at + 1);
         let same = (before..i).find(|&other| products[other].w.format() == w.format());
@@ -98,14 +89,24 @@ pub fn linear_all(k: usize, products: &mut [Product<'_>]) {
         }
         sources.push(same.unwrap_or(i));
     }
-    let outs = products.iter_mut().zip(&sources).filter(|(product, _)| !product.x.is_empty());
-    let outs: Vec<(Weights<'_>, Input<'_>, Out<'_>)> = outs
-        .map(|(Product { x, w, out }, &source)| (*w, prepared[source].input(x, w.format()), Out::new(out, w.rows())))
-        .collect();
-    let columns = outs.iter().map(|(w, ..)| w.rows()).sum::<usize>();
+    // A layer without experts has a few products, for which no memory is allocated.
+    const FEW: usize = 4;
+    type Task<'a> = Option<(Weights<'a>, Input<'a>, Out<'a>)>;
+    let (mut few, mut many): ([Task<'_>; FEW], Vec<Task<'_>>) = ([const { None }; FEW], Vec::new());
+    let outs = if products.len() <= FEW {
+        &mut few[..products.len()]
+    } else {
+        many.resize_with(products.len(), || None);
+        &mut many[..]
+    };
+    for ((to, Product { x, w, out }), &source) in outs.iter_mut().zip(products).zip(&sources) {
+        *to = (!x.is_empty()).then(|| (*w, prepared[source].input(x, w.format()), Out::new(out, w.rows())));
+    }
+    let outs = &*outs;
+    let columns = outs.iter().flatten().map(|(w, ..)| w.rows()).sum::<usize>();
     pool::run(columns.div_ceil(step), &|task| {
         let mut all = task * step..((task + 1) * step).min(columns);
-        for (w, rows, out) in &outs {
+        for (w, rows, out) in outs.iter().flatten() {
             let n = w.rows();
             let own = all.start.min(n)..all.end.min(n);
             if !own.is_empty() {
@@ -118,7 +119,7 @@ pub fn linear_all(k: usize, products: &mut [Product<'_>]) {
             }
         }
     });
-    PREPARED.set(prepared);
+    PREPARED.set((prepared, sources));
 }
 
 /// Allows or forbids tiles (AMX) in products, and returns whether the CPU has them. For benches: it changes the bits of

@@ -1,6 +1,6 @@
 use super::columns::{of_columns, of_columns_body};
 use super::prepared::{Input, Prepared};
-use super::{linear, linear_each};
+use super::{Product, linear, linear_all};
 use crate::bytewise::Bytewise;
 use crate::format::Format;
 use crate::out::Out;
@@ -281,9 +281,26 @@ fn several_matrices_on_several_threads() {
     }
     let mut together: [Vec<f32>; 4] = formats.map(|(_, n)| vec![f32::NAN; m * n]);
     let [a, b, c, d] = &mut together;
-    let mut parts = [(weights[0], &mut a[..]), (weights[1], b), (weights[2], c), (weights[3], d)];
-    linear_each(&x, k, &mut parts);
+    let mut products = [(weights[0], a), (weights[1], b), (weights[2], c), (weights[3], d)].map(|(w, out)| Product {
+        x: &x,
+        w,
+        out: &mut out[..],
+    });
+    linear_all(k, &mut products);
     assert_eq!(together, alone);
+    // More of them than have memory of their own, with other rows and with none.
+    let other = noise(2 * k, 4);
+    let mut expected = vec![0.0; 2 * weights[0].rows()];
+    linear(&other, weights[0], &mut expected);
+    let mut many: [Vec<f32>; 6] = [0, 1, 2, 3, 0, 0].map(|i| vec![f32::NAN; m * formats[i].1]);
+    many[4] = vec![f32::NAN; expected.len()];
+    many[5] = Vec::new();
+    let rows: [&[f32]; 6] = [&x, &x, &x, &x, &other, &[]];
+    let of = [0, 1, 2, 3, 0, 0].map(|i| weights[i]);
+    let mut products: Vec<Product<'_>> =
+        many.iter_mut().zip(rows).zip(of).map(|((out, x), w)| Product { x, w, out: &mut out[..] }).collect();
+    linear_all(k, &mut products);
+    assert_eq!((&many[..4], &many[4]), (&alone[..], &expected));
 }
 
 #[test]

@@ -51,18 +51,24 @@ impl Shape {
     pub(super) fn of(target: &DecoderConfig, inner: Option<usize>) -> Self {
         let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = target.norm;
         let theta = match &target.positions {
-            Positions::Rotary(rotary) => rotary[0].theta,
+            Positions::Rotary(rotary) => rotary.first().map_or(10_000.0, |rotary| rotary.theta),
             Positions::Learned { .. } | Positions::Alibi { .. } => 10_000.0,
         };
         let width = target.width;
         let (heads, kv_heads, head_dim) = match target.blocks.first().map(|block| &block.mixer) {
             // The layer itself has keys and values, of the size of the target's queries.
             Some(Mixer::Latent(latent)) => (latent.heads, latent.heads, latent.unrotated + latent.rotated),
-            _ => {
-                let Attention { heads, kv_heads, head_dim, .. } =
-                    target.attentions().next().cloned().unwrap_or_default();
-                (heads, kv_heads, head_dim)
-            }
+            _ => match target.attentions().next() {
+                Some(&Attention { heads, kv_heads, head_dim, .. }) => (heads, kv_heads, head_dim),
+                // A target without attention says nothing about heads.
+                None => {
+                    let head_dim = (1..=128usize)
+                        .rev()
+                        .find(|size| size.is_multiple_of(2) && width.is_multiple_of(*size))
+                        .unwrap_or(2);
+                    ((width / head_dim).max(1), (width / head_dim).max(1), head_dim)
+                }
+            },
         };
         let network = target.blocks.iter().find_map(|block| block.feed_forward.dense());
         let inner = inner.unwrap_or_else(|| network.map_or(4 * width, |network| network.width));

@@ -128,7 +128,8 @@ pub(crate) fn model_types() -> String {
 }
 
 fn names() -> String {
-    let mut names: Vec<&str> = families().map(|(name, _)| name).collect();
+    // A text part's own type says no more than that of the model around it.
+    let mut names: Vec<&str> = families().map(|(name, _)| name).filter(|name| !name.ends_with("_text")).collect();
     names.sort_unstable();
     names.join(", ")
 }
