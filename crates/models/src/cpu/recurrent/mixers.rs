@@ -5,7 +5,7 @@ use std::sync::Arc;
 use verdigris_kernels::{Activation, Readout, Recurrence, RecurrentHeads, Step, activate, recur, rms_norm};
 
 use super::convolution::Window;
-use super::{Additions, KEPT, Memory, Recurrent, steps_of_tree};
+use super::{Additions, Memory, Recurrent, kept, steps_of_tree};
 use crate::cpu::decoder::CpuDecoder;
 use crate::cpu::projection::{project, project_each};
 use crate::description::config::{DeltaNet, Mamba, Mixer};
@@ -84,7 +84,7 @@ impl Layer<'_, '_> {
             let m = batch.tokens.len();
             let rows = &mut mixed[at * width..(at + m) * width];
             memory.convolve(&parts.taps, rows, batch.parents, convolved);
-            memory.finish(rows, m - kept(batch), batch, None);
+            memory.move_to(rows, m - kept(batch), batch);
             let gates = input[at * 3 * width..].chunks(3 * width);
             for ((row, out), gates) in rows.chunks_mut(width).zip(convolved.chunks(width)).zip(gates) {
                 let gate = &gates[width..2 * width];
@@ -123,10 +123,7 @@ impl Layer<'_, '_> {
             let rows = &input[at * columns..(at + m) * columns];
             memory.convolve(&parts.taps, rows, batch.parents, convolved);
             activate(Activation::Silu, convolved, None);
-            let part = |from: usize, count: usize, to: &mut Vec<f32>| {
-                to.clear();
-                convolved.chunks(columns).for_each(|row| to.extend_from_slice(&row[from..from + count]));
-            };
+            let part = |from: usize, count: usize, to: &mut Vec<f32>| some_columns(convolved, columns, from, count, to);
             for (from, weight, to) in [(0, &weights[0], &mut *query), (keys, &weights[1], &mut *key)] {
                 part(from, keys, value);
                 to.resize(value.len(), 0.0);
@@ -175,10 +172,7 @@ impl Layer<'_, '_> {
             let rows = &input[at * columns..(at + m) * columns];
             memory.convolve(&parts.taps, rows, batch.parents, convolved);
             activate(Activation::Silu, convolved, None);
-            let part = |from: usize, count: usize, to: &mut Vec<f32>| {
-                to.clear();
-                convolved.chunks(columns).for_each(|row| to.extend_from_slice(&row[from..from + count]));
-            };
+            let part = |from: usize, count: usize, to: &mut Vec<f32>| some_columns(convolved, columns, from, count, to);
             part(0, values, value);
             part(values, keys, key);
             part(values + keys, keys, query);
@@ -190,13 +184,9 @@ impl Layer<'_, '_> {
             };
             let to = &mut mixed[at * values..(at + m) * values];
             memory.run(&tokens, rows, batch, added, out).write(to);
-            for (out, x) in to
-                .chunks_mut(value_dim)
-                .zip(value.chunks(value_dim))
-                .enumerate()
-                .map(|(i, pair)| (pair.0, (pair.1, parts.skip[i % heads])))
-            {
-                out.iter_mut().zip(x.0).for_each(|(out, input)| *out += x.1 * input);
+            let of_heads = to.chunks_mut(value_dim).zip(value.chunks(value_dim)).zip(parts.skip.iter().cycle());
+            for ((out, input), skip) in of_heads {
+                out.iter_mut().zip(input).for_each(|(out, input)| *out += skip * input);
             }
         });
         activate(Activation::Silu, &mut own.gate, Some(&own.mixed));
@@ -216,10 +206,10 @@ fn softplus(x: f32) -> f32 {
     if x > 20.0 { x } else { libm::log1pf(libm::expf(x)) }
 }
 
-/// The number of a batch's tokens whose additions are kept.
-fn kept(batch: &Batch<'_>) -> usize {
-    let m = batch.tokens.len();
-    if batch.parents.is_some() { m } else { m.min(KEPT) }
+/// Some consecutive columns of rows.
+fn some_columns(rows: &[f32], columns: usize, from: usize, count: usize, to: &mut Vec<f32>) {
+    to.clear();
+    rows.chunks(columns).for_each(|row| to.extend_from_slice(&row[from..from + count]));
 }
 
 /// The inputs of the recurrence of some tokens.
@@ -295,42 +285,35 @@ impl Memory {
             Some(parents) => steps_of_tree(parents),
             None => std::iter::once(Step::Restart).chain((0..later).map(Step::Run)).collect(),
         };
-        self.finish(rows, first, batch, Some((&of, &readout, &steps, out_of_later)));
+        self.move_to(rows, first, batch);
+        let now = &mut Arc::get_mut(&mut self.now).expect("an own state").matrices;
+        let Additions { key, decay, added, .. } = &mut self.additions;
+        key.clear();
+        key.extend_from_slice(of.key);
+        decay.clear();
+        decay.extend_from_slice(of.decay);
+        added.resize(out_of_later.len(), 0.0);
+        recur(&of, Some(&readout), &steps, &self.base.matrices, now, added, out_of_later);
         Outputs { parts: [(out_of_first, first), (out_of_later, later)], heads }
     }
 
-    /// Keeps the additions of the tokens from `first` on, takes `base` before them and `now` past them.
-    #[allow(clippy::type_complexity)]
-    fn finish(
-        &mut self,
-        rows: &[f32],
-        first: usize,
-        batch: &Batch<'_>,
-        later: Option<(&Recurrence<'_>, &Readout<'_>, &[Step], &mut [f32])>,
-    ) {
+    /// Keeps the rows of the tokens from `first` on, and takes the histories of `base` before them and of `now` past them.
+    fn move_to(&mut self, rows: &[f32], first: usize, batch: &Batch<'_>) {
         let Self { shape, base, now, additions } = self;
         let columns = shape.columns;
         if first > 0 {
-            let window = Window { history: &base.history, rows, columns };
-            let history = window.history_after(0..first);
+            let history = Window { history: &base.history, rows, columns }.history_after(0..first);
             Arc::make_mut(base).history = history;
         }
         if Arc::get_mut(now).is_none_or(|now| !shape.fits(now)) {
             *now = Arc::new(shape.zero());
         }
-        let now = Arc::get_mut(now).expect("an own state");
-        let later_rows = &rows[first * columns..];
+        let later = &rows[first * columns..];
         additions.rows.clear();
-        additions.rows.extend_from_slice(later_rows);
+        additions.rows.extend_from_slice(later);
         if batch.parents.is_none() {
-            let window = Window { history: &base.history, rows: later_rows, columns };
-            now.history = window.history_after(0..later_rows.len() / columns);
-        }
-        if let Some((of, readout, steps, out)) = later {
-            let Additions { key, decay, added, .. } = additions;
-            (*key, *decay) = (of.key.to_vec(), of.decay.to_vec());
-            added.resize(out.len(), 0.0);
-            recur(of, Some(readout), steps, &base.matrices, &mut now.matrices, added, out);
+            let window = Window { history: &base.history, rows: later, columns };
+            Arc::get_mut(now).expect("an own state").history = window.history_after(0..later.len() / columns);
         }
     }
 }

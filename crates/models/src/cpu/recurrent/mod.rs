@@ -214,9 +214,7 @@ impl Recurrent {
         if self.is_empty() {
             return;
         }
-        let m = batch.tokens.len();
-        let is_tree = batch.parents.is_some();
-        let kept = if is_tree { m } else { m.min(KEPT) };
+        let (m, kept, is_tree) = (batch.tokens.len(), kept(batch), batch.parents.is_some());
         self.tokens.truncate(length);
         self.tokens.extend_from_slice(batch.tokens);
         (self.base, self.now) = (length + m - kept, (!is_tree).then_some(length + m));
@@ -257,6 +255,12 @@ impl Memory {
             recur(&Recurrence { heads, is_delta, key, decay }, None, &steps, &[], &mut base.matrices, added, &mut []);
         }
     }
+}
+
+/// The number of a batch's tokens whose additions are kept.
+fn kept(batch: &Batch<'_>) -> usize {
+    let m = batch.tokens.len();
+    if batch.parents.is_some() { m } else { m.min(KEPT) }
 }
 
 /// The steps of a tree: each token continues from its parent.
