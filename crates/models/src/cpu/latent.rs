@@ -176,17 +176,8 @@ mod tests {
             after_feed_forward: None,
         };
         let matrix = || projection(2, WIDTH, false, 11).matrix;
-        let parts = Parts {
-            embedding: matrix(),
-            positions: None,
-            embedding_norm: None,
-            layers: vec![layer],
-            norm: Scales { weight: noise(WIDTH, 12), bias: None },
-            output: matrix(),
-            per_layer: None,
-            layer_scales: None,
-            alternating: None,
-        };
+        let norm = Scales { weight: noise(WIDTH, 12), bias: None };
+        let parts = Parts::new(matrix(), vec![layer], norm, matrix());
         config.check().unwrap();
         CpuDecoder::new(config, parts, Some(cached_as), CacheLayout::Paged { tokens: 4 }).unwrap()
     }

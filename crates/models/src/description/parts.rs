@@ -239,6 +239,31 @@ pub(crate) struct PerLayerPart<M = Weight, V = Vec<f32>> {
     pub(crate) norm: Scales<V>,
 }
 
+impl<M, V> Parts<M, V> {
+    /// The weights of a decoder that begins with the embeddings of tokens alone.
+    pub(crate) fn new(embedding: M, layers: Vec<Layer<M, V>>, norm: Scales<V>, output: M) -> Self {
+        Self {
+            embedding,
+            positions: None,
+            embedding_norm: None,
+            layers,
+            norm,
+            output,
+            per_layer: None,
+            layer_scales: None,
+            alternating: None,
+        }
+    }
+}
+
+impl<M, V> AttentionParts<M, V> {
+    /// The weights of attention without norms and sinks.
+    pub(crate) fn new([query, key, value, output]: [Projection<M, V>; 4]) -> Self {
+        let (key, value) = (Some(key), Some(value));
+        Self { query, key, value, query_norm: None, key_norm: None, sinks: None, output, value_norm: None }
+    }
+}
+
 impl Taps {
     /// The taps that are stored as `columns x taps`.
     pub(crate) fn new(stored: &[f32], columns: usize, bias: Option<Vec<f32>>) -> Self {

@@ -296,17 +296,9 @@ mod tests {
             }),
             after_feed_forward: None,
         };
-        let parts = Parts {
-            embedding: matrix(vocabulary, width),
-            positions: None,
-            embedding_norm: None,
-            layers: (0..layers).map(|_| layer()).collect(),
-            norm: Scales { weight: vec![1.0; width], bias: None },
-            output: matrix(vocabulary, width),
-            per_layer: None,
-            layer_scales: None,
-            alternating: None,
-        };
+        let layers_of = (0..layers).map(|_| layer()).collect();
+        let norm = Scales { weight: vec![1.0; width], bias: None };
+        let parts = Parts::new(matrix(vocabulary, width), layers_of, norm, matrix(vocabulary, width));
         let attention = Attention { heads, kv_heads, head_dim, ..Default::default() };
         (shape.with_layers(layers, attention, network), parts)
     }

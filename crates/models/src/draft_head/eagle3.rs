@@ -82,17 +82,7 @@ pub(super) fn model(files: DraftFiles) -> Result<FeatureModel, ModelError> {
     let embedding = own("embed_tokens.weight", config.vocabulary)?.unwrap_or_else(|| files.embedding.clone());
     let of_target = || files.output.gather(tokens.iter().map(|&token| token as usize));
     let output = own("lm_head.weight", tokens.len())?.unwrap_or_else(of_target);
-    let parts = Parts {
-        embedding,
-        positions: None,
-        embedding_norm: None,
-        layers: vec![layer],
-        norm,
-        output,
-        per_layer: None,
-        layer_scales: None,
-        alternating: None,
-    };
+    let parts = Parts::new(embedding, vec![layer], norm, output);
     FeatureModel::assemble(config, parts, fusion, Some(taps), flags.norm_output, tokens)
 }
 
@@ -223,16 +213,12 @@ fn layer(files: &DraftFiles, prefix: &str, config: &DecoderConfig) -> Result<Lay
         Ok::<_, ModelError>(Projection { matrix, bias })
     };
     let (of_query, of_key) = (heads * head_dim, kv_heads * head_dim);
-    let mixer = AttentionParts {
-        query: projection("self_attn.q_proj", of_query, 2 * width, bias)?,
-        key: Some(projection("self_attn.k_proj", of_key, 2 * width, bias)?),
-        value: Some(projection("self_attn.v_proj", of_key, 2 * width, bias)?),
-        query_norm: None,
-        key_norm: None,
-        value_norm: None,
-        sinks: None,
-        output: projection("self_attn.o_proj", width, of_query, output_bias)?,
-    };
+    let mixer = AttentionParts::new([
+        projection("self_attn.q_proj", of_query, 2 * width, bias)?,
+        projection("self_attn.k_proj", of_key, 2 * width, bias)?,
+        projection("self_attn.v_proj", of_key, 2 * width, bias)?,
+        projection("self_attn.o_proj", width, of_query, output_bias)?,
+    ]);
     let dense = DenseParts {
         gate: Some(projection("mlp.gate_proj", inner, width, network_bias)?),
         up: projection("mlp.up_proj", inner, width, network_bias)?,

@@ -65,17 +65,7 @@ impl FeatureModel {
             use_of_row: UseOfRow::Stream(files.checkpoint.matrix("fusion.weight", [width, 2 * width])?),
         };
         let DraftFiles { embedding, output, tokens, .. } = files;
-        let parts = Parts {
-            embedding,
-            positions: None,
-            embedding_norm: None,
-            layers,
-            norm,
-            output,
-            per_layer: None,
-            layer_scales: None,
-            alternating: None,
-        };
+        let parts = Parts::new(embedding, layers, norm, output);
         Self::assemble(config, parts, fusion, None, true, tokens)
     }
 

@@ -99,6 +99,36 @@ impl Fields {
         if layers > most { Err(format!("the number of layers is {layers}, but at most {most}")) } else { Ok(layers) }
     }
 
+    /// The kinds of the layers, if there is a list of types under the first of several names that is there. An unknown
+    /// type is an error that says which are `supported`.
+    pub(crate) fn layer_types<T: Copy>(
+        &self,
+        names: &[&str],
+        layers: usize,
+        kinds: &[(&str, T)],
+        supported: &str,
+    ) -> Result<Option<Vec<T>>, String> {
+        let name = names.iter().find(|name| self.get(name).is_some());
+        let Some(types) = name.map_or(Ok(None), |name| self.list(name))? else { return Ok(None) };
+        if types.len() < layers {
+            return Err(format!("layer_types has {} of {layers} layers", types.len()));
+        }
+        let kind = |of: &Value| {
+            let known = kinds.iter().find(|(name, _)| of.as_str() == Some(name));
+            known.map(|&(_, kind)| kind).ok_or_else(|| {
+                let of = of.to_string();
+                format!("layer_types has {}, which is not supported; {supported} are", shown(&of))
+            })
+        };
+        types[..layers].iter().map(kind).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Whether each layer has a window, if `layer_types` lists them.
+    pub(crate) fn windows(&self, layers: usize) -> Result<Option<Vec<bool>>, String> {
+        let kinds = [("full_attention", false), ("sliding_attention", true)];
+        self.layer_types(&["layer_types"], layers, &kinds, "full_attention and sliding_attention")
+    }
+
     /// The shape of a decoder with a key head for each query head, from the names of its width, the number of its heads
     /// and that of its layers. By default the output matrix is the embedding.
     pub(crate) fn shape(&self, [width, heads, layers]: [&[&str]; 3]) -> Result<Shape, String> {

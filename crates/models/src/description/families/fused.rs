@@ -105,16 +105,7 @@ fn layer(
     let all = names.projection(&name(of.all), (heads + 2 * kv_heads) * head_dim, width, attention_bias)?;
     let (query, key, value) = packing.unpack(&all, attention);
     let output = names.projection(&name(of.attention_output), width, heads * head_dim, output_bias)?;
-    let attention = AttentionParts {
-        query,
-        key: Some(key),
-        value: Some(value),
-        query_norm: None,
-        key_norm: None,
-        sinks: None,
-        output,
-        value_norm: None,
-    };
+    let attention = AttentionParts::new([query, key, value, output]);
     let network = DenseParts {
         gate: None,
         up: names.projection(&name(of.up), inner, width, bias)?,

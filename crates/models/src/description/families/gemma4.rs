@@ -78,17 +78,7 @@ pub(super) fn slides(fields: &Fields, layers: usize, period: usize) -> Result<Ve
     if types.len() != layers {
         return Err(format!("layer_types has {} of {layers} layers", types.len()));
     }
-    let slides = |kind: &serde_json::Value| match kind.as_str() {
-        Some("full_attention") => Ok(false),
-        Some("sliding_attention") => Ok(true),
-        _ => Err(format!(
-            "layer_types has {}, which is not supported; {} and {} are",
-            shown(&kind.to_string()),
-            TYPES[0],
-            TYPES[1]
-        )),
-    };
-    types.iter().map(slides).collect()
+    Ok(fields.windows(layers)?.unwrap_or_default())
 }
 
 /// The attention of each layer.

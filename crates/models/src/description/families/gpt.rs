@@ -43,16 +43,9 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     let layer = |i: usize| {
         let name = |part: &str| format!("h.{i}.{part}");
         let all = transposed(&name("attn.c_attn"), 3 * width, width)?;
-        let attention = AttentionParts {
-            query: all.part(0..width),
-            key: Some(all.part(width..2 * width)),
-            value: Some(all.part(2 * width..3 * width)),
-            query_norm: None,
-            key_norm: None,
-            sinks: None,
-            output: transposed(&name("attn.c_proj"), width, width)?,
-            value_norm: None,
-        };
+        let [query, key, value] = [0, 1, 2].map(|i| all.part(i * width..(i + 1) * width));
+        let output = transposed(&name("attn.c_proj"), width, width)?;
+        let attention = AttentionParts::new([query, key, value, output]);
         let network = DenseParts {
             gate: None,
             up: transposed(&name("mlp.c_fc"), inner, width)?,
@@ -106,16 +99,7 @@ pub(super) fn opt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fie
     let layer = |i: usize| {
         let name = |part: &str| format!("layers.{i}.{part}");
         let attention = |part: &str| names.projection(&name(&format!("self_attn.{part}_proj")), width, width, bias);
-        let attention = AttentionParts {
-            query: attention("q")?,
-            key: Some(attention("k")?),
-            value: Some(attention("v")?),
-            query_norm: None,
-            key_norm: None,
-            sinks: None,
-            output: attention("out")?,
-            value_norm: None,
-        };
+        let attention = AttentionParts::new([attention("q")?, attention("k")?, attention("v")?, attention("out")?]);
         let network = DenseParts {
             gate: None,
             up: names.projection(&name("fc1"), inner, width, bias)?,

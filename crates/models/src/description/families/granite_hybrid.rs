@@ -1,8 +1,5 @@
 //! Granite 4: state-space models, attention in some layers, and in some models experts next to a shared network.
 
-use serde_json::Value;
-use verdigris_text::shown;
-
 use super::fields::Fields;
 use super::mamba;
 use super::mixture::{GATE_UP_DOWN, experts};
@@ -13,7 +10,7 @@ use crate::description::config::{
     Attention, Block, DecoderConfig, Dense, FeedForward, Mamba, Mixer, Mixture, Norm, Positions, RecurrentHeads,
     Router, Score, Shared,
 };
-use crate::description::parts::{AttentionParts, DenseParts, FeedForwardParts, Layer, MixerParts, MixtureParts, Parts};
+use crate::description::parts::{DenseParts, FeedForwardParts, Layer, MixerParts, MixtureParts, Parts};
 use crate::error::ModelError;
 
 pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
@@ -92,20 +89,10 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
 
 /// The layers with attention.
 fn attends(fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
-    let types = fields.list("layer_types")?.or(fields.list("layers_block_type")?);
-    let Some(types) = types else { return Ok(vec![false; layers]) };
-    if types.len() < layers {
-        return Err(format!("layer_types has {} of {layers} layers", types.len()));
-    }
-    let attends = |kind: &Value| match kind.as_str() {
-        Some("attention" | "full_attention") => Ok(true),
-        Some("mamba" | "linear_attention") => Ok(false),
-        _ => Err(format!(
-            "layer_types has {}, which is not supported; attention and mamba are",
-            shown(&kind.to_string())
-        )),
-    };
-    types[..layers].iter().map(attends).collect()
+    let kinds = [("attention", true), ("full_attention", true), ("mamba", false), ("linear_attention", false)];
+    let names = ["layer_types", "layers_block_type"];
+    let listed = fields.layer_types(&names, layers, &kinds, "attention and mamba")?;
+    Ok(listed.unwrap_or_else(|| vec![false; layers]))
 }
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
@@ -116,21 +103,7 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
         let block = &config.blocks[i];
         let name = |part: &str| format!("layers.{i}.{part}");
         let mixer = match &block.mixer {
-            Mixer::Attention(of) => {
-                let (of_query, of_key) = (of.heads * of.head_dim, of.kv_heads * of.head_dim);
-                let project =
-                    |part: &str, out| names.projection(&name(&format!("self_attn.{part}_proj")), out, width, of.bias);
-                MixerParts::Attention(AttentionParts {
-                    query: project("q", of_query)?,
-                    key: Some(project("k", of_key)?),
-                    value: Some(project("v", of_key)?),
-                    query_norm: None,
-                    key_norm: None,
-                    sinks: None,
-                    output: names.projection(&name("self_attn.o_proj"), width, of_query, of.output_bias)?,
-                    value_norm: None,
-                })
-            }
+            Mixer::Attention(of) => MixerParts::Attention(names.attention(&name("self_attn"), "o_proj", width, of)?),
             Mixer::Mamba(of) => {
                 MixerParts::Mamba(Box::new(mamba::mixer(&names, &name("mamba"), width, of, decays_are_whole)?))
             }

@@ -1,16 +1,14 @@
 //! LFM2: gated convolutions, and attention in some layers.
 
 use super::fields::Fields;
-use super::mixture::{self, mixture};
+use super::mixture::{self, W1_W3_W2, dense, mixture};
 use super::prefixed::Prefixed;
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{
     Activation, Attention, Block, Convolution, DecoderConfig, Dense, FeedForward, Mixer, Norm, Positions, QueryKeyNorm,
 };
-use crate::description::parts::{
-    AttentionParts, ConvolutionParts, DenseParts, FeedForwardParts, Layer, MixerParts, Parts, Taps,
-};
+use crate::description::parts::{AttentionParts, ConvolutionParts, FeedForwardParts, Layer, MixerParts, Parts, Taps};
 use crate::error::ModelError;
 
 pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
@@ -76,19 +74,9 @@ fn inner(model: &str, fields: &Fields) -> Result<usize, String> {
 
 /// The layers with attention.
 fn attends(fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
-    if let Some(types) = fields.list("layer_types")? {
-        if types.len() < layers {
-            return Err(format!("layer_types has {} of {layers} layers", types.len()));
-        }
-        let attends = |kind: &serde_json::Value| match kind.as_str() {
-            Some("full_attention") => Ok(true),
-            Some("conv") => Ok(false),
-            _ => Err(format!(
-                "layer_types has {}, which is not supported; conv and full_attention are",
-                verdigris_text::shown(&kind.to_string())
-            )),
-        };
-        return types[..layers].iter().map(attends).collect();
+    let kinds = [("full_attention", true), ("conv", false)];
+    if let Some(attends) = fields.layer_types(&["layer_types"], layers, &kinds, "conv and full_attention")? {
+        return Ok(attends);
     }
     let Some(listed) = fields.list("full_attn_idxs")? else { return Ok(vec![true; layers]) };
     Ok((0..layers).map(|layer| listed.iter().any(|one| one.as_u64() == Some(layer as u64))).collect())
@@ -103,19 +91,11 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
         let name = |part: &str| format!("layers.{i}.{part}");
         let mixer = match &block.mixer {
             Mixer::Attention(of) => {
-                let (of_query, of_key) = (of.heads * of.head_dim, of.kv_heads * of.head_dim);
-                let project =
-                    |part: &str, out| names.projection(&name(&format!("self_attn.{part}_proj")), out, width, false);
                 let norm = |part: &str| names.vector(&name(&format!("self_attn.{part}.weight")), of.head_dim);
                 MixerParts::Attention(AttentionParts {
-                    query: project("q", of_query)?,
-                    key: Some(project("k", of_key)?),
-                    value: Some(project("v", of_key)?),
                     query_norm: Some(norm("q_layernorm")?),
                     key_norm: Some(norm("k_layernorm")?),
-                    sinks: None,
-                    output: names.projection(&name("self_attn.out_proj"), width, of_query, false)?,
-                    value_norm: None,
+                    ..names.attention(&name("self_attn"), "out_proj", width, of)?
                 })
             }
             Mixer::Convolution(of) => {
@@ -129,21 +109,15 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
             }
             _ => unreachable!("LFM2 has no other layers"),
         };
-        let network = |of: &Dense| {
-            let of_part = |part: &str, out, input| names.projection(&name(part), out, input, false);
-            Ok::<_, ModelError>(DenseParts {
-                gate: Some(of_part("feed_forward.w1", of.width, width)?),
-                up: of_part("feed_forward.w3", of.width, width)?,
-                down: of_part("feed_forward.w2", width, of.width)?,
-            })
-        };
         Ok(Layer {
             mixer_norm: Some(names.scales(&name("operator_norm"), width, norm, false)?),
             mixer,
             after_mixer: None,
             feed_forward_norm: Some(names.scales(&name("ffn_norm"), width, norm, false)?),
             feed_forward: match &block.feed_forward {
-                FeedForward::Dense(of) => FeedForwardParts::Dense(network(of)?),
+                FeedForward::Dense(of) => {
+                    FeedForwardParts::Dense(dense(&names, &name("feed_forward"), W1_W3_W2, width, of)?)
+                }
                 FeedForward::Mixture(of) => {
                     let parts = mixture::parts(&names, model, &format!("layers.{i}"), width, of)?;
                     FeedForwardParts::Mixture(Box::new(parts))

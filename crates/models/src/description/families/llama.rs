@@ -2,7 +2,6 @@
 //! positions, and the choices of a [`Row`].
 
 use serde_json::Value;
-use verdigris_text::shown;
 
 use super::fields::Fields;
 use super::latent::latent;
@@ -194,11 +193,11 @@ fn kinds(row: &Row, fields: &Fields, layers: usize) -> Result<Vec<Kind>, String>
         Layers::All | Layers::Listed => rotating.get(i).copied().unwrap_or(true),
     };
     let first_to_slide = fields.size_or(&["max_window_layers"])?.unwrap_or(usize::MAX);
-    let types = fields.list("layer_types")?;
+    let types = fields.windows(layers)?;
     if row.windows_are_needed && window.is_none() && types.is_none() {
         return Err("sliding_window is missing".into());
     }
-    let period = match (row.windows, types) {
+    let period = match (row.windows, &types) {
         (Windows::AllButEvery(usual), None) if window.is_some() => {
             fields.size_or(&["sliding_window_pattern"])?.unwrap_or(usual).max(1)
         }
@@ -213,24 +212,9 @@ fn kinds(row: &Row, fields: &Fields, layers: usize) -> Result<Vec<Kind>, String>
         Windows::AfterFirst => i >= first_to_slide,
         Windows::WithoutPositions => !rotates(i, false),
     };
-    if let Some(types) = types
-        && types.len() < layers
-    {
-        return Err(format!("layer_types has {} of {layers} layers", types.len()));
-    }
     let kind = |i: usize| {
         let usual = window.is_some() && usual(i);
-        let slides = match types.map(|types| (&types[i], types[i].as_str())) {
-            None => usual,
-            Some((_, Some("full_attention"))) => false,
-            Some((_, Some("sliding_attention"))) => true,
-            Some((other, _)) => {
-                return Err(format!(
-                    "layer_types has {}, which is not supported; full_attention and sliding_attention are",
-                    shown(&other.to_string())
-                ));
-            }
-        };
+        let slides = types.as_ref().map_or(usual, |types| types[i]);
         if slides && window.is_none() {
             return Err("layer_types has layers with a window, but there is no sliding_window".into());
         }

@@ -19,17 +19,7 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
     let output_name = outputs.into_iter().find(|name| checkpoint.has(name)).unwrap_or(outputs[0]);
     let output = names.output(config, &embedding_name, output_name)?;
     let (layers, norm) = layers(checkpoint, config, fields)?;
-    Ok(Parts {
-        embedding,
-        positions: None,
-        embedding_norm: None,
-        layers,
-        norm,
-        output,
-        per_layer: None,
-        layer_scales: None,
-        alternating: None,
-    })
+    Ok(Parts::new(embedding, layers, norm, output))
 }
 
 fn names(checkpoint: &Checkpoint) -> Prefixed<'_> {
@@ -122,15 +112,12 @@ fn attention(
         };
         scales(&name(name_of), length).map(|scales| Some(scales.weight))
     };
+    let output = names.projection(&name("o_proj"), width, of_query, output_bias)?;
     Ok(AttentionParts {
-        query,
-        key: Some(key),
-        value: Some(value),
         query_norm: head_norm(of_query_norm, of_query)?,
         key_norm: head_norm(of_key_norm, of_key)?,
         sinks: sinks.then(|| names.vector(&name("sinks"), heads)).transpose()?,
-        output: names.projection(&name("o_proj"), width, of_query, output_bias)?,
-        value_norm: None,
+        ..AttentionParts::new([query, key, value, output])
     })
 }
 

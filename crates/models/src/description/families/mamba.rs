@@ -86,14 +86,10 @@ pub(super) fn mixer(
     let (columns, values) = (of.columns(), heads * value_dim);
     let name = |part: &str| format!("{prefix}.{part}");
     let bias = of.taps_bias.then(|| names.vector(&name("conv1d.bias"), columns)).transpose()?;
-    let mut decay = names.vector(&name("A_log"), heads)?;
-    if !decays_are_whole {
-        decay.iter_mut().for_each(|x| *x = -libm::expf(*x));
-    }
     Ok(MambaParts {
         input: names.projection(&name("in_proj"), values + columns + heads, width, of.bias)?,
         taps: Taps::new(&names.taps(&name("conv1d.weight"), columns, of.taps)?, columns, bias),
-        decay,
+        decay: names.decays(&name("A_log"), heads, decays_are_whole)?,
         rate_bias: names.vector(&name("dt_bias"), heads)?,
         skip: names.vector(&name("D"), heads)?,
         norm: names.vector(&name("norm.weight"), values)?,

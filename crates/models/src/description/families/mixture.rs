@@ -146,7 +146,7 @@ pub(super) fn parts(
 pub(super) type NetworkNames = [&'static str; 3];
 
 pub(super) const GATE_UP_DOWN: NetworkNames = ["gate_proj", "up_proj", "down_proj"];
-const W1_W3_W2: NetworkNames = ["w1", "w3", "w2"];
+pub(super) const W1_W3_W2: NetworkNames = ["w1", "w3", "w2"];
 
 pub(super) fn dense(
     names: &Prefixed<'_>,

@@ -5,7 +5,7 @@ use verdigris_kernels::Bytes;
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{Attention, DecoderConfig, Dense, Norm};
 use crate::description::matrix::Matrix;
-use crate::description::parts::{Layer, Parts, Projection, Scales};
+use crate::description::parts::{AttentionParts, Layer, Parts, Projection, Scales};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 
@@ -42,6 +42,34 @@ impl<'a> Prefixed<'a> {
         let matrix = self.checkpoint.matrix(&format!("{name}.weight"), [out, input])?;
         let bias = bias.then(|| self.checkpoint.vector(&format!("{name}.bias"), out)).transpose()?;
         Ok(Projection { matrix, bias })
+    }
+
+    /// The weights of attention without norms and sinks, whose names begin with `prefix`.
+    pub(super) fn attention(
+        &self,
+        prefix: &str,
+        output: &str,
+        width: usize,
+        of: &Attention,
+    ) -> Result<AttentionParts, ModelError> {
+        let &Attention { heads, kv_heads, head_dim, gated, bias, output_bias, .. } = of;
+        let (of_query, of_key) = (heads * head_dim, kv_heads * head_dim);
+        let own = |part: &str, out| self.projection(&format!("{prefix}.{part}"), out, width, bias);
+        Ok(AttentionParts::new([
+            own("q_proj", if gated { 2 * of_query } else { of_query })?,
+            own("k_proj", of_key)?,
+            own("v_proj", of_key)?,
+            self.projection(&format!("{prefix}.{output}"), width, of_query, output_bias)?,
+        ]))
+    }
+
+    /// The logarithm of each head's decay at a rate of one. Files of Hugging Face have the logarithm of its negative.
+    pub(super) fn decays(&self, name: &str, heads: usize, are_whole: bool) -> Result<Vec<f32>, ModelError> {
+        let mut decays = self.vector(name, heads)?;
+        if !are_whole {
+            decays.iter_mut().for_each(|x| *x = -libm::expf(*x));
+        }
+        Ok(decays)
     }
 
     /// Whether there is a weight of this name.
@@ -132,16 +160,8 @@ impl<'a> Prefixed<'a> {
     ) -> Result<Parts, ModelError> {
         let layers = (0..config.blocks.len()).map(layer).collect::<Result<_, ModelError>>()?;
         let embedding = self.name(embedding);
-        Ok(Parts {
-            embedding: self.checkpoint.matrix(&embedding, [config.vocabulary, config.width])?,
-            positions: None,
-            embedding_norm: None,
-            layers,
-            output: self.output(config, &embedding, output)?,
-            norm: self.scales(norm, config.width, config.norm, norm_has_bias)?,
-            per_layer: None,
-            layer_scales: None,
-            alternating: None,
-        })
+        let matrix = self.checkpoint.matrix(&embedding, [config.vocabulary, config.width])?;
+        let output = self.output(config, &embedding, output)?;
+        Ok(Parts::new(matrix, layers, self.scales(norm, config.width, config.norm, norm_has_bias)?, output))
     }
 }

@@ -1,10 +1,7 @@
 //! Qwen3-Next and Qwen3.5: gated delta nets, and gated attention in every few layers.
 
-use serde_json::Value;
-use verdigris_text::shown;
-
 use super::fields::Fields;
-use super::mixture::{self, mixture};
+use super::mixture::{self, GATE_UP_DOWN, dense, mixture};
 use super::prefixed::Prefixed;
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use crate::description::checkpoint::Checkpoint;
@@ -12,7 +9,7 @@ use crate::description::config::{
     Attention, Block, DecoderConfig, DeltaNet, Dense, FeedForward, Mixer, Norm, Positions, QueryKeyNorm, RecurrentHeads,
 };
 use crate::description::parts::{
-    AttentionParts, DeltaNetParts, DenseParts, FeedForwardParts, Layer, MixerParts, Parts, Projection, Scales, Taps,
+    AttentionParts, DeltaNetParts, FeedForwardParts, Layer, MixerParts, Parts, Projection, Scales, Taps,
 };
 use crate::error::ModelError;
 
@@ -51,7 +48,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         taps: fields.size_or(&["linear_conv_kernel_dim"])?.unwrap_or(4),
     };
     let activation = fields.activation(&["hidden_act"], "silu")?;
-    let dense = || {
+    let network = || {
         let width = fields.size(&["intermediate_size"])?;
         Ok::<_, String>(FeedForward::Dense(Dense { width, activation, gated: true, bias: false }))
     };
@@ -63,7 +60,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
                 true => Mixer::Attention(attention.clone()),
                 false => Mixer::DeltaNet(net),
             },
-            feed_forward: mixture.map_or_else(dense, Ok)?,
+            feed_forward: mixture.map_or_else(network, Ok)?,
         })
     };
     Ok(DecoderConfig {
@@ -80,22 +77,13 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
 
 /// The layers with attention.
 fn attends(fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
-    let Some(types) = fields.list("layer_types")? else {
-        let every = fields.size_or(&["full_attention_interval"])?.unwrap_or(4).max(1);
-        return Ok((1..=layers).map(|layer| layer.is_multiple_of(every)).collect());
-    };
-    if types.len() < layers {
-        return Err(format!("layer_types has {} of {layers} layers", types.len()));
+    let kinds = [("full_attention", true), ("linear_attention", false)];
+    let listed = fields.layer_types(&["layer_types"], layers, &kinds, "full_attention and linear_attention")?;
+    if let Some(listed) = listed {
+        return Ok(listed);
     }
-    let attends = |kind: &Value| match kind.as_str() {
-        Some("full_attention") => Ok(true),
-        Some("linear_attention") => Ok(false),
-        _ => Err(format!(
-            "layer_types has {}, which is not supported; full_attention and linear_attention are",
-            shown(&kind.to_string())
-        )),
-    };
-    types[..layers].iter().map(attends).collect()
+    let every = fields.size_or(&["full_attention_interval"])?.unwrap_or(4).max(1);
+    Ok((1..=layers).map(|layer| layer.is_multiple_of(every)).collect())
 }
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
@@ -115,34 +103,15 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
         let block = &config.blocks[i];
         let name = |part: &str| format!("layers.{i}.{part}");
         let mixer = match &block.mixer {
-            Mixer::Attention(of) => {
-                let (of_query, of_key) = (of.heads * of.head_dim, of.kv_heads * of.head_dim);
-                let project =
-                    |part: &str, out| names.projection(&name(&format!("self_attn.{part}_proj")), out, width, of.bias);
-                MixerParts::Attention(AttentionParts {
-                    query: project("q", 2 * of_query)?,
-                    key: Some(project("k", of_key)?),
-                    value: Some(project("v", of_key)?),
-                    query_norm: Some(scales(&name("self_attn.q_norm"), of.head_dim)?.weight),
-                    key_norm: Some(scales(&name("self_attn.k_norm"), of.head_dim)?.weight),
-                    sinks: None,
-                    output: names.projection(&name("self_attn.o_proj"), width, of_query, of.output_bias)?,
-                    value_norm: None,
-                })
-            }
+            Mixer::Attention(of) => MixerParts::Attention(AttentionParts {
+                query_norm: Some(scales(&name("self_attn.q_norm"), of.head_dim)?.weight),
+                key_norm: Some(scales(&name("self_attn.k_norm"), of.head_dim)?.weight),
+                ..names.attention(&name("self_attn"), "o_proj", width, of)?
+            }),
             Mixer::DeltaNet(of) => {
                 MixerParts::DeltaNet(Box::new(delta_net(&names, &name("linear_attn"), width, of, decays_are_whole)?))
             }
             _ => unreachable!("Qwen has no other layers"),
-        };
-        let network = |of: &Dense| {
-            let of_part =
-                |part: &str, out, input| names.projection(&name(&format!("mlp.{part}_proj")), out, input, false);
-            Ok::<_, ModelError>(DenseParts {
-                gate: Some(of_part("gate", of.width, width)?),
-                up: of_part("up", of.width, width)?,
-                down: of_part("down", width, of.width)?,
-            })
         };
         Ok(Layer {
             mixer_norm: Some(scales(&name("input_layernorm"), width)?),
@@ -150,7 +119,9 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
             after_mixer: None,
             feed_forward_norm: Some(scales(&name("post_attention_layernorm"), width)?),
             feed_forward: match &block.feed_forward {
-                FeedForward::Dense(of) => FeedForwardParts::Dense(network(of)?),
+                FeedForward::Dense(of) => {
+                    FeedForwardParts::Dense(dense(&names, &name("mlp"), GATE_UP_DOWN, width, of)?)
+                }
                 FeedForward::Mixture(of) => {
                     let parts = mixture::parts(&names, model, &format!("layers.{i}"), width, of)?;
                     FeedForwardParts::Mixture(Box::new(parts))
@@ -201,17 +172,13 @@ fn delta_net(
     } else {
         (project("in_proj_b", heads)?, project("in_proj_a", heads)?)
     };
-    let mut decay = names.vector(&name("A_log"), heads)?;
-    if !decays_are_whole {
-        decay.iter_mut().for_each(|x| *x = -libm::expf(*x));
-    }
     Ok(DeltaNetParts {
         input,
         gate,
         strength,
         rate,
         taps: Taps::new(&names.taps(&name("conv1d.weight"), columns, of.taps)?, columns, None),
-        decay,
+        decay: names.decays(&name("A_log"), heads, decays_are_whole)?,
         rate_bias: names.vector(&name("dt_bias"), heads)?,
         norm: names.vector(&name("norm.weight"), value_dim)?,
         output: names.projection(&name("out_proj"), width, values, false)?,
