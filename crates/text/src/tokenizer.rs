@@ -148,6 +148,20 @@ impl Tokenizer {
         Ok(tokens)
     }
 
+    /// Returns a text as a grammar spells it: the names of control tokens are replaced by their
+    /// [spellings](Vocabulary::spelling).
+    pub fn spell(&self, text: &str) -> Vec<u8> {
+        // No text of a grammar is guarded.
+        let parts = self.controls.parts(text, '\u{FDD0}').into_iter();
+        parts
+            .flat_map(|part| match part {
+                TextPart::Control(id) => self.vocabulary.spelling(id),
+                TextPart::Text(text) => text.as_bytes(),
+            })
+            .copied()
+            .collect()
+    }
+
     /// The control tokens.
     pub(crate) fn controls(&self) -> &Controls {
         &self.controls

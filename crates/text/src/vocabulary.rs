@@ -1,5 +1,6 @@
 //! The bytes of each token.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use data_encoding::HEXLOWER;
@@ -27,10 +28,15 @@ pub struct Vocabulary {
     /// The end of each token in `bytes`.
     ends: Vec<u32>,
     special: Vec<bool>,
+    /// The [spellings](Vocabulary::spelling) of control tokens.
+    controls: BTreeMap<TokenId, Box<[u8]>>,
     fingerprint: OnceLock<String>,
 }
 
 impl Vocabulary {
+    /// The bytes around the name of a control token in its [spelling](Vocabulary::spelling). Neither occurs in UTF-8.
+    pub const CONTROL: [u8; 2] = [0xff, 0xfe];
+
     /// Reads the vocabulary of a tokenizer: byte-level BPE, or pieces with `▁` for a space and `<0x..>` for bytes.
     pub(crate) fn of(tokenizer: &tokenizers::Tokenizer) -> Result<Self, TokenizerError> {
         let added = tokenizer.get_added_tokens_decoder();
@@ -48,6 +54,7 @@ impl Vocabulary {
             bytes: Vec::with_capacity(size * 8),
             ends: Vec::with_capacity(size),
             special: vec![false; size],
+            controls: BTreeMap::new(),
             fingerprint: OnceLock::new(),
         };
         for (id, token) in tokens {
@@ -57,7 +64,12 @@ impl Vocabulary {
             }
             vocabulary.ends.resize(id as usize, vocabulary.bytes.len() as u32);
             match added.get(&id) {
-                Some(token) if token.special => vocabulary.special[id as usize] = true,
+                Some(token) if token.special => {
+                    vocabulary.special[id as usize] = true;
+                    let [begin, end] = Self::CONTROL;
+                    let spelling = [&[begin], token.content.as_bytes(), &[end]].concat();
+                    vocabulary.controls.insert(id, spelling.into());
+                }
                 Some(token) => vocabulary.bytes.extend_from_slice(token.content.as_bytes()),
                 None if byte_level => vocabulary.bytes.extend(token.chars().flat_map(byte_of)),
                 None => push_piece(&token, &mut vocabulary.bytes),
@@ -78,6 +90,12 @@ impl Vocabulary {
         let Some(&end) = self.ends.get(token) else { return &[] };
         let start = if token == 0 { 0 } else { self.ends[token - 1] };
         &self.bytes[start as usize..end as usize]
+    }
+
+    /// The bytes that represent a token in a grammar: those of [`Vocabulary::bytes`], or for a control token
+    /// its name between those of [`Vocabulary::CONTROL`]. So no text can be confused with a control token.
+    pub fn spelling(&self, token: TokenId) -> &[u8] {
+        self.controls.get(&token).map_or_else(|| self.bytes(token), |spelling| spelling)
     }
 
     /// Whether a token is a control token.
@@ -152,6 +170,18 @@ mod tests {
         let mut bytes: Vec<u8> = alphabet.into_iter().flat_map(byte_of).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn control_tokens_are_spelled_apart_from_text() {
+        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let tokenizer = crate::Tokenizer::from_json(json).unwrap();
+        let vocabulary = tokenizer.vocabulary();
+        let spelled = b"\xff<|endoftext|>\xfe";
+        assert_eq!((vocabulary.bytes(0), vocabulary.spelling(0)), (&b""[..], &spelled[..]));
+        assert_eq!(tokenizer.spell("a<|endoftext|> é"), [b"a", &spelled[..], " é".as_bytes()].concat());
+        let the = tokenizer.encode(" the").unwrap()[0];
+        assert_eq!((vocabulary.spelling(the), vocabulary.spelling(u32::MAX)), (&b" the"[..], &b""[..]));
     }
 
     #[test]

@@ -39,8 +39,8 @@ impl Lexicon {
         &self.end
     }
 
-    /// The bytes of a token.
+    /// The bytes that represent a token in a grammar: see [`Vocabulary::spelling`](verdigris_text::Vocabulary::spelling).
     pub fn bytes(&self, token: TokenId) -> &[u8] {
-        self.tokenizer.vocabulary().bytes(token)
+        self.tokenizer.vocabulary().spelling(token)
     }
 }

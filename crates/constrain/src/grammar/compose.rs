@@ -35,8 +35,9 @@ impl Grammar {
         }
     }
 
-    /// Creates the grammar of exactly one text.
-    pub fn text(text: &str) -> Self {
+    /// Creates the grammar of exactly one text. [`Tokenizer::spell`](verdigris_text::Tokenizer::spell) returns the bytes
+    /// of one with control tokens.
+    pub fn text(text: impl AsRef<[u8]>) -> Self {
         match Automaton::literals([text]) {
             Ok(automaton) => Self::of(automaton),
             Err(_) => unreachable!("one text is a list of texts"),

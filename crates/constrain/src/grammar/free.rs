@@ -2,8 +2,31 @@
 //!
 //! A model that may call tools writes freely until it begins a call: `<tool_call>`. From there on it is constrained.
 
+use verdigris_text::Vocabulary;
+
 use crate::automata::automaton::Automaton;
 use crate::grammar::Grammar;
+
+/// A marker, which may have control tokens in it.
+struct Marker<'m>(&'m [u8]);
+
+impl Marker<'_> {
+    /// Bytes that the marker and the search for it treat alike.
+    fn class(&self, byte: u8) -> (Option<usize>, bool) {
+        (self.0.iter().position(|of_mark| *of_mark == byte), is_control(byte))
+    }
+
+    /// Whether the first bytes of the marker end inside a control token.
+    fn is_inside(&self, found: usize) -> bool {
+        let [begin, end] = Vocabulary::CONTROL;
+        self.0[..found].iter().rev().find(|&&byte| byte == begin || byte == end) == Some(&begin)
+    }
+}
+
+/// Whether a byte begins or ends a control token.
+fn is_control(byte: u8) -> bool {
+    Vocabulary::CONTROL.contains(&byte)
+}
 
 /// Finds how much of a marker a text ends with (Knuth, Morris, Pratt: Fast Pattern Matching in Strings, 1977).
 struct Search<'m> {
@@ -36,42 +59,50 @@ impl<'m> Search<'m> {
 }
 
 impl Grammar {
-    /// Creates the grammar of any texts, of any bytes, that do not contain a marker. `None` if the marker is empty.
-    pub fn free_of(mark: &str) -> Option<Self> {
-        Self::searched(mark, |found, whole| found < whole)
+    /// Creates the grammar of any texts without control tokens, of any other bytes, that do not contain a marker.
+    /// `None` if the marker is empty.
+    pub fn free_of(mark: impl AsRef<[u8]>) -> Option<Self> {
+        Self::searched(mark.as_ref(), |found, whole| found < whole)
     }
 
-    /// Creates the grammar of any texts, of any bytes, that end with a marker and do not contain it earlier. `None` if
-    /// the marker is empty.
-    pub fn up_to(mark: &str) -> Option<Self> {
-        Self::searched(mark, |found, whole| found == whole)
+    /// Creates the grammar of any texts, of any bytes, that end with a marker and do not contain it earlier, nor any
+    /// control token but those of the marker. `None` if the marker is empty.
+    pub fn up_to(mark: impl AsRef<[u8]>) -> Option<Self> {
+        Self::searched(mark.as_ref(), |found, whole| found == whole)
     }
 
-    fn searched(mark: &str, accepts: impl Fn(usize, usize) -> bool) -> Option<Self> {
-        let mark = mark.as_bytes();
+    fn searched(mark: &[u8], accepts: impl Fn(usize, usize) -> bool) -> Option<Self> {
         let (search, whole) = (Some(mark).filter(|mark| !mark.is_empty()).map(Search::new)?, mark.len());
+        let marker = Marker(mark);
         let automaton = Automaton::explore(
             0,
-            |byte| mark.iter().position(|of_mark| *of_mark == byte),
-            |&found, byte| (found < whole).then(|| search.next(found, byte)),
-            |&found| accepts(found, whole),
+            |byte| marker.class(byte),
+            |&found, byte| {
+                let next = (found < whole).then(|| search.next(found, byte))?;
+                let is_free = !is_control(byte) && !marker.is_inside(found);
+                (is_free || next == found + 1 || next > 0 && !marker.is_inside(found)).then_some(next)
+            },
+            |&found| !marker.is_inside(found) && accepts(found, whole),
         );
         // It has at most one state more than the marker has bytes.
         automaton.ok().map(Self::of)
     }
 
-    /// Creates the grammar of any texts, of any bytes, that do not begin with a marker. `None` if the marker is empty.
-    pub fn not_beginning(mark: &str) -> Option<Self> {
-        let mark = mark.as_bytes();
+    /// Creates the grammar of any texts without control tokens, of any other bytes, that do not begin with a marker.
+    /// `None` if the marker is empty.
+    pub fn not_beginning(mark: impl AsRef<[u8]>) -> Option<Self> {
+        let mark = mark.as_ref();
+        let marker = Marker(mark);
         // The length of the text if it is a prefix of the marker, else `None`.
         let automaton = Automaton::explore(
             Some(0),
-            |byte| mark.iter().position(|of_mark| *of_mark == byte),
+            |byte| marker.class(byte),
             |begun, byte| match begun.map(|begun: usize| (begun + 1, mark.get(begun) == Some(&byte))) {
                 Some((begun, true)) => (begun < mark.len()).then_some(Some(begun)),
-                _ => Some(None),
+                Some((begun, false)) if marker.is_inside(begun - 1) => None,
+                _ => (!is_control(byte)).then_some(None),
             },
-            |_| true,
+            |begun| !begun.is_some_and(|begun| marker.is_inside(begun)),
         );
         automaton.ok().filter(|_| !mark.is_empty()).map(Self::of)
     }
@@ -108,7 +139,41 @@ mod tests {
         assert!(Grammar::free_of("").is_none() && Grammar::up_to("").is_none() && Grammar::not_beginning("").is_none());
     }
 
-    /// Free text is not steered: every token with bytes is allowed, even parts of characters.
+    /// Control tokens are part of a text only where the marker has them.
+    #[test]
+    fn a_mark_may_have_control_tokens() {
+        let spell = |text: &str| [b"\xff", text.as_bytes(), b"\xfe"].concat();
+        let (end, other) = (spell("<|end|>"), spell("<|else|>"));
+        let mark = [&b"a"[..], &end, b"b", &end].concat();
+        let [free, up_to] =
+            [Grammar::free_of(&mark), Grammar::up_to(&mark)].map(|grammar| machine_of(grammar.unwrap()));
+        let beginning = machine_of(Grammar::not_beginning(&mark).unwrap());
+        let of = |parts: &[&[u8]]| parts.concat();
+        for (text, is_free, is_up_to, is_other) in [
+            (of(&[b"text"]), true, false, true),
+            (of(&[&mark]), false, true, false),
+            (of(&[b"text ", &mark]), false, true, false),
+            (of(&[b"a", &end, b"a", &end, b"b", &end]), false, true, false),
+            (of(&[b"a", &end, b"b"]), true, false, true),
+            (of(&[b"a", &end, b"bb"]), true, false, true),
+            (of(&[b"a", &end, b"c"]), true, false, true),
+            (of(&[b"a", &end, &end]), false, false, false),
+            (of(&[b"a", &end[..4]]), false, false, false),
+            (of(&[&end]), false, false, false),
+            (of(&[b"a", &other]), false, false, false),
+            (of(&[b"text", &other, &mark]), false, false, false),
+        ] {
+            for (machine, expected, name) in
+                [(&free, is_free, "free"), (&up_to, is_up_to, "up to"), (&beginning, is_other, "not beginning")]
+            {
+                let accepted = machine.accepts(machine.next(machine.start(), &text));
+                assert_eq!(accepted, expected, "{name}: {}", text.escape_ascii());
+            }
+        }
+    }
+
+    /// Free text is not steered: every token with bytes is allowed, even parts of characters. Only bytes that UTF-8 does
+    /// not have are not.
     #[test]
     fn free_text_is_free() {
         let vocabulary = LEXICON.tokenizer().vocabulary();
@@ -118,7 +183,8 @@ mod tests {
         assert!(mask.accepts);
         for token in 0..vocabulary.size() as u32 {
             let bytes = vocabulary.bytes(token);
-            let expected = !bytes.is_empty() && !bytes.starts_with(b"call>");
+            let is_text = !bytes.is_empty() && !bytes.iter().any(|&byte| is_control(byte));
+            let expected = is_text && !bytes.starts_with(b"call>");
             assert_eq!(mask.tokens.contains(token), expected, "{:?}", String::from_utf8_lossy(bytes));
         }
     }

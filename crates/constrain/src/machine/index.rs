@@ -43,7 +43,7 @@ pub struct TokenIndex {
 type CachedSet = (Arc<TokenSet>, Vec<Arc<TokenSet>>);
 
 impl TokenIndex {
-    /// Builds the index of a vocabulary. Control tokens and ids without bytes are left out.
+    /// Builds the index of a vocabulary. Ids without bytes are left out.
     pub fn new(vocabulary: &Vocabulary) -> Self {
         let trie = Trie::new(vocabulary);
         let names_inside = OnceLock::new();

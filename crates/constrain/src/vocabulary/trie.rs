@@ -11,7 +11,7 @@ use super::character_set::CharacterSet;
 use super::class_tokens::ClassTokens;
 use super::tree::{MAX_DEPTH, Tree};
 
-/// All tokens with bytes, by their bytes.
+/// All tokens with bytes, by their [spellings](Vocabulary::spelling).
 ///
 /// Most tokens of a vocabulary are *plain*: whole characters that need no escape in a JSON string. Where a string
 /// allows any character, these need no walk, only a look at their number of characters.
@@ -52,15 +52,15 @@ const MAX_KEPT: usize = 64 << 20;
 const MAX_ASKED: usize = 4096;
 
 impl Trie {
-    /// Builds the trie of a vocabulary. Control tokens and ids without bytes are left out.
+    /// Builds the trie of a vocabulary. Ids without bytes are left out.
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
         let mut order: Vec<TokenId> = (0..vocabulary.size() as TokenId)
-            .filter(|&token| (1..=MAX_DEPTH).contains(&vocabulary.bytes(token).len()))
+            .filter(|&token| (1..=MAX_DEPTH).contains(&vocabulary.spelling(token).len()))
             .collect();
-        order.sort_unstable_by(|&a, &b| vocabulary.bytes(a).cmp(vocabulary.bytes(b)).then(a.cmp(&b)));
+        order.sort_unstable_by(|&a, &b| vocabulary.spelling(a).cmp(vocabulary.spelling(b)).then(a.cmp(&b)));
         let (mut plain, mut rest) = (Vec::new(), Vec::new());
         for &token in &order {
-            match plain_characters(vocabulary.bytes(token)) {
+            match plain_characters(vocabulary.spelling(token)) {
                 Some(characters) => plain.push((characters, token)),
                 None => rest.push(token),
             }
@@ -68,17 +68,17 @@ impl Trie {
         plain.sort_unstable();
         let longest = plain.last().map_or(0, |&(characters, _)| characters as usize);
         let mut alone = [false; 256];
-        order.iter().filter_map(|&token| vocabulary.bytes(token).try_into().ok()).for_each(|[byte]: [u8; 1]| {
+        order.iter().filter_map(|&token| vocabulary.spelling(token).try_into().ok()).for_each(|[byte]: [u8; 1]| {
             alone[usize::from(byte)] = true;
         });
         Self {
-            all: Tree::new(order.iter().map(|&token| (vocabulary.bytes(token), token))),
-            rest: Tree::new(rest.iter().map(|&token| (vocabulary.bytes(token), token))),
+            all: Tree::new(order.iter().map(|&token| (vocabulary.spelling(token), token))),
+            rest: Tree::new(rest.iter().map(|&token| (vocabulary.spelling(token), token))),
             plain,
             plain_sets: (0..=longest).map(|_| OnceLock::new()).collect(),
             class_tokens: RwLock::default(),
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
-            max_token_bytes: order.iter().map(|&token| vocabulary.bytes(token).len()).max().unwrap_or(0),
+            max_token_bytes: order.iter().map(|&token| vocabulary.spelling(token).len()).max().unwrap_or(0),
             vocabulary: vocabulary.size(),
         }
     }
@@ -191,20 +191,20 @@ mod tests {
             0xcbf2_9ce4_8422_2325,
             |state, byte, _| Some(more(state, byte)),
             |token, state| {
-                let bytes = vocabulary.bytes(token).iter();
+                let bytes = vocabulary.spelling(token).iter();
                 assert_eq!(state, bytes.fold(0xcbf2_9ce4_8422_2325, |state, &byte| more(state, byte)));
                 seen.push(token);
             },
         );
         seen.sort_unstable();
-        let expected: Vec<u32> = (0..4096).filter(|&token| !vocabulary.bytes(token).is_empty()).collect();
+        let expected: Vec<u32> = (0..4096).filter(|&token| !vocabulary.spelling(token).is_empty()).collect();
         assert_eq!(seen, expected);
 
         let mut without_t = Vec::new();
         let skip_t = |depth: usize, byte, _| (depth > 0 || byte != b't').then_some(depth + 1);
         trie.all().walk(0, skip_t, |token, _| without_t.push(token));
-        assert!(without_t.iter().all(|&token| vocabulary.bytes(token)[0] != b't'));
-        let with_t = expected.iter().filter(|&&token| vocabulary.bytes(token)[0] == b't').count();
+        assert!(without_t.iter().all(|&token| vocabulary.spelling(token)[0] != b't'));
+        let with_t = expected.iter().filter(|&&token| vocabulary.spelling(token)[0] == b't').count();
         assert_eq!(without_t.len() + with_t, expected.len());
     }
 
@@ -215,7 +215,7 @@ mod tests {
         let mut rest = TokenSet::new(vocabulary.size());
         trie.rest().walk((), |(), _, _| Some(()), |token, ()| rest.insert(token));
         for token in 0..vocabulary.size() as u32 {
-            let text = std::str::from_utf8(vocabulary.bytes(token)).ok();
+            let text = std::str::from_utf8(vocabulary.spelling(token)).ok();
             let plain = text.filter(|text| !text.contains(|c: char| c < ' ' || c == '"' || c == '\\'));
             let characters = plain.map_or(usize::MAX, |text| text.chars().count());
             for most in [0, 1, 2, 5, 1000] {
