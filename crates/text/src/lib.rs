@@ -34,6 +34,6 @@ pub use chat::{ChatError, ChatTemplate, Conversation, Message};
 pub use chunks::{Chunks, ReadError};
 pub use error::TokenizerError;
 pub use shown::shown;
-pub use stream::TextStream;
+pub use stream::{StreamPart, TextStream};
 pub use tokenizer::Tokenizer;
 pub use vocabulary::Vocabulary;

@@ -98,6 +98,13 @@ impl Vocabulary {
         self.controls.get(&token).map_or_else(|| self.bytes(token), |spelling| spelling)
     }
 
+    /// The name of a control token; `None` for other tokens.
+    pub fn control(&self, token: TokenId) -> Option<&str> {
+        let spelling = self.controls.get(&token)?;
+        // A spelling is a name between two bytes.
+        std::str::from_utf8(&spelling[1..spelling.len() - 1]).ok()
+    }
+
     /// Whether a token is a control token.
     pub fn is_special(&self, token: TokenId) -> bool {
         self.special.get(token as usize).copied().unwrap_or(false)
