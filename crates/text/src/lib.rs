@@ -6,6 +6,7 @@
 //! | [`vocabulary`] | the bytes of each token, and a fingerprint of all of them |
 //! | [`stream`] | tokens to text, one at a time |
 //! | [`chat`] | conversations as prompts, by a model's own template |
+//! | [`calls`] | tool calls in the syntaxes of families of models |
 //! | `parts` | checks of a tokenizer's file before the library reads it |
 //! | `charsmap` | the replacement table in such a file |
 //! | `controls` | control tokens by their names in a text |
@@ -16,6 +17,7 @@
 //! | [`parallel`] | work on all cores, if available |
 #![forbid(unsafe_code)]
 
+pub mod calls;
 mod charsmap;
 pub mod chat;
 pub mod chunks;

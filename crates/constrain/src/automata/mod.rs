@@ -7,6 +7,7 @@ pub(crate) mod budget;
 pub(crate) mod dfa;
 pub(crate) mod distances;
 pub(crate) mod lazy;
+pub(crate) mod search;
 pub(crate) mod self_loop;
 pub(crate) mod spelled;
 pub(crate) mod syntax;

@@ -5,107 +5,91 @@
 use verdigris_text::Vocabulary;
 
 use crate::automata::automaton::Automaton;
+use crate::automata::search::Marks;
 use crate::grammar::Grammar;
-
-/// A marker, which may have control tokens in it.
-struct Marker<'m>(&'m [u8]);
-
-impl Marker<'_> {
-    /// Bytes that the marker and the search for it treat alike.
-    fn class(&self, byte: u8) -> (Option<usize>, bool) {
-        (self.0.iter().position(|of_mark| *of_mark == byte), is_control(byte))
-    }
-
-    /// Whether the first bytes of the marker end inside a control token.
-    fn is_inside(&self, found: usize) -> bool {
-        let [begin, end] = Vocabulary::CONTROL;
-        self.0[..found].iter().rev().find(|&&byte| byte == begin || byte == end) == Some(&begin)
-    }
-}
 
 /// Whether a byte begins or ends a control token.
 fn is_control(byte: u8) -> bool {
     Vocabulary::CONTROL.contains(&byte)
 }
 
-/// Finds how much of a marker a text ends with (Knuth, Morris, Pratt: Fast Pattern Matching in Strings, 1977).
-struct Search<'m> {
-    mark: &'m [u8],
-    /// For each `i`, the length of the longest proper prefix of the first `i` bytes of the marker that is also their
-    /// suffix.
-    borders: Vec<usize>,
+/// Whether the bytes of a marker so far end inside a control token.
+fn is_inside(found: &[u8]) -> bool {
+    let [begin, _] = Vocabulary::CONTROL;
+    found.iter().rev().find(|&&byte| is_control(byte)) == Some(&begin)
 }
 
-impl<'m> Search<'m> {
-    fn new(mark: &'m [u8]) -> Self {
-        let mut search = Self { mark, borders: vec![0; 2] };
-        for &byte in &mark[1..] {
-            let last = *search.borders.last().expect("it begins with two");
-            search.borders.push(search.next(last, byte));
-        }
-        search
-    }
-
-    /// How much of the marker the text ends with after one more byte, if it ended with `found` bytes, not all, before.
-    fn next(&self, mut found: usize, byte: u8) -> usize {
-        while self.mark[found] != byte {
-            if found == 0 {
-                return 0;
-            }
-            found = self.borders[found];
-        }
-        found + 1
-    }
+/// Markers as bytes; `None` if there are none, or one is empty.
+fn marks<T: AsRef<[u8]>>(marks: &[T]) -> Option<Vec<&[u8]>> {
+    let marks: Vec<&[u8]> = marks.iter().map(AsRef::as_ref).collect();
+    (!marks.is_empty() && marks.iter().all(|mark| !mark.is_empty())).then_some(marks)
 }
 
 impl Grammar {
     /// Creates the grammar of any texts without control tokens, of any other bytes, that do not contain a marker.
     /// `None` if the marker is empty.
     pub fn free_of(mark: impl AsRef<[u8]>) -> Option<Self> {
-        Self::searched(mark.as_ref(), |found, whole| found < whole)
+        Self::free_of_any(&[mark])
+    }
+
+    /// Like [`Grammar::free_of`], for several markers. `None` if there are none, or one is empty.
+    pub fn free_of_any<T: AsRef<[u8]>>(of: &[T]) -> Option<Self> {
+        searched(Marks(&marks(of)?), |whole| whole.is_none()).map(Self::of)
     }
 
     /// Creates the grammar of any texts, of any bytes, that end with a marker and do not contain it earlier, nor any
     /// control token but those of the marker. `None` if the marker is empty.
     pub fn up_to(mark: impl AsRef<[u8]>) -> Option<Self> {
-        Self::searched(mark.as_ref(), |found, whole| found == whole)
+        Self::up_to_one(&[mark], 0)
     }
 
-    fn searched(mark: &[u8], accepts: impl Fn(usize, usize) -> bool) -> Option<Self> {
-        let (search, whole) = (Some(mark).filter(|mark| !mark.is_empty()).map(Search::new)?, mark.len());
-        let marker = Marker(mark);
-        let automaton = Automaton::explore(
-            0,
-            |byte| marker.class(byte),
-            |&found, byte| {
-                let next = (found < whole).then(|| search.next(found, byte))?;
-                let is_free = !is_control(byte) && !marker.is_inside(found);
-                (is_free || next == found + 1 || next > 0 && !marker.is_inside(found)).then_some(next)
-            },
-            |&found| !marker.is_inside(found) && accepts(found, whole),
-        );
-        // It has at most one state more than the marker has bytes.
-        automaton.ok().map(Self::of)
+    /// Like [`Grammar::up_to`], for texts that end with one of several markers, and contain none of them earlier.
+    /// `None` if a marker is empty, or no text ends with this one first.
+    pub(crate) fn up_to_one<T: AsRef<[u8]>>(of: &[T], which: usize) -> Option<Self> {
+        searched(Marks(&marks(of)?), |whole| whole == Some(which)).map(Self::of)
     }
 
     /// Creates the grammar of any texts without control tokens, of any other bytes, that do not begin with a marker.
     /// `None` if the marker is empty.
     pub fn not_beginning(mark: impl AsRef<[u8]>) -> Option<Self> {
-        let mark = mark.as_ref();
-        let marker = Marker(mark);
-        // The length of the text if it is a prefix of the marker, else `None`.
-        let automaton = Automaton::explore(
-            Some(0),
-            |byte| marker.class(byte),
-            |begun, byte| match begun.map(|begun: usize| (begun + 1, mark.get(begun) == Some(&byte))) {
-                Some((begun, true)) => (begun < mark.len()).then_some(Some(begun)),
-                Some((begun, false)) if marker.is_inside(begun - 1) => None,
-                _ => (!is_control(byte)).then_some(None),
-            },
-            |begun| !begun.is_some_and(|begun| marker.is_inside(begun)),
-        );
-        automaton.ok().filter(|_| !mark.is_empty()).map(Self::of)
+        Self::not_beginning_any(&[mark])
     }
+
+    /// Like [`Grammar::not_beginning`], for several markers. `None` if there are none, or one is empty.
+    pub fn not_beginning_any<T: AsRef<[u8]>>(of: &[T]) -> Option<Self> {
+        let marks = &marks(of)?;
+        let marks = Marks(marks);
+        // The text if it is a prefix of a marker, else `None`.
+        let automaton = Automaton::explore(
+            Some(&marks.0[0][..0]),
+            |byte| (marks.class(byte), is_control(byte)),
+            |begun, byte| match begun.and_then(|begun| marks.longer(begun, byte)) {
+                Some(longer) => marks.0.iter().all(|mark| *mark != longer).then_some(Some(longer)),
+                None if begun.is_some_and(is_inside) => None,
+                None => (!is_control(byte)).then_some(None),
+            },
+            |begun| !begun.is_some_and(is_inside),
+        );
+        automaton.ok().map(Self::of)
+    }
+}
+
+/// The texts that contain markers only at their end; `accepts` judges the index of the marker there.
+fn searched(marks: Marks<'_>, accepts: impl Fn(Option<usize>) -> bool) -> Option<Automaton> {
+    let whole = |found: &[u8]| marks.whole(found).filter(|_| !is_inside(found));
+    let automaton = Automaton::explore(
+        &marks.0[0][..0],
+        |byte| (marks.class(byte), is_control(byte)),
+        |&found, byte| {
+            let next = whole(found).is_none().then(|| marks.next(found, byte))?;
+            let is_free = !is_control(byte) && !is_inside(found);
+            let is_begun = !next.is_empty() && !is_inside(found);
+            (is_free || next.len() == found.len() + 1 || is_begun).then_some(next)
+        },
+        |&found| !is_inside(found) && accepts(whole(found)),
+    );
+    // It has at most as many states as the markers have bytes.
+    automaton.ok()
 }
 
 #[cfg(test)]

@@ -331,6 +331,15 @@ impl Write for Paid<'_> {
     }
 }
 
+/// A value as JSON with a space after commas and colons, like Python's `json.dumps`.
+pub(crate) fn spaced_json(value: &serde_json::Value) -> String {
+    let mut out = Vec::new();
+    match value.serialize(&mut Serializer::with_formatter(&mut out, Spaced)) {
+        Ok(()) => String::from_utf8_lossy(&out).into_owned(),
+        Err(_) => value.to_string(),
+    }
+}
+
 struct Spaced;
 
 impl Formatter for Spaced {

@@ -28,6 +28,7 @@ use crate::chunks::ReadError;
 use crate::tokenizer::Tokenizer;
 use budget::Budget;
 pub use conversation::{Conversation, Message};
+pub(crate) use functions::spaced_json;
 
 /// The maximum length of a template in bytes.
 const MAX_BYTES: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! The shapes of arrays.
 
-use super::{Compiler, MAX_COUNTS};
+use super::{Compiler, Level, MAX_COUNTS};
 use crate::grammar::array::{ArrayShape, Counted, CountedItem, NumberedTerminals, Unique};
 use crate::json::expand::{NOTHING, item, normal};
 use crate::json::fault::{Result, bad, check};
@@ -81,6 +81,9 @@ impl Compiler<'_> {
             if least > MAX_COUNTS {
                 return bad(path, "\"minItems\" with \"uniqueItems\" is too large");
             }
+            if self.inner() == Level::Nested {
+                return bad(path, "\"uniqueItems\" is not supported in the notation of this model's calls");
+            }
             let scalars = if first == 0 { self.scalars(&item(&arrays.items, 0), path)? } else { None };
             unique = Some(match scalars {
                 Some(terminals) => Unique::AsTexts(terminals),
@@ -99,6 +102,13 @@ impl Compiler<'_> {
 
     /// The terminals of items that must all differ, if they are scalars. Each has one spelling.
     fn scalars(&mut self, key: &Key, path: &str) -> Result<Option<NumberedTerminals>> {
+        let level = std::mem::replace(&mut self.level, Level::Json);
+        let terminals = self.scalars_of_json(key, path);
+        self.level = level;
+        terminals
+    }
+
+    fn scalars_of_json(&mut self, key: &Key, path: &str) -> Result<Option<NumberedTerminals>> {
         let ways = self.schemas.ways(&normal(key.clone()))?;
         if ways.iter().any(|flat| flat.types.has(Types::ARRAY.or(Types::OBJECT))) {
             return Ok(None);

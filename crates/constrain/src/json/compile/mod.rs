@@ -7,14 +7,17 @@ mod arrays;
 mod numbers;
 mod objects;
 mod other_names;
+mod parameters;
 mod punctuation;
+mod raw;
 mod strings;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use serde_json::Value;
+use verdigris_text::calls::{Kinds, Nested, Notation};
 
 use crate::grammar::Grammar;
 use crate::grammar::builder::{GrammarBuilder, NoGrammar};
@@ -25,7 +28,7 @@ use crate::json::expand::{Schemas, normal};
 use crate::json::fault::{BadSchema, Result, bad, check};
 use crate::json::flat::{Flat, Key, Numbers, Strings, Types};
 use crate::json::registry::Registry;
-use crate::json::style::{Escapes, Style};
+use crate::json::style::{Escapes, Style, Whitespace};
 use crate::terminal::characters::Characters;
 
 /// The maximum number of distinct counts of items, or of names that the schema does not list.
@@ -59,8 +62,47 @@ impl Grammar {
         if registry.schemas().chain([schema]).any(is_too_deep) {
             return bad("#", "it is nested too deep");
         }
-        Compiler::new(schema, style, registry).compile()
+        Compiler::new(schema, style, registry).compile(Level::Json)
     }
+
+    /// Creates the grammar of the arguments of a call that obey a schema, in a notation whose texts are
+    /// [spelled](verdigris_text::Tokenizer::spell); and the types that the schema allows for each parameter. Parameters
+    /// that the schema does not name are left out.
+    ///
+    /// # Errors
+    /// As for [`Grammar::json_schema`]; and if the notation cannot express a keyword or a name.
+    pub fn arguments(
+        schema: &Value,
+        style: Style,
+        notation: &Notation<Vec<u8>>,
+    ) -> Result<(Self, BTreeMap<String, Kinds>), BadSchema> {
+        let registry = Registry::default();
+        if is_too_deep(schema) {
+            return bad("#", "it is nested too deep");
+        }
+        let style = match notation.nested {
+            Nested::Same(Some(_)) => style.whitespace(Whitespace::Compact),
+            _ => style,
+        };
+        let mut compiler = Compiler::new(schema, style, &registry);
+        compiler.notation = Some(notation);
+        let mut kinds = BTreeMap::new();
+        let grammar = compiler.compile_with(Level::Arguments, &mut kinds)?;
+        Ok((grammar, kinds))
+    }
+}
+
+/// The location of a value, which decides how it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Level {
+    /// In JSON.
+    Json,
+    /// The arguments of a call.
+    Arguments,
+    /// A parameter whose schema allows these types.
+    Parameter(Kinds),
+    /// In an array or object of a parameter.
+    Nested,
 }
 
 /// Automata, by index, that must accept a text or must not; and texts that are excluded.
@@ -71,15 +113,22 @@ struct Compiler<'a> {
     style: Style,
     grammar: GrammarBuilder,
     punctuation: Punctuation,
-    /// The rule of each set of demands.
-    rules: HashMap<Key, Rule>,
+    /// The notation of arguments; `None` for JSON.
+    notation: Option<&'a Notation<Vec<u8>>>,
+    /// The location of the value that is being compiled.
+    level: Level,
+    /// The rule of each set of demands at each location.
+    rules: HashMap<(Key, Level), Rule>,
     /// Rules that have not been compiled yet.
-    open: VecDeque<(Rule, Key)>,
+    open: VecDeque<(Rule, Key, Level)>,
+    /// The types that each parameter may have.
+    kinds: BTreeMap<String, Kinds>,
     /// Terminals that recur.
     tables: HashMap<Vec<String>, u32>,
     numbers: HashMap<Numbers, Option<u32>>,
     characters: HashMap<Contents, Option<Arc<Characters>>>,
     strings: HashMap<(Escapes, Strings), Option<u32>>,
+    raw: HashMap<(Kinds, Strings), Option<u32>>,
     /// The reason why no text is left, if JSON has some that are not written here.
     narrower: Option<String>,
 }
@@ -93,26 +142,40 @@ impl<'a> Compiler<'a> {
             style,
             grammar,
             punctuation,
+            notation: None,
+            level: Level::Json,
             rules: HashMap::new(),
             open: VecDeque::new(),
+            kinds: BTreeMap::new(),
             tables: HashMap::new(),
             numbers: HashMap::new(),
             characters: HashMap::new(),
             strings: HashMap::new(),
+            raw: HashMap::new(),
             narrower: None,
         }
     }
 
-    fn compile(mut self) -> Result<Grammar> {
+    fn compile(self, level: Level) -> Result<Grammar> {
+        self.compile_with(level, &mut BTreeMap::new())
+    }
+
+    /// Compiles the root at a location; the types of its parameters are added to `kinds`.
+    fn compile_with(mut self, level: Level, kinds: &mut BTreeMap<String, Kinds>) -> Result<Grammar> {
         let root = self.schemas.root();
-        self.rule(vec![(root, true)]);
-        while let Some((rule, key)) = self.open.pop_front() {
+        self.rule_at(vec![(root, true)], level);
+        while let Some((rule, key, level)) = self.open.pop_front() {
+            self.level = level;
             let path = key.first().map_or("#".to_owned(), |&demand| self.schemas.path(demand).to_owned());
             self.grammar.set_path(&path);
             let mut ways = Vec::new();
             let flats = self.schemas.ways(&key)?;
             let flats = self.schemas.united(&flats);
-            for flat in self.schemas.by_presence(&flats, &path)?.iter() {
+            let flats = self.schemas.by_presence(&flats, self.object_signs().is_some(), &path)?;
+            if level == Level::Arguments {
+                self.add_kinds(&flats, &path)?;
+            }
+            for flat in flats.iter() {
                 match flat.objects.some[..] {
                     [] => self.flat(flat, &path, &mut ways)?,
                     _ => {
@@ -129,6 +192,7 @@ impl<'a> Compiler<'a> {
                 return bad(&path, "the schema is too large");
             }
         }
+        kinds.append(&mut self.kinds);
         let narrower = self.narrower;
         let budget = self.schemas.budget.clone();
         self.grammar.finish_within(&budget).or_else(|fault| match (fault, narrower) {
@@ -153,44 +217,73 @@ impl<'a> Compiler<'a> {
         bad(path, fault)
     }
 
-    /// The rule of some demands, which is compiled later.
+    /// The rule of some demands on a value in the current one, which is compiled later.
     fn rule(&mut self, key: Key) -> Rule {
+        self.rule_at(key, self.inner())
+    }
+
+    /// The rule of some demands at a location, which is compiled later.
+    fn rule_at(&mut self, key: Key, level: Level) -> Rule {
         let key = normal(key);
-        if let Some(&rule) = self.rules.get(&key) {
+        if let Some(&rule) = self.rules.get(&(key.clone(), level)) {
             return rule;
         }
         self.schemas.budget.take(10 + key.len() as u64);
         let rule = self.grammar.rule();
-        self.rules.insert(key.clone(), rule);
-        self.open.push_back((rule, key));
+        self.rules.insert((key.clone(), level), rule);
+        self.open.push_back((rule, key, level));
         rule
     }
 
     /// Adds the ways to write a value of the remaining types.
     fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<StepIndex>) -> Result<()> {
-        if let Some(terminal) = self.words(flat.types, path)? {
-            ways.push(self.grammar.read(terminal, RETURN));
+        let end = self.after_value();
+        // Arguments are an object.
+        let types = if self.level == Level::Arguments { flat.types.and(Types::OBJECT) } else { flat.types };
+        if let Some(terminal) = self.words(types, path)? {
+            ways.push(self.grammar.read(terminal, end));
         }
-        if flat.types.has(Types::NUMBER) {
+        if types.has(Types::NUMBER) {
             let terminal = self.number(&flat.numbers, path)?;
-            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, RETURN)));
+            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, end)));
         }
-        if flat.types.has(Types::STRING) {
-            let terminal = self.string(&flat.strings, self.style.escapes, path)?;
-            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, RETURN)));
+        if types.has(Types::STRING) {
+            // A string without quotation marks includes the sign that ends it.
+            let (terminal, end) = match self.raw_strings() {
+                Some(raw) => (self.raw_string(&flat.strings, raw, path)?, RETURN),
+                None => (self.string(&flat.strings, self.style.escapes, path)?, end),
+            };
+            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, end)));
         }
-        if flat.types.has(Types::ARRAY) {
+        if types.has(Types::ARRAY) {
             let shape = self.array(&flat.arrays, path)?;
             let inside = self.grammar.shapes().array(shape);
             let inside = self.grammar.step(Step::Inside(inside));
-            ways.push(self.grammar.read(self.punctuation.open_array, inside));
+            let array = self.grammar.read(self.punctuation.open_array, inside);
+            ways.push(self.followed(array, end));
         }
-        if flat.types.has(Types::OBJECT) {
-            let shape = self.object(&flat.objects, path)?;
-            let inside = self.grammar.shapes().object(shape);
-            let inside = self.grammar.step(Step::Inside(inside));
-            ways.push(self.grammar.read(self.punctuation.open_object, inside));
+        if types.has(Types::OBJECT) {
+            let object = match self.object_signs() {
+                Some(signs) => self.parameters(&flat.objects, signs, path)?,
+                None => {
+                    let shape = self.object(&flat.objects, path)?;
+                    let inside = self.grammar.shapes().object(shape);
+                    let inside = self.grammar.step(Step::Inside(inside));
+                    self.grammar.read(self.punctuation.open_object, inside)
+                }
+            };
+            ways.push(self.followed(object, end));
         }
         Ok(())
+    }
+
+    /// A step to the end of its rule, followed by another.
+    fn followed(&mut self, step: StepIndex, next: StepIndex) -> StepIndex {
+        if next == RETURN {
+            return step;
+        }
+        let rule = self.grammar.rule();
+        self.grammar.define(rule, step);
+        self.grammar.call(rule, next)
     }
 }

@@ -20,9 +20,9 @@ use crate::terminal::string_content::StringContent;
 impl Compiler<'_> {
     /// The terminal of the values without parts, among some types.
     pub(super) fn words(&mut self, types: Types, path: &str) -> Result<Option<u32>> {
-        let words = [(Types::NULL, "null"), (Types::FALSE, "false"), (Types::TRUE, "true")];
-        let words: Vec<String> =
-            words.iter().filter(|(kind, _)| types.has(*kind)).map(|(_, word)| (*word).to_owned()).collect();
+        let words = [Types::NULL, Types::FALSE, Types::TRUE].into_iter().zip(self.word_names());
+        let words = words.filter(|(kind, _)| types.has(*kind)).flat_map(|(_, names)| names);
+        let words: Vec<String> = words.map(|&word| word.to_owned()).collect();
         if words.is_empty() { Ok(None) } else { self.literals(words, path).map(Some) }
     }
 
@@ -120,12 +120,17 @@ impl Compiler<'_> {
 
     /// The contents of some strings, including bounds on their length.
     pub(super) fn content_of(&mut self, strings: &Strings, path: &str) -> Result<Option<Automaton>> {
+        self.automaton_of(strings, "\"propertyNames\"", path)
+    }
+
+    /// The contents of some strings, including bounds on their length, for the automaton of a keyword.
+    pub(super) fn automaton_of(&mut self, strings: &Strings, keyword: &str, path: &str) -> Result<Option<Automaton>> {
         let budget = self.schemas.budget.clone();
         let large = |fault| match fault {
             NoAutomaton::Empty => Ok(None),
             NoAutomaton::TooLarge => {
                 check(&budget, path)?;
-                bad(path, "\"propertyNames\" is too large for an automaton")
+                bad(path, format!("{keyword} is too large for an automaton"))
             }
         };
         if let Some(among) = &strings.among {
@@ -134,7 +139,7 @@ impl Compiler<'_> {
         }
         let Some(characters) = self.characters(strings, path)? else { return Ok(None) };
         let Some(text) = StringContent::new(characters.clone(), strings.least, strings.most)
-            .or_else(|_| bad(path, "\"propertyNames\" is too large"))?
+            .or_else(|_| bad(path, format!("{keyword} is too large")))?
         else {
             return Ok(None);
         };

@@ -52,12 +52,12 @@ fn missing(objects: &Objects) -> Option<String> {
 }
 
 impl Schemas<'_> {
-    /// The same ways, with conditions on presence expanded where properties are counted or some property must meet a
-    /// demand.
-    pub(crate) fn by_presence(&mut self, ways: &Rc<Vec<Flat>>, path: &str) -> Result<Rc<Vec<Flat>>> {
+    /// The same ways, with conditions on presence expanded: all of them, or those where properties are counted or some
+    /// property must meet a demand.
+    pub(crate) fn by_presence(&mut self, ways: &Rc<Vec<Flat>>, all: bool, path: &str) -> Result<Rc<Vec<Flat>>> {
         let is_plain = |flat: &Flat| {
             let Objects { required, least, implies, never, some, .. } = &flat.objects;
-            implies.is_empty() && never.is_empty() || *least <= required.len() as u64 && some.is_empty()
+            implies.is_empty() && never.is_empty() || !all && *least <= required.len() as u64 && some.is_empty()
         };
         if ways.iter().all(is_plain) {
             return Ok(ways.clone());

@@ -5,6 +5,7 @@ mod branches;
 mod faults;
 mod limits;
 mod masks;
+mod notations;
 mod numbers;
 mod objects;
 mod presence;
