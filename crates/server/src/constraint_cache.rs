@@ -9,28 +9,28 @@ const KEPT: usize = 16;
 
 /// The most recently used constraints, by their source and a salt, least recently used first. Tenants do not share
 /// them, since the shorter time of a known constraint would reveal that another tenant uses it.
-pub(crate) struct ConstraintCache<Source>(Mutex<Vec<Known<Source>>>);
+pub(crate) struct ConstraintCache<Source, Compiled = Constraint>(Mutex<Vec<Known<Source, Compiled>>>);
 
-struct Known<Source> {
+struct Known<Source, Compiled> {
     salt: Arc<str>,
     source: Source,
-    constraint: Constraint,
+    constraint: Compiled,
 }
 
-impl<Source> Default for ConstraintCache<Source> {
+impl<Source, Compiled> Default for ConstraintCache<Source, Compiled> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<Source: Clone + PartialEq> ConstraintCache<Source> {
+impl<Source: Clone + PartialEq, Compiled: Clone> ConstraintCache<Source, Compiled> {
     /// The constraint of `source`: a known one of this salt, or one compiled by `work_out`.
     pub(crate) fn constraint<E>(
         &self,
         salt: &Arc<str>,
         source: &Source,
-        work_out: impl FnOnce() -> Result<Constraint, E>,
-    ) -> Result<Constraint, E> {
+        work_out: impl FnOnce() -> Result<Compiled, E>,
+    ) -> Result<Compiled, E> {
         if let Some(known) = self.known(salt, source) {
             return Ok(known);
         }
@@ -54,7 +54,7 @@ impl<Source: Clone + PartialEq> ConstraintCache<Source> {
         kept.iter().any(|known| known.salt == *salt && known.source == *source)
     }
 
-    fn known(&self, salt: &Arc<str>, source: &Source) -> Option<Constraint> {
+    fn known(&self, salt: &Arc<str>, source: &Source) -> Option<Compiled> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|known| known.salt == *salt && known.source == *source)?;
         let found = kept.remove(at);

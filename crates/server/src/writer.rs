@@ -19,7 +19,7 @@ use crate::protocol::refusal::Refusal;
 use crate::turns::Turns;
 
 /// An event of a text.
-pub(crate) type Piece = Event<String, Ending, Refusal>;
+pub(crate) type Piece = Event<verdigris::Piece, Ending, Refusal>;
 
 /// A message about a text.
 pub(crate) enum Message {
@@ -57,7 +57,7 @@ pub(crate) struct Writer {
     drafts: Box<dyn Drafts>,
     constraints: ConstraintCache<ConstraintField>,
     /// The constraints of texts that may call tools.
-    calls: ConstraintCache<calls::CallConstraint>,
+    calls: ConstraintCache<calls::CallConstraint, calls::Calls>,
     /// The slots for compiling constraints, so few that the model keeps its share of the processor.
     planners: Turns,
     /// The slots for texts without a constraint, or with a known one. They take no time, and wait for no compilation.

@@ -89,8 +89,8 @@ pub use error::Error;
 pub use mark_status::{MarkCheck, MarkStatus};
 pub use prompt::Prompt;
 pub use request::{
-    BestOf, Ending, Explained, Hypothesis, Logprob, LogprobsMode, Request, ServedEvent, StepEffect, TextEvent,
-    TokenLogprobs, TokenOrigin, Written,
+    BestOf, ControlTokens, Ending, Explained, Hypothesis, Logprob, LogprobsMode, Piece, Request, ServedEvent,
+    StepEffect, TextEvent, TokenLogprobs, TokenOrigin, Written,
 };
 pub use reward::Reward;
 pub use sampling::{BadSampling, Field, Range, Sampling};

@@ -1,9 +1,9 @@
 //! Answers of `/v1/chat/completions` and `/v1/completions`, with a choice for each text.
 
 use serde_json::{Value, json};
+use verdigris::text::calls::ParsedPart;
 
 use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
-use crate::calls::reader::ParsedPart;
 use crate::input_marks::InputMark;
 use crate::protocol::Refusal;
 

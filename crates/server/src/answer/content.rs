@@ -1,8 +1,11 @@
 //! The content of a text: words and tool calls.
 
+use std::sync::Arc;
+
+use verdigris::Written;
+use verdigris::text::calls::{CallFormat, CallReader, ParsedPart};
+
 use crate::answer::new_name;
-use crate::calls::reader::{CallReader, ParsedPart};
-use crate::calls::syntax::Syntax;
 
 /// A tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +34,9 @@ pub(crate) struct Content {
 
 impl Content {
     /// Reads a complete text. A call that was cut short, by a stop string or because the tokens ran out, stays text.
-    pub(crate) fn of(text: &str, syntax: Option<&'static Syntax>) -> Self {
-        let (mut reader, mut parts, mut content) = (CallReader::new(syntax), Vec::new(), Self::default());
-        reader.push(text, &mut parts);
+    pub(crate) fn of(written: &Written, format: Option<&Arc<CallFormat>>) -> Self {
+        let (mut reader, mut parts, mut content) = (CallReader::new(format.cloned()), Vec::new(), Self::default());
+        written.parts().for_each(|part| reader.push_part(part, &mut parts));
         let cut = reader.finish(&mut parts);
         for part in parts {
             match (part, content.calls.last_mut()) {
@@ -44,11 +47,10 @@ impl Content {
             }
         }
         if let Some(cut) = cut {
-            // The reader has already returned its name.
-            if cut.contains(syntax.map_or("\0", |syntax| syntax.arguments)) {
+            if cut.is_begun {
                 content.calls.pop();
             }
-            content.text.push_str(&cut);
+            content.text.push_str(&cut.text);
         }
         content
     }

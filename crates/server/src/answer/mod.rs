@@ -13,10 +13,10 @@ mod logprobs;
 mod response;
 
 use serde_json::Value;
+use verdigris::text::calls::ParsedPart;
 use verdigris::{Stop, Written};
 
 use crate::caller::random;
-use crate::calls::reader::ParsedPart;
 use crate::input_marks::InputMark;
 use crate::manifests::ManifestField;
 use crate::protocol::Refusal;

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 use verdigris::TokenLogprobs;
+use verdigris::text::calls::ParsedPart;
 
 use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
-use crate::calls::reader::ParsedPart;
 use crate::input_marks::InputMark;
 use crate::manifests::ManifestField;
 use crate::protocol::Refusal;

@@ -1,74 +1,101 @@
 //! The constraint of a text that may or must call tools.
 
 use verdigris::constrain::{BadSchema, TooLarge};
+use verdigris::text::Tokenizer;
+use verdigris::text::calls::{CallFormat, Syntax};
 use verdigris::{Grammar, Style};
 
-use crate::calls::syntax::Syntax;
 use crate::protocol::Refusal;
 use crate::protocol::constraint::ConstraintField;
 use crate::protocol::tools::{Tool, ToolChoice, Tools};
 
-/// The grammar of texts with tool calls in the model's syntax. With [`ToolChoice::Auto`] a text may have no calls, and
-/// then obeys `constraint` if there is one. Without `constraint`, words may precede the calls, unless the syntax wants
-/// them first.
+/// The grammar of texts with tool calls in the model's syntax, and the format in which they are read. With
+/// [`ToolChoice::Auto`] a text may have no calls, and then obeys `constraint` if there is one. Without `constraint`,
+/// words may precede the calls, unless the syntax wants them first.
 ///
 /// # Errors
 /// If a schema cannot be used.
 pub(crate) fn grammar(
     syntax: &Syntax,
+    tokenizer: &Tokenizer,
     tools: &Tools,
     constraint: Option<&ConstraintField>,
-) -> Result<Grammar, Refusal> {
+) -> Result<(Grammar, CallFormat), Refusal> {
     let (only, rest) = match tools.choice {
         ToolChoice::Named(number) => (&tools.tools[number], &[][..]),
         ToolChoice::Auto | ToolChoice::Required => (&tools.tools[0], &tools.tools[1..]),
     };
-    let first = call(syntax, only)?;
-    let others = rest.iter().map(|tool| call(syntax, tool)).collect::<Result<Vec<_>, _>>()?;
+    let names = std::iter::once(only).chain(rest).map(|tool| tool.name.as_str());
+    let mut format = CallFormat::new(syntax, tokenizer, names);
+    let first = call(&mut format, only)?;
+    let others = rest.iter().map(|tool| call(&mut format, tool)).collect::<Result<Vec<_>, _>>()?;
     let call = Grammar::one_of(first, others).map_err(too_large)?;
     let several = tools.several && syntax.several && !matches!(tools.choice, ToolChoice::Named(_));
-    let whole = match tools.choice {
-        ToolChoice::Required | ToolChoice::Named(_) => calls(syntax, "", call, several),
-        ToolChoice::Auto => match constraint {
-            Some(constraint) => {
-                let calls = calls(syntax, "", call, several).map_err(too_large)?;
-                Grammar::one_of(constraint.grammar()?, [calls])
-            }
-            None if syntax.is_first => {
-                let calls = calls(syntax, "", call, several).map_err(too_large)?;
-                let text = Grammar::not_beginning(syntax.mark).ok_or(TooLarge).map_err(too_large)?;
-                Grammar::one_of(text, [calls])
-            }
-            None => {
-                let text = Grammar::free_of(syntax.mark).ok_or(TooLarge).map_err(too_large)?;
-                let before = Grammar::up_to(syntax.mark).ok_or(TooLarge).map_err(too_large)?;
-                let calls = calls(syntax, syntax.mark, call, several).map_err(too_large)?;
-                let with_calls = Grammar::sequence([before, calls]).map_err(too_large)?;
-                Grammar::one_of(text, [with_calls])
-            }
-        },
+    let whole = match (tools.choice, constraint) {
+        (ToolChoice::Required | ToolChoice::Named(_), _) => calls(&format, b"", call, several),
+        (ToolChoice::Auto, Some(constraint)) => {
+            let words = Grammar::sequence([Grammar::text(&format.syntax().words), constraint.grammar()?]);
+            calls(&format, b"", call, several).and_then(|calls| Grammar::one_of(words?, [calls]))
+        }
+        (ToolChoice::Auto, None) => with_words(&format, call, several),
     };
-    whole.map_err(too_large)
+    let lead = Grammar::text(&format.syntax().lead).repeat(0, Some(1));
+    let whole =
+        whole.and_then(|whole| if syntax.lead.is_empty() { Ok(whole) } else { Grammar::sequence([lead?, whole]) });
+    Ok((whole.map_err(too_large)?, format))
+}
+
+/// The grammar of a text that may have words, calls, or both if the syntax allows that.
+fn with_words(format: &CallFormat, call: Grammar, several: bool) -> Result<Grammar, TooLarge> {
+    let (syntax, marks) = (format.syntax(), format.marks());
+    if !syntax.is_first {
+        let before = Grammar::up_to(&syntax.mark).ok_or(TooLarge)?;
+        let with_calls = Grammar::sequence([before, calls(format, &syntax.mark, call, several)?])?;
+        return Grammar::one_of(Grammar::free_of_any(marks).ok_or(TooLarge)?, [with_calls]);
+    }
+    let words = match syntax.words.is_empty() {
+        true => Grammar::not_beginning_any(marks).ok_or(TooLarge)?,
+        false => Grammar::sequence([Grammar::text(&syntax.words), Grammar::free_of_any(marks).ok_or(TooLarge)?])?,
+    };
+    Grammar::one_of(words, [calls(format, b"", call, several)?])
 }
 
 /// The grammar of the calls of a text after `written`, the beginning of `open`.
-fn calls(syntax: &Syntax, written: &str, call: Grammar, several: bool) -> Result<Grammar, TooLarge> {
-    let open = syntax.open.strip_prefix(written).unwrap_or(syntax.open);
-    let mut parts = vec![Grammar::text(open), call.clone()];
+fn calls(format: &CallFormat, written: &[u8], call: Grammar, several: bool) -> Result<Grammar, TooLarge> {
+    let syntax = format.syntax();
+    // The mark may be longer than what opens the calls.
+    let begun = [&syntax.open[..], &syntax.name].concat();
+    let rest = begun.strip_prefix(written).unwrap_or(&begun);
+    let mut parts = vec![Grammar::text(rest), call.clone()];
     if several {
-        parts.push(Grammar::sequence([Grammar::text(syntax.between), call])?.repeat(0, None)?);
+        let between = [&syntax.between[..], &syntax.name].concat();
+        parts.push(Grammar::sequence([Grammar::text(between), call])?.repeat(0, None)?);
     }
-    parts.push(Grammar::text(syntax.close));
+    parts.push(Grammar::text(&syntax.close));
     Grammar::sequence(parts)
 }
 
-/// The grammar of a call of one tool. An object has no properties that its schema does not name, unless the schema
-/// allows them explicitly: a function takes no unknown arguments.
-fn call(syntax: &Syntax, tool: &Tool) -> Result<Grammar, Refusal> {
+/// The grammar of a call of one tool, after the text that precedes its name. An object has no properties that its
+/// schema does not name, unless the schema allows them explicitly: a function takes no unknown arguments.
+fn call(format: &mut CallFormat, tool: &Tool) -> Result<Grammar, Refusal> {
     let bad = |fault: BadSchema| Refusal::field(&tool.path, "invalid_json_schema", fault.to_string());
-    let arguments = Grammar::json_schema(&tool.schema(), Style::default().closed()).map_err(bad)?;
-    let before = Grammar::text(&format!("{}{}{}", syntax.name, tool.name, syntax.arguments));
-    Grammar::sequence([before, arguments, Grammar::text(syntax.end)]).map_err(too_large)
+    let (schema, style) = (tool.schema(), Style::default().closed());
+    let arguments = match &format.syntax().notation {
+        None => Grammar::json_schema(&schema, style).map_err(bad)?,
+        Some(notation) => {
+            let (arguments, kinds) = Grammar::arguments(&schema, style, notation).map_err(bad)?;
+            format.set_kinds(&tool.name, kinds);
+            arguments
+        }
+    };
+    let syntax = format.syntax();
+    let id = syntax.id.as_ref().map(|id| {
+        let id_itself = Grammar::regex(id.shape.pattern()).expect("it is an expression");
+        [Grammar::text(&id.before), id_itself]
+    });
+    let parts = [Grammar::text(&tool.name)].into_iter().chain(id.into_iter().flatten());
+    let parts = parts.chain([Grammar::text(&syntax.arguments), arguments, Grammar::text(&syntax.end)]);
+    Grammar::sequence(parts).map_err(too_large)
 }
 
 fn too_large(fault: TooLarge) -> Refusal {
@@ -78,10 +105,10 @@ fn too_large(fault: TooLarge) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::syntax::TAGGED;
     use crate::protocol::fields::Fields;
     use crate::protocol::tools::ToolShape;
     use serde_json::{Value, json};
+    use verdigris::text::calls::HERMES;
     use verdigris::{Constraint, Engine};
 
     const TALE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/tale-small");
@@ -104,7 +131,8 @@ mod tests {
     fn texts_call_as_they_may() {
         let engine = Engine::load(TALE).unwrap();
         let compiled = |more: Value, constraint: Option<&ConstraintField>| {
-            engine.constraint(grammar(&TAGGED, &tools(more), constraint).unwrap())
+            let (grammar, _) = grammar(&HERMES, engine.reader().tokenizer(), &tools(more), constraint).unwrap();
+            engine.constraint(grammar)
         };
         let add = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
         let clock = "<tool_call>\n{\"name\": \"clock\", \"arguments\": {}}\n</tool_call>";
@@ -144,7 +172,8 @@ mod tests {
         }}]});
         let bad = Tools::take(&mut Fields::of(body, "").unwrap(), ToolShape::Nested).unwrap().unwrap();
         tools.tools.push(bad.tools[0].clone());
-        let refusal = grammar(&TAGGED, &tools, None).unwrap_err();
+        let engine = Engine::load(TALE).unwrap();
+        let refusal = grammar(&HERMES, engine.reader().tokenizer(), &tools, None).unwrap_err();
         assert_eq!(
             (refusal.param.as_deref(), refusal.code),
             (Some("tools[0].function.parameters"), Some("invalid_json_schema"))

@@ -1,30 +1,28 @@
 //! Tool calls: their syntax, constraint and parser.
 //!
-//! A model has learned some syntax for calls, which its chat template reveals ([`syntax`]). A constraint ([`grammar`])
-//! leaves the text free until a call begins; a call names a tool and gives it arguments that obey its schema. So the
-//! text can be parsed without guessing ([`reader`]). If the template does not support tools, they are described to the
-//! model in words ([`words`]).
+//! A model has learned some syntax for calls, which its chat template reveals ([`CallTemplate`]). A constraint
+//! ([`grammar`]) leaves the text free until a call begins; a call names a tool and gives it arguments that obey its
+//! schema. So the text can be parsed without guessing. If the template does not support tools, they are described to
+//! the model in words ([`words`]).
 
 pub(crate) mod grammar;
-pub(crate) mod reader;
-pub(crate) mod syntax;
 pub(crate) mod words;
 
 use std::sync::Arc;
 
 use verdigris::text::ChatTemplate;
+use verdigris::text::calls::{CallFormat, CallTemplate, HERMES, Syntax};
 use verdigris::{Constraint, Conversation, Engine, Prompt};
 
-use crate::calls::syntax::Syntax;
 use crate::constraint_cache::ConstraintCache;
 use crate::protocol::Refusal;
 use crate::protocol::constraint::ConstraintField;
 use crate::protocol::tools::Tools;
 
-/// The syntax of calls, and the constraint of a text that may contain them.
+/// The format of calls, and the constraint of a text that may contain them.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
-    pub(crate) syntax: &'static Syntax,
+    pub(crate) format: Arc<CallFormat>,
     pub(crate) constraint: Constraint,
 }
 
@@ -34,13 +32,17 @@ pub(crate) fn tell(
     conversation: Conversation,
     tools: Option<&Tools>,
 ) -> Result<(Conversation, &'static Syntax), Refusal> {
-    Ok(match Syntax::of(template) {
-        Some(syntax) => {
+    Ok(match CallTemplate::of(template) {
+        Some(calls) if calls.describes_tools => {
             let tools = tools.into_iter().flat_map(|tools| &tools.tools);
             let conversation = Conversation { tools: tools.map(|tool| tool.told()).collect(), ..conversation };
-            (syntax.told(conversation), syntax)
+            (calls.adapt(conversation), calls.syntax)
         }
-        None => (words::told(template, conversation, tools), &syntax::TAGGED),
+        Some(calls) => {
+            let conversation = calls.adapt(conversation);
+            (words::described(template, conversation, tools, calls.syntax), calls.syntax)
+        }
+        None => (words::told(template, conversation, tools), &HERMES),
     })
 }
 
@@ -61,13 +63,16 @@ impl CallConstraint {
     pub(crate) fn calls(
         self,
         engine: &Engine,
-        known: &ConstraintCache<Self>,
+        known: &ConstraintCache<Self, Calls>,
         salt: &Arc<str>,
     ) -> Result<Calls, Refusal> {
         let Self { syntax, tools, constraint } = &self;
-        let work_out =
-            || grammar::grammar(syntax, tools, constraint.as_ref()).map(|grammar| engine.constraint(grammar));
-        Ok(Calls { syntax, constraint: known.constraint(salt, &self, work_out)? })
+        let work_out = || {
+            let tokenizer = engine.reader().tokenizer();
+            let (grammar, format) = grammar::grammar(syntax, tokenizer, tools, constraint.as_ref())?;
+            Ok(Calls { format: Arc::new(format), constraint: engine.constraint(grammar) })
+        };
+        known.constraint(salt, &self, work_out)
     }
 }
 
@@ -77,7 +82,7 @@ pub(crate) fn prompt(
     prompt: Prompt,
     tools: Option<&Tools>,
 ) -> Result<(Prompt, &'static Syntax), Refusal> {
-    let Prompt::Chat(conversation) = prompt else { return Ok((prompt, &syntax::TAGGED)) };
+    let Prompt::Chat(conversation) = prompt else { return Ok((prompt, &HERMES)) };
     let (conversation, syntax) = tell(&engine.chat_template()?, conversation, tools)?;
     Ok((Prompt::Chat(conversation), syntax))
 }

@@ -4,16 +4,26 @@ use std::fmt::Write;
 
 use serde_json::Value;
 use verdigris::text::ChatTemplate;
+use verdigris::text::calls::{HERMES, Syntax};
 use verdigris::{Conversation, Message};
 
-use crate::calls::syntax::{Syntax, TAGGED};
 use crate::protocol::tools::{ToolChoice, Tools};
 
 /// The conversation with the tools described in its first message, and with calls and their results as text.
 pub(super) fn told(template: &ChatTemplate, conversation: Conversation, tools: Option<&Tools>) -> Conversation {
-    let mut messages = spoken(conversation.messages);
+    described(template, spoken(conversation.messages).into(), tools, &HERMES)
+}
+
+/// The conversation with the tools described in its first message, and an example of a call.
+pub(super) fn described(
+    template: &ChatTemplate,
+    conversation: Conversation,
+    tools: Option<&Tools>,
+    syntax: &Syntax,
+) -> Conversation {
+    let mut messages = conversation.messages;
     if let Some(tools) = tools {
-        let words = words(tools);
+        let words = words(tools, syntax);
         match messages.first_mut() {
             Some(first) if first.role == "system" => first.content = format!("{}\n\n{words}", first.content),
             Some(first) if first.role == "user" && !takes_systems(template) => {
@@ -32,15 +42,14 @@ fn takes_systems(template: &ChatTemplate) -> bool {
 }
 
 /// The description of the tools, with instructions for calling them.
-fn words(tools: &Tools) -> String {
+fn words(tools: &Tools, syntax: &Syntax) -> String {
     let mut words =
         "You can call these tools, each with arguments that obey the JSON Schema in its parameters:\n".to_owned();
     for tool in &tools.tools {
         // Writing to a string cannot fail.
         let _ = writeln!(words, "{}", tool.told()["function"]);
     }
-    let Syntax { open, name, arguments, end, close, .. } = &TAGGED;
-    let _ = write!(words, "To call a tool, write:\n{open}{name}NAME{arguments}ARGUMENTS{end}{close}");
+    let _ = write!(words, "To call a tool, write:\n{}", example(syntax));
     words.push_str(match tools.choice {
         ToolChoice::Auto => "\nWhere no tool is needed, answer in words.",
         ToolChoice::Required => "\nCall a tool now.",
@@ -52,9 +61,20 @@ fn words(tools: &Tools) -> String {
     words
 }
 
+/// A call with words for its parts.
+fn example(syntax: &Syntax) -> String {
+    let Syntax { open, name, id, arguments, notation, end, close, .. } = syntax;
+    let id = id.as_ref().map_or(String::new(), |id| format!("{}ID", id.before));
+    let written = notation.as_ref().map_or("ARGUMENTS".to_owned(), |notation| {
+        let signs = &notation.parameters;
+        format!("{}PARAMETER{}VALUE{}{}", signs.before_name, signs.after_name, signs.after_value, signs.close)
+    });
+    format!("{open}{name}NAME{id}{arguments}{written}{end}{close}")
+}
+
 /// The source text of a call.
 fn block(name: &str, arguments: &Value) -> String {
-    let Syntax { open, name: before, arguments: between, end, close, .. } = &TAGGED;
+    let Syntax { open, name: before, arguments: between, end, close, .. } = &HERMES;
     format!("{open}{before}{name}{between}{arguments}{end}{close}")
 }
 

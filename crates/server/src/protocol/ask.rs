@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use verdigris::logits::TokenId;
+use verdigris::text::calls::CallFormat;
 use verdigris::{Alpha, Engine, Error, Key, Message, Prompt, Request};
 
-use crate::calls::syntax::Syntax;
 use crate::calls::{self, Calls};
 use crate::constraint_cache::ConstraintCache;
 use crate::protocol::constraint::ConstraintField;
@@ -147,7 +147,7 @@ impl Ask {
     pub(crate) fn settled(
         mut self,
         engine: &Engine,
-        known: &ConstraintCache<calls::CallConstraint>,
+        known: &ConstraintCache<calls::CallConstraint, Calls>,
         salt: &Arc<str>,
     ) -> Result<Self, Refusal> {
         for (at, prompt) in self.prompts.iter().enumerate() {
@@ -204,9 +204,9 @@ impl Ask {
         key.into_iter().fold(request, Request::watermark)
     }
 
-    /// The syntax of tool calls, if the texts can contain any.
-    pub(crate) fn syntax(&self) -> Option<&'static Syntax> {
-        self.calls.as_ref().map(|calls| calls.syntax)
+    /// The format of tool calls, if the texts can contain any.
+    pub(crate) fn call_format(&self) -> Option<&Arc<CallFormat>> {
+        self.calls.as_ref().map(|calls| &calls.format)
     }
 
     /// The name of the field with the prompts.

@@ -12,13 +12,13 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use verdigris::schedule::Handle;
+use verdigris::text::calls::CallReader;
 use verdigris::{Ending, Key, Prompt};
 
 use super::{computed, json};
 use crate::answer::{self, Choice, Choices, Content, Shape, StreamEvent, Usage, Voice};
 use crate::audit::Outcome;
 use crate::caller::Caller;
-use crate::calls::reader::CallReader;
 use crate::input_marks::Inputs;
 use crate::ledger::LedgerText;
 use crate::limits::Deadline;
@@ -223,7 +223,7 @@ impl Generation {
         let look = move || -> Result<Choice, Refusal> {
             let written = ending.at_once();
             let mark = service.mark_of(key.as_deref(), &written);
-            let content = Content::of(&written.text, ask.syntax());
+            let content = Content::of(&written, ask.call_format());
             Ok(Choice { echo, written: Box::new(written), content, mark, manifest: None })
         };
         let mut choice = computed(look).await??;
@@ -338,11 +338,11 @@ impl Streaming {
             let echo = self.texts.echo(number);
             self.texts.voice.begin(number, echo.as_deref(), events);
         }
-        let reader = self.readers[number].get_or_insert_with(|| CallReader::new(self.texts.ask.syntax()));
+        let reader = self.readers[number].get_or_insert_with(|| CallReader::new(self.texts.ask.call_format().cloned()));
         let mut parts = Vec::new();
         match piece {
-            Piece::Text(text) => {
-                reader.push(&text, &mut parts);
+            Piece::Text(piece) => {
+                piece.parts().for_each(|part| reader.push_part(part, &mut parts));
                 parts.into_iter().for_each(|part| self.texts.voice.part(number, part, events));
             }
             Piece::Begun => (),

@@ -12,6 +12,7 @@ use verdigris_schedule::{Ask, Ended, Event, TokenEvent};
 use crate::error::Error;
 use crate::request::logprobs::{LogprobsReader, ReadLogprobs};
 use crate::request::options::Guesser;
+use crate::request::piece::{Piece, Ready};
 use crate::request::reread::add_constraint;
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
@@ -59,7 +60,7 @@ struct Setup {
 }
 
 /// Receives the events of a text.
-type EventReader<'r> = &'r mut dyn FnMut(Event<&str, Ending, Error>) -> ControlFlow<()>;
+type EventReader<'r> = &'r mut dyn FnMut(Event<Ready<'_>, Ending, Error>) -> ControlFlow<()>;
 
 impl Request<'_> {
     /// Compiles this request for one text.
@@ -139,8 +140,7 @@ fn drafted_by_expert(
 }
 
 impl Begun {
-    /// Turns an event of tokens into events of text, and passes them to `reader`: pieces are never empty and always
-    /// whole characters. When `reader` breaks, or at a stop string, the text should end for the returned reason.
+    /// Turns an event of tokens into events of text, and passes them to `reader`: pieces are never empty. When `reader` breaks, or at a stop string, the text should end for the returned reason.
     pub(super) fn take(&mut self, event: TokenEvent, reader: EventReader<'_>) -> ControlFlow<Stop> {
         let read = match event {
             Event::Begun => {
@@ -156,7 +156,8 @@ impl Begun {
             }
             Event::End(ended) => {
                 let (ending, rest) = self.end(ended);
-                let goes_on = if rest.is_empty() { ControlFlow::Continue(()) } else { reader(Event::Text(&rest)) };
+                let rest = rest.ready();
+                let goes_on = if rest.is_empty() { ControlFlow::Continue(()) } else { reader(Event::Text(rest)) };
                 self.is_cut |= goes_on.is_break();
                 reader(Event::End(ending))
             }
@@ -170,7 +171,7 @@ impl Begun {
 
     /// Returns the end of the text, and the text that was held back. If the reader ended the text, that part is
     /// dropped.
-    pub(super) fn end(&mut self, mut ended: Ended) -> (Ending, String) {
+    pub(super) fn end(&mut self, mut ended: Ended) -> (Ending, Piece) {
         if self.is_cut {
             ended.stop = None;
         }

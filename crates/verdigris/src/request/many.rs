@@ -279,7 +279,9 @@ impl<'r> SideBySide<'r> {
                     |event: TextEvent<'_>| if is_over { ControlFlow::Break(()) } else { each(*number, event) };
                 let read = match event {
                     Event::Begun => Ok(pass_on(Event::Begun)),
-                    Event::Text(piece) => Ok(pass_on(Event::Text(piece))),
+                    // A piece may have control tokens only.
+                    Event::Text(piece) if piece.text.is_empty() => Ok(ControlFlow::Continue(())),
+                    Event::Text(piece) => Ok(pass_on(Event::Text(piece.text))),
                     Event::End(ending) => ending.written(request).map(|written| {
                         let goes_on = pass_on(Event::End(&written));
                         kept(*number, written);

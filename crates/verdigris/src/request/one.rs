@@ -57,13 +57,13 @@ impl Request<'_> {
             && let Some(token) = tokens.next()
         {
             let token = token.map_err(|fault| Error::of_text(fault, constraint.as_ref(), &guides))?;
-            let piece = text.push(token, Provenance::Computed);
+            let piece = text.push(token, Provenance::Computed).text;
             is_cut = !piece.is_empty() && each(piece).is_break();
         }
         let stop = if text.is_stopped() { Some(Stop::StopString) } else { tokens.stop() };
         let (mut written, rest) = text.end(Ended { stop: stop.filter(|_| !is_cut), ..Ended::default() });
-        if !rest.is_empty() {
-            let _ = each(&rest);
+        if !rest.text.is_empty() {
+            let _ = each(&rest.text);
         }
         self.reread(&model, &target, &prompt, constraint.as_ref(), &mut written)?;
         Ok(written)

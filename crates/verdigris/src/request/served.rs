@@ -9,11 +9,12 @@ use verdigris_schedule::{Account, Event, Handle};
 use crate::error::Error;
 use crate::request::Request;
 use crate::request::begun::{Ending, Plan};
+use crate::request::piece::{Piece, Ready};
 use crate::service::Service;
 
-/// An event of a text that a [`Service`] writes: [`Event::Begun`] when it has had its turn and memory, pieces, which are
-/// never empty and always whole characters, and its end or the error that prevents it.
-pub type ServedEvent = Event<String, Ending, Error>;
+/// An event of a text that a [`Service`] writes: [`Event::Begun`] when it has had its turn and memory, pieces, and its
+/// end or the error that prevents it.
+pub type ServedEvent = Event<Piece, Ending, Error>;
 
 impl Request<'_> {
     /// Submits the text to a service, which writes it concurrently with other texts. It is the text that
@@ -38,7 +39,7 @@ impl Request<'_> {
     /// for event in events {
     ///     match event {
     ///         Event::Begun => (),
-    ///         Event::Text(text) => print!("{text}"),
+    ///         Event::Text(piece) => print!("{}", piece.text),
     ///         Event::End(ending) => println!("\n{} tokens", ending.written(&request)?.tokens.len()),
     ///         Event::Failed(error) => return Err(error),
     ///     }
@@ -61,9 +62,8 @@ impl Request<'_> {
         }
         let Plan { planned, constraint, guides } = self.plan_within(service.memory())?;
         let (ask, mut begun) = planned.begin(self, constraint.as_ref(), &guides, false)?;
-        service.submit(self.engine, ask, move |event| {
-            begun.take(event, &mut |event| reader(event.map_text(str::to_owned)))
-        })
+        service
+            .submit(self.engine, ask, move |event| begun.take(event, &mut |event| reader(event.map_text(Ready::piece))))
     }
 
     /// Sets the account that the text is written for. If resources are short, a [`Service`] divides them evenly between

@@ -42,6 +42,11 @@ impl StopStrings {
         ready.extend(self.held.drain(..self.held.len() - kept));
     }
 
+    /// The number of bytes that are held back.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
     /// Returns the text that was held back, at the end.
     pub(super) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)

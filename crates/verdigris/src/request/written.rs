@@ -3,9 +3,11 @@
 use verdigris_constrain::Constraint;
 use verdigris_decoding::{Acceptance, Provenance, Stop};
 use verdigris_logits::TokenId;
+use verdigris_text::StreamPart;
 
 use crate::request::explain::Explained;
 use crate::request::logprobs::TokenLogprobs;
+use crate::request::piece::{ControlTokens, parts};
 
 /// A written text.
 #[derive(Clone, Debug)]
@@ -13,6 +15,8 @@ use crate::request::logprobs::TokenLogprobs;
 pub struct Written {
     /// The text, without the prompt, and without a stop string and the rest of its last token.
     pub text: String,
+    /// The control tokens in the text.
+    pub controls: ControlTokens,
     /// Its tokens, including those of a stop string.
     pub tokens: Vec<TokenId>,
     /// The number of tokens of the prompt.
@@ -51,6 +55,11 @@ pub struct Written {
 }
 
 impl Written {
+    /// The text and the control tokens in their order.
+    pub fn parts(&self) -> impl Iterator<Item = StreamPart<'_>> {
+        parts(&self.text, &self.controls)
+    }
+
     /// Whether the text was cut before it satisfied its constraint, or closed early because its tokens ran out.
     pub fn is_cut_short(&self) -> bool {
         self.complete == Some(false) || self.closed
