@@ -1,4 +1,4 @@
-//! `verdigris serve`: serves OpenAI's protocol over HTTP.
+//! `verdigris serve`: serves the protocols of OpenAI, Anthropic and Ollama over HTTP.
 
 mod ledger;
 mod limits;
@@ -15,7 +15,7 @@ use clap::{ArgGroup, Args};
 use verdigris::detector::report::{DetectorUrl, ReportKey, Reporter};
 use verdigris::schedule::{Capacity, rows};
 use verdigris::{Key, KeyRing, Level, Request};
-use verdigris_server::{ApiKeys, Drafts, Options, PrefixStoreOptions};
+use verdigris_server::{ApiKeys, Drafts, Options, Origin, PrefixStoreOptions};
 
 use crate::engine::{DraftSource, EngineOptions};
 use crate::error::Failure;
@@ -29,11 +29,12 @@ use crate::serve::manifests::ServeManifestOptions;
 use crate::signer::Signer;
 use crate::terminal::{headed, shown_line};
 
-/// Answer requests of OpenAI's protocol over HTTP, each answer marked
+/// Answer requests of OpenAI's, Anthropic's and Ollama's protocols over HTTP, each answer marked
 #[derive(Args)]
 #[command(group = ArgGroup::new("marks").multiple(true))]
 #[command(after_help = "\
-Clients of OpenAI's protocol use http://HOST:PORT/v1 as their base URL. With --key every answer is marked, unless its \
+Clients of OpenAI's protocol use http://HOST:PORT/v1 as their base URL, those of Anthropic's and Ollama's protocols \
+http://HOST:PORT. With --key every answer is marked, unless its \
 request says \"watermarking\": false; with --enforce-all such requests are refused. POST /detect judges whether a text \
 carries the mark.
 
@@ -99,6 +100,14 @@ pub(crate) struct Serve {
     /// machine's own names are accepted by default, at other addresses every name
     #[arg(long, value_name = "NAME")]
     allowed_host: Vec<String>,
+    /// Let pages of this origin use the server from a browser, such as https://app.example; may be given several times.
+    /// Requests from pages of all other sites are refused
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<Origin>,
+    /// Refuse requests with unknown fields. By default they are ignored, and reported in the header x-ignored-fields
+    /// and in the log
+    #[arg(long)]
+    strict: bool,
     /// The API keys: a file with a line NAME KEY for each, followed by its rights: "detect" for all results of
     /// POST /detect, not only the verdict, and "metrics" for GET /metrics
     #[arg(long, value_name = "FILE")]
@@ -235,6 +244,8 @@ impl Serve {
             ledger,
             allow_anyone: self.allow_anyone,
             allowed_hosts: self.allowed_host,
+            cors: self.cors,
+            strict: self.strict,
             max_alpha: self.max_alpha,
             enforce_all: self.enforce_all,
             refuses_unmarkable: self.unmarkable == Unmarkable::Refuse,

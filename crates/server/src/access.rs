@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 /// The minimum length of a key.
 const SHORTEST: usize = 16;
 
-/// The API keys, which requests send as `Authorization: Bearer KEY`.
+/// The API keys, which requests send as `Authorization: Bearer KEY` or `x-api-key: KEY`.
 #[derive(Default)]
 pub struct ApiKeys {
     /// The file, for reloading.
@@ -138,12 +138,17 @@ impl ApiKeys {
         self.keys.iter().map(|key| &*key.name)
     }
 
-    /// The name and the rights of the key in a header `Authorization`. All keys are compared, each in constant time.
+    /// The name and the rights of the key in a header `Authorization`.
     pub(crate) fn holder(&self, header: Option<&str>) -> Option<(&Arc<str>, Rights)> {
         let (scheme, given) = header.and_then(|header| header.split_once(' '))?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
+        self.holder_of(given)
+    }
+
+    /// The name and the rights of a key. All keys are compared, each in constant time.
+    pub(crate) fn holder_of(&self, given: &str) -> Option<(&Arc<str>, Rights)> {
         let given: [u8; 32] = Sha256::digest(given.trim()).into();
         let mut found = None;
         for key in &self.keys {
@@ -186,6 +191,8 @@ mod tests {
             Some("Bearer 0123456789abcdef0"),
         ];
         assert!(others.iter().all(|header| keys.holder(*header).is_none()));
+        assert_eq!(keys.holder_of("fedcba9876543210").map(|(name, _)| &**name), Some("ben"));
+        assert!(keys.holder_of("").is_none() && keys.holder_of("Bearer fedcba9876543210").is_none());
         assert_eq!(format!("{keys:?}"), r#"["ann", "ben"]"#);
     }
 

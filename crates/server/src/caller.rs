@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 
 use crate::access::Rights;
 use crate::audit::Entry;
+use crate::protocol::unknown::Unknown;
 
 /// The header with the id of a request, in requests and answers.
 pub(crate) const REQUEST_ID: &str = "x-request-id";
@@ -23,6 +24,8 @@ pub(crate) struct Caller {
     /// The pattern of the address in the router.
     pub(crate) route: Arc<str>,
     pub(crate) report: Report,
+    /// The policy for unknown fields of the request.
+    pub(crate) unknown: Unknown,
 }
 
 /// The audit entry of a request, for the log; it is filled in while the request is answered.

@@ -54,15 +54,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::protocol::fields::Fields;
+    use crate::protocol::openai;
+
+    fn ask(body: serde_json::Value) -> Ask {
+        openai::completion(Fields::of(body, "").unwrap()).unwrap()
+    }
 
     #[test]
     fn all_that_is_asked_for_is_charged() {
         let bytes = |more: serde_json::Value| {
             let mut body = json!({"prompt": ["a", "b"]});
             body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            answer_bytes(&Ask::completion(body).unwrap(), 4096, 10, false)
+            answer_bytes(&ask(body), 4096, 10, false)
         };
-        let ask = Ask::completion(json!({"prompt": "a", "max_tokens": 10})).unwrap();
+        let ask = ask(json!({"prompt": "a", "max_tokens": 10}));
         assert_eq!(answer_bytes(&ask, 4096, 10, true), TEXT + MANIFEST + 10 * TOKEN);
         assert_eq!(bytes(json!({"max_tokens": 10})), 2 * (TEXT + 10 * TOKEN));
         assert_eq!(bytes(json!({"max_tokens": 10, "n": 100})), 200 * (TEXT + 10 * TOKEN));

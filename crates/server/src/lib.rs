@@ -1,4 +1,5 @@
-//! The server of `verdigris serve`: OpenAI's protocol over HTTP; every answer is marked or says why not.
+//! The server of `verdigris serve`: the protocols of OpenAI, Anthropic and Ollama over HTTP; every answer is marked or
+//! says why not.
 //!
 //! | module | holds |
 //! |---|---|
@@ -6,7 +7,7 @@
 //! | `calls` | tool calls: their syntax, constraint and parser |
 //! | `writer` | generation of the texts of all answers |
 //! | `constraint_cache` | a cache of compiled constraints |
-//! | `options` | the options of a server |
+//! | `options`, `origin` | the options of a server |
 //! | `service` | the state that all requests share |
 //! | `answer` | response bodies, complete or streamed |
 //! | `routes` | HTTP handlers, one file for each kind of address |
@@ -43,6 +44,7 @@ mod metrics;
 mod openapi;
 mod operator;
 mod options;
+mod origin;
 mod patient;
 mod protocol;
 mod record;
@@ -62,5 +64,6 @@ pub use access::{AccessError, ApiKeys};
 pub use ledger::{Ledger, LedgerEntry, LedgerText};
 pub use limits::Limits;
 pub use options::{Drafts, Options, PrefixStoreOptions, Signer};
+pub use origin::{BadOrigin, Origin};
 pub use protocol::Refusal;
 pub use serve::{ServeError, serve};

@@ -79,14 +79,16 @@ impl Operator {
         self.secrets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The name and the rights of the client that sends a header `Authorization`; the name is empty if no key is
-    /// required. `None` if the key is wrong.
-    pub(crate) fn holder(&self, authorization: Option<&str>) -> Option<(Arc<str>, Rights)> {
+    /// The name and the rights of the client that sends a header `Authorization` or an API key in `x-api-key`; the name
+    /// is empty if no key is required. `None` if the key is wrong.
+    pub(crate) fn holder(&self, authorization: Option<&str>, api_key: Option<&str>) -> Option<(Arc<str>, Rights)> {
         let secrets = self.secrets();
         if secrets.api_keys.is_open() {
             return Some(("".into(), Rights::ALL));
         }
-        secrets.api_keys.holder(authorization).map(|(name, rights)| (name.clone(), rights))
+        let keys = &secrets.api_keys;
+        let holder = keys.holder(authorization).or_else(|| keys.holder_of(api_key?));
+        holder.map(|(name, rights)| (name.clone(), rights))
     }
 
     /// Whether there is at most one tenant.

@@ -13,6 +13,7 @@ use verdigris::{KeyRing, Level, Request};
 use crate::access::ApiKeys;
 use crate::ledger::Ledger;
 use crate::limits::Limits;
+use crate::origin::Origin;
 
 /// The options of a server.
 #[derive(Debug)]
@@ -32,6 +33,10 @@ pub struct Options {
     /// The host names that the server answers to, in addition to those of this machine. If there are none, it answers
     /// to all names, except at a loopback address.
     pub allowed_hosts: Vec<String>,
+    /// The pages of other sites that may use the server from a browser.
+    pub cors: Vec<Origin>,
+    /// Whether fields of requests that are not known are refused, not ignored and reported.
+    pub strict: bool,
     /// Whether API keys may be missing at an address that other machines can reach.
     pub allow_anyone: bool,
     /// The maximum weight that a request may give the experts; `None` if it may not set the weight.

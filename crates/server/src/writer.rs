@@ -23,6 +23,8 @@ pub(crate) type Piece = Event<verdigris::Piece, Ending, Refusal>;
 
 /// A message about a text.
 pub(crate) enum Message {
+    /// The number of tokens of the text's prompt, before anything else.
+    Prompt(usize),
     /// The text is accepted; dropping the handle ends it.
     Taken(Handle),
     Piece(Piece),
@@ -273,6 +275,8 @@ impl Beginning {
             }
         };
         let (prompt, storing) = self.prompt(number)?;
+        // If the receiver is gone, the first piece ends the text.
+        let _ = self.pieces.send((number, Message::Prompt(prompt.len())));
         let request = self.writer.request(&self.ask, number, prompt, self.key.as_deref(), &self.salt)?;
         request.storing(storing).account(self.account.clone()).submit(&self.writer.service, reader)
     }

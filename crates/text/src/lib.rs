@@ -32,7 +32,7 @@ pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;
 
-pub use chat::{ChatError, ChatTemplate, Conversation, Message};
+pub use chat::{ChatError, ChatTemplate, Conversation, Message, Turn};
 pub use chunks::{Chunks, ReadError};
 pub use error::TokenizerError;
 pub use shown::shown;

@@ -111,7 +111,7 @@ pub use verdigris_detector::{
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_schedule::{self as schedule, Event, Storing};
-pub use verdigris_text::{self as text, Conversation, Message, Tokenizer};
+pub use verdigris_text::{self as text, Conversation, Message, Tokenizer, Turn};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, GreenLists, Key, KeyRing, Level, Mark, MarkScore, Marking, Repeats,
     Strength,

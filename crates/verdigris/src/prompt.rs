@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 use verdigris_models::ChatSource;
-use verdigris_text::{ChatTemplate, Conversation, Message, Tokenizer};
+use verdigris_text::{ChatTemplate, Conversation, Message, Tokenizer, Turn};
 
 use crate::error::Error;
 
@@ -15,7 +15,7 @@ pub enum Prompt {
     Text(String),
     /// Tokens, used unchanged. Requests that continue the same tokens can share them.
     Tokens(Arc<[TokenId]>),
-    /// A conversation, continued by its next message.
+    /// A conversation, continued by its next message, or as its [`Turn`] says.
     Chat(Conversation),
 }
 
@@ -78,7 +78,7 @@ impl PromptReader {
 
     /// See [`Engine::instruction_tokens`](crate::Engine::instruction_tokens).
     pub(crate) fn instruction_tokens(&self, prompt: &Prompt, tokens: &[TokenId]) -> usize {
-        let Prompt::Chat(Conversation { messages, tools }) = prompt else { return 0 };
+        let Prompt::Chat(Conversation { messages, tools, .. }) = prompt else { return 0 };
         let instructions = messages.iter().take_while(|message| matches!(&*message.role, "system" | "developer"));
         let messages: Vec<Message> = instructions.cloned().collect();
         if messages.is_empty() && tools.is_empty() {
@@ -88,7 +88,8 @@ impl PromptReader {
         // conversations, one of which begins differently from this one.
         let in_common = |message: &str| {
             let messages = messages.iter().cloned().chain([Message::user(message)]).collect();
-            let other = self.tokens(&Prompt::Chat(Conversation { messages, tools: tools.clone() })).ok()?;
+            let other = Conversation { messages, tools: tools.clone(), turn: Turn::Next };
+            let other = self.tokens(&Prompt::Chat(other)).ok()?;
             Some(tokens.iter().zip(&*other).take_while(|(a, b)| a == b).count())
         };
         in_common("1").zip(in_common("?")).map_or(0, |(a, b)| a.min(b))

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use verdigris::text::calls::ParsedPart;
 
-use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
+use crate::answer::{Call, Choice, Start, StreamEvent, Usage, Voice, logprobs, new_name};
 use crate::input_marks::InputMark;
 use crate::protocol::Refusal;
+use crate::protocol::ask::Ask;
 
 /// The protocol of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(crate) struct Choices {
     model: String,
     return_token_ids: bool,
     include_usage: bool,
+    /// Whether a call is the field `function_call` of its message.
+    is_function_call: bool,
     /// The number of calls begun so far, for each text.
     calls: Vec<usize>,
     /// The marks in the inputs, if they are looked for.
@@ -33,17 +36,18 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// An answer of `texts` texts, with a new id.
-    pub(crate) fn new(shape: Shape, model: &str, texts: usize, return_token_ids: bool, include_usage: bool) -> Self {
+    /// An answer to a request, with a new id.
+    pub(crate) fn new(shape: Shape, model: &str, ask: &Ask) -> Self {
         let prefix = if shape == Shape::Chat { "chatcmpl" } else { "cmpl" };
         Self {
             shape,
             id: format!("{prefix}-{}", new_name::<24>()),
             created: jiff::Timestamp::now().as_second(),
             model: model.into(),
-            return_token_ids,
-            include_usage,
-            calls: vec![0; texts],
+            return_token_ids: ask.return_token_ids,
+            include_usage: ask.stream.is_some_and(|stream| stream.include_usage),
+            is_function_call: ask.is_function_call,
+            calls: vec![0; ask.texts()],
             input_marks: None,
         }
     }
@@ -78,7 +82,10 @@ impl Choices {
         let mut choice = json!({"index": number, "logprobs": null, "finish_reason": null});
         choice[name] = content;
         let Some(ended) = ended else { return choice };
-        choice["finish_reason"] = ended.finish_reason().into();
+        choice["finish_reason"] = match ended.finish_reason() {
+            "tool_calls" if self.is_function_call => "function_call".into(),
+            reason => reason.into(),
+        };
         choice["watermark"] = json!(ended.mark);
         if let Some(string) = &ended.written.stop_string {
             choice["stop_reason"] = string.as_str().into();
@@ -99,6 +106,25 @@ impl Choices {
     }
 }
 
+impl Choices {
+    /// The message of a choice. Its content is null if the model only called tools.
+    fn message(&self, choice: &Choice) -> Value {
+        let said = &choice.content;
+        let content = Some(&said.text).filter(|text| said.calls.is_empty() || !text.is_empty());
+        let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+        let function = |call: &Call| json!({"name": call.name, "arguments": call.arguments});
+        match &said.calls[..] {
+            [] => (),
+            [call, ..] if self.is_function_call => message["function_call"] = function(call),
+            calls => {
+                let call = |call: &Call| json!({"id": call.id, "type": "function", "function": function(call)});
+                message["tool_calls"] = calls.iter().map(call).collect();
+            }
+        }
+        message
+    }
+}
+
 impl Voice for Choices {
     fn id(&self) -> &str {
         &self.id
@@ -113,7 +139,7 @@ impl Voice for Choices {
         let object = if self.shape == Shape::Chat { "chat.completion" } else { "text_completion" };
         let all = choices.iter().enumerate().map(|(number, choice)| {
             let content = match self.shape {
-                Shape::Chat => ("message", message(choice)),
+                Shape::Chat => ("message", self.message(choice)),
                 Shape::Completion => {
                     let echo = choice.echo.as_deref().unwrap_or_default();
                     ("text", json!(format!("{echo}{}", choice.written.text)))
@@ -128,8 +154,8 @@ impl Voice for Choices {
         body
     }
 
-    fn begin(&mut self, number: usize, echo: Option<&str>, events: &mut Vec<StreamEvent>) {
-        match (self.shape, echo) {
+    fn begin(&mut self, number: usize, start: Start<'_>, events: &mut Vec<StreamEvent>) {
+        match (self.shape, start.echo) {
             (Shape::Chat, _) => events.push(self.chunk(number, json!({"role": "assistant", "content": ""}), None)),
             (Shape::Completion, Some(echo)) => events.push(self.chunk(number, json!(echo), None)),
             (Shape::Completion, None) => (),
@@ -140,6 +166,12 @@ impl Voice for Choices {
         let delta = match (self.shape, part) {
             (Shape::Chat, ParsedPart::Text(text)) => json!({"content": text}),
             (Shape::Completion, ParsedPart::Text(text)) => json!(text),
+            (_, ParsedPart::Call(name)) if self.is_function_call => {
+                json!({"function_call": {"name": name, "arguments": ""}})
+            }
+            (_, ParsedPart::Arguments(piece)) if self.is_function_call => {
+                json!({"function_call": {"arguments": piece}})
+            }
             (_, ParsedPart::Call(name)) => {
                 let call = Call::begin(name);
                 let index = self.calls[number];
@@ -194,19 +226,4 @@ fn used(usage: Usage) -> Value {
         "prompt_tokens": usage.prompt, "completion_tokens": usage.completion,
         "total_tokens": usage.prompt + usage.completion,
     })
-}
-
-/// The message of a choice. Its content is null if the model only called tools.
-fn message(choice: &Choice) -> Value {
-    let said = &choice.content;
-    let content = Some(&said.text).filter(|text| said.calls.is_empty() || !text.is_empty());
-    let mut message = json!({"role": "assistant", "content": content, "refusal": null});
-    if !said.calls.is_empty() {
-        let call = |call: &Call| {
-            let function = json!({"name": call.name, "arguments": call.arguments});
-            json!({"id": call.id, "type": "function", "function": function})
-        };
-        message["tool_calls"] = said.calls.iter().map(call).collect();
-    }
-    message
 }

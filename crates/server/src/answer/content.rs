@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use verdigris::Written;
 use verdigris::text::calls::{CallFormat, CallReader, ParsedPart};
 
@@ -22,6 +23,11 @@ impl Call {
     /// A new call without arguments. Its id has nine letters and digits, since some templates accept no others.
     pub(crate) fn begin(name: String) -> Self {
         Self { id: new_name::<9>(), name, arguments: String::new() }
+    }
+
+    /// The arguments as an object.
+    pub(crate) fn input(&self) -> Value {
+        serde_json::from_str(&self.arguments).unwrap_or_else(|_| Value::Object(Map::new()))
     }
 }
 

@@ -1,16 +1,24 @@
-//! Response bodies, complete or streamed: the objects of OpenAI's protocol.
+//! Response bodies, complete or streamed, in each protocol.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `content` | the content of a text: words and tool calls |
 //! | `choices` | answers of `/v1/chat/completions` and `/v1/completions` |
 //! | `response` | answers of `/v1/responses` |
+//! | `anthropic` | answers of Anthropic's `/v1/messages` |
+//! | `ollama` | answers of Ollama's `/api/chat` and `/api/generate` |
+//! | `extras` | marks and manifests in protocols that do not know them |
 //! | `logprobs` | log-probabilities |
 
+mod anthropic;
 mod choices;
 mod content;
+mod extras;
 mod logprobs;
+mod ollama;
 mod response;
+
+use std::time::Duration;
 
 use serde_json::Value;
 use verdigris::text::calls::ParsedPart;
@@ -22,15 +30,39 @@ use crate::manifests::ManifestField;
 use crate::protocol::Refusal;
 use crate::protocol::mark::MarkField;
 
+pub(crate) use anthropic::AnthropicMessage;
 pub(crate) use choices::{Choices, Shape};
 pub(crate) use content::{Call, Content};
+pub(crate) use ollama::{OllamaAnswer, OllamaShape};
 pub(crate) use response::Response;
 
-/// The numbers of tokens of a request.
+/// The numbers of tokens of a request, and the time that it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) prompt: usize,
     pub(crate) completion: usize,
+    /// The time until the first piece of a text.
+    pub(crate) prompt_time: Duration,
+    /// The time until the last text ended.
+    pub(crate) time: Duration,
+}
+
+/// The beginning of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start<'a> {
+    /// The prompt, if it is echoed.
+    pub(crate) echo: Option<&'a str>,
+    /// The number of tokens of the prompt.
+    pub(crate) prompt_tokens: usize,
+}
+
+/// The format of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events. A silent stream is kept alive with this event, or a comment.
+    Events { ping: Option<StreamEvent> },
+    /// Lines of JSON.
+    Lines,
 }
 
 /// A text that has ended.
@@ -74,14 +106,19 @@ pub(crate) trait Voice: Send {
     /// The answer's id.
     fn id(&self) -> &str;
 
+    /// The format of the stream.
+    fn framing(&self) -> Framing {
+        Framing::Events { ping: None }
+    }
+
     /// Takes the marks in the inputs, which the answer reports at its end.
     fn set_input_marks(&mut self, marks: &[InputMark]);
 
     /// The complete answer.
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value;
 
-    /// A text begins, with the prompt if it is echoed.
-    fn begin(&mut self, number: usize, echo: Option<&str>, events: &mut Vec<StreamEvent>);
+    /// A text begins.
+    fn begin(&mut self, number: usize, start: Start<'_>, events: &mut Vec<StreamEvent>);
 
     /// The next part of a text.
     fn part(&mut self, number: usize, part: ParsedPart, events: &mut Vec<StreamEvent>);

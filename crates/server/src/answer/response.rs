@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use verdigris::TokenLogprobs;
 use verdigris::text::calls::ParsedPart;
 
-use crate::answer::{Call, Choice, StreamEvent, Usage, Voice, logprobs, new_name};
+use crate::answer::{Call, Choice, Start, StreamEvent, Usage, Voice, logprobs, new_name};
 use crate::input_marks::InputMark;
 use crate::manifests::ManifestField;
 use crate::protocol::Refusal;
@@ -213,7 +213,7 @@ impl Voice for Response {
         self.body(status, &items, Some(&ended), Some(usage))
     }
 
-    fn begin(&mut self, _number: usize, _echo: Option<&str>, events: &mut Vec<StreamEvent>) {
+    fn begin(&mut self, _number: usize, _start: Start<'_>, events: &mut Vec<StreamEvent>) {
         for event in ["response.created", "response.in_progress"] {
             let response = self.body("in_progress", &[], None, None);
             self.tell(event, json!({"response": response}), events);

@@ -11,7 +11,8 @@ use crate::protocol::tools::{ToolChoice, Tools};
 
 /// The conversation with the tools described in its first message, and with calls and their results as text.
 pub(super) fn told(template: &ChatTemplate, conversation: Conversation, tools: Option<&Tools>) -> Conversation {
-    described(template, spoken(conversation.messages).into(), tools, &HERMES)
+    let conversation = Conversation { messages: spoken(conversation.messages), ..conversation };
+    described(template, conversation, tools, &HERMES)
 }
 
 /// The conversation with the tools described in its first message, and an example of a call.
@@ -32,7 +33,7 @@ pub(super) fn described(
             _ => messages.insert(0, Message::system(words)),
         }
     }
-    messages.into()
+    Conversation { messages, tools: Vec::new(), ..conversation }
 }
 
 /// Whether a template renders system messages.

@@ -1,26 +1,76 @@
 //! The OpenAPI document at `/openapi.json`: every address, every field of a request, and the schemas of answers.
 //!
-//! Bodies are read field by field, so that unknown fields are refused by name. There are no Rust types from which the
-//! document could be derived: it is a file, and tests check that exactly the documented fields are read. The sampling
-//! options and the version are added to it.
+//! Bodies are read field by field. There are no Rust types from which the document could be derived: it is a file for
+//! each protocol, and tests check that exactly the documented fields are read. The sampling options, fields that several
+//! requests have ([`shared`]) and the version are added to it.
+
+mod shared;
 
 use serde_json::{Value, json};
 use verdigris::{Field, Sampling};
 
-/// The requests that have the sampling options.
-const SAMPLED: [&str; 3] = ["ChatRequest", "CompletionRequest", "ResponseRequest"];
+/// The addresses and schemas of other protocols than OpenAI's.
+const OTHERS: [&str; 2] = [include_str!("anthropic.json"), include_str!("ollama.json")];
 
-/// The document.
-pub(crate) fn document() -> Value {
+/// The objects that have the sampling options.
+const SAMPLED: [&str; 5] = ["ChatRequest", "CompletionRequest", "ResponseRequest", "MessagesRequest", "OllamaOptions"];
+
+/// The schemas of requests for texts and of what they contain, whose unknown fields may be ignored.
+const LENIENT: [&str; 13] = [
+    "ChatRequest",
+    "CompletionRequest",
+    "ResponseRequest",
+    "MessagesRequest",
+    "CountRequest",
+    "OllamaChatRequest",
+    "OllamaGenerateRequest",
+    "OllamaOptions",
+    "OllamaShowRequest",
+    "Message",
+    "InputItem",
+    "Tool",
+    "FlatTool",
+];
+
+/// The document of a server that refuses unknown fields, or ignores them.
+pub(crate) fn document(is_strict: bool) -> Value {
     let mut document: Value = serde_json::from_str(include_str!("openapi.json")).expect("the document is JSON");
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    for other in OTHERS {
+        let mut other: Value = serde_json::from_str(other).expect("the document is JSON");
+        extend(&mut document["paths"], other["paths"].take());
+        extend(&mut document["components"]["schemas"], other["schemas"].take());
+    }
+    shared::add(&mut document["components"]["schemas"]);
     for request in SAMPLED {
         let properties = &mut document["components"]["schemas"][request]["properties"];
         for field in Sampling::fields() {
             properties[field.name] = json!({"anyOf": [schema(field), {"type": "null"}]});
         }
     }
+    for request in LENIENT.iter().filter(|_| !is_strict) {
+        allow_more(&mut document["components"]["schemas"][*request]);
+    }
     document
+}
+
+/// Adds fields to an object.
+fn extend(object: &mut Value, more: Value) {
+    if let (Value::Object(object), Value::Object(more)) = (object, more) {
+        object.extend(more);
+    }
+}
+
+/// Lets the objects of a schema have unknown fields.
+fn allow_more(schema: &mut Value) {
+    match schema {
+        Value::Object(keywords) => {
+            keywords.retain(|name, value| name != "additionalProperties" || *value != json!(false));
+            keywords.values_mut().for_each(allow_more);
+        }
+        Value::Array(items) => items.iter_mut().for_each(allow_more),
+        _ => (),
+    }
 }
 
 /// The schema of a sampling option.
@@ -43,13 +93,17 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
-    use crate::protocol::ask::Ask;
-    use crate::protocol::fields::taken;
-    use crate::protocol::responses;
+    use crate::protocol::fields::{Fields, taken};
+    use crate::protocol::unknown::Unknown;
+    use crate::protocol::{anthropic, ollama, openai, responses};
     use std::collections::BTreeSet;
 
     fn schemas() -> Map<String, Value> {
-        document()["components"]["schemas"].as_object().unwrap().clone()
+        document(true)["components"]["schemas"].as_object().unwrap().clone()
+    }
+
+    fn fields(body: &Value) -> Fields {
+        Fields::of(body.clone(), "").unwrap()
     }
 
     fn documented(schema: &str) -> BTreeSet<String> {
@@ -61,9 +115,12 @@ mod tests {
     fn fields_are_those_that_are_taken() {
         let chat = json!({"messages": [{"role": "user", "content": "x"}]});
         for (schema, names) in [
-            ("ChatRequest", taken(|| drop(Ask::chat(chat).unwrap()))),
-            ("CompletionRequest", taken(|| drop(Ask::completion(json!({"prompt": "x"})).unwrap()))),
-            ("ResponseRequest", taken(|| drop(responses::take(json!({"input": "x"})).unwrap()))),
+            ("ChatRequest", taken(|| drop(openai::chat(fields(&chat)).unwrap()))),
+            ("CompletionRequest", taken(|| drop(openai::completion(fields(&json!({"prompt": "x"}))).unwrap()))),
+            ("ResponseRequest", taken(|| drop(responses::take(json!({"input": "x"}), &Unknown::refused()).unwrap()))),
+            ("MessagesRequest", taken(|| drop(anthropic::take(fields(&chat)).unwrap()))),
+            ("OllamaChatRequest", taken(|| drop(ollama::chat(fields(&chat)).unwrap()))),
+            ("OllamaGenerateRequest", taken(|| drop(ollama::generate(fields(&json!({"prompt": "x"})), true).unwrap()))),
         ] {
             let names: BTreeSet<String> = names.into_iter().collect();
             assert!(names.len() > 20, "{names:?}");
@@ -84,7 +141,7 @@ mod tests {
         let routes: BTreeSet<(String, String)> =
             routes.filter(|(path, _)| path != "/" && path != "/page/{file}").collect();
         assert!(routes.len() > 10);
-        let document = document();
+        let document = document(true);
         let of_path = |(path, methods): (&String, &Value)| -> Vec<(String, String)> {
             methods.as_object().unwrap().keys().map(|method| (path.clone(), method.clone())).collect()
         };
@@ -95,7 +152,7 @@ mod tests {
     /// Every reference has a schema, and every schema a reference.
     #[test]
     fn schemas_are_those_that_are_named() {
-        let text = document().to_string();
+        let text = document(true).to_string();
         let named: BTreeSet<&str> =
             text.split("#/components/schemas/").skip(1).map(|rest| rest.split_once('"').unwrap().0).collect();
         let schemas = schemas();

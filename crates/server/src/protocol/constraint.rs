@@ -24,8 +24,8 @@ impl ConstraintField {
     /// Takes its fields.
     pub(crate) fn take(body: &mut Fields) -> Result<Option<Self>, Refusal> {
         let path = body.path("response_format");
-        let format = body.object("response_format")?.map_or(Ok(None), |format| of_format(format, path, true))?;
-        let outputs = body.object("structured_outputs")?.map(structured_outputs).transpose()?;
+        let format = body.strict_object("response_format")?.map_or(Ok(None), |format| of_format(format, path, true))?;
+        let outputs = body.strict_object("structured_outputs")?.map(structured_outputs).transpose()?;
         match (format, outputs) {
             (Some(_), Some(_)) => {
                 let message = "response_format and structured_outputs both constrain the text: use one of them";
@@ -37,8 +37,13 @@ impl ConstraintField {
 
     /// Takes `format` of the field `text` of responses, where the fields of a schema are next to its type.
     pub(crate) fn of_text(text: &mut Fields) -> Result<Option<Self>, Refusal> {
-        let path = text.path("format");
-        text.object("format")?.map_or(Ok(None), |format| of_format(format, path, false))
+        Self::of_field(text, "format")
+    }
+
+    /// Takes a format from the field of this name, where the fields of a schema are next to its type.
+    pub(crate) fn of_field(fields: &mut Fields, name: &str) -> Result<Option<Self>, Refusal> {
+        let path = fields.path(name);
+        fields.strict_object(name)?.map_or(Ok(None), |format| of_format(format, path, false))
     }
 
     /// Takes the constraint under which the texts for a detector were written.
@@ -54,6 +59,16 @@ impl ConstraintField {
     /// JSON that obeys the schema at `path`.
     pub(crate) fn json_schema(schema: Value, path: impl Into<String>) -> Self {
         Self { kind: Kind::JsonSchema(schema), path: path.into() }
+    }
+
+    /// A text that matches the regular expression at `path`.
+    pub(crate) fn regex(pattern: String, path: impl Into<String>) -> Self {
+        Self { kind: Kind::Regex(pattern), path: path.into() }
+    }
+
+    /// One of the texts at `path`.
+    pub(crate) fn choice(texts: Vec<String>, path: impl Into<String>) -> Self {
+        Self { kind: Kind::Choice(texts), path: path.into() }
     }
 
     /// Adds the constraint to a request.
@@ -94,34 +109,52 @@ impl ConstraintField {
 }
 
 /// Any JSON object.
-fn any_object() -> Value {
+pub(super) fn any_object() -> Value {
     json!({"type": "object"})
 }
 
 /// The constraint of the format at `path`, whose schema is in an object of its own or next to its type.
 fn of_format(mut format: Fields, path: String, is_nested: bool) -> Result<Option<ConstraintField>, Refusal> {
-    let constraint = match kind(&mut format)?.as_str() {
-        "json_schema" if is_nested => {
+    let kind = kind(&mut format)?;
+    let constraint = match kind.as_str() {
+        "text" => None,
+        "json_object" if !format.has("schema") => Some(ConstraintField::json_schema(any_object(), path)),
+        "json_schema" if is_nested && !format.has("schema") => {
             let mut about = format.object("json_schema")?.ok_or_else(|| format.missing("json_schema"))?;
             let constraint = schema(&mut about)?;
             about.end()?;
             Some(constraint)
         }
-        "json_schema" => Some(schema(&mut format)?),
-        kind => (kind == "json_object").then(|| ConstraintField::json_schema(any_object(), path)),
+        // SGLang, llama.cpp and others have the schema next to any type.
+        "json_object" | "json_schema" => Some(schema(&mut format)?),
+        kind => valued(&mut format, kind)?,
     };
     format.end()?;
     Ok(constraint)
 }
 
+/// Takes the constraint of a format of this type whose schema or expression is its `value`; `None` if the type is
+/// another.
+pub(super) fn valued(format: &mut Fields, kind: &str) -> Result<Option<ConstraintField>, Refusal> {
+    let path = format.path("value");
+    Ok(match kind {
+        "json" | "json_object" | "json_schema" => {
+            let schema = format.value("value").map_or_else(|| Ok(any_object()), |value| parsed(value, &path))?;
+            Some(ConstraintField::json_schema(schema, path))
+        }
+        "regex" => Some(ConstraintField::regex(format.need("value")?, path)),
+        _ => None,
+    })
+}
+
 /// Takes the type of a format.
 fn kind(format: &mut Fields) -> Result<String, Refusal> {
     let kind: String = format.need("type")?;
-    if matches!(kind.as_str(), "text" | "json_object" | "json_schema") {
+    if matches!(kind.as_str(), "text" | "json_object" | "json_schema" | "json" | "regex") {
         return Ok(kind);
     }
     let path = format.path("type");
-    let message = format!("{path} is {kind:?}, but must be text, json_object or json_schema");
+    let message = format!("{path} is {kind:?}, but must be text, json_object, json_schema, json or regex");
     Err(Refusal::field(path, "invalid_value", message))
 }
 
@@ -135,7 +168,7 @@ fn schema(about: &mut Fields) -> Result<ConstraintField, Refusal> {
 }
 
 /// A schema, which may be JSON in a string, as in vLLM.
-fn parsed(schema: Value, path: &str) -> Result<Value, Refusal> {
+pub(super) fn parsed(schema: Value, path: &str) -> Result<Value, Refusal> {
     match schema {
         Value::String(text) => serde_json::from_str(&text)
             .map_err(|error| Refusal::field(path, "invalid_json_schema", format!("{path} is not JSON: {error}"))),
@@ -205,7 +238,9 @@ mod tests {
         for (body, param) in [
             (json!({"response_format": {"type": "grammar"}}), "response_format.type"),
             (json!({"response_format": {"type": "json_schema"}}), "response_format.json_schema"),
-            (json!({"response_format": {"type": "json_object", "schema": {}}}), "response_format.schema"),
+            (json!({"response_format": {"type": "json_object", "scheme": {}}}), "response_format.scheme"),
+            (json!({"response_format": {"type": "regex"}}), "response_format.value"),
+            (json!({"response_format": {"type": "text", "schema": {}}}), "response_format.schema"),
             (json!({"response_format": "json_object"}), "response_format"),
             (json!({"structured_outputs": {}}), "structured_outputs"),
             (json!({"structured_outputs": {"regex": "a", "choice": ["b"]}}), "structured_outputs"),

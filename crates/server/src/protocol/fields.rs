@@ -1,23 +1,39 @@
-//! The fields of a body: each is taken by its name, and the remaining ones are refused, not ignored.
+//! The fields of a body: each is taken by its name, and the remaining ones are unknown ([`Unknown`]).
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::protocol::refusal::Refusal;
+use crate::protocol::unknown::Unknown;
 
 /// The fields of a JSON object that have not been taken yet. A field that is `null` counts as absent, as with OpenAI.
 pub(crate) struct Fields {
     /// The path of the object in the body; empty for the body itself.
     path: String,
     fields: Map<String, Value>,
+    /// The policy for fields that nothing takes.
+    unknown: Unknown,
 }
 
 impl Fields {
-    /// The fields of the object at `path`.
+    /// The fields of a body whose unknown fields are treated by this policy.
+    pub(crate) fn body(value: Value, unknown: &Unknown) -> Result<Self, Refusal> {
+        Self::new(value, String::new(), unknown.clone())
+    }
+
+    /// The fields of the object at `path`, whose unknown fields are refused.
     pub(crate) fn of(value: Value, path: impl Into<String>) -> Result<Self, Refusal> {
-        let path = path.into();
+        Self::new(value, path.into(), Unknown::refused())
+    }
+
+    /// The fields of an object within this one, at `path` in the body.
+    pub(crate) fn within(&self, value: Value, path: String) -> Result<Self, Refusal> {
+        Self::new(value, path, self.unknown.clone())
+    }
+
+    fn new(value: Value, path: String, unknown: Unknown) -> Result<Self, Refusal> {
         match value {
-            Value::Object(fields) => Ok(Self { path, fields }),
+            Value::Object(fields) => Ok(Self { path, fields, unknown }),
             other => {
                 let what = if path.is_empty() { "the body" } else { &path };
                 let message = format!("{what} is {}, but must be an object", kind_of(&other));
@@ -29,6 +45,11 @@ impl Fields {
     /// The path of a field in the body.
     pub(crate) fn path(&self, name: &str) -> String {
         if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
+    }
+
+    /// Whether there is a field that is not `null`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.fields.get(name).is_some_and(|value| !value.is_null())
     }
 
     /// Takes a field as JSON.
@@ -83,8 +104,21 @@ impl Fields {
         })
     }
 
+    /// Takes a number if it is one of some; otherwise the field stays.
+    pub(crate) fn number_if(&mut self, name: &str, is_one: impl FnOnce(f64) -> bool) -> Option<f64> {
+        let number = self.fields.get(name)?.as_f64().filter(|&number| is_one(number))?;
+        self.fields.remove(name);
+        Some(number)
+    }
+
     /// Takes an object with fields of its own.
     pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, Refusal> {
+        let path = self.path(name);
+        self.value(name).map(|value| self.within(value, path)).transpose()
+    }
+
+    /// Takes an object whose unknown fields are always refused: ignoring one could change the answer.
+    pub(crate) fn strict_object(&mut self, name: &str) -> Result<Option<Self>, Refusal> {
         let path = self.path(name);
         self.value(name).map(|value| Self::of(value, path)).transpose()
     }
@@ -111,11 +145,27 @@ impl Fields {
         }
     }
 
-    /// Refuses fields that were not taken.
+    /// Takes a field that is only supported with a value that changes nothing, and refuses any other value.
+    pub(crate) fn unsupported(
+        &mut self,
+        name: &str,
+        is_neutral: impl FnOnce(&Value) -> bool,
+        remedy: &str,
+    ) -> Result<(), Refusal> {
+        let Some(value) = self.fields.remove(name).filter(|value| !value.is_null() && !is_neutral(value)) else {
+            return Ok(());
+        };
+        let (path, shown) = (self.path(name), shown(&value));
+        let message = format!("{path} is {shown}, which this server does not support: {remedy}");
+        Err(Refusal::field(path, "unsupported_field", message))
+    }
+
+    /// Refuses or notes the fields that were not taken.
     pub(crate) fn end(self) -> Result<(), Refusal> {
-        match self.fields.iter().find(|(_, value)| !value.is_null()) {
+        let mut unknown = self.fields.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
+        match unknown.find(|name| !self.unknown.accepts(&self.path(name))) {
             None => Ok(()),
-            Some((name, _)) => {
+            Some(name) => {
                 let path = self.path(name);
                 let message = format!("unknown field {path}: remove it");
                 Err(Refusal::field(path, "unknown_field", message))
@@ -147,10 +197,10 @@ fn wrong_type(message: String) -> Refusal {
     Refusal::new(400, "invalid_type", message)
 }
 
-/// A value in a message: a number itself, of all others the type.
+/// A value in a message: a number or a truth value itself, of all others the type.
 fn shown(value: &Value) -> String {
     match value {
-        Value::Number(number) => number.to_string(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
         other => kind_of(other).into(),
     }
 }

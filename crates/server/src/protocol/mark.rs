@@ -8,7 +8,7 @@ use crate::protocol::refusal::Refusal;
 /// Takes whether to mark an answer; `None` if the request does not say.
 pub(crate) fn take(body: &mut Fields) -> Result<Option<bool>, Refusal> {
     let plain = body.take::<bool>("watermarking")?;
-    let object = match body.object("watermark")? {
+    let object = match body.strict_object("watermark")? {
         None => None,
         Some(mut watermark) => {
             let enabled = watermark.take("enabled")?;

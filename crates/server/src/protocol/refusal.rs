@@ -1,4 +1,4 @@
-//! Refusals, in OpenAI's format of errors.
+//! Refusals, in the format of errors of each protocol.
 
 use serde_json::{Value, json};
 use verdigris::{BadSampling, Error};
@@ -20,6 +20,26 @@ pub struct Refusal {
     pub retry_after: Option<u64>,
 }
 
+/// The format of errors of a protocol. Those that have only a message are extended by the field and the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorShape {
+    OpenAi,
+    Anthropic,
+    Ollama,
+}
+
+impl ErrorShape {
+    /// The format for an address. Addresses of two protocols say which by a header.
+    pub(crate) fn of(path: &str, has_anthropic_version: bool) -> Self {
+        match path {
+            "/v1/messages" | "/v1/messages/count_tokens" => Self::Anthropic,
+            _ if has_anthropic_version => Self::Anthropic,
+            _ if path.starts_with("/api/") => Self::Ollama,
+            _ => Self::OpenAi,
+        }
+    }
+}
+
 impl Refusal {
     /// A refusal without a field.
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
@@ -36,6 +56,17 @@ impl Refusal {
         Self { retry_after: Some(seconds), ..self }
     }
 
+    /// Anthropic's name for errors with this status.
+    fn anthropic_kind(&self) -> &'static str {
+        match self.status {
+            413 => "request_too_large",
+            503 | 529 => "overloaded_error",
+            504 => "timeout_error",
+            400..500 => self.kind(),
+            _ => "api_error",
+        }
+    }
+
     /// OpenAI's name for errors with this status.
     fn kind(&self) -> &'static str {
         match self.status {
@@ -48,11 +79,22 @@ impl Refusal {
         }
     }
 
-    /// The body of an answer.
+    /// The body of an answer, in OpenAI's format.
     pub fn body(&self) -> Value {
-        json!({"error": {
-            "message": self.message, "type": self.kind(), "param": self.param, "code": self.code,
-        }})
+        self.body_in(ErrorShape::OpenAi)
+    }
+
+    /// The body of an answer in the format of a protocol.
+    pub(crate) fn body_in(&self, shape: ErrorShape) -> Value {
+        match shape {
+            ErrorShape::OpenAi => json!({"error": {
+                "message": self.message, "type": self.kind(), "param": self.param, "code": self.code,
+            }}),
+            ErrorShape::Anthropic => json!({"type": "error", "error": {
+                "type": self.anthropic_kind(), "message": self.message, "param": self.param, "code": self.code,
+            }}),
+            ErrorShape::Ollama => json!({"error": self.message, "param": self.param, "code": self.code}),
+        }
     }
 }
 
@@ -99,6 +141,33 @@ mod tests {
         let kinds = [(401, "authentication_error"), (404, "not_found_error"), (413, "invalid_request_error")];
         for (status, kind) in kinds.into_iter().chain([(429, "rate_limit_error"), (503, "server_error")]) {
             assert_eq!(Refusal::new(status, "x", "").body()["error"]["type"], kind);
+        }
+        for (status, kind) in [
+            (400, "invalid_request_error"),
+            (401, "authentication_error"),
+            (403, "permission_error"),
+            (404, "not_found_error"),
+            (413, "request_too_large"),
+            (422, "invalid_request_error"),
+            (429, "rate_limit_error"),
+            (500, "api_error"),
+            (503, "overloaded_error"),
+            (504, "timeout_error"),
+        ] {
+            let body = Refusal::new(status, "x", "y").body_in(ErrorShape::Anthropic);
+            let error = json!({"type": kind, "message": "y", "param": null, "code": "x"});
+            assert_eq!(body, json!({"type": "error", "error": error}));
+        }
+        assert_eq!(refusal.body_in(ErrorShape::Ollama)["error"], "a stop string is empty");
+        for (path, version, shape) in [
+            ("/v1/messages", false, ErrorShape::Anthropic),
+            ("/v1/messages/count_tokens", false, ErrorShape::Anthropic),
+            ("/v1/models", true, ErrorShape::Anthropic),
+            ("/v1/models", false, ErrorShape::OpenAi),
+            ("/api/chat", false, ErrorShape::Ollama),
+            ("/api", false, ErrorShape::OpenAi),
+        ] {
+            assert_eq!(ErrorShape::of(path, version), shape, "{path}");
         }
     }
 

@@ -6,9 +6,10 @@ use verdigris::{Message, Prompt};
 use crate::protocol::ask::{Ask, Stream, TOP_LOGPROBS};
 use crate::protocol::constraint::ConstraintField;
 use crate::protocol::fields::Fields;
-use crate::protocol::messages::{Called, text};
+use crate::protocol::messages::{Called, text, with_reasoning};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::tools::{ToolShape, Tools, arguments};
+use crate::protocol::unknown::Unknown;
 
 /// The fields that an answer repeats from its request, with their defaults.
 fn repeated() -> [(&'static str, Value); 14] {
@@ -31,14 +32,14 @@ fn repeated() -> [(&'static str, Value); 14] {
 }
 
 /// Reads a request; also returns the fields that the answer repeats.
-pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
+pub(crate) fn take(body: Value, unknown: &Unknown) -> Result<(Ask, Map<String, Value>), Refusal> {
     let mut asked = Map::new();
     for (name, usual) in repeated() {
         let said = body.get(name).filter(|value| !value.is_null()).cloned();
         asked.insert(name.into(), said.unwrap_or(usual));
     }
     asked.insert("truncation".into(), json!("disabled"));
-    let mut body = Fields::of(body, "")?;
+    let mut body = Fields::body(body, unknown)?;
     refuse_what_is_stored(&mut body)?;
     let mut messages = Vec::new();
     messages.extend(body.take::<String>("instructions")?.map(Message::system));
@@ -48,6 +49,7 @@ pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
         None => None,
         Some(mut text) => {
             let constraint = ConstraintField::of_text(&mut text)?;
+            text.ignore(&["verbosity"]);
             text.end()?;
             constraint
         }
@@ -61,7 +63,6 @@ pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
     }
     // There is only one answer.
     body.count("n", 1, 1)?;
-    body.ignore(&["metadata"]);
     let mut ask = Ask::whole(body, vec![Prompt::from(messages)], max_tokens)?;
     if let (Some(_), Some(constraint)) = (&ask.constraint, &constraint) {
         let message = format!("{} and structured_outputs both constrain the text: use one of them", constraint.path());
@@ -71,7 +72,7 @@ pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
     Ok((Ask { tools, logprobs, stream, conversation: "input", ..ask }, asked))
 }
 
-/// Refuses fields that need stored answers, and truncation.
+/// Refuses fields that need stored answers.
 fn refuse_what_is_stored(body: &mut Fields) -> Result<(), Refusal> {
     for (name, usual) in [("store", false), ("background", false)] {
         if body.take::<bool>(name)?.unwrap_or(usual) != usual {
@@ -86,13 +87,7 @@ fn refuse_what_is_stored(body: &mut Fields) -> Result<(), Refusal> {
             return Err(Refusal::field(name, "nothing_is_stored", message));
         }
     }
-    match body.take::<String>("truncation")?.as_deref() {
-        None | Some("disabled") => Ok(()),
-        Some(other) => {
-            let message = format!("truncation is {other:?}, but this server never truncates: set it to disabled");
-            Err(Refusal::field("truncation", "invalid_value", message))
-        }
-    }
+    Ok(())
 }
 
 /// The number of most probable tokens to list with each token; `None` without log-probabilities.
@@ -101,8 +96,16 @@ fn logprobs(body: &mut Fields) -> Result<Option<usize>, Refusal> {
     for (path, item) in body.items("include")?.unwrap_or_default() {
         match item.as_str() {
             Some("message.output_text.logprobs") => is_included = true,
-            // No answer has any.
-            Some("reasoning.encrypted_content") => (),
+            // No answer has any of these.
+            Some(
+                "reasoning.encrypted_content"
+                | "file_search_call.results"
+                | "web_search_call.results"
+                | "web_search_call.action.sources"
+                | "code_interpreter_call.outputs"
+                | "computer_call_output.output.image_url"
+                | "message.input_image.image_url",
+            ) => (),
             _ => {
                 let message = format!("{path} is nothing that this server can include: leave it out");
                 return Err(Refusal::field(path, "invalid_value", message));
@@ -125,9 +128,9 @@ fn input(body: &mut Fields, messages: &mut Vec<Message>) -> Result<(), Refusal> 
     match body.value("input").ok_or_else(|| body.missing("input"))? {
         Value::String(text) => messages.push(Message::user(text)),
         Value::Array(items) if !items.is_empty() => {
-            let mut called = Called::default();
+            let mut earlier = Earlier::default();
             for (at, item) in items.into_iter().enumerate() {
-                take_item(Fields::of(item, format!("{path}[{at}]"))?, &mut called, messages)?;
+                take_item(body.within(item, format!("{path}[{at}]"))?, &mut earlier, messages)?;
             }
         }
         _ => {
@@ -138,7 +141,40 @@ fn input(body: &mut Fields, messages: &mut Vec<Message>) -> Result<(), Refusal> 
     Ok(())
 }
 
-fn take_item(mut item: Fields, called: &mut Called, messages: &mut Vec<Message>) -> Result<(), Refusal> {
+/// The earlier items that a later one refers to.
+#[derive(Default)]
+struct Earlier {
+    called: Called,
+    /// Reasoning, which belongs to the next message or call of the model.
+    reasoning: Option<String>,
+}
+
+impl Earlier {
+    /// A message with the reasoning before it, if it is one of the model.
+    fn reasoned(&mut self, message: Message) -> Message {
+        let reasoning = if message.role == "assistant" { self.reasoning.take() } else { None };
+        with_reasoning(message, reasoning)
+    }
+}
+
+/// The text of the parts of reasoning: all of it, or else its summary.
+fn reasoning(item: &mut Fields) -> Result<Option<String>, Refusal> {
+    let mut all = Vec::new();
+    for name in ["content", "summary"] {
+        let mut texts = Vec::new();
+        for (path, part) in item.items(name)?.unwrap_or_default() {
+            let mut part = item.within(part, path)?;
+            texts.push(part.need::<String>("text")?);
+            part.ignore(&["type"]);
+            part.end()?;
+        }
+        all.push(texts.join("\n"));
+    }
+    item.ignore(&["encrypted_content"]);
+    Ok(all.into_iter().find(|text| !text.is_empty()))
+}
+
+fn take_item(mut item: Fields, earlier: &mut Earlier, messages: &mut Vec<Message>) -> Result<(), Refusal> {
     let kind: Option<String> = item.take("type")?;
     // Fields of items from earlier answers.
     item.ignore(&["id", "status"]);
@@ -154,33 +190,37 @@ fn take_item(mut item: Fields, called: &mut Called, messages: &mut Vec<Message>)
                     return Err(Refusal::field(path, "invalid_value", message));
                 }
             };
-            let path = item.path("content");
             let content = item.value("content").ok_or_else(|| item.missing("content"))?;
-            messages.push(Message::new(role, text(content, path)?));
+            messages.push(earlier.reasoned(Message::new(role, text(&item, content, "content")?)));
             item.ignore(&["phase"]);
         }
         Some("function_call") => {
             let (id, name): (String, String) = (item.need("call_id")?, item.need("name")?);
             let arguments = arguments(&item.need::<String>("arguments")?, item.path("arguments"))?;
             item.ignore(&["parsed_arguments"]);
-            let call = called.call(id, name, arguments);
-            // Text and calls of the model in a row are one message.
-            let calls = messages.last_mut().filter(|message| message.role == "assistant");
+            let call = earlier.called.call(id, name, arguments);
+            // Text and calls of the model in a row are one message, unless there is reasoning between them.
+            let is_next = earlier.reasoning.is_none();
+            let calls = messages.last_mut().filter(|message| message.role == "assistant" && is_next);
             match calls.map(|message| message.more.entry("tool_calls").or_insert_with(|| json!([]))) {
                 Some(Value::Array(calls)) => calls.push(call),
-                _ => messages.push(Message::assistant("").with("tool_calls", json!([call]))),
+                _ => {
+                    let message = earlier.reasoned(Message::assistant(""));
+                    messages.push(message.with("tool_calls", json!([call])));
+                }
             }
         }
         Some("function_call_output") => {
             let id: String = item.need("call_id")?;
-            let path = item.path("output");
             let output = item.value("output").ok_or_else(|| item.missing("output"))?;
-            messages.push(called.result(&id, text(output, path)?, item.path("call_id"))?);
+            messages.push(earlier.called.result(&id, text(&item, output, "output")?, item.path("call_id"))?);
         }
+        Some("reasoning") => earlier.reasoning = reasoning(&mut item)?,
         Some(other) => {
             let path = item.path("type");
-            let message =
-                format!("{path} is {other:?}, but this server knows message, function_call and function_call_output");
+            let message = format!(
+                "{path} is {other:?}, but this server knows message, reasoning, function_call and function_call_output"
+            );
             return Err(Refusal::field(path, "unsupported_content", message));
         }
     }
@@ -192,7 +232,7 @@ mod tests {
     use super::*;
 
     fn messages(body: Value) -> Vec<Message> {
-        match &take(body).unwrap().0.prompts[0] {
+        match &take(body, &Unknown::refused()).unwrap().0.prompts[0] {
             Prompt::Chat(conversation) => conversation.messages.clone(),
             _ => panic!("a conversation"),
         }
@@ -209,6 +249,8 @@ mod tests {
             {"type": "message", "id": "msg", "status": "completed", "role": "assistant", "content": [
                 {"type": "output_text", "text": "Yes.", "annotations": [], "logprobs": []},
             ]},
+            {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "Hm."}], "content": [],
+                "encrypted_content": "x"},
             call("c1"), call("c2"),
             {"type": "function_call_output", "call_id": "c2", "output": "2"},
             call("c3"),
@@ -216,7 +258,9 @@ mod tests {
         let expected = [
             Message::system("Be brief."),
             Message::user("Add."),
-            Message::assistant("Yes.").with("tool_calls", json!([told("c1"), told("c2")])),
+            Message::assistant("Yes."),
+            with_reasoning(Message::assistant(""), Some("Hm.".into()))
+                .with("tool_calls", json!([told("c1"), told("c2")])),
             Message::new("tool", "2").with("tool_call_id", json!("c2")).with("name", json!("add")),
             Message::assistant("").with("tool_calls", json!([told("c3")])),
         ];
@@ -231,8 +275,8 @@ mod tests {
             }},
             "tools": [{"type": "function", "name": "f", "parameters": {}}], "tool_choice": "required", "store": false,
             "include": ["message.output_text.logprobs"], "top_logprobs": 2, "stream": true, "temperature": 0.5,
-            "watermarking": true, "truncation": "disabled",
-        }))
+            "watermarking": true, "truncation": "auto", "verbosity": "low",
+        }), &Unknown::refused())
         .unwrap();
         assert_eq!((ask.max_tokens, ask.logprobs, ask.choices), (Some(5), Some(2), 1));
         assert_eq!(
@@ -251,7 +295,8 @@ mod tests {
             (json!({"input": []}), "input"),
             (json!({"input": 3}), "input"),
             (json!({"input": [{"role": "robot", "content": "x"}]}), "input[0].role"),
-            (json!({"input": [{"type": "reasoning", "summary": []}]}), "input[0].type"),
+            (json!({"input": [{"type": "reasoning", "summary": [{"text": 3}]}]}), "input[0].summary[0].text"),
+            (json!({"input": [{"type": "web_search_call"}]}), "input[0].type"),
             (json!({"input": [{"type": "function_call_output", "call_id": "c", "output": ""}]}), "input[0].call_id"),
             (
                 json!({"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "["}]}),
@@ -261,20 +306,19 @@ mod tests {
             (json!({"input": "x", "previous_response_id": "resp_1"}), "previous_response_id"),
             (json!({"input": "x", "store": true}), "store"),
             (json!({"input": "x", "background": true}), "background"),
-            (json!({"input": "x", "truncation": "auto"}), "truncation"),
             (json!({"input": "x", "n": 2}), "n"),
             (json!({"input": "x", "top_logprobs": 2}), "top_logprobs"),
             (json!({"input": "x", "include": ["web"]}), "include[0]"),
             (json!({"input": "x", "reasoning": {"effort": "high"}}), "reasoning"),
             (json!({"input": "x", "text": {"format": {"type": "grammar"}}}), "text.format.type"),
-            (json!({"input": "x", "text": {"verbosity": "high"}}), "text.verbosity"),
+            (json!({"input": "x", "text": {"style": "high"}}), "text.style"),
             (json!({"input": "x", "max_tokens": 5}), "max_tokens"),
             (
                 json!({"input": "x", "text": {"format": {"type": "json_object"}}, "structured_outputs": {"regex": "a"}}),
                 "structured_outputs",
             ),
         ] {
-            let refusal = take(body.clone()).unwrap_err();
+            let refusal = take(body.clone(), &Unknown::refused()).unwrap_err();
             assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)), "{body}");
         }
     }

@@ -51,6 +51,8 @@ pub(crate) enum ToolShape {
     Nested,
     /// At the same level as the tool's type.
     Flat,
+    /// Without a type: OpenAI's first `functions`.
+    Bare,
 }
 
 impl Tool {
@@ -80,29 +82,65 @@ impl Tools {
 
     /// Takes the fields about tools; `None` if no tool may be called.
     pub(crate) fn take(body: &mut Fields, shape: ToolShape) -> Result<Option<Self>, Refusal> {
-        let path = body.path("tools");
-        let items = body.items("tools")?.unwrap_or_default();
-        if items.len() > TOOLS {
-            let message = format!("{path} has {} tools, but must have at most {TOOLS}", items.len());
+        let (tools, choice) = Self::described(body, "tools", "tool_choice", shape)?;
+        let several = body.take("parallel_tool_calls")?.unwrap_or(true);
+        Ok(Self::of(tools, choice, several))
+    }
+
+    /// Takes OpenAI's first fields for tools, `functions` and `function_call`: an answer has at most one call.
+    pub(crate) fn take_functions(body: &mut Fields) -> Result<Option<Self>, Refusal> {
+        let (tools, choice) = Self::described(body, "functions", "function_call", ToolShape::Bare)?;
+        Ok(Self::of(tools, choice, false))
+    }
+
+    /// These tools; `None` if there are none, or none may be called.
+    pub(crate) fn of(tools: Vec<Tool>, choice: Option<ToolChoice>, several: bool) -> Option<Self> {
+        choice.filter(|_| !tools.is_empty()).map(|choice| Self { tools, choice, several })
+    }
+
+    /// Takes tools, and which of them must be called, from the fields of these names.
+    fn described(
+        body: &mut Fields,
+        name: &str,
+        choice_name: &str,
+        shape: ToolShape,
+    ) -> Result<(Vec<Tool>, Option<ToolChoice>), Refusal> {
+        let tools = Self::each(body, name, TOOLS, |item| tool(item, shape))?;
+        let choice = choice(body, choice_name, &tools, shape)?;
+        Ok((tools, choice))
+    }
+
+    /// Takes the items of a field as tools, at most `most`, each with its own name.
+    pub(crate) fn each(
+        body: &mut Fields,
+        name: &str,
+        most: usize,
+        tool: impl Fn(Fields) -> Result<Tool, Refusal>,
+    ) -> Result<Vec<Tool>, Refusal> {
+        let path = body.path(name);
+        let items = body.items(name)?.unwrap_or_default();
+        if items.len() > most {
+            let message = format!("{path} has {} tools, but must have at most {most}", items.len());
             return Err(Refusal::field(path, "invalid_value", message));
         }
         let mut tools: Vec<Tool> = Vec::new();
         for (path, item) in items {
-            let tool = tool(Fields::of(item, path.clone())?, shape)?;
+            let tool = tool(body.within(item, path.clone())?)?;
             if tools.iter().any(|known| known.name == tool.name) {
                 let message = format!("{path}: an earlier tool is also named {:?}: give each its own name", tool.name);
                 return Err(Refusal::field(path, "invalid_value", message));
             }
             tools.push(tool);
         }
-        let choice = choice(body, &tools, shape)?;
-        let several = body.take("parallel_tool_calls")?.unwrap_or(true);
-        Ok(choice.filter(|_| !tools.is_empty()).map(|choice| Self { tools, choice, several }))
+        Ok(tools)
     }
 }
 
 /// The fields about a function, which is the only type of tool that is supported.
 fn function(mut item: Fields, shape: ToolShape) -> Result<Fields, Refusal> {
+    if shape == ToolShape::Bare {
+        return Ok(item);
+    }
     let kind: String = item.need("type")?;
     if kind != "function" {
         let path = item.path("type");
@@ -113,41 +151,50 @@ fn function(mut item: Fields, shape: ToolShape) -> Result<Fields, Refusal> {
         return Ok(item);
     }
     let about = item.object("function")?.ok_or_else(|| item.missing("function"))?;
+    item.ignore(&["cache_control"]);
     item.end()?;
     Ok(about)
 }
 
 fn tool(item: Fields, shape: ToolShape) -> Result<Tool, Refusal> {
     let mut about = function(item, shape)?;
-    let name: String = about.need("name")?;
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(fits) {
-        let path = about.path("name");
-        let message = format!("{path} is not 1 to {LONGEST_NAME} of the letters a-z and A-Z, digits, _ and -");
-        return Err(Refusal::field(path, "invalid_value", message));
-    }
-    let description = about.take("description")?;
-    let path = about.path("parameters");
-    let nothing = || json!({"type": "object", "properties": {}, "additionalProperties": false});
-    let parameters = about.value("parameters").unwrap_or_else(nothing);
-    let is_of_objects = match parameters.as_object() {
-        Some(keywords) => keywords.get("type").is_none_or(|kind| kind == "object"),
-        None => false,
-    };
-    if !is_of_objects {
-        let message = format!("{path} is not a schema of an object: arguments are one, so its type must be object");
-        return Err(Refusal::field(path, "invalid_json_schema", message));
-    }
-    // A schema is always obeyed.
-    about.ignore(&["strict"]);
+    let tool = Tool::take(&mut about, LONGEST_NAME, "parameters")?;
     about.end()?;
-    Ok(Tool { name, description, parameters, path })
+    Ok(tool)
+}
+
+impl Tool {
+    /// Takes the fields of a function whose name has at most `longest` characters, and whose schema has this name.
+    pub(crate) fn take(about: &mut Fields, longest: usize, schema: &str) -> Result<Self, Refusal> {
+        let name: String = about.need("name")?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if name.is_empty() || name.len() > longest || !name.chars().all(fits) {
+            let path = about.path("name");
+            let message = format!("{path} is not 1 to {longest} of the letters a-z and A-Z, digits, _ and -");
+            return Err(Refusal::field(path, "invalid_value", message));
+        }
+        let description = about.take("description")?;
+        let path = about.path(schema);
+        let nothing = || json!({"type": "object", "properties": {}, "additionalProperties": false});
+        let parameters = about.value(schema).unwrap_or_else(nothing);
+        let is_of_objects = match parameters.as_object() {
+            Some(keywords) => keywords.get("type").is_none_or(|kind| kind == "object"),
+            None => false,
+        };
+        if !is_of_objects {
+            let message = format!("{path} is not a schema of an object: arguments are one, so its type must be object");
+            return Err(Refusal::field(path, "invalid_json_schema", message));
+        }
+        // A schema is always obeyed.
+        about.ignore(&["strict", "cache_control"]);
+        Ok(Tool { name, description, parameters, path })
+    }
 }
 
 /// Takes which tools the model must call; `None` if it may call none.
-fn choice(body: &mut Fields, tools: &[Tool], shape: ToolShape) -> Result<Option<ToolChoice>, Refusal> {
-    let path = body.path("tool_choice");
-    let choice = match body.value("tool_choice") {
+fn choice(body: &mut Fields, name: &str, tools: &[Tool], shape: ToolShape) -> Result<Option<ToolChoice>, Refusal> {
+    let path = body.path(name);
+    let choice = match body.value(name) {
         None => return Ok(Some(ToolChoice::Auto)),
         Some(Value::String(word)) => match word.as_str() {
             "none" => return Ok(None),
@@ -159,14 +206,11 @@ fn choice(body: &mut Fields, tools: &[Tool], shape: ToolShape) -> Result<Option<
             }
         },
         Some(named) => {
-            let mut about = function(Fields::of(named, path.clone())?, shape)?;
+            let mut about = function(body.within(named, path.clone())?, shape)?;
             let name: String = about.need("name")?;
             let path = about.path("name");
             about.end()?;
-            let number = tools.iter().position(|tool| tool.name == name).ok_or_else(|| {
-                Refusal::field(&path, "invalid_value", format!("{path} is {name:?}, which is not in tools"))
-            })?;
-            ToolChoice::Named(number)
+            named_tool(tools, &name, path)?
         }
     };
     if tools.is_empty() {
@@ -174,6 +218,15 @@ fn choice(body: &mut Fields, tools: &[Tool], shape: ToolShape) -> Result<Option<
         return Err(Refusal::field(path, "missing_field", message));
     }
     Ok(Some(choice))
+}
+
+/// The tool of this name, which is at `path`.
+pub(crate) fn named_tool(tools: &[Tool], name: &str, path: String) -> Result<ToolChoice, Refusal> {
+    tools
+        .iter()
+        .position(|tool| tool.name == name)
+        .map(ToolChoice::Named)
+        .ok_or_else(|| Refusal::field(&path, "invalid_value", format!("{path} is {name:?}, which is not in tools")))
 }
 
 /// The arguments of an earlier call: an object, as text.
@@ -221,6 +274,31 @@ mod tests {
         );
         assert_eq!(nested.tools[0].schema()["type"], "object");
         assert_eq!(nested.tools[0].told()["function"]["description"], "Sums.");
+    }
+
+    #[test]
+    fn functions_are_tools_of_which_one_is_called() {
+        let functions = |body: Value| {
+            let mut fields = Fields::of(body, "").unwrap();
+            let tools = Tools::take_functions(&mut fields)?;
+            fields.end().map(|()| tools)
+        };
+        let add = json!([{"name": "add", "parameters": {"type": "object"}}]);
+        let one = functions(json!({"functions": add, "function_call": {"name": "add"}})).unwrap().unwrap();
+        assert_eq!((one.choice, one.several), (ToolChoice::Named(0), false));
+        assert_eq!(one.tools[0].path, "functions[0].parameters");
+        let auto = functions(json!({"functions": add})).unwrap().unwrap();
+        assert_eq!(auto.choice, ToolChoice::Auto);
+        assert_eq!(functions(json!({"functions": add, "function_call": "none"})), Ok(None));
+        assert_eq!(functions(json!({})), Ok(None));
+        for (body, param) in [
+            (json!({"functions": add, "function_call": {"name": "sub"}}), "function_call.name"),
+            (json!({"functions": add, "function_call": "always"}), "function_call"),
+            (json!({"function_call": {"name": "add"}}), "function_call.name"),
+            (json!({"functions": [{"name": "a b"}]}), "functions[0].name"),
+        ] {
+            assert_eq!(functions(body.clone()).unwrap_err().param.as_deref(), Some(param), "{body}");
+        }
     }
 
     #[test]

@@ -12,15 +12,26 @@ use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::{Code, host, page, read_body, report_keys};
+use super::{cors, host, page, read_body, report_keys};
 use crate::access::Rights;
 use crate::caller::{Caller, REQUEST_ID, Report, request_id};
 use crate::protocol::Refusal;
+use crate::protocol::refusal::ErrorShape;
+use crate::protocol::unknown::Unknown;
 use crate::service::Service;
 use crate::shares::Share;
 
 /// The addresses that monitoring requests again and again.
 const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
+
+/// The header with the names of fields that were ignored.
+pub(super) const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-ignored-fields");
+
+/// The header in which Anthropic's clients send their API key.
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// Anthropic's header for the id of a request in answers.
+const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
 pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().into());
@@ -34,22 +45,43 @@ pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, 
         code: None,
         report: Report::default(),
         is_whole: false,
+        unknown: if service.options.strict { Unknown::refused() } else { Unknown::ignored() },
         body: None,
     };
+    let shape = ErrorShape::of(request.uri().path(), request.headers().contains_key("anthropic-version"));
     let mut response = match line.admitted(&service, request).await {
         Ok(request) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
     line.status = response.status().as_u16();
-    line.code = response.extensions().get::<Code>().map(|code| code.0);
+    if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
+        line.code = refusal.code;
+        response = in_shape(response, &refusal, shape);
+    }
     service.metrics.answered(&line.route, line.status);
     if let (429 | 503, Some(code)) = (line.status, line.code) {
         service.metrics.rejected(code);
     }
     if let Ok(id) = HeaderValue::from_str(&line.request_id) {
+        if shape == ErrorShape::Anthropic {
+            response.headers_mut().insert(ANTHROPIC_REQUEST_ID, id.clone());
+        }
         response.headers_mut().insert(REQUEST_ID, id);
     }
+    if let Some(Ok(names)) = line.unknown.report().map(HeaderValue::try_from) {
+        response.headers_mut().insert(IGNORED_FIELDS, names);
+    }
     response.map(|body| Body::new(Logged { body, line }))
+}
+
+/// The response to a refused request in the format of errors of its protocol.
+fn in_shape(response: Response, refusal: &Refusal, shape: ErrorShape) -> Response {
+    if shape == ErrorShape::OpenAi {
+        return response;
+    }
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(refusal.body_in(shape).to_string()))
 }
 
 /// The log line of a request, which is written once its answer has been sent or abandoned.
@@ -66,6 +98,8 @@ struct LogLine {
     report: Report,
     /// Whether the complete answer was passed to the connection.
     is_whole: bool,
+    /// The unknown fields that were ignored.
+    unknown: Unknown,
     /// The memory that the body is charged for, until the answer ends.
     body: Option<Share>,
 }
@@ -79,20 +113,24 @@ impl LogLine {
             let message = format!("address and headers have {length} bytes, but may have {}", options.limits.header);
             return Err(Refusal::new(431, "headers_too_large", message));
         }
-        host::check(request.headers(), request.uri(), options.address.ip(), &options.allowed_hosts)?;
-        let authorization = request.headers().get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
-        let holder = service.operator.holder(authorization);
+        let is_shared = cors::is_allowed(&options.cors, request.headers());
+        host::check(request.headers(), request.uri(), options.address.ip(), &options.allowed_hosts, is_shared)?;
+        let holder = {
+            let text = |name| request.headers().get(name).and_then(|header: &HeaderValue| header.to_str().ok());
+            service.operator.holder(text(header::AUTHORIZATION), text(X_API_KEY))
+        };
         self.tenant = holder.as_ref().map(|(tenant, _)| tenant.clone());
         let (tenant, rights) = match holder {
             Some(holder) => holder,
             None if is_open(request.uri().path()) => ("".into(), Rights::default()),
             None => {
-                let message = "the API key is missing or wrong: send the header Authorization: Bearer KEY";
+                let message =
+                    "the API key is missing or wrong: send the header Authorization: Bearer KEY, or x-api-key: KEY";
                 return Err(Refusal::new(401, "invalid_api_key", message));
             }
         };
         let mut request = if request.method() == Method::POST {
-            let length = check_body(request.headers(), options.max_body)?;
+            let length = check_body(request.headers(), options.max_body, is_shared)?;
             // Twice, for the parsed body.
             self.body = Some(service.bytes(&tenant, length.saturating_mul(2))?);
             let read = options.limits.read;
@@ -101,7 +139,8 @@ impl LogLine {
             request
         };
         let (request_id, route, report) = (self.request_id.clone(), self.route.clone(), self.report.clone());
-        request.extensions_mut().insert(Caller { tenant, rights, request_id, route, report });
+        let unknown = self.unknown.clone();
+        request.extensions_mut().insert(Caller { tenant, rights, request_id, route, report, unknown });
         Ok(request)
     }
 }
@@ -120,10 +159,11 @@ fn length(uri: &Uri, headers: &HeaderMap) -> usize {
 /// Refuses a body that is not JSON before it is read; returns the number of bytes that it may have.
 ///
 /// A page of another site can make a browser send anything here, though it cannot read the answer. Requests that are
-/// marked as coming from one are refused: they would use the computer of the page's visitor.
-fn check_body(headers: &HeaderMap, most: usize) -> Result<usize, Refusal> {
+/// marked as coming from one are refused: they would use the computer of the page's visitor. The operator may allow
+/// some pages.
+fn check_body(headers: &HeaderMap, most: usize, is_shared: bool) -> Result<usize, Refusal> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
-    if matches!(text(HeaderName::from_static("sec-fetch-site")), Some("cross-site" | "same-site")) {
+    if !is_shared && matches!(text(HeaderName::from_static("sec-fetch-site")), Some("cross-site" | "same-site")) {
         let message = "a browser sent this for a page of another site: use a page of this server, or another program";
         return Err(Refusal::new(403, "cross_site", message));
     }
@@ -169,6 +209,7 @@ impl Drop for LogLine {
             code = self.code,
             seconds = (self.arrived.elapsed().as_secs_f64() * 1e6).round() / 1e6,
             whole = self.is_whole,
+            ignored_fields = self.unknown.report(),
             outcome = entry.map(|entry| entry.outcome.name()),
             prompt_tokens = entry.map(|entry| entry.prompt_tokens),
             completion_tokens = entry.map(|entry| entry.completion_tokens),

@@ -13,7 +13,14 @@ use crate::protocol::Refusal;
 ///
 /// At an address that other machines can reach, every host is accepted unless the operator has named some: there, API
 /// keys control access.
-pub(super) fn check(headers: &HeaderMap, uri: &Uri, address: IpAddr, allowed: &[String]) -> Result<(), Refusal> {
+/// Pages that the operator shares the server with (`is_shared`) may be of any host.
+pub(super) fn check(
+    headers: &HeaderMap,
+    uri: &Uri,
+    address: IpAddr,
+    allowed: &[String],
+    is_shared: bool,
+) -> Result<(), Refusal> {
     let is_known = |host: &str| is_local(host) || allowed.iter().any(|name| name.eq_ignore_ascii_case(host));
     let host = uri.authority().cloned().map_or_else(|| authority(headers, header::HOST), |host| Some(Ok(host)));
     let is_restricted = address.is_loopback() || !allowed.is_empty();
@@ -27,7 +34,7 @@ pub(super) fn check(headers: &HeaderMap, uri: &Uri, address: IpAddr, allowed: &[
             return Err(Refusal::new(403, "unknown_host", message));
         }
     }
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let Some(origin) = headers.get(header::ORIGIN).filter(|_| !is_shared) else { return Ok(()) };
     let origin = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
     let origin = origin.as_ref().and_then(Uri::authority);
     let is_own = match (origin, &host) {
@@ -63,7 +70,7 @@ mod tests {
             value.map(|value| headers.insert(name, value.parse().unwrap()));
         }
         let allowed: Vec<String> = allowed.iter().map(|&name| name.into()).collect();
-        let checked = check(&headers, &Uri::from_static("/detect"), address.parse().unwrap(), &allowed);
+        let checked = check(&headers, &Uri::from_static("/detect"), address.parse().unwrap(), &allowed, false);
         checked.err().and_then(|refusal| refusal.code)
     }
 

@@ -1,11 +1,15 @@
 //! HTTP handlers, one file for each kind of address, and the middleware of all.
 
+mod anthropic;
+mod cors;
 mod detect;
 mod gate;
 mod health;
 mod host;
 mod manifest;
 mod models;
+mod ollama;
+mod openai;
 mod page;
 mod report_keys;
 mod texts;
@@ -15,24 +19,37 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::DefaultBodyLimit;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
 
+use crate::caller::Caller;
 use crate::openapi;
+use crate::protocol::fields::Fields;
 use crate::protocol::{Refusal, strict};
 use crate::service::Service;
 
 /// The router of all addresses.
 pub(crate) fn router(service: Arc<Service>) -> Router {
     Router::new()
-        .route("/v1/chat/completions", post(texts::chat))
-        .route("/v1/completions", post(texts::completions))
-        .route("/v1/responses", post(texts::responses))
+        .route("/v1/chat/completions", post(openai::chat))
+        .route("/v1/completions", post(openai::completions))
+        .route("/v1/responses", post(openai::responses))
+        .route("/v1/messages", post(anthropic::messages))
+        .route("/v1/messages/count_tokens", post(anthropic::count_tokens))
+        .route("/v1/embeddings", post(ollama::embeddings))
+        .route("/api/chat", post(ollama::chat))
+        .route("/api/generate", post(ollama::generate))
+        .route("/api/tags", get(ollama::tags))
+        .route("/api/show", post(ollama::show))
+        .route("/api/ps", get(ollama::running))
+        .route("/api/version", get(ollama::version))
+        .route("/api/embed", post(ollama::embeddings))
+        .route("/api/embeddings", post(ollama::embeddings))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{model}", get(models::one))
         .route("/tokenize", post(tokens::tokenize))
@@ -45,7 +62,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/version", get(health::version))
         .route("/about", get(page::about))
-        .route("/openapi.json", get(|| async { axum::Json(openapi::document()) }))
+        .route("/openapi.json", get(document))
         .route("/", get(page::index))
         .route("/page/{file}", get(page::file))
         .fallback(|| async { Refusal::new(404, "unknown_route", "there is nothing at this address") })
@@ -54,13 +71,15 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         })
         .layer(from_fn_with_state(service.clone(), gate::gate))
         .layer(DefaultBodyLimit::max(service.options.max_body))
+        .layer(from_fn_with_state(service.clone(), cors::cors))
         .with_state(service)
 }
 
-/// The code of a refusal, attached to its response for the log.
-#[derive(Clone, Copy)]
-struct Code(&'static str);
+async fn document(State(service): State<Arc<Service>>) -> axum::Json<Value> {
+    axum::Json(openapi::document(service.options.strict))
+}
 
+/// A refusal is also attached to its response, for the log and for protocols with another format of errors.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -68,9 +87,7 @@ impl IntoResponse for Refusal {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if let Some(code) = self.code {
-            response.extensions_mut().insert(Code(code));
-        }
+        response.extensions_mut().insert(self);
         response
     }
 }
@@ -91,6 +108,11 @@ fn read_body(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refusal> {
         413 => too_large(),
         status => Refusal::new(status, "invalid_body", rejection.body_text()),
     })
+}
+
+/// The fields of a body, with the policy for unknown ones.
+fn fields(body: Result<Bytes, BytesRejection>, caller: &Caller) -> Result<Fields, Refusal> {
+    Fields::body(json(body)?, &caller.unknown)
 }
 
 /// A body as JSON.

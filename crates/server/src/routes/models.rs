@@ -14,11 +14,15 @@ fn about(service: &Service) -> Value {
     json!({
         "id": service.options.model, "object": "model", "created": service.begun, "owned_by": "verdigris",
         "max_model_len": service.engine.context_length(),
+        // Anthropic's names.
+        "type": "model", "display_name": service.options.model,
+        "created_at": jiff::Timestamp::from_second(service.begun).map(|begun| begun.to_string()).unwrap_or_default(),
     })
 }
 
 pub(super) async fn list(State(service): State<Arc<Service>>) -> Json<Value> {
-    Json(json!({"object": "list", "data": [about(&service)]}))
+    let id = &service.options.model;
+    Json(json!({"object": "list", "data": [about(&service)], "has_more": false, "first_id": id, "last_id": id}))
 }
 
 pub(super) async fn one(

@@ -1,22 +1,21 @@
-//! Chats, completions and responses, complete or streamed.
+//! The texts of a request, written and sent in any protocol, complete or streamed.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Extension, State};
+use axum::body::Body;
+use axum::http::header;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use verdigris::schedule::Handle;
 use verdigris::text::calls::CallReader;
 use verdigris::{Ending, Key, Prompt};
 
-use super::{computed, json};
-use crate::answer::{self, Choice, Choices, Content, Shape, StreamEvent, Usage, Voice};
+use super::computed;
+use crate::answer::{Choice, Content, Framing, Start, StreamEvent, Usage, Voice};
 use crate::audit::Outcome;
 use crate::caller::Caller;
 use crate::input_marks::Inputs;
@@ -26,7 +25,6 @@ use crate::manifests::ManifestField;
 use crate::metrics::Clock;
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
-use crate::protocol::responses;
 use crate::record::Record;
 use crate::service::{RequestSlot, Service};
 use crate::shares::Share;
@@ -35,43 +33,8 @@ use crate::writer::{Message, Piece, Pieces};
 /// The time after which a silent stream sends a keep-alive message.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-pub(super) async fn chat(
-    State(service): State<Arc<Service>>,
-    Extension(caller): Extension<Caller>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Refusal> {
-    let ask = Ask::chat(json(body)?)?;
-    let voice = choices(&service, &ask, Shape::Chat);
-    Generation::begin(service, caller, ask, voice).await?.answer().await
-}
-
-pub(super) async fn completions(
-    State(service): State<Arc<Service>>,
-    Extension(caller): Extension<Caller>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Refusal> {
-    let ask = Ask::completion(json(body)?)?;
-    let voice = choices(&service, &ask, Shape::Completion);
-    Generation::begin(service, caller, ask, voice).await?.answer().await
-}
-
-pub(super) async fn responses(
-    State(service): State<Arc<Service>>,
-    Extension(caller): Extension<Caller>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Refusal> {
-    let (ask, asked) = responses::take(json(body)?)?;
-    let voice = Box::new(answer::Response::new(&service.options.model, asked, ask.return_token_ids));
-    Generation::begin(service, caller, ask, voice).await?.answer().await
-}
-
-fn choices(service: &Service, ask: &Ask, shape: Shape) -> Box<dyn Voice> {
-    let include_usage = ask.stream.is_some_and(|stream| stream.include_usage);
-    Box::new(Choices::new(shape, &service.options.model, ask.texts(), ask.return_token_ids, include_usage))
-}
-
 /// The texts of one request in progress. Dropping it ends them.
-struct Generation {
+pub(super) struct Generation {
     service: Arc<Service>,
     ask: Arc<Ask>,
     key: Option<Arc<Key>>,
@@ -84,9 +47,13 @@ struct Generation {
     pieces: Pieces,
     /// The handles of running texts, which end when these are dropped.
     taken: HashMap<usize, Handle>,
+    /// The numbers of tokens of the prompts of texts that have not begun.
+    prompts: HashMap<usize, usize>,
     /// The number of texts that have not ended.
     open: usize,
     usage: Usage,
+    /// When the request arrived.
+    arrived: Instant,
     clock: Clock,
     record: Record,
     deadline: Deadline,
@@ -94,12 +61,13 @@ struct Generation {
 }
 
 impl Generation {
-    async fn begin(
+    pub(super) async fn begin(
         service: Arc<Service>,
         caller: Caller,
         ask: Ask,
         mut voice: Box<dyn Voice>,
     ) -> Result<Self, Refusal> {
+        let arrived = Instant::now();
         ask.model.iter().try_for_each(|model| service.check_model(model))?;
         let key = service.key_for(&ask, &caller)?;
         service.check_constraints(&ask)?;
@@ -131,6 +99,8 @@ impl Generation {
             request_id: caller.request_id.clone(),
             record: Record::new(service.clone(), caller, voice.id(), ask.stream.is_some(), key.as_deref(), input_marks),
             taken: HashMap::new(),
+            prompts: HashMap::new(),
+            arrived,
             voice,
             deadline: Deadline::new(&service.options.limits),
             open: ask.texts(),
@@ -143,16 +113,26 @@ impl Generation {
         })
     }
 
-    async fn answer(mut self) -> Result<Response, Refusal> {
+    pub(super) async fn answer(mut self) -> Result<Response, Refusal> {
         if self.ask.stream.is_none() {
             return self.whole().await;
         }
         // A text that cannot be written has its own status, which must be known before the first byte is sent.
         let first = self.begun().await?;
         self.record.begin().await?;
-        Ok(Sse::new(stream::unfold(Streaming::new(self, first), Streaming::next))
-            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
-            .into_response())
+        let framing = self.voice.framing();
+        let events = stream::unfold(Streaming::new(self, first), Streaming::next);
+        Ok(match framing {
+            Framing::Events { ping } => {
+                let alive = KeepAlive::new().interval(KEEP_ALIVE);
+                let alive = ping.into_iter().fold(alive, |alive, ping| alive.event(sse(ping)));
+                Sse::new(events.map(|event| Ok::<_, Infallible>(sse(event)))).keep_alive(alive).into_response()
+            }
+            Framing::Lines => {
+                let lines = events.map(|event| Ok::<_, Infallible>(format!("{}\n", event.data)));
+                ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
+            }
+        })
     }
 
     /// Waits until it is known whether a first text can be written. If a piece arrives before [`Message::Taken`], it
@@ -177,10 +157,11 @@ impl Generation {
         }
     }
 
-    /// The next message about any text other than [`Piece::Begun`], which is noted.
+    /// The next message about any text other than [`Message::Prompt`] and [`Piece::Begun`], which are noted.
     async fn received(&mut self) -> Result<Option<(usize, Message)>, Refusal> {
         loop {
             match self.deadline.wait(self.pieces.next()).await? {
+                Some((number, Message::Prompt(tokens))) => _ = self.prompts.insert(number, tokens),
                 Some((_, Message::Piece(Piece::Begun))) => {
                     self.clock.text_begins();
                     self.deadline.begun();
@@ -194,11 +175,14 @@ impl Generation {
         match received {
             Some((_, Message::Piece(Piece::Failed(refusal)))) => Err(refusal),
             Some((number, Message::Piece(piece))) => {
+                if self.usage.prompt_time.is_zero() {
+                    self.usage.prompt_time = self.arrived.elapsed();
+                }
                 self.clock.piece();
                 self.record.piece();
                 Ok((number, piece))
             }
-            Some((_, Message::Taken(_))) => unreachable!("a text is accepted once"),
+            Some((_, Message::Prompt(_) | Message::Taken(_))) => unreachable!("a text is read and accepted once"),
             None => Err(Refusal::new(500, "internal_error", "the text could not be written")),
         }
     }
@@ -233,6 +217,7 @@ impl Generation {
             self.usage.prompt += prompt;
         }
         self.usage.completion += written;
+        self.usage.time = self.arrived.elapsed();
         self.service.metrics.tokens(prompt, written);
         self.service.metrics.marked(choice.mark.status);
         self.clock.text(written);
@@ -292,6 +277,10 @@ impl Generation {
     }
 }
 
+fn sse(StreamEvent { event, data }: StreamEvent) -> Event {
+    event.into_iter().fold(Event::default().data(data), Event::event)
+}
+
 /// A streamed answer.
 struct Streaming {
     texts: Generation,
@@ -310,11 +299,10 @@ impl Streaming {
         Self { texts, first, readers, ready: VecDeque::new(), is_over: false }
     }
 
-    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+    async fn next(mut self) -> Option<(StreamEvent, Self)> {
         loop {
-            if let Some(StreamEvent { event, data }) = self.ready.pop_front() {
-                let plain = Event::default().data(data);
-                return Some((Ok(event.into_iter().fold(plain, Event::event)), self));
+            if let Some(event) = self.ready.pop_front() {
+                return Some((event, self));
             }
             if self.is_over {
                 return None;
@@ -336,7 +324,8 @@ impl Streaming {
         };
         if self.readers[number].is_none() {
             let echo = self.texts.echo(number);
-            self.texts.voice.begin(number, echo.as_deref(), events);
+            let prompt_tokens = self.texts.prompts.remove(&number).unwrap_or_default();
+            self.texts.voice.begin(number, Start { echo: echo.as_deref(), prompt_tokens }, events);
         }
         let reader = self.readers[number].get_or_insert_with(|| CallReader::new(self.texts.ask.call_format().cloned()));
         let mut parts = Vec::new();

@@ -4,29 +4,31 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{Extension, State};
 use serde_json::{Value, json};
+use verdigris::Conversation;
 use verdigris::logits::TokenId;
 
 use super::{computed, json as body_of};
+use crate::caller::Caller;
 use crate::calls;
 use crate::protocol::Refusal;
 use crate::protocol::fields::Fields;
-use crate::protocol::messages;
 use crate::protocol::tools::{ToolShape, Tools};
+use crate::protocol::{foreign, messages, openai};
 use crate::service::Service;
 
 pub(super) async fn tokenize(
     State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let body = body_of(body)?;
-    computed(move || tokens_of(&service, body)).await?.map(Json)
+    computed(move || tokens_of(&service, Fields::body(body, &caller.unknown)?)).await?.map(Json)
 }
 
-fn tokens_of(service: &Service, body: Value) -> Result<Value, Refusal> {
-    let mut body = Fields::of(body, "")?;
+fn tokens_of(service: &Service, mut body: Fields) -> Result<Value, Refusal> {
     let model = body.take::<String>("model")?;
     let with_prompt_tokens = body.take("add_special_tokens")?.unwrap_or(true);
     let tokenizer = service.engine.reader().tokenizer();
@@ -35,12 +37,14 @@ fn tokens_of(service: &Service, body: Value) -> Result<Value, Refusal> {
         Some(text) => tokenizer.encode(&text).map_err(verdigris::Error::Read)?,
         None => {
             let messages = messages::take(&mut body, "messages")?;
+            let turn = openai::turn(&mut body, &messages)?;
             let tools = Tools::take(&mut body, ToolShape::Nested)?;
             let template = service.engine.chat_template()?;
-            let (conversation, _) = calls::tell(&template, messages.into(), tools.as_ref())?;
+            let (conversation, _) = calls::tell(&template, Conversation { turn, ..messages.into() }, tools.as_ref())?;
             template.tokens(&conversation, tokenizer).map_err(verdigris::Error::Chat)?
         }
     };
+    foreign::take(&mut body)?;
     body.end()?;
     model.iter().try_for_each(|model| service.check_model(model))?;
     let context = service.engine.context_length();

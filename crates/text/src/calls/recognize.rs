@@ -109,6 +109,7 @@ fn probe(arguments_as_text: bool) -> Conversation {
     Conversation {
         messages: vec![Message::user("Hello."), Message::assistant("").with("tool_calls", json!([call])), result],
         tools: vec![json!({"type": "function", "function": about})],
+        ..Conversation::default()
     }
 }
 

@@ -52,11 +52,27 @@ pub struct Conversation {
     /// The tools that may be called, in OpenAI's format: `{"type": "function", "function": {"name": ..., "description":
     /// ..., "parameters": SCHEMA}}`. A template without support for tools ignores them.
     pub tools: Vec<Value>,
+    /// How the prompt ends.
+    pub turn: Turn,
+}
+
+/// How the prompt of a conversation ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    /// With the beginning of the model's next message.
+    #[default]
+    #[doc(alias = "add_generation_prompt")]
+    Next,
+    /// With the last message, complete: the model decides what comes after it.
+    After,
+    /// Within the last message, after its text: the model continues it.
+    #[doc(alias = "continue_final_message")]
+    Within,
 }
 
 impl<M: Into<Vec<Message>>> From<M> for Conversation {
     fn from(messages: M) -> Self {
-        Self { messages: messages.into(), tools: Vec::new() }
+        Self { messages: messages.into(), ..Self::default() }
     }
 }
 
@@ -95,7 +111,7 @@ impl Conversation {
             more: more.iter().map(|(name, value)| (name.clone(), mapped(value, &change))).collect(),
         });
         let tools = self.tools.iter().map(|tool| mapped(tool, &change));
-        Self { messages: messages.collect(), tools: tools.collect() }
+        Self { messages: messages.collect(), tools: tools.collect(), turn: self.turn }
     }
 }
 

@@ -27,7 +27,7 @@ use verdigris_logits::TokenId;
 use crate::chunks::ReadError;
 use crate::tokenizer::Tokenizer;
 use budget::Budget;
-pub use conversation::{Conversation, Message};
+pub use conversation::{Conversation, Message, Turn};
 pub(crate) use functions::spaced_json;
 
 /// The maximum length of a template in bytes.
@@ -72,6 +72,9 @@ pub enum ChatError {
     /// There is no free character to distinguish control tokens from text.
     #[error("the model's chat template: a message uses all of U+FDD0 to U+FDEF")]
     NoGuard,
+    /// The last message is to be continued, but there is none, or the template does not show its text.
+    #[error("the model's chat template: it does not show the text of the last message, which is to be continued")]
+    NotContinued,
     /// The prompt could not be tokenized.
     #[error("the model's chat template: {0}")]
     Tokenize(#[source] ReadError),
@@ -95,13 +98,45 @@ impl ChatTemplate {
         Ok(Self { source: source.into(), begin: begin.map(str::to_owned), end: end.map(str::to_owned) })
     }
 
-    /// Returns the prompt for the model's next message, as text.
+    /// The template itself, without marks for training.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the prompt of a conversation, as text. It ends as [`Conversation::turn`] says.
     ///
     /// # Errors
     /// [`ChatError::Template`] if the template rejects the messages, or takes more steps, work or memory than allowed
-    /// for them.
+    /// for them. With [`Turn::Within`] also [`ChatError::NotContinued`] and [`ChatError::NoGuard`].
     pub fn render(&self, conversation: &Conversation) -> Result<String, ChatError> {
-        let Conversation { messages, tools } = conversation;
+        match conversation.turn {
+            Turn::Next => self.written(conversation, true),
+            Turn::After => self.written(conversation, false),
+            Turn::Within => self.within_last(conversation),
+        }
+    }
+
+    /// Returns the prompt up to the end of the text of the last message, which a mark after it shows. The space after
+    /// the mark shows whether the template trims texts, as in `transformers`.
+    fn within_last(&self, conversation: &Conversation) -> Result<String, ChatError> {
+        let mark = free_character(|c| !conversation.contains(c))?;
+        let mut marked = conversation.clone();
+        let last = marked.messages.last_mut().ok_or(ChatError::NotContinued)?;
+        last.content.extend([mark, ' ']);
+        let mut prompt = self.written(&marked, false)?;
+        let end = prompt.rfind(mark).ok_or(ChatError::NotContinued)?;
+        let is_trimmed = !prompt[end + mark.len_utf8()..].starts_with(' ');
+        prompt.truncate(end);
+        if is_trimmed {
+            prompt.truncate(prompt.trim_end().len());
+        }
+        // A template may show a message twice.
+        Ok(prompt.replace(&String::from_iter([mark, ' ']), "").replace(mark, ""))
+    }
+
+    /// Returns what the template writes, with or without the beginning of the model's next message.
+    fn written(&self, conversation: &Conversation, add_generation_prompt: bool) -> Result<String, ChatError> {
+        let Conversation { messages, tools, .. } = conversation;
         // Templates iterate over tools as they do over messages.
         let count = messages.len() + tools.len();
         let budget = Arc::new(Budget::of(count, conversation.bytes()));
@@ -113,7 +148,7 @@ impl ChatTemplate {
         let (instructions, blocks) = generator.finish();
         let context = context! {
             messages => Serde(messages),
-            add_generation_prompt => true,
+            add_generation_prompt => add_generation_prompt,
             bos_token => self.begin.as_deref().unwrap_or_default(),
             eos_token => self.end.as_deref().unwrap_or_default(),
             tools => Some(Serde(tools)).filter(|tools| !tools.0.is_empty()),
@@ -125,20 +160,23 @@ impl ChatTemplate {
         Ok(prompt)
     }
 
-    /// Returns the prompt for the model's next message, as tokens. Text of the template can become control tokens, text
+    /// Returns the prompt of a conversation, as tokens. Text of the template can become control tokens, text
     /// of the messages cannot.
     ///
     /// # Errors
     /// Those of [`ChatTemplate::render`], [`ChatError::Tokenize`] if the prompt cannot be tokenized, and
     /// [`ChatError::NoGuard`].
     pub fn tokens(&self, conversation: &Conversation, tokenizer: &Tokenizer) -> Result<Vec<TokenId>, ChatError> {
-        // A character that is in no message and no control token; Unicode reserves these for programs.
-        let is_free = |c: &char| !conversation.contains(*c) && !tokenizer.controls().contain(*c);
-        let guard = ('\u{FDD0}'..='\u{FDEF}').find(is_free);
-        let guard = guard.ok_or(ChatError::NoGuard)?;
+        // A character that is in no message and no control token.
+        let guard = free_character(|c| !conversation.contains(c) && !tokenizer.controls().contain(c))?;
         let prompt = self.render(&conversation.map(|text| tokenizer.controls().guarded(text, guard)))?;
         tokenizer.encode_with_controls(&prompt, guard).map_err(ChatError::Tokenize)
     }
+}
+
+/// A character that is free, of those that Unicode reserves for programs.
+fn free_character(is_free: impl Fn(char) -> bool) -> Result<char, ChatError> {
+    ('\u{FDD0}'..='\u{FDEF}').find(|&c| is_free(c)).ok_or(ChatError::NoGuard)
 }
 
 /// The name of a template in error messages.
@@ -219,6 +257,36 @@ mod tests {
     const CHAT: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>' + '\\n' \
                         }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
+    /// The expected prompts are those of `apply_chat_template` with `add_generation_prompt` and
+    /// `continue_final_message`.
+    #[test]
+    fn a_prompt_ends_after_or_within_the_last_message() {
+        let messages = |last: &str| vec![Message::user("Hi"), Message::assistant(last)];
+        let render = |source: &str, last: &str, turn| {
+            let conversation = Conversation { turn, ..messages(last).into() };
+            ChatTemplate::new(source, None, None).unwrap().render(&conversation)
+        };
+        let user = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+        assert_eq!(render(CHAT, "Once", Turn::After).unwrap(), format!("{user}Once<|im_end|>\n"));
+        assert_eq!(render(CHAT, "Once", Turn::Within).unwrap(), format!("{user}Once"));
+        assert_eq!(render(CHAT, "Once \n", Turn::Within).unwrap(), format!("{user}Once \n"));
+        assert_eq!(render(CHAT, "", Turn::Within).unwrap(), user);
+        let trimmed = "{% for m in messages %}{{ m.role }}:{{ m.content | trim }};{% endfor %}";
+        assert_eq!(render(trimmed, " Once ", Turn::Within).unwrap(), "user:Hi;assistant:Once");
+        let twice = "{% for m in messages %}{{ m.content }}{% endfor %}|{{ messages[-1].content }}|";
+        assert_eq!(render(twice, "Once", Turn::Within).unwrap(), "HiOnce|Once");
+        let hides = "{% for m in messages %}{{ m.role }}{% endfor %}";
+        assert!(matches!(render(hides, "Once", Turn::Within), Err(ChatError::NotContinued)));
+        let nothing = Conversation { turn: Turn::Within, ..Conversation::default() };
+        assert!(ChatTemplate::new(hides, None, None).unwrap().render(&nothing).is_err());
+        // A text still cannot become a control token.
+        let (tokenizer, template) = (tokenizer(), ChatTemplate::new(CHAT, None, None).unwrap());
+        let conversation = Conversation { turn: Turn::Within, ..messages("a<|im_end|>").into() };
+        let tokens = template.tokens(&conversation, &tokenizer).unwrap();
+        assert_eq!(tokens.iter().filter(|&&token| token >= 4096).copied().collect::<Vec<_>>(), [4096, 4097, 4096]);
+        assert!(tokens.ends_with(&tokenizer.encode("assistant\na<|im_end|>").unwrap()));
+    }
+
     #[test]
     fn a_message_cannot_speak_for_another() {
         let tokenizer = tokenizer();
@@ -245,7 +313,7 @@ mod tests {
         let call = serde_json::json!([{"function": {"name": "f", "arguments": {said: said}}}]);
         let tools = vec![serde_json::json!({"type": "function", "function": {"name": said, "parameters": {said: 1}}})];
         let messages = vec![Message::assistant("").with("tool_calls", call)];
-        let conversation = Conversation { messages, tools };
+        let conversation = Conversation { messages, tools, ..Conversation::default() };
         let text = template.render(&conversation).unwrap();
         assert!(text.contains(r#"{"a<|im_end|>b": "a<|im_end|>b"}"#), "{text}");
         let tokens = template.tokens(&conversation, &tokenizer).unwrap();

@@ -1,0 +1,99 @@
+//! The fields that several requests have: those of every request for texts, and those of other servers.
+
+use serde_json::{Value, json};
+
+use crate::protocol::{anthropic, foreign, ollama, openai, reasoning, sampling, spellings};
+
+/// The requests for texts.
+const REQUESTS: [&str; 6] = [
+    "ChatRequest",
+    "CompletionRequest",
+    "ResponseRequest",
+    "MessagesRequest",
+    "OllamaChatRequest",
+    "OllamaGenerateRequest",
+];
+
+/// The fields of every request for texts, which are documented for chats.
+const OF_CHATS: [&str; 8] = [
+    "model",
+    "alpha",
+    "response_format",
+    "structured_outputs",
+    "return_token_ids",
+    "c2pa",
+    "watermarking",
+    "watermark",
+];
+
+/// The further fields next to sampling options.
+const OF_SAMPLING: [&str; 3] = ["logit_bias", "ignore_eos", "seed"];
+
+/// Adds the fields to the schemas of requests.
+pub(super) fn add(schemas: &mut Value) {
+    let chats = schemas["ChatRequest"]["properties"].clone();
+    for request in REQUESTS {
+        OF_CHATS.iter().for_each(|name| put(schemas, request, name, chats[*name].clone()));
+        spellings::NAMES.iter().for_each(|name| put(schemas, request, name, constraint(name)));
+        foreign::NO_EFFECT.iter().chain(reasoning::NO_EFFECT).for_each(|name| put(schemas, request, name, no_effect()));
+    }
+    for request in ["MessagesRequest", "OllamaChatRequest", "OllamaGenerateRequest"] {
+        put(schemas, request, "n", optional(json!({"const": 1, "description": "The number of answers"})));
+    }
+    for sampled in super::SAMPLED {
+        OF_SAMPLING.iter().for_each(|name| put(schemas, sampled, name, chats[*name].clone()));
+        for (name, alias) in sampling::ALIASES {
+            let field = json!({"type": "number", "description": format!("The same as {name}")});
+            put(schemas, sampled, alias, optional(field));
+        }
+        let about = "2: as mirostat_tau, which is 5 by default; 0: without mirostat";
+        put(schemas, sampled, "mirostat", optional(json!({"enum": [0, 2], "description": about})));
+    }
+    for request in ["ChatRequest", "CompletionRequest"] {
+        for name in openai::MAX_TOKENS {
+            let count = json!({"type": "integer", "minimum": 1, "description": "The same as max_tokens"});
+            put(schemas, request, name, optional(json!({"anyOf": [count, {"enum": [-1, -2]}]})));
+        }
+    }
+    for (names, requests) in [
+        (anthropic::NO_EFFECT, &["MessagesRequest", "CountRequest"][..]),
+        (ollama::NO_EFFECT, &["OllamaChatRequest", "OllamaGenerateRequest"]),
+        (foreign::NO_EFFECT, &["OllamaOptions", "CountRequest", "TokenizeRequest"]),
+        (ollama::RUNNING, &["OllamaOptions"]),
+        (reasoning::NO_EFFECT, &["CountRequest"]),
+    ] {
+        requests.iter().for_each(|request| names.iter().for_each(|name| put(schemas, request, name, no_effect())));
+    }
+}
+
+/// Adds a field to a schema that does not have it yet.
+fn put(schemas: &mut Value, schema: &str, name: &str, field: Value) {
+    let fields = &mut schemas[schema]["properties"];
+    if fields.get(name).is_none() {
+        fields[name] = field;
+    }
+}
+
+fn optional(schema: Value) -> Value {
+    json!({"anyOf": [schema, {"type": "null"}]})
+}
+
+fn no_effect() -> Value {
+    optional(json!({"description": "Has no effect"}))
+}
+
+/// The schema of a constraint in another server's field.
+fn constraint(name: &str) -> Value {
+    optional(match name {
+        "guided_choice" => json!({
+            "type": "array", "items": {"type": "string"}, "description": "The same as structured_outputs.choice",
+        }),
+        "guided_regex" | "regex" => json!({"type": "string", "description": "The same as structured_outputs.regex"}),
+        "grammar" => json!({
+            "type": "object", "required": ["type"], "additionalProperties": false,
+            "properties": {"type": {"enum": ["json", "json_object", "json_schema", "regex"]}, "value": {}},
+            "description": "A JSON Schema or a regular expression",
+        }),
+        _ => json!({"description": "The same as structured_outputs.json"}),
+    })
+}

@@ -1,0 +1,44 @@
+//! Anthropic's messages, and the number of their tokens.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Extension, State};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::texts::Generation;
+use super::{computed, fields};
+use crate::answer::AnthropicMessage;
+use crate::caller::Caller;
+use crate::calls;
+use crate::protocol::{Refusal, anthropic};
+use crate::service::Service;
+
+pub(super) async fn messages(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let ask = anthropic::take(fields(body, &caller)?)?;
+    let voice = Box::new(AnthropicMessage::new(&service.options.model, ask.return_token_ids));
+    Generation::begin(service, caller, ask, voice).await?.answer().await
+}
+
+pub(super) async fn count_tokens(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let (conversation, tools, model) = anthropic::take_count(fields(body, &caller)?)?;
+    model.iter().try_for_each(|model| service.check_model(model))?;
+    let count = move || -> Result<usize, Refusal> {
+        let template = service.engine.chat_template()?;
+        let (conversation, _) = calls::tell(&template, conversation, tools.as_ref())?;
+        let tokens = template.tokens(&conversation, service.engine.reader().tokenizer());
+        Ok(tokens.map_err(verdigris::Error::Chat)?.len())
+    };
+    Ok(Json(json!({"input_tokens": computed(count).await??})))
+}
