@@ -47,7 +47,7 @@ def main():
         subprocess.run(key, cwd=folder, check=True, capture_output=True)
         subprocess.run([PROGRAM, "key", "report", "report.pem"], cwd=folder, check=True, capture_output=True)
         options = ["--port", "0", "--model", "teller", "--key", "my.key", "--max-tokens", "8"]
-        options += ["--report-key", "report.pem", "--input-marks", "report"]
+        options += ["--report-key", "report.pem", "--input-marks", "report", "--strict"]
         # A file, since a pipe would not be read meanwhile.
         with open(folder / "log", "w") as log:
             server = subprocess.Popen([PROGRAM, "serve", *options], cwd=folder, stderr=log)

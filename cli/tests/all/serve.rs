@@ -101,7 +101,7 @@ fn bad_requests_are_refused() {
         (json!({"max_tokens": -1}), 400, json!("max_tokens"), "invalid_value"),
         (json!({"temperature": 900}), 400, json!("temperature"), "invalid_value"),
         (json!({"prompt": null}), 400, json!("prompt"), "missing_field"),
-        (json!({"best_of": 3}), 400, json!("best_of"), "unknown_field"),
+        (json!({"best_of": 3}), 400, json!("best_of"), "unsupported_field"),
         (json!({"watermarking": false}), 400, json!("watermarking"), "watermark_enforced"),
         (json!({"logit_bias": {"99999999": 5}}), 400, json!("logit_bias"), "invalid_value"),
         (json!({"structured_outputs": {"regex": "("}}), 400, json!("structured_outputs.regex"), "invalid_regex"),

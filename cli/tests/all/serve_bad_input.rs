@@ -53,8 +53,9 @@ const FIELDS: &[(&str, u16, &str, &str)] = &[
     (r#""alpha": 0.5"#, 400, "alpha_not_allowed", "alpha"),
     (r#""alpha": -1"#, 400, "invalid_value", "alpha"),
     (r#""alpha": "more""#, 400, "invalid_value", "alpha"),
-    (r#""best_of": 3"#, 400, "unknown_field", "best_of"),
-    (r#""suffix": "y""#, 400, "unknown_field", "suffix"),
+    (r#""best_of": 3"#, 400, "unsupported_field", "best_of"),
+    (r#""suffix": "y""#, 400, "unsupported_field", "suffix"),
+    (r#""sufix": "y""#, 400, "unknown_field", "sufix"),
     (r#""\u0000": 1"#, 400, "unknown_field", "\u{0}"),
     (r#""watermarking": "yes""#, 400, "invalid_type", "watermarking"),
     (r#""watermarking": false"#, 400, "watermark_enforced", "watermarking"),
@@ -202,7 +203,11 @@ const STRANGERS: &[(&str, u16)] = &[
     ("GET /metrics HTTP/1.1\r\nAuthorization: Bearer 0123456789ABCDEF", 401),
     ("GET /metrics HTTP/1.1\r\nAuthorization: Basic 0123456789abcdef", 401),
     ("GET /metrics HTTP/1.1\r\nAuthorization: 0123456789abcdef", 401),
-    ("GET /metrics HTTP/1.1\r\nX-Api-Key: 0123456789abcdef", 401),
+    ("GET /metrics HTTP/1.1\r\nX-Api-Key: 0123456789abcdeg", 401),
+    ("GET /metrics HTTP/1.1\r\nX-Api-Key: ", 401),
+    ("GET /metrics HTTP/1.1\r\nX-Api-Key: Bearer 0123456789abcdef", 401),
+    // The right key, without the right.
+    ("GET /metrics HTTP/1.1\r\nX-Api-Key: 0123456789abcdef", 403),
     ("GET /metrics?api_key=0123456789abcdef HTTP/1.1", 401),
     ("GET /metrics HTTP/1.1\r\nAuthorization: Bearer \u{ff}", 401),
 ];
@@ -210,7 +215,7 @@ const STRANGERS: &[(&str, u16)] = &[
 fn server() -> (Folder, Server) {
     let folder = Folder::with_key();
     folder.write("keys.txt", &format!("ann {KEY}\n"));
-    let keys = ["--key", "my.key", "--enforce-all", "--api-key-file", "keys.txt"];
+    let keys = ["--key", "my.key", "--enforce-all", "--api-key-file", "keys.txt", "--strict"];
     let limits = ["--max-body", "20000", "--max-read-seconds", "2"];
     let server = Server::start(&folder, &[&keys[..], &limits].concat());
     (folder, server)

@@ -42,6 +42,19 @@ impl Answer {
 }
 
 impl Answer {
+    /// The objects of a stream of lines.
+    #[track_caller]
+    pub fn lines(&self) -> Vec<Value> {
+        assert!(self.head.contains("application/x-ndjson"), "{self:?}");
+        self.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let of_line = |line: &'_ str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(": "));
+        self.head.lines().find(|line| of_line(line)).map(|line| &line[name.len() + 2..])
+    }
+
     /// The events of a stream with named events, whose names must be the types in their data.
     #[track_caller]
     pub fn named_events(&self) -> Vec<Value> {

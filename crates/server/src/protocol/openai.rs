@@ -59,7 +59,7 @@ pub(crate) fn completion(mut body: Fields) -> Result<Ask, Refusal> {
     Ok(Ask { stream, logprobs, echo, ..Ask::whole(body, prompts, max_tokens)? })
 }
 
-/// Takes the maximum number of tokens: `max_tokens`, or the name of another server. There, -1 and -2 are no maximum.
+/// Takes the maximum number of tokens: `max_tokens`, or the name of another server. There, -1 and -2 mean none.
 fn max_tokens(body: &mut Fields) -> Result<Option<usize>, Refusal> {
     let mut max_tokens = body.count("max_tokens", 1, usize::MAX)?;
     for name in MAX_TOKENS {
@@ -68,7 +68,7 @@ fn max_tokens(body: &mut Fields) -> Result<Option<usize>, Refusal> {
     Ok(max_tokens)
 }
 
-/// Takes a maximum number of tokens of which -1 and -2 are no maximum.
+/// Takes a maximum number of tokens, of which -1 and -2 mean none.
 pub(super) fn count_or_all(body: &mut Fields, name: &str) -> Result<Option<usize>, Refusal> {
     match body.number_if(name, |number| number == -1.0 || number == -2.0) {
         Some(_) => Ok(None),
