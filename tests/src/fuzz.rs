@@ -175,7 +175,7 @@ pub fn chat_template(data: &[u8]) {
     let Ok(template) = ChatTemplate::new(source, Some("<s>"), Some("</s>")) else { return };
     let said = [Message::system("Be brief."), Message::user("a|b <|endoftext|>\n"), Message::assistant("Yes.")];
     let tools = vec![serde_json::json!({"type": "function", "function": {"name": "f", "parameters": {}}})];
-    let conversation = Conversation { messages: said.into(), tools };
+    let conversation = Conversation { messages: said.into(), tools, ..Conversation::default() };
     if let Some(prompt) = checked(template.render(&conversation)) {
         assert!(prompt.len() < 64 << 20, "{} bytes", prompt.len());
     }

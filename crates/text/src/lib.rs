@@ -7,6 +7,7 @@
 //! | [`stream`] | tokens to text, one at a time |
 //! | [`chat`] | conversations as prompts, by a model's own template |
 //! | [`calls`] | tool calls in the syntaxes of families of models |
+//! | [`reasoning`] | the thoughts of models and their answers |
 //! | `parts` | checks of a tokenizer's file before the library reads it |
 //! | `charsmap` | the replacement table in such a file |
 //! | `controls` | control tokens by their names in a text |
@@ -27,6 +28,7 @@ mod lead;
 mod library;
 pub mod parallel;
 mod parts;
+pub mod reasoning;
 pub mod shown;
 pub mod stream;
 pub mod tokenizer;
@@ -35,6 +37,7 @@ pub mod vocabulary;
 pub use chat::{ChatError, ChatTemplate, Conversation, Message, Turn};
 pub use chunks::{Chunks, ReadError};
 pub use error::TokenizerError;
+pub use reasoning::{Reasoning, ReasoningSyntax, Section};
 pub use shown::shown;
 pub use stream::{StreamPart, TextStream};
 pub use tokenizer::Tokenizer;

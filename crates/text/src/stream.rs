@@ -47,6 +47,17 @@ impl<T: Deref<Target = Tokenizer>> TextStream<T> {
     /// replaced by U+FFFD. Control tokens have no characters.
     pub fn push(&mut self, token: TokenId) -> &str {
         self.bytes.extend_from_slice(self.tokenizer.vocabulary().bytes(token));
+        self.characters()
+    }
+
+    /// As [`TextStream::push`], for bytes of the text.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> &str {
+        self.bytes.extend_from_slice(bytes);
+        self.characters()
+    }
+
+    /// Takes the whole characters from the bytes.
+    fn characters(&mut self) -> &str {
         self.text.clear();
         let mut done = 0;
         loop {

@@ -78,7 +78,7 @@ impl PromptReader {
 
     /// See [`Engine::instruction_tokens`](crate::Engine::instruction_tokens).
     pub(crate) fn instruction_tokens(&self, prompt: &Prompt, tokens: &[TokenId]) -> usize {
-        let Prompt::Chat(Conversation { messages, tools, .. }) = prompt else { return 0 };
+        let Prompt::Chat(Conversation { messages, tools, arguments, .. }) = prompt else { return 0 };
         let instructions = messages.iter().take_while(|message| matches!(&*message.role, "system" | "developer"));
         let messages: Vec<Message> = instructions.cloned().collect();
         if messages.is_empty() && tools.is_empty() {
@@ -88,7 +88,8 @@ impl PromptReader {
         // conversations, one of which begins differently from this one.
         let in_common = |message: &str| {
             let messages = messages.iter().cloned().chain([Message::user(message)]).collect();
-            let other = Conversation { messages, tools: tools.clone(), turn: Turn::Next };
+            let (tools, arguments) = (tools.clone(), arguments.clone());
+            let other = Conversation { messages, tools, arguments, turn: Turn::Next };
             let other = self.tokens(&Prompt::Chat(other)).ok()?;
             Some(tokens.iter().zip(&*other).take_while(|(a, b)| a == b).count())
         };

@@ -52,6 +52,9 @@ pub struct Conversation {
     /// The tools that may be called, in OpenAI's format: `{"type": "function", "function": {"name": ..., "description":
     /// ..., "parameters": SCHEMA}}`. A template without support for tools ignores them.
     pub tools: Vec<Value>,
+    /// Further variables of the template, such as `enable_thinking`. They do not replace those that every template has:
+    /// the messages, the tools, the begin and end tokens.
+    pub arguments: Map<String, Value>,
     /// How the prompt ends.
     pub turn: Turn,
 }
@@ -100,7 +103,7 @@ impl Conversation {
                 texts(value, each);
             });
         }
-        self.tools.iter().for_each(|tool| texts(tool, each));
+        self.tools.iter().chain(self.arguments.values()).for_each(|value| texts(value, each));
     }
 
     /// Replaces all texts; the names of fields are unchanged, except within nested objects, which a client wrote.
@@ -111,7 +114,9 @@ impl Conversation {
             more: more.iter().map(|(name, value)| (name.clone(), mapped(value, &change))).collect(),
         });
         let tools = self.tools.iter().map(|tool| mapped(tool, &change));
-        Self { messages: messages.collect(), tools: tools.collect(), turn: self.turn }
+        let arguments = self.arguments.iter().map(|(name, value)| (name.clone(), mapped(value, &change)));
+        let (messages, tools) = (messages.collect(), tools.collect());
+        Self { messages, tools, arguments: arguments.collect(), turn: self.turn }
     }
 }
 
