@@ -41,6 +41,7 @@ mod progress;
 mod proof;
 mod rank;
 mod ranks;
+mod reasoning;
 mod recorder;
 mod report;
 mod request;

@@ -28,6 +28,7 @@ use crate::output::OutputFile;
 use crate::payload::PayloadChoice;
 use crate::progress;
 use crate::proof::{Proof, is_proof};
+use crate::reasoning::ReasoningOptions;
 use crate::recorder::{Delivered, LedgerOption, Recorder};
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
@@ -87,6 +88,8 @@ pub(crate) struct Batch {
     guides: GuideOptions,
     #[command(flatten, next_help_heading = "Label")]
     label: LabelOptions,
+    #[command(flatten, next_help_heading = "Reasoning")]
+    reasoning: ReasoningOptions,
     #[command(flatten, next_help_heading = "Sampling")]
     sampling: SamplingOptions,
     #[command(flatten, next_help_heading = "Tokens")]
@@ -183,7 +186,7 @@ impl Batch {
             return Err(answers.of_another(&how));
         }
         let drafter = self.drafts.drafter(&self.engine)?;
-        let request = self.asked.apply(engine.request(""), key.as_ref(), payload);
+        let request = self.reasoning.apply(self.asked.apply(engine.request(""), key.as_ref(), payload));
         let request = self.member_prompts.apply(request, self.asked.chat, None)?;
         let request = self.tokens.apply(self.sampling.apply(request));
         let request = self.constraint.apply(self.drafts.apply(request, drafter.as_ref(), self.asked.seed))?;

@@ -39,6 +39,7 @@ use crate::output::OutputFile;
 use crate::payload::PayloadChoice;
 use crate::proof::Proof;
 use crate::ranks::RankOptions;
+use crate::reasoning::ReasoningOptions;
 use crate::recorder::LedgerOption;
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
@@ -138,6 +139,8 @@ pub(crate) struct Generate {
     label: LabelOptions,
     #[command(flatten, next_help_heading = "Ranks")]
     ranks: RankOptions,
+    #[command(flatten, next_help_heading = "Reasoning")]
+    reasoning: ReasoningOptions,
     #[command(flatten, next_help_heading = "Rewards")]
     rewards: RewardOptions,
     #[command(flatten, next_help_heading = "Sampling")]
@@ -194,7 +197,7 @@ impl Generate {
         };
         let is_bound = self.asked.payload == Some(PayloadChoice::New);
         let mut request = self.asked.apply(engine.request(""), key.as_ref(), payload);
-        request = request.prompt(self.asked.prompt(&prompt));
+        request = self.reasoning.apply(request.prompt(self.asked.prompt(&prompt)));
         request = self.member_prompts.apply(request, self.asked.chat, Some(&prompt))?;
         request = self.drafts.apply(self.tokens.apply(self.sampling.apply(request)), drafter.as_ref(), self.asked.seed);
         if let Some(top) = self.logprobs {

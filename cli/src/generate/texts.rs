@@ -9,7 +9,8 @@ use serde::Serialize;
 use verdigris::label::{Label, LabelMetadata};
 use verdigris::watermark::scheme::Stage;
 use verdigris::{
-    BestOf, Event, Evidence, Hypothesis, Key, Logprob, PromptCache, Request, Reward, Stop, TokenLogprobs, Written,
+    BestOf, Event, Evidence, Hypothesis, Key, Logprob, PromptCache, Request, Reward, Section, Stop, TokenLogprobs,
+    Written,
 };
 
 use crate::error::Failure;
@@ -89,6 +90,11 @@ enum Chosen<'c> {
 #[derive(Serialize)]
 pub(crate) struct TextFields<'a> {
     text: &'a str,
+    /// The thought before the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<usize>,
     tokens: &'a [u32],
     prompt_tokens: usize,
     stop: &'static str,
@@ -111,6 +117,8 @@ impl<'a> TextFields<'a> {
     pub(crate) fn new(written: &'a Written, key_id: Option<&'a str>, evidence: Option<&Evidence>) -> Self {
         Self {
             text: &written.text,
+            reasoning: written.reasoning.as_deref(),
+            reasoning_tokens: written.reasoning.as_ref().map(|_| written.reasoning_tokens),
             tokens: &written.tokens,
             prompt_tokens: written.prompt_tokens,
             stop: stop_name(written.stop),
@@ -189,6 +197,22 @@ impl Paper<'_> {
         let Some(before) = before else { return Ok(()) };
         self.text(&before)?;
         self.faint(self.context.shown_prompt)
+    }
+
+    /// Writes a piece of a section. A thought is shown only on a terminal, with a blank line after it.
+    fn section(&mut self, section: Section, piece: &str, in_thought: &mut bool) -> io::Result<()> {
+        match section {
+            Section::Thought => {
+                *in_thought = true;
+                self.faint(piece)
+            }
+            Section::Answer => {
+                if std::mem::take(in_thought) {
+                    self.faint("\n\n")?;
+                }
+                self.text(piece)
+            }
+        }
     }
 
     /// Writes what is not part of a text, only to a terminal.
@@ -280,12 +304,15 @@ impl Generate {
         let mut fault = None;
         let label = paper.context.labels.map(Labels::label);
         let mut before = Some(label.map(Label::before).unwrap_or_default());
-        let written = request.stream(|piece| {
+        let mut in_thought = false;
+        let written = request.stream_sections(|section, piece| {
             if self.json {
                 return ControlFlow::Continue(());
             }
             // The prompt is printed with the first piece, so that nothing is printed for a request that fails.
-            match paper.begin(before.take()).and_then(|()| paper.text(piece)).and_then(|()| paper.out.flush()) {
+            let begun = paper.begin(before.take());
+            let printed = begun.and_then(|()| paper.section(section, piece, &mut in_thought));
+            match printed.and_then(|()| paper.out.flush()) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     fault = Some(error);

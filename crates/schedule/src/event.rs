@@ -11,6 +11,8 @@ use crate::ended::Ended;
 pub enum Event<T, E, F> {
     /// The text has had its turn and memory, and its prompt is read from now on.
     Begun,
+    /// The next part of the thought before the text. Texts of tokens have no sections.
+    Reasoning(T),
     /// The next part of the text.
     Text(T),
     /// The end of the text.
@@ -24,6 +26,7 @@ impl<T, E, F> Event<T, E, F> {
     pub fn map_text<U>(self, map: impl FnOnce(T) -> U) -> Event<U, E, F> {
         match self {
             Self::Begun => Event::Begun,
+            Self::Reasoning(text) => Event::Reasoning(map(text)),
             Self::Text(text) => Event::Text(map(text)),
             Self::End(end) => Event::End(end),
             Self::Failed(failed) => Event::Failed(failed),
@@ -34,6 +37,7 @@ impl<T, E, F> Event<T, E, F> {
     pub fn map_failed<U>(self, map: impl FnOnce(F) -> U) -> Event<T, E, U> {
         match self {
             Self::Begun => Event::Begun,
+            Self::Reasoning(text) => Event::Reasoning(text),
             Self::Text(text) => Event::Text(text),
             Self::End(end) => Event::End(end),
             Self::Failed(failed) => Event::Failed(map(failed)),

@@ -8,7 +8,7 @@ use verdigris_decoding::{Perplexity, Steered, perplexity};
 use verdigris_detector::Reader;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
-use verdigris_text::{ChatTemplate, Tokenizer, Vocabulary};
+use verdigris_text::{ChatTemplate, ReasoningSyntax, Tokenizer, Vocabulary};
 
 use crate::backend;
 use crate::draft_memories::DraftMemories;
@@ -38,6 +38,7 @@ pub struct Engine {
     lexicon: OnceLock<Lexicon>,
     /// The ids that a text may contain, or `None` for all: see [`Engine::known`].
     known: OnceLock<Option<TokenSet>>,
+    reasoning: OnceLock<Option<&'static ReasoningSyntax>>,
     pub(crate) draft_memories: DraftMemories,
 }
 
@@ -77,8 +78,9 @@ impl Engine {
     ) -> Self {
         let reader = Reader::new(tokenizer);
         let prompts = Arc::new(PromptReader { tokenizer: reader.tokenizer().clone(), chat, begin });
-        let (lexicon, known, draft_memories) = (OnceLock::new(), OnceLock::new(), DraftMemories::default());
-        Self { model, steered: None, reader, end, prompts, lexicon, known, draft_memories }
+        let (lexicon, known, reasoning) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let draft_memories = DraftMemories::default();
+        Self { model, steered: None, reader, end, prompts, lexicon, known, reasoning, draft_memories }
     }
 
     /// The same engine with the model as it is steered.
@@ -142,6 +144,11 @@ impl Engine {
     /// [`Error::NoChatTemplate`] if there is none, and [`Error::Chat`] if it is invalid.
     pub fn chat_template(&self) -> Result<ChatTemplate, Error> {
         self.prompts.chat_template()
+    }
+
+    /// The syntax of the thoughts that the model's answers to conversations may begin with, by its chat template.
+    pub fn reasoning(&self) -> Option<&'static ReasoningSyntax> {
+        *self.reasoning.get_or_init(|| self.prompts.chat_template().ok()?.reasoning())
     }
 
     /// The tokens of a prompt, at least one. Requests that continue these tokens share them.

@@ -89,8 +89,8 @@ pub use error::Error;
 pub use mark_status::{MarkCheck, MarkStatus};
 pub use prompt::Prompt;
 pub use request::{
-    BestOf, ControlTokens, Ending, Explained, Hypothesis, Logprob, LogprobsMode, Piece, Request, ServedEvent,
-    StepEffect, TextEvent, TokenLogprobs, TokenOrigin, Written,
+    BestOf, ControlTokens, Ending, Explained, Hypothesis, Logprob, LogprobsMode, Piece, ReasoningEffort,
+    ReasoningFormat, Request, ServedEvent, StepEffect, TextEvent, TokenLogprobs, TokenOrigin, UnknownName, Written,
 };
 pub use reward::Reward;
 pub use sampling::{BadSampling, Field, Range, Sampling};
@@ -111,7 +111,7 @@ pub use verdigris_detector::{
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_schedule::{self as schedule, Event, Storing};
-pub use verdigris_text::{self as text, Conversation, Message, Tokenizer, Turn};
+pub use verdigris_text::{self as text, Conversation, Message, ReasoningSyntax, Section, Tokenizer, Turn};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, GreenLists, Key, KeyRing, Level, Mark, MarkScore, Marking, Repeats,
     Strength,

@@ -120,6 +120,11 @@ pub struct Tail {
 }
 
 impl Tail {
+    /// The last few tokens, oldest first.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens[..self.len]
+    }
+
     fn push(&mut self, token: TokenId) {
         if self.len == MAX_CONTEXT {
             self.tokens.copy_within(1.., 0);

@@ -16,8 +16,9 @@ pub mod explain;
 mod forced;
 pub mod lexicon;
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
 use verdigris_logits::{Row, TokenId, Transform};
@@ -98,12 +99,21 @@ struct Machines {
     text_memory: usize,
     /// The reason why the last text with no allowed token had none.
     fault: RwLock<Option<OverBudget>>,
+    /// Constraints that are derived from this one, by name.
+    derived: Mutex<BTreeMap<String, Constraint>>,
 }
 
 impl Machines {
     fn new(grammar: Arc<Grammar>, lexicon: &Lexicon, memory: usize, text_memory: usize) -> Self {
         let machine = Self::machine(&grammar, lexicon.index(), memory, text_memory);
-        Self { grammar, current: RwLock::new(machine), memory, text_memory, fault: RwLock::default() }
+        Self {
+            grammar,
+            current: RwLock::new(machine),
+            memory,
+            text_memory,
+            fault: RwLock::default(),
+            derived: Mutex::default(),
+        }
     }
 
     fn machine(grammar: &Arc<Grammar>, index: &Arc<TokenIndex>, memory: usize, text_memory: usize) -> Arc<Machine> {
@@ -206,6 +216,25 @@ impl Constraint {
     #[must_use]
     pub fn forced_text(&self, forced: ForcedText) -> Self {
         Self { forced, ..self.clone() }
+    }
+
+    /// A constraint made from the grammar of this one, such as one with text around it. It is made once for each `name`,
+    /// and shared by all clones of this constraint; there should be few names.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn derived<E>(&self, name: String, make: impl FnOnce(&Grammar) -> Result<Grammar, E>) -> Result<Self, E> {
+        let Machines { grammar, memory, text_memory, derived, .. } = &*self.machines;
+        let known = derived.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        let made = match known {
+            Some(made) => made,
+            None => {
+                let machines = Machines::new(make(grammar)?.into(), &self.lexicon, *memory, *text_memory);
+                let made = Self { machines: machines.into(), tokens: u64::MAX, ..self.clone() };
+                derived.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_insert(made).clone()
+            }
+        };
+        Ok(Self { forced: self.forced, ..made })
     }
 
     /// The tokens that texts consist of.

@@ -30,6 +30,7 @@ pub(crate) struct AnthropicMessage {
 /// The kind of block that is being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OpenBlock {
+    Thought,
     Text,
     Call,
 }
@@ -66,7 +67,11 @@ impl AnthropicMessage {
     }
 
     fn close(&mut self, events: &mut Vec<StreamEvent>) {
-        if self.open.take().is_some() {
+        if let Some(open) = self.open.take() {
+            if open == OpenBlock::Thought {
+                // Clients expect one. It protects thoughts that a service has hidden, and here is none.
+                self.delta(json!({"type": "signature_delta", "signature": ""}), events);
+            }
             tell("content_block_stop", json!({"index": self.blocks}), events);
             self.blocks += 1;
         }
@@ -91,6 +96,9 @@ impl Voice for AnthropicMessage {
         let Some(choice) = choices.first() else { return self.body(Vec::new(), usage) };
         let said = &choice.content;
         let mut content = Vec::new();
+        if let Some(thought) = &choice.written.reasoning {
+            content.push(json!({"type": "thinking", "thinking": thought, "signature": ""}));
+        }
         if said.calls.is_empty() || !said.text.is_empty() {
             content.push(json!({"type": "text", "text": said.text}));
         }
@@ -107,6 +115,14 @@ impl Voice for AnthropicMessage {
         let message = self.body(Vec::new(), Usage { prompt: start.prompt_tokens, ..Usage::default() });
         tell("message_start", json!({"message": message}), events);
         events.push(ping());
+    }
+
+    fn thought(&mut self, _number: usize, piece: String, events: &mut Vec<StreamEvent>) {
+        if self.open != Some(OpenBlock::Thought) {
+            let block = json!({"type": "thinking", "thinking": "", "signature": ""});
+            self.open(OpenBlock::Thought, block, events);
+        }
+        self.delta(json!({"type": "thinking_delta", "thinking": piece}), events);
     }
 
     fn part(&mut self, _number: usize, part: ParsedPart, events: &mut Vec<StreamEvent>) {
@@ -126,7 +142,7 @@ impl Voice for AnthropicMessage {
     }
 
     fn end(&mut self, _number: usize, choice: &Choice, events: &mut Vec<StreamEvent>) {
-        if self.open.is_none() && self.blocks == 0 {
+        if self.open.is_none() && self.blocks == 0 || self.open == Some(OpenBlock::Thought) {
             // An empty text is a block too.
             self.open(OpenBlock::Text, json!({"type": "text", "text": ""}), events);
         }

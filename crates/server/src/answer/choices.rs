@@ -112,6 +112,11 @@ impl Choices {
         let said = &choice.content;
         let content = Some(&said.text).filter(|text| said.calls.is_empty() || !text.is_empty());
         let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+        // Half of the clients read one name, half the other.
+        if let Some(thought) = &choice.written.reasoning {
+            message["reasoning_content"] = thought.as_str().into();
+            message["reasoning"] = thought.as_str().into();
+        }
         let function = |call: &Call| json!({"name": call.name, "arguments": call.arguments});
         match &said.calls[..] {
             [] => (),
@@ -159,6 +164,12 @@ impl Voice for Choices {
             (Shape::Chat, _) => events.push(self.chunk(number, json!({"role": "assistant", "content": ""}), None)),
             (Shape::Completion, Some(echo)) => events.push(self.chunk(number, json!(echo), None)),
             (Shape::Completion, None) => (),
+        }
+    }
+
+    fn thought(&mut self, number: usize, piece: String, events: &mut Vec<StreamEvent>) {
+        if self.shape == Shape::Chat {
+            events.push(self.chunk(number, json!({"reasoning_content": piece, "reasoning": piece}), None));
         }
     }
 
@@ -225,5 +236,6 @@ fn used(usage: Usage) -> Value {
     json!({
         "prompt_tokens": usage.prompt, "completion_tokens": usage.completion,
         "total_tokens": usage.prompt + usage.completion,
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     })
 }

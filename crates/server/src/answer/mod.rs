@@ -41,6 +41,8 @@ pub(crate) use response::Response;
 pub(crate) struct Usage {
     pub(crate) prompt: usize,
     pub(crate) completion: usize,
+    /// The tokens of completions that belong to thoughts.
+    pub(crate) reasoning: usize,
     /// The time until the first piece of a text.
     pub(crate) prompt_time: Duration,
     /// The time until the last text ended.
@@ -119,6 +121,9 @@ pub(crate) trait Voice: Send {
 
     /// A text begins.
     fn begin(&mut self, number: usize, start: Start<'_>, events: &mut Vec<StreamEvent>);
+
+    /// The next piece of the thought before a text.
+    fn thought(&mut self, number: usize, piece: String, events: &mut Vec<StreamEvent>);
 
     /// The next part of a text.
     fn part(&mut self, number: usize, part: ParsedPart, events: &mut Vec<StreamEvent>);

@@ -51,12 +51,12 @@ impl OllamaAnswer {
 
     /// The answer to a request without a prompt.
     pub(crate) fn nothing(&self, reason: &str) -> Value {
-        let mut body = self.object("", &[], true);
+        let mut body = self.object("", None, &[], true);
         body.insert("done_reason".into(), reason.into());
         Value::Object(body)
     }
 
-    fn object(&self, text: &str, calls: &[Call], done: bool) -> Map<String, Value> {
+    fn object(&self, text: &str, thought: Option<&str>, calls: &[Call], done: bool) -> Map<String, Value> {
         let mut body = Map::from_iter([
             ("model".to_owned(), json!(self.model)),
             ("created_at".to_owned(), json!(jiff::Timestamp::now().to_string())),
@@ -64,19 +64,25 @@ impl OllamaAnswer {
         match self.shape {
             OllamaShape::Chat => {
                 let mut message = json!({"role": "assistant", "content": text});
+                if let Some(thought) = thought {
+                    message["thinking"] = thought.into();
+                }
                 if !calls.is_empty() {
                     message["tool_calls"] = calls.iter().enumerate().map(of_call).collect();
                 }
                 body.insert("message".into(), message);
             }
-            OllamaShape::Generate => _ = body.insert("response".into(), text.into()),
+            OllamaShape::Generate => {
+                body.insert("response".into(), text.into());
+                body.extend(thought.map(|thought| ("thinking".to_owned(), thought.into())));
+            }
         }
         body.insert("done".into(), done.into());
         body
     }
 
     fn send(&self, text: &str, calls: &[Call], events: &mut Vec<StreamEvent>) {
-        events.push(line(self.object(text, calls, false)));
+        events.push(line(self.object(text, None, calls, false)));
     }
 
     /// The fields at the end of a text.
@@ -107,13 +113,18 @@ impl Voice for OllamaAnswer {
     /// The mark's status is a field of the object, in a stream of the last one.
     fn whole(&self, choices: &[Choice], usage: Usage) -> Value {
         let Some(choice) = choices.first() else { return self.nothing("stop") };
-        let mut body = self.object(&choice.content.text, &choice.content.calls, true);
+        let (content, thought) = (&choice.content, choice.written.reasoning.as_deref());
+        let mut body = self.object(&content.text, thought, &content.calls, true);
         body.extend(self.ending(choice));
         body.extend(used(usage));
         Value::Object(body)
     }
 
     fn begin(&mut self, _number: usize, _start: Start<'_>, _events: &mut Vec<StreamEvent>) {}
+
+    fn thought(&mut self, _number: usize, piece: String, events: &mut Vec<StreamEvent>) {
+        events.push(line(self.object("", Some(&piece), &[], false)));
+    }
 
     fn part(&mut self, _number: usize, part: ParsedPart, events: &mut Vec<StreamEvent>) {
         match part {
@@ -143,7 +154,7 @@ impl Voice for OllamaAnswer {
     }
 
     fn over(&mut self, usage: Usage, events: &mut Vec<StreamEvent>) {
-        let mut body = self.object("", &[], true);
+        let mut body = self.object("", None, &[], true);
         body.extend(self.ended.take().unwrap_or_default());
         body.extend(used(usage));
         events.push(line(body));

@@ -47,11 +47,16 @@ impl Ended {
 /// An item.
 #[derive(Debug)]
 enum OutputItem {
+    Thought { id: String, text: String },
     Message { id: String, text: String },
     Call { id: String, call: Call },
 }
 
 impl OutputItem {
+    fn thought(text: String) -> Self {
+        Self::Thought { id: format!("rs_{}", new_name::<24>()), text }
+    }
+
     fn message(text: String) -> Self {
         Self::Message { id: format!("msg_{}", new_name::<24>()), text }
     }
@@ -62,13 +67,20 @@ impl OutputItem {
 
     fn id(&self) -> &str {
         match self {
-            Self::Message { id, .. } | Self::Call { id, .. } => id,
+            Self::Thought { id, .. } | Self::Message { id, .. } | Self::Call { id, .. } => id,
         }
     }
 
     /// The item as JSON, with its content unless it is in progress.
     fn body(&self, status: &str, logprobs: &[TokenLogprobs]) -> Value {
         match self {
+            Self::Thought { id, text } => {
+                let content = match status {
+                    "in_progress" => json!([]),
+                    _ => json!([{"type": "reasoning_text", "text": text}]),
+                };
+                json!({"id": id, "type": "reasoning", "status": status, "summary": [], "content": content})
+            }
             Self::Message { id, text } => {
                 let content = if status == "in_progress" { Vec::new() } else { vec![part(text, logprobs)] };
                 json!({"id": id, "type": "message", "role": "assistant", "status": status, "content": content})
@@ -169,6 +181,10 @@ impl Response {
         let Some(item) = self.open.take() else { return };
         let index = self.items.len();
         match &item {
+            OutputItem::Thought { id, text } => {
+                let done = json!({"item_id": id, "output_index": index, "content_index": 0, "text": text});
+                self.tell("response.reasoning_text.done", done, events);
+            }
             OutputItem::Message { id, text } => {
                 let place = json!({"item_id": id, "output_index": index, "content_index": 0});
                 let (mut done, mut whole) = (place.clone(), place);
@@ -205,6 +221,9 @@ impl Voice for Response {
         let (content, ended) = (&choice.content, self.ended(choice));
         let status = ended.status();
         let mut items = Vec::new();
+        if let Some(thought) = &choice.written.reasoning {
+            items.push(OutputItem::thought(thought.clone()).body("completed", &[]));
+        }
         if content.calls.is_empty() || !content.text.is_empty() {
             let message = OutputItem::message(content.text.clone());
             items.push(message.body(status, of_text(&content.text, choice)));
@@ -220,10 +239,25 @@ impl Voice for Response {
         }
     }
 
+    fn thought(&mut self, _number: usize, piece: String, events: &mut Vec<StreamEvent>) {
+        let index = self.items.len();
+        if self.open.is_none() {
+            self.open(OutputItem::thought(String::new()), events);
+        }
+        let Some(OutputItem::Thought { id, text }) = &mut self.open else { return };
+        text.push_str(&piece);
+        let delta = json!({"item_id": id, "output_index": index, "content_index": 0, "delta": piece});
+        self.tell("response.reasoning_text.delta", delta, events);
+    }
+
     fn part(&mut self, _number: usize, next: ParsedPart, events: &mut Vec<StreamEvent>) {
         let index = self.items.len();
         match next {
             ParsedPart::Text(piece) => {
+                if let Some(OutputItem::Thought { .. }) = self.open {
+                    self.close(&[], "completed", events);
+                }
+                let index = self.items.len();
                 if self.open.is_none() {
                     self.open(OutputItem::message(String::new()), events);
                 }
@@ -258,8 +292,8 @@ impl Voice for Response {
             Some(OutputItem::Message { text, .. }) => text.clone(),
             _ => String::new(),
         };
-        // A call that is still open was cut short, for example by a stop string.
-        let is_call = matches!(self.open, Some(OutputItem::Call { .. }));
+        // A call that is still open was cut short, for example by a stop string, and so was a thought.
+        let is_call = matches!(self.open, Some(OutputItem::Call { .. } | OutputItem::Thought { .. }));
         self.close(of_text(&text, choice), if is_call { "incomplete" } else { ended.status() }, events);
         self.ended = Some(ended);
     }
@@ -280,7 +314,7 @@ impl Voice for Response {
 fn used(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt, "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": usage.completion, "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens": usage.completion, "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.prompt + usage.completion,
     })
 }

@@ -1,6 +1,7 @@
 //! The fields that several requests have: those of every request for texts, and those of other servers.
 
 use serde_json::{Value, json};
+use verdigris::ReasoningEffort;
 
 use crate::protocol::{anthropic, foreign, ollama, openai, reasoning, sampling, spellings};
 
@@ -35,6 +36,7 @@ pub(super) fn add(schemas: &mut Value) {
     for request in REQUESTS {
         OF_CHATS.iter().for_each(|name| put(schemas, request, name, chats[*name].clone()));
         spellings::NAMES.iter().for_each(|name| put(schemas, request, name, constraint(name)));
+        reasoning_fields().into_iter().for_each(|(name, field)| put(schemas, request, name, optional(field)));
         foreign::NO_EFFECT.iter().chain(reasoning::NO_EFFECT).for_each(|name| put(schemas, request, name, no_effect()));
     }
     for request in ["MessagesRequest", "OllamaChatRequest", "OllamaGenerateRequest"] {
@@ -64,6 +66,38 @@ pub(super) fn add(schemas: &mut Value) {
     ] {
         requests.iter().for_each(|request| names.iter().for_each(|name| put(schemas, request, name, no_effect())));
     }
+}
+
+/// The fields about thoughts.
+fn reasoning_fields() -> [(&'static str, Value); 8] {
+    let effort = json!({"enum": ReasoningEffort::ALL.map(ReasoningEffort::name), "description": "How much to think"});
+    let budget = json!({"type": "integer", "minimum": 0, "description": "The most tokens of the thought"});
+    [
+        ("reasoning_effort", effort.clone()),
+        ("thinking_token_budget", budget.clone()),
+        ("include_reasoning", json!({"type": "boolean", "description": "Whether the answer has the thought"})),
+        ("chat_template_kwargs", json!({"type": "object", "description": "Variables of the chat template"})),
+        ("enable_thinking", json!({"type": "boolean", "description": "Whether to think"})),
+        (
+            "think",
+            json!({"anyOf": [{"type": "boolean"}, effort.clone()], "description": "Whether to think, or how much"}),
+        ),
+        (
+            "reasoning",
+            json!({"type": "object", "additionalProperties": false, "properties": {
+                "effort": optional(effort), "max_tokens": optional(budget.clone()),
+                "enabled": optional(json!({"type": "boolean"})), "exclude": optional(json!({"type": "boolean"})),
+                "summary": no_effect(), "generate_summary": no_effect(),
+            }}),
+        ),
+        (
+            "thinking",
+            json!({"type": "object", "additionalProperties": false, "required": ["type"], "properties": {
+                "type": {"enum": ["enabled", "disabled", "adaptive", "between-tools"]},
+                "budget_tokens": optional(budget), "display": no_effect(),
+            }}),
+        ),
+    ]
 }
 
 /// Adds a field to a schema that does not have it yet.

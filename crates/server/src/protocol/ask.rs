@@ -9,10 +9,11 @@ use crate::calls::{self, Calls};
 use crate::constraint_cache::ConstraintCache;
 use crate::protocol::constraint::ConstraintField;
 use crate::protocol::fields::Fields;
+use crate::protocol::reasoning::ReasoningField;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::sampling::Sampled;
 use crate::protocol::tools::Tools;
-use crate::protocol::{foreign, mark, reasoning, spellings};
+use crate::protocol::{foreign, mark, spellings};
 
 /// The maximum number of answers to one prompt, the same as OpenAI's.
 const CHOICES: usize = 128;
@@ -33,6 +34,7 @@ pub(crate) struct Ask {
     /// The weight of experts, where it is not the server's.
     pub(crate) alpha: Option<f64>,
     pub(crate) constraint: Option<ConstraintField>,
+    pub(crate) reasoning: ReasoningField,
     /// The tools that may be called.
     pub(crate) tools: Option<Tools>,
     /// The tool calls, which [`Ask::settled`] works out for the model.
@@ -76,9 +78,13 @@ impl Ask {
         prompts: Vec<Prompt>,
         max_tokens: Option<usize>,
     ) -> Result<Self, Refusal> {
+        let is_chat = matches!(prompts[..], [Prompt::Chat(_)]);
+        let reasoning = ReasoningField::take(&mut body, is_chat)?;
+        let prompts = prompts.into_iter().map(|prompt| reasoning.prompt(prompt)).collect();
         let ask = Self {
             model: body.take("model")?,
             prompts,
+            reasoning,
             choices: body.count("n", 1, CHOICES)?.unwrap_or(1),
             sampling,
             alpha: body.number("alpha", 0.0, f64::from(f32::MAX))?,
@@ -95,7 +101,6 @@ impl Ask {
             stream: None,
             conversation: "messages",
         };
-        reasoning::take(&mut body)?;
         foreign::take(&mut body)?;
         body.end()?;
         Ok(ask)
@@ -173,6 +178,9 @@ impl Ask {
         }
         if let Some(top) = self.logprobs {
             request = request.logprobs(top);
+        }
+        if let Prompt::Chat(_) = self.prompt(number) {
+            request = self.reasoning.onto(request, engine);
         }
         key.into_iter().fold(request, Request::watermark)
     }

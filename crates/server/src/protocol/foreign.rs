@@ -77,7 +77,6 @@ const UNSUPPORTED: &[Unsupported] = &[
     ("lora", is_empty, OPERATOR),
     ("lora_path", is_empty, OPERATOR),
     ("chat_template", is_empty, OPERATOR),
-    ("chat_template_kwargs", is_empty, OPERATOR),
     ("documents", is_empty, "put documents into messages"),
     ("modalities", is_text, "leave it out: this server only writes text"),
     ("audio", never, "leave it out: this server only writes text"),
@@ -154,7 +153,7 @@ mod tests {
         }
         taken(json!({
             "best_of": 1, "modalities": ["text"], "use_beam_search": false, "length_penalty": 1.0, "tfs_z": 1,
-            "top_n_sigma": -1, "skip_special_tokens": true, "stop_token_ids": [], "chat_template_kwargs": {},
+            "top_n_sigma": -1, "skip_special_tokens": true, "stop_token_ids": [],
             "suffix": "", "audio": null,
         }))
         .unwrap();

@@ -205,7 +205,10 @@ impl Generation {
         let (service, ask, key) = (self.service.clone(), self.ask.clone(), self.key.clone());
         let echo = self.echo(number);
         let look = move || -> Result<Choice, Refusal> {
-            let written = ending.at_once();
+            let mut written = ending.at_once();
+            if !ask.reasoning.is_included {
+                written.reasoning = None;
+            }
             let mark = service.mark_of(key.as_deref(), &written);
             let content = Content::of(&written, ask.call_format());
             Ok(Choice { echo, written: Box::new(written), content, mark, manifest: None })
@@ -218,6 +221,7 @@ impl Generation {
         }
         self.usage.completion += written;
         self.usage.time = self.arrived.elapsed();
+        self.usage.reasoning += choice.written.reasoning_tokens;
         self.service.metrics.tokens(prompt, written);
         self.service.metrics.marked(choice.mark.status);
         self.clock.text(written);
@@ -334,7 +338,10 @@ impl Streaming {
                 piece.parts().for_each(|part| reader.push_part(part, &mut parts));
                 parts.into_iter().for_each(|part| self.texts.voice.part(number, part, events));
             }
-            Piece::Begun => (),
+            Piece::Reasoning(thought) if self.texts.ask.reasoning.is_included => {
+                self.texts.voice.thought(number, thought.text, events);
+            }
+            Piece::Begun | Piece::Reasoning(_) => (),
             Piece::End(ending) => {
                 // A call that is cut short has been sent as far as it goes.
                 reader.finish(&mut parts);

@@ -30,7 +30,6 @@ pub struct Position {
     at: At,
     /// Bytes that may belong to a marker.
     held: SmallVec<[u8; 64]>,
-    in_control: bool,
     thought_tokens: usize,
 }
 
@@ -128,7 +127,8 @@ impl Reasoning {
     }
 
     /// Adds a token, given by its [spelling](Vocabulary::spelling), and passes the text of sections to `each` in order.
-    /// Bytes that may belong to a marker are held back. Control tokens are no text.
+    /// Bytes that may belong to a marker are held back. Control tokens that are not part of a marker are passed on
+    /// in their spelling.
     pub fn push(&self, position: &mut Position, spelling: &[u8], mut each: impl FnMut(Section, &[u8])) {
         position.thought_tokens += usize::from(position.at == At::Thought);
         for &byte in spelling {
@@ -199,7 +199,7 @@ impl Reasoning {
 
 impl Position {
     fn new(at: At) -> Self {
-        Self { at, held: SmallVec::new(), in_control: false, thought_tokens: 0 }
+        Self { at, held: SmallVec::new(), thought_tokens: 0 }
     }
 
     /// The position of a text that is an answer from here on.
@@ -227,16 +227,10 @@ impl Position {
         self.thought_tokens
     }
 
-    /// Passes on the first held bytes, without control tokens.
+    /// Passes on the first held bytes.
     fn release(&mut self, bytes: usize, section: Section, each: &mut impl FnMut(Section, &[u8])) {
-        let [begin, end] = Vocabulary::CONTROL;
-        for byte in self.held.drain(..bytes) {
-            self.in_control |= byte == begin;
-            if !self.in_control {
-                each(section, &[byte]);
-            }
-            self.in_control &= byte != end;
-        }
+        each(section, &self.held[..bytes]);
+        self.held.drain(..bytes);
     }
 }
 
@@ -268,9 +262,10 @@ mod tests {
         let prompt = tokenizer.encode_with_controls(prompt, '\u{FDD0}').unwrap();
         let mut position = reasoning.after_prompt(tokenizer.vocabulary(), &prompt);
         let (mut thought, mut answer) = (Vec::new(), Vec::new());
+        let is_text = |byte: &&u8| !Vocabulary::CONTROL.contains(byte);
         let mut each = |section, bytes: &[u8]| match section {
-            Section::Thought => thought.extend_from_slice(bytes),
-            Section::Answer => answer.extend_from_slice(bytes),
+            Section::Thought => thought.extend(bytes.iter().filter(is_text)),
+            Section::Answer => answer.extend(bytes.iter().filter(is_text)),
         };
         tokenizer.spell(text).chunks(piece).for_each(|bytes| reasoning.push(&mut position, bytes, &mut each));
         reasoning.finish(position, each);
@@ -307,14 +302,14 @@ mod tests {
                 "Two.",
             ),
             ("harmony", &harmony, "<|start|>assistant", "<|channel|>final<|message|>Two.", "", "Two."),
-            // A channel that is unknown belongs to the answer, without its control tokens.
+            // A channel that is unknown belongs to the answer, with its control tokens.
             (
                 "harmony",
                 &harmony,
                 "<|start|>assistant<|channel|>analysis<|message|>",
                 "One.<|end|><|start|>assistant<|channel|>commentary<|message|>So:",
                 "One.",
-                "assistantcommentarySo:",
+                "<|start|>assistant<|channel|>commentary<|message|>So:",
             ),
         ] {
             let reasoning = reasoning(name, tokenizer);

@@ -5,9 +5,9 @@ use Section::{Answer, Thought};
 /// A section of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Section {
-    /// What the model writes for itself.
+    /// The part that the model writes for itself.
     Thought,
-    /// What it writes for the reader.
+    /// The part for the reader.
     Answer,
 }
 

@@ -159,7 +159,7 @@ fn side_by_side(
     let mut fault = None;
     let mut tell = |id, event| {
         match event {
-            Event::Text((token, _)) => {
+            Event::Reasoning((token, _)) | Event::Text((token, _)) => {
                 texts[numbers[&id]].text.push(token);
                 if end.contains(&token) {
                     return ControlFlow::Break(Stop::End);

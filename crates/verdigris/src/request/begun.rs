@@ -8,8 +8,11 @@ use verdigris_decoding::{BoxedDrafter, Drafting, Guide, Stop, Target};
 use verdigris_logits::TokenId;
 use verdigris_models::LanguageModel;
 use verdigris_schedule::{Ask, Ended, Event, TokenEvent};
+use verdigris_text::Section;
 
 use crate::error::Error;
+use crate::prompt::Prompt;
+use crate::request::form::Form;
 use crate::request::logprobs::{LogprobsReader, ReadLogprobs};
 use crate::request::options::Guesser;
 use crate::request::piece::{Piece, Ready};
@@ -21,7 +24,6 @@ use crate::request::{Request, Written};
 /// A compiled request.
 pub(super) struct Plan {
     pub(super) planned: Planned,
-    pub(super) constraint: Option<Constraint>,
     pub(super) guides: Vec<Arc<Guide>>,
 }
 
@@ -31,6 +33,7 @@ pub(super) struct Planned {
     pub(super) target: Target,
     pub(super) model: TextModel,
     pub(super) seed: u64,
+    pub(super) form: Form,
 }
 
 /// A text that has begun.
@@ -53,7 +56,7 @@ struct Setup {
     prompt: Arc<[TokenId]>,
     target: Target,
     model: TextModel,
-    constraint: Option<Constraint>,
+    form: Form,
     guides: Vec<Arc<Guide>>,
     /// The log-probabilities read so far, if they are requested without an explanation.
     logprobs: Option<ReadLogprobs>,
@@ -77,8 +80,25 @@ impl Request<'_> {
         let model = self.text_model(&self.prompt, &prompt)?;
         let context = model.model().context_length();
         let context = if prompt.len() < memory { context.min(memory) } else { context };
-        let target = self.target(self.most_tokens(context, &prompt), constraint.as_ref(), &guides, seed)?;
-        Ok(Plan { planned: Planned { prompt, target, model, seed }, constraint, guides })
+        let planned = self.planned(&self.prompt, prompt, (model, context), constraint.as_ref(), &guides, seed)?;
+        Ok(Plan { planned, guides })
+    }
+
+    /// Compiles this request for one text after a prompt, with the constraint on its answer, in a context of some
+    /// tokens.
+    pub(super) fn planned(
+        &self,
+        source: &Prompt,
+        prompt: Arc<[TokenId]>,
+        (model, context): (TextModel, usize),
+        answer: Option<&Constraint>,
+        guides: &[Arc<Guide>],
+        seed: u64,
+    ) -> Result<Planned, Error> {
+        let form = self.form(source, &prompt, answer)?;
+        let room = self.most_tokens(context, &prompt);
+        let target = self.target(room, form.whole.as_ref(), form.sections.as_ref(), guides, seed)?;
+        Ok(Planned { prompt, target, model, seed, form })
     }
 }
 
@@ -88,11 +108,10 @@ impl Planned {
     pub(super) fn begin(
         self,
         request: &Request<'_>,
-        constraint: Option<&Constraint>,
         guides: &[Arc<Guide>],
         is_alone: bool,
     ) -> Result<(Ask, Begun), Error> {
-        let Self { prompt, target, model, seed } = self;
+        let Self { prompt, target, model, seed, form } = self;
         let (own, drafter) = if is_alone && matches!(request.drafting.guesser, Some(Guesser::Expert)) {
             let (own, drafter) = drafted_by_expert(request, &target, &model)?;
             (own, Some(drafter))
@@ -120,9 +139,9 @@ impl Planned {
             salt: request.caller.cache_salt.clone(),
             storing: request.stores(),
         };
-        let text = Text::new(request, prompt.len(), seed);
-        let (constraint, guides) = (constraint.cloned(), guides.to_vec());
-        let setup = Setup { prompt, target, model, constraint, guides, logprobs };
+        let text = Text::new(request, form.sections.as_ref(), prompt.len(), seed);
+        let guides = guides.to_vec();
+        let setup = Setup { prompt, target, model, form, guides, logprobs };
         Ok((ask, Begun { open: Some((text, setup)), is_cut: false }))
     }
 }
@@ -139,6 +158,14 @@ fn drafted_by_expert(
     Ok((model, request.drafting.beside_lookup(drafter, target)))
 }
 
+/// The event of a piece.
+pub(super) fn of_section<E, F>(section: Section, piece: Ready<'_>) -> Event<Ready<'_>, E, F> {
+    match section {
+        Section::Thought => Event::Reasoning(piece),
+        Section::Answer => Event::Text(piece),
+    }
+}
+
 impl Begun {
     /// Turns an event of tokens into events of text, and passes them to `reader`: pieces are never empty. When `reader` breaks, or at a stop string, the text should end for the returned reason.
     pub(super) fn take(&mut self, event: TokenEvent, reader: EventReader<'_>) -> ControlFlow<Stop> {
@@ -147,31 +174,32 @@ impl Begun {
                 self.is_cut |= reader(Event::Begun).is_break();
                 return ControlFlow::Continue(());
             }
-            Event::Text(_) if self.is_cut => ControlFlow::Break(()),
-            Event::Text((token, provenance)) => {
+            Event::Reasoning(_) | Event::Text(_) if self.is_cut => ControlFlow::Break(()),
+            Event::Reasoning((token, provenance)) | Event::Text((token, provenance)) => {
                 let (text, _) = self.open.as_mut().expect("no token follows the end of a text");
-                let piece = text.push(token, provenance);
-                self.is_cut = !piece.is_empty() && reader(Event::Text(piece)).is_break();
+                let is_cut = &mut self.is_cut;
+                text.push(token, provenance, &mut |section, piece| {
+                    *is_cut |= *is_cut || reader(of_section(section, piece)).is_break();
+                });
                 if self.is_cut || text.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             }
             Event::End(ended) => {
                 let (ending, rest) = self.end(ended);
-                let rest = rest.ready();
-                let goes_on = if rest.is_empty() { ControlFlow::Continue(()) } else { reader(Event::Text(rest)) };
-                self.is_cut |= goes_on.is_break();
+                for (section, piece) in rest {
+                    self.is_cut |= self.is_cut || reader(of_section(section, piece.ready())).is_break();
+                }
                 reader(Event::End(ending))
             }
             Event::Failed(fault) => {
                 let (_, setup) = self.open.take().expect("a text ends once");
-                reader(Event::Failed(Error::of_text(fault, setup.constraint.as_ref(), &setup.guides)))
+                reader(Event::Failed(Error::of_text(fault, setup.form.whole.as_ref(), &setup.guides)))
             }
         };
         read.map_break(|()| Stop::StopString)
     }
 
-    /// Returns the end of the text, and the text that was held back. If the reader ended the text, that part is
-    /// dropped.
-    pub(super) fn end(&mut self, mut ended: Ended) -> (Ending, Piece) {
+    /// Returns the end of the text, and the pieces that were held back. If the reader ended the text, these are dropped.
+    pub(super) fn end(&mut self, mut ended: Ended) -> (Ending, Vec<(Section, Piece)>) {
         if self.is_cut {
             ended.stop = None;
         }
@@ -194,8 +222,8 @@ impl Ending {
     /// If the model fails.
     pub fn written(mut self, request: &Request<'_>) -> Result<Written, Error> {
         self.take_logprobs();
-        let Setup { prompt, target, model, constraint, .. } = &*self.setup;
-        request.reread(model, target, prompt, constraint.as_ref(), &mut self.written)?;
+        let Setup { prompt, target, model, form, .. } = &*self.setup;
+        request.reread(model, target, prompt, form, &mut self.written)?;
         Ok(*self.written)
     }
 
@@ -203,7 +231,7 @@ impl Ending {
     /// the [explanation](Request::explain) of its tokens. Requested log-probabilities are included.
     pub fn at_once(mut self) -> Written {
         self.take_logprobs();
-        add_constraint(&self.setup.prompt, self.setup.constraint.as_ref(), &mut self.written);
+        add_constraint(&self.setup.prompt, &self.setup.form, &mut self.written);
         *self.written
     }
 

@@ -23,7 +23,8 @@ impl Request<'_> {
         let scheme = self.engine.reader().scheme(&key.variant(0))?;
         let ScoreDistribution::Green { gamma } = scheme.distribution() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / self.sampling.temperature };
-        let (constraint, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
+        let (answer, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
+        let constraint = self.form(&self.prompt, &prompt, answer.as_ref())?.whole;
         let model = self.text_model(&self.prompt, &prompt)?;
         let tokens = &written.tokens[..];
         let mut state = constraint.as_ref().map(|constraint| constraint.start(&prompt));

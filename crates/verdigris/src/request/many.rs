@@ -5,7 +5,6 @@ use std::iter::once;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use verdigris_constrain::Constraint;
 use verdigris_decoding::{DecodeError, Guide};
 use verdigris_schedule::{Capacity, Event, Refused, Schedule, TextId};
 
@@ -56,14 +55,14 @@ impl Request<'_> {
         let (constraint, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let guides = self.guides_asked_for(prompt.len(), Self::SIDE_BY_SIDE)?;
         let model = self.text_model(&self.prompt, &prompt)?;
-        let room = self.most_tokens(model.model().context_length(), &prompt);
+        let context = model.model().context_length();
         let planned = (0..count as u64).map(|i| {
-            let seed = first.wrapping_add(i);
-            let target = self.target(room, constraint.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
-            Ok(Planned { prompt: prompt.clone(), target, model: model.clone(), seed })
+            let (prompt, model, seed) = (prompt.clone(), (model.clone(), context), first.wrapping_add(i));
+            let planned = self.planned(&self.prompt, prompt, model, constraint.as_ref(), &guides, seed);
+            planned.map_err(NoPlan::Request)
         });
         let longest = prompt.len().saturating_add(self.ends.max_tokens);
-        let texts = SideBySide::new(&self, count, longest, constraint.as_ref(), &guides);
+        let texts = SideBySide::new(&self, count, longest, &guides);
         texts.written(planned, &mut each)
     }
 
@@ -108,18 +107,18 @@ impl Request<'_> {
             let source = prompt.into();
             let prompt = self.prompt_tokens(&source).map_err(in_prompt)?;
             let model = self.text_model(&source, &prompt).map_err(in_prompt)?;
-            read.push((prompt, model, first.wrapping_add(index as u64)));
+            read.push((source, prompt, model, first.wrapping_add(index as u64)));
         }
-        let longest = read.iter().map(|(prompt, ..)| prompt.len()).max().unwrap_or(0);
+        let longest = read.iter().map(|(_, prompt, ..)| prompt.len()).max().unwrap_or(0);
         let guides = self.guides_asked_for(longest, Self::SIDE_BY_SIDE)?;
         let count = read.len();
-        let planned = read.into_iter().map(|(prompt, model, seed)| {
-            let room = self.most_tokens(model.model().context_length(), &prompt);
-            let target = self.target(room, constraint.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
-            Ok(Planned { prompt, target, model, seed })
+        let planned = read.into_iter().map(|(source, prompt, model, seed)| {
+            let context = model.model().context_length();
+            let planned = self.planned(&source, prompt, (model, context), constraint.as_ref(), &guides, seed);
+            planned.map_err(NoPlan::Request)
         });
         let longest = longest.saturating_add(self.ends.max_tokens);
-        let texts = SideBySide::new(&self, count, longest, constraint.as_ref(), &guides);
+        let texts = SideBySide::new(&self, count, longest, &guides);
         texts.written(planned, &mut each)
     }
 
@@ -145,16 +144,13 @@ impl Request<'_> {
                 Ok((self.text_model(&source, &prompt)?, prompt))
             };
             let (model, prompt) = read().map_err(NoPlan::Prompt)?;
-            let distribution = || {
-                let seed = seed.map_or_else(|| self.seed_or_a_new_one(), Ok)?;
-                let room = self.most_tokens(model.model().context_length(), &prompt);
-                Ok((self.target(room, constraint.as_ref(), &guides, seed)?, seed))
-            };
-            let (target, seed) = distribution().map_err(NoPlan::Request)?;
-            Ok(Planned { prompt, target, model, seed })
+            let seed = seed.map_or_else(|| self.seed_or_a_new_one(), Ok).map_err(NoPlan::Request)?;
+            let context = model.model().context_length();
+            let planned = self.planned(&source, prompt, (model, context), constraint.as_ref(), &guides, seed);
+            planned.map_err(NoPlan::Request)
         });
         let (most, longest) = (Self::SIDE_BY_SIDE, self.engine.context_length());
-        SideBySide::new(&self, most, longest, constraint.as_ref(), &guides).run(planned, &mut each, |_, _| ())
+        SideBySide::new(&self, most, longest, &guides).run(planned, &mut each, |_, _| ())
     }
 }
 
@@ -164,7 +160,6 @@ pub(super) struct SideBySide<'r> {
     schedule: Schedule,
     most: usize,
     is_alone: bool,
-    constraint: Option<&'r Constraint>,
     guides: &'r [Arc<Guide>],
     /// The texts that have begun, with their indices.
     open: HashMap<TextId, (usize, Begun)>,
@@ -174,13 +169,7 @@ type Each<'e> = &'e mut dyn FnMut(usize, TextEvent<'_>) -> ControlFlow<()>;
 
 impl<'r> SideBySide<'r> {
     /// Prepares `texts` texts of a request, of at most `longest` tokens each.
-    pub(super) fn new(
-        request: &'r Request<'r>,
-        texts: usize,
-        longest: usize,
-        constraint: Option<&'r Constraint>,
-        guides: &'r [Arc<Guide>],
-    ) -> Self {
+    pub(super) fn new(request: &'r Request<'r>, texts: usize, longest: usize, guides: &'r [Arc<Guide>]) -> Self {
         let (model, most) = (&request.engine.model, texts.clamp(1, Request::SIDE_BY_SIDE));
         let longest = longest.min(model.context_length());
         let (capacity, is_alone) = (Capacity::of_texts(&**model, most, longest), texts == 1);
@@ -192,7 +181,7 @@ impl<'r> SideBySide<'r> {
             Some(store) => schedule.with_store(store),
             None => schedule,
         };
-        Self { request, schedule, most, is_alone, constraint, guides, open: HashMap::new() }
+        Self { request, schedule, most, is_alone, guides, open: HashMap::new() }
     }
 
     /// Writes a single text.
@@ -252,8 +241,7 @@ impl<'r> SideBySide<'r> {
     }
 
     fn begin(&mut self, number: usize, planned: Planned) -> Result<(), NoPlan> {
-        let (ask, text) =
-            planned.begin(self.request, self.constraint, self.guides, self.is_alone).map_err(NoPlan::Request)?;
+        let (ask, text) = planned.begin(self.request, self.guides, self.is_alone).map_err(NoPlan::Request)?;
         let id = self.schedule.submit(ask).map_err(|refused| match refused {
             Refused::Prompt(error) => NoPlan::Prompt(error.into()),
             _ => unreachable!("there is memory for the longest: {refused}"),
@@ -264,7 +252,7 @@ impl<'r> SideBySide<'r> {
 
     /// Makes one call of the model. After a break, texts that end have no events.
     fn pass(&mut self, each: Each<'_>, kept: &mut dyn FnMut(usize, Written)) -> Result<ControlFlow<()>, Error> {
-        let Self { request, schedule, constraint, guides, open, .. } = self;
+        let Self { request, schedule, guides, open, .. } = self;
         let is_over = |outcome: &Result<ControlFlow<()>, Error>| !matches!(outcome, Ok(ControlFlow::Continue(())));
         let mut outcome = Ok(ControlFlow::Continue(()));
         let passed = schedule.pass(&mut |id, event| {
@@ -280,7 +268,10 @@ impl<'r> SideBySide<'r> {
                 let read = match event {
                     Event::Begun => Ok(pass_on(Event::Begun)),
                     // A piece may have control tokens only.
-                    Event::Text(piece) if piece.text.is_empty() => Ok(ControlFlow::Continue(())),
+                    Event::Reasoning(piece) | Event::Text(piece) if piece.text.is_empty() => {
+                        Ok(ControlFlow::Continue(()))
+                    }
+                    Event::Reasoning(piece) => Ok(pass_on(Event::Reasoning(piece.text))),
                     Event::Text(piece) => Ok(pass_on(Event::Text(piece.text))),
                     Event::End(ending) => ending.written(request).map(|written| {
                         let goes_on = pass_on(Event::End(&written));
@@ -300,7 +291,7 @@ impl<'r> SideBySide<'r> {
             }
             goes_on
         });
-        passed.map_err(|fault| Error::of_text(DecodeError::Model(fault), *constraint, guides))?;
+        passed.map_err(|fault| Error::of_text(DecodeError::Model(fault), None, guides))?;
         outcome
     }
 }

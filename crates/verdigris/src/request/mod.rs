@@ -7,6 +7,7 @@ mod drafting;
 mod ends;
 mod expected_mark;
 mod explain;
+mod form;
 mod guide;
 mod logprobs;
 mod many;
@@ -16,6 +17,7 @@ mod one;
 mod options;
 mod piece;
 mod processors;
+mod reasoning;
 mod reread;
 mod sampling;
 mod search;
@@ -35,6 +37,7 @@ pub use logprobs::{Logprob, TokenLogprobs};
 pub use many::TextEvent;
 pub use options::LogprobsMode;
 pub use piece::{ControlTokens, Piece};
+pub use reasoning::{ReasoningEffort, ReasoningFormat, UnknownName};
 pub use search::Hypothesis;
 pub use served::ServedEvent;
 pub use written::Written;
@@ -42,6 +45,7 @@ pub use written::Written;
 use crate::engine::Engine;
 use crate::prompt::Prompt;
 use crate::request::options::{Caller, Constrained, Drafting, Ends, Guidance, Mark, Members, Processors, Reported};
+use crate::request::reasoning::Thinking;
 use crate::sampling::Sampling;
 
 /// A request for a text. Nothing is checked or computed before [`Request::text`] or another method that writes.
@@ -80,6 +84,7 @@ pub struct Request<'a> {
     mark: Mark<'a>,
     constrained: Constrained,
     ends: Ends,
+    thinking: Thinking,
     pub(crate) sampling: Sampling,
     processors: Processors,
     penalty_alpha: Option<f64>,
@@ -99,6 +104,7 @@ impl<'a> Request<'a> {
             mark: Mark::default(),
             constrained: Constrained::default(),
             ends: Ends::default(),
+            thinking: Thinking::default(),
             sampling: Sampling::default(),
             processors: Processors::default(),
             penalty_alpha: None,

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use verdigris_decoding::search::{Contrast, Contrastive};
 use verdigris_decoding::{Provenance, Stop};
 use verdigris_schedule::{Ended, Event};
+use verdigris_text::Section;
 
 use crate::error::Error;
 use crate::request::begun::{Plan, Planned};
@@ -28,14 +29,27 @@ impl Request<'_> {
     /// # Errors
     /// Those of [`Request::text`].
     pub fn stream(self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
+        self.stream_sections(|section, piece| match section {
+            Section::Thought => ControlFlow::Continue(()),
+            Section::Answer => each(piece),
+        })
+    }
+
+    /// Like [`Request::stream`], and passes the pieces of a thought too
+    /// ([`Request::reasoning_format`](Request::reasoning_format)).
+    ///
+    /// # Errors
+    /// Those of [`Request::text`].
+    pub fn stream_sections(self, mut each: impl FnMut(Section, &str) -> ControlFlow<()>) -> Result<Written, Error> {
         if let Some(contrast) = self.contrast()? {
             return self.contrastive(contrast, each);
         }
-        let Plan { planned, constraint, guides } = self.plan()?;
+        let Plan { planned, guides } = self.plan()?;
         let longest = planned.prompt.len().saturating_add(self.ends.max_tokens);
-        let text = SideBySide::new(&self, 1, longest, constraint.as_ref(), &guides);
+        let text = SideBySide::new(&self, 1, longest, &guides);
         text.one(planned, &mut |event| match event {
-            Event::Text(piece) => each(piece),
+            Event::Reasoning(piece) => each(Section::Thought, piece),
+            Event::Text(piece) => each(Section::Answer, piece),
             _ => ControlFlow::Continue(()),
         })
     }
@@ -44,28 +58,29 @@ impl Request<'_> {
     fn contrastive(
         mut self,
         contrast: Contrast,
-        mut each: impl FnMut(&str) -> ControlFlow<()>,
+        mut each: impl FnMut(Section, &str) -> ControlFlow<()>,
     ) -> Result<Written, Error> {
         self.check_cache(Some("contrastive search"))?;
         self.sampling.temperature = 0.0;
-        let Plan { planned: Planned { prompt, target, model, seed }, constraint, guides } = self.plan()?;
+        let Plan { planned: Planned { prompt, target, model, seed, form }, guides } = self.plan()?;
         let mut tokens = Contrastive::new(model.model().clone(), &target, &prompt, self.limits(), contrast)?;
-        let mut text = Text::new(&self, prompt.len(), seed);
+        let mut text = Text::new(&self, form.sections.as_ref(), prompt.len(), seed);
         let mut is_cut = false;
         while !is_cut
             && !text.is_stopped()
             && let Some(token) = tokens.next()
         {
-            let token = token.map_err(|fault| Error::of_text(fault, constraint.as_ref(), &guides))?;
-            let piece = text.push(token, Provenance::Computed).text;
-            is_cut = !piece.is_empty() && each(piece).is_break();
+            let token = token.map_err(|fault| Error::of_text(fault, form.whole.as_ref(), &guides))?;
+            text.push(token, Provenance::Computed, &mut |section, piece| {
+                is_cut |= is_cut || !piece.text.is_empty() && each(section, piece.text).is_break();
+            });
         }
         let stop = if text.is_stopped() { Some(Stop::StopString) } else { tokens.stop() };
         let (mut written, rest) = text.end(Ended { stop: stop.filter(|_| !is_cut), ..Ended::default() });
-        if !rest.text.is_empty() {
-            let _ = each(&rest.text);
+        for (section, piece) in rest {
+            is_cut |= is_cut || !piece.text.is_empty() && each(section, &piece.text).is_break();
         }
-        self.reread(&model, &target, &prompt, constraint.as_ref(), &mut written)?;
+        self.reread(&model, &target, &prompt, &form, &mut written)?;
         Ok(written)
     }
 }

@@ -38,7 +38,7 @@ impl Request<'_> {
     /// })?;
     /// for event in events {
     ///     match event {
-    ///         Event::Begun => (),
+    ///         Event::Begun | Event::Reasoning(_) => (),
     ///         Event::Text(piece) => print!("{}", piece.text),
     ///         Event::End(ending) => println!("\n{} tokens", ending.written(&request)?.tokens.len()),
     ///         Event::Failed(error) => return Err(error),
@@ -60,8 +60,8 @@ impl Request<'_> {
             let (what, with) = ("a prompt cache".into(), "texts of a service");
             return Err(Error::Apart { what, with, why: "a service has one store for all; start it with a folder" });
         }
-        let Plan { planned, constraint, guides } = self.plan_within(service.memory())?;
-        let (ask, mut begun) = planned.begin(self, constraint.as_ref(), &guides, false)?;
+        let Plan { planned, guides } = self.plan_within(service.memory())?;
+        let (ask, mut begun) = planned.begin(self, &guides, false)?;
         service
             .submit(self.engine, ask, move |event| begun.take(event, &mut |event| reader(event.map_text(Ready::piece))))
     }

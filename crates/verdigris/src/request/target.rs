@@ -6,11 +6,13 @@ use verdigris_constrain::Constraint;
 use verdigris_decoding::{Guide, Target};
 use verdigris_logits::warp::{MinP, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId, TokenSet};
+use verdigris_watermark::Embed;
 use verdigris_watermark::scheme::Stage;
 
 use crate::error::Error;
 use crate::prompt::Prompt;
 use crate::request::Request;
+use crate::request::reasoning::{Sections, ThoughtBudget};
 
 /// The upper limit of generated seeds: JSON numbers are exact below 2^53 everywhere, and the seeds after the first need
 /// room too.
@@ -32,7 +34,8 @@ impl Request<'_> {
     }
 
     pub(super) fn prompt_tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
-        let tokens = self.engine.prompts.tokens(prompt)?;
+        let with_arguments = self.thinking.prompt(prompt);
+        let tokens = self.engine.prompts.tokens(with_arguments.as_ref().unwrap_or(prompt))?;
         let context = self.engine.context_length();
         if tokens.len() >= context {
             return Err(Error::PromptTooLong { tokens: tokens.len(), context });
@@ -55,6 +58,7 @@ impl Request<'_> {
         &self,
         room: usize,
         constraint: Option<&Constraint>,
+        sections: Option<&Sections>,
         guides: &[Arc<Guide>],
         seed: u64,
     ) -> Result<Target, Error> {
@@ -97,6 +101,10 @@ impl Request<'_> {
             constraint.check()?;
             transforms.push_named(self.constrained.name(), constraint);
         }
+        if let (Some(tokens), Some(sections)) = (self.thinking.budget, sections) {
+            let tokenizer = self.engine.reader().tokenizer().clone();
+            transforms.push_named("thinking_token_budget", ThoughtBudget::new(sections.clone(), tokenizer, tokens));
+        }
         for guide in guides {
             transforms.push_named("guide", guide.clone());
         }
@@ -106,7 +114,7 @@ impl Request<'_> {
             Some(key) => {
                 let embed = self.embed(key, random)?;
                 match embed.stage() {
-                    Stage::Logits => transforms.push_named("watermark", embed),
+                    Stage::Logits => self.push_mark(&mut transforms, embed, sections),
                     Stage::Warped => {
                         let why = "it measures the surprise of each token, and their noise leaves no surprise; use a \
                                    key of green lists";
@@ -143,9 +151,17 @@ impl Request<'_> {
             transforms.append(warpers);
         }
         if let Some(embed) = after {
-            transforms.push_named("watermark", embed);
+            self.push_mark(&mut transforms, embed, sections);
         }
         let sampler = if greedy { Sampler::Greedy } else { Sampler::Categorical };
         Ok(Target { transforms, sampler, random })
+    }
+
+    /// Adds the mark of a text.
+    fn push_mark(&self, transforms: &mut Chain, embed: Embed, sections: Option<&Sections>) {
+        match sections {
+            Some(sections) => transforms.push_named("watermark", self.section_mark(embed, sections.clone())),
+            None => transforms.push_named("watermark", embed),
+        }
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use verdigris_decoding::{Provenance, Stop};
 use verdigris_logits::TokenId;
 use verdigris_schedule::Ended;
-use verdigris_text::{TextStream, Tokenizer};
+use verdigris_text::reasoning::Position;
+use verdigris_text::{Section, TextStream, Tokenizer, Vocabulary};
 
 use crate::request::piece::{Piece, Ready};
+use crate::request::reasoning::Sections;
 use crate::request::stop::StopStrings;
 use crate::request::{Request, Written};
 
@@ -15,6 +17,9 @@ use crate::request::{Request, Written};
 pub(super) struct Text {
     written: Written,
     tokenizer: Arc<Tokenizer>,
+    /// The syntax of sections, and the position in the text.
+    sections: Option<(Sections, Position)>,
+    thought: TextStream<Arc<Tokenizer>>,
     characters: TextStream<Arc<Tokenizer>>,
     stops: StopStrings,
     /// The number of control tokens that were passed on.
@@ -25,10 +30,12 @@ pub(super) struct Text {
 
 impl Text {
     /// A text without tokens.
-    pub(super) fn new(request: &Request<'_>, prompt_tokens: usize, seed: u64) -> Self {
+    pub(super) fn new(request: &Request<'_>, sections: Option<&Sections>, prompt_tokens: usize, seed: u64) -> Self {
         let written = Written {
             text: String::new(),
             controls: Vec::new(),
+            reasoning: None,
+            reasoning_tokens: 0,
             tokens: Vec::new(),
             prompt_tokens,
             stop: None,
@@ -45,26 +52,69 @@ impl Text {
             steering_kl: None,
         };
         let tokenizer = request.engine.reader().tokenizer().clone();
-        let (characters, stops) = (TextStream::new(tokenizer.clone()), StopStrings::new(&request.ends.stops));
-        Self { written, tokenizer, characters, stops, passed_controls: 0, is_explained: request.reported.explain }
+        Self {
+            written,
+            sections: sections.map(|sections| (sections.clone(), sections.start.clone())),
+            thought: TextStream::new(tokenizer.clone()),
+            characters: TextStream::new(tokenizer.clone()),
+            tokenizer,
+            stops: StopStrings::new(&request.ends.stops),
+            passed_controls: 0,
+            is_explained: request.reported.explain,
+        }
     }
 
-    /// Takes a token. Returns the piece that can be passed on.
-    pub(super) fn push(&mut self, token: TokenId, provenance: Provenance) -> Ready<'_> {
+    /// Takes a token. Passes the pieces that are ready to `each`, with their sections.
+    pub(super) fn push(&mut self, token: TokenId, provenance: Provenance, each: &mut dyn FnMut(Section, Ready<'_>)) {
         self.written.tokens.push(token);
         if self.is_explained {
             self.written.provenance.push(provenance);
         }
+        let tokenizer = self.tokenizer.clone();
+        let spelling = tokenizer.vocabulary().spelling(token);
         let before = self.written.text.len();
-        self.stops.push(self.characters.push(token), &mut self.written.text);
-        if let (Some(name), None) = (self.tokenizer.vocabulary().control(token), self.stops.found()) {
-            self.written.controls.push((self.written.text.len() + self.stops.held_bytes(), name.into()));
+        match &mut self.sections {
+            None => self.push_answer(spelling),
+            Some((sections, position)) => {
+                let (mut thought, mut answer) = (Vec::new(), Vec::new());
+                sections.reasoning.push(position, spelling, |section, bytes| match section {
+                    Section::Thought => thought.extend_from_slice(bytes),
+                    Section::Answer => answer.extend_from_slice(bytes),
+                });
+                self.written.reasoning_tokens = position.thought_tokens();
+                self.push_thought(&thought, each);
+                self.push_answer(&answer);
+            }
         }
-        // Those after text that is held back wait for it.
+        // Control tokens after text that is held back wait for it.
         let (text, passed) = (&self.written.text, self.passed_controls);
         let ready = self.written.controls[passed..].iter().take_while(|(at, _)| *at <= text.len()).count();
         self.passed_controls += ready;
-        Ready { text: &text[before..], from: before, controls: &self.written.controls[passed..passed + ready] }
+        let controls = &self.written.controls[passed..passed + ready];
+        pass(Section::Answer, Ready { text: &text[before..], from: before, controls }, each);
+    }
+
+    /// Takes the next bytes of the answer, in which control tokens are [spelled](Vocabulary::spelling).
+    fn push_answer(&mut self, spelled: &[u8]) {
+        for (text, control) in parts(spelled) {
+            self.stops.push(self.characters.push_bytes(text), &mut self.written.text);
+            if let (Some(name), None) = (control, self.stops.found()) {
+                self.written.controls.push((self.written.text.len() + self.stops.held_bytes(), name.into()));
+            }
+        }
+    }
+
+    /// Takes the next bytes of the thought, whose control tokens are left out.
+    fn push_thought(&mut self, spelled: &[u8], each: &mut dyn FnMut(Section, Ready<'_>)) {
+        for (text, _) in parts(spelled) {
+            let piece = self.thought.push_bytes(text);
+            // A thought usually begins with a line break, which says nothing.
+            let piece = if self.written.reasoning.is_some() { piece } else { piece.trim_start_matches('\n') };
+            if !piece.is_empty() {
+                self.written.reasoning.get_or_insert_default().push_str(piece);
+            }
+            pass(Section::Thought, Ready { text: piece, from: 0, controls: &[] }, each);
+        }
     }
 
     /// Whether a stop string was found.
@@ -72,25 +122,58 @@ impl Text {
         self.stops.found().is_some()
     }
 
-    /// Returns the finished text, and the part of it that was held back. If the reader ended the text, that part is
+    /// Returns the finished text, and the pieces of it that were held back. If the reader ended the text, these are
     /// dropped.
-    pub(super) fn end(mut self, ended: Ended) -> (Written, Piece) {
-        let mut rest = String::new();
+    pub(super) fn end(mut self, ended: Ended) -> (Written, Vec<(Section, Piece)>) {
+        let mut rest = Vec::new();
+        let from = self.written.text.len();
         if ended.stop.is_some() {
-            self.stops.push(self.characters.finish(), &mut rest);
-            rest += &self.stops.finish();
+            if let Some((sections, position)) = self.sections.take() {
+                let (mut thought, mut answer) = (Vec::new(), Vec::new());
+                sections.reasoning.finish(position, |section, bytes| match section {
+                    Section::Thought => thought.extend_from_slice(bytes),
+                    Section::Answer => answer.extend_from_slice(bytes),
+                });
+                self.push_thought(&thought, &mut |section, piece| rest.push((section, piece.piece())));
+                self.push_answer(&answer);
+            }
+            self.stops.push(self.characters.finish(), &mut self.written.text);
+            self.written.text += &self.stops.finish();
         }
         let mut written = self.written;
-        let from = written.text.len();
-        written.text += &rest;
         let end = written.text.len();
         written.controls.retain(|(at, _)| *at <= end);
         let controls = &written.controls[self.passed_controls..];
-        let rest = Ready { text: &written.text[from..], from, controls }.piece();
+        let answer = Ready { text: &written.text[from..], from, controls };
+        pass(Section::Answer, answer, &mut |section, piece| rest.push((section, piece.piece())));
         written.stop_string = self.stops.found().map(str::to_owned);
         written.stop = if written.stop_string.is_some() { Some(Stop::StopString) } else { ended.stop };
         written.acceptance = ended.acceptance;
         written.lossy = ended.lossy;
         (written, rest)
     }
+}
+
+/// Passes on a piece, unless there is nothing in it.
+fn pass(section: Section, piece: Ready<'_>, each: &mut dyn FnMut(Section, Ready<'_>)) {
+    if !piece.is_empty() {
+        each(section, piece);
+    }
+}
+
+/// Splits bytes at control tokens: text, and the name of the control token after it, if there is one.
+fn parts(spelled: &[u8]) -> impl Iterator<Item = (&[u8], Option<&str>)> {
+    let [begin, end] = Vocabulary::CONTROL;
+    let mut rest = spelled;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let at = rest.iter().position(|&byte| byte == begin).unwrap_or(rest.len());
+        let (text, control) = rest.split_at(at);
+        let length = control.iter().position(|&byte| byte == end).map_or(control.len(), |end| end + 1);
+        let name = control.get(1..length.saturating_sub(1)).and_then(|name| std::str::from_utf8(name).ok());
+        rest = &control[length..];
+        Some((text, name.filter(|name| !name.is_empty())))
+    })
 }

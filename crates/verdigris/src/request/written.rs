@@ -17,7 +17,11 @@ pub struct Written {
     pub text: String,
     /// The control tokens in the text.
     pub controls: ControlTokens,
-    /// Its tokens, including those of a stop string.
+    /// The thought before the text, if it has one: [`Request::reasoning_format`](crate::Request::reasoning_format).
+    pub reasoning: Option<String>,
+    /// The number of its tokens that belong to the thought and its end marker.
+    pub reasoning_tokens: usize,
+    /// All tokens, including those of the thought and of a stop string.
     pub tokens: Vec<TokenId>,
     /// The number of tokens of the prompt.
     pub prompt_tokens: usize,

@@ -13,10 +13,11 @@ use verdigris::{Conversation, Message, Prompt, Turn};
 use crate::protocol::ask::{Ask, Stream};
 use crate::protocol::constraint::ConstraintField;
 use crate::protocol::fields::Fields;
+use crate::protocol::foreign;
+use crate::protocol::reasoning::ReasoningField;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::sampling::Sampled;
 use crate::protocol::tools::Tools;
-use crate::protocol::{foreign, reasoning};
 
 /// The maximum number of stop strings.
 const STOPS: usize = 16;
@@ -56,7 +57,8 @@ pub(crate) fn take_count(mut body: Fields) -> Result<(Conversation, Option<Tools
     let model = body.take("model")?;
     output_format(&mut body)?;
     refuse_services(&mut body)?;
-    reasoning::take(&mut body)?;
+    let prompt = ReasoningField::take(&mut body, true)?.prompt(Prompt::Chat(conversation));
+    let Prompt::Chat(conversation) = prompt else { unreachable!("it is a chat") };
     foreign::take(&mut body)?;
     body.end()?;
     Ok((conversation, tools, model))
@@ -155,7 +157,7 @@ mod tests {
             (json!({"messages": hi, "max_tokens": 0}), "max_tokens"),
             (json!({"messages": hi, "n": 2}), "n"),
             (json!({"messages": hi, "stop_sequences": [""]}), "stop_sequences"),
-            (json!({"messages": hi, "thinking": {"type": "enabled", "budget_tokens": 2000}}), "thinking"),
+            (json!({"messages": hi, "thinking": {"type": "often"}}), "thinking.type"),
             (json!({"messages": hi, "mcp_servers": [{"name": "x"}]}), "mcp_servers"),
             (json!({"messages": hi, "container": "c"}), "container"),
             (json!({"messages": hi, "output_config": {"format": {"type": "xml"}}}), "output_config.format.type"),

@@ -12,11 +12,11 @@ use verdigris::{Message, Prompt};
 use crate::protocol::ask::{Ask, Stream, TOP_LOGPROBS};
 use crate::protocol::constraint::{ConstraintField, any_object};
 use crate::protocol::fields::Fields;
+use crate::protocol::foreign;
 use crate::protocol::openai::count_or_all;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::sampling::Sampled;
 use crate::protocol::tools::{ToolShape, Tools};
-use crate::protocol::{foreign, reasoning};
 
 /// The maximum number of stop strings.
 const STOPS: usize = 16;
@@ -111,7 +111,6 @@ fn text(mut body: Fields, prompt: Prompt, tools: Option<Tools>) -> Result<Asked,
     let stream = is_stream.then_some(Stream { include_usage: true });
     // There is only one answer.
     body.count("n", 1, 1)?;
-    reasoning::take_think(&mut body)?;
     body.ignore(NO_EFFECT);
     let mut ask = Ask::sampled(body, sampling, vec![prompt], max_tokens)?;
     if let (Some(other), Some(_)) = (&ask.constraint, &constraint) {
@@ -220,7 +219,7 @@ mod tests {
         for (body, param) in [
             (json!({"messages": hi, "format": "xml"}), "format"),
             (json!({"messages": hi, "format": ["json"]}), "format"),
-            (json!({"messages": hi, "think": true}), "think"),
+            (json!({"messages": hi, "think": 3}), "think"),
             (json!({"messages": hi, "options": {"temperature": -1}}), "options.temperature"),
             (json!({"messages": hi, "options": {"num_predict": -3}}), "options.num_predict"),
             (json!({"messages": hi, "options": {"repeat_penalty": 1.5, "repeat_last_n": 64}}), "options.repeat_last_n"),

@@ -1,0 +1,52 @@
+//! The maximum number of tokens of a thought.
+
+use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_text::Tokenizer;
+use verdigris_text::reasoning::Position;
+
+use super::sections::Sections;
+use std::sync::Arc;
+
+/// Forces the end marker of a thought once its tokens are used up.
+///
+/// It acts after the constraint: where that does not allow the marker's next token, since too few tokens are left for
+/// it, the row stays as it is.
+pub(in crate::request) struct ThoughtBudget {
+    sections: Sections,
+    tokenizer: Arc<Tokenizer>,
+    tokens: usize,
+}
+
+impl ThoughtBudget {
+    pub(in crate::request) fn new(sections: Sections, tokenizer: Arc<Tokenizer>, tokens: usize) -> Self {
+        Self { sections, tokenizer, tokens }
+    }
+}
+
+impl Transform for ThoughtBudget {
+    type State = Position;
+
+    fn start(&self, _prompt: &[TokenId]) -> Position {
+        self.sections.start.clone()
+    }
+
+    fn apply(&self, position: &Position, row: &mut Row) {
+        if !position.is_thought() {
+            return;
+        }
+        let Some(over) = position.thought_tokens().checked_sub(self.tokens) else { return };
+        let marker = self.sections.reasoning.close_tokens();
+        // After a marker that was no end, since its first bytes belong to another token, it is forced again.
+        let token = marker[over % marker.len()];
+        if row.logits().get(token as usize).is_some_and(|logit| *logit > f32::NEG_INFINITY) {
+            row.with_set(row.len(), |row, only| {
+                only.insert(token);
+                row.restrict(only);
+            });
+        }
+    }
+
+    fn advance(&self, position: &mut Position, token: TokenId) {
+        self.sections.reasoning.push(position, self.tokenizer.vocabulary().spelling(token), |_, _| ());
+    }
+}

@@ -1,0 +1,80 @@
+//! The mark of a text with sections.
+
+use std::sync::Arc;
+
+use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_text::Tokenizer;
+use verdigris_text::reasoning::Position;
+use verdigris_watermark::Embed;
+use verdigris_watermark::embed::Tail;
+
+use super::sections::Sections;
+use crate::request::Request;
+
+/// Marks the answer as a text of its own, which is delivered without the thought: contexts that the thought has used
+/// count as new, and the surprise of the text begins at 0. The thought is marked too, or left as it is.
+pub(in crate::request) struct SectionMark {
+    embed: Embed,
+    sections: Sections,
+    tokenizer: Arc<Tokenizer>,
+    marks_thought: bool,
+}
+
+/// The state of the mark, and the position in the text.
+#[derive(Clone)]
+pub(in crate::request) struct SectionState {
+    position: Position,
+    tail: Tail,
+    /// Whether the text has a thought.
+    has_thought: bool,
+}
+
+impl Request<'_> {
+    /// The mark of a text with sections.
+    pub(in crate::request) fn section_mark(&self, embed: Embed, sections: Sections) -> SectionMark {
+        let tokenizer = self.engine.reader().tokenizer().clone();
+        SectionMark { embed, sections, tokenizer, marks_thought: !self.thinking.marks_answer_only }
+    }
+}
+
+impl SectionMark {
+    fn is_marked(&self, state: &SectionState) -> bool {
+        self.marks_thought || !state.has_thought
+    }
+
+    /// Moves on, and begins the mark of the answer.
+    fn moved(&self, state: &mut SectionState, token: TokenId) {
+        let was_answer = state.position.is_answer();
+        let spelling = self.tokenizer.vocabulary().spelling(token);
+        self.sections.reasoning.push(&mut state.position, spelling, |_, _| ());
+        state.has_thought |= state.position.is_thought();
+        if state.has_thought && !was_answer && state.position.is_answer() {
+            state.tail = self.embed.start(state.tail.tokens());
+        }
+    }
+}
+
+impl Transform for SectionMark {
+    type State = SectionState;
+
+    fn start(&self, prompt: &[TokenId]) -> SectionState {
+        let position = self.sections.start.clone();
+        SectionState { has_thought: position.is_thought(), position, tail: self.embed.start(prompt) }
+    }
+
+    fn apply(&self, state: &SectionState, row: &mut Row) {
+        if state.position.is_answer() || self.is_marked(state) {
+            self.embed.apply(&state.tail, row);
+        }
+    }
+
+    fn advance(&self, state: &mut SectionState, token: TokenId) {
+        self.embed.advance(&mut state.tail, token);
+        self.moved(state, token);
+    }
+
+    fn advance_from(&self, state: &mut SectionState, row: &Row, token: TokenId) {
+        self.embed.advance_from(&mut state.tail, row, token);
+        self.moved(state, token);
+    }
+}
