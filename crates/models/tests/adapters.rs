@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use verdigris_models::{Batch, Device, Format, LanguageModel, ModelError, ModelFolder, Wanted};
 
-mod distributions;
-mod golden;
-
-use golden::distance;
+use crate::golden::distance;
 
 fn golden_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden")
@@ -39,7 +36,7 @@ fn found(name: &str) -> ModelFolder {
 }
 
 fn rows(model: &Arc<dyn LanguageModel>, ids: &[u32]) -> Vec<Vec<f32>> {
-    golden::rows(&mut *model.clone().begin(64).unwrap(), Batch::chain(ids, Wanted::All))
+    crate::golden::rows(&mut *model.clone().begin(64).unwrap(), Batch::chain(ids, Wanted::All))
 }
 
 /// The error of loading a model with an adapter.
@@ -57,7 +54,7 @@ fn fault(folder: ModelFolder) -> String {
 #[test]
 fn logits_are_those_of_peft() {
     for name in NAMES {
-        let golden = golden::load(adapter(name).join("logits.safetensors"));
+        let golden = crate::golden::load(adapter(name).join("logits.safetensors"));
         let (ids, expected) = (golden["ids"].integers(), golden["logits"].rows());
         let worst = distance(&rows(&found(name).model(&Device::Cpu).unwrap(), &ids), &expected);
         println!("{name}: largest difference {worst:e}");
@@ -69,8 +66,8 @@ fn logits_are_those_of_peft() {
 fn rows_are_the_same_whatever_is_beside_them() {
     for name in NAMES {
         let model = found(name).model(&Device::Cpu).unwrap();
-        distributions::together_as_alone(name, &model, None);
-        distributions::a_path_of_a_tree_is_kept(name, &model, None);
+        crate::distributions::together_as_alone(name, &model, None);
+        crate::distributions::a_path_of_a_tree_is_kept(name, &model, None);
     }
 }
 

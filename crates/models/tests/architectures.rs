@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use verdigris_models::{Batch, Device, LanguageModel, ModelFolder, Sequence, Wanted};
 
-mod golden;
-
-use golden::{distance, rows};
+use crate::golden::{distance, rows};
 
 fn folders() -> Vec<PathBuf> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures");
@@ -31,7 +29,7 @@ impl Case {
     }
 
     fn of(folder: PathBuf) -> Self {
-        let golden = golden::load(folder.join("logits.safetensors"));
+        let golden = crate::golden::load(folder.join("logits.safetensors"));
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         Self {
             model: ModelFolder::at(&folder).model(&Device::Cpu).unwrap_or_else(|error| panic!("{name}: {error}")),

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use verdigris_models::{Batch, Device, Format, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
-mod golden;
-
-use golden::{distance, rows};
+use crate::golden::{distance, rows};
 
 fn folder(name: &str) -> ModelFolder {
     ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name))
@@ -27,7 +25,7 @@ const TEXT: [u32; 12] = [412, 7, 1999, 88, 1024, 300, 12, 12, 4095, 2, 777, 51];
 #[test]
 fn logits_equal_transformers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/tale_logits.safetensors");
-    let golden = golden::load(path);
+    let golden = crate::golden::load(path);
     let ids = golden["ids"].integers();
     let got = rows(&mut *sequence(&decoder("tale")), Batch::chain(&ids, Wanted::All));
     assert_eq!(got.len(), 320);
@@ -62,7 +60,7 @@ fn caches_of_fewer_bits() {
 fn latent_vectors_are_cached() {
     for name in ["deepseek_v3", "deepseek_v3-whole", "glm4_moe_lite"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures").join(name);
-        let golden = golden::load(path.join("logits.safetensors"));
+        let golden = crate::golden::load(path.join("logits.safetensors"));
         let ids = golden["ids"].integers();
         for (format, bytes, most) in [(Format::F32, 4, 1e-5), (Format::F16, 2, 1e-2), (Format::Bf16, 2, 1e-1)] {
             let model = ModelFolder::at(&path).cached_as(format).model(&Device::Cpu).unwrap();

@@ -8,9 +8,7 @@ use verdigris_models::{
     Batch, BatchItem, Device, DraftHead, DraftTarget, Format, ModelError, ModelFolder, Rows, Wanted,
 };
 
-mod golden;
-
-use golden::Golden;
+use crate::golden::Golden;
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
@@ -26,7 +24,7 @@ fn head(name: &str) -> DraftHead {
 
 /// The expected values: ids, hidden states, and the rows of both heads.
 fn expected() -> HashMap<String, Golden> {
-    golden::load(fixtures().join("golden/draft_heads/expected.safetensors"))
+    crate::golden::load(fixtures().join("golden/draft_heads/expected.safetensors"))
 }
 
 fn close(got: &[f32], expected: &[f32]) {
@@ -118,20 +116,20 @@ fn medusa_heads_guess_what_torch_does() {
 /// The format in which the authors of Medusa publish heads: a wrong number of heads, and tensors named by numbers.
 #[test]
 fn published_medusa_heads_guess_what_numpy_does() {
-    let published = golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
+    let published = crate::golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
     let (hidden, medusa) = (published["hidden"].rows(), published["medusa"].rows());
     let DraftHead::Medusa(heads) = published_head("medusa") else { panic!("heads") };
     assert_eq!((heads.count(), heads.tokens().len()), (2, 4096), "config.json counts 5 heads");
     let mut rows = Rows::default();
     heads.guess(hidden.last().unwrap(), 2, &mut rows);
-    let worst = golden::distance(&[rows.row(0).to_vec(), rows.row(1).to_vec()], &medusa);
+    let worst = crate::golden::distance(&[rows.row(0).to_vec(), rows.row(1).to_vec()], &medusa);
     assert!(worst < 1e-4, "{worst}");
 }
 
 #[test]
 fn a_model_keeps_the_states_of_some_layers() {
     let model = target().cached_as(Format::F32).model(&Device::Cpu).unwrap();
-    let published = golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
+    let published = crate::golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
     let (ids, expected) = (published["ids"].integers(), published["layers"].numbers());
     let width = model.hidden_size().unwrap();
     assert_eq!((model.layers(), expected.len()), (4, ids.len() * 3 * width));
@@ -166,7 +164,7 @@ fn a_model_keeps_the_states_of_some_layers() {
 /// Both layouts: with the target's states for the first tokens, and with its own for the last four.
 #[test]
 fn heads_of_eagle_3_guess_what_numpy_does() {
-    let published = golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
+    let published = crate::golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
     let (ids, layers) = (published["ids"].integers(), published["layers"].numbers());
     for name in ["eagle3", "speculators"] {
         let head = published_head(name);
@@ -186,7 +184,7 @@ fn heads_of_eagle_3_guess_what_numpy_does() {
             got.push(rows.row(0).to_vec());
             state.copy_from_slice(rows.hidden(0));
         }
-        let worst = golden::distance(&got, &expected);
+        let worst = crate::golden::distance(&got, &expected);
         println!("{name}: {worst}");
         assert!(worst < 1e-4, "{name}: {worst}");
         // In one tree with a wrong guess, and token by token.
@@ -195,7 +193,7 @@ fn heads_of_eagle_3_guess_what_numpy_does() {
         let features = [&read[..width], &read[(known - 2) * width..]].concat();
         sequence.forward(&Batch::tree(&tokens, &[None, None, Some(1)]), &features, &mut rows).unwrap();
         let after = [rows.row(1).to_vec(), rows.row(2).to_vec()];
-        assert!(golden::distance(&after, &expected[known - 2..known]) < 1e-4, "{name}");
+        assert!(crate::golden::distance(&after, &expected[known - 2..known]) < 1e-4, "{name}");
         // More tokens than go through the layers at a time.
         let long: Vec<u32> = ids[1..=known].iter().cycle().take(510).chain(&ids[1..=2]).copied().collect();
         let of_long =

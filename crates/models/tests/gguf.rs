@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 use verdigris_kernels::{Format, Weights};
 use verdigris_models::{Batch, Device, ModelFolder, Rows, Wanted};
 
-mod golden;
-
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden").join(name)
 }
 
 #[test]
 fn blocks_are_decoded_as_ggml_does() {
-    let blocks = golden::load(fixture("gguf/blocks.safetensors"));
+    let blocks = crate::golden::load(fixture("gguf/blocks.safetensors"));
     for (name, format) in [
         ("Q8_0", Format::Q8_0),
         ("Q4_0", Format::Q4_0),

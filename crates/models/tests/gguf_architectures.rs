@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use verdigris_kernels::Format;
 use verdigris_models::{Batch, Device, ModelError, ModelFolder, Wanted};
 
-mod golden;
-
-use golden::{distance, rows};
+use crate::golden::{distance, rows};
 
 /// The files that are not supported, with their architectures.
 const UNSUPPORTED: [(&str, &str); 2] = [("nemotron_h", "nemotron_h"), ("nemotron_h-latent", "nemotron_h_moe")];
@@ -43,7 +41,7 @@ fn logits_of(file: &Path, name: &str) -> Result<[Vec<Vec<f32>>; 2], ModelError> 
     let groups = [first, "coming"].map(|group| golden_folder().join(group).join(name));
     let mut folders = groups.into_iter().chain([golden_folder().join("mxfp4").join(name.trim_end_matches("-mxfp4"))]);
     let folder = folders.find(|folder| folder.exists()).unwrap_or_else(|| panic!("{name} has no folder"));
-    let golden = golden::load(folder.join("logits.safetensors"));
+    let golden = crate::golden::load(folder.join("logits.safetensors"));
     let ids = golden["ids"].integers();
     let mut sequence = model.begin(ids.len()).unwrap();
     Ok([rows(&mut *sequence, Batch::chain(&ids, Wanted::All)), golden["logits"].rows()])

@@ -11,9 +11,7 @@ use verdigris_models::{
     BadSplit, Batch, Deadlines, Device, Format, LanguageModel, ModelError, ModelFolder, Ranks, Rows, Split, Wanted,
 };
 
-mod distributions;
-
-use distributions::{read, text};
+use crate::distributions::{read, text};
 
 const DEADLINES: Deadlines = Deadlines { call: Duration::from_secs(20), idle: Duration::from_secs(60) };
 
@@ -210,9 +208,9 @@ fn models_of_one_shape_are_told_apart() {
 fn ranks_keep_the_distributions_of_sequences() {
     for (name, split, world) in [("tensor", Split::Tensor, 2), ("layers", Split::Layers, 2)] {
         let (model, others) = on_ranks(&tale_small(), split, world);
-        distributions::together_as_alone(name, &model, None);
-        distributions::a_path_of_a_tree_is_kept(name, &model, None);
-        distributions::forks_go_their_own_ways(name, &model);
+        crate::distributions::together_as_alone(name, &model, None);
+        crate::distributions::a_path_of_a_tree_is_kept(name, &model, None);
+        crate::distributions::forks_go_their_own_ways(name, &model);
         // In chunks, several of which the ranks process at a time.
         let prompt = text(700.min(model.context_length()), 3, model.vocabulary_size());
         let mut sequence = model.clone().begin(prompt.len()).unwrap();

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use verdigris_logits::{Purpose, Random};
 use verdigris_models::{Batch, BatchItem, Device, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
-mod golden;
-
-use golden::rows;
+use crate::golden::rows;
 
 const VOCABULARY: u64 = 61;
 

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use verdigris_models::{Device, Format, ModelError, ModelFolder};
 
-mod golden;
-
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/rewards").join(name)
 }
@@ -18,7 +16,7 @@ fn found(name: &str) -> ModelFolder {
 #[test]
 fn scores_are_those_of_transformers() {
     for name in ["gemma2", "gpt2", "llama", "qwen3", "tale-small"] {
-        let golden = golden::load(folder(name).join("scores.safetensors"));
+        let golden = crate::golden::load(folder(name).join("scores.safetensors"));
         let (ids, lengths, expected) =
             (golden["ids"].integers(), golden["lengths"].integers(), golden["scores"].numbers());
         // The base of the adapter is in half precision, and so its keys and values would be by default.

@@ -8,9 +8,7 @@ use verdigris_models::{
     Batch, BoxError, CacheLayout, Device, Foreign, Format, Forward, LanguageModel, ModelFolder, Sequence, Wanted,
 };
 
-mod distributions;
-
-use distributions::{read, text};
+use crate::distributions::{read, text};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
@@ -77,16 +75,16 @@ fn a_long_prompt_is_read_in_chunks() {
 
 #[test]
 fn several_sequences_have_the_rows_that_each_has_alone() {
-    models().iter().for_each(|(name, model)| distributions::together_as_alone(name, model, None));
-    architectures().iter().for_each(|(name, model)| distributions::together_as_alone(name, model, None));
+    models().iter().for_each(|(name, model)| crate::distributions::together_as_alone(name, model, None));
+    architectures().iter().for_each(|(name, model)| crate::distributions::together_as_alone(name, model, None));
 }
 
 #[test]
 fn a_path_of_a_tree_is_kept() {
-    models().iter().for_each(|(name, model)| distributions::a_path_of_a_tree_is_kept(name, model, None));
+    models().iter().for_each(|(name, model)| crate::distributions::a_path_of_a_tree_is_kept(name, model, None));
 }
 
 #[test]
 fn forks_go_their_own_ways() {
-    models().iter().for_each(|(name, model)| distributions::forks_go_their_own_ways(name, model));
+    models().iter().for_each(|(name, model)| crate::distributions::forks_go_their_own_ways(name, model));
 }

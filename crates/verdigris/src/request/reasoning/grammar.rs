@@ -127,7 +127,7 @@ mod tests {
             let end = (0..4102).find(|&token| tokenizer.vocabulary().spelling(token) == reasoning.close());
             if let Some(end) = end {
                 let in_thought = tokenizer.spell("<|channel|>analysis<|message|>a").len();
-                let begun = &tokenizer.spell(yes[1])[..if name == "harmony" { in_thought } else { 22 }];
+                let begun = &tokenizer.spell(yes[1])[..if name == "harmony" { in_thought } else { 21 }];
                 let mask = machine.mask(machine.next(machine.start(), begun));
                 assert!(mask.tokens.contains(end) && !mask.tokens.contains(4096), "{name}");
             }
