@@ -84,12 +84,12 @@ fn block(name: &str, arguments: &Value) -> String {
 fn spoken(messages: Vec<Message>) -> Vec<Message> {
     let mut spoken: Vec<Message> = Vec::new();
     let mut after_result = false;
-    for message in messages {
+    for mut message in messages {
         if message.role != "tool" {
             after_result = false;
-            let calls = message.more.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
-            let mut content = message.content;
-            for call in calls {
+            let calls = message.more.remove("tool_calls");
+            let content = &mut message.content;
+            for call in calls.as_ref().and_then(Value::as_array).into_iter().flatten() {
                 let function = &call["function"];
                 let apart = if content.is_empty() { "" } else { "\n" };
                 let _ = write!(
@@ -98,7 +98,7 @@ fn spoken(messages: Vec<Message>) -> Vec<Message> {
                     block(function["name"].as_str().unwrap_or_default(), &function["arguments"])
                 );
             }
-            spoken.push(Message::new(message.role, content));
+            spoken.push(message);
             continue;
         }
         let content = format!("<tool_response>\n{}\n</tool_response>", message.content);
@@ -157,7 +157,7 @@ mod tests {
             Message::assistant("Yes.").with("tool_calls", json!([call])),
             result("2"),
             result("3"),
-            Message::assistant("Both."),
+            Message::assistant("Both.").with("reasoning", json!("Hm.")),
         ];
         let template = ChatTemplate::new(PLAIN, None, None).unwrap();
         let got = told(&template, messages.into(), None).messages;
@@ -165,7 +165,7 @@ mod tests {
             Message::user("Add."),
             Message::assistant("Yes.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\":1}}\n</tool_call>"),
             Message::user("<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n</tool_response>"),
-            Message::assistant("Both."),
+            Message::assistant("Both.").with("reasoning", json!("Hm.")),
         ];
         assert_eq!(got, expected);
     }
