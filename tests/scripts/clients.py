@@ -255,8 +255,8 @@ def anthropic_prefill(s):
 
 @of("anthropic")
 def anthropic_output_config(s):
-    form = {"type": "json_schema", "schema": Weather.model_json_schema()}
-    answer = message(s, max_tokens=90, output_config={"format": form})
+    wanted = {"type": "json_schema", "schema": Weather.model_json_schema()}
+    answer = message(s, max_tokens=90, output_config={"format": wanted})
     Weather.model_validate_json(answer.content[0].text)
 
 
