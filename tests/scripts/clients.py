@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Tests the built server with official clients of all protocols: openai, anthropic, ollama, langchain-openai, litellm and
-instructor.
+"""Tests the built server with official clients: openai, anthropic, ollama, langchain-openai, litellm and instructor.
 
     tests/scripts/clients.py                   with the storyteller of fixtures/ and a chat template
     tests/scripts/clients.py MODEL.gguf ...    also with these chat models
 
-Needs `pip install openai anthropic ollama langchain-openai litellm mcp instructor`, and target/release/verdigris. Prints a
-line for each check that fails, and the number of checks that passed for each client and model; status 1 if one failed.
-The output is in docs/measurements/clients.txt.
+Needs `pip install openai anthropic ollama langchain-openai litellm mcp instructor`, and target/release/verdigris. Prints
+a line for each check that fails, and the number of checks that passed for each client and model; status 1 if one
+failed. The output is in docs/measurements/clients.txt.
 """
 
 import asyncio
@@ -41,7 +40,8 @@ TEMPLATE = """{% if tools %}Tools:{% for t in tools %} {{ t | tojson }}{% endfor
 {% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}
 <tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
-</tool_call>{% endfor %}{% if not loop.last or add_generation_prompt %}{{ '\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"""
+</tool_call>{% endfor %}{% if not loop.last or add_generation_prompt %}{{ '\\n' }}{% endif %}{% endfor %}
+{%- if add_generation_prompt %}assistant: {% endif %}"""
 MARKS = ("watermarked", "too_weak", "skipped")
 
 litellm.suppress_debug_info = True
@@ -115,7 +115,8 @@ def openai_functions(s):
     message = chat(s, functions=[FUNCTION], function_call={"name": "weather"}, max_tokens=90).choices[0].message
     Weather.model_validate_json(message.function_call.arguments)
     result = {"role": "function", "name": "weather", "content": "clear"}
-    check(chat(s, messages=[*ASK, message, result], functions=[FUNCTION], function_call="none").choices[0].message.content)
+    after = chat(s, messages=[*ASK, message, result], functions=[FUNCTION], function_call="none")
+    check(after.choices[0].message.content)
 
 
 @of("openai")
@@ -426,7 +427,8 @@ def langchain_stream(s):
 
 @of("langchain-openai")
 def langchain_options(s):
-    check(langchain(s, verbosity="low", temperature=0.5, top_p=0.9, include_response_headers=True).invoke("Hi.").content)
+    model = langchain(s, verbosity="low", temperature=0.5, top_p=0.9, include_response_headers=True)
+    check(model.invoke("Hi.").content)
 
 
 @of("langchain-openai")
@@ -489,7 +491,8 @@ def litellm_tools(s):
 
 @of("litellm")
 def litellm_schema(s):
-    schema = {"type": "json_schema", "json_schema": {"name": "w", "schema": Weather.model_json_schema(), "strict": True}}
+    about = {"name": "w", "schema": Weather.model_json_schema(), "strict": True}
+    schema = {"type": "json_schema", "json_schema": about}
     for provider in ("openai", "hosted_vllm", "ollama_chat"):
         answer = lite(s, provider, response_format=schema, max_tokens=120)
         Weather.model_validate_json(answer.choices[0].message.content)

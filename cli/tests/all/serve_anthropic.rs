@@ -268,3 +268,18 @@ fn errors_have_their_own_format() {
     let models = server.get_as("/v1/models", "Bearer 0123456789abcdef").json();
     assert_eq!((&models["data"][0]["display_name"], &models["has_more"]), (&json!("teller"), &json!(false)));
 }
+
+/// A text that is refused at its end ends a stream with an error, in the format of each protocol.
+#[test]
+fn a_refused_text_ends_its_stream_with_an_error() {
+    let (_folder, server) = server(&["--unmarkable", "refuse"]);
+    let whole = ask(&server, &json!({"max_tokens": 2}));
+    assert_eq!((whole.status, &whole.json()["error"]["code"]), (422, &json!("unmarkable")), "{whole:?}");
+    let events = ask(&server, &json!({"max_tokens": 2, "stream": true})).named_events();
+    let (last, before) = events.split_last().unwrap();
+    assert_eq!((&last["type"], &last["error"]["code"]), (&json!("error"), &json!("unmarkable")), "{events:?}");
+    assert!(before.iter().all(|event| event["type"] != "message_stop"));
+    let options = json!({"num_predict": 2, "seed": 5});
+    let lines = server.post("/api/generate", &json!({"prompt": "Hi", "options": options})).lines();
+    assert!(lines.last().unwrap()["error"].as_str().unwrap().contains("mark"), "{lines:?}");
+}
