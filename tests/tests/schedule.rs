@@ -191,7 +191,7 @@ impl Heard {
         assert!(stop.is_none(), "nothing comes behind the end");
         match event {
             Event::Begun => (),
-            Event::Text((token, _)) => text.push(token),
+            Event::Reasoning((token, _)) | Event::Text((token, _)) => text.push(token),
             Event::End(ended) => *stop = ended.stop,
             Event::Failed(error) => panic!("{error}"),
         }
@@ -397,7 +397,7 @@ fn a_service_waits_for_nobody() {
                 for told in told {
                     match told {
                         Event::Begun => assert!(text.is_empty(), "it begins before it goes on"),
-                        Event::Text((token, _)) => text.push(token),
+                        Event::Reasoning((token, _)) | Event::Text((token, _)) => text.push(token),
                         Event::End(ended) => assert_eq!(ended.stop, Some(Stop::Length)),
                         Event::Failed(error) => panic!("{error}"),
                     }

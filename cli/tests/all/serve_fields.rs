@@ -83,7 +83,8 @@ fn fields_of_other_servers_mean_what_they_say() {
         (json!({"modalities": ["text", "audio"]}), "modalities"),
         (json!({"grammar": "root ::= \"x\""}), "grammar"),
         (json!({"reasoning_effort": "high"}), "reasoning_effort"),
-        (json!({"chat_template_kwargs": {"enable_thinking": true}}), "chat_template_kwargs"),
+        (json!({"thinking_token_budget": 5}), "thinking_token_budget"),
+        (json!({"enable_thinking": true}), "enable_thinking"),
         (json!({"repeat_penalty": 1.1, "repeat_last_n": 64}), "repeat_last_n"),
         (json!({"web_search_options": {}}), "web_search_options"),
     ] {

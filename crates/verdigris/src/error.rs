@@ -30,6 +30,12 @@ pub enum Error {
     /// The model has no chat template.
     #[error("this model has no chat template: it was not made for conversations; use a text as the prompt")]
     NoChatTemplate,
+    /// A budget or an effort for thoughts, and a model without any.
+    #[error(
+        "this model does not think before it answers, or its chat template has none of the known markers: leave out the \
+         effort and the budget, or choose the markers with reasoning_format"
+    )]
+    NoReasoning,
     /// Drafting by an expert, without an expert.
     #[error("drafting by an expert needs one: steer the model by an expert, with an alpha other than 0")]
     NoExpert,
@@ -253,6 +259,7 @@ impl Error {
             Self::InPrompt { source, .. } => source.is_of_request(),
             Self::Chat(_)
             | Self::NoChatTemplate
+            | Self::NoReasoning
             | Self::Parameter(_)
             | Self::Regex(_)
             | Self::Choice(_)

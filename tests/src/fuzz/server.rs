@@ -33,6 +33,8 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         audit_log: None,
         ledger: None,
         allowed_hosts: Vec::new(),
+        cors: Vec::new(),
+        strict: false,
         allow_anyone: false,
         max_alpha: None,
         enforce_all: false,

@@ -202,12 +202,14 @@ impl Ask {
     pub(crate) fn refusal(&self, error: Error) -> Refusal {
         let of_constraint =
             matches!(error, Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::OverBudget(_));
+        let of_reasoning = matches!(error, Error::NoReasoning);
         let of_prompt = matches!(error, Error::PromptTooLong { .. } | Error::NoPrompt);
         let refusal = Refusal::from(error);
         let param = match &self.constraint {
             _ if of_constraint && self.calls.is_some() => "tools",
             Some(constraint) if of_constraint => constraint.path(),
             _ if of_prompt => self.prompt_field(),
+            _ if of_reasoning => self.reasoning.asked_by.unwrap_or("reasoning_effort"),
             _ => return refusal,
         };
         Refusal { param: Some(param.into()), ..refusal }

@@ -20,13 +20,15 @@ pub(crate) struct ReasoningField {
     budget: Option<usize>,
     /// Whether the answer includes the thought.
     pub(crate) is_included: bool,
+    /// The field that asks for thoughts.
+    pub(crate) asked_by: Option<&'static str>,
     /// Variables of the chat template.
     arguments: Map<String, Value>,
 }
 
 impl Default for ReasoningField {
     fn default() -> Self {
-        Self { effort: None, budget: None, is_included: true, arguments: Map::new() }
+        Self { effort: None, budget: None, is_included: true, asked_by: None, arguments: Map::new() }
     }
 }
 
@@ -41,31 +43,45 @@ impl ReasoningField {
             effort: effort(body, "reasoning_effort")?,
             budget: body.count("thinking_token_budget", 0, usize::MAX)?,
             is_included: body.take("include_reasoning")?.unwrap_or(true),
+            asked_by: None,
             arguments: body.take("chat_template_kwargs")?.unwrap_or_default(),
         };
+        field.note("thinking_token_budget", field.budget.is_some());
+        field.note("reasoning_effort", field.thinks());
         if let Some(thinks) = body.take::<bool>("enable_thinking")? {
-            field.switch(thinks);
+            field.switch(thinks, "enable_thinking");
         }
         field.take_think(body)?;
         field.take_reasoning(body)?;
         field.take_thinking(body)?;
-        if !is_chat && (field.budget.is_some() || field.effort.is_some_and(|effort| effort != ReasoningEffort::None)) {
+        if let Some(name) = field.asked_by.filter(|_| !is_chat) {
             let message = "only chats can ask for reasoning, whose template has its markers: send messages, or leave it \
                            out";
-            return Err(Refusal::field("reasoning_effort", "unsupported_field", message));
+            return Err(Refusal::field(name, "unsupported_field", message));
         }
         Ok(field)
     }
 
     /// Switches thoughts on or off, unless the client's own variables of the template do.
-    fn switch(&mut self, thinks: bool) {
+    fn switch(&mut self, thinks: bool, by: &'static str) {
         if !thinks {
             self.effort = Some(ReasoningEffort::None);
             return;
         }
+        self.note(by, true);
         for name in ["enable_thinking", "thinking"] {
             self.arguments.entry(name).or_insert(true.into());
         }
+    }
+
+    /// Whether the effort asks for thoughts.
+    fn thinks(&self) -> bool {
+        self.effort.is_some_and(|effort| effort != ReasoningEffort::None)
+    }
+
+    /// Records the field that asks for thoughts.
+    fn note(&mut self, name: &'static str, asks: bool) {
+        self.asked_by = self.asked_by.or(Some(name).filter(|_| asks));
     }
 
     /// Takes `reasoning` of OpenAI's responses and of OpenRouter.
@@ -74,8 +90,9 @@ impl ReasoningField {
         self.effort = effort(&mut reasoning, "effort")?.or(self.effort);
         self.budget = reasoning.count("max_tokens", 0, usize::MAX)?.or(self.budget);
         if let Some(thinks) = reasoning.take("enabled")? {
-            self.switch(thinks);
+            self.switch(thinks, "reasoning");
         }
+        self.note("reasoning", self.thinks() || self.budget.is_some());
         self.is_included &= !reasoning.take("exclude")?.unwrap_or(false);
         // Thoughts are returned as they are, not summarized.
         reasoning.ignore(&["summary", "generate_summary"]);
@@ -87,8 +104,8 @@ impl ReasoningField {
         let Some(mut thinking) = body.object("thinking")? else { return Ok(()) };
         let path = thinking.path("type");
         match thinking.need::<String>("type")?.as_str() {
-            "enabled" => self.switch(true),
-            "disabled" => self.switch(false),
+            "enabled" => self.switch(true, "thinking"),
+            "disabled" => self.switch(false, "thinking"),
             // The model decides.
             "adaptive" | "between-tools" => (),
             other => {
@@ -106,8 +123,11 @@ impl ReasoningField {
     fn take_think(&mut self, body: &mut Fields) -> Result<(), Refusal> {
         match body.value("think") {
             None => (),
-            Some(Value::Bool(thinks)) => self.switch(thinks),
-            Some(Value::String(word)) => self.effort = Some(parsed(&word, "think")?),
+            Some(Value::Bool(thinks)) => self.switch(thinks, "think"),
+            Some(Value::String(word)) => {
+                self.effort = Some(parsed(&word, "think")?);
+                self.note("think", self.thinks());
+            }
             Some(_) => {
                 return Err(Refusal::field("think", "invalid_type", "think must be true, false or an effort"));
             }
@@ -129,7 +149,9 @@ impl ReasoningField {
     pub(crate) fn onto<'a>(&self, request: Request<'a>, engine: &Engine) -> Request<'a> {
         let format = engine.reasoning().map_or(ReasoningFormat::None, ReasoningFormat::Syntax);
         let request = request.reasoning_format(format);
-        let request = self.effort.into_iter().fold(request, Request::reasoning_effort);
+        // A request that switches thoughts on needs a model that has them, whatever the effort.
+        let effort = self.effort.or(self.asked_by.map(|_| ReasoningEffort::Medium));
+        let request = effort.into_iter().fold(request, Request::reasoning_effort);
         self.budget.into_iter().fold(request, Request::thinking_token_budget)
     }
 }

@@ -112,6 +112,7 @@ impl From<Error> for Refusal {
             Error::Chat(_) => (400, Some("messages"), "invalid_messages"),
             Error::NoChatTemplate => (400, Some("messages"), "no_chat_template"),
             Error::NoPrompt => (400, None, "no_prompt"),
+            Error::NoReasoning => (400, Some("reasoning_effort"), "unsupported_field"),
             Error::Sampling(BadSampling::Range { name, .. }) => (400, Some(*name), "invalid_value"),
             Error::UnknownToken { .. } => (400, Some("logit_bias"), "invalid_value"),
             Error::StopString { .. } => (400, Some("stop"), "invalid_value"),

@@ -154,14 +154,15 @@ impl Request<'_> {
 
     /// Sets how much the model should think: the variables `enable_thinking`, `thinking` and `reasoning_effort` of its
     /// chat template, unless [`Conversation::arguments`](crate::Conversation::arguments) has them. With
-    /// [`ReasoningEffort::None`], a constraint applies at once, unless the template begins a thought all the same.
+    /// [`ReasoningEffort::None`], a constraint applies at once, unless the template begins a thought all the same. Other
+    /// efforts are an error if the model does not think.
     pub fn reasoning_effort(mut self, effort: ReasoningEffort) -> Self {
         self.thinking.effort = Some(effort);
         self
     }
 
     /// Sets the maximum number of tokens of a thought. After them, the tokens of the end marker are forced, also in
-    /// drafts. An error without a model that thinks.
+    /// drafts. An error if the model does not think.
     #[doc(alias = "thinking_budget")]
     #[doc(alias = "reasoning_budget")]
     pub fn thinking_token_budget(mut self, tokens: usize) -> Self {

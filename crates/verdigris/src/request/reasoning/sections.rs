@@ -35,9 +35,9 @@ impl Request<'_> {
             ReasoningFormat::Auto => None,
         };
         let Some(syntax) = syntax else {
-            return match self.thinking.budget {
-                Some(_) => Err(Error::Unused { what: "a budget of tokens for thoughts", needs: "a model that thinks" }),
-                None => Ok(None),
+            return match (self.thinking.budget, self.thinking.effort) {
+                (None, None | Some(ReasoningEffort::None)) => Ok(None),
+                _ => Err(Error::NoReasoning),
             };
         };
         let tokenizer = self.engine.reader().tokenizer();
