@@ -28,7 +28,7 @@ pub struct Vocabulary {
     /// The end of each token in `bytes`.
     ends: Vec<u32>,
     special: Vec<bool>,
-    /// The [spellings](Vocabulary::spelling) of control tokens.
+    /// The [spellings](Vocabulary::spelling) that are not the bytes of a token.
     controls: BTreeMap<TokenId, Box<[u8]>>,
     fingerprint: OnceLock<String>,
 }
@@ -75,6 +75,10 @@ impl Vocabulary {
                 None => push_piece(&token, &mut vocabulary.bytes),
             }
             vocabulary.ends.push(vocabulary.bytes.len() as u32);
+            // Tokens of single bytes must not spell the name of a control token.
+            if vocabulary.bytes(id).iter().any(|byte| Self::CONTROL.contains(byte)) {
+                vocabulary.controls.insert(id, Box::default());
+            }
         }
         Ok(vocabulary)
     }
@@ -93,16 +97,20 @@ impl Vocabulary {
     }
 
     /// The bytes that represent a token in a grammar: those of [`Vocabulary::bytes`], or for a control token
-    /// its name between those of [`Vocabulary::CONTROL`]. So no text can be confused with a control token.
+    /// its name between those of [`Vocabulary::CONTROL`]. So no text can be confused with a control token. Empty for
+    /// tokens of bytes that UTF-8 does not have, which no grammar contains.
     pub fn spelling(&self, token: TokenId) -> &[u8] {
-        self.controls.get(&token).map_or_else(|| self.bytes(token), |spelling| spelling)
+        match self.controls.get(&token) {
+            Some(spelling) => spelling,
+            None => self.bytes(token),
+        }
     }
 
     /// The name of a control token; `None` for other tokens.
     pub fn control(&self, token: TokenId) -> Option<&str> {
         let spelling = self.controls.get(&token)?;
         // A spelling is a name between two bytes.
-        std::str::from_utf8(&spelling[1..spelling.len() - 1]).ok()
+        std::str::from_utf8(spelling.get(1..spelling.len().checked_sub(1)?)?).ok()
     }
 
     /// Whether a token is a control token.
@@ -187,6 +195,10 @@ mod tests {
         let spelled = b"\xff<|endoftext|>\xfe";
         assert_eq!((vocabulary.bytes(0), vocabulary.spelling(0)), (&b""[..], &spelled[..]));
         assert_eq!(tokenizer.spell("a<|endoftext|> é"), [b"a", &spelled[..], " é".as_bytes()].concat());
+        let (byte, bytes) = (|b: u8| (0..4096).find(|&t| vocabulary.bytes(t) == [b]).unwrap(), [0xff, 0xfe]);
+        for token in bytes.map(byte) {
+            assert_eq!((vocabulary.spelling(token), vocabulary.control(token)), (&b""[..], None));
+        }
         let the = tokenizer.encode(" the").unwrap()[0];
         assert_eq!((vocabulary.spelling(the), vocabulary.spelling(u32::MAX)), (&b" the"[..], &b""[..]));
     }

@@ -147,7 +147,7 @@ mod tests {
             json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true, "contains": {"minimum": 5}, "maxItems": 1}),
         );
         let call = |name: &str, arguments| {
-            Grammar::sequence([Grammar::text(&format!("<{name}>")), arguments, Grammar::text(&format!("</{name}>"))])
+            Grammar::sequence([Grammar::text(format!("<{name}>")), arguments, Grammar::text(format!("</{name}>"))])
                 .unwrap()
         };
         let calls = Grammar::one_of(call("clock", clock), [call("sum", numbers)]).unwrap();

@@ -156,20 +156,35 @@ mod tests {
         }
     }
 
-    /// Free text is not steered: every token with bytes is allowed, even parts of characters. Only bytes that UTF-8 does
-    /// not have are not.
+    /// Free text is not steered: every token with bytes is allowed, even parts of characters. Only bytes that UTF-8
+    /// does not have are not. What many masks need is computed once it has been needed some times.
     #[test]
     fn free_text_is_free() {
         let vocabulary = LEXICON.tokenizer().vocabulary();
-        let free = machine_of(Grammar::free_of("<tool_call>").unwrap());
-        let state = free.next(free.start(), b"A text <tool_");
-        let mask = free.mask(state);
-        assert!(mask.accepts);
-        for token in 0..vocabulary.size() as u32 {
-            let bytes = vocabulary.bytes(token);
-            let is_text = !bytes.is_empty() && !bytes.iter().any(|&byte| is_control(byte));
-            let expected = is_text && !bytes.starts_with(b"call>");
-            assert_eq!(mask.tokens.contains(token), expected, "{:?}", String::from_utf8_lossy(bytes));
+        for text in ["A text <tool_", "", "A text"].repeat(9) {
+            let free = machine_of(Grammar::free_of("<tool_call>").unwrap());
+            let state = free.next(free.start(), text.as_bytes());
+            let mask = free.mask(state);
+            assert!(mask.accepts);
+            for token in 0..vocabulary.size() as u32 {
+                let bytes = vocabulary.bytes(token);
+                let is_text = !bytes.is_empty() && !bytes.iter().any(|&byte| is_control(byte));
+                let expected = is_text && !(text.ends_with("tool_") && bytes.starts_with(b"call>"));
+                assert_eq!(mask.tokens.contains(token), expected, "{text:?}: {}", bytes.escape_ascii());
+            }
+        }
+    }
+
+    /// The control token that begins a marker is allowed wherever the marker may begin, and no other.
+    #[test]
+    fn a_control_token_may_come_after_any_text() {
+        let end = LEXICON.tokenizer().spell("<|endoftext|>");
+        for text in ["", "A text", "\u{1F600} <"].repeat(9) {
+            let machine = machine_of(Grammar::up_to(&end).unwrap());
+            let mask = machine.mask(machine.next(machine.start(), text.as_bytes()));
+            assert!(mask.tokens.contains(0) && !mask.accepts, "{text:?}");
+            let free = machine_of(Grammar::free_of("<tool_call>").unwrap());
+            assert!(!free.mask(free.next(free.start(), text.as_bytes())).tokens.contains(0), "{text:?}");
         }
     }
 }

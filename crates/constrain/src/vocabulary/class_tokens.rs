@@ -21,14 +21,14 @@ pub(crate) struct ClassTokens {
     /// For each other ASCII byte, the nodes that it leads to, with the number of given characters before it, in
     /// ascending order of that number.
     pub(crate) leaving: Vec<Vec<(u32, u32)>>,
-    /// The nodes at which another character beyond ASCII becomes certain, in ascending order of the characters before
-    /// it.
+    /// The nodes at which another character beyond ASCII, or a byte that is not UTF-8, becomes certain, in ascending
+    /// order of the characters before it.
     pub(crate) strangers: Vec<Stranger>,
     /// The nodes where one of the characters ends and tokens continue, with the number of characters so far.
     pub(crate) nodes: Vec<(u32, u32)>,
 }
 
-/// A node at which another character beyond ASCII has begun.
+/// A node at which another character beyond ASCII has begun, or a byte that is not UTF-8.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stranger {
     /// The number of characters before it.
@@ -39,7 +39,7 @@ pub(crate) struct Stranger {
 }
 
 impl Stranger {
-    /// The bytes of the character up to the node.
+    /// The bytes after the given characters, up to the node.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -89,6 +89,14 @@ impl CharacterWalk {
         is_valid.then_some(self)
     }
 
+    /// The node of a byte that is not UTF-8 here, such as the first of a control token.
+    fn broken(self, byte: u8, node: u32) -> Stranger {
+        let begun = if self.is_between() { 0 } else { self.length };
+        let mut bytes = if begun == 0 { [0; 4] } else { self.bytes() };
+        bytes[usize::from(begun)] = byte;
+        Stranger { count: self.count - u32::from(begun > 0), node, bytes, length: begun + 1 }
+    }
+
     /// The first and last code point that the last character may still have.
     fn range(self) -> (u32, u32) {
         let left = 6 * (self.total - self.length);
@@ -124,7 +132,10 @@ impl ClassTokens {
                 nodes.extend(tree.goes_on(node).then_some((node, along.count)));
                 return Some(along);
             }
-            let along = along.beyond(byte)?;
+            let Some(along) = along.beyond(byte) else {
+                strangers.push(along.broken(byte, node));
+                return None;
+            };
             if !lookup.meets(along.range()) {
                 let (bytes, length) = (along.bytes(), along.length);
                 strangers.push(Stranger { count: along.count - 1, node, bytes, length });
