@@ -11,6 +11,7 @@
 //! | layer | contents |
 //! |---|---|
 //! | [`constraint`] | a machine as a step on logits; one text, token by token; forced tokens; reasons for refusals |
+//! | [`tags`] | structural tags, compiled to grammars composed of others |
 //! | [`regex`], [`json`] | compilers: regular expressions and JSON Schemas become grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
 //! | [`grammar`] | terminals in sequence and nested; grammars made of others; objects and arrays |
@@ -29,6 +30,7 @@ pub mod grammar;
 pub mod json;
 pub mod machine;
 pub mod regex;
+pub mod tags;
 mod terminal;
 mod vocabulary;
 
@@ -47,3 +49,4 @@ pub use machine::index::TokenIndex;
 pub use machine::mask::{Mask, OverBudget};
 pub use machine::{Machine, State};
 pub use regex::BadRegex;
+pub use tags::BadTag;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, OverBudget};
+use verdigris_constrain::{BadChoice, BadRegex, BadSchema, BadTag, Constraint, NoRoom, OverBudget};
 use verdigris_decoding::{BadAlpha, DecodeError, Guide};
 use verdigris_detector::DetectError;
 use verdigris_logits::warp::OutOfRange;
@@ -71,6 +71,9 @@ pub enum Error {
     /// The JSON Schema cannot be used.
     #[error(transparent)]
     Schema(#[from] BadSchema),
+    /// The structural tag cannot be used.
+    #[error(transparent)]
+    Tag(#[from] BadTag),
     /// Computing the tokens that the constraint allows next takes too much work or memory.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
@@ -264,6 +267,7 @@ impl Error {
             | Self::Regex(_)
             | Self::Choice(_)
             | Self::Schema(_)
+            | Self::Tag(_)
             | Self::OverBudget(_)
             | Self::NoRoom(_)
             | Self::CutShort { .. }

@@ -200,8 +200,10 @@ impl Ask {
 
     /// The refusal for an error of a text, with the field that caused it.
     pub(crate) fn refusal(&self, error: Error) -> Refusal {
-        let of_constraint =
-            matches!(error, Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::OverBudget(_));
+        let of_constraint = matches!(
+            error,
+            Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::Tag(_) | Error::OverBudget(_)
+        );
         let of_reasoning = matches!(error, Error::NoReasoning);
         let of_prompt = matches!(error, Error::PromptTooLong { .. } | Error::NoPrompt);
         let refusal = Refusal::from(error);

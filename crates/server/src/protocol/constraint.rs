@@ -1,6 +1,7 @@
 //! The constraint of a text: OpenAI's `response_format` or vLLM's `structured_outputs`, but not both.
 
 use serde_json::{Value, json};
+use verdigris::text::Tokenizer;
 use verdigris::{Error, Grammar, Request, Style};
 
 use crate::protocol::fields::Fields;
@@ -18,6 +19,7 @@ enum Kind {
     Regex(String),
     Choice(Vec<String>),
     JsonSchema(Value),
+    StructuralTag(Value),
 }
 
 impl ConstraintField {
@@ -77,6 +79,7 @@ impl ConstraintField {
             Kind::Regex(pattern) => request.regex(pattern),
             Kind::Choice(texts) => request.choice(texts),
             Kind::JsonSchema(schema) => request.json_schema(schema.clone()),
+            Kind::StructuralTag(tag) => request.structural_tag(tag.clone()),
         }
     }
 
@@ -85,19 +88,20 @@ impl ConstraintField {
         match &self.kind {
             Kind::Regex(pattern) => pattern.len(),
             Kind::Choice(texts) => texts.iter().map(|text| text.len() + 1).sum(),
-            Kind::JsonSchema(schema) => schema.to_string().len(),
+            Kind::JsonSchema(value) | Kind::StructuralTag(value) => value.to_string().len(),
         }
     }
 
-    /// The grammar of the constraint.
+    /// The grammar of the constraint, for the control tokens of a tokenizer.
     ///
     /// # Errors
     /// If no text obeys the constraint, or it is not supported.
-    pub(crate) fn grammar(&self) -> Result<Grammar, Refusal> {
+    pub(crate) fn grammar(&self, tokenizer: &Tokenizer) -> Result<Grammar, Refusal> {
         let grammar = match &self.kind {
             Kind::Regex(pattern) => Grammar::regex(pattern).map_err(Error::from),
             Kind::Choice(texts) => Grammar::choice(texts).map_err(Error::from),
             Kind::JsonSchema(schema) => Grammar::json_schema(schema, Style::default()).map_err(Error::from),
+            Kind::StructuralTag(tag) => Grammar::structural_tag_with(tag, tokenizer).map_err(Error::from),
         };
         grammar.map_err(|error| Refusal { param: Some(self.path.clone()), ..error.into() })
     }
@@ -127,6 +131,7 @@ fn of_format(mut format: Fields, path: String, is_nested: bool) -> Result<Option
         }
         // SGLang, llama.cpp and others have the schema next to any type.
         "json_object" | "json_schema" => Some(schema(&mut format)?),
+        "structural_tag" => Some(ConstraintField { kind: Kind::StructuralTag(tag(&mut format)), path }),
         kind => valued(&mut format, kind)?,
     };
     format.end()?;
@@ -150,12 +155,24 @@ pub(super) fn valued(format: &mut Fields, kind: &str) -> Result<Option<Constrain
 /// Takes the type of a format.
 fn kind(format: &mut Fields) -> Result<String, Refusal> {
     let kind: String = format.need("type")?;
-    if matches!(kind.as_str(), "text" | "json_object" | "json_schema" | "json" | "regex") {
+    if matches!(kind.as_str(), "text" | "json_object" | "json_schema" | "structural_tag" | "json" | "regex") {
         return Ok(kind);
     }
     let path = format.path("type");
-    let message = format!("{path} is {kind:?}, but must be text, json_object, json_schema, json or regex");
+    let known = "text, json_object, json_schema, structural_tag, json or regex";
+    let message = format!("{path} is {kind:?}, but must be {known}");
     Err(Refusal::field(path, "invalid_value", message))
+}
+
+/// Takes the other fields of a structural tag, in either of its formats.
+fn tag(format: &mut Fields) -> Value {
+    let mut tag = json!({"type": "structural_tag"});
+    for name in ["format", "structures", "triggers", "at_least_one"] {
+        if let Some(value) = format.value(name) {
+            tag[name] = value;
+        }
+    }
+    tag
 }
 
 /// Takes a schema, and the fields that describe it.
@@ -197,10 +214,16 @@ fn structured_outputs(mut outputs: Fields) -> Result<ConstraintField, Refusal> {
     if outputs.take("json_object")?.unwrap_or(false) {
         constraints.push(ConstraintField::json_schema(any_object(), outputs.path("json_object")));
     }
+    let path = outputs.path("structural_tag");
+    if let Some(tag) = outputs.value("structural_tag") {
+        let tag = parsed(tag, &path).map_err(|fault| Refusal { code: Some("invalid_structural_tag"), ..fault })?;
+        constraints.push(ConstraintField { kind: Kind::StructuralTag(tag), path });
+    }
     outputs.end()?;
     let count = constraints.len();
     constraints.pop().filter(|_| count == 1).ok_or_else(|| {
-        let message = format!("structured_outputs has {count} of json, regex, choice and json_object: give one");
+        let message =
+            format!("structured_outputs has {count} of json, regex, choice, json_object and structural_tag: give one");
         Refusal::field("structured_outputs", if count == 0 { "missing_field" } else { "two_constraints" }, message)
     })
 }
@@ -231,6 +254,15 @@ mod tests {
         let choice = taken(json!({"structured_outputs": {"choice": ["a", "b"], "json_object": false}}));
         assert_eq!(choice.unwrap().unwrap().kind, Kind::Choice(vec!["a".into(), "b".into()]));
         assert_eq!(taken(json!({"response_format": {"type": "text"}})), Ok(None));
+        let tag = json!({"type": "structural_tag", "format": {"type": "any_text"}});
+        let older = json!({"type": "structural_tag", "structures": [], "triggers": ["<"]});
+        for tag in [tag, older] {
+            let kind = Kind::StructuralTag(tag.clone());
+            let format = taken(json!({"response_format": tag})).unwrap().unwrap();
+            assert_eq!((&format.kind, format.path()), (&kind, "response_format"));
+            let outputs = taken(json!({"structured_outputs": {"structural_tag": tag.to_string()}})).unwrap().unwrap();
+            assert_eq!((&outputs.kind, outputs.path()), (&kind, "structured_outputs.structural_tag"));
+        }
     }
 
     #[test]
@@ -246,6 +278,8 @@ mod tests {
             (json!({"structured_outputs": {"regex": "a", "choice": ["b"]}}), "structured_outputs"),
             (json!({"structured_outputs": {"grammar": "root ::= x"}}), "structured_outputs.grammar"),
             (json!({"structured_outputs": {"json": "{"}}), "structured_outputs.json"),
+            (json!({"structured_outputs": {"structural_tag": "{"}}), "structured_outputs.structural_tag"),
+            (json!({"response_format": {"type": "structural_tag", "tags": []}}), "response_format.tags"),
             (json!({"structured_outputs": {"regex": 3}}), "structured_outputs.regex"),
             (
                 json!({"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}),

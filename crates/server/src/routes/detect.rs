@@ -72,7 +72,10 @@ pub(super) async fn detect(
     let work = move || {
         let _slot = slot;
         let reader = match &wanted.constraint {
-            Some(constraint) => service.engine.reader().clone().of_grammar(constraint.grammar()?),
+            Some(constraint) => {
+                let reader = service.engine.reader();
+                reader.clone().of_grammar(constraint.grammar(reader.tokenizer())?)
+            }
             None => service.engine.reader().clone(),
         };
         let keys: Vec<&Key> = keys.iter().map(|key| &**key).collect();

@@ -38,6 +38,13 @@ impl Request<'_> {
         self
     }
 
+    /// Constrains the text to a structural tag, in whose strings the names of control tokens represent these tokens.
+    /// [`Grammar::structural_tag`] describes tags.
+    pub fn structural_tag(mut self, tag: Value) -> Self {
+        self.constrained.constraint = Some(ConstraintSource::StructuralTag(tag));
+        self
+    }
+
     /// Sets how the JSON of [`Request::json_schema`] is written where its schema leaves that open. An error with other
     /// constraints.
     pub fn style(mut self, style: Style) -> Self {
@@ -91,6 +98,10 @@ impl Request<'_> {
             ConstraintSource::Given(constraint) => constraint.clone(),
             ConstraintSource::Regex(pattern) => self.engine.constraint(Grammar::regex(pattern)?),
             ConstraintSource::Choice(texts) => self.engine.constraint(Grammar::choice(texts)?),
+            ConstraintSource::StructuralTag(tag) => {
+                let tokenizer = self.engine.reader().tokenizer();
+                self.engine.constraint(Grammar::structural_tag_with(tag, tokenizer)?)
+            }
             ConstraintSource::JsonSchema(schema) => {
                 let (style, registry) = (style.unwrap_or_default(), registry.clone().unwrap_or_default());
                 self.engine.constraint(Grammar::json_schema_with(schema, style, &registry)?)

@@ -45,6 +45,7 @@ pub(super) enum ConstraintSource {
     Regex(String),
     Choice(Vec<String>),
     JsonSchema(Value),
+    StructuralTag(Value),
     Given(Constraint),
 }
 
@@ -161,6 +162,7 @@ impl ConstraintSource {
             Self::Regex(_) => "regex",
             Self::Choice(_) => "choice",
             Self::JsonSchema(_) => "json_schema",
+            Self::StructuralTag(_) => "structural_tag",
             Self::Given(_) => "constraint",
         }
     }
