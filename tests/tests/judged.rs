@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
+use verdigris::text::calls::{CallFormat, CallReader, FAMILIES, ParsedPart, Syntax};
 use verdigris::{Grammar, Style};
 use verdigris_tests::{harness, random_text};
 
@@ -253,6 +254,69 @@ fn formats_are_read_by_a_validator() {
         let judge = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
         for text in strings(format, 300) {
             assert!(judge.is_valid(&json!(text)), "{format} {text:?}");
+        }
+    }
+}
+
+/// The grammar of a call of `f`, and the format in which it is read.
+fn call(syntax: &Syntax, schema: &Value) -> (Grammar, Arc<CallFormat>) {
+    let (style, mut format) = (Style::default().closed(), CallFormat::new(syntax, &TOKENIZER, ["f"]));
+    let arguments = match &format.syntax().notation {
+        None => Grammar::json_schema(schema, style),
+        Some(notation) => Grammar::arguments(schema, style, notation).map(|(grammar, kinds)| {
+            format.set_kinds("f", kinds);
+            grammar
+        }),
+    };
+    let arguments = arguments.unwrap_or_else(|fault| panic!("{}: {fault}", syntax.family));
+    let Syntax { open, name, id, arguments: before, end, close, .. } = format.syntax();
+    let id = id.as_ref().map(|id| [Grammar::text(&id.before), Grammar::regex(id.shape.pattern()).unwrap()]);
+    let parts = [Grammar::text([&open[..], name, b"f"].concat())].into_iter().chain(id.into_iter().flatten());
+    let parts = parts.chain([Grammar::text(before), arguments, Grammar::text([&end[..], close].concat())]);
+    (Grammar::sequence(parts).unwrap(), Arc::new(format))
+}
+
+/// The arguments of a call of `f`, read in pieces of some characters.
+fn arguments_of(format: &Arc<CallFormat>, text: &str, piece: usize) -> String {
+    let (mut reader, mut parts) = (CallReader::new(Some(format.clone())), Vec::new());
+    let characters: Vec<char> = text.chars().collect();
+    characters.chunks(piece).for_each(|piece| reader.push(&piece.iter().collect::<String>(), &mut parts));
+    assert_eq!(reader.finish(&mut parts), None, "{text}");
+    assert_eq!((&parts[0], parts.last()), (&ParsedPart::Call("f".into()), Some(&ParsedPart::CallEnd)), "{text}");
+    let json = |part: &ParsedPart| if let ParsedPart::Arguments(json) = part { json.clone() } else { String::new() };
+    parts.iter().map(json).collect()
+}
+
+/// Random calls in the syntax of every family, with schemas in which types can be mistaken for each other.
+#[test]
+fn calls_of_every_family_obey_their_schemas() {
+    let inner = json!({"type": "object", "required": ["k"], "properties": {
+        "k": {"enum": [null, true, "</arg_value>", "x\"", 7]},
+        "l": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
+    }});
+    let schemas = [
+        json!({"type": "object", "properties": {
+            "s": {"type": "string", "maxLength": 6},
+            "m": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "integer"}]},
+            "p": {"type": "string", "pattern": "^[<|\\n\"/a]{0,9}$"}, "o": inner,
+        }, "required": ["m"]}),
+        json!({"type": "object", "properties": {
+            "a": {"type": "number"}, "b": {"type": ["null", "string"], "maxLength": 2},
+            "c": {"type": "array", "items": inner, "maxItems": 2},
+        }, "dependentRequired": {"a": ["b"]}}),
+        json!({"type": "object", "properties": {}}),
+    ];
+    for syntax in FAMILIES {
+        for schema in &schemas {
+            let judge = jsonschema::draft202012::new(schema).unwrap();
+            let (grammar, format) = call(syntax, schema);
+            for text in texts(&Machine::new(grammar, INDEX.clone()), 12) {
+                let json = arguments_of(&format, &text, 1);
+                let value: Value =
+                    serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {text} is {json}"));
+                assert!(judge.is_valid(&value), "{}: {text} is {json}", syntax.family);
+                assert!([3, 1000].iter().all(|&piece| arguments_of(&format, &text, piece) == json), "{text}");
+            }
         }
     }
 }

@@ -50,6 +50,7 @@ mod serve;
 mod serve_anthropic;
 mod serve_audit;
 mod serve_bad_input;
+mod serve_calls;
 mod serve_config;
 mod serve_cors;
 mod serve_fields;
