@@ -12,7 +12,7 @@
 //! |---|---|
 //! | [`constraint`] | a machine as a step on logits; one text, token by token; forced tokens; reasons for refusals |
 //! | [`tags`] | structural tags, compiled to grammars composed of others |
-//! | [`regex`], [`json`] | compilers: regular expressions and JSON Schemas become grammars |
+//! | [`regex`], [`json`], [`languages`] | compilers: regular expressions, JSON Schemas and texts in grammar languages become grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
 //! | [`grammar`] | terminals in sequence and nested; grammars made of others; objects and arrays |
 //! | `terminal` | what one step of a grammar reads: strings, names, items that must all differ |
@@ -28,6 +28,7 @@ pub mod constraint;
 mod fixture;
 pub mod grammar;
 pub mod json;
+pub mod languages;
 pub mod machine;
 pub mod regex;
 pub mod tags;
@@ -45,6 +46,9 @@ pub use grammar::{Grammar, TooLarge};
 pub use json::fault::BadSchema;
 pub use json::registry::{BadRegistry, Registry};
 pub use json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
+pub use languages::fault::BadGrammar;
+pub use languages::language::{Language, UnknownLanguage};
+pub use languages::substring::Chunks;
 pub use machine::index::TokenIndex;
 pub use machine::mask::{Mask, OverBudget};
 pub use machine::{Machine, State};

@@ -6,7 +6,7 @@ pub use crate::automata::syntax::BadRegex;
 
 use crate::automata::around::Kinds;
 use crate::automata::automaton::{Automaton, NoAutomaton};
-use crate::automata::dfa::{Dfa, SOON_LIMIT, nfa, plain};
+use crate::automata::dfa::{Dfa, SOON_LIMIT, nfa, plain, too_large};
 use crate::automata::lazy::Lazy;
 use crate::automata::spelled::Spelling;
 use crate::automata::syntax::parse;
@@ -32,24 +32,32 @@ impl Grammar {
         if pattern.len() > MAX_PATTERN {
             return Err(BadRegex::Automaton("it is longer than 1 MiB".into()));
         }
-        let hir = parse(pattern)?;
-        if let Some(texts) = texts(&hir) {
-            return Self::choice(&texts).map_err(|fault| BadRegex::Automaton(fault.to_string()));
-        }
-        // Classes of characters make small automata, but not all expressions consist of them.
-        if let Some(spelling) = Spelling::of(&hir) {
-            let cost = |letter| spelling.alphabet.bytes(letter);
-            let spelled = match automaton(&spelling.hir, Some(&spelling.kinds), cost)? {
-                Either::Table(automaton) => spelling.table(automaton),
-                Either::Lazy(lazy) => spelling.lazy(lazy),
-            };
-            return Ok(Self::of_terminal(Terminal::Spelled(Box::new(spelled))));
-        }
-        Ok(Self::of_terminal(match automaton(&hir, None, |_| 1)? {
-            Either::Table(automaton) => Terminal::Table(automaton),
-            Either::Lazy(lazy) => Terminal::Lazy(lazy),
-        }))
+        terminal(&parse(pattern)?).map(Self::of_terminal)
     }
+}
+
+/// The terminal that reads the texts of an expression.
+pub(crate) fn terminal(hir: &Hir) -> Result<Terminal, BadRegex> {
+    if let Some(texts) = texts(hir) {
+        return match Automaton::literals(&texts) {
+            Ok(automaton) => Ok(Terminal::Table(Box::new(automaton))),
+            Err(NoAutomaton::Empty) => Err(BadRegex::Empty),
+            Err(NoAutomaton::TooLarge) => Err(too_large()),
+        };
+    }
+    // Classes of characters make small automata, but not all expressions consist of them.
+    if let Some(spelling) = Spelling::of(hir) {
+        let cost = |letter| spelling.alphabet.bytes(letter);
+        let spelled = match automaton(&spelling.hir, Some(&spelling.kinds), cost)? {
+            Either::Table(automaton) => spelling.table(automaton),
+            Either::Lazy(lazy) => spelling.lazy(lazy),
+        };
+        return Ok(Terminal::Spelled(Box::new(spelled)));
+    }
+    Ok(match automaton(hir, None, |_| 1)? {
+        Either::Table(automaton) => Terminal::Table(automaton),
+        Either::Lazy(lazy) => Terminal::Lazy(lazy),
+    })
 }
 
 /// The texts that match an expression, if it is a short list. Expressions with assertions are not: a list of literals

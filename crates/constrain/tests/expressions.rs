@@ -1,11 +1,12 @@
-//! Every supported expression matches the same texts as in the `regex` crate, whatever assertions it has.
+//! Every supported expression matches the same texts as in the `regex` crate, whatever assertions it has; and grammars
+//! accept and refuse the texts that they should.
 
 use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
 use regex::Regex;
-use verdigris_constrain::{BadRegex, Grammar, Machine, TokenIndex};
+use verdigris_constrain::{BadRegex, Grammar, Language, Machine, TokenIndex};
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
@@ -178,4 +179,86 @@ fn large_expressions_look_around_too() {
     }
     let fault = Grammar::regex(&format!(r"\b(?:{many}a)")).unwrap_err().to_string();
     assert!(fault.contains(r"(?-u:\b) asks after ASCII alone"), "{fault}");
+}
+
+fn accepts(machine: &Machine, text: &str) -> bool {
+    machine.accepts(machine.next(machine.start(), text.as_bytes()))
+}
+
+/// Each construct of each grammar language, and each difference between the dialects, has a case.
+#[test]
+fn grammars_have_the_known_texts() {
+    let cases: serde_json::Value =
+        serde_json::from_str(include_str!("../../../tests/cases/grammars.json")).expect("it is JSON");
+    let texts = |list: &serde_json::Value| -> Vec<String> {
+        list.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(String::from)).collect()
+    };
+    for case in cases.as_array().expect("it is a list") {
+        let text = |key: &str| case[key].as_str().unwrap_or_default();
+        let about = format!("{}: {}", text("language"), text("about"));
+        let language: Language = text("language").parse().expect("it is one");
+        match (Grammar::parse(language, text("grammar")), case["fault"].as_str()) {
+            (Err(fault), Some(expected)) => assert!(fault.to_string().contains(expected), "{about}: {fault}"),
+            (Ok(grammar), None) => {
+                let machine = Machine::new(grammar, INDEX.clone());
+                let (accepted, refused) = (texts(&case["accepts"]), texts(&case["refuses"]));
+                accepted.iter().for_each(|text| assert!(accepts(&machine, text), "{about}: {text:?} is refused"));
+                refused.iter().for_each(|text| assert!(!accepts(&machine, text), "{about}: {text:?} is accepted"));
+            }
+            (other, expected) => panic!("{about}: {other:?}, but expected is {expected:?}"),
+        }
+    }
+}
+
+/// The examples of the documentation: texts of their languages, and texts with one fault.
+#[test]
+fn example_grammars_have_the_texts_of_their_languages() {
+    for (name, texts, others) in [
+        (
+            "json.gbnf",
+            &["{\"a\": [1, -2.5e3, true, null], \"\\u00e9\": \"\"}", "[]"][..],
+            &["{a: 1}", "[1,]", "01"][..],
+        ),
+        ("arithmetic.ebnf", &["1+2", "a*(b-1.5)^-2", "max(1,x%2)-3", "-(-1)"], &["1+", "(1", "f(,)", "1..2"]),
+        (
+            "sql.lark",
+            &[
+                "SELECT * FROM a",
+                "select a.b as c, count(*) from t join u on t.x = u.x where a > 1 and not b is null group by a order by c desc limit 3;",
+                "SELECT 1 FROM (SELECT x FROM y) AS z UNION ALL SELECT 'it''s' FROM w",
+            ],
+            &["SELECT FROM a", "SELECT * FROM a WHERE", "SELECT a b FROM", "INSERT INTO a"],
+        ),
+        (
+            "c.lark",
+            &[
+                "int main(void v) { return 0; }",
+                "int f(char *s, const unsigned int n) {\n  int i = 0, a[3];\n  for (i = 0; i < n && s[i]; i++) { g(s, i * 2 + 1); } // end\n  return i ? -i : *s; /* x */\n}",
+                "double x = 1.5;",
+            ],
+            &["int main( { }", "int f(int a) { return 0 }", "x = 1;", "int f(int a) { if a b(); }"],
+        ),
+        (
+            "python.lark",
+            &[
+                "lambda x, y: x ** -y if x not in (1, 2,) else {k: v for k, v in d if k}",
+                "f(a, *b, c=1)[1:2].g + 'it' \"s\" - [x for x in range(10)][-1]",
+                "not a or b is not None",
+            ],
+            &["f(", "1 +", "lambda: ", "a b", "[1, 2"],
+        ),
+        (
+            "chess.gbnf",
+            &["1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. O-O Nxe4 ", "1. f3 e5 2. g4 Qh4# 0-1", "37. exd8=Q+ "],
+            &["1. e9 ", "e4", "1. Xe4 "],
+        ),
+    ] {
+        let path = format!("{}/../../fixtures/grammars/{name}", env!("CARGO_MANIFEST_DIR"));
+        let (_, extension) = name.split_once('.').expect("it has an extension");
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        let grammar = Grammar::parse(extension.parse().expect("it is a language"), &text);
+        let machine = Machine::new(grammar.unwrap_or_else(|fault| panic!("{name}: {fault}")), INDEX.clone());
+        texts.iter().for_each(|text| assert!(accepts(&machine, text), "{name}: {text:?} is refused"));
+        others.iter().for_each(|text| assert!(!accepts(&machine, text), "{name}: {text:?} is accepted"));
+    }
 }

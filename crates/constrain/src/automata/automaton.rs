@@ -170,6 +170,19 @@ impl Automaton {
         Ok(Self { labels: Vec::new(), ..automaton })
     }
 
+    /// The texts except the empty one.
+    pub(crate) fn nonempty(&self, budget: &Budget) -> Result<Self, NoAutomaton> {
+        let start = (Self::START, false);
+        let next = |&(state, _): &(u32, bool), byte| self.next(state, byte).map(|next| (next, true));
+        Self::explore_within(
+            budget,
+            start,
+            |byte| self.class(byte),
+            next,
+            |&(state, begun)| begun && self.accepts(state),
+        )
+    }
+
     /// All texts: well-formed UTF-8 (Unicode 17, table 3-7).
     pub(crate) fn utf8() -> Self {
         // The number of bytes left in a character, and the range of the next byte.
@@ -281,6 +294,46 @@ impl Automaton {
         };
         let goes_on = ways().map(|edges| !edges.is_empty()).collect();
         Ok(Self { classes, transitions, to_end, goes_on, labels: Vec::new() })
+    }
+
+    /// The automaton with these transitions of each state, in order of bytes; every state must be able to reach an
+    /// accepting one, and the first is the start.
+    pub(crate) fn of_rows(rows: &[Vec<(u8, u32)>], accepts: &[bool]) -> Self {
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); rows.len()];
+        for (from, row) in (0..).zip(rows) {
+            row.iter().for_each(|&(_, to)| before[to as usize].push(from));
+        }
+        let mut to_end: Vec<u32> = accepts.iter().map(|&accepts| if accepts { 0 } else { NONE }).collect();
+        let mut open: VecDeque<u32> = (0..).zip(accepts).filter(|&(_, &accepts)| accepts).map(|(at, _)| at).collect();
+        while let Some(state) = open.pop_front() {
+            for &from in &before[state as usize] {
+                if to_end[from as usize] == NONE {
+                    to_end[from as usize] = to_end[state as usize] + 1;
+                    open.push_back(from);
+                }
+            }
+        }
+        let mut used = [false; 256];
+        rows.iter().flatten().for_each(|&(byte, _)| used[usize::from(byte)] = true);
+        // Unused bytes share a class.
+        let (classes, _) = classify(|byte| used[usize::from(byte)].then_some(byte));
+        let (mut first, mut of_edges, mut next) = (vec![0], Vec::new(), Vec::new());
+        for row in rows {
+            let from = of_edges.len();
+            let mut row: Vec<(u8, u32)> = row.iter().map(|&(byte, to)| (classes[usize::from(byte)], to)).collect();
+            row.sort_unstable();
+            of_edges.extend(row.iter().map(|&(class, _)| class));
+            next.extend(row.iter().map(|&(_, to)| to));
+            first.push((from + row.len()) as u32);
+        }
+        let goes_on = rows.iter().map(|row| !row.is_empty()).collect();
+        Self {
+            classes,
+            transitions: Transitions::Sparse { first, classes: of_edges, next },
+            to_end,
+            goes_on,
+            labels: Vec::new(),
+        }
     }
 
     /// The state after one more byte, if any text continues with it.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use verdigris_logits::TokenId;
-use verdigris_text::Tokenizer;
+use verdigris_text::{Tokenizer, Vocabulary};
 
+use crate::grammar::Grammar;
 use crate::machine::index::TokenIndex;
 
 /// A tokenizer, the index of its vocabulary, and the tokens that end a text. Make it once; clones share the data.
@@ -32,6 +33,17 @@ impl Lexicon {
     /// The index that all machines over the vocabulary share.
     pub fn index(&self) -> &Arc<TokenIndex> {
         &self.index
+    }
+
+    /// The first control token of a grammar that the tokenizer does not have, by name. Texts with it cannot be written,
+    /// so a caller should refuse such a grammar.
+    pub fn missing_control<'g>(&self, grammar: &'g Grammar) -> Option<&'g str> {
+        let vocabulary = self.tokenizer.vocabulary();
+        let [begin, end] = Vocabulary::CONTROL;
+        grammar.controls().find(|name| {
+            let spelling = [&[begin], name.as_bytes(), &[end]].concat();
+            (0..vocabulary.size() as TokenId).all(|token| vocabulary.spelling(token) != spelling)
+        })
     }
 
     /// The tokens that end a text.

@@ -29,6 +29,8 @@ use crate::grammar::Grammar;
 use crate::grammar::compose::BadChoice;
 use crate::json::fault::BadSchema;
 use crate::json::style::Style;
+use crate::languages::fault::BadGrammar;
+use crate::languages::language::Language;
 use crate::machine::index::TokenIndex;
 use crate::machine::mask::OverBudget;
 use crate::machine::{MEMORY, Machine, STATES, State};
@@ -210,6 +212,20 @@ impl Constraint {
     /// Creates a constraint to any JSON.
     pub fn json(lexicon: &Lexicon, style: Style) -> Self {
         Self::new(Grammar::json(style), lexicon)
+    }
+
+    /// The first control token of the grammar that the tokenizer does not have, by name: see
+    /// [`Lexicon::missing_control`].
+    pub fn missing_control(&self) -> Option<&str> {
+        self.lexicon.missing_control(&self.machines.grammar)
+    }
+
+    /// Creates a constraint to texts of a grammar in one of the grammar languages.
+    ///
+    /// # Errors
+    /// As for [`Grammar::parse`].
+    pub fn grammar(lexicon: &Lexicon, language: Language, text: &str) -> Result<Self, BadGrammar> {
+        Ok(Self::new(Grammar::parse(language, text)?, lexicon))
     }
 
     /// The same constraint, with the given splitting of forced text.

@@ -38,6 +38,8 @@ pub(crate) struct GrammarBuilder {
     /// For each step, the index of its path in the schema.
     origins: Vec<u32>,
     paths: Vec<Arc<str>>,
+    /// The names of control tokens.
+    controls: Vec<Box<str>>,
 }
 
 impl GrammarBuilder {
@@ -50,6 +52,16 @@ impl GrammarBuilder {
             shapes: Shapes::default(),
             origins: vec![0],
             paths: vec!["".into()],
+            controls: Vec::new(),
+        }
+    }
+
+    /// Adds names of control tokens that the grammar contains.
+    pub(crate) fn add_controls(&mut self, names: impl IntoIterator<Item = Box<str>>) {
+        for name in names {
+            if !self.controls.contains(&name) {
+                self.controls.push(name);
+            }
         }
     }
 
@@ -139,6 +151,7 @@ impl GrammarBuilder {
         self.terminals.extend(other.terminals.iter().cloned());
         self.entries.extend(other.entries.iter().copied().map(at));
         self.paths.extend(other.paths.iter().cloned());
+        self.add_controls(other.controls.iter().cloned());
         rules
     }
 
@@ -163,8 +176,8 @@ impl GrammarBuilder {
         }
         let rules: Vec<u64> = self.entries.iter().map(|&entry| distances[entry as usize]).collect();
         self.shapes.settle(&rules);
-        let Self { steps, terminals, entries, shapes, origins, paths } = self;
-        Ok(Grammar { steps, terminals, entries, distances, shapes, origins, paths })
+        let Self { steps, terminals, entries, shapes, origins, paths, controls } = self;
+        Ok(Grammar { steps, terminals, entries, distances, shapes, origins, paths, controls })
     }
 
     /// The fewest bytes from each step to the end of its rule. Improvements are propagated to the preceding steps

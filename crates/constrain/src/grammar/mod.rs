@@ -48,6 +48,15 @@ pub struct Grammar {
     /// For each step, the index of its path in the schema.
     origins: Vec<u32>,
     paths: Vec<Arc<str>>,
+    /// The names of the control tokens that texts must have in some places.
+    controls: Vec<Box<str>>,
+}
+
+impl Grammar {
+    /// The names of the control tokens in the grammar. A vocabulary without one of them cannot write all of its texts.
+    pub fn controls(&self) -> impl Iterator<Item = &str> {
+        self.controls.iter().map(|name| &**name)
+    }
 }
 
 impl fmt::Debug for Grammar {

@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `endings` | the number of tokens that a text still needs |
+//! | `entering` | the reading steps that can be reached without reading |
 //! | `masks` | computing and caching the masks of states |
 //! | [`index`] | data that all machines over one vocabulary share |
 //! | `slice`, `closings` | the tokens allowed inside one segment, and after a string |
@@ -17,6 +18,7 @@ mod allowed;
 mod closings;
 mod distinct_items;
 mod endings;
+mod entering;
 pub mod index;
 pub mod mask;
 mod masks;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use foldhash::{HashMap, HashMapExt};
 
 use super::nested::NestedRun;
 use crate::grammar::Grammar;
@@ -34,7 +34,7 @@ pub(super) struct Thread {
 /// Alternatives that read the same value differ only in their return address. Such threads are merged into one whose
 /// stack is any of theirs (Tomita 1985, graph-structured stacks), so the inside of the value is processed once for all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Stack {
+pub(super) enum Stack {
     /// An address, and the stack below it.
     Address(u32, StepIndex),
     /// Any of these stacks, which are sorted and not unions themselves.
@@ -160,7 +160,12 @@ impl Run {
         &self.states[state as usize].threads
     }
 
-    fn push(&mut self, stack: u32, address: StepIndex) -> u32 {
+    /// A stack by its index.
+    pub(super) fn stack_at(&self, stack: u32) -> &Stack {
+        &self.stacks[stack as usize]
+    }
+
+    pub(super) fn push(&mut self, stack: u32, address: StepIndex) -> u32 {
         self.stack(Stack::Address(stack, address))
     }
 
@@ -195,7 +200,8 @@ impl Run {
         *threads = united.collect();
     }
 
-    fn any_stack(&mut self, stacks: impl Iterator<Item = u32>) -> u32 {
+    /// The stack that is any of these.
+    pub(super) fn any_stack(&mut self, stacks: impl Iterator<Item = u32>) -> u32 {
         let mut members = Vec::new();
         for stack in stacks {
             match &self.stacks[stack as usize] {
@@ -499,50 +505,5 @@ impl Run {
         self.any_items.insert(thread, any);
         self.bytes += 2 * size_of::<(Thread, u32)>();
         any
-    }
-
-    /// Adds the threads of all reading steps that can be reached from a step without reading.
-    pub(super) fn enter(&mut self, at: StepIndex, stack: u32, threads: &mut ThreadSet) {
-        let (mut open, mut seen) = (vec![(at, stack)], HashSet::new());
-        while let Some((at, stack)) = open.pop() {
-            let at = self.grammar.open(at);
-            match self.grammar.step(at) {
-                Step::Read { next, .. } => {
-                    let next = *next;
-                    let terminal = self.grammar.terminal_at(at);
-                    let inner = terminal.start();
-                    let accepts = terminal.accepts(inner);
-                    threads.threads.push(Thread { at, inner, stack });
-                    if accepts {
-                        open.push((next, stack));
-                    }
-                }
-                Step::Name { terminal, .. } => {
-                    let inner = self.grammar.terminal(*terminal).start();
-                    threads.threads.push(Thread { at, inner, stack });
-                }
-                // Tail call: a rule whose caller would only return, returns to the caller's caller.
-                Step::Call { rule, next } if *next == RETURN => {
-                    open.push((self.grammar.entry(*rule), stack));
-                }
-                Step::Call { rule, next } => {
-                    let (entry, next) = (self.grammar.entry(*rule), *next);
-                    let stack = self.push(stack, next);
-                    open.push((entry, stack));
-                }
-                // Many paths can lead to one fork.
-                Step::Fork(ways) => {
-                    if seen.insert((at, stack)) {
-                        open.extend(ways.iter().map(|&way| (way, stack)));
-                    }
-                }
-                Step::Return if stack == 0 => threads.accepts = true,
-                Step::Return => match &self.stacks[stack as usize] {
-                    &Stack::Address(rest, address) => open.push((address, rest)),
-                    Stack::Any(stacks) => open.extend(stacks.iter().map(|&stack| (at, stack))),
-                },
-                Step::Inside(_) | Step::Unmade { .. } => unreachable!("it has been opened"),
-            }
-        }
     }
 }

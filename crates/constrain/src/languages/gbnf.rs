@@ -1,0 +1,102 @@
+//! GBNF, the grammar language of llama.cpp.
+
+use super::bnf::{Dialect, parse};
+use super::compile::compile;
+use super::fault::BadGrammar;
+use crate::automata::budget::Budget;
+use crate::grammar::Grammar;
+
+impl Grammar {
+    /// Creates the grammar of a text in GBNF, the language of llama.cpp. The rule `root` is the whole text.
+    ///
+    /// Left recursion is allowed. Control tokens are written by their text: `<|end|>`.
+    ///
+    /// # Errors
+    /// The grammar is malformed, has a construct that is not supported, is too large, or no text obeys it.
+    #[doc(alias = "bnf")]
+    pub fn gbnf(text: &str) -> Result<Self, BadGrammar> {
+        compile(parse(text, Dialect::Gbnf)?, "root", &Budget::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{accepts, machine_of};
+
+    #[test]
+    fn texts_are_those_of_the_rules() {
+        for (grammar, texts, others) in [
+            ("root ::= \"a\" b | c\nb ::= \"b\"\nc ::= \"c\"", &["ab", "c"][..], &["a", "b", "abc", ""][..]),
+            ("root ::= (\"a\"\n | \"b\" # or\n)+ |\n  \"c\"", &["a", "abba", "c"], &["", "cc", "ac"]),
+            (
+                "# first\nroot ::=\n  [a-cé]{2} [^a-c\\]-] .?\n",
+                &["abd", "éc\n", "aad\u{10ffff}"],
+                &["abc", "aa]", "aa-", "ad"],
+            ),
+            ("root ::= \"\\x41\\u00e9\\U0001F600\\t\\\\\\\"\"", &["Aé😀\t\\\""], &["A"]),
+            ("root ::= a{2,} \"-\" a{0} a{1,2}\na ::= \"x\" a?", &["xx-x", "xxxxx-xx"], &["x-x", "xx-", "xx"]),
+            ("root ::= \"(\" root \")\" |", &["", "()", "((()))"], &["(", "())", ")("]),
+            ("root ::= root \"-\" n | n\nn ::= [0-9]+", &["1", "12-3-4"], &["-", "1-", "1--2", ""]),
+            ("root ::= root root | \"a\" | \"\"", &["", "a", "aaaa"], &["b", "ab"]),
+            ("root ::= \"\" | ws \"a\"\nws ::= ([ \\n] ws)?", &["", "a", " \n a"], &[" ", "a "]),
+            ("root ::= [a-]+ [-a]", &["a-a", "--"], &["a", "b-"]),
+        ] {
+            let machine = machine_of(Grammar::gbnf(grammar).unwrap());
+            texts.iter().for_each(|text| assert!(accepts(&machine, text), "{grammar}: {text:?}"));
+            others.iter().for_each(|text| assert!(!accepts(&machine, text), "{grammar}: {text:?}"));
+        }
+    }
+
+    #[test]
+    fn faults_name_their_place_and_cure() {
+        for (grammar, message) in [
+            ("root ::= \"a\"\nroot ::= \"b\"", "line 2, column 1: the rule root is defined twice"),
+            ("top ::= \"a\"", "line 1, column 1: there is no rule root"),
+            ("root ::= a\n", "line 1, column 10: the rule a is not defined"),
+            ("root ::= \"a\" * )", "line 1, column 16: ')' is not part of a rule"),
+            ("root ::= *", "line 1, column 10: there is nothing to repeat"),
+            ("root ::= (\"a\"", "line 1, column 10: a parenthesis is not closed"),
+            ("root ::= \"a", "line 1, column 10: a text in quotes is not closed"),
+            ("root ::= [a", "line 1, column 10: a class is not closed"),
+            ("root ::= [b-a]", "line 1, column 11: the range b-a is reversed"),
+            ("root ::= \"\\q\"", "line 1, column 11: there is no escape \\q"),
+            ("root ::= \"a\"{,3}", "line 1, column 13: a repetition has no least number"),
+            ("root ::= \"a\"{3,2}", "line 1, column 13: {3,2} is reversed"),
+            ("root = \"a\"", "line 1, column 6: '=' follows the name"),
+            ("root ::= <[7]>", "a token by its number at line 1, column 10"),
+            ("root ::= root", "no text obeys the grammar"),
+            ("root ::= \"a\"{1000000}", "the grammar is too large"),
+        ] {
+            let fault = Grammar::gbnf(grammar).unwrap_err().to_string();
+            assert!(fault.contains(message) && !fault.contains('\n'), "{grammar}: {fault}");
+        }
+        let deep = format!("root ::= {}\"a\"{}", "(".repeat(1000), ")".repeat(1000));
+        assert!(Grammar::gbnf(&deep).unwrap_err().to_string().contains("too many parentheses"));
+    }
+
+    /// Long chains of rules, wide rules and long repetitions are built in linear time, or refused.
+    #[test]
+    fn large_grammars_do_not_take_long() {
+        let chain: String = (0..5_000).map(|i| format!("r{i} ::= \"a\" r{} | \"b\"\n", i + 1)).collect();
+        let chain = format!("root ::= r0\n{chain}r5000 ::= root?");
+        let machine = machine_of(Grammar::gbnf(&chain).unwrap());
+        assert!(accepts(&machine, "aab") && !accepts(&machine, "aa"));
+        let nested: String = (0..40).map(|i| format!("r{i} ::= r{} r{}\n", i + 1, i + 1)).collect();
+        let machine = machine_of(Grammar::gbnf(&format!("root ::= r0\n{nested}r40 ::= \"a\"?")).unwrap());
+        assert!(accepts(&machine, "") && accepts(&machine, &"a".repeat(20)) && !accepts(&machine, "b"));
+        let machine = machine_of(Grammar::gbnf("root ::= x{0,20000}\nx ::= \"a\" | \"(\" x \")\"").unwrap());
+        assert!(accepts(&machine, "a((a))a") && !accepts(&machine, "a(a"));
+    }
+
+    /// A text of an ambiguous grammar has more readings than can be counted, but they share their states.
+    #[test]
+    fn ambiguity_does_not_multiply() {
+        let machine = machine_of(Grammar::gbnf("root ::= root root | root root root | \"a\" | \"\"").unwrap());
+        assert!(accepts(&machine, &"a".repeat(60)));
+        let sums = "root ::= root [+*] root | \"-\" root | \"(\" root \")\" | [0-9]";
+        let machine = machine_of(Grammar::gbnf(sums).unwrap());
+        assert!(accepts(&machine, &format!("{}1", "-(1)*2+".repeat(300))));
+        assert!(machine.states_memory() < 1 << 20, "{}", machine.states_memory());
+    }
+}

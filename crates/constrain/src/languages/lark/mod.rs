@@ -1,0 +1,28 @@
+//! Lark, with the extensions of llguidance.
+//!
+//! A text obeys a grammar if it can be divided into terminals that the rules allow, in any way: that of Lark's
+//! `dynamic_complete` lexer.
+
+mod atoms;
+mod common;
+mod parser;
+#[cfg(test)]
+mod tests;
+
+use self::parser::Parser;
+use super::compile::compile;
+use super::fault::BadGrammar;
+use crate::automata::budget::Budget;
+use crate::grammar::Grammar;
+
+impl Grammar {
+    /// Creates the grammar of a text in Lark's language, with the extensions of llguidance. The rule `start` is the
+    /// whole text. Control tokens are written by their text: `<|end|>`.
+    ///
+    /// # Errors
+    /// The grammar is malformed, has a construct that is not supported, is too large, or no text obeys it.
+    pub fn lark(text: &str) -> Result<Self, BadGrammar> {
+        let rules = Parser::new(text)?.rules()?;
+        compile(rules, "start", &Budget::default())
+    }
+}
