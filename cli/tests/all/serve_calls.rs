@@ -103,7 +103,7 @@ fn calls_are_found_between_control_tokens() {
     let vocabulary = file["model"]["vocab"].as_object_mut().unwrap();
     vocabulary.retain(|_, id| id.as_u64().unwrap() < 4094);
     for (name, id) in [("[TOOL_CALLS]", 4094), ("[ARGS]", 4095)] {
-        vocabulary.insert(name.into(), json!(id));
+        file["model"]["vocab"][name] = json!(id);
         file["added_tokens"].as_array_mut().unwrap().push(json!({
             "id": id, "content": name, "special": true, "normalized": false, "single_word": false, "lstrip": false,
             "rstrip": false,
