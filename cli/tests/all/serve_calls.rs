@@ -54,7 +54,7 @@ fn notes() -> Value {
         "type": "object", "required": ["text", "tags"], "additionalProperties": false,
         "properties": {
             "text": {"type": "string", "maxLength": 12},
-            "place": {"anyOf": [{"type": "string", "maxLength": 5}, {"type": "null"}]},
+            "where": {"anyOf": [{"type": "string", "maxLength": 5}, {"type": "null"}]},
             "tags": {"type": "array", "maxItems": 2, "items": {"enum": ["a", true, null, 3]}},
             "at": {"type": "object", "properties": {"hour": {"type": "integer", "maximum": 24}}, "required": ["hour"]},
         },

@@ -9,7 +9,7 @@ use crate::automata::budget::Budget;
 pub(crate) struct Marks<'m>(pub(crate) &'m [&'m [u8]]);
 
 impl<'m> Marks<'m> {
-    /// Bytes that occur in marks are told apart.
+    /// Bytes that occur in marks are distinguished.
     pub(crate) fn class(self, byte: u8) -> Option<u8> {
         self.0.iter().any(|mark| mark.contains(&byte)).then_some(byte)
     }
