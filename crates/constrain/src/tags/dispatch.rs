@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use super::fault::{Result, bad};
 use super::fields::{Fields, items};
 use super::format::{Formats, Tag, free, sized};
-use super::{Result, bad};
 use crate::grammar::Grammar;
 
 /// The ways that a structure begins: a trigger, and what follows it.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{BadTag, Result, bad};
+use super::fault::{BadTag, Result, bad};
 
 /// The fields of an object at a path.
 pub(super) struct Fields<'v> {

@@ -4,8 +4,8 @@ use serde_json::Value;
 use verdigris_text::Tokenizer;
 use verdigris_text::calls::{Nested, Notation, Signs, Strings, Words};
 
+use super::fault::{Result, bad};
 use super::fields::{Fields, items};
-use super::{Result, bad};
 use crate::grammar::{Grammar, TooLarge};
 use crate::json::style::{Style, Whitespace};
 

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `format` | the formats, from JSON to a grammar |
 //! | `dispatch` | free text in which triggers begin structure |
+//! | `fault` | the reason why a tag cannot be used |
 //! | `fields` | the fields of a format, none of which is ignored |
 
 mod dispatch;
+mod fault;
 mod fields;
 mod format;
 #[cfg(test)]
@@ -17,24 +19,11 @@ use verdigris_text::Tokenizer;
 
 use crate::grammar::Grammar;
 
+pub use self::fault::BadTag;
+
+use self::fault::{Result, bad};
 use self::fields::Fields;
 use self::format::Formats;
-
-/// A structural tag that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the structural tag cannot be used: {path}: {fault}")]
-pub struct BadTag {
-    /// The location, as a JSON pointer in a URI fragment: `#/format/elements/0`.
-    pub path: String,
-    /// The fault, which names the field or the format.
-    pub fault: String,
-}
-
-type Result<T, E = BadTag> = std::result::Result<T, E>;
-
-fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
-    Err(BadTag { path: path.into(), fault: fault.into() })
-}
 
 impl Grammar {
     /// Creates the grammar of a structural tag: `{"type": "structural_tag", "format": FORMAT}`, or the older `{"type":
