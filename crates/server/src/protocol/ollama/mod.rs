@@ -55,11 +55,10 @@ pub(crate) enum Asked {
 /// Reads a request to `/api/chat`.
 pub(crate) fn chat(mut body: Fields) -> Result<Asked, Refusal> {
     let messages = messages::take(&mut body)?;
-    if messages.is_empty() {
-        return nothing(body);
-    }
+    let (is_nothing, reason) = (messages.is_empty(), reason(&mut body));
     let tools = Tools::take(&mut body, ToolShape::Nested)?;
-    text(body, messages.into(), tools)
+    let ask = text(body, messages.into(), tools)?;
+    Ok(if is_nothing { Asked::Nothing { model: ask.model, reason } } else { Asked::Text(Box::new(ask)) })
 }
 
 /// Reads a request to `/api/generate`, for a model with or without a chat template.
@@ -77,8 +76,8 @@ pub(crate) fn generate(mut body: Fields, has_template: bool) -> Result<Asked, Re
     let prompt = body.take::<String>("prompt")?.unwrap_or_default();
     let system = body.take::<String>("system")?.filter(|system| !system.is_empty());
     let is_raw = body.take("raw")?.unwrap_or(false) || !has_template;
+    let (is_nothing, reason) = (prompt.is_empty(), reason(&mut body));
     let prompt = match (is_raw, system) {
-        _ if prompt.is_empty() => return nothing(body),
         (true, None) => Prompt::Text(prompt),
         (true, Some(_)) => {
             let message = "system is only used with a chat template, and here is none: put it into the prompt";
@@ -89,17 +88,17 @@ pub(crate) fn generate(mut body: Fields, has_template: bool) -> Result<Asked, Re
             system.into_iter().chain([Message::user(prompt)]).collect::<Vec<_>>().into()
         }
     };
-    text(body, prompt, None)
+    let ask = text(body, prompt, None)?;
+    Ok(if is_nothing { Asked::Nothing { model: ask.model, reason } } else { Asked::Text(Box::new(ask)) })
 }
 
-/// A request without a text.
-fn nothing(mut body: Fields) -> Result<Asked, Refusal> {
+/// The reason that the answer to a request without a text gives.
+fn reason(body: &mut Fields) -> &'static str {
     let is_unload = body.value("keep_alive").is_some_and(|kept| kept.as_f64() == Some(0.0) || kept == "0");
-    let model = body.take("model")?;
-    Ok(Asked::Nothing { model, reason: if is_unload { "unload" } else { "load" } })
+    if is_unload { "unload" } else { "load" }
 }
 
-fn text(mut body: Fields, prompt: Prompt, tools: Option<Tools>) -> Result<Asked, Refusal> {
+fn text(mut body: Fields, prompt: Prompt, tools: Option<Tools>) -> Result<Ask, Refusal> {
     let (sampling, max_tokens) = match body.object("options")? {
         Some(options) => sampled(options)?,
         None => (Sampled::default(), None),
@@ -118,7 +117,7 @@ fn text(mut body: Fields, prompt: Prompt, tools: Option<Tools>) -> Result<Asked,
         return Err(Refusal::field(other.path(), "two_constraints", message));
     }
     ask.constraint = ask.constraint.or(constraint);
-    Ok(Asked::Text(Box::new(Ask { tools, logprobs, stream, ..ask })))
+    Ok(Ask { tools, logprobs, stream, ..ask })
 }
 
 /// Takes the sampling parameters and the maximum number of tokens.
@@ -226,6 +225,8 @@ mod tests {
             (json!({"messages": hi, "options": {"tfs_z": 0.5}}), "options.tfs_z"),
             (json!({"messages": hi, "temperature": 0.5}), "temperature"),
             (json!({"messages": hi, "format": "json", "guided_regex": "a"}), "guided_regex"),
+            (json!({"messages": [], "options": {"temperature": -1}}), "options.temperature"),
+            (json!({"prompt": "", "watermarking": "yes"}), "watermarking"),
             (json!({"prompt": "a", "suffix": "b"}), "suffix"),
             (json!({"prompt": "a", "context": [1, 2]}), "context"),
             (json!({"prompt": "a", "images": ["aGk="]}), "images"),
