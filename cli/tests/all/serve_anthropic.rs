@@ -9,7 +9,7 @@ use crate::support::{Folder, TALE_SMALL};
 const TEMPLATE: &str = "{% if tools %}Tools:{% for t in tools %} {{ t | tojson }}{% endfor %}\n{% endif %}\
     {% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}\
     {{ '\n<tool_call>\n{\"name\": \"' + c.function.name + '\", \"arguments\": ' }}{{ c.function.arguments | tojson }}\
-    {{ '}\n</tool_call>' }}{% endfor %}{% if not loop.last or add_generation_prompt %}{{ '\n' }}{% endif %}{% endfor %}\
+    {{ '}\n</tool_call>' }}{% endfor %}{{ '\n' }}{% endfor %}\
     {% if add_generation_prompt %}assistant: {% endif %}";
 
 fn server(more: &[&str]) -> (Folder, Server) {

@@ -8,7 +8,7 @@ use crate::support::{Folder, TALE_SMALL, until};
 
 /// A chat template that shows reasoning of earlier answers, as those of reasoning models do.
 const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {% if m.reasoning_content %}<{{ m.reasoning_content }}> \
-    {% endif %}{{ m.content }}{% if not loop.last or add_generation_prompt %}{{ '\n' }}{% endif %}{% endfor %}\
+    {% endif %}{{ m.content }}{{ '\n' }}{% endfor %}\
     {% if add_generation_prompt %}assistant: {% endif %}";
 
 fn server(more: &[&str]) -> (Folder, Server) {
