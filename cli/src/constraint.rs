@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use verdigris::constrain::{Escapes, Extra, ForcedText, NumberForms, Order, Whitespace};
+use verdigris::constrain::{Escapes, Extra, ForcedText, Language, NumberForms, Order, Whitespace};
 use verdigris::{Grammar, Registry, Request, Style};
 
 use crate::choice::{Choice, OneOf};
@@ -17,6 +17,9 @@ use crate::error::Failure;
 pub(crate) struct ConstraintOptions {
     #[command(flatten)]
     constraint: GrammarOptions,
+    /// The language of --grammar, whatever the extension of its file
+    #[arg(long, value_name = "LANGUAGE", value_parser = OneOf(LANGUAGES), requires = "grammar")]
+    grammar_language: Option<Language>,
     /// Resolve references also to the schemas in the `.json` files of this folder, by their "$id" or their names
     #[arg(long, value_name = "FOLDER", requires = "json_schema")]
     schemas: Option<PathBuf>,
@@ -73,6 +76,12 @@ struct GrammarOptions {
     /// The text is one of these: give the option once for each, or a JSON list of all
     #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
     choice: Option<Vec<String>>,
+    /// The text is one of those in this file, one on each line
+    #[arg(long, value_name = "FILE")]
+    choices: Option<PathBuf>,
+    /// The text obeys the grammar in this file, in the language of its extension: .lark, .gbnf or .ebnf
+    #[arg(long, value_name = "FILE")]
+    grammar: Option<PathBuf>,
     /// The text is JSON that matches this JSON Schema: a file, or the schema itself, which is true, false or begins
     /// with {
     #[arg(long, value_name = "FILE|JSON")]
@@ -87,13 +96,21 @@ const WHITESPACE: &[Choice<Whitespace>] = &[
     ("free", Whitespace::Free { most: 16 }, "Spaces, tabs and line ends, up to sixteen at each position"),
 ];
 
-/// The longest schema, in bytes.
-const MAX_SCHEMA: u64 = 16 << 20;
+/// Languages of grammars.
+const LANGUAGES: &[Choice<Language>] = &[
+    ("gbnf", Language::Gbnf, "llama.cpp's"),
+    ("ebnf", Language::Ebnf, "XGrammar's"),
+    ("lark", Language::Lark, "Lark's, with the extensions of llguidance"),
+];
+
+/// The longest schema, grammar or list of choices, in bytes.
+const MAX_FILE: u64 = 16 << 20;
 
 impl ConstraintOptions {
     /// Whether a constraint is given.
     pub(crate) fn is_given(&self) -> bool {
-        self.constraint.regex.is_some() || self.constraint.choice.is_some() || self.constraint.json_schema.is_some()
+        let GrammarOptions { regex, choice, choices, grammar, json_schema } = &self.constraint;
+        regex.is_some() || choice.is_some() || choices.is_some() || grammar.is_some() || json_schema.is_some()
     }
 
     pub(crate) fn apply<'a>(&self, mut request: Request<'a>) -> Result<Request<'a>, Failure> {
@@ -102,6 +119,8 @@ impl ConstraintOptions {
             request.regex(pattern)
         } else if let Some(texts) = self.choice()? {
             request.choice(&*texts)
+        } else if let Some((language, text)) = self.text_of_grammar()? {
+            request.grammar(language, text)
         } else if let Some((schema, registry)) = schema {
             if let Some(registry) = registry {
                 request = request.registry(registry);
@@ -119,6 +138,8 @@ impl ConstraintOptions {
             Grammar::regex(pattern).map_err(verdigris::Error::from)?
         } else if let Some(texts) = self.choice()? {
             Grammar::choice(&texts).map_err(verdigris::Error::from)?
+        } else if let Some((language, text)) = self.text_of_grammar()? {
+            Grammar::parse(language, &text).map_err(verdigris::Error::from)?
         } else if let Some((schema, registry)) = schema {
             let registry = registry.unwrap_or_default();
             Grammar::json_schema_with(&schema, self.style(), &registry).map_err(verdigris::Error::from)?
@@ -131,7 +152,10 @@ impl ConstraintOptions {
     /// The texts to choose from.
     fn choice(&self) -> Result<Option<Cow<'_, [String]>>, Failure> {
         let texts = match self.constraint.choice.as_deref() {
-            None => return Ok(None),
+            None => match &self.constraint.choices {
+                None => return Ok(None),
+                Some(path) => Cow::Owned(read_text(path)?.lines().map(String::from).collect()),
+            },
             Some([json]) if json.trim_start().starts_with('[') => {
                 let texts = serde_json::from_str::<Vec<String>>(json).map_err(|fault| {
                     let cure = "write a single text that begins with [ as such a list, too";
@@ -151,10 +175,31 @@ impl ConstraintOptions {
         };
         match texts.iter().any(String::is_empty) || texts.is_empty() {
             true => {
-                Err(Failure::Usage("--choice has an empty text, or none: give texts of at least one character".into()))
+                let message = "--choice or --choices has an empty text, or none: give texts of at least one character";
+                Err(Failure::Usage(message.into()))
             }
             false => Ok(Some(texts)),
         }
+    }
+
+    /// The grammar in a grammar language.
+    fn text_of_grammar(&self) -> Result<Option<(Language, String)>, Failure> {
+        let Some(path) = &self.constraint.grammar else {
+            return match self.grammar_language {
+                Some(_) => Err(Failure::Usage("--grammar-language needs --grammar".into())),
+                None => Ok(None),
+            };
+        };
+        let of_extension = || path.extension()?.to_str()?.parse().ok();
+        let Some(language) = self.grammar_language.or_else(of_extension) else {
+            let message = format!(
+                "{}: the language of the grammar is not known: name the file .lark, .gbnf or .ebnf, or give \
+                 --grammar-language",
+                path.display()
+            );
+            return Err(Failure::Usage(message));
+        };
+        Ok(Some((language, read_text(path)?)))
     }
 
     /// The schema with the schemas that it may refer to.
@@ -204,14 +249,23 @@ fn is_json(schema: &str) -> bool {
 }
 
 fn read_schema(path: &Path) -> Result<serde_json::Value, Failure> {
+    parsed(&path.display().to_string(), &read_file("schema", path)?)
+}
+
+fn read_file(what: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     let open = |source| Failure::Open { path: path.into(), source };
     let file = File::open(path).map_err(open)?;
-    let mut json = Vec::new();
-    file.take(MAX_SCHEMA + 1).read_to_end(&mut json).map_err(open)?;
-    if json.len() as u64 > MAX_SCHEMA {
-        return Err(Failure::Usage(format!("{}: the schema has more than {MAX_SCHEMA} bytes", path.display())));
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(open)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(Failure::Usage(format!("{}: the {what} has more than {MAX_FILE} bytes", path.display())));
     }
-    parsed(&path.display().to_string(), &json)
+    Ok(bytes)
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let text = String::from_utf8(read_file("file", path)?);
+    text.map_err(|_| Failure::Usage(format!("{} is not text in UTF-8: save it as such", path.display())))
 }
 
 fn parsed(name: &str, json: &[u8]) -> Result<serde_json::Value, Failure> {

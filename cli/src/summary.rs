@@ -6,7 +6,7 @@ use clap::Command;
 #[rustfmt::skip]
 const WRITING: &[&str] = &[
     "model", "chat", "system", "key", "ring", "max-tokens", "temperature", "top-p", "top-k", "seed", "stop", "regex",
-    "choice", "json-schema", "lookup", "draft", "device", "quiet",
+    "choice", "json-schema", "grammar", "lookup", "draft", "device", "quiet",
 ];
 
 /// The options that most people need, by command.
@@ -26,7 +26,7 @@ const SHOWN: [(&str, &[&[&str]]); 4] = [
         "detect",
         &[&[
             "key", "ring", "model", "level", "format", "column", "windows", "weigh", "no-repair", "color", "html",
-            "report", "report-key", "force", "json", "regex", "choice", "json-schema",
+            "report", "report-key", "force", "json", "regex", "choice", "json-schema", "grammar",
         ]],
     ),
 ];

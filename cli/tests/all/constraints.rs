@@ -98,3 +98,32 @@ fn expressions_that_no_automaton_follows_are_named() {
         regex(&folder, pattern, "1").fails(said);
     }
 }
+
+/// Grammars in each language, and choices from a file, are obeyed, and their faults name the line.
+#[test]
+fn grammars_and_choices_come_from_files() {
+    let folder = Folder::new();
+    let choices: String = (0..100_000u32).map(|i| format!("item {}\n", i.wrapping_mul(2_654_435_761))).collect();
+    folder.write("choices.txt", &choices);
+    folder.write("sum.gbnf", "root ::= root \"+\" n | n\nn ::= [0-9]{1,2}\n");
+    folder.write("sum.ebnf", "root ::= n\n  (\"+\" n){0,3}\nn ::= Regex(\"[0-9]{1,2}\")");
+    folder.write("sum.lark", "start: start \"+\" N | N\nN: /[0-9]/ ~ 1..2\n");
+    let write = |options: &[&str]| {
+        let common = ["generate", "It is", "--temperature", "1", "--max-tokens", "30", "--seed", "1"];
+        folder.run(&[&common[..], options].concat())
+    };
+    for file in ["sum.gbnf", "sum.ebnf", "sum.lark"] {
+        let run = write(&["--grammar", file]);
+        let is_sum = run.out.trim_end().split('+').all(|n| matches!(n.len(), 1..=2) && n.parse::<u32>().is_ok());
+        assert!(run.status == 0 && is_sum, "{file}: {run:?}");
+    }
+    let run = write(&["--choices", "choices.txt"]);
+    assert!(run.status == 0 && choices.lines().any(|choice| choice == run.out.trim_end()), "{run:?}");
+    folder.write("sum.txt", "root ::= \"1\"");
+    assert_eq!(write(&["--grammar", "sum.txt", "--grammar-language", "gbnf"]).out.trim_end(), "1");
+    write(&["--grammar", "sum.txt"]).fails("name the file .lark, .gbnf or .ebnf");
+    folder.write("bad.lark", "start: A\nA: b\nb: \"c\"");
+    write(&["--grammar", "bad.lark"]).fails("the grammar is wrong at line 2, column 4");
+    folder.write("token.lark", "start: <|nothing|>");
+    write(&["--grammar", "token.lark"]).fails("<|nothing|>, which is not a control token of the model");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use serde_json::Value;
-use verdigris_detector::constrain::{Constraint as Inner, ForcedText, NumberForms, Order, Whitespace};
+use verdigris_detector::constrain::{Constraint as Inner, ForcedText, Language, NumberForms, Order, Whitespace};
 use verdigris_detector::{Grammar, Style};
 use verdigris_logits::TokenId;
 
@@ -46,7 +46,7 @@ impl Constraint {
     }
 
     /// The grammar, without a tokenizer.
-    pub(crate) fn grammar(&self) -> Arc<Grammar> {
+    pub(crate) fn compiled(&self) -> Arc<Grammar> {
         self.grammar.clone()
     }
 }
@@ -119,6 +119,29 @@ impl Constraint {
         end: Option<Vec<TokenId>>,
     ) -> PyResult<Self> {
         Self::compile(py, tokenizer, end, format!("one of {} texts", texts.len()), || Grammar::choice(&texts))
+    }
+
+    /// Constrains texts to a grammar in one of the languages "gbnf", "ebnf" and "lark".
+    #[staticmethod]
+    #[pyo3(signature = (text, language, tokenizer=None, *, end=None))]
+    fn grammar(
+        py: Python<'_>,
+        text: &str,
+        language: &str,
+        tokenizer: Option<&Bound<'_, PyAny>>,
+        end: Option<Vec<TokenId>>,
+    ) -> PyResult<Self> {
+        let parsed: Language =
+            language.parse().map_err(|unknown| error::argument(format!("{unknown}, not {language:?}")))?;
+        let description = format!("a grammar in {language}");
+        let constraint = Self::compile(py, tokenizer, end, description, || Grammar::parse(parsed, text))?;
+        match constraint.inner.missing_control() {
+            Some(name) => {
+                let fault = format!("the grammar has {name}, which is not a control token of the tokenizer");
+                Err(error::constraint(fault))
+            }
+            None => Ok(constraint),
+        }
     }
 
     /// Constrains texts to JSON that satisfies a schema: a string of JSON, a dictionary, or a pydantic model.

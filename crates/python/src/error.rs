@@ -80,6 +80,8 @@ pub(crate) fn engine(error: verdigris::Error) -> PyErr {
         verdigris::Error::Key(_) => BadKey::new_err(words),
         verdigris::Error::Detect(fault) => detect(fault),
         verdigris::Error::Regex(_)
+        | verdigris::Error::Grammar(_)
+        | verdigris::Error::UnknownControl { .. }
         | verdigris::Error::Choice(_)
         | verdigris::Error::Schema(_)
         | verdigris::Error::OverBudget(_)

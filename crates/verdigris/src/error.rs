@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use verdigris_constrain::{BadChoice, BadRegex, BadSchema, BadTag, Constraint, NoRoom, OverBudget};
+use verdigris_constrain::{BadChoice, BadGrammar, BadRegex, BadSchema, BadTag, Constraint, NoRoom, OverBudget};
 use verdigris_decoding::{BadAlpha, DecodeError, Guide};
 use verdigris_detector::DetectError;
 use verdigris_logits::warp::OutOfRange;
@@ -74,6 +74,15 @@ pub enum Error {
     /// The structural tag cannot be used.
     #[error(transparent)]
     Tag(#[from] BadTag),
+    /// The grammar cannot be used.
+    #[error(transparent)]
+    Grammar(#[from] BadGrammar),
+    /// A control token of a grammar that the model does not have.
+    #[error("the grammar has {name}, which is not a control token of the model: write one that the model has")]
+    UnknownControl {
+        /// Its name.
+        name: String,
+    },
     /// Computing the tokens that the constraint allows next takes too much work or memory.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
@@ -265,6 +274,8 @@ impl Error {
             | Self::NoReasoning
             | Self::Parameter(_)
             | Self::Regex(_)
+            | Self::Grammar(_)
+            | Self::UnknownControl { .. }
             | Self::Choice(_)
             | Self::Schema(_)
             | Self::Tag(_)

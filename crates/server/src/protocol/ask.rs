@@ -202,7 +202,13 @@ impl Ask {
     pub(crate) fn refusal(&self, error: Error) -> Refusal {
         let of_constraint = matches!(
             error,
-            Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::Tag(_) | Error::OverBudget(_)
+            Error::Schema(_)
+                | Error::Regex(_)
+                | Error::Choice(_)
+                | Error::Tag(_)
+                | Error::Grammar(_)
+                | Error::UnknownControl { .. }
+                | Error::OverBudget(_)
         );
         let of_reasoning = matches!(error, Error::NoReasoning);
         let of_prompt = matches!(error, Error::PromptTooLong { .. } | Error::NoPrompt);

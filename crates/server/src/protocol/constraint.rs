@@ -1,6 +1,7 @@
 //! The constraint of a text: OpenAI's `response_format` or vLLM's `structured_outputs`, but not both.
 
 use serde_json::{Value, json};
+use verdigris::constrain::Language;
 use verdigris::text::Tokenizer;
 use verdigris::{Error, Grammar, Request, Style};
 
@@ -20,6 +21,8 @@ enum Kind {
     Choice(Vec<String>),
     JsonSchema(Value),
     StructuralTag(Value),
+    /// In the language that it seems to be written in.
+    Grammar(String),
 }
 
 impl ConstraintField {
@@ -53,7 +56,7 @@ impl ConstraintField {
         let mut constraints = alternatives(body, "schema")?;
         if constraints.len() > 1 {
             let param = constraints[0].path();
-            return Err(Refusal::field(param, "two_constraints", "give one of schema, regex and choice"));
+            return Err(Refusal::field(param, "two_constraints", "give one of schema, regex, choice and grammar"));
         }
         Ok(constraints.pop())
     }
@@ -80,13 +83,14 @@ impl ConstraintField {
             Kind::Choice(texts) => request.choice(texts),
             Kind::JsonSchema(schema) => request.json_schema(schema.clone()),
             Kind::StructuralTag(tag) => request.structural_tag(tag.clone()),
+            Kind::Grammar(text) => request.grammar(Language::guess(text), text),
         }
     }
 
     /// The number of bytes of the schema, the expression or the choices.
     pub(crate) fn bytes(&self) -> usize {
         match &self.kind {
-            Kind::Regex(pattern) => pattern.len(),
+            Kind::Regex(text) | Kind::Grammar(text) => text.len(),
             Kind::Choice(texts) => texts.iter().map(|text| text.len() + 1).sum(),
             Kind::JsonSchema(value) | Kind::StructuralTag(value) => value.to_string().len(),
         }
@@ -102,6 +106,7 @@ impl ConstraintField {
             Kind::Choice(texts) => Grammar::choice(texts).map_err(Error::from),
             Kind::JsonSchema(schema) => Grammar::json_schema(schema, Style::default()).map_err(Error::from),
             Kind::StructuralTag(tag) => Grammar::structural_tag_with(tag, tokenizer).map_err(Error::from),
+            Kind::Grammar(text) => Grammar::parse(Language::guess(text), text).map_err(Error::from),
         };
         grammar.map_err(|error| Refusal { param: Some(self.path.clone()), ..error.into() })
     }
@@ -206,6 +211,9 @@ fn alternatives(fields: &mut Fields, name: &str) -> Result<Vec<ConstraintField>,
     if let Some(texts) = fields.take("choice")? {
         constraints.push(ConstraintField { kind: Kind::Choice(texts), path: fields.path("choice") });
     }
+    if let Some(text) = fields.take("grammar")? {
+        constraints.push(ConstraintField { kind: Kind::Grammar(text), path: fields.path("grammar") });
+    }
     Ok(constraints)
 }
 
@@ -222,8 +230,9 @@ fn structured_outputs(mut outputs: Fields) -> Result<ConstraintField, Refusal> {
     outputs.end()?;
     let count = constraints.len();
     constraints.pop().filter(|_| count == 1).ok_or_else(|| {
-        let message =
-            format!("structured_outputs has {count} of json, regex, choice, json_object and structural_tag: give one");
+        let message = format!(
+            "structured_outputs has {count} of json, regex, choice, grammar, json_object and structural_tag: give one"
+        );
         Refusal::field("structured_outputs", if count == 0 { "missing_field" } else { "two_constraints" }, message)
     })
 }
@@ -276,7 +285,8 @@ mod tests {
             (json!({"response_format": "json_object"}), "response_format"),
             (json!({"structured_outputs": {}}), "structured_outputs"),
             (json!({"structured_outputs": {"regex": "a", "choice": ["b"]}}), "structured_outputs"),
-            (json!({"structured_outputs": {"grammar": "root ::= x"}}), "structured_outputs.grammar"),
+            (json!({"structured_outputs": {"grammar": 3}}), "structured_outputs.grammar"),
+            (json!({"structured_outputs": {"structural_tag": "{}"}}), "structured_outputs.structural_tag"),
             (json!({"structured_outputs": {"json": "{"}}), "structured_outputs.json"),
             (json!({"structured_outputs": {"structural_tag": "{"}}), "structured_outputs.structural_tag"),
             (json!({"response_format": {"type": "structural_tag", "tags": []}}), "response_format.tags"),

@@ -106,6 +106,7 @@ impl From<Error> for Refusal {
             Error::Schema(_) => (400, None, "invalid_json_schema"),
             Error::Regex(_) => (400, None, "invalid_regex"),
             Error::Tag(_) => (400, None, "invalid_structural_tag"),
+            Error::Grammar(_) | Error::UnknownControl { .. } => (400, None, "invalid_grammar"),
             Error::Choice(_) => (400, None, "invalid_choice"),
             Error::OverBudget(_) => (400, None, "constraint_too_large"),
             Error::NoRoom(_) => (400, Some("max_tokens"), "no_room"),

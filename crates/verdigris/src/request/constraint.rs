@@ -1,7 +1,7 @@
 //! The constraint on a text.
 
 use serde_json::Value;
-use verdigris_constrain::{Constraint, ForcedText, Grammar, Registry, Style};
+use verdigris_constrain::{Constraint, ForcedText, Grammar, Language, Registry, Style};
 
 use crate::error::Error;
 use crate::request::Request;
@@ -42,6 +42,12 @@ impl Request<'_> {
     /// [`Grammar::structural_tag`] describes tags.
     pub fn structural_tag(mut self, tag: Value) -> Self {
         self.constrained.constraint = Some(ConstraintSource::StructuralTag(tag));
+        self
+    }
+
+    /// Constrains the text to a grammar in one of the grammar languages.
+    pub fn grammar(mut self, language: Language, text: impl Into<String>) -> Self {
+        self.constrained.constraint = Some(ConstraintSource::Grammar(language, text.into()));
         self
     }
 
@@ -102,11 +108,15 @@ impl Request<'_> {
                 let tokenizer = self.engine.reader().tokenizer();
                 self.engine.constraint(Grammar::structural_tag_with(tag, tokenizer)?)
             }
+            ConstraintSource::Grammar(language, text) => self.engine.constraint(Grammar::parse(*language, text)?),
             ConstraintSource::JsonSchema(schema) => {
                 let (style, registry) = (style.unwrap_or_default(), registry.clone().unwrap_or_default());
                 self.engine.constraint(Grammar::json_schema_with(schema, style, &registry)?)
             }
         };
+        if let Some(name) = constraint.missing_control() {
+            return Err(Error::UnknownControl { name: name.into() });
+        }
         Ok(Some(match *forced_text {
             Some(forced) => constraint.forced_text(forced),
             None => constraint,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
+use verdigris_constrain::{Constraint, ForcedText, Language, Registry, Style};
 use verdigris_decoding::{Alpha, Coupling, DraftLength, Rule, ScoreKind, Scorer};
 use verdigris_logits::{Chain, TokenId};
 use verdigris_models::DraftHead;
@@ -46,6 +46,7 @@ pub(super) enum ConstraintSource {
     Choice(Vec<String>),
     JsonSchema(Value),
     StructuralTag(Value),
+    Grammar(Language, String),
     Given(Constraint),
 }
 
@@ -163,6 +164,7 @@ impl ConstraintSource {
             Self::Choice(_) => "choice",
             Self::JsonSchema(_) => "json_schema",
             Self::StructuralTag(_) => "structural_tag",
+            Self::Grammar(..) => "grammar",
             Self::Given(_) => "constraint",
         }
     }
