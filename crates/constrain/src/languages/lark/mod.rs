@@ -5,6 +5,7 @@
 
 mod atoms;
 mod common;
+mod definitions;
 mod parser;
 #[cfg(test)]
 mod tests;

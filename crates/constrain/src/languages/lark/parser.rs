@@ -2,12 +2,9 @@
 
 use foldhash::HashMap;
 
-use super::common::{common, names};
-use crate::automata::syntax::parse;
 use crate::languages::expression::{Expression, MAX_NESTING, Rules};
 use crate::languages::fault::{Position, Result};
 use crate::languages::operation::Operation;
-use crate::languages::regular::Regular;
 use crate::languages::scanner::{REPEAT_WHAT, Scanner, shown};
 
 /// The name of the rule of ignored texts, which no rule of a grammar can have.
@@ -17,19 +14,20 @@ pub(super) struct Parser<'t> {
     pub(super) scanner: Scanner<'t>,
     pub(super) rules: Rules,
     /// What `%ignore` lists.
-    ignored: Vec<Expression>,
+    pub(super) ignored: Vec<Expression>,
     /// For each terminal, the terminals that it mentions.
-    terminals: Vec<(String, Position, Vec<String>)>,
+    pub(super) terminals: Vec<(String, Position, Vec<String>)>,
     /// Whether a terminal is being defined, and what it mentions.
-    mentioned: Option<Vec<String>>,
+    pub(super) mentioned: Option<Vec<String>>,
 }
 
 /// Whether a name is one of a terminal.
-fn is_terminal(name: &str) -> bool {
+pub(super) fn is_terminal(name: &str) -> bool {
     name.trim_start_matches('_').starts_with(|character: char| character.is_ascii_uppercase())
 }
 
-fn is_name(character: char) -> bool {
+/// Whether a name can have a character.
+pub(super) fn is_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
 }
 
@@ -150,129 +148,6 @@ impl<'t> Parser<'t> {
             body = self.lexeme(body, at);
         }
         self.rules.define(name, at, body).map(drop)
-    }
-
-    /// The options of a rule that change its texts, each with the text that ends it.
-    fn options(&mut self) -> Result<Vec<(Operation, Option<Expression>)>> {
-        let mut options = Vec::new();
-        loop {
-            self.skip_lines();
-            let at = self.scanner.position();
-            let name = self.scanner.take_while(is_name);
-            self.skip_space();
-            let has_value = self.scanner.eat("=");
-            self.skip_space();
-            match (name, has_value) {
-                ("lazy", false) => options.push((Operation::Lazy, None)),
-                ("suffix", true) => {
-                    self.mentioned = Some(Vec::new());
-                    let suffix = self.atom(0)?;
-                    options.push((Operation::Lazy, Some(suffix)));
-                }
-                ("stop", true) => {
-                    let text = self.text(self.scanner.position())?;
-                    if text.is_empty() {
-                        return at.unsupported("stop=\"\"", "the end of the text ends its last rule anyway");
-                    }
-                    let end = Expression::literal(text.clone().into_bytes());
-                    options.push((Operation::Before(text.into_bytes()), Some(end)));
-                }
-                ("capture" | "stop_capture" | "temperature", _) => {
-                    if has_value {
-                        match self.scanner.peek() {
-                            Some('"') => drop(self.text(self.scanner.position())?),
-                            _ => drop(self.scanner.take_while(|character| !matches!(character, ',' | ']' | '\n'))),
-                        }
-                    }
-                }
-                ("max_tokens", _) => {
-                    return at.unsupported("max_tokens", "bound the characters instead, as in /.{1,100}/");
-                }
-                _ => {
-                    return at.wrong(
-                        format!("{} is not an option of a rule", if name.is_empty() { "this" } else { name }),
-                        "write lazy, suffix=, stop=, capture or temperature=",
-                    );
-                }
-            }
-            self.skip_lines();
-            if self.scanner.eat("]") {
-                return Ok(options);
-            }
-            if !self.scanner.eat(",") {
-                return self.scanner.position().wrong("the options of a rule are not closed", "write ] after the last");
-            }
-        }
-    }
-
-    fn directive(&mut self) -> Result<()> {
-        let at = self.scanner.position();
-        self.scanner.next();
-        let name = self.scanner.take_while(is_name);
-        self.skip_space();
-        match name {
-            "ignore" => {
-                self.mentioned = Some(Vec::new());
-                let ignored = self.alternatives(0)?;
-                self.mentioned = None;
-                self.ignored.push(ignored);
-                Ok(())
-            }
-            "import" => self.import(at),
-            "llguidance" => match self.json(at)? {
-                serde_json::Value::Object(options) if options.keys().all(|key| key == "no_forcing") => Ok(()),
-                _ => at.unsupported("an option of llguidance", "leave it out"),
-            },
-            _ => at.unsupported(format!("the directive %{}", shown(name)), "use %ignore and %import common"),
-        }
-    }
-
-    fn import(&mut self, at: Position) -> Result<()> {
-        if !self.scanner.eat("common") {
-            return at.unsupported("an import from another file", "write its rules here; %import common.NAME is known");
-        }
-        let mut imported = Vec::new();
-        if self.scanner.eat(".") {
-            let name = self.scanner.take_while(is_name);
-            self.skip_space();
-            let alias = match self.scanner.eat("->") {
-                true => {
-                    self.skip_space();
-                    self.scanner.take_while(is_name)
-                }
-                false => name,
-            };
-            imported.push((name, alias));
-        } else {
-            self.skip_space();
-            if !self.scanner.eat("(") {
-                return at.wrong("an import names nothing", "write %import common.NAME or %import common (NAME, NAME)");
-            }
-            loop {
-                self.skip_lines();
-                let name = self.scanner.take_while(is_name);
-                imported.push((name, name));
-                self.skip_lines();
-                if self.scanner.eat(")") {
-                    break;
-                }
-                if !self.scanner.eat(",") {
-                    return at.wrong("an import is not closed", "write ) after the last name");
-                }
-            }
-        }
-        for (name, alias) in imported {
-            let Some(expression) = common(name) else {
-                return at.wrong(format!("common has no {}", shown(name)), format!("it has {}", names()));
-            };
-            if !is_terminal(alias) {
-                return at.wrong(format!("{} is not a name of a terminal", shown(alias)), "write it in capitals");
-            }
-            let hir = parse(expression).expect("it is an expression");
-            self.rules.define(alias, at, Expression::Regular(Regular::of(hir)))?;
-            self.terminals.push((alias.to_owned(), at, Vec::new()));
-        }
-        Ok(())
     }
 
     pub(super) fn alternatives(&mut self, depth: usize) -> Result<Expression> {
