@@ -1,4 +1,4 @@
-//! The parser of the two dialects of Backus-Naur form.
+//! The parser of the two dialects in the notation of Backus and Naur.
 
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
@@ -279,7 +279,7 @@ impl Parser<'_> {
                 Some(character) => Ok(character),
                 None => {
                     let letter = letter.map_or_else(String::new, |letter| letter.escape_debug().to_string());
-                    at.wrong(format!("there is no escape \\{letter}"), dialect.escapes())
+                    at.wrong(format!("unknown escape \\{letter}"), dialect.escapes())
                 }
             },
         }

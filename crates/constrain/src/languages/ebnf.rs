@@ -129,7 +129,7 @@ mod tests {
             ("root ::= \"a\"{2}{3}", "line 1, column 16: there is nothing to repeat"),
             ("root ::= \"a\" other ::= \"b\"", "line 1, column 14: a rule begins inside a line"),
             ("root ::= \"a\n\"", "line 1, column 10: a text in quotes is not closed"),
-            ("root ::= [\\d]", "line 1, column 11: there is no escape \\d"),
+            ("root ::= [\\d]", "line 1, column 11: unknown escape \\d"),
             ("root ::= Token(7)", "the macro Token at line 1, column 10"),
             ("root ::= TagDispatch((\"a\", b))", "the macro TagDispatch at line 1, column 10"),
             ("root ::= \"a\" (= \"b\")", "a look-ahead at line 1, column 14"),

@@ -1,4 +1,4 @@
-//! The internal form of grammars: rules over regular parts, automata and other grammars.
+//! The internal representation of grammars: rules over regular parts, automata and other grammars.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use foldhash::HashMap;
 use verdigris_text::Vocabulary;
 
 use super::fault::{Position, Result};
-use super::operation::Operation;
 use super::regular::Regular;
 use super::scanner::shown;
 use crate::automata::automaton::Automaton;
@@ -17,6 +16,19 @@ pub(super) const MAX_NESTING: usize = 64;
 
 /// The index of a rule.
 pub(super) type RuleId = u32;
+
+/// An operation on texts that automata read.
+#[derive(Clone, Debug)]
+pub(super) enum Operation {
+    /// The texts of all operands.
+    And,
+    /// All texts but those of the operand.
+    Not,
+    /// The texts of the operand that do not begin with a shorter one.
+    Lazy,
+    /// The texts that, followed by these bytes, are a text of the operand that does not begin with a shorter one.
+    Before(Vec<u8>),
+}
 
 /// The texts of a rule or a part of one.
 #[derive(Clone, Debug)]
@@ -125,7 +137,7 @@ impl Rules {
     pub(super) fn root(&self, name: &str) -> Result<RuleId> {
         let Some(&root) = self.ids.get(name).filter(|&&id| self.bodies[id as usize].is_some()) else {
             return Position { line: 1, column: 1 }
-                .wrong(format!("there is no rule {name}"), "it is the one that describes the whole text");
+                .wrong(format!("missing is the rule {name}"), "it is the one that describes the whole text");
         };
         let undefined = self.bodies.iter().position(Option::is_none);
         match undefined {

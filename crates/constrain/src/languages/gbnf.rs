@@ -52,7 +52,7 @@ mod tests {
     fn faults_name_their_place_and_cure() {
         for (grammar, message) in [
             ("root ::= \"a\"\nroot ::= \"b\"", "line 2, column 1: the rule root is defined twice"),
-            ("top ::= \"a\"", "line 1, column 1: there is no rule root"),
+            ("top ::= \"a\"", "line 1, column 1: missing is the rule root"),
             ("root ::= a\n", "line 1, column 10: the rule a is not defined"),
             ("root ::= \"a\" * )", "line 1, column 16: ')' is not part of a rule"),
             ("root ::= *", "line 1, column 10: there is nothing to repeat"),
@@ -60,7 +60,7 @@ mod tests {
             ("root ::= \"a", "line 1, column 10: a text in quotes is not closed"),
             ("root ::= [a", "line 1, column 10: a class is not closed"),
             ("root ::= [b-a]", "line 1, column 11: the range b-a is reversed"),
-            ("root ::= \"\\q\"", "line 1, column 11: there is no escape \\q"),
+            ("root ::= \"\\q\"", "line 1, column 11: unknown escape \\q"),
             ("root ::= \"a\"{,3}", "line 1, column 13: a repetition has no least number"),
             ("root ::= \"a\"{3,2}", "line 1, column 13: {3,2} is reversed"),
             ("root = \"a\"", "line 1, column 6: '=' follows the name"),

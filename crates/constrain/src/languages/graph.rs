@@ -46,7 +46,7 @@ pub(super) enum Node {
     End,
 }
 
-/// What reads a segment.
+/// The reader of a segment.
 #[derive(Clone, Debug)]
 pub(super) enum Segment {
     Regular(Regular),

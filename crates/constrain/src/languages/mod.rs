@@ -1,6 +1,6 @@
 //! Grammar languages: texts that describe grammars.
 //!
-//! Each language is read into the same internal form, rules of expressions, which becomes a [`Grammar`]. Differences
+//! Each language is read into the same rules of expressions, which becomes a [`Grammar`]. Differences
 //! between the dialects of one language are decided here and listed in `docs/constraints.md`.
 //!
 //! | module | contents |
@@ -15,7 +15,7 @@
 //! | `left_recursion` | rules that begin with themselves |
 //! | `graph` | rules as nodes |
 //! | `simplify` | regular parts of rules become one terminal each |
-//! | `expression`, `regular` | the internal form |
+//! | `expression`, `regular` | the internal representation |
 //! | `scanner`, [`fault`] | positions in the text of a grammar, and what is wrong there |
 
 mod bnf;

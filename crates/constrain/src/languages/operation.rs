@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::expression::Expression;
+use super::expression::{Expression, Operation};
 use super::fault::{BadGrammar, Position, Result, take};
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
@@ -10,19 +10,6 @@ use crate::automata::dfa::Dfa;
 
 /// The maximum size, in bytes, of the automaton of one operand.
 const MAX_BYTES: usize = 4 << 20;
-
-/// An operation on texts that automata read.
-#[derive(Clone, Debug)]
-pub(super) enum Operation {
-    /// The texts of all operands.
-    And,
-    /// All texts but those of the operand.
-    Not,
-    /// The texts of the operand that do not begin with a shorter one.
-    Lazy,
-    /// The texts that, followed by these bytes, are a text of the operand that does not begin with a shorter one.
-    Before(Vec<u8>),
-}
 
 impl Operation {
     /// The texts of operands, which must be single terminals.

@@ -62,7 +62,7 @@ impl Entering {
         (number, true)
     }
 
-    /// A call: the rule is entered at most once, whoever calls it.
+    /// A call: the rule is entered at most once in each position.
     fn call(&mut self, rule: Rule, entry: StepIndex, next: StepIndex, context: u32) {
         let (called, is_new) = self.context(true, rule);
         if is_new {

@@ -79,7 +79,7 @@ impl Parser<'_> {
                     Some(character @ ('"' | '\\' | '/')) => character,
                     _ => {
                         let cure = "write one of \\n \\r \\t \\b \\f \\\" \\\\ \\/ \\xHH \\uHHHH \\UHHHHHHHH";
-                        return here.wrong("there is no such escape", cure);
+                        return here.wrong("this escape is unknown", cure);
                     }
                 }),
                 None | Some('\n') => return at.wrong("a text in quotes is not closed", CURE),
@@ -161,7 +161,7 @@ impl Parser<'_> {
                 Ok(value)
             }
             Some(Err(fault)) => at.wrong(format!("this is not JSON ({fault})"), "write an object, as in %json {}"),
-            None => at.wrong("there is no JSON", "write an object, as in %json {}"),
+            None => at.wrong("JSON is missing", "write an object, as in %json {}"),
         }
     }
 

@@ -3,9 +3,8 @@
 use super::common::{common, names};
 use super::parser::{Parser, is_name, is_terminal};
 use crate::automata::syntax::parse;
-use crate::languages::expression::Expression;
+use crate::languages::expression::{Expression, Operation};
 use crate::languages::fault::{Position, Result};
-use crate::languages::operation::Operation;
 use crate::languages::regular::Regular;
 use crate::languages::scanner::shown;
 

@@ -2,9 +2,8 @@
 
 use foldhash::HashMap;
 
-use crate::languages::expression::{Expression, MAX_NESTING, Rules};
+use crate::languages::expression::{Expression, MAX_NESTING, Operation, Rules};
 use crate::languages::fault::{Position, Result};
-use crate::languages::operation::Operation;
 use crate::languages::scanner::{REPEAT_WHAT, Scanner, shown};
 
 /// The name of the rule of ignored texts, which no rule of a grammar can have.
@@ -13,7 +12,7 @@ const IGNORED: &str = "%ignore";
 pub(super) struct Parser<'t> {
     pub(super) scanner: Scanner<'t>,
     pub(super) rules: Rules,
-    /// What `%ignore` lists.
+    /// The terminals that `%ignore` lists.
     pub(super) ignored: Vec<Expression>,
     /// For each terminal, the terminals that it mentions.
     pub(super) terminals: Vec<(String, Position, Vec<String>)>,

@@ -86,7 +86,7 @@ fn common_terminals() {
 fn faults_name_their_place_and_cure() {
     for (grammar, message) in [
         ("start: a", "line 1, column 8: the rule a is not defined"),
-        ("a: \"b\"", "line 1, column 1: there is no rule start"),
+        ("a: \"b\"", "line 1, column 1: missing is the rule start"),
         ("start: A\nA: B\nB: A", "line 2, column 1: the terminal A consists of itself"),
         ("start: A\nA: b\nb: \"c\"", "line 2, column 4: the rule b is in a terminal"),
         ("start: \"a\" & \"b\"", "line 1, column 12: & is in a rule"),

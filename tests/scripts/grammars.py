@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Compares grammars with other libraries on random small grammars and texts.
+
+Usage: grammars.py PROGRAM [GRAMMARS], where PROGRAM is the built example `grammars` of crates/constrain. It needs the
+packages lark, llguidance and xgrammar. For each random grammar, written in EBNF and in Lark, all texts of up to six
+letters are judged by this project and by lark (Earley, dynamic_complete), llguidance and XGrammar. Disagreements are
+counted by kind, with an example of each.
+"""
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+
+LETTERS = "ab"
+
+
+def part(source, rules, depth):
+    """A random expression in EBNF, in Lark as llguidance has it, and in Lark as lark has it."""
+    kind = source.choice(["text"] * 3 + ["rule"] * 2 + (["sequence"] * 3 + ["choice"] * 2 + ["repeat"] if depth else []))
+    if kind == "text":
+        text = source.choice(["a", "b", "ab", "ba"])
+        return (f'"{text}"',) * 3
+    if kind == "rule":
+        return (source.choice(rules),) * 3
+    if kind == "repeat":
+        ebnf, wide, lark = part(source, rules, depth - 1)
+        operator = source.choice(["*", "+", "?", "{1,2}", "{2,}"])
+        of_lark = {"{1,2}": f"({lark})~1..2", "{2,}": f"({lark}) ({lark})+"}.get(operator, f"({lark}){operator}")
+        return f"({ebnf}){operator}", f"({wide}){operator}", of_lark
+    parts = [part(source, rules, depth - 1) for _ in range(source.randint(1, 3))]
+    between = " " if kind == "sequence" else " | "
+    return tuple("(" + between.join(texts) + ")" for texts in zip(*parts))
+
+
+def grammar(seed):
+    source = random.Random(seed)
+    rules = ["r0", "r1", "r2"][: source.randint(1, 3)]
+    bodies = [part(source, rules, 3) for _ in rules]
+    ebnf = "\n".join(["root ::= r0"] + [f"{rule} ::= {body[0]}" for rule, body in zip(rules, bodies)])
+    larks = ["\n".join(["start: r0"] + [f"{rule}: {body[at]}" for rule, body in zip(rules, bodies)]) for at in (1, 2)]
+    return ebnf, *larks
+
+
+def texts():
+    return ["".join(letters) for length in range(7) for letters in itertools.product(LETTERS, repeat=length)]
+
+
+def by_lark(text):
+    import lark
+
+    try:
+        parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
+    except lark.exceptions.LarkError:
+        return None
+
+    def accepts(word):
+        try:
+            parser.parse(word)
+            return True
+        except lark.exceptions.LarkError:
+            return False
+
+    return accepts
+
+
+def by_llguidance(text):
+    import llguidance
+
+    vocabulary = [bytes([byte]) for byte in range(256)] + [b"<end>"]
+
+    class Bytes:
+        eos_token_id, bos_token_id, tokens, special_token_ids = 256, None, vocabulary, [256]
+
+        def __call__(self, word):
+            return list(word)
+
+    tokenizer = by_llguidance.__dict__.setdefault(
+        "tokenizer", llguidance.LLTokenizer(llguidance.TokenizerWrapper(Bytes()))
+    )
+    source = llguidance.LLMatcher.grammar_from_lark(text)
+    if llguidance.LLMatcher(tokenizer, source, log_level=0).get_error():
+        return None
+
+    def accepts(word):
+        matcher = llguidance.LLMatcher(tokenizer, source, log_level=0)
+        return all(matcher.consume_token(byte) for byte in word.encode()) and matcher.is_accepting()
+
+    return accepts
+
+
+def by_xgrammar(text):
+    import xgrammar
+
+    try:
+        parsed = xgrammar.Grammar.from_ebnf(text)
+        vocabulary = [bytes([byte]) for byte in range(256)] + [b"</s>"]
+        info = xgrammar.TokenizerInfo(vocabulary, vocab_size=257, stop_token_ids=[256])
+        compiled = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(parsed)
+    except RuntimeError:
+        return None
+
+    def accepts(word):
+        matcher = xgrammar.GrammarMatcher(compiled)
+        return (not word or matcher.accept_string(word)) and matcher.accept_token(256)
+
+    return accepts
+
+
+def answers(judge, text, words):
+    """The answers of another library: a list, None if it refuses the grammar, or "crash" if it ends the process."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        signal.alarm(20)
+        accepts = judge(text)
+        os.write(writing, json.dumps(accepts and [bool(accepts(word)) for word in words]).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(answer) if answer else "crash"
+
+
+def main():
+    import lark, llguidance, xgrammar  # noqa: F401, E401: imported before the processes fork
+
+    program, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 500
+    words = texts()
+    grammars = [grammar(seed) for seed in range(count)]
+    cases = [
+        json.dumps({"language": language, "grammar": text, "texts": words})
+        for ebnf, lark, plain in grammars
+        for language, text in (("ebnf", ebnf), ("lark", lark), ("lark", plain))
+    ]
+    output = subprocess.run([program], input="\n".join(cases), capture_output=True, text=True, check=True).stdout
+    ours = [json.loads(line) for line in output.splitlines()]
+    unlike = sum(1 for at in range(count) if not ours[3 * at] == ours[3 * at + 1] == ours[3 * at + 2])
+    print(f"{count} grammars, {len(words)} texts each; here EBNF and Lark differ on {unlike}")
+    for name, index, judge in (
+        ("XGrammar 0.2.8, EBNF", 0, by_xgrammar),
+        ("llguidance 1.9.1, Lark", 1, by_llguidance),
+        ("lark 1.3.1, dynamic_complete", 2, by_lark),
+    ):
+        counts = {"same": 0, "only here accepted": 0, "only there accepted": 0}
+        refused = {"refused by both": 0, "refused only here": 0, "refused only there": 0, "crashes there": 0}
+        examples = {}
+        for at, texts_of in enumerate(grammars):
+            text, mine = texts_of[index], ours[3 * at + index]
+            theirs = answers(judge, text, words)
+            is_refused = isinstance(mine, str)
+            if not isinstance(theirs, list) or is_refused:
+                # A grammar without a text is an error here, and accepts nothing elsewhere.
+                has_none = theirs is None or isinstance(theirs, list) and not any(theirs)
+                if theirs == "crash":
+                    kind = "crashes there"
+                elif is_refused:
+                    kind = "refused by both" if has_none else "refused only here"
+                else:
+                    kind = "refused only there"
+                refused[kind] += 1
+                examples.setdefault(kind, (at, mine if is_refused else ""))
+                continue
+            for word, is_mine, is_theirs in zip(words, mine, theirs):
+                kind = "same" if is_mine == is_theirs else ("only here accepted" if is_mine else "only there accepted")
+                counts[kind] += 1
+                if kind != "same":
+                    examples.setdefault(kind, (at, word))
+        print(f"{name}: {counts}, {refused}")
+        for kind, (at, word) in examples.items():
+            print(f"  {kind}: {word!r} with {grammars[at][index]!r}")
+
+
+if __name__ == "__main__":
+    main()
