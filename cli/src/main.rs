@@ -6,6 +6,7 @@ mod attack;
 mod batch;
 mod bench;
 mod built_in;
+mod chat;
 mod choice;
 mod completions;
 #[cfg(feature = "serve")]
@@ -96,7 +97,9 @@ Set RUST_LOG=debug for a log on standard error, and NO_COLOR=1 for no colour.";
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one of them")]
 enum Command {
+    #[command(alias = "run")]
     Generate(generate::Generate),
+    Chat(chat::Chat),
     Batch(batch::Batch),
     #[cfg(feature = "serve")]
     Serve(serve::Serve),
@@ -191,6 +194,7 @@ fn main() -> ExitCode {
     }
     let result = match arguments.command {
         Command::Generate(generate) => generate.run(),
+        Command::Chat(chat) => chat.run(),
         Command::Batch(batch) => batch.run(),
         #[cfg(feature = "serve")]
         Command::Serve(serve) if serve.prints_config() => serve::settings::print(given, commands()),

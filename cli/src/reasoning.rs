@@ -6,6 +6,7 @@ use serde_json::Value;
 use verdigris::{ReasoningEffort, ReasoningFormat, ReasoningSyntax, Request};
 
 use crate::choice::{Choice, OneOf};
+use crate::error::Failure;
 use crate::number::whole;
 
 #[derive(Args)]
@@ -24,8 +25,8 @@ pub(crate) struct ReasoningOptions {
     /// The part of a text that is marked
     #[arg(long, value_name = "PART", value_parser = OneOf(PARTS), default_value = "all", hide_default_value = true)]
     mark: MarkedPart,
-    /// With --chat: a variable of the chat template, as JSON or text; may be given several times
-    #[arg(long, value_name = "NAME=VALUE", requires = "chat", value_parser = template_argument)]
+    /// A variable of the chat template, as JSON or text; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = template_argument)]
     template_arg: Vec<(String, Value)>,
 }
 
@@ -49,6 +50,14 @@ fn template_argument(given: &str) -> Result<(String, Value), String> {
 }
 
 impl ReasoningOptions {
+    /// Checks that only answers to messages have variables of a template.
+    pub(crate) fn check(&self, is_chat: bool) -> Result<(), Failure> {
+        match self.template_arg.first() {
+            Some(_) if !is_chat => Err(Failure::Usage("--template-arg needs --chat, whose template it is for".into())),
+            _ => Ok(()),
+        }
+    }
+
     /// Applies the options.
     pub(crate) fn apply<'r>(&self, mut request: Request<'r>) -> Request<'r> {
         let format: ReasoningFormat = self.reasoning_format.parse().expect("one of the names");

@@ -6,8 +6,9 @@ use verdigris::{BadSampling, Field, Request, Sampling};
 
 use crate::number::{or_all, whole};
 
-/// Earlier names of options.
-const ALIASES: &[(&str, &str)] = &[("dynatemp_exponent", "dynatemp-exp")];
+/// Earlier names of options, and their names in other programs.
+const ALIASES: &[(&str, &str)] =
+    &[("dynatemp_exponent", "dynatemp-exp"), ("temperature", "temp"), ("repetition_penalty", "repeat-penalty")];
 
 #[derive(Clone)]
 pub(crate) struct SamplingOptions(Sampling);

@@ -160,6 +160,7 @@ impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
         let mark = self.asked.mark()?;
+        self.reasoning.check(self.asked.chat)?;
         self.drafts.check(self.asked.seed)?;
         self.search.check(self.texts, self.rewards.best_of.is_some())?;
         // Faults are reported before anything is computed.

@@ -6,6 +6,7 @@ mod answers;
 mod architectures;
 mod bad_input;
 mod batch;
+mod chat;
 mod comply;
 mod constraints;
 mod damaged_parquet;

@@ -1,0 +1,116 @@
+//! One answer, written as it is generated.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+
+use verdigris::{Event, Level, MarkCheck, Message, Prompt};
+
+use crate::chat::talk::Talk;
+use crate::error::Failure;
+use crate::terminal::{say, shown};
+
+impl Talk<'_> {
+    /// Writes the answer to the conversation, and adds it.
+    pub(super) fn answer(&mut self) -> Result<(), Failure> {
+        let chat = self.chat;
+        let prompt = Prompt::Chat(self.state.conversation());
+        let mut request = self.engine.request("").prompt(prompt).max_tokens(chat.max_tokens);
+        request = chat.reasoning.apply(chat.sampling.apply(request));
+        if let Some(key) = self.key.filter(|_| self.state.is_marked) {
+            request = request.watermark(key);
+        }
+        if let Some(seed) = chat.seed {
+            request = request.seed(seed.wrapping_add(self.state.answers));
+        }
+        self.state.answers += 1;
+        self.is_stopped.store(false, Ordering::Relaxed);
+        let (sender, events) = mpsc::channel();
+        let is_stopped = self.is_stopped.clone();
+        let text = request.submit(self.service, move |event| {
+            let is_over = is_stopped.load(Ordering::Relaxed);
+            match sender.send(event) {
+                Ok(()) if !is_over => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            }
+        })?;
+        let mut page = Page { is_terminal: self.is_terminal, in_thought: false, answer: String::new() };
+        let mut written = None;
+        for event in events {
+            match event {
+                Event::Begun => (),
+                Event::Reasoning(piece) => page.thought(&piece.text)?,
+                Event::Text(piece) => page.text(&piece.text)?,
+                Event::End(ending) => written = Some(ending.at_once()),
+                Event::Failed(error) => return Err(error.into()),
+            }
+            if self.is_stopped.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        drop(text);
+        page.end()?;
+        let answer = std::mem::take(&mut page.answer);
+        if let Some(written) = written.filter(|_| self.is_terminal && !chat.run.quiet) {
+            let key = self.key.filter(|_| self.state.is_marked);
+            let check = key.map(|key| self.engine.mark_check(key, &written, Level::DEFAULT)).transpose()?;
+            let dim = anstyle::Style::new().dimmed();
+            let mark = check.map(|check| format!(", {}", said(&check))).unwrap_or_default();
+            let cut =
+                if written.is_cut_short() || written.stop == Some(verdigris::Stop::Length) { ", cut" } else { "" };
+            say!("{dim}{} tokens{cut}{mark}{dim:#}", written.tokens.len());
+        }
+        self.state.messages.push(Message::assistant(answer));
+        Ok(())
+    }
+}
+
+/// The result of detection in a few words.
+fn said(check: &MarkCheck) -> String {
+    match check.reason {
+        None => format!("marked (p = 1e{:.0})", check.log10_p),
+        Some(reason) => format!("mark not provable: {reason}"),
+    }
+}
+
+/// Standard output.
+struct Page {
+    is_terminal: bool,
+    in_thought: bool,
+    answer: String,
+}
+
+impl Page {
+    /// A piece of the thought, which only a terminal shows.
+    fn thought(&mut self, piece: &str) -> Result<(), Failure> {
+        self.in_thought = true;
+        if self.is_terminal {
+            let (dim, mut out) = (anstyle::Style::new().dimmed(), anstream::stdout());
+            write!(out, "{dim}{}{dim:#}", shown(piece))?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, piece: &str) -> Result<(), Failure> {
+        let mut out = std::io::stdout();
+        if self.is_terminal {
+            if std::mem::take(&mut self.in_thought) {
+                out.write_all(b"\n\n")?;
+            }
+            out.write_all(shown(piece).as_bytes())?;
+        } else {
+            out.write_all(piece.as_bytes())?;
+        }
+        out.flush()?;
+        self.answer.push_str(piece);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        let mut out = std::io::stdout();
+        out.write_all(b"\n")?;
+        Ok(out.flush()?)
+    }
+}

@@ -1,0 +1,85 @@
+//! A conversation, and what lines do to it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use verdigris::{Conversation, Engine, Key, Message, Service};
+
+use crate::chat::Chat;
+use crate::chat::command::Line;
+use crate::error::Failure;
+use crate::output::OutputFile;
+use crate::terminal::say;
+
+/// A conversation with a model.
+pub(super) struct Talk<'c> {
+    pub(super) chat: &'c Chat,
+    pub(super) engine: &'c Engine,
+    pub(super) service: &'c Service,
+    pub(super) key: Option<&'c Key>,
+    /// Set by Ctrl-C while an answer is written.
+    pub(super) is_stopped: Arc<AtomicBool>,
+    pub(super) is_terminal: bool,
+    pub(super) state: State,
+}
+
+/// The part that lines change.
+pub(super) struct State {
+    pub(super) system: Option<String>,
+    /// Messages and answers in turn.
+    pub(super) messages: Vec<Message>,
+    pub(super) is_marked: bool,
+    /// The number of answers so far, with those that were written again.
+    pub(super) answers: u64,
+}
+
+impl State {
+    /// The prompt of the next answer.
+    pub(super) fn conversation(&self) -> Conversation {
+        let system = self.system.iter().map(Message::system);
+        system.chain(self.messages.iter().cloned()).collect::<Vec<_>>().into()
+    }
+
+    /// Forgets the last answer, and its message if `whole`. Returns whether there was one.
+    fn forget(&mut self, whole: bool) -> bool {
+        let had = self.messages.pop_if(|last| last.role == "assistant").is_some();
+        if had && whole {
+            self.messages.pop();
+        }
+        had
+    }
+}
+
+impl Talk<'_> {
+    /// Does what a line says.
+    pub(super) fn take(&mut self, line: Line) -> Result<(), Failure> {
+        let state = &mut self.state;
+        match line {
+            Line::Message(text) => {
+                state.messages.push(Message::user(text));
+                let answered = self.answer();
+                if answered.is_err() {
+                    self.state.messages.pop();
+                }
+                return answered;
+            }
+            Line::Regenerate if state.forget(false) => return self.answer(),
+            Line::Undo if state.forget(true) => (),
+            Line::Regenerate | Line::Undo => return Err(Failure::Usage("there is no answer yet".into())),
+            Line::System(text) => state.system = text,
+            Line::Clear => state.messages.clear(),
+            Line::Mark(true) if self.key.is_none() => {
+                return Err(Failure::Usage("there is no key: start the program with --key FILE".into()));
+            }
+            Line::Mark(is_marked) => state.is_marked = is_marked,
+            Line::Save(path) => {
+                let messages = state.conversation().messages;
+                let text = serde_json::to_string_pretty(&messages).expect("messages are JSON") + "\n";
+                OutputFile::new(&path, false, &[])?.write(|out| out.write_all(text.as_bytes()))?;
+                say!("saved {} messages to {}", messages.len(), path.display());
+            }
+            Line::Help | Line::End => (),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! `verdigris chat`: a conversation, line by line.
+
+use serde_json::{Value, json};
+
+use super::reasoning::THINKS;
+use crate::support::{Folder, Run, TALE_SMALL};
+
+const PLAIN: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: ";
+
+fn folder(template: &str) -> Folder {
+    let folder = Folder::with_key();
+    folder.copy_model(TALE_SMALL, "teller");
+    folder.write("teller/chat_template.jinja", template);
+    folder
+}
+
+/// Runs a chat with these lines as standard input.
+fn chat(folder: &Folder, lines: &[&str], more: &[&str]) -> Run {
+    folder.write("lines.txt", &(lines.join("\n") + "\n"));
+    let common = ["chat", "-m", "teller", "-n", "12", "--seed", "3"];
+    folder.run_with(&[&common, more].concat(), "lines.txt")
+}
+
+/// The messages that a chat has saved.
+fn saved(folder: &Folder, file: &str) -> Vec<(String, String)> {
+    let messages: Vec<Value> = serde_json::from_str(&folder.read(file)).unwrap();
+    let text = |message: &Value, field: &str| message[field].as_str().unwrap().to_owned();
+    messages.iter().map(|message| (text(message, "role"), text(message, "content"))).collect()
+}
+
+#[test]
+fn a_conversation_goes_from_line_to_line() {
+    let folder = folder(PLAIN);
+    let run = chat(&folder, &["Hi", "", "And then?", "/save talk.json"], &["--system", "Be brief."]).done();
+    let talk = saved(&folder, "talk.json");
+    let roles: Vec<&str> = talk.iter().map(|(role, _)| role.as_str()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user", "assistant"]);
+    assert_eq!((talk[1].1.as_str(), talk[3].1.as_str()), ("Hi", "And then?"));
+    assert_eq!(run.out, format!("{}\n{}\n", talk[2].1, talk[4].1), "standard output has the answers alone");
+    // An answer is that of the same conversation elsewhere.
+    let asked = ["generate", "-m", "teller", "--chat", "Hi", "--system", "Be brief.", "-n", "12", "--seed", "3"];
+    assert_eq!(folder.run(&asked).done().out, format!("{}\n", talk[2].1));
+
+    let lines = [
+        "Hi",
+        "/undo",
+        "\"\"\"Two",
+        "/lines\"\"\"",
+        "/regenerate",
+        "/save again.json",
+        "/clear",
+        "/system X",
+        "/save empty.json",
+    ];
+    chat(&folder, &lines, &[]).done();
+    let again = saved(&folder, "again.json");
+    assert_eq!((again.len(), again[0].1.as_str()), (2, "Two\n/lines"));
+    assert_eq!(saved(&folder, "empty.json"), [("system".to_owned(), "X".to_owned())]);
+}
+
+#[test]
+fn answers_are_marked_and_thoughts_are_apart() {
+    let folder = folder(PLAIN);
+    let long = ["-n", "150", "--key", "my.key"];
+    let marked = chat(&folder, &["Tell me."], &long).done().out;
+    let plain = chat(&folder, &["/mark off", "Tell me."], &long).done().out;
+    for (text, verdict) in [(marked, "watermarked"), (plain, "not_watermarked")] {
+        folder.write("text.txt", &text);
+        let found = folder.run(&["detect", "--key", "my.key", "text.txt", "--json"]).json();
+        assert_eq!(found["verdict"], verdict, "{found}");
+    }
+    folder.write("teller/chat_template.jinja", THINKS);
+    let more = ["--thinking-token-budget", "5", "-n", "30"];
+    let asked = ["generate", "-m", "teller", "--chat", "Hi", "--seed", "3", "--json"];
+    let expected = folder.run(&[&asked[..], &more].concat()).done().json();
+    assert!(expected["reasoning"].is_string());
+    assert_eq!(json!(chat(&folder, &["Hi"], &more).done().out.trim_end_matches('\n')), expected["text"]);
+}
+
+#[test]
+fn faults_are_one_line() {
+    let folder = folder(PLAIN);
+    chat(&folder, &["/sing"], &[]).fails("/help");
+    chat(&folder, &["/mark on"], &[]).fails("--key");
+    chat(&folder, &["/undo"], &[]).fails("no answer");
+    folder.write("taken.json", "");
+    chat(&folder, &["/save taken.json"], &[]).fails("taken.json");
+    folder.run(&["chat", "-m", TALE_SMALL]).fails("chat template");
+}
