@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use verdigris::{Conversation, Engine, Key, Message, Service};
 
-use crate::chat::Chat;
 use crate::chat::command::Line;
+use crate::chat::options::Chat;
 use crate::error::Failure;
 use crate::output::OutputFile;
 use crate::terminal::say;

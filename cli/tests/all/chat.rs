@@ -64,10 +64,10 @@ fn answers_are_marked_and_thoughts_are_apart() {
     let long = ["-n", "150", "--key", "my.key"];
     let marked = chat(&folder, &["Tell me."], &long).done().out;
     let plain = chat(&folder, &["/mark off", "Tell me."], &long).done().out;
-    for (text, verdict) in [(marked, "watermarked"), (plain, "not_watermarked")] {
+    for (text, is_marked) in [(marked, true), (plain, false)] {
         folder.write("text.txt", &text);
         let found = folder.run(&["detect", "--key", "my.key", "text.txt", "--json"]).json();
-        assert_eq!(found["verdict"], verdict, "{found}");
+        assert_eq!(found["marked"], is_marked, "{found}");
     }
     folder.write("teller/chat_template.jinja", THINKS);
     let more = ["--thinking-token-budget", "5", "-n", "30"];

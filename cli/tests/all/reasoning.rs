@@ -98,7 +98,7 @@ fn marks_are_found_in_the_answer_alone() {
         for written in [all, answer] {
             folder.write("answer.txt", text(&written, "text"));
             let verdict = folder.run(&["detect", "--key", key, "answer.txt", "--json"]).json();
-            assert_eq!(verdict["verdict"], "watermarked", "{key}: {verdict}");
+            assert_eq!(verdict["verdict"], "marked", "{key}: {verdict}");
             assert_eq!(written["mark"]["status"], "watermarked", "{written}");
         }
     }
