@@ -28,6 +28,7 @@ use crate::left_out::LeftOut;
 
 /// Measure marks, models and drafts
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them")]
 pub(crate) enum Bench {
     Detection(detection::Detection),
     Forging(forging::Forging),
