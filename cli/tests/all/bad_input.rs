@@ -52,7 +52,7 @@ fn nothing_where_something_is_meant() {
     of(&["--output", "none/a.txt"])
         .fails("cannot write none/a.txt: No such file or directory (os error 2); make the f");
     for choice in [&["--choice", ""][..], &["--choice", "a", "--choice", ""], &["--choice", "[]"]] {
-        of(choice).fails("--choice has an empty text, or none: give texts of at least one character");
+        of(choice).fails("--choice or --choices has an empty text, or none: give texts of at least one character");
     }
     of(&["--choice", "yes,no"])
         .fails(r#"repeat it for each, as in --choice yes --choice no; if this is one text, write"#);

@@ -17,8 +17,9 @@ fn folder(template: &str) -> Folder {
 /// Runs a chat with these lines as standard input.
 fn chat(folder: &Folder, lines: &[&str], more: &[&str]) -> Run {
     folder.write("lines.txt", &(lines.join("\n") + "\n"));
-    let common = ["chat", "-m", "teller", "-n", "12", "--seed", "3"];
-    folder.run_with(&[&common, more].concat(), "lines.txt")
+    let length = if more.contains(&"-n") { &[][..] } else { &["-n", "12"] };
+    let common = ["chat", "-m", "teller", "--seed", "3"];
+    folder.run_with(&[&common, length, more].concat(), "lines.txt")
 }
 
 /// The messages that a chat has saved.

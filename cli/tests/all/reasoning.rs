@@ -12,7 +12,16 @@ pub(super) const THINKS: &str = "{% for m in messages %}{{ m.role }}: {{ m.conte
 /// Writes a text after a prompt that opens a thought.
 #[track_caller]
 fn thought(folder: &Folder, more: &[&str]) -> Value {
-    let common = ["generate", "The captain.<think>", "--reasoning-format", "think", "--json", "--quiet", "--seed", "3"];
+    let common = [
+        "generate",
+        "The captain stood at the window.<think>\n",
+        "--reasoning-format",
+        "think",
+        "--json",
+        "--quiet",
+        "--seed",
+        "3",
+    ];
     folder.run(&[&common, more].concat()).done().json()
 }
 

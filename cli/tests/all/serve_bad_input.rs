@@ -73,7 +73,7 @@ const FIELDS: &[(&str, u16, &str, &str)] = &[
         "two_constraints",
         "structured_outputs",
     ),
-    (r#""structured_outputs": {"grammar": "root ::= x"}"#, 400, "unknown_field", "structured_outputs.grammar"),
+    (r#""structured_outputs": {"grammar": "root ::= x"}"#, 400, "invalid_grammar", "structured_outputs.grammar"),
     (r#""structured_outputs": {"regex": "("}"#, 400, "invalid_regex", "structured_outputs.regex"),
     (r#""structured_outputs": {"regex": "((a{999}){999}){999}"}"#, 400, "invalid_regex", "structured_outputs.regex"),
     (r#""structured_outputs": {"regex": 3}"#, 400, "invalid_type", "structured_outputs.regex"),
