@@ -286,7 +286,6 @@ mod tests {
             (json!({"structured_outputs": {}}), "structured_outputs"),
             (json!({"structured_outputs": {"regex": "a", "choice": ["b"]}}), "structured_outputs"),
             (json!({"structured_outputs": {"grammar": 3}}), "structured_outputs.grammar"),
-            (json!({"structured_outputs": {"structural_tag": "{}"}}), "structured_outputs.structural_tag"),
             (json!({"structured_outputs": {"json": "{"}}), "structured_outputs.json"),
             (json!({"structured_outputs": {"structural_tag": "{"}}), "structured_outputs.structural_tag"),
             (json!({"response_format": {"type": "structural_tag", "tags": []}}), "response_format.tags"),

@@ -309,7 +309,7 @@ mod tests {
             (json!({"input": "x", "n": 2}), "n"),
             (json!({"input": "x", "top_logprobs": 2}), "top_logprobs"),
             (json!({"input": "x", "include": ["web"]}), "include[0]"),
-            (json!({"input": "x", "reasoning": {"effort": "high"}}), "reasoning"),
+            (json!({"input": "x", "reasoning": {"effort": "huge"}}), "reasoning.effort"),
             (json!({"input": "x", "text": {"format": {"type": "grammar"}}}), "text.format.type"),
             (json!({"input": "x", "text": {"style": "high"}}), "text.style"),
             (json!({"input": "x", "max_tokens": 5}), "max_tokens"),
