@@ -299,7 +299,7 @@ mod tests {
                 "<|channel|>analysis<|message|>One.<|end|><|start|>assistant<|channel|>analysis<|message|>More.<|end|>\
                  <|start|>assistant<|channel|>final<|message|>Two.<|return|>",
                 "One.More.",
-                "Two.",
+                "Two.<|return|>",
             ),
             ("harmony", &harmony, "<|start|>assistant", "<|channel|>final<|message|>Two.", "", "Two."),
             // A channel that is unknown belongs to the answer, with its control tokens.
