@@ -19,10 +19,9 @@ pub enum StreamPart<'s> {
 impl StreamPart<'_> {
     /// Appends the part as a grammar spells it: see [`Vocabulary::spelling`].
     pub fn spell(self, to: &mut Vec<u8>) {
-        let [begin, end] = Vocabulary::CONTROL;
         match self {
             Self::Text(text) => to.extend_from_slice(text.as_bytes()),
-            Self::Control(name) => to.extend([&[begin], name.as_bytes(), &[end]].concat()),
+            Self::Control(name) => to.extend(Vocabulary::spell_control(name)),
         }
     }
 }

@@ -66,9 +66,7 @@ impl Vocabulary {
             match added.get(&id) {
                 Some(token) if token.special => {
                     vocabulary.special[id as usize] = true;
-                    let [begin, end] = Self::CONTROL;
-                    let spelling = [&[begin], token.content.as_bytes(), &[end]].concat();
-                    vocabulary.controls.insert(id, spelling.into());
+                    vocabulary.controls.insert(id, Self::spell_control(&token.content).into());
                 }
                 Some(token) => vocabulary.bytes.extend_from_slice(token.content.as_bytes()),
                 None if byte_level => vocabulary.bytes.extend(token.chars().flat_map(byte_of)),
@@ -104,6 +102,12 @@ impl Vocabulary {
             Some(spelling) => spelling,
             None => self.bytes(token),
         }
+    }
+
+    /// The spelling of a control token with a name.
+    pub(crate) fn spell_control(name: &str) -> Vec<u8> {
+        let [begin, end] = Self::CONTROL;
+        [&[begin], name.as_bytes(), &[end]].concat()
     }
 
     /// The name of a control token; `None` for other tokens.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use verdigris_logits::TokenId;
-use verdigris_text::{Tokenizer, Vocabulary};
+use verdigris_text::Tokenizer;
 
 use crate::grammar::Grammar;
 use crate::machine::index::TokenIndex;
@@ -38,12 +38,8 @@ impl Lexicon {
     /// The first control token of a grammar that the tokenizer does not have, by name. Texts with it cannot be written,
     /// so a caller should refuse such a grammar.
     pub fn missing_control<'g>(&self, grammar: &'g Grammar) -> Option<&'g str> {
-        let vocabulary = self.tokenizer.vocabulary();
-        let [begin, end] = Vocabulary::CONTROL;
-        grammar.controls().find(|name| {
-            let spelling = [&[begin], name.as_bytes(), &[end]].concat();
-            (0..vocabulary.size() as TokenId).all(|token| vocabulary.spelling(token) != spelling)
-        })
+        let is_control = |name: &str| self.tokenizer.id(name).and_then(|id| self.tokenizer.vocabulary().control(id));
+        grammar.controls().find(|name| is_control(name).is_none())
     }
 
     /// The tokens that end a text.
