@@ -102,8 +102,7 @@ impl Request<'_> {
             transforms.push_named(self.constrained.name(), constraint);
         }
         if let (Some(tokens), Some(sections)) = (self.thinking.budget, sections) {
-            let tokenizer = self.engine.reader().tokenizer().clone();
-            transforms.push_named("thinking_token_budget", ThoughtBudget::new(sections.clone(), tokenizer, tokens));
+            transforms.push_named("thinking_token_budget", ThoughtBudget::new(sections.clone(), tokens));
         }
         for guide in guides {
             transforms.push_named("guide", guide.clone());

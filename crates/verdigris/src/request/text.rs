@@ -70,20 +70,19 @@ impl Text {
         if self.is_explained {
             self.written.provenance.push(provenance);
         }
-        let tokenizer = self.tokenizer.clone();
-        let spelling = tokenizer.vocabulary().spelling(token);
         let before = self.written.text.len();
         match &mut self.sections {
-            None => self.push_answer(spelling),
+            None => {
+                self.stops.push(self.characters.push(token), &mut self.written.text);
+                let tokenizer = self.tokenizer.clone();
+                tokenizer.vocabulary().control(token).into_iter().for_each(|name| self.push_control(name));
+            }
             Some((sections, position)) => {
-                let (mut thought, mut answer) = (Vec::new(), Vec::new());
-                sections.reasoning.push(position, spelling, |section, bytes| match section {
-                    Section::Thought => thought.extend_from_slice(bytes),
-                    Section::Answer => answer.extend_from_slice(bytes),
-                });
+                let mut bytes = SectionBytes::default();
+                sections.push(position, token, |section, some| bytes.add(section, some));
                 self.written.reasoning_tokens = position.thought_tokens();
-                self.push_thought(&thought, each);
-                self.push_answer(&answer);
+                self.push_thought(&bytes.thought, each);
+                self.push_answer(&bytes.answer);
             }
         }
         // Control tokens after text that is held back wait for it.
@@ -98,9 +97,14 @@ impl Text {
     fn push_answer(&mut self, spelled: &[u8]) {
         for (text, control) in parts(spelled) {
             self.stops.push(self.characters.push_bytes(text), &mut self.written.text);
-            if let (Some(name), None) = (control, self.stops.found()) {
-                self.written.controls.push((self.written.text.len() + self.stops.held_bytes(), name.into()));
-            }
+            control.into_iter().for_each(|name| self.push_control(name));
+        }
+    }
+
+    /// Takes a control token of the answer, after all text so far.
+    fn push_control(&mut self, name: &str) {
+        if self.stops.found().is_none() {
+            self.written.controls.push((self.written.text.len() + self.stops.held_bytes(), name.into()));
         }
     }
 
@@ -129,13 +133,10 @@ impl Text {
         let from = self.written.text.len();
         if ended.stop.is_some() {
             if let Some((sections, position)) = self.sections.take() {
-                let (mut thought, mut answer) = (Vec::new(), Vec::new());
-                sections.reasoning.finish(position, |section, bytes| match section {
-                    Section::Thought => thought.extend_from_slice(bytes),
-                    Section::Answer => answer.extend_from_slice(bytes),
-                });
-                self.push_thought(&thought, &mut |section, piece| rest.push((section, piece.piece())));
-                self.push_answer(&answer);
+                let mut bytes = SectionBytes::default();
+                sections.finish(position, |section, some| bytes.add(section, some));
+                self.push_thought(&bytes.thought, &mut |section, piece| rest.push((section, piece.piece())));
+                self.push_answer(&bytes.answer);
             }
             self.stops.push(self.characters.finish(), &mut self.written.text);
             self.written.text += &self.stops.finish();
@@ -151,6 +152,22 @@ impl Text {
         written.acceptance = ended.acceptance;
         written.lossy = ended.lossy;
         (written, rest)
+    }
+}
+
+/// Bytes by section.
+#[derive(Default)]
+struct SectionBytes {
+    thought: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl SectionBytes {
+    fn add(&mut self, section: Section, bytes: &[u8]) {
+        match section {
+            Section::Thought => self.thought.extend_from_slice(bytes),
+            Section::Answer => self.answer.extend_from_slice(bytes),
+        }
     }
 }
 
@@ -176,4 +193,42 @@ fn parts(spelled: &[u8]) -> impl Iterator<Item = (&[u8], Option<&str>)> {
         rest = &control[length..];
         Some((text, name.filter(|name| !name.is_empty())))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use verdigris_logits::TokenId;
+    use verdigris_text::ReasoningSyntax;
+
+    use super::*;
+    use crate::{Engine, Prompt, ReasoningFormat};
+
+    /// With sections and without: tokens of single bytes, also of those that UTF-8 does not have, and control tokens.
+    #[test]
+    fn bytes_become_the_text_that_tokenizers_make_of_them() {
+        let engine = Engine::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/tale-small")).unwrap();
+        let tokenizer = engine.reader().tokenizer();
+        let vocabulary = tokenizer.vocabulary();
+        let byte = |b: u8| (0..vocabulary.size() as TokenId).find(|&token| vocabulary.bytes(token) == [b]).unwrap();
+        let (end, the) = (tokenizer.id("<|endoftext|>").unwrap(), tokenizer.encode(" the").unwrap()[0]);
+        let tokens = [the, byte(0xff), byte(0xc3), byte(0xa9), byte(0xfe), end, the, byte(0xc3)];
+        let thinks = ReasoningSyntax::named("think").unwrap();
+        for format in [ReasoningFormat::None, ReasoningFormat::Syntax(thinks)] {
+            let request = engine.request("x").reasoning_format(format);
+            let sections = request.sections(&Prompt::Text("x".into()), &[the], None).unwrap();
+            let mut text = Text::new(&request, sections.as_ref(), 1, 0);
+            let mut passed = String::new();
+            for token in tokens {
+                text.push(token, Provenance::Computed, &mut |section, piece| {
+                    assert_eq!(section, Section::Answer);
+                    passed.push_str(piece.text);
+                });
+            }
+            let (written, rest) = text.end(Ended { stop: Some(Stop::Length), ..Ended::default() });
+            rest.iter().for_each(|(_, piece)| passed.push_str(&piece.text));
+            assert_eq!(written.text, tokenizer.decode(&tokens), "{format:?}");
+            assert_eq!(passed, written.text, "{format:?}");
+            assert_eq!(written.controls, [(" the\u{FFFD}é\u{FFFD}".len(), "<|endoftext|>".into())], "{format:?}");
+        }
+    }
 }

@@ -1,11 +1,9 @@
 //! The maximum number of tokens of a thought.
 
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_text::Tokenizer;
 use verdigris_text::reasoning::Position;
 
 use super::sections::Sections;
-use std::sync::Arc;
 
 /// Forces the end marker of a thought once its tokens are used up.
 ///
@@ -13,13 +11,12 @@ use std::sync::Arc;
 /// it, the row stays as it is.
 pub(in crate::request) struct ThoughtBudget {
     sections: Sections,
-    tokenizer: Arc<Tokenizer>,
     tokens: usize,
 }
 
 impl ThoughtBudget {
-    pub(in crate::request) fn new(sections: Sections, tokenizer: Arc<Tokenizer>, tokens: usize) -> Self {
-        Self { sections, tokenizer, tokens }
+    pub(in crate::request) fn new(sections: Sections, tokens: usize) -> Self {
+        Self { sections, tokens }
     }
 }
 
@@ -35,7 +32,7 @@ impl Transform for ThoughtBudget {
             return;
         }
         let Some(over) = position.thought_tokens().checked_sub(self.tokens) else { return };
-        let marker = self.sections.reasoning.close_tokens();
+        let marker = self.sections.close_tokens();
         // After a marker that was no end, since its first bytes belong to another token, it is forced again.
         let token = marker[over % marker.len()];
         if row.logits().get(token as usize).is_some_and(|logit| *logit > f32::NEG_INFINITY) {
@@ -47,6 +44,6 @@ impl Transform for ThoughtBudget {
     }
 
     fn advance(&self, position: &mut Position, token: TokenId) {
-        self.sections.reasoning.push(position, self.tokenizer.vocabulary().spelling(token), |_, _| ());
+        self.sections.advance(position, token);
     }
 }

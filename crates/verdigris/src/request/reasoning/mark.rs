@@ -1,9 +1,6 @@
 //! The mark of a text with sections.
 
-use std::sync::Arc;
-
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_text::Tokenizer;
 use verdigris_text::reasoning::Position;
 use verdigris_watermark::Embed;
 use verdigris_watermark::embed::Tail;
@@ -16,7 +13,6 @@ use crate::request::Request;
 pub(in crate::request) struct SectionMark {
     embed: Embed,
     sections: Sections,
-    tokenizer: Arc<Tokenizer>,
     marks_thought: bool,
 }
 
@@ -32,8 +28,7 @@ pub(in crate::request) struct SectionState {
 impl Request<'_> {
     /// The mark of a text with sections.
     pub(in crate::request) fn section_mark(&self, embed: Embed, sections: Sections) -> SectionMark {
-        let tokenizer = self.engine.reader().tokenizer().clone();
-        SectionMark { embed, sections, tokenizer, marks_thought: !self.thinking.marks_answer_only }
+        SectionMark { embed, sections, marks_thought: !self.thinking.marks_answer_only }
     }
 }
 
@@ -45,8 +40,7 @@ impl SectionMark {
     /// Moves on, and begins the mark of the answer.
     fn moved(&self, state: &mut SectionState, token: TokenId) {
         let was_answer = state.position.is_answer();
-        let spelling = self.tokenizer.vocabulary().spelling(token);
-        self.sections.reasoning.push(&mut state.position, spelling, |_, _| ());
+        self.sections.advance(&mut state.position, token);
         state.has_thought |= state.position.is_thought();
         if state.has_thought && !was_answer && state.position.is_answer() {
             state.tail = self.embed.start(state.tail.tokens());

@@ -85,10 +85,8 @@ impl ReasoningEffort {
             Self::Max => "max",
         }
     }
-}
 
-impl ReasoningEffort {
-    /// The variables that tell a chat template of it. Templates have one of the names.
+    /// The variables of a chat template that set it. Templates have one of the names.
     pub fn template_arguments(self) -> impl Iterator<Item = (String, Value)> {
         let thinks = self != Self::None;
         let effort = thinks.then(|| ("reasoning_effort".into(), self.name().into()));

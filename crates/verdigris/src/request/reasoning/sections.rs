@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
 use verdigris_logits::TokenId;
-use verdigris_text::Reasoning;
 use verdigris_text::reasoning::Position;
+use verdigris_text::{Reasoning, Section, Tokenizer};
 
 use super::grammar;
 use super::options::{ReasoningEffort, ReasoningFormat};
@@ -16,7 +16,8 @@ use crate::request::Request;
 /// The syntax of the sections of a text, and the position after its prompt.
 #[derive(Clone)]
 pub(in crate::request) struct Sections {
-    pub(in crate::request) reasoning: Arc<Reasoning>,
+    reasoning: Arc<Reasoning>,
+    tokenizer: Arc<Tokenizer>,
     pub(in crate::request) start: Position,
 }
 
@@ -54,11 +55,37 @@ impl Request<'_> {
         if start.is_begin() && self.thinking.effort == Some(ReasoningEffort::None) {
             start = Position::answer();
         }
-        Ok(Some(Sections { reasoning: reasoning.into(), start }))
+        Ok(Some(Sections { reasoning: reasoning.into(), tokenizer: tokenizer.clone(), start }))
     }
 }
 
 impl Sections {
+    /// The tokens of the marker that ends a thought.
+    pub(super) fn close_tokens(&self) -> &[TokenId] {
+        self.reasoning.close_tokens()
+    }
+
+    /// Moves a position past a token.
+    pub(super) fn advance(&self, position: &mut Position, token: TokenId) {
+        self.push(position, token, |_, _| ());
+    }
+
+    /// As [`Sections::advance`], and passes on the bytes of sections: see [`Reasoning::push`].
+    pub(in crate::request) fn push(&self, position: &mut Position, token: TokenId, each: impl FnMut(Section, &[u8])) {
+        let vocabulary = self.tokenizer.vocabulary();
+        let spelling = match vocabulary.spelling(token) {
+            // Bytes that UTF-8 does not have are not spelled, and a text has U+FFFD for them.
+            [] if !vocabulary.bytes(token).is_empty() => "\u{FFFD}".as_bytes(),
+            spelling => spelling,
+        };
+        self.reasoning.push(position, spelling, each);
+    }
+
+    /// Ends a text: see [`Reasoning::finish`].
+    pub(in crate::request) fn finish(&self, position: Position, each: impl FnMut(Section, &[u8])) {
+        self.reasoning.finish(position, each);
+    }
+
     /// The constraint on all of a text whose answer has a constraint.
     pub(in crate::request) fn whole(&self, answer: &Constraint) -> Result<Constraint, Error> {
         if self.start.is_answer() {
