@@ -54,31 +54,32 @@ const MAX_ASKED: usize = 4096;
 impl Trie {
     /// Builds the trie of a vocabulary. Ids without bytes are left out.
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
-        let mut order: Vec<TokenId> = (0..vocabulary.size() as TokenId)
-            .filter(|&token| (1..=MAX_DEPTH).contains(&vocabulary.spelling(token).len()))
+        let mut order: Vec<(&[u8], TokenId)> = (0..vocabulary.size() as TokenId)
+            .map(|token| (vocabulary.spelling(token), token))
+            .filter(|(bytes, _)| (1..=MAX_DEPTH).contains(&bytes.len()))
             .collect();
-        order.sort_unstable_by(|&a, &b| vocabulary.spelling(a).cmp(vocabulary.spelling(b)).then(a.cmp(&b)));
+        order.sort_unstable();
         let (mut plain, mut rest) = (Vec::new(), Vec::new());
-        for &token in &order {
-            match plain_characters(vocabulary.spelling(token)) {
+        for &(bytes, token) in &order {
+            match plain_characters(bytes) {
                 Some(characters) => plain.push((characters, token)),
-                None => rest.push(token),
+                None => rest.push((bytes, token)),
             }
         }
         plain.sort_unstable();
         let longest = plain.last().map_or(0, |&(characters, _)| characters as usize);
         let mut alone = [false; 256];
-        order.iter().filter_map(|&token| vocabulary.spelling(token).try_into().ok()).for_each(|[byte]: [u8; 1]| {
+        order.iter().filter_map(|&(bytes, _)| bytes.try_into().ok()).for_each(|[byte]: [u8; 1]| {
             alone[usize::from(byte)] = true;
         });
         Self {
-            all: Tree::new(order.iter().map(|&token| (vocabulary.spelling(token), token))),
-            rest: Tree::new(rest.iter().map(|&token| (vocabulary.spelling(token), token))),
+            max_token_bytes: order.iter().map(|(bytes, _)| bytes.len()).max().unwrap_or(0),
+            all: Tree::new(order.into_iter()),
+            rest: Tree::new(rest.into_iter()),
             plain,
             plain_sets: (0..=longest).map(|_| OnceLock::new()).collect(),
             class_tokens: RwLock::default(),
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
-            max_token_bytes: order.iter().map(|&token| vocabulary.spelling(token).len()).max().unwrap_or(0),
             vocabulary: vocabulary.size(),
         }
     }
