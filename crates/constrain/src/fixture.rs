@@ -21,3 +21,11 @@ pub(crate) fn machine_of(grammar: Grammar) -> Machine {
 pub(crate) fn accepts(machine: &Machine, text: &str) -> bool {
     machine.accepts(machine.next(machine.start(), text.as_bytes()))
 }
+
+/// Asserts that a grammar has these texts, and none of the others.
+#[track_caller]
+pub(crate) fn is_grammar_of(about: &str, grammar: Grammar, texts: &[&str], others: &[&str]) {
+    let machine = machine_of(grammar);
+    texts.iter().for_each(|text| assert!(accepts(&machine, text), "{about}: {text:?}"));
+    others.iter().for_each(|text| assert!(!accepts(&machine, text), "{about}: {text:?}"));
+}

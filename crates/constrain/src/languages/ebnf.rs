@@ -102,7 +102,7 @@ impl Parser<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{accepts, machine_of};
+    use crate::fixture::is_grammar_of;
 
     #[test]
     fn texts_are_those_of_the_rules() {
@@ -117,9 +117,8 @@ mod tests {
             ("root ::= Substring(\"abc\") | Token", &["b", "T"], &["ac"]),
         ] {
             let grammar = format!("{grammar}\nToken ::= \"T\"");
-            let machine = machine_of(Grammar::ebnf(&grammar).unwrap_or_else(|fault| panic!("{grammar}: {fault}")));
-            texts.iter().for_each(|text| assert!(accepts(&machine, text), "{grammar}: {text:?}"));
-            others.iter().for_each(|text| assert!(!accepts(&machine, text), "{grammar}: {text:?}"));
+            let read = Grammar::ebnf(&grammar).unwrap_or_else(|fault| panic!("{grammar}: {fault}"));
+            is_grammar_of(&grammar, read, texts, others);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Texts that grammars accept and refuse, and faults.
 
-use crate::fixture::{LEXICON, accepts, machine_of};
+use crate::fixture::{LEXICON, is_grammar_of, machine_of};
 use crate::grammar::Grammar;
 
 #[test]
@@ -47,9 +47,8 @@ fn texts_are_those_of_the_rules() {
         ("start:\n", &[""], &["a"]),
         ("start: | \"a\"", &["", "a"], &["aa"]),
     ] {
-        let machine = machine_of(Grammar::lark(grammar).unwrap_or_else(|fault| panic!("{grammar}: {fault}")));
-        texts.iter().for_each(|text| assert!(accepts(&machine, text), "{grammar}: {text:?}"));
-        others.iter().for_each(|text| assert!(!accepts(&machine, text), "{grammar}: {text:?}"));
+        let read = Grammar::lark(grammar).unwrap_or_else(|fault| panic!("{grammar}: {fault}"));
+        is_grammar_of(grammar, read, texts, others);
     }
 }
 
@@ -76,9 +75,8 @@ fn common_terminals() {
         ("WORD", &["Ab"], &["a1"]),
     ] {
         let grammar = format!("start: {name}\n%import common.{name}");
-        let machine = machine_of(Grammar::lark(&grammar).unwrap());
-        texts.iter().for_each(|text| assert!(accepts(&machine, text), "{name}: {text:?}"));
-        others.iter().for_each(|text| assert!(!accepts(&machine, text), "{name}: {text:?}"));
+        let read = Grammar::lark(&grammar).unwrap();
+        is_grammar_of(name, read, texts, others);
     }
 }
 
