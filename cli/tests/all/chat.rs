@@ -7,13 +7,6 @@ use crate::support::{Folder, Run, TALE_SMALL};
 
 const PLAIN: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: ";
 
-fn folder(template: &str) -> Folder {
-    let folder = Folder::with_key();
-    folder.copy_model(TALE_SMALL, "teller");
-    folder.write("teller/chat_template.jinja", template);
-    folder
-}
-
 /// Runs a chat with these lines as standard input.
 fn chat(folder: &Folder, lines: &[&str], more: &[&str]) -> Run {
     folder.write("lines.txt", &(lines.join("\n") + "\n"));
@@ -31,7 +24,7 @@ fn saved(folder: &Folder, file: &str) -> Vec<(String, String)> {
 
 #[test]
 fn a_conversation_goes_from_line_to_line() {
-    let folder = folder(PLAIN);
+    let folder = Folder::with_chat(PLAIN);
     let run = chat(&folder, &["Hi", "", "And then?", "/save talk.json"], &["--system", "Be brief."]).done();
     let talk = saved(&folder, "talk.json");
     let roles: Vec<&str> = talk.iter().map(|(role, _)| role.as_str()).collect();
@@ -61,7 +54,7 @@ fn a_conversation_goes_from_line_to_line() {
 
 #[test]
 fn answers_are_marked_and_thoughts_are_apart() {
-    let folder = folder(PLAIN);
+    let folder = Folder::with_chat(PLAIN);
     let long = ["-n", "150", "--key", "my.key"];
     let marked = chat(&folder, &["Tell me."], &long).done().out;
     let plain = chat(&folder, &["/mark off", "Tell me."], &long).done().out;
@@ -80,7 +73,7 @@ fn answers_are_marked_and_thoughts_are_apart() {
 
 #[test]
 fn faults_are_one_line() {
-    let folder = folder(PLAIN);
+    let folder = Folder::with_chat(PLAIN);
     chat(&folder, &["/sing"], &[]).fails("/help");
     chat(&folder, &["/mark on"], &[]).fails("--key");
     chat(&folder, &["/undo"], &[]).fails("no answer");

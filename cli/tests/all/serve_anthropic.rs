@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::server::{Answer, Server};
-use crate::support::{Folder, TALE_SMALL};
+use crate::support::{Folder, with};
 
 const TEMPLATE: &str = "{% if tools %}Tools:{% for t in tools %} {{ t | tojson }}{% endfor %}\n{% endif %}\
     {% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}\
@@ -13,9 +13,7 @@ const TEMPLATE: &str = "{% if tools %}Tools:{% for t in tools %} {{ t | tojson }
     {% if add_generation_prompt %}assistant: {% endif %}";
 
 fn server(more: &[&str]) -> (Folder, Server) {
-    let folder = Folder::with_key();
-    folder.copy_model(TALE_SMALL, "teller");
-    folder.write("teller/chat_template.jinja", TEMPLATE);
+    let folder = Folder::with_chat(TEMPLATE);
     folder.write("keys.txt", "ann 0123456789abcdef\n");
     let options = ["--model", "teller", "--key", "my.key", "--max-tokens", "150"];
     let server = Server::start(&folder, &[&options[..], more].concat());
@@ -23,10 +21,8 @@ fn server(more: &[&str]) -> (Folder, Server) {
 }
 
 fn body(more: &Value) -> Value {
-    let mut body =
-        json!({"model": "teller", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 12, "seed": 5});
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    body
+    let body = json!({"model": "teller", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 12, "seed": 5});
+    with(body, more)
 }
 
 fn ask(server: &Server, more: &Value) -> Answer {

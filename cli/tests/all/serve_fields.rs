@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::server::{Answer, Server};
-use crate::support::{Folder, TALE_SMALL, until};
+use crate::support::{Folder, until, with};
 
 /// A chat template that shows reasoning of earlier answers, as those of reasoning models do.
 const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {% if m.reasoning_content %}<{{ m.reasoning_content }}> \
@@ -12,17 +12,10 @@ const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {% if m.reasoning_c
     {% if add_generation_prompt %}assistant: {% endif %}";
 
 fn server(more: &[&str]) -> (Folder, Server) {
-    let folder = Folder::with_key();
-    folder.copy_model(TALE_SMALL, "teller");
-    folder.write("teller/chat_template.jinja", TEMPLATE);
+    let folder = Folder::with_chat(TEMPLATE);
     let options = ["--model", "teller", "--key", "my.key", "--max-tokens", "150", "--log-format", "json"];
     let server = Server::start(&folder, &[&options[..], more].concat());
     (folder, server)
-}
-
-fn with(mut body: Value, more: &Value) -> Value {
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    body
 }
 
 fn chat(server: &Server, more: &Value) -> Answer {

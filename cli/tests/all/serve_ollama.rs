@@ -4,22 +4,15 @@
 use serde_json::{Value, json};
 
 use crate::support::server::{Answer, Server};
-use crate::support::{Folder, TALE_SMALL};
+use crate::support::{Folder, with};
 
 const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: ";
 
 fn server(more: &[&str]) -> (Folder, Server) {
-    let folder = Folder::with_key();
-    folder.copy_model(TALE_SMALL, "teller");
-    folder.write("teller/chat_template.jinja", TEMPLATE);
+    let folder = Folder::with_chat(TEMPLATE);
     let options = ["--model", "teller", "--key", "my.key", "--max-tokens", "150"];
     let server = Server::start(&folder, &[&options[..], more].concat());
     (folder, server)
-}
-
-fn with(mut body: Value, more: &Value) -> Value {
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    body
 }
 
 fn chat(server: &Server, more: &Value) -> Answer {

@@ -5,25 +5,22 @@ use serde_json::{Value, json};
 
 use super::reasoning::THINKS;
 use crate::support::server::Server;
-use crate::support::{Folder, TALE_SMALL};
+use crate::support::{Folder, with};
 
 fn server() -> (Folder, Server) {
-    let folder = Folder::with_key();
-    folder.copy_model(TALE_SMALL, "thinker");
-    folder.write("thinker/chat_template.jinja", THINKS);
-    let server = Server::start(&folder, &["--model", "thinker", "--key", "my.key", "--max-tokens", "120"]);
+    let folder = Folder::with_chat(THINKS);
+    let server = Server::start(&folder, &["--model", "teller", "--key", "my.key", "--max-tokens", "120"]);
     (folder, server)
 }
 
 fn chat(more: Value) -> Value {
     let schema = json!({"type": "object", "required": ["n"], "additionalProperties": false,
         "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}}});
-    let mut body = json!({
+    let body = json!({
         "messages": [{"role": "user", "content": "A number?"}], "seed": 5, "thinking_token_budget": 15,
         "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}},
     });
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    body
+    with(body, &more)
 }
 
 #[track_caller]

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::server::Server;
-use crate::support::{Folder, TALE_SMALL};
+use crate::support::{Folder, TALE_SMALL, with};
 
 /// The chat template of a model that supports tools, modelled on Qwen's.
 const KNOWS: &str = "{% if tools %}Tools:{% for t in tools %} {{ t | tojson }}{% endfor %}\n{% endif %}\
@@ -17,9 +17,7 @@ const PLAIN: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% en
 
 /// A server with a small model, this chat template and a key.
 fn server(template: &str) -> (Folder, Server) {
-    let folder = Folder::with_key();
-    folder.copy_model(TALE_SMALL, "teller");
-    folder.write("teller/chat_template.jinja", template);
+    let folder = Folder::with_chat(template);
     let server = Server::start(&folder, &["--model", "teller", "--key", "my.key", "--max-tokens", "150"]);
     (folder, server)
 }
@@ -38,9 +36,8 @@ fn tools() -> Value {
 }
 
 fn chat(more: Value) -> Value {
-    let mut body = json!({"messages": [{"role": "user", "content": "Weather?"}], "tools": tools(), "seed": 5});
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    body
+    let body = json!({"messages": [{"role": "user", "content": "Weather?"}], "tools": tools(), "seed": 5});
+    with(body, &more)
 }
 
 /// Asserts that calls obey the schemas of the tools.

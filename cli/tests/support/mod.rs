@@ -69,6 +69,12 @@ pub fn until(mut holds: impl FnMut() -> bool, fault: impl Fn() -> String) {
     }
 }
 
+/// A body with further fields.
+pub fn with(mut body: Value, more: &Value) -> Value {
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
 pub struct Folder(TempDir);
 
 #[derive(Debug)]
@@ -156,6 +162,14 @@ impl Folder {
         for file in ["config.json", "tokenizer.json", "model.safetensors"] {
             fs::copy(Path::new(from).join(file), self.path(to).join(file)).unwrap();
         }
+    }
+
+    /// Like [`Folder::with_key`], with a small model as `teller` that has this chat template.
+    pub fn with_chat(template: &str) -> Self {
+        let folder = Self::with_key();
+        folder.copy_model(TALE_SMALL, "teller");
+        folder.write("teller/chat_template.jinja", template);
+        folder
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
