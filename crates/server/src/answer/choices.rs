@@ -112,7 +112,7 @@ impl Choices {
         let said = &choice.content;
         let content = Some(&said.text).filter(|text| said.calls.is_empty() || !text.is_empty());
         let mut message = json!({"role": "assistant", "content": content, "refusal": null});
-        // Half of the clients read one name, half the other.
+        // Some clients read one name, some the other.
         if let Some(thought) = &choice.written.reasoning {
             message["reasoning_content"] = thought.as_str().into();
             message["reasoning"] = thought.as_str().into();
