@@ -54,7 +54,7 @@ impl Line {
             ("regenerate" | "retry" | "undo" | "clear" | "new" | "help" | "?" | "exit" | "quit" | "bye", Some(_)) => {
                 Err(format!("/{name} takes no value"))
             }
-            _ => Err(format!("there is no command /{name}; /help lists them, and a space before / makes it a message")),
+            _ => Err(format!("/{name} is unknown; /help lists them, and a space before / makes it a message")),
         }
     }
 }

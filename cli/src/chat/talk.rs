@@ -65,11 +65,11 @@ impl Talk<'_> {
             }
             Line::Regenerate if state.forget(false) => return self.answer(),
             Line::Undo if state.forget(true) => (),
-            Line::Regenerate | Line::Undo => return Err(Failure::Usage("there is no answer yet".into())),
+            Line::Regenerate | Line::Undo => return Err(Failure::Usage("nothing has been answered yet".into())),
             Line::System(text) => state.system = text,
             Line::Clear => state.messages.clear(),
             Line::Mark(true) if self.key.is_none() => {
-                return Err(Failure::Usage("there is no key: start the program with --key FILE".into()));
+                return Err(Failure::Usage("marks need a key: start the program with --key FILE".into()));
             }
             Line::Mark(is_marked) => state.is_marked = is_marked,
             Line::Save(path) => {

@@ -56,8 +56,8 @@ fn a_conversation_goes_from_line_to_line() {
 fn answers_are_marked_and_thoughts_are_apart() {
     let folder = Folder::with_chat(PLAIN);
     let long = ["-n", "150", "--key", "my.key"];
-    let marked = chat(&folder, &["Tell me."], &long).done().out;
-    let plain = chat(&folder, &["/mark off", "Tell me."], &long).done().out;
+    let marked = chat(&folder, &["A story, please."], &long).done().out;
+    let plain = chat(&folder, &["/mark off", "Another one."], &long).done().out;
     for (text, is_marked) in [(marked, true), (plain, false)] {
         folder.write("text.txt", &text);
         let found = folder.run(&["detect", "--key", "my.key", "text.txt", "--json"]).json();

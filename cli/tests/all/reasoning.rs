@@ -14,7 +14,7 @@ pub(super) const THINKS: &str = "{% for m in messages %}{{ m.role }}: {{ m.conte
 fn thought(folder: &Folder, more: &[&str]) -> Value {
     let common = [
         "generate",
-        "The captain stood at the window.<think>\n",
+        "The captain looked at the window.<think>\n",
         "--reasoning-format",
         "think",
         "--json",

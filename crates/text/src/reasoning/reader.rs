@@ -153,7 +153,7 @@ impl Reasoning {
         match position.at {
             At::Begin | At::Next => {
                 let markers = if position.at == At::Begin { &self.begin } else { &self.next };
-                // White space before a marker is no text.
+                // White space before a marker is not text.
                 let begun = held.trim_ascii_start();
                 if let Some((_, section)) = markers.iter().find(|(marker, _)| marker[..] == *begun) {
                     position.held.clear();

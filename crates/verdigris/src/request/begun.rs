@@ -12,12 +12,12 @@ use verdigris_text::Section;
 
 use crate::error::Error;
 use crate::prompt::Prompt;
-use crate::request::form::Form;
 use crate::request::logprobs::{LogprobsReader, ReadLogprobs};
 use crate::request::options::Guesser;
 use crate::request::piece::{Piece, Ready};
 use crate::request::reread::add_constraint;
 use crate::request::steering::TextModel;
+use crate::request::structure::Structure;
 use crate::request::text::Text;
 use crate::request::{Request, Written};
 
@@ -33,7 +33,7 @@ pub(super) struct Planned {
     pub(super) target: Target,
     pub(super) model: TextModel,
     pub(super) seed: u64,
-    pub(super) form: Form,
+    pub(super) structure: Structure,
 }
 
 /// A text that has begun.
@@ -56,7 +56,7 @@ struct Setup {
     prompt: Arc<[TokenId]>,
     target: Target,
     model: TextModel,
-    form: Form,
+    structure: Structure,
     guides: Vec<Arc<Guide>>,
     /// The log-probabilities read so far, if they are requested without an explanation.
     logprobs: Option<ReadLogprobs>,
@@ -95,10 +95,10 @@ impl Request<'_> {
         guides: &[Arc<Guide>],
         seed: u64,
     ) -> Result<Planned, Error> {
-        let form = self.form(source, &prompt, answer)?;
+        let structure = self.structure(source, &prompt, answer)?;
         let room = self.most_tokens(context, &prompt);
-        let target = self.target(room, form.whole.as_ref(), form.sections.as_ref(), guides, seed)?;
-        Ok(Planned { prompt, target, model, seed, form })
+        let target = self.target(room, structure.whole.as_ref(), structure.sections.as_ref(), guides, seed)?;
+        Ok(Planned { prompt, target, model, seed, structure })
     }
 }
 
@@ -111,7 +111,7 @@ impl Planned {
         guides: &[Arc<Guide>],
         is_alone: bool,
     ) -> Result<(Ask, Begun), Error> {
-        let Self { prompt, target, model, seed, form } = self;
+        let Self { prompt, target, model, seed, structure } = self;
         let (own, drafter) = if is_alone && matches!(request.drafting.guesser, Some(Guesser::Expert)) {
             let (own, drafter) = drafted_by_expert(request, &target, &model)?;
             (own, Some(drafter))
@@ -139,9 +139,9 @@ impl Planned {
             salt: request.caller.cache_salt.clone(),
             storing: request.stores(),
         };
-        let text = Text::new(request, form.sections.as_ref(), prompt.len(), seed);
+        let text = Text::new(request, structure.sections.as_ref(), prompt.len(), seed);
         let guides = guides.to_vec();
-        let setup = Setup { prompt, target, model, form, guides, logprobs };
+        let setup = Setup { prompt, target, model, structure, guides, logprobs };
         Ok((ask, Begun { open: Some((text, setup)), is_cut: false }))
     }
 }
@@ -192,7 +192,7 @@ impl Begun {
             }
             Event::Failed(fault) => {
                 let (_, setup) = self.open.take().expect("a text ends once");
-                reader(Event::Failed(Error::of_text(fault, setup.form.whole.as_ref(), &setup.guides)))
+                reader(Event::Failed(Error::of_text(fault, setup.structure.whole.as_ref(), &setup.guides)))
             }
         };
         read.map_break(|()| Stop::StopString)
@@ -222,8 +222,8 @@ impl Ending {
     /// If the model fails.
     pub fn written(mut self, request: &Request<'_>) -> Result<Written, Error> {
         self.take_logprobs();
-        let Setup { prompt, target, model, form, .. } = &*self.setup;
-        request.reread(model, target, prompt, form, &mut self.written)?;
+        let Setup { prompt, target, model, structure, .. } = &*self.setup;
+        request.reread(model, target, prompt, structure, &mut self.written)?;
         Ok(*self.written)
     }
 
@@ -231,7 +231,7 @@ impl Ending {
     /// the [explanation](Request::explain) of its tokens. Requested log-probabilities are included.
     pub fn at_once(mut self) -> Written {
         self.take_logprobs();
-        add_constraint(&self.setup.prompt, &self.setup.form, &mut self.written);
+        add_constraint(&self.setup.prompt, &self.setup.structure, &mut self.written);
         *self.written
     }
 

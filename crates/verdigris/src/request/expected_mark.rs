@@ -24,7 +24,7 @@ impl Request<'_> {
         let ScoreDistribution::Green { gamma } = scheme.distribution() else { return Ok(None) };
         let bias = Bias { gamma, delta: key.delta() / self.sampling.temperature };
         let (answer, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
-        let constraint = self.form(&self.prompt, &prompt, answer.as_ref())?.whole;
+        let constraint = self.structure(&self.prompt, &prompt, answer.as_ref())?.whole;
         let model = self.text_model(&self.prompt, &prompt)?;
         let tokens = &written.tokens[..];
         let mut state = constraint.as_ref().map(|constraint| constraint.start(&prompt));

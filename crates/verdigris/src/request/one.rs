@@ -62,15 +62,15 @@ impl Request<'_> {
     ) -> Result<Written, Error> {
         self.check_cache(Some("contrastive search"))?;
         self.sampling.temperature = 0.0;
-        let Plan { planned: Planned { prompt, target, model, seed, form }, guides } = self.plan()?;
+        let Plan { planned: Planned { prompt, target, model, seed, structure }, guides } = self.plan()?;
         let mut tokens = Contrastive::new(model.model().clone(), &target, &prompt, self.limits(), contrast)?;
-        let mut text = Text::new(&self, form.sections.as_ref(), prompt.len(), seed);
+        let mut text = Text::new(&self, structure.sections.as_ref(), prompt.len(), seed);
         let mut is_cut = false;
         while !is_cut
             && !text.is_stopped()
             && let Some(token) = tokens.next()
         {
-            let token = token.map_err(|fault| Error::of_text(fault, form.whole.as_ref(), &guides))?;
+            let token = token.map_err(|fault| Error::of_text(fault, structure.whole.as_ref(), &guides))?;
             text.push(token, Provenance::Computed, &mut |section, piece| {
                 is_cut |= is_cut || !piece.text.is_empty() && each(section, piece.text).is_break();
             });
@@ -80,7 +80,7 @@ impl Request<'_> {
         for (section, piece) in rest {
             is_cut |= is_cut || !piece.text.is_empty() && each(section, &piece.text).is_break();
         }
-        self.reread(&model, &target, &prompt, &form, &mut written)?;
+        self.reread(&model, &target, &prompt, &structure, &mut written)?;
         Ok(written)
     }
 }

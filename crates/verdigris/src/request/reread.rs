@@ -9,9 +9,9 @@ use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
 
 use crate::error::Error;
 use crate::request::explain::Explainer;
-use crate::request::form::Form;
 use crate::request::options::LogprobsMode;
 use crate::request::steering::TextModel;
+use crate::request::structure::Structure;
 use crate::request::{Request, Written};
 
 /// The number of tokens of a text read in one call, which bounds the rows held at a time.
@@ -38,19 +38,19 @@ pub(super) fn each_row(
 }
 
 /// Records whether a text satisfies its constraint.
-pub(super) fn add_constraint(prompt: &[TokenId], form: &Form, written: &mut Written) {
-    written.complete = form.answer.as_ref().map(|constraint| {
+pub(super) fn add_constraint(prompt: &[TokenId], structure: &Structure, written: &mut Written) {
+    written.complete = structure.answer.as_ref().map(|constraint| {
         let machine = constraint.machine();
         written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
     });
     let used_up = matches!(written.stop, Some(Stop::Length | Stop::Context)) && written.complete == Some(true);
     // All available tokens are used, so their number is the limit that the text had.
     written.closed = used_up
-        && form
+        && structure
             .whole
             .as_ref()
             .is_some_and(|constraint| constraint.within(written.tokens.len()).ran_out_of_room(prompt, &written.tokens));
-    written.constraint = form.answer.clone();
+    written.constraint = structure.answer.clone();
 }
 
 impl Request<'_> {
@@ -83,10 +83,10 @@ impl Request<'_> {
         model: &TextModel,
         target: &Target,
         prompt: &[TokenId],
-        form: &Form,
+        structure: &Structure,
         written: &mut Written,
     ) -> Result<(), Error> {
-        add_constraint(prompt, form, written);
+        add_constraint(prompt, structure, written);
         model.add_divergence(prompt, written)?;
         let asks_logprobs = self.reported.logprobs.is_some() && written.logprobs.is_none();
         if !asks_logprobs && !self.reported.explain {

@@ -146,9 +146,9 @@ impl<'a> Request<'a> {
             return Err(Error::Apart { what: "an explanation of each token".into(), with: BEAMS, why });
         }
         self.can_be_searched(BEAMS)?;
-        let Plan { planned: Planned { prompt, target, model, seed, form }, guides } = self.plan()?;
+        let Plan { planned: Planned { prompt, target, model, seed, structure }, guides } = self.plan()?;
         let text = |tokens: &[TokenId]| {
-            let mut text = Text::new(self, form.sections.as_ref(), prompt.len(), seed);
+            let mut text = Text::new(self, structure.sections.as_ref(), prompt.len(), seed);
             for &token in tokens {
                 text.push(token, Provenance::Computed, &mut |_, _| ());
             }
@@ -156,11 +156,11 @@ impl<'a> Request<'a> {
         };
         let ends = |tokens: &[TokenId]| !self.ends.stops.is_empty() && text(tokens).is_stopped();
         let found = found(model.model().clone(), &prompt, &target, &ends);
-        let found = found.map_err(|fault| Error::of_text(fault, form.whole.as_ref(), &guides))?;
+        let found = found.map_err(|fault| Error::of_text(fault, structure.whole.as_ref(), &guides))?;
         let mut all = Vec::with_capacity(found.len());
         for (search::Hypothesis { tokens, stop, logprob, score }, drawn) in found {
             let mut written = text(&tokens).end(Ended { stop: Some(stop), ..Ended::default() }).0;
-            self.reread(&model, &target, &prompt, &form, &mut written)?;
+            self.reread(&model, &target, &prompt, &structure, &mut written)?;
             let (sampling_logprob, inclusion) = drawn.unzip();
             all.push(Hypothesis { written, logprob, score, sampling_logprob, inclusion });
         }

@@ -33,7 +33,7 @@ impl Transform for ThoughtBudget {
         }
         let Some(over) = position.thought_tokens().checked_sub(self.tokens) else { return };
         let marker = self.sections.close_tokens();
-        // After a marker that was no end, since its first bytes belong to another token, it is forced again.
+        // After a marker that did not end the thought, because its first bytes belong to another token, it is forced again.
         let token = marker[over % marker.len()];
         if row.logits().get(token as usize).is_some_and(|logit| *logit > f32::NEG_INFINITY) {
             row.with_set(row.len(), |row, only| {

@@ -1,4 +1,4 @@
-//! The form of a text: the constraint on its answer, and its sections.
+//! The structure of a text: the constraint on its answer, and its sections.
 
 use verdigris_constrain::Constraint;
 use verdigris_logits::TokenId;
@@ -8,9 +8,9 @@ use crate::prompt::Prompt;
 use crate::request::Request;
 use crate::request::reasoning::Sections;
 
-/// The form of a text.
+/// The parts of a text, and the constraints on them.
 #[derive(Clone, Default)]
-pub(super) struct Form {
+pub(super) struct Structure {
     /// The constraint on the answer.
     pub(super) answer: Option<Constraint>,
     /// The constraint on all of the text: that on the answer, after a thought if there may be one.
@@ -19,13 +19,18 @@ pub(super) struct Form {
 }
 
 impl Request<'_> {
-    /// The form of a text after a prompt.
-    pub(super) fn form(&self, source: &Prompt, prompt: &[TokenId], answer: Option<&Constraint>) -> Result<Form, Error> {
+    /// The structure of a text after a prompt.
+    pub(super) fn structure(
+        &self,
+        source: &Prompt,
+        prompt: &[TokenId],
+        answer: Option<&Constraint>,
+    ) -> Result<Structure, Error> {
         let sections = self.sections(source, prompt, answer)?;
         let whole = match (&sections, answer) {
             (Some(sections), Some(answer)) => Some(sections.whole(answer)?),
             (_, answer) => answer.cloned(),
         };
-        Ok(Form { answer: answer.cloned(), whole, sections })
+        Ok(Structure { answer: answer.cloned(), whole, sections })
     }
 }
