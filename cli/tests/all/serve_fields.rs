@@ -54,6 +54,7 @@ fn fields_of_other_servers_mean_what_they_say() {
     assert_eq!(text(&chat(&server, &json!({"repeat_penalty": 1.9, "repeat_last_n": -1}))), penalty);
     assert_ne!(penalty, plain);
     let schema = json!({"enum": ["yes", "no"]});
+    let gbnf = "root ::= \"\\\"\" (\"yes\" | \"no\") \"\\\"\"";
     for more in [
         json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}}),
         json!({"response_format": {"type": "json_object", "schema": schema}}),
@@ -64,6 +65,12 @@ fn fields_of_other_servers_mean_what_they_say() {
         json!({"guided_regex": "\"(yes|no)\""}),
         json!({"json_schema": schema}),
         json!({"grammar": {"type": "json", "value": schema}}),
+        json!({"grammar": {"type": "lark", "value": "start: \"\\\"yes\\\"\" | \"\\\"no\\\"\""}}),
+        json!({"grammar": gbnf}),
+        json!({"guided_grammar": gbnf}),
+        json!({"ebnf": gbnf}),
+        json!({"structured_outputs": {"grammar": gbnf}}),
+        json!({"structural_tag": {"type": "structural_tag", "format": {"type": "grammar", "grammar": gbnf}}}),
         json!({"structured_outputs": {"json": schema}}),
     ] {
         let text = text(&chat(&server, &more));
@@ -74,7 +81,7 @@ fn fields_of_other_servers_mean_what_they_say() {
         (json!({"logits_processors": ["x"]}), "logits_processors"),
         (json!({"stop_token_ids": [2]}), "stop_token_ids"),
         (json!({"modalities": ["text", "audio"]}), "modalities"),
-        (json!({"grammar": "root ::= \"x\""}), "grammar"),
+        (json!({"guided_whitespace_pattern": " ?"}), "guided_whitespace_pattern"),
         (json!({"reasoning_effort": "high"}), "reasoning_effort"),
         (json!({"thinking_token_budget": 5}), "thinking_token_budget"),
         (json!({"enable_thinking": true}), "enable_thinking"),

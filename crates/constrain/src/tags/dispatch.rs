@@ -39,11 +39,7 @@ impl Formats<'_> {
     ) -> Result<Grammar> {
         let (triggers, triggers_path) = fields.need("trigger_tokens")?;
         let triggers = items(triggers, &triggers_path)?.map(|token| self.token(token)).collect::<Result<_>>()?;
-        // Free text has no control tokens, so those that are excluded are excluded already.
-        let path_of_excluded = fields.path("exclude_tokens");
-        if let Some(excluded) = fields.value("exclude_tokens") {
-            items(excluded, &path_of_excluded)?.try_for_each(|token| self.token(token).map(|_| ()))?;
-        }
+        self.exclude_tokens(fields)?;
         let marks = self.free_marks(fields, ends)?;
         self.triggered(fields, path, (triggers, &triggers_path), marks, depth)
     }
@@ -81,6 +77,7 @@ impl Formats<'_> {
         self.dispatched(all, marks, &times, path)
     }
 
+    /// Free text in which strings, or tokens, begin formats.
     pub(super) fn dispatch(
         &mut self,
         fields: &mut Fields<'_>,
@@ -90,16 +87,21 @@ impl Formats<'_> {
     ) -> Result<Grammar> {
         let (rules, rules_path) = fields.need("rules")?;
         let times = Times { at_least_one: false, stop_after_first: !fields.flag_or("loop", true)? };
+        let of_tokens = fields.text("type")? == "token_dispatch";
+        if of_tokens {
+            self.exclude_tokens(fields)?;
+        }
         let marks = self.free_marks(fields, ends)?;
         let mut ways = Ways::new();
         for (rule, path) in items(rules, &rules_path)? {
-            let Some([Value::String(trigger), format]) = rule.as_array().map(Vec::as_slice) else {
-                return bad(&path, "it must be an array of a string and a format");
+            let (trigger, format) = match rule.as_array().map(Vec::as_slice) {
+                Some([token, format]) if of_tokens => (self.token((token, format!("{path}/0")))?, format),
+                Some([Value::String(trigger), format]) => (self.spell(trigger), format),
+                _ => return bad(&path, "it must be an array of a string, or a token, and a format"),
             };
             let format = self.format(format, &format!("{path}/1"), ends, depth + 1)?;
-            let trigger = self.spell(trigger);
             if trigger.is_empty() || ways.iter().any(|(other, _)| *other == trigger) {
-                return bad(&path, "its string must not be empty, or that of another rule");
+                return bad(&path, "it must not begin with an empty string, or as another rule does");
             }
             ways.push((trigger, format));
         }

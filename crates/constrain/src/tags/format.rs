@@ -19,7 +19,7 @@ const MAX_FORMATS: u32 = 4096;
 const MAX_SOURCES: u32 = 256;
 
 /// Formats that are supported elsewhere, but not here.
-const UNSUPPORTED: &[&str] = &["exclude_token", "any_tokens", "token_dispatch"];
+const UNSUPPORTED: &[&str] = &["exclude_token"];
 
 /// Compiles formats.
 pub(super) struct Formats<'t> {
@@ -56,18 +56,16 @@ impl<'t> Formats<'t> {
         let grammar = match kind {
             "const_string" => Grammar::text(self.spell(fields.text("value")?)),
             "json_schema" => self.json_schema(&mut fields, path)?,
-            "any_text" => {
-                for limit in ["max_tokens", "max_chars"] {
-                    if fields.value(limit).is_some() {
-                        return bad(&fields.path(limit), "this field is not supported here");
-                    }
-                }
+            "any_text" => free(&self.free_marks(&mut fields, ends)?),
+            "any_tokens" => {
+                self.exclude_tokens(&mut fields)?;
                 free(&self.free_marks(&mut fields, ends)?)
             }
             "grammar" => {
                 let text = fields.text("grammar")?;
                 self.source(path)?;
-                text_grammar(text, &fields.path("grammar"))?
+                let path = fields.path("grammar");
+                Grammar::ebnf(text).or_else(|fault| bad(&path, fault.to_string()))?
             }
             "regex" => {
                 let pattern = fields.text("pattern")?;
@@ -106,7 +104,7 @@ impl<'t> Formats<'t> {
             "triggered_tags" => self.triggered_tags(&mut fields, path, ends, depth)?,
             "token_triggered_tags" => self.token_triggered_tags(&mut fields, path, ends, depth)?,
             "tags_with_separator" => self.tags_with_separator(&mut fields, path, depth)?,
-            "dispatch" => self.dispatch(&mut fields, path, ends, depth)?,
+            "dispatch" | "token_dispatch" => self.dispatch(&mut fields, path, ends, depth)?,
             _ if UNSUPPORTED.contains(&kind) => return bad(path, format!("the format {kind:?} is not supported")),
             _ => return bad(&fields.path("type"), format!("{kind:?} is not a format")),
         };
@@ -176,6 +174,15 @@ impl<'t> Formats<'t> {
         let mut marks: Vec<Vec<u8>> = excluded.into_iter().map(|text| self.spell(text)).collect();
         marks.extend(ends.iter().filter(|end| !end.is_empty()).cloned());
         Ok(marks)
+    }
+
+    /// Takes the control tokens that free text must not contain. It contains none anyway.
+    pub(super) fn exclude_tokens(&self, fields: &mut Fields<'_>) -> Result<()> {
+        let path = fields.path("exclude_tokens");
+        match fields.value("exclude_tokens") {
+            Some(excluded) => items(excluded, &path)?.try_for_each(|token| self.token(token).map(drop)),
+            None => Ok(()),
+        }
     }
 
     fn json_schema(&mut self, fields: &mut Fields<'_>, path: &str) -> Result<Grammar> {
@@ -249,11 +256,6 @@ const STYLES: &[(&str, Signs, Words)] = &[
     ("minimax_xml", parameters("<parameter name=\"", "\">", "</parameter>", "\n"), WORDS),
     ("glm_xml", parameters("<arg_key>", "</arg_key><arg_value>", "</arg_value>", ""), WORDS),
 ];
-
-/// The grammar of a text in a grammar language.
-fn text_grammar(_text: &str, path: &str) -> Result<Grammar> {
-    bad(path, "the format \"grammar\" is not supported")
-}
 
 /// Takes how often a format is repeated.
 fn times(fields: &mut Fields<'_>) -> Result<(u32, Option<u32>)> {

@@ -48,6 +48,9 @@ fn simple_formats() {
     check(json!({"type": "regex", "pattern": "[ab]{2}"}), &["ab"], &["a", "abc"]);
     check(json!({"type": "any_text"}), &["", "é\n", "</a>"], &[]);
     check(json!({"type": "any_text", "excludes": ["x", "no"]}), &["", "on n"], &["ax", "ono"]);
+    check(json!({"type": "any_tokens"}), &["", "any text"], &[]);
+    let grammar = "root ::= \"(\" root? \")\"";
+    check(json!({"type": "grammar", "grammar": grammar}), &["()", "(())"], &["", "(()"]);
     let schema = json!({"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"],
         "additionalProperties": false, "type": "object"});
     let of = |more: Value| {
@@ -184,7 +187,9 @@ fn control_tokens_begin_and_end() {
     let by_names = json!({"type": "triggered_tags", "triggers": ["<|call|>"], "tags": [
         tag("<|call|>", number(), "<|end|>"),
     ]});
-    for format in [by_tokens, by_names] {
+    let contents = json!({"type": "sequence", "elements": [number(), call("<|end|>")]});
+    let by_rules = json!({"type": "token_dispatch", "rules": [[4096, contents]], "exclude_tokens": ["<|end|>"]});
+    for format in [by_tokens, by_names, by_rules] {
         let tag = json!({"type": "structural_tag", "format": format});
         let machine = Machine::new(Grammar::structural_tag_with(&tag, tokenizer).unwrap(), CONTROLS.index().clone());
         let accepts = |text: &[u8]| machine.accepts(machine.next(machine.start(), text));
@@ -201,6 +206,14 @@ fn control_tokens_begin_and_end() {
         let mask = &machine.mask(machine.start()).tokens;
         let [call, end] = ["<|call|>", "<|end|>"].map(|name| tokenizer.id(name).unwrap());
         assert!(mask.contains(call) && !mask.contains(end));
+    }
+    let thought = json!({"type": "tag", "begin": "", "end": call("<|end|>"),
+        "content": {"type": "any_tokens", "exclude_tokens": ["<|end|>"]}});
+    let tag = json!({"type": "structural_tag", "format": thought});
+    let machine = Machine::new(Grammar::structural_tag_with(&tag, tokenizer).unwrap(), CONTROLS.index().clone());
+    for (text, expected) in [("a<|end|>", true), ("<|call|><|end|>", false), ("a", false)] {
+        let state = machine.next(machine.start(), &tokenizer.spell(text));
+        assert_eq!(machine.accepts(state), expected, "{text}");
     }
     let single = json!({"type": "structural_tag", "format": call("<|end|>")});
     let machine = Machine::new(Grammar::structural_tag_with(&single, tokenizer).unwrap(), CONTROLS.index().clone());
@@ -223,8 +236,12 @@ fn what_is_not_supported_is_named() {
         (json!({"type": "const_string", "value": "a", "weight": 1}), "#/format/weight", "not supported"),
         (json!({"type": "any_text", "max_tokens": 5}), "#/format/max_tokens", "not supported"),
         (json!({"type": "any_text", "excludes": [""]}), "#/format/excludes", "empty"),
-        (json!({"type": "any_tokens"}), "#/format", "\"any_tokens\""),
-        (json!({"type": "grammar", "grammar": "root ::= \"a\""}), "#/format/grammar", "\"grammar\""),
+        (json!({"type": "exclude_token"}), "#/format", "\"exclude_token\""),
+        (json!({"type": "any_tokens", "max_tokens": 5}), "#/format/max_tokens", "not supported"),
+        (json!({"type": "any_tokens", "exclude_tokens": [3]}), "#/format/exclude_tokens/0", "tokenizer"),
+        (json!({"type": "grammar", "grammar": "root ::= \"a"}), "#/format/grammar", "line 1"),
+        (json!({"type": "dispatch", "rules": [[3, text("a")]]}), "#/format/rules/0", "a string"),
+        (json!({"type": "token_dispatch", "rules": [["x", text("a")]]}), "#/format/rules/0/0", "tokenizer"),
         (json!({"type": "regex", "pattern": "("}), "#/format/pattern", "unclosed"),
         (json!({"type": "token", "token": 3}), "#/format/token", "tokenizer"),
         (json!({"type": "sequence", "elements": []}), "#/format/elements", "at least one"),

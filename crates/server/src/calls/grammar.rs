@@ -34,7 +34,7 @@ pub(crate) fn grammar(
     let whole = match (tools.choice, constraint) {
         (ToolChoice::Required | ToolChoice::Named(_), _) => calls(&format, b"", call, several),
         (ToolChoice::Auto, Some(constraint)) => {
-            let words = Grammar::sequence([Grammar::text(&format.syntax().words), constraint.grammar(tokenizer)?]);
+            let words = Grammar::sequence([Grammar::text(&format.syntax().words), constraint.compiled(tokenizer)?]);
             calls(&format, b"", call, several).and_then(|calls| Grammar::one_of(words?, [calls]))
         }
         (ToolChoice::Auto, None) => with_words(&format, call, several),

@@ -123,10 +123,18 @@ fn constraint(name: &str) -> Value {
             "type": "array", "items": {"type": "string"}, "description": "The same as structured_outputs.choice",
         }),
         "guided_regex" | "regex" => json!({"type": "string", "description": "The same as structured_outputs.regex"}),
+        "guided_grammar" => json!({"type": "string", "description": "The same as structured_outputs.grammar"}),
+        "ebnf" => json!({"type": "string", "description": "A grammar in EBNF"}),
+        "structural_tag" => json!({"description": "The same as structured_outputs.structural_tag"}),
         "grammar" => json!({
-            "type": "object", "required": ["type"], "additionalProperties": false,
-            "properties": {"type": {"enum": ["json", "json_object", "json_schema", "regex"]}, "value": {}},
-            "description": "A JSON Schema or a regular expression",
+            "anyOf": [
+                {"type": "string", "description": "A grammar in GBNF"},
+                {
+                    "type": "object", "required": ["type"], "additionalProperties": false,
+                    "properties": {"type": {"enum": ["json", "json_object", "json_schema", "regex", "lark"]}, "value": {}},
+                    "description": "A JSON Schema, a regular expression, or a grammar in Lark",
+                },
+            ],
         }),
         _ => json!({"description": "The same as structured_outputs.json"}),
     })

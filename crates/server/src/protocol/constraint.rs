@@ -21,8 +21,7 @@ enum Kind {
     Choice(Vec<String>),
     JsonSchema(Value),
     StructuralTag(Value),
-    /// In the language that it seems to be written in.
-    Grammar(String),
+    Grammar(Language, String),
 }
 
 impl ConstraintField {
@@ -71,6 +70,17 @@ impl ConstraintField {
         Self { kind: Kind::Regex(pattern), path: path.into() }
     }
 
+    /// A text of the grammar at `path`.
+    pub(crate) fn grammar(language: Language, text: String, path: impl Into<String>) -> Self {
+        Self { kind: Kind::Grammar(language, text), path: path.into() }
+    }
+
+    /// A text of the structural tag at `path`, which may be JSON in a string.
+    pub(crate) fn structural_tag(tag: Value, path: String) -> Result<Self, Refusal> {
+        let tag = parsed(tag, &path).map_err(|fault| Refusal { code: Some("invalid_structural_tag"), ..fault })?;
+        Ok(Self { kind: Kind::StructuralTag(tag), path })
+    }
+
     /// One of the texts at `path`.
     pub(crate) fn choice(texts: Vec<String>, path: impl Into<String>) -> Self {
         Self { kind: Kind::Choice(texts), path: path.into() }
@@ -83,14 +93,14 @@ impl ConstraintField {
             Kind::Choice(texts) => request.choice(texts),
             Kind::JsonSchema(schema) => request.json_schema(schema.clone()),
             Kind::StructuralTag(tag) => request.structural_tag(tag.clone()),
-            Kind::Grammar(text) => request.grammar(Language::guess(text), text),
+            Kind::Grammar(language, text) => request.grammar(*language, text),
         }
     }
 
     /// The number of bytes of the schema, the expression or the choices.
     pub(crate) fn bytes(&self) -> usize {
         match &self.kind {
-            Kind::Regex(text) | Kind::Grammar(text) => text.len(),
+            Kind::Regex(text) | Kind::Grammar(_, text) => text.len(),
             Kind::Choice(texts) => texts.iter().map(|text| text.len() + 1).sum(),
             Kind::JsonSchema(value) | Kind::StructuralTag(value) => value.to_string().len(),
         }
@@ -100,13 +110,13 @@ impl ConstraintField {
     ///
     /// # Errors
     /// If no text obeys the constraint, or it is not supported.
-    pub(crate) fn grammar(&self, tokenizer: &Tokenizer) -> Result<Grammar, Refusal> {
+    pub(crate) fn compiled(&self, tokenizer: &Tokenizer) -> Result<Grammar, Refusal> {
         let grammar = match &self.kind {
             Kind::Regex(pattern) => Grammar::regex(pattern).map_err(Error::from),
             Kind::Choice(texts) => Grammar::choice(texts).map_err(Error::from),
             Kind::JsonSchema(schema) => Grammar::json_schema(schema, Style::default()).map_err(Error::from),
             Kind::StructuralTag(tag) => Grammar::structural_tag_with(tag, tokenizer).map_err(Error::from),
-            Kind::Grammar(text) => Grammar::parse(Language::guess(text), text).map_err(Error::from),
+            Kind::Grammar(language, text) => Grammar::parse(*language, text).map_err(Error::from),
         };
         grammar.map_err(|error| Refusal { param: Some(self.path.clone()), ..error.into() })
     }
@@ -153,6 +163,7 @@ pub(super) fn valued(format: &mut Fields, kind: &str) -> Result<Option<Constrain
             Some(ConstraintField::json_schema(schema, path))
         }
         "regex" => Some(ConstraintField::regex(format.need("value")?, path)),
+        "lark" => Some(ConstraintField::grammar(Language::Lark, format.need("value")?, path)),
         _ => None,
     })
 }
@@ -211,8 +222,8 @@ fn alternatives(fields: &mut Fields, name: &str) -> Result<Vec<ConstraintField>,
     if let Some(texts) = fields.take("choice")? {
         constraints.push(ConstraintField { kind: Kind::Choice(texts), path: fields.path("choice") });
     }
-    if let Some(text) = fields.take("grammar")? {
-        constraints.push(ConstraintField { kind: Kind::Grammar(text), path: fields.path("grammar") });
+    if let Some(text) = fields.take::<String>("grammar")? {
+        constraints.push(ConstraintField::grammar(Language::guess(&text), text, fields.path("grammar")));
     }
     Ok(constraints)
 }
@@ -224,8 +235,7 @@ fn structured_outputs(mut outputs: Fields) -> Result<ConstraintField, Refusal> {
     }
     let path = outputs.path("structural_tag");
     if let Some(tag) = outputs.value("structural_tag") {
-        let tag = parsed(tag, &path).map_err(|fault| Refusal { code: Some("invalid_structural_tag"), ..fault })?;
-        constraints.push(ConstraintField { kind: Kind::StructuralTag(tag), path });
+        constraints.push(ConstraintField::structural_tag(tag, path)?);
     }
     outputs.end()?;
     let count = constraints.len();

@@ -74,7 +74,7 @@ pub(super) async fn detect(
         let reader = match &wanted.constraint {
             Some(constraint) => {
                 let reader = service.engine.reader();
-                reader.clone().of_grammar(constraint.grammar(reader.tokenizer())?)
+                reader.clone().of_grammar(constraint.compiled(reader.tokenizer())?)
             }
             None => service.engine.reader().clone(),
         };
