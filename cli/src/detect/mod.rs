@@ -62,7 +62,7 @@ impl Detect {
     pub(crate) fn run(mut self) -> Result<ExitCode, Failure> {
         let keys = self.keys.load()?;
         let mut reader = self.model.reader()?;
-        if let Some(grammar) = self.constraint.grammar()? {
+        if let Some(grammar) = self.grammar()? {
             reader = reader.of_grammar(grammar);
         }
         let FittingKeys { keys, skipped, .. } = crate::key::fitting(keys, &reader)?;

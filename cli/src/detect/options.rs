@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use anstream::ColorChoice;
+use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use verdigris::detector::report::DetectorUrl;
-use verdigris::{Level, Offsets, Repeats, Sampling};
+use verdigris::{Grammar, Level, Offsets, ReasoningSyntax, Repeats, Sampling};
 
 use crate::choice::{Choice, OneOf};
 use crate::constraint::ConstraintOptions;
 use crate::detect::documents::Format;
+use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
 
@@ -110,12 +112,24 @@ pub(crate) struct Detect {
     // A group with a heading comes last, because the heading applies to all options after it.
     #[command(flatten, next_help_heading = "Constraint on the texts")]
     pub(super) constraint: ConstraintOptions,
+    /// The constraint is that on the answer, and a text may have a thought before it, with these markers
+    #[arg(long, value_name = "NAME", requires = "GrammarOptions", value_parser = PossibleValuesParser::new(ReasoningSyntax::names()))]
+    pub(super) reasoning_format: Option<String>,
     /// The files of the ring that are not keys for this tokenizer.
     #[arg(skip)]
     pub(super) skipped: Vec<String>,
 }
 
 impl Detect {
+    /// The constraint on a whole text.
+    pub(super) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
+        let answer = self.constraint.grammar()?;
+        let syntax = self.reasoning_format.as_deref().and_then(ReasoningSyntax::named);
+        let (Some(answer), Some(syntax)) = (&answer, syntax) else { return Ok(answer) };
+        let whole = answer.clone().with_thought(syntax);
+        whole.map(Some).map_err(|fault| Failure::Usage(format!("a thought before this constraint: {fault}")))
+    }
+
     /// Whether to look for marked passages.
     pub(super) fn searches(&self) -> bool {
         self.windows || self.html.is_some()

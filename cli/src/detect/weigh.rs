@@ -50,7 +50,7 @@ pub(super) fn judge<'k>(
         Method::Ewd => Weighting::Ewd,
         Method::Sweet => Weighting::Sweet(options.weigh.entropy_threshold.unwrap_or(ENTROPY)),
     };
-    let constraint = options.constraint.grammar()?.map(|grammar| engine.constraint(grammar));
+    let constraint = options.grammar()?.map(|grammar| engine.constraint(grammar));
     let look = |text: &str| {
         let text = &text[reader.extent(text)];
         let tokens = engine.reader().tokenizer().encode_long(text).map_err(verdigris::Error::from)?;

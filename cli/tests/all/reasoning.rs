@@ -113,6 +113,30 @@ fn marks_are_found_in_the_answer_alone() {
     }
 }
 
+/// A text that is delivered with its thought is read as both, under the constraint on its answer.
+#[test]
+fn a_constraint_is_known_after_a_thought() {
+    let folder = Folder::with_key();
+    let written = thought(
+        &folder,
+        &["--thinking-token-budget", "12", "-n", "120", "--key", "my.key", "--regex", "( [a-z]{1,9}){60}"],
+    );
+    let whole = format!("<think>{}</think>{}", text(&written, "reasoning"), text(&written, "text"));
+    for (file, whole) in
+        [("whole.txt", &whole[..]), ("opened.txt", &whole[7..]), ("answer.txt", text(&written, "text"))]
+    {
+        folder.write(file, whole);
+        let asked = ["detect", "--key", "my.key", file, "--json", "--regex", "( [a-z]{1,9}){60}"];
+        let found = folder.run(&[&asked[..], &["--reasoning-format", "think"]].concat()).done().json();
+        assert_eq!((&found["marked"], found["forced"].is_u64()), (&json!(true), true), "{file}: {found}");
+        if file != "answer.txt" {
+            let refused = folder.run(&asked[..]);
+            assert!(refused.status == 2 && refused.out.contains("breaks the constraint"), "{refused:?}");
+        }
+    }
+    folder.run(&["detect", "--key", "my.key", "whole.txt", "--reasoning-format", "think"]).fails("--regex");
+}
+
 #[test]
 fn templates_open_thoughts_and_end_them() {
     let folder = Folder::new();

@@ -11,6 +11,7 @@
 //! | layer | contents |
 //! |---|---|
 //! | [`constraint`] | a machine as a step on logits; one text, token by token; forced tokens; reasons for refusals |
+//! | `thought` | answers after a thought |
 //! | [`tags`] | structural tags, compiled to grammars composed of others |
 //! | [`regex`], [`json`], [`languages`] | compilers: regular expressions, JSON Schemas and texts in grammar languages become grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
@@ -33,6 +34,7 @@ pub mod machine;
 pub mod regex;
 pub mod tags;
 mod terminal;
+mod thought;
 mod vocabulary;
 
 pub use cancellation::Cancellation;

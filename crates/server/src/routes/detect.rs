@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use verdigris::detector::answer::{Answer, FORMAT, JudgedInput, MOST_TOKENS, POINTS};
 use verdigris::detector::report::{Content, Reporter};
 use verdigris::logits::TokenId;
-use verdigris::{DetectError, Error, Hint, Key, Level, Look, Reader};
+use verdigris::{DetectError, Error, Hint, Key, Level, Look, Reader, ReasoningSyntax};
 
 use super::{computed, json as body_of};
 use crate::caller::Caller;
@@ -36,6 +36,8 @@ struct Wanted {
     look: Look,
     /// The constraint that the texts were written under.
     constraint: Option<ConstraintField>,
+    /// The markers of thoughts that may precede the answers under this constraint.
+    thoughts: Option<&'static ReasoningSyntax>,
     /// Whether a signed report on each text is returned.
     report: bool,
 }
@@ -74,7 +76,14 @@ pub(super) async fn detect(
         let reader = match &wanted.constraint {
             Some(constraint) => {
                 let reader = service.engine.reader();
-                reader.clone().of_grammar(constraint.compiled(reader.tokenizer())?)
+                let answer = constraint.compiled(reader.tokenizer())?;
+                reader.clone().of_grammar(match wanted.thoughts {
+                    Some(syntax) => answer.with_thought(syntax).map_err(|fault| {
+                        let message = format!("a thought before this constraint: {fault}");
+                        Refusal::field("reasoning_format", "invalid_value", message)
+                    })?,
+                    None => answer,
+                })
             }
             None => service.engine.reader().clone(),
         };
@@ -123,6 +132,20 @@ fn fault(refusal: &Refusal) -> Value {
     json!({"format": FORMAT, "verdict": "error", "error": refusal.message, "code": refusal.code})
 }
 
+/// Takes the markers of thoughts that may precede answers.
+fn thoughts(body: &mut Fields, has_constraint: bool) -> Result<Option<&'static ReasoningSyntax>, Refusal> {
+    const NAME: &str = "reasoning_format";
+    let Some(name) = body.take::<String>(NAME)? else { return Ok(None) };
+    if !has_constraint {
+        return Err(Refusal::field(NAME, "contradiction", "reasoning_format needs a constraint on the answer"));
+    }
+    let known = || ReasoningSyntax::names().collect::<Vec<_>>().join(", ");
+    let syntax = ReasoningSyntax::named(&name).ok_or_else(|| {
+        Refusal::field(NAME, "invalid_value", format!("{NAME} is {name:?}, but must be one of {}", known()))
+    })?;
+    Ok(Some(syntax))
+}
+
 /// Takes the texts; also returns whether they are in the field `texts`.
 fn texts(body: &mut Fields) -> Result<(Vec<DetectInput>, bool), Refusal> {
     let several = body.items("texts")?;
@@ -167,6 +190,7 @@ impl Wanted {
     }
 
     fn take(body: &mut Fields) -> Result<Self, Refusal> {
+        let constraint = ConstraintField::of_detection(body)?;
         Ok(Self {
             key_id: body.take("key_id")?,
             look: Look {
@@ -176,7 +200,8 @@ impl Wanted {
                 course: if body.take("course")?.unwrap_or(false) { POINTS } else { 0 },
                 ..Look::default()
             },
-            constraint: ConstraintField::of_detection(body)?,
+            thoughts: thoughts(body, constraint.is_some())?,
+            constraint,
             report: body.take("report")?.unwrap_or(false),
         })
     }

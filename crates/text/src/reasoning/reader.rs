@@ -64,6 +64,21 @@ impl Reasoning {
         })
     }
 
+    /// The syntax in delivered texts, in which markers are plain text. No thought can be ended.
+    pub fn of_text(syntax: &'static ReasoningSyntax) -> Self {
+        let plain = |markers: &[(&str, Section)]| -> Vec<(Vec<u8>, Section)> {
+            markers.iter().map(|&(marker, section)| (marker.into(), section)).collect()
+        };
+        Self {
+            syntax,
+            begin: plain(syntax.begin),
+            close: syntax.close.into(),
+            next: plain(syntax.next),
+            close_tokens: Vec::new(),
+            drops_breaks: true,
+        }
+    }
+
     /// Keeps line breaks between a thought and the answer as part of the answer, which may begin with one.
     #[must_use]
     pub fn keep_breaks(self) -> Self {
@@ -200,6 +215,16 @@ impl Reasoning {
 impl Position {
     fn new(at: At) -> Self {
         Self { at, held: SmallVec::new(), thought_tokens: 0 }
+    }
+
+    /// The position before a message.
+    pub fn begin() -> Self {
+        Self::new(At::Begin)
+    }
+
+    /// The position in a thought.
+    pub fn thought() -> Self {
+        Self::new(At::Thought)
     }
 
     /// The position of a text that is an answer from here on.

@@ -4,12 +4,10 @@
 //! |---|---|
 //! | `options` | the options of a request |
 //! | `sections` | where the thought of a text ends |
-//! | `grammar` | the constraint of an answer after a thought |
 //! | `budget` | the maximum number of tokens of a thought |
 //! | `mark` | the mark of a text with sections |
 
 mod budget;
-mod grammar;
 mod mark;
 mod options;
 mod sections;

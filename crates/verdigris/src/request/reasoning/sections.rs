@@ -7,7 +7,6 @@ use verdigris_logits::TokenId;
 use verdigris_text::reasoning::Position;
 use verdigris_text::{Reasoning, Section, Tokenizer};
 
-use super::grammar;
 use super::options::{ReasoningEffort, ReasoningFormat};
 use crate::error::Error;
 use crate::prompt::Prompt;
@@ -93,7 +92,7 @@ impl Sections {
         }
         let key = format!("{} {:?} {}", self.reasoning.syntax().name, self.start, self.reasoning.drops_breaks());
         answer
-            .derived(key, |answer| grammar::whole(&self.reasoning, &self.start, answer.clone()))
+            .derived(key, |answer| answer.clone().after_thought(&self.reasoning, &self.start))
             .map_err(|_| Error::Unused { what: "a thought", needs: "a smaller constraint on the answer" })
     }
 }
