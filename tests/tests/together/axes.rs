@@ -53,6 +53,7 @@ axis! {
         Free = "no form",
         Regex = "regex",
         JsonSchema = "JSON Schema",
+        Thought = "regex after a thought",
     }
 }
 

@@ -18,6 +18,9 @@ use crate::world::World;
 /// Texts without their end tokens, with their probabilities or scores.
 pub(crate) type TextProbabilities = BTreeMap<Vec<TokenId>, f64>;
 
+/// The token of the marker that ends a thought.
+const CLOSE: usize = 1;
+
 const NEVER: f64 = f64::NEG_INFINITY;
 
 pub(crate) struct Definition<'w> {
@@ -36,7 +39,7 @@ impl<'w> Definition<'w> {
     /// The definition for texts of at most `tokens` tokens, with the key of the given number.
     pub(crate) fn new(world: &'w World, of: Combination, tokens: usize, key: u32) -> Self {
         let tokenizer = world.reader().tokenizer();
-        let judge = world.judge(of.form);
+        let judge = world.judge_all(of.form);
         let mut whole = BTreeSet::new();
         let mut open = vec![Vec::new()];
         while let Some(text) = open.pop() {
@@ -119,9 +122,15 @@ impl<'w> Definition<'w> {
         distribution
     }
 
+    /// The number of tokens before the part that the mark of the last token belongs to: the answer is marked as a text
+    /// of its own.
+    fn mark_begins(&self, written: &[TokenId]) -> usize {
+        self.world.answer_begins(self.of.form, written)
+    }
+
     /// The sum of `-ln p` over the tokens so far, until the mark begins.
     fn surprise(&self, written: &[TokenId]) -> f64 {
-        (0..written.len()).fold(0.0, |sum, i| match sum < AFTER {
+        (self.mark_begins(written)..written.len()).fold(0.0, |sum, i| match sum < AFTER {
             true => sum - self.before_noise(&written[..i])[written[i] as usize].ln(),
             false => sum,
         })
@@ -187,6 +196,10 @@ impl<'w> Definition<'w> {
                 *z = if may { *z } else { NEVER };
             }
         }
+        // After a thought of this length its end follows.
+        if self.world.is_thought(self.of.form, written) && written.len() >= self.world.budget {
+            row.iter_mut().enumerate().filter(|(token, _)| *token != CLOSE).for_each(|(_, z)| *z = NEVER);
+        }
         let green = |token| self.score(0, &[&self.prompt, written].concat(), token) == Some(1.0);
         match self.of.mark {
             Mark::Soft => (0..).zip(&mut row).filter(|(token, _)| green(*token)).for_each(|(_, z)| *z += DELTA),
@@ -220,7 +233,8 @@ impl<'w> Definition<'w> {
 
     /// The token with the highest `ln p - ln(-ln u)`, where the detector's score is `-ln(1 - u)`.
     fn by_gumbel(&self, distribution: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
-        if self.is_repeated(&self.prompt, written) {
+        let (thought, marked) = written.split_at(self.mark_begins(written));
+        if self.is_repeated(&[&self.prompt, thought].concat(), marked) {
             return distribution;
         }
         let before = [&self.prompt, written].concat();
@@ -236,6 +250,7 @@ impl<'w> Definition<'w> {
     /// larger.
     fn by_tournament(&self, mut distribution: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
         let padding = vec![0; self.schemes[0].context_width()];
+        let written = &written[self.mark_begins(written)..];
         if self.is_repeated(&padding, written) {
             return distribution;
         }

@@ -169,7 +169,10 @@ impl<'w> Setup<'w> {
         let model = steered.clone().map_or(base, |steered| steered as _);
         let is_greedy = of.choice == Choice::Greedy;
         let sampler = if is_greedy { Sampler::Greedy } else { Sampler::Categorical };
-        let transforms = chain(world, of, tokens, key, fault);
+        let transforms = match of.form {
+            Form::Thought => of_library(world, of, tokens, key),
+            _ => chain(world, of, tokens, key, fault),
+        };
         let target = Target { transforms, sampler, random: Random::new(0) };
         let limits = Limits { max_tokens: tokens, end: vec![END] };
         Self { world, of, fault, limits, prompt, model, steered, target }
@@ -291,6 +294,15 @@ fn shape(draft: Draft) -> DraftLength {
     }
 }
 
+/// The steps of the library.
+fn of_library(world: &World, of: Combination, tokens: usize, key: Option<&Key>) -> Chain {
+    let plain = Combination { run: Run::One, draft: Draft::Nobody, ..of };
+    let request = world.request(plain, key, 0).max_tokens(tokens);
+    // Beams without sampling have no warpers.
+    let request = if of.run == Run::Beams { request.temperature(0.0) } else { request };
+    request.target().unwrap().1.transforms
+}
+
 /// The steps, in the order of [`verdigris::Request`].
 fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault: InjectedFault) -> Chain {
     let mut steps = Vec::new();
@@ -361,6 +373,8 @@ pub(crate) fn concerns(fault: InjectedFault, of: Combination) -> bool {
     };
     match fault {
         InjectedFault::Nothing => true,
+        // Its steps are those of the library.
+        _ if of.form == Form::Thought => false,
         InjectedFault::Before(first, then) => has(first) && has(then),
         InjectedFault::Stale(step) | InjectedFault::Without(step) => has(step),
         InjectedFault::Unsteered => of.steering != Steering::Unsteered && of.draft != Draft::Expert,

@@ -4,14 +4,16 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
+use verdigris::logits::TokenId;
 use verdigris::logits::random::philox4x32;
 use verdigris::models::DraftHead;
+use verdigris::text::{ReasoningSyntax, Section};
 use verdigris::watermark::dialects::synthid::{Bits, Score};
 use verdigris::watermark::dialects::{native, native_gumbel, synthid};
 use verdigris::watermark::{Context, ContextFunction, Scheme};
 use verdigris::{
-    Alpha, Beams, Dialect, Engine, Error, Gamma, Grammar, Key, ModelFolder, Reader, Request, Steering as Members,
-    Strength, Style, TreeShape, Written,
+    Alpha, Beams, Dialect, Engine, Error, Gamma, Grammar, Key, ModelFolder, Reader, ReasoningFormat, Request,
+    Steering as Members, Strength, Style, TreeShape, Written,
 };
 use verdigris_tests::harness::{engine, model, path};
 use verdigris_tests::tiny_models::{Layers, SPREAD, engine as engine_of};
@@ -34,6 +36,12 @@ pub(crate) struct World {
     /// The prompt that guidance leads away from.
     pub negative: &'static str,
     pub pattern: &'static str,
+    /// The markers of thoughts: the end of the prompt opens one.
+    pub thoughts: &'static ReasoningSyntax,
+    /// The marker that ends a thought.
+    close: &'static str,
+    /// The most tokens of a thought before its end marker.
+    pub budget: usize,
     pub schema: Value,
     /// The most tokens of a text.
     pub(crate) tokens: usize,
@@ -73,6 +81,9 @@ fn of_four_tokens([base, expert, anti, drafter]: [Layers; 4]) -> World {
         prompt: "12112",
         negative: "21",
         pattern: "(12|2)*1?2",
+        thoughts: const { &ReasoningSyntax::new("tiny", &[("112", Section::Thought)], TINY_CLOSE) },
+        close: TINY_CLOSE,
+        budget: 1,
         schema: json!({"type": "integer", "minimum": 2, "maximum": 212}),
         tokens: 3,
         context: 1,
@@ -102,6 +113,9 @@ fn of_fixtures(base: &str, drafter: &str, feature: &str, medusa: &str) -> World 
         prompt: "The captain",
         negative: "In the morning",
         pattern: "( [a-z]{1,9}){8,16}\\.",
+        thoughts: const { &ReasoningSyntax::new("tale", &[("captain", Section::Thought)], TALE_CLOSE) },
+        close: TALE_CLOSE,
+        budget: 4,
         schema: json!({
             "type": "object", "additionalProperties": false, "required": ["name", "years", "says"],
             "properties": {
@@ -114,6 +128,10 @@ fn of_fixtures(base: &str, drafter: &str, feature: &str, medusa: &str) -> World 
         context: 2,
     }
 }
+
+/// It also ends within a token: `12`.
+const TINY_CLOSE: &str = "2";
+const TALE_CLOSE: &str = "</think>";
 
 /// The secret with the given number.
 fn secret(number: u32, bytes: usize) -> Vec<u8> {
@@ -163,20 +181,48 @@ impl World {
         Dialect::Synthid(synthid::Parameters { bits, ngram_len: self.context + 1, score: Score::Mean })
     }
 
-    /// The grammar of a constraint.
+    /// The grammar of the constraint on an answer.
     pub(crate) fn grammar(&self, form: Form) -> Option<Grammar> {
         match form {
             Form::Free => None,
-            Form::Regex => Some(Grammar::regex(self.pattern).unwrap()),
+            Form::Regex | Form::Thought => Some(Grammar::regex(self.pattern).unwrap()),
             Form::JsonSchema => Some(Grammar::json_schema(&self.schema, Style::default()).unwrap()),
         }
     }
 
-    /// Checks with another library whether a text matches a constraint.
+    /// The thought of a text, with its end marker, and the answer; `None` if the thought has no end.
+    fn sections<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        text.find(self.close).map(|at| text.split_at(at + self.close.len()))
+    }
+
+    /// Whether all tokens of a text are part of its thought.
+    pub(crate) fn is_thought(&self, of: Form, tokens: &[TokenId]) -> bool {
+        of == Form::Thought && self.sections(&self.reader().tokenizer().decode(tokens)).is_none()
+    }
+
+    /// The number of tokens before the second token of the answer: as far as the mark of a thought reaches.
+    pub(crate) fn answer_begins(&self, of: Form, tokens: &[TokenId]) -> usize {
+        let has_answer = |end: &usize| {
+            let text = self.reader().tokenizer().decode(&tokens[..*end]);
+            self.sections(&text).is_some_and(|(_, answer)| !answer.is_empty())
+        };
+        if of == Form::Thought { (0..=tokens.len()).find(has_answer).unwrap_or(0) } else { 0 }
+    }
+
+    /// Checks with another library whether a whole text matches a constraint.
+    pub(crate) fn judge_all(&self, form: Form) -> Box<dyn Fn(&str) -> bool + '_> {
+        let judge = self.judge(form);
+        match form {
+            Form::Thought => Box::new(move |text| self.sections(text).is_some_and(|(_, answer)| judge(answer))),
+            _ => judge,
+        }
+    }
+
+    /// Checks with another library whether an answer matches a constraint.
     pub(crate) fn judge(&self, form: Form) -> Box<dyn Fn(&str) -> bool + Send + Sync> {
         match form {
             Form::Free => Box::new(|_| true),
-            Form::Regex => {
+            Form::Regex | Form::Thought => {
                 let whole = regex::Regex::new(&format!("^(?:{})$", self.pattern)).unwrap();
                 Box::new(move |text| whole.is_match(text))
             }
@@ -200,6 +246,10 @@ impl World {
             Form::Free => request,
             Form::Regex => request.regex(self.pattern),
             Form::JsonSchema => request.json_schema(self.schema.clone()),
+            Form::Thought => {
+                let format = ReasoningFormat::Syntax(self.thoughts);
+                request.regex(self.pattern).reasoning_format(format).thinking_token_budget(self.budget)
+            }
         };
         let request = match of.choice {
             Choice::Greedy => request.temperature(0.0),

@@ -91,6 +91,15 @@ static ALL: [ReasoningSyntax; 7] = [
 ];
 
 impl ReasoningSyntax {
+    /// The markers of another family: a message that begins with `begin` has a thought, which `close` ends.
+    ///
+    /// # Panics
+    /// If a marker is empty.
+    pub const fn new(name: &'static str, begin: &'static [(&'static str, Section)], close: &'static str) -> Self {
+        assert!(!begin.is_empty() && !begin[0].0.is_empty() && !close.is_empty(), "a marker is empty");
+        Self { name, begin, close, next: &[], traces: &[] }
+    }
+
     /// The syntax with a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|syntax| syntax.name == name)

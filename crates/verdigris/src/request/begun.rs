@@ -97,7 +97,7 @@ impl Request<'_> {
     ) -> Result<Planned, Error> {
         let structure = self.structure(source, &prompt, answer)?;
         let room = self.most_tokens(context, &prompt);
-        let target = self.target(room, structure.whole.as_ref(), structure.sections.as_ref(), guides, seed)?;
+        let target = self.steps(room, structure.whole.as_ref(), structure.sections.as_ref(), guides, seed)?;
         Ok(Planned { prompt, target, model, seed, structure })
     }
 }

@@ -12,6 +12,7 @@ use verdigris_watermark::scheme::Stage;
 use crate::error::Error;
 use crate::prompt::Prompt;
 use crate::request::Request;
+use crate::request::begun::Planned;
 use crate::request::reasoning::{Sections, ThoughtBudget};
 
 /// The upper limit of generated seeds: JSON numbers are exact below 2^53 everywhere, and the seeds after the first need
@@ -52,9 +53,19 @@ impl Request<'_> {
         Ok(u64::from_le_bytes(bytes) % EXACT)
     }
 
+    /// Returns the tokens of the prompt, and the distribution of the text, for callers that run the model themselves
+    /// (`verdigris-decoding`).
+    ///
+    /// # Errors
+    /// Those of [`Request::text`] that concern the options and the prompt.
+    pub fn target(&self) -> Result<(Arc<[TokenId]>, Target), Error> {
+        let Planned { prompt, target, .. } = self.plan()?.planned;
+        Ok((prompt, target))
+    }
+
     /// The distribution of a text of at most `room` tokens: the steps in the order listed at [`Request`], and the
     /// sampler.
-    pub(super) fn target(
+    pub(super) fn steps(
         &self,
         room: usize,
         constraint: Option<&Constraint>,
