@@ -52,8 +52,10 @@ mod serve_anthropic;
 mod serve_audit;
 mod serve_bad_input;
 mod serve_calls;
+
 mod serve_config;
 mod serve_cors;
+mod serve_families;
 mod serve_fields;
 mod serve_input_marks;
 mod serve_manifests;

@@ -90,26 +90,13 @@ fn arguments_in_each_notation_obey_their_schemas() {
     }
 }
 
-/// A tokenizer with control tokens in the positions of the last two tokens.
 #[test]
 fn calls_are_found_between_control_tokens() {
     let folder = Folder::new();
     folder.copy_model(TALE_SMALL, "teller");
     let calls = "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}";
     folder.write("teller/chat_template.jinja", &rendering(calls));
-    let mut file: Value = serde_json::from_str(&folder.read("teller/tokenizer.json")).unwrap();
-    let merges = file["model"]["merges"].as_array_mut().unwrap();
-    merges.truncate(merges.len() - 2);
-    let vocabulary = file["model"]["vocab"].as_object_mut().unwrap();
-    vocabulary.retain(|_, id| id.as_u64().unwrap() < 4094);
-    for (name, id) in [("[TOOL_CALLS]", 4094), ("[ARGS]", 4095)] {
-        file["model"]["vocab"][name] = json!(id);
-        file["added_tokens"].as_array_mut().unwrap().push(json!({
-            "id": id, "content": name, "special": true, "normalized": false, "single_word": false, "lstrip": false,
-            "rstrip": false,
-        }));
-    }
-    folder.write("teller/tokenizer.json", &file.to_string());
+    folder.add_control_tokens("teller", &["[TOOL_CALLS]", "[ARGS]"]);
     let server = Server::start(&folder, &["--model", "teller"]);
     obey_their_schemas(&server, &notes(), "mistral-13");
     let body = json!({

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub const TALE_SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small");
@@ -170,6 +170,25 @@ impl Folder {
         folder.copy_model(TALE_SMALL, "teller");
         folder.write("teller/chat_template.jinja", template);
         folder
+    }
+
+    /// Makes the last tokens of a model's tokenizer control tokens with these names.
+    pub fn add_control_tokens(&self, model: &str, names: &[&str]) {
+        let path = format!("{model}/tokenizer.json");
+        let mut file: Value = serde_json::from_str(&self.read(&path)).unwrap();
+        let merges = file["model"]["merges"].as_array_mut().unwrap();
+        merges.truncate(merges.len() - names.len());
+        let vocabulary = file["model"]["vocab"].as_object_mut().unwrap();
+        let first = vocabulary.len() - names.len();
+        vocabulary.retain(|_, id| id.as_u64().unwrap() < first as u64);
+        for (name, id) in names.iter().zip(first..) {
+            file["model"]["vocab"][name] = json!(id);
+            file["added_tokens"].as_array_mut().unwrap().push(json!({
+                "id": id, "content": name, "special": true, "normalized": false, "single_word": false, "lstrip": false,
+                "rstrip": false,
+            }));
+        }
+        self.write(&path, &file.to_string());
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
