@@ -1,13 +1,44 @@
-//! Checks that each fault of `tests/mutants` still applies: its text occurs exactly once in its file.
-//! `tests/scripts/mutants` runs them.
+//! Checks that each fault of `tests/mutants` still applies: its text occurs exactly once in its file, and its test
+//! exists. `tests/scripts/mutants` runs them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The lines of a fault that begin with a sign, without the sign and the space after it.
 fn part(fault: &str, sign: char) -> String {
     let lines = fault.lines().skip(1).filter_map(|line| line.strip_prefix(sign));
     lines.map(|line| line.get(1..).unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// The source files of a package.
+fn sources(package: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut open = vec![match package.strip_prefix("verdigris-") {
+        Some("cli") => root.join("cli"),
+        Some("tests") => root.join("tests"),
+        Some(name) => root.join("crates").join(name),
+        None => root.join("crates").join(package),
+    }];
+    let mut files = Vec::new();
+    while let Some(folder) = open.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.extension() {
+                None if path.is_dir() => open.push(path),
+                Some(kind) if kind == "rs" => files.push(path),
+                _ => (),
+            }
+        }
+    }
+    files
+}
+
+/// Whether a package has the test that a line names, in a file or folder of the name before that of the test.
+fn exists(test: &str) -> bool {
+    let (package, test) = test.split_once(' ').unwrap();
+    let mut parts = test.rsplit([':', ' ']).filter(|part| !part.is_empty() && *part != "tests");
+    let (definition, at) = (format!("fn {}()", parts.next().unwrap()), parts.next().unwrap());
+    let is_there = |file: &PathBuf| file.iter().any(|part| Path::new(part).with_extension("") == Path::new(at));
+    sources(package).iter().any(|file| is_there(file) && fs::read_to_string(file).unwrap().contains(&definition))
 }
 
 #[test]
@@ -25,9 +56,13 @@ fn every_fault_can_be_made() {
             if code.matches(&old).count() != 1 || old == new {
                 stale.push(format!("{name} ({file})"));
             }
+            let test = fault.lines().find_map(|line| line.strip_prefix("test: ")).expect(name);
+            if !exists(test) {
+                stale.push(format!("{name} (no {test})"));
+            }
             count += 1;
         }
     }
     assert!(count > 60, "{count}");
-    assert!(stale.is_empty(), "in no file, or more than once: {stale:#?}");
+    assert!(stale.is_empty(), "in no file, more than once, or without a test: {stale:#?}");
 }
