@@ -76,7 +76,7 @@ fn faults_are_one_line() {
     let folder = Folder::with_chat(PLAIN);
     chat(&folder, &["/sing"], &[]).fails("/help");
     chat(&folder, &["/mark on"], &[]).fails("--key");
-    chat(&folder, &["/undo"], &[]).fails("no answer");
+    chat(&folder, &["/undo"], &[]).fails("nothing has been answered");
     folder.write("taken.json", "");
     chat(&folder, &["/save taken.json"], &[]).fails("taken.json");
     folder.run(&["chat", "-m", TALE_SMALL]).fails("chat template");
