@@ -20,6 +20,7 @@
 //! | [`search`] | beam search and contrastive search |
 //! | [`best_of`] | one of several texts, by their scores |
 //! | [`steer`] | a model steered by experts |
+//! | [`mod@embeddings`] | vectors of texts: means of a model's hidden states |
 //! | [`mod@perplexity`] | a measure of how well a model predicts a text |
 //! | [`provenance`] | the origins of tokens |
 //! | [`limits`] | the limits that end a text |
@@ -31,6 +32,7 @@ mod device_sampling;
 mod distribution;
 pub mod draft_length;
 pub mod drafter;
+pub mod embeddings;
 pub mod enumerate;
 pub mod guide;
 pub mod limits;
@@ -50,6 +52,7 @@ pub mod tree;
 pub use chance::{Chance, Seeded};
 pub use draft_length::{DraftLength, DraftMemory};
 pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupOr, Medusa};
+pub use embeddings::embeddings;
 pub use guide::{ClassScorer, Guide, RewardScorer, ScoreKind, Scorer, TextClass};
 pub use limits::{Limits, Stop};
 pub use pass::{BatchedText, BoxedDrafter, Drafting, Part, pass, pass_in_turn};

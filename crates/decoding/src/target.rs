@@ -28,10 +28,10 @@ pub enum DecodeError {
     /// An empty prompt: there is no row to begin with.
     #[error("a prompt needs at least one token")]
     EmptyPrompt,
-    /// A way of writing that compares hidden states, with a model that keeps none.
+    /// Contrastive search or embeddings, which use hidden states, with a model that keeps none.
     #[error(
-        "contrastive search compares hidden states, and this model keeps none: it needs one that our own decoder \
-         computes on one CPU"
+        "contrastive search and embeddings use hidden states, and this model keeps none: they need one that our own \
+         decoder computes on one CPU"
     )]
     NoHiddenStates,
     /// The transforms forbid every token.

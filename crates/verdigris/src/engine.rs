@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use verdigris_constrain::{Constraint, Grammar, Lexicon};
-use verdigris_decoding::{Perplexity, Steered, perplexity};
+use verdigris_decoding::{Perplexity, Steered, embeddings, perplexity};
 use verdigris_detector::Reader;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
@@ -192,6 +192,14 @@ impl Engine {
     #[doc(alias = "score")]
     pub fn perplexity<'a>(&self, windows: impl IntoIterator<Item = &'a [TokenId]>) -> Result<Perplexity, Error> {
         Ok(perplexity(&self.model, windows)?)
+    }
+
+    /// The [`embeddings`](fn@embeddings) of texts by this model, which experts do not change: vectors of length 1.
+    ///
+    /// # Errors
+    /// [`Error::Decode`], for instance if the model keeps no hidden states.
+    pub fn embeddings(&self, texts: &[&[TokenId]]) -> Result<Vec<Vec<f32>>, Error> {
+        Ok(embeddings(&self.model, texts)?)
     }
 
     /// The tokens that end a text.
