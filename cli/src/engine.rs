@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use verdigris::models::DraftHead;
-use verdigris::{Device, Engine, Request};
+use verdigris::{Device, Engine, ModelFolder, Request};
 
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption, find_drafter};
@@ -16,6 +16,13 @@ use crate::steering::SteerOptions;
 pub(crate) struct EngineOptions {
     #[command(flatten)]
     model: ModelOption,
+    #[command(flatten)]
+    with: EngineSettings,
+}
+
+/// Options for an engine in addition to its model.
+#[derive(Args)]
+pub(crate) struct EngineSettings {
     /// Write with this adapter of the model: a folder saved by peft (LoRA, DoRA). As --model, --expert or --anti, such
     /// a folder means its base model with the adapter
     #[arg(long, value_name = "PATH|NAME")]
@@ -26,22 +33,28 @@ pub(crate) struct EngineOptions {
     steer: SteerOptions,
 }
 
-impl EngineOptions {
-    pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        self.steered(self.unsteered()?)
+impl EngineSettings {
+    /// A model with these settings.
+    pub(crate) fn engine(&self, model: &ModelOption) -> Result<Engine, Failure> {
+        self.steered(self.unsteered(model)?)
     }
 
-    /// The display name of the model.
-    pub(crate) fn model_name(&self) -> String {
-        self.model.name()
+    fn unsteered(&self, model: &ModelOption) -> Result<Engine, Failure> {
+        model.engine(self.adapter.as_deref(), &self.device.device()?)
     }
 
-    /// The engine on ranks, if there are any. The models that steer it are not split.
-    pub(crate) fn engine_on(&self, ranks: &RankOptions) -> Result<Engine, Failure> {
-        match ranks.device(self.device.is_chosen())? {
-            Some(ranks) => self.steered(self.model.engine(self.adapter.as_deref(), &ranks)?),
-            None => self.engine(),
-        }
+    /// The files of a model, with the adapter if one is given.
+    pub(crate) fn folder(&self, model: &ModelOption) -> Result<ModelFolder, Failure> {
+        model.adapted(self.adapter.as_deref())
+    }
+
+    pub(crate) fn is_steered(&self) -> bool {
+        !self.steer.is_none()
+    }
+
+    /// Whether an adapter is given.
+    pub(crate) fn has_adapter(&self) -> bool {
+        self.adapter.is_some()
     }
 
     fn steered(&self, engine: Engine) -> Result<Engine, Failure> {
@@ -52,27 +65,50 @@ impl EngineOptions {
         self.steer.steer(engine, &device)
     }
 
+    /// A drafter for a model: another model on the same device, or a draft head.
+    pub(crate) fn drafter(&self, model: &ModelOption, source: &Path) -> Result<DraftSource, Failure> {
+        let folder = find_drafter(source)?;
+        if DraftHead::is_in(&folder) {
+            return Ok(DraftSource::Head(DraftHead::load(&folder, &self.folder(model)?)?));
+        }
+        Ok(DraftSource::Model(Engine::from_folder(&folder, &self.device.device()?)?))
+    }
+}
+
+impl EngineOptions {
+    pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+        self.with.engine(&self.model)
+    }
+
+    /// The display name of the model.
+    pub(crate) fn model_name(&self) -> String {
+        self.model.name()
+    }
+
+    /// The engine on ranks, if there are any. The models that steer it are not split.
+    pub(crate) fn engine_on(&self, ranks: &RankOptions) -> Result<Engine, Failure> {
+        match ranks.device(self.with.device.is_chosen())? {
+            Some(ranks) => self.with.steered(self.model.engine(self.with.adapter.as_deref(), &ranks)?),
+            None => self.engine(),
+        }
+    }
+
     pub(crate) fn unsteered(&self) -> Result<Engine, Failure> {
-        self.model.engine(self.adapter.as_deref(), &self.device.device()?)
+        self.with.unsteered(&self.model)
     }
 
     /// The device that it computes on.
     pub(crate) fn device(&self) -> Result<Device, Failure> {
-        self.device.device()
+        self.with.device.device()
     }
 
     pub(crate) fn is_steered(&self) -> bool {
-        !self.steer.is_none()
+        self.with.is_steered()
     }
 
-    /// A drafter for this model: another model on the same device, or a draft head.
+    /// A drafter for this model.
     pub(crate) fn drafter(&self, source: &Path) -> Result<DraftSource, Failure> {
-        let folder = find_drafter(source)?;
-        if DraftHead::is_in(&folder) {
-            let target = self.model.adapted(self.adapter.as_deref())?;
-            return Ok(DraftSource::Head(DraftHead::load(&folder, &target)?));
-        }
-        Ok(DraftSource::Model(Engine::from_folder(&folder, &self.device.device()?)?))
+        self.with.drafter(&self.model, source)
     }
 }
 

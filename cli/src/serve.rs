@@ -3,6 +3,7 @@
 mod ledger;
 mod limits;
 mod manifests;
+mod models;
 pub(crate) mod settings;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,11 +14,11 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use verdigris::detector::report::{DetectorUrl, ReportKey, Reporter};
-use verdigris::schedule::{Capacity, rows};
-use verdigris::{Key, KeyRing, Level, Request};
-use verdigris_server::{ApiKeys, Drafts, Options, Origin, PrefixStoreOptions};
+use verdigris::schedule::Capacity;
+use verdigris::{Key, KeyRing, Level};
+use verdigris_server::{ApiKeys, Options, Origin, PrefixStoreOptions};
 
-use crate::engine::{DraftSource, EngineOptions};
+use crate::engine::EngineSettings;
 use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
 use crate::log::LogFormat;
@@ -26,6 +27,7 @@ use crate::run::RunOptions;
 use crate::serve::ledger::LedgerOptions;
 use crate::serve::limits::LimitOptions;
 use crate::serve::manifests::ServeManifestOptions;
+use crate::serve::models::ServedModelOptions;
 use crate::signer::Signer;
 use crate::terminal::{headed, shown_line};
 
@@ -48,6 +50,7 @@ Examples:
   verdigris serve --key my.key
   verdigris serve --model chat.gguf --key my.key --enforce-all
   verdigris serve --model chat.gguf --host 0.0.0.0 --api-key-file keys.txt
+  verdigris serve --model chat=chat.gguf --model code=coder.gguf --key my.key
 
 A request: curl localhost:8000/v1/completions -d '{\"prompt\": \"The captain\"}'")]
 pub(crate) struct Serve {
@@ -93,9 +96,6 @@ pub(crate) struct Serve {
     /// The port to listen at; 0 takes a free one
     #[arg(short, long, default_value_t = 8000)]
     port: u16,
-    /// The name of the model in requests [default: the name of its file or folder]
-    #[arg(long, value_name = "NAME")]
-    served_model_name: Option<String>,
     /// Also accept this host name, without a port; may be given several times. At a loopback address only this
     /// machine's own names are accepted by default, at other addresses every name
     #[arg(long, value_name = "NAME")]
@@ -166,7 +166,9 @@ pub(crate) struct Serve {
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitOptions,
     #[command(flatten)]
-    engine: EngineOptions,
+    models: ServedModelOptions,
+    #[command(flatten)]
+    engine: EngineSettings,
     #[command(flatten, next_help_heading = "Drafts")]
     drafts: DraftOptions,
 }
@@ -191,18 +193,6 @@ pub(crate) enum InputMarks {
     Report,
 }
 
-/// The drafter of all texts.
-struct Drafting {
-    options: DraftOptions,
-    drafter: Option<DraftSource>,
-}
-
-impl Drafts for Drafting {
-    fn onto<'r>(&'r self, request: Request<'r>, seed: Option<u64>) -> Request<'r> {
-        self.options.apply(request, self.drafter.as_ref(), seed)
-    }
-}
-
 impl Serve {
     /// The format of the log, and its filter if `RUST_LOG` is not set.
     pub(crate) fn log(&self) -> (LogFormat, &'static str) {
@@ -223,21 +213,17 @@ impl Serve {
         let report_key = self.report_key.as_deref().map(ReportKey::load).transpose()?;
         let ledger = self.ledger.open()?;
         self.drafts.check(None)?;
-        let model = self.served_model_name.unwrap_or_else(|| self.engine.model_name());
-        let signer = self.manifests.signer(model.clone())?;
+        let signer = self.manifests.signer()?;
         let unstamped = signer.as_ref().and_then(Signer::warning);
-        let engine = self.engine.engine()?;
-        let drafter = self.drafts.drafter(&self.engine)?;
-        let rows = self.max_num_batched_tokens.map_or_else(|| rows::measured(engine.model()), Ok);
+        let models = self.models.load(self.engine, self.drafts, self.max_num_batched_tokens)?;
         let capacity = Capacity {
             texts: self.max_num_seqs,
             tokens: self.kv_cache_tokens,
             kept: self.kv_cache_tokens,
-            rows: rows.map_err(verdigris::Error::Model)?,
+            rows: Capacity::ROWS,
         };
         let options = Options {
             address: SocketAddr::new(self.host, self.port),
-            model,
             api_keys,
             ring,
             audit_log: self.audit_log,
@@ -269,8 +255,7 @@ impl Serve {
         let unmarked = key.is_none() && options.ring.is_none();
         let readable = self.api_key_file.as_deref().and_then(readable);
         let (quiet, log) = (self.run.quiet, self.log_format);
-        let drafts = Box::new(Drafting { options: self.drafts, drafter });
-        verdigris_server::serve(engine, key, drafts, options, |address| match log {
+        verdigris_server::serve(models, key, options, |address| match log {
             LogFormat::Text if quiet => (),
             LogFormat::Text => {
                 eprintln!("listening at http://{address}");

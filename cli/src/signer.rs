@@ -145,13 +145,13 @@ impl Signer {
     /// Signs a text.
     pub(crate) fn sign(&self, text: &str) -> Result<Signed, Failure> {
         let mark = self.mark.as_ref().map(|(scheme, id)| (&**scheme, &**id));
-        self.sign_marked(text, mark)
+        self.sign_marked(&self.model, text, mark)
     }
 
-    /// The same for a text that is marked with the key of this scheme and id.
-    pub(crate) fn sign_marked(&self, text: &str, mark: Option<(&str, &str)>) -> Result<Signed, Failure> {
+    /// The same for a text of a model that is marked with the key of this scheme and id.
+    pub(crate) fn sign_marked(&self, model: &str, text: &str, mark: Option<(&str, &str)>) -> Result<Signed, Failure> {
         let mut command = self.command();
-        command.args(["--manifest", &self.place, "--model", &self.model, "--output", "-"]);
+        command.args(["--manifest", &self.place, "--model", model, "--output", "-"]);
         if let Some((scheme, id)) = mark {
             command.args(["--scheme", scheme, "--key-id", id]);
             command.args(self.payload.map(|payload| format!("--payload={payload}")));

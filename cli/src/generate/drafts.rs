@@ -1,6 +1,6 @@
 //! Options for drafts: the drafter, the number of drafts, and the rule by which they are accepted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use verdigris::Request;
@@ -102,7 +102,15 @@ impl DraftOptions {
 
     /// The model or the head that drafts.
     pub(crate) fn drafter(&self, engine: &EngineOptions) -> Result<Option<DraftSource>, Failure> {
-        self.draft.as_deref().map(|path| engine.drafter(path)).transpose()
+        self.drafter_from(|path| engine.drafter(path))
+    }
+
+    /// The same, loaded by a function of its path or name.
+    pub(crate) fn drafter_from(
+        &self,
+        load: impl FnOnce(&Path) -> Result<DraftSource, Failure>,
+    ) -> Result<Option<DraftSource>, Failure> {
+        self.draft.as_deref().map(load).transpose()
     }
 
     pub(crate) fn apply<'r>(

@@ -21,8 +21,9 @@ pub(crate) struct ServeManifestOptions {
 
 impl ServeManifestOptions {
     /// The signer, if answers are to be signed. It has been checked.
-    pub(super) fn signer(&self, model: String) -> Result<Option<Signer>, Failure> {
-        let Some(mut signer) = self.signer.signer(model)? else { return Ok(None) };
+    pub(super) fn signer(&self) -> Result<Option<Signer>, Failure> {
+        // Each text comes with the name of its model.
+        let Some(mut signer) = self.signer.signer(String::new())? else { return Ok(None) };
         signer.check(&[OsStr::new("--manifest"), OsStr::new(PLACE)])?;
         signer.set_place(PLACE.into());
         Ok(Some(signer))
@@ -30,7 +31,7 @@ impl ServeManifestOptions {
 }
 
 impl verdigris_server::Signer for Signer {
-    fn sign(&self, text: &str, mark: Option<(&str, &str)>) -> Result<Vec<u8>, String> {
-        self.sign_marked(text, mark).map(|signed| signed.output).map_err(|failure| failure.to_string())
+    fn sign(&self, model: &str, text: &str, mark: Option<(&str, &str)>) -> Result<Vec<u8>, String> {
+        self.sign_marked(model, text, mark).map(|signed| signed.output).map_err(|failure| failure.to_string())
     }
 }

@@ -60,6 +60,7 @@ mod serve_fields;
 mod serve_input_marks;
 mod serve_manifests;
 mod serve_marks;
+mod serve_models;
 mod serve_ollama;
 mod serve_planners;
 mod serve_prefixes;

@@ -39,20 +39,25 @@ async function ask(path, body, signal) {
   return response;
 }
 
+/** The name of the model that the page uses, once it is known. */
+let model;
+
 /** Information about the server: its model and its keys. */
 export async function about() {
-  return (await ask("/about")).json();
+  const about = await (await ask("/about")).json();
+  model = about.model;
+  return about;
 }
 
 /** Tests a text; returns the finding, with its tokens if there are not too many. */
 export async function detect(request, signal) {
   try {
-    return await (await ask("/detect", { ...request, course: true, tokens: true }, signal)).json();
+    return await (await ask("/detect", { model, ...request, course: true, tokens: true }, signal)).json();
   } catch (error) {
     if (error.code !== "too_many_tokens") {
       throw error;
     }
-    return (await ask("/detect", { ...request, course: true }, signal)).json();
+    return (await ask("/detect", { model, ...request, course: true }, signal)).json();
   }
 }
 

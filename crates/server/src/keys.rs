@@ -1,13 +1,36 @@
 //! The watermark keys of a server, by tenant and day.
 
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::civil::Date;
-use verdigris::watermark::KeyError;
 use verdigris::watermark::ring::{distinct, writer_among};
-use verdigris::{Error, Key, KeyRing, Reader};
+use verdigris::watermark::{KeyError, VocabularyId};
+use verdigris::{DetectError, Error, Key, KeyRing, Reader};
 
-/// The keys of a server: one for all tenants, a ring, or both.
+/// Keys that cannot be used with a model.
+#[derive(Debug, thiserror::Error)]
+pub struct BadKeys {
+    /// The name of the model, if there are several.
+    pub model: Option<String>,
+    /// The cause.
+    pub source: Box<Error>,
+}
+
+impl fmt::Display for BadKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, source } = self;
+        match (model, &**source) {
+            (None, _) => write!(f, "{source}"),
+            (Some(model), Error::Detect(DetectError::ForeignKey { .. })) => {
+                write!(f, "the model {model:?}: {source}, or give --ring with a key for each tokenizer")
+            }
+            (Some(model), _) => write!(f, "the model {model:?}: {source}"),
+        }
+    }
+}
+
+/// The keys of a server for a model: one for all tenants, a ring, or both.
 #[derive(Default)]
 pub(crate) struct Keys {
     /// The key for tenants for which the ring has none.
@@ -16,23 +39,52 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The keys for a tokenizer. Keys of the ring for other tokenizers are skipped, with a warning in the log.
+    /// The keys for the tokenizer of each model. Keys of the ring for other tokenizers are skipped, with a warning in
+    /// the log.
     ///
     /// # Errors
-    /// [`Error::Detect`] if `for_all` is for another tokenizer; [`Error::Key`] if the ring has no key for this one, if
-    /// a key carries payloads, which requests cannot set, or if `for_all` is a published key, which cannot write.
-    pub(crate) fn new(for_all: Option<Arc<Key>>, ring: Option<KeyRing>, reader: &Reader) -> Result<Self, Error> {
+    /// [`Error::Detect`] if `for_all` is for another tokenizer; [`Error::Key`] if the ring has no key for one of them,
+    /// if a key carries payloads, which requests cannot set, or if `for_all` is a published key, which cannot write.
+    pub(crate) fn of_models(
+        for_all: Option<&Arc<Key>>,
+        ring: Option<KeyRing>,
+        models: &[(&str, &Reader)],
+    ) -> Result<Vec<Self>, BadKeys> {
+        let vocabularies: Vec<VocabularyId> = models.iter().map(|(_, reader)| reader.vocabulary()).collect();
+        let path = ring.as_ref().map(|ring| ring.path().to_owned());
+        let ring = ring.map(|ring| ring.for_vocabularies(&vocabularies)).transpose();
+        let ring = ring.map_err(|source| BadKeys { model: None, source: Box::new(source.into()) })?;
+        for skipped in ring.iter().flat_map(KeyRing::skipped) {
+            tracing::warn!("{skipped}");
+        }
+        let ring: Option<Vec<Arc<Key>>> = ring.map(|ring| ring.into_keys().into_iter().map(Arc::new).collect());
+        let each = models.iter().zip(&vocabularies).map(|((name, reader), vocabulary)| {
+            let of_model = ring.as_ref().map(|ring| {
+                let fits = |key: &&Arc<Key>| key.vocabulary().fingerprint() == vocabulary.fingerprint();
+                ring.iter().filter(fits).cloned().collect::<Vec<_>>()
+            });
+            let keys = match (of_model, &path) {
+                (Some(keys), Some(path)) if keys.is_empty() => {
+                    let wanted = "for its tokenizer: make one with `verdigris key new --model`".into();
+                    Err(KeyError::EmptyRing { path: path.clone(), wanted }.into())
+                }
+                (keys, _) => Self::new(for_all.cloned(), keys.unwrap_or_default(), reader),
+            };
+            keys.map_err(|source| BadKeys {
+                model: (models.len() > 1).then(|| (*name).to_owned()),
+                source: Box::new(source),
+            })
+        });
+        each.collect()
+    }
+
+    fn new(for_all: Option<Arc<Key>>, ring: Vec<Arc<Key>>, reader: &Reader) -> Result<Self, Error> {
         if let Some(key) = &for_all {
             reader.fits(key)?;
             if key.is_published() {
                 return Err(KeyError::Published { id: key.id().into() }.into());
             }
         }
-        let ring = ring.map(|ring| ring.for_vocabulary(&reader.vocabulary())).transpose()?;
-        for skipped in ring.iter().flat_map(KeyRing::skipped) {
-            tracing::warn!("{skipped}");
-        }
-        let ring: Vec<_> = ring.map_or(Vec::new(), KeyRing::into_keys).into_iter().map(Arc::new).collect();
         if let Some(key) = for_all.iter().chain(&ring).find(|key| key.payload_bits().is_some()) {
             return Err(KeyError::Payload { id: key.id().into(), carries: true }.into());
         }
@@ -65,7 +117,7 @@ impl Keys {
 mod tests {
     use super::*;
     use verdigris::Marking;
-    use verdigris::watermark::{Period, VocabularyId};
+    use verdigris::watermark::Period;
 
     fn key(id: &str, tenant: &str, from: Option<&str>, until: Option<&str>) -> Arc<Key> {
         let key = Key::generate(Marking::lists(), VocabularyId::new(100, "x").unwrap());

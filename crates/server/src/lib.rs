@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `protocol` | parsing of requests, and refusals; no HTTP and no model |
 //! | `calls` | tool calls: their syntax, constraint and parser |
-//! | `writer` | generation of the texts of all answers |
+//! | `model_source`, `models`, `totals` | the models: their descriptions, loading and releasing, and their statistics |
+//! | `writer` | generation of the texts of all answers of a model |
 //! | `constraint_cache` | a cache of compiled constraints |
 //! | `options`, `origin` | the options of a server |
 //! | `service` | the state that all requests share |
@@ -41,6 +42,8 @@ mod ledger;
 mod limits;
 mod manifests;
 mod metrics;
+mod model_source;
+mod models;
 mod openapi;
 mod operator;
 mod options;
@@ -52,6 +55,7 @@ mod routes;
 mod serve;
 mod service;
 mod shares;
+mod totals;
 mod turns;
 mod writer;
 
@@ -61,8 +65,10 @@ mod writer;
 struct Readme;
 
 pub use access::{AccessError, ApiKeys};
+pub use keys::BadKeys;
 pub use ledger::{Ledger, LedgerEntry, LedgerText};
 pub use limits::Limits;
+pub use model_source::{LoadModel, LoadedModel, ModelLimits, ModelSource, ServedModels};
 pub use options::{Drafts, Options, PrefixStoreOptions, Signer};
 pub use origin::{BadOrigin, Origin};
 pub use protocol::Refusal;

@@ -70,16 +70,17 @@ impl Manifests {
         }
     }
 
-    /// Signs a text, when it is the tenant's turn.
+    /// Signs a text of a model, when it is the tenant's turn.
     pub(crate) async fn sign(
         &self,
+        model: &str,
         text: &str,
         key: Option<Arc<Key>>,
         tenant: &Arc<str>,
         request_id: &str,
     ) -> Option<ManifestField> {
-        let (signer, text) = (self.signer.clone()?, text.to_owned());
-        let work = move || signer.sign(&text, key.as_ref().map(|key| (key.dialect().name(), key.id())));
+        let (signer, model, text) = (self.signer.clone()?, model.to_owned(), text.to_owned());
+        let work = move || signer.sign(&model, &text, key.as_ref().map(|key| (key.dialect().name(), key.id())));
         let signed = self.turns.take(tenant).await.spend(work).await;
         let signed = signed.unwrap_or_else(|| Err("the signer panicked".into()));
         if let Err(error) = &signed {

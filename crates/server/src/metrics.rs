@@ -25,6 +25,11 @@ struct Answered {
 /// The name and the value of the only label of a counter.
 type Label = [(&'static str, &'static str); 1];
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfName {
+    model: String,
+}
+
 /// The counters and histograms of the server.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -33,6 +38,7 @@ pub(crate) struct Metrics {
     manifests: Family<Label, Counter>,
     finished: Family<Label, Counter>,
     rejected: Family<Label, Counter>,
+    loads: Family<OfName, Counter>,
     prompt_tokens: Counter,
     generation_tokens: Counter,
     queue: Histogram,
@@ -45,9 +51,10 @@ pub(crate) struct Metrics {
     of_model: OfModel,
 }
 
-/// Statistics of the model's loop, which are read when `/metrics` is requested.
+/// Statistics of the models' loops, which are read when `/metrics` is requested.
 #[derive(Default)]
 struct OfModel {
+    loaded: Gauge,
     running: Gauge,
     waiting: Gauge,
     page_use: Gauge<f64, AtomicU64>,
@@ -63,6 +70,7 @@ struct OfModel {
 
 impl OfModel {
     fn register(&self, registry: &mut Registry) {
+        registry.register("models_loaded", "Models in memory", self.loaded.clone());
         registry.register("num_requests_running", "Texts that are being written", self.running.clone());
         registry.register("num_requests_waiting", "Texts that wait for memory or their turn", self.waiting.clone());
         registry.register("kv_cache_usage_perc", "Share of the pages in use, from 0 to 1", self.page_use.clone());
@@ -78,8 +86,9 @@ impl OfModel {
         registry.register("spec_decode_num_accepted_tokens", "Drafted tokens accepted", self.accepted.clone());
     }
 
-    fn set(&self, now: &Statistics) {
+    fn set(&self, loaded: usize, now: &Statistics) {
         let Statistics { counts, .. } = now;
+        self.loaded.set(loaded as i64);
         self.running.set(counts.running as i64);
         self.waiting.set(counts.waiting as i64);
         self.page_use.set(counts.pages_used as f64 / counts.pages.max(1) as f64);
@@ -106,7 +115,7 @@ impl Default for Metrics {
         let (queue, prefill, per_token, writing) = (times(), times(), times(), times());
         let (requests, marks, finished, rejected) =
             (Family::default(), Family::default(), Family::default(), Family::default());
-        let manifests = Family::default();
+        let (manifests, loads) = (Family::default(), Family::default());
         let (prompt_tokens, generation_tokens) = (Counter::default(), Counter::default());
         let of_model = OfModel::default();
         let mut registry = Registry::with_prefix("verdigris");
@@ -116,6 +125,7 @@ impl Default for Metrics {
         registry.register("request_success", "Texts by finish reason (abort: client disconnected)", finished.clone());
         let help = "Requests refused with status 429 or 503, by the code of the refusal";
         registry.register("admission_rejections", help, rejected.clone());
+        registry.register("model_loads", "Models loaded, by name", loads.clone());
         let help = "From the first piece of a text to its end, per token after the first";
         registry.register("request_time_per_output_token_seconds", help, per_token.clone());
         registry.register("request_decode_time_seconds", "From the first piece of a text to its end", writing.clone());
@@ -135,6 +145,7 @@ impl Default for Metrics {
             manifests,
             finished,
             rejected,
+            loads,
             prompt_tokens,
             generation_tokens,
             queue,
@@ -150,9 +161,9 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All metrics as text, with current statistics of the model's loop.
-    pub(crate) fn text(&self, of_model: &Statistics) -> String {
-        self.of_model.set(of_model);
+    /// All metrics as text, with the number of loaded models and the current statistics of their loops.
+    pub(crate) fn text(&self, (loaded, of_models): (usize, Statistics)) -> String {
+        self.of_model.set(loaded, &of_models);
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string cannot fail");
         text
@@ -181,6 +192,11 @@ impl Metrics {
     /// Counts a refused request by its code.
     pub(crate) fn rejected(&self, reason: &'static str) {
         self.rejected.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Counts a model that was loaded.
+    pub(crate) fn loaded(&self, model: &str) {
+        self.loads.get_or_create(&OfName { model: model.into() }).inc();
     }
 
     /// Counts the tokens read and written for an answer.

@@ -6,12 +6,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use verdigris::watermark::KeyError;
-use verdigris::{Error, Key, KeyRing, Reader};
+use verdigris::{Key, KeyRing, Reader};
 
 use crate::access::{AccessError, ApiKeys, Rights};
 use crate::audit::{AuditLog, Entry};
-use crate::keys::Keys;
+use crate::keys::{BadKeys, Keys};
 use crate::ledger::{Ledger, LedgerEntry, LedgerText};
+use crate::model_source::ModelSource;
+use crate::models::{ModelId, Models};
 use crate::protocol::Refusal;
 
 /// API keys, watermark keys, the audit log and the ledger. Both kinds of keys can be reloaded while requests are
@@ -28,7 +30,8 @@ pub(crate) struct Operator {
 /// The keys that were loaded together.
 struct Secrets {
     api_keys: ApiKeys,
-    keys: Keys,
+    /// The keys for each model.
+    keys: Vec<Keys>,
 }
 
 /// Why reloaded keys are not used.
@@ -39,24 +42,26 @@ pub(crate) enum ReloadError {
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error(transparent)]
-    Keys(#[from] Error),
+    Keys(#[from] BadKeys),
     #[error("the audit log cannot be reopened: {0}")]
     Audit(#[from] std::io::Error),
 }
 
 impl Operator {
-    /// Refuses keys that do not fit the model.
+    /// # Errors
+    /// If a model has keys that do not fit its tokenizer.
     pub(crate) fn new(
         key: Option<Key>,
         ring: Option<KeyRing>,
         api_keys: ApiKeys,
         audit: Option<AuditLog>,
         ledger: Option<Box<dyn Ledger>>,
-        reader: &Reader,
-    ) -> Result<Self, Error> {
+        models: &[ModelSource],
+    ) -> Result<Self, BadKeys> {
         let key = key.map(Arc::new);
         let path = ring.as_ref().map(|ring| ring.path().to_owned());
-        let secrets = Secrets::new(key.clone(), ring, api_keys, reader)?;
+        let models = models.iter().map(|model| (&*model.name, &model.reader)).collect::<Vec<_>>();
+        let secrets = Secrets::new(key.clone(), ring, api_keys, &models)?;
         Ok(Self { key, ring: path, secrets: RwLock::new(Arc::new(secrets)), audit, ledger })
     }
 
@@ -64,13 +69,14 @@ impl Operator {
     ///
     /// # Errors
     /// If one of them cannot be used; then nothing changes, except for the audit log.
-    pub(crate) async fn reload(&self, reader: &Reader) -> Result<(), ReloadError> {
+    pub(crate) async fn reload(&self, models: &Models) -> Result<(), ReloadError> {
         if let Some(audit) = &self.audit {
             audit.reopen().await?;
         }
         let api_keys = self.secrets().api_keys.reloaded()?;
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
-        let secrets = Arc::new(Secrets::new(self.key.clone(), ring, api_keys, reader)?);
+        let models = models.all().map(|(_, model)| (model.name(), model.reader())).collect::<Vec<_>>();
+        let secrets = Arc::new(Secrets::new(self.key.clone(), ring, api_keys, &models)?);
         *self.secrets.write().unwrap_or_else(PoisonError::into_inner) = secrets;
         Ok(())
     }
@@ -98,19 +104,19 @@ impl Operator {
 
     /// Whether answers are marked by default.
     pub(crate) fn marks(&self) -> bool {
-        !self.secrets().keys.is_empty()
+        self.secrets().has_keys()
     }
 
-    /// The key that marks texts for a tenant today.
-    pub(crate) fn writer(&self, tenant: &str) -> Option<Arc<Key>> {
-        self.secrets().keys.writer(tenant, Timestamp::now().to_zoned(TimeZone::UTC).date()).cloned()
+    /// The key that marks texts of a model for a tenant today.
+    pub(crate) fn writer(&self, model: ModelId, tenant: &str) -> Option<Arc<Key>> {
+        self.secrets().keys[model.index()].writer(tenant, Timestamp::now().to_zoned(TimeZone::UTC).date()).cloned()
     }
 
-    /// The keys, of all days, with which texts are tested for a tenant, each once: its own and those without a tenant;
-    /// all keys if no API key is required.
-    pub(crate) fn readers(&self, tenant: &str) -> Vec<Arc<Key>> {
+    /// The keys, of all days, with which texts of a model are tested for a tenant, each once: its own and those without a
+    /// tenant; all keys if no API key is required.
+    pub(crate) fn readers(&self, model: ModelId, tenant: &str) -> Vec<Arc<Key>> {
         let secrets = self.secrets();
-        secrets.keys.readers(Some(tenant).filter(|_| !secrets.api_keys.is_open()))
+        secrets.keys[model.index()].readers(Some(tenant).filter(|_| !secrets.api_keys.is_open()))
     }
 
     /// Records an answer, before it ends.
@@ -168,14 +174,29 @@ impl Operator {
 }
 
 impl Secrets {
-    fn new(key: Option<Arc<Key>>, ring: Option<KeyRing>, api_keys: ApiKeys, reader: &Reader) -> Result<Self, Error> {
-        let secrets = Self { keys: Keys::new(key, ring, reader)?, api_keys };
+    /// The keys of models, by their names and tokenizers.
+    fn new(
+        key: Option<Arc<Key>>,
+        ring: Option<KeyRing>,
+        api_keys: ApiKeys,
+        models: &[(&str, &Reader)],
+    ) -> Result<Self, BadKeys> {
+        let secrets = Self { keys: Keys::of_models(key.as_ref(), ring, models)?, api_keys };
         let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-        if !secrets.keys.is_empty() {
-            for name in secrets.api_keys.names().filter(|name| secrets.keys.writer(name, today).is_none()) {
-                tracing::warn!(tenant = name, "this tenant has no key today: its requests are refused");
+        if secrets.has_keys() {
+            for name in secrets.api_keys.names() {
+                for (keys, (model, _)) in secrets.keys.iter().zip(models) {
+                    if keys.writer(name, today).is_none() {
+                        tracing::warn!(tenant = name, model, "this tenant has no key today: its requests are refused");
+                    }
+                }
             }
         }
         Ok(secrets)
+    }
+
+    /// Whether there are keys. If so, each model has some.
+    fn has_keys(&self) -> bool {
+        self.keys.iter().any(|keys| !keys.is_empty())
     }
 }

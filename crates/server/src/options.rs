@@ -20,8 +20,6 @@ use crate::origin::Origin;
 pub struct Options {
     /// The address to listen at.
     pub address: SocketAddr,
-    /// The name of the model, in requests and answers.
-    pub model: String,
     /// The API keys; without any, anyone who can reach the address may use the server.
     pub api_keys: ApiKeys,
     /// Keys by tenant (the names of API keys) and period. The ring is read again on SIGHUP.
@@ -57,7 +55,7 @@ pub struct Options {
     pub requires_manifests: bool,
     /// The maximum number of tokens of an answer.
     pub max_tokens: usize,
-    /// The capacity for the texts that are written at the same time.
+    /// The capacity for the texts of a model that are written at the same time.
     pub capacity: Capacity,
     /// Whether tenants share cached prompts and constraints. Then each can find out how the others' prompts begin, and
     /// whether they use a constraint.
@@ -91,12 +89,12 @@ pub trait Drafts: Send + Sync {
 
 /// Signs texts with C2PA manifests, with the operator's certificate.
 pub trait Signer: fmt::Debug + Send + Sync {
-    /// Returns the manifest store of a text, which is bound to all of its bytes and is not part of it. `mark` is the
-    /// scheme and the id of the key that the text is marked with.
+    /// Returns the manifest store of a text, which is bound to all of its bytes and is not part of it. `model` is the
+    /// name of the model that wrote it, and `mark` the scheme and the id of the key that it is marked with.
     ///
     /// # Errors
     /// The reason why there is none, in one line for the log.
-    fn sign(&self, text: &str, mark: Option<(&str, &str)>) -> Result<Vec<u8>, String>;
+    fn sign(&self, model: &str, text: &str, mark: Option<(&str, &str)>) -> Result<Vec<u8>, String>;
 }
 
 impl Drafts for () {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use verdigris::{Engine, Error, Key, PrefixFolder};
+use verdigris::{Error, Key};
 
 use crate::audit::AuditLog;
 use crate::connections;
+use crate::keys::BadKeys;
+use crate::model_source::ServedModels;
 use crate::operator::Operator;
-use crate::options::{Drafts, Options, PrefixStoreOptions};
+use crate::options::Options;
 use crate::routes;
 use crate::service::Service;
 
@@ -19,9 +21,12 @@ use crate::service::Service;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The keys do not fit the model.
+    /// The keys do not fit a model.
     #[error(transparent)]
-    Key(#[from] Error),
+    Key(#[from] BadKeys),
+    /// The folder for states of prompts cannot be used.
+    #[error(transparent)]
+    PrefixStore(#[from] Error),
     /// The server cannot listen at the address.
     #[error("{address}: {source}: choose another --host or --port")]
     Bind {
@@ -58,9 +63,8 @@ const STORING: Duration = Duration::from_secs(10);
 /// # Errors
 /// [`ServeError`].
 pub fn serve(
-    engine: Engine,
+    models: ServedModels,
     key: Option<Key>,
-    drafts: Box<dyn Drafts>,
     mut options: Options,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
@@ -74,19 +78,17 @@ pub fn serve(
     let audit = audit.transpose()?;
     let (ring, api_keys) = (options.ring.take(), std::mem::take(&mut options.api_keys));
     let ledger = options.ledger.take();
-    let operator = Operator::new(key, ring, api_keys, audit, ledger, engine.reader())?;
+    let operator = Operator::new(key, ring, api_keys, audit, ledger, &models.sources)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let prefixes = options.prefix_store.take().map(|PrefixStoreOptions { folder, bytes }| {
-        PrefixFolder::open(&engine, folder, bytes, Box::new(|fault| tracing::warn!("{fault}")))
-    });
-    let prefixes = prefixes.transpose()?;
-    let pending = prefixes.as_ref().map(PrefixFolder::pending);
-    let service = Arc::new(Service::new(engine, operator, drafts, options, prefixes)?);
+    let service = Arc::new(Service::new(models, operator, options)?);
+    let models = service.models.clone();
     let served = runtime.block_on(until_stopped(service, ready));
+    let pending = models.pending();
+    drop(models);
     // Does not wait for running computations, so that a second signal ends them.
     runtime.shutdown_background();
-    if let Some(pending) = pending.filter(|_| served.is_ok()) {
-        pending.wait(STORING);
+    if served.is_ok() {
+        pending.iter().for_each(|pending| _ = pending.wait(STORING));
     }
     served
 }
@@ -131,7 +133,7 @@ fn hangups() -> std::io::Result<tokio::signal::unix::Signal> {
 #[cfg(unix)]
 async fn reload_when_told(service: Arc<Service>, mut hangups: tokio::signal::unix::Signal) {
     while hangups.recv().await.is_some() {
-        match service.operator.reload(service.engine.reader()).await {
+        match service.operator.reload(&service.models).await {
             Ok(()) => tracing::info!("the keys have been read again"),
             Err(error) => tracing::error!(%error, "the keys cannot be used, and the previous ones stay in use"),
         }

@@ -4,20 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use verdigris::{Engine, Error, Key, MarkStatus, PrefixFolder, Prompt, Written};
+use verdigris::{Engine, Error, Key, MarkStatus, Prompt, Written};
 
 use crate::caller::Caller;
 use crate::charge;
+use crate::limits::Deadline;
 use crate::manifests::Manifests;
 use crate::metrics::Metrics;
+use crate::model_source::ServedModels;
+use crate::models::{Lease, ModelEntry, ModelId, Models};
 use crate::operator::Operator;
-use crate::options::{Drafts, Options};
+use crate::options::Options;
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 use crate::protocol::constraint::ConstraintField;
 use crate::protocol::mark::MarkField;
 use crate::shares::{Share, Shares};
-use crate::writer::Writer;
+use crate::writer::WriterOptions;
 
 /// The slot of a request, and its tenant's share of them.
 pub(crate) struct RequestSlot {
@@ -28,9 +31,9 @@ pub(crate) struct RequestSlot {
 /// The state that all requests share.
 pub(crate) struct Service {
     pub(crate) options: Options,
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) models: Arc<Models>,
+    pub(crate) writing: WriterOptions,
     pub(crate) operator: Operator,
-    pub(crate) writer: Arc<Writer>,
     pub(crate) manifests: Manifests,
     pub(crate) metrics: Arc<Metrics>,
     /// Seconds since 1970, for lists of models.
@@ -43,20 +46,17 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(
-        engine: Engine,
-        operator: Operator,
-        drafts: Box<dyn Drafts>,
-        options: Options,
-        prefixes: Option<PrefixFolder>,
-    ) -> Result<Self, Error> {
-        let engine = Arc::new(engine);
+    /// # Errors
+    /// If the folder for states of prompts cannot be used.
+    pub(crate) fn new(models: ServedModels, operator: Operator, mut options: Options) -> Result<Self, Error> {
+        let metrics: Arc<Metrics> = Arc::default();
+        let (writing, prefix_store) = (WriterOptions::of(&options), options.prefix_store.take());
         Ok(Self {
-            writer: Arc::new(Writer::new(engine.clone(), drafts, &options, prefixes)?),
-            engine,
+            models: Arc::new(Models::new(models, writing.clone(), prefix_store, metrics.clone())?),
+            writing,
             operator,
             manifests: Manifests::new(&options),
-            metrics: Arc::default(),
+            metrics,
             begun: jiff::Timestamp::now().as_second(),
             slots: Arc::new(Semaphore::new(options.max_requests)),
             requests: Shares::new(options.max_requests),
@@ -110,18 +110,32 @@ impl Service {
         let Options { max_tokens, limits, .. } = self.options;
         charge::check_texts(ask, limits.texts)?;
         let is_signed = self.manifests.are_for(ask)?;
-        let bytes = charge::answer_bytes(ask, max_tokens, self.writer.at_a_time(), is_signed);
+        let bytes = charge::answer_bytes(ask, max_tokens, self.writing.at_a_time(), is_signed);
         charge::check_answer(bytes, limits.answer)?;
         self.bytes(tenant, bytes)
     }
 
-    /// Refuses any model but the one that is served.
-    pub(crate) fn check_model(&self, model: &str) -> Result<(), Refusal> {
-        if *model == self.options.model {
-            return Ok(());
-        }
-        let message = format!("this server has no model {model:?}: it serves {:?}", self.options.model);
-        Err(Refusal { param: Some("model".into()), ..Refusal::new(404, "model_not_found", message) })
+    /// The model with a name; the first one for requests that name none.
+    pub(crate) fn model(&self, name: Option<&str>) -> Result<ModelId, Refusal> {
+        let Some(name) = name else { return Ok(ModelId::FIRST) };
+        self.models.named(name).ok_or_else(|| {
+            let all: Vec<String> = self.models.all().map(|(_, model)| format!("{:?}", model.name())).collect();
+            let message = format!("this server has no model {name:?}: it serves {}", all.join(", "));
+            Refusal { param: Some("model".into()), ..Refusal::new(404, "model_not_found", message) }
+        })
+    }
+
+    /// The description of a model.
+    pub(crate) fn entry(&self, model: ModelId) -> &ModelEntry {
+        self.models.entry(model)
+    }
+
+    /// Waits until a model is loaded, and uses it.
+    ///
+    /// # Errors
+    /// If it cannot be loaded, or not before the deadline.
+    pub(crate) async fn lease(&self, model: ModelId, deadline: &Deadline) -> Result<Lease, Refusal> {
+        deadline.wait(self.models.lease(model)).await?
     }
 
     /// Refuses a weight of the experts that a request may not set.
@@ -136,7 +150,7 @@ impl Service {
     }
 
     /// Whether the tokens of prompts must be counted: there is a limit, and by their bytes they may exceed it.
-    pub(crate) fn must_count(&self, ask: &Ask) -> bool {
+    pub(crate) fn must_count(&self, ask: &Ask, engine: &Engine) -> bool {
         let most = self.options.limits.prompt_tokens;
         let may_be_longer = |prompt: &Prompt| match prompt {
             // A token has at least one byte, except for the one that begins a text.
@@ -144,14 +158,14 @@ impl Service {
             Prompt::Tokens(tokens) => tokens.len() > most,
             Prompt::Chat(_) => true,
         };
-        most < self.engine.context_length() && ask.prompts.iter().any(may_be_longer)
+        most < engine.context_length() && ask.prompts.iter().any(may_be_longer)
     }
 
     /// Refuses prompts of too many tokens.
-    pub(crate) fn check_prompts(&self, ask: &Ask) -> Result<(), Refusal> {
+    pub(crate) fn check_prompts(&self, ask: &Ask, engine: &Engine) -> Result<(), Refusal> {
         let most = self.options.limits.prompt_tokens;
         for prompt in &ask.prompts {
-            let tokens = self.engine.prompt_tokens(prompt).map_err(|error| ask.refusal(error))?;
+            let tokens = engine.prompt_tokens(prompt).map_err(|error| ask.refusal(error))?;
             if tokens.len() > most {
                 let message = format!("a prompt has {} tokens, but this server accepts up to {most}", tokens.len());
                 return Err(Refusal::field(ask.prompt_field(), "context_length_exceeded", message));
@@ -181,8 +195,8 @@ impl Service {
         Ok(())
     }
 
-    /// The key that an answer is marked with, if any.
-    pub(crate) fn key_for(&self, ask: &Ask, caller: &Caller) -> Result<Option<Arc<Key>>, Refusal> {
+    /// The key that an answer of a model is marked with, if any.
+    pub(crate) fn key_for(&self, model: ModelId, ask: &Ask, caller: &Caller) -> Result<Option<Arc<Key>>, Refusal> {
         match (ask.watermarking, self.operator.marks()) {
             (Some(true), false) => Err(Refusal::field(
                 "watermarking",
@@ -195,17 +209,56 @@ impl Service {
                 "this server marks all texts that it writes: leave the field out",
             )),
             (Some(false), _) | (None, false) => Ok(None),
-            (_, true) => self.operator.writer(&caller.tenant).map(Some).ok_or_else(|| {
+            (_, true) => self.operator.writer(model, &caller.tenant).map(Some).ok_or_else(|| {
                 let message = "the server has no key for marking this answer today: tell the operator";
                 Refusal::new(503, "no_key_today", message)
             }),
         }
     }
 
-    /// The keys with which texts are tested for a client: the one with the given id, or all that the client may use. A
-    /// client without the right `detect` gets the published keys only, if there are some.
-    pub(crate) fn keys_named(&self, caller: &Caller, id: Option<&str>) -> Result<Vec<Arc<Key>>, Refusal> {
-        let mut keys = self.operator.readers(&caller.tenant);
+    /// The model whose tokenizer reads a text: the one that is named, or the one that the key with the given id is for.
+    ///
+    /// # Errors
+    /// If neither is given, and texts of different models are read in different ways.
+    pub(crate) fn model_of_text(
+        &self,
+        caller: &Caller,
+        model: Option<&str>,
+        key_id: Option<&str>,
+    ) -> Result<ModelId, Refusal> {
+        if model.is_some() {
+            return self.model(model);
+        }
+        let has_key =
+            |model: ModelId, id: &str| self.operator.readers(model, &caller.tenant).iter().any(|key| key.id() == id);
+        if let Some(id) = key_id {
+            let of_key = self.models.all().map(|(model, _)| model).find(|&model| has_key(model, id));
+            return Ok(of_key.unwrap_or(ModelId::FIRST));
+        }
+        let vocabulary = |model: &ModelEntry| model.reader().vocabulary().fingerprint().to_owned();
+        let first = vocabulary(self.entry(ModelId::FIRST));
+        match self.models.all().find(|(_, model)| vocabulary(model) != first) {
+            None => Ok(ModelId::FIRST),
+            Some((_, other)) => {
+                let (one, other) = (self.entry(ModelId::FIRST).name(), other.name());
+                let message = format!(
+                    "the models of this server have different tokenizers, such as {one:?} and {other:?}: name the \
+                     model that may have written the text, or a key in key_id"
+                );
+                Err(Refusal::field("model", "missing_field", message))
+            }
+        }
+    }
+
+    /// The keys with which texts of a model are tested for a client: the one with the given id, or all that the client
+    /// may use. A client without the right `detect` gets the published keys only, if there are some.
+    pub(crate) fn keys_named(
+        &self,
+        caller: &Caller,
+        model: ModelId,
+        id: Option<&str>,
+    ) -> Result<Vec<Arc<Key>>, Refusal> {
+        let mut keys = self.operator.readers(model, &caller.tenant);
         if keys.is_empty() {
             let message = "this server has no key for detection: start it with one, or use another server";
             return Err(Refusal::new(400, "no_key", message));
@@ -223,12 +276,12 @@ impl Service {
     }
 
     /// The status of the mark of a text.
-    pub(crate) fn mark_of(&self, key: Option<&Key>, written: &Written) -> MarkField {
+    pub(crate) fn mark_of(&self, engine: &Engine, key: Option<&Key>, written: &Written) -> MarkField {
         let Some(key) = key else {
             let reason = if !self.operator.marks() { "the server has no key" } else { "the request wants no mark" };
             return MarkField::not_watermarked(reason);
         };
-        let (status, reason, scored) = match self.engine.mark_check(key, written, self.options.mark_level) {
+        let (status, reason, scored) = match engine.mark_check(key, written, self.options.mark_level) {
             Ok(check) => (check.status, check.reason, check.scored),
             Err(_) => (MarkStatus::Skipped, Some("the text could not be read by a detector"), 0),
         };

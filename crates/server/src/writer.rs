@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use verdigris::logits::TokenId;
-use verdigris::schedule::{Account, Handle, Statistics};
+use verdigris::schedule::{Account, Capacity, Handle, Statistics};
 use verdigris::{Ending, Engine, Error, Event, Key, PrefixFolder, Prompt, Request, ServedEvent, Service, Storing};
 
 use crate::calls;
@@ -50,79 +50,27 @@ impl Pieces {
     }
 }
 
-/// The writer of all texts, with one model.
-pub(crate) struct Writer {
-    engine: Arc<Engine>,
-    service: Service,
-    /// Whether the service stores beginnings of prompts.
-    stores_prefixes: bool,
-    drafts: Box<dyn Drafts>,
-    constraints: ConstraintCache<ConstraintField>,
-    /// The constraints of texts that may call tools.
-    calls: ConstraintCache<calls::CallConstraint, calls::Calls>,
-    /// The slots for compiling constraints, so few that the model keeps its share of the processor.
+/// The options and slots that the writers of all models share.
+#[derive(Clone)]
+pub(crate) struct WriterOptions {
+    capacity: Capacity,
+    /// The maximum number of tokens of an answer.
+    max_tokens: usize,
+    /// Whether tenants share cached prompts and constraints.
+    share_caches: bool,
+    /// The slots for compiling constraints, so few that models keep their share of the processor.
     planners: Turns,
     /// The slots for texts without a constraint, or with a known one. They take no time, and wait for no compilation.
     beginners: Turns,
-    /// The maximum number of tokens of an answer.
-    most: usize,
-    /// Whether tenants share cached prompts and constraints.
-    share_caches: bool,
-    /// The maximum number of texts of an answer that are started and not yet read to their ends.
-    at_a_time: usize,
-    /// The number of answers so far.
-    requests: AtomicU64,
 }
 
-impl Writer {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        drafts: Box<dyn Drafts>,
-        options: &Options,
-        prefixes: Option<PrefixFolder>,
-    ) -> Result<Self, Error> {
-        let stores_prefixes = prefixes.is_some();
-        let service = match prefixes {
-            Some(prefixes) => Service::start_with_folder(&engine, options.capacity, prefixes)?,
-            None => Service::start(&engine, options.capacity),
-        };
-        let (most, share_caches) = (options.max_tokens, options.share_caches);
+impl WriterOptions {
+    pub(crate) fn of(options: &Options) -> Self {
         // One more than there are processors, for a tenant without a slot.
         let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
         let (planners, beginners) = (Turns::new(threads), Turns::new(threads));
-        Ok(Self {
-            engine,
-            service,
-            stores_prefixes,
-            drafts,
-            constraints: ConstraintCache::default(),
-            calls: ConstraintCache::default(),
-            planners,
-            beginners,
-            most,
-            share_caches,
-            // Twice the number of running texts, so that a free slot is filled at once.
-            at_a_time: options.capacity.texts.saturating_mul(2),
-            requests: AtomicU64::new(0),
-        })
-    }
-
-    /// The salt of a tenant's texts: texts with the same salt share cached prompts and constraints.
-    fn salt(&self, tenant: &Arc<str>) -> Arc<str> {
-        if self.share_caches { "".into() } else { tenant.clone() }
-    }
-
-    /// Runs [`Ask::settled`] on a thread for compilation. `held` is what the request holds; it is kept until that ends,
-    /// even if the client disconnects.
-    pub(crate) async fn settled<H: Send + 'static>(
-        self: &Arc<Self>,
-        ask: Ask,
-        tenant: &Arc<str>,
-        held: H,
-    ) -> Result<(Ask, H), Refusal> {
-        let (planner, salt) = (self.clone(), self.salt(tenant));
-        let settle = move || ask.settled(&planner.engine, &planner.calls, &salt).map(|ask| (ask, held));
-        self.planned(tenant, settle).await?
+        let Options { capacity, max_tokens, share_caches, .. } = *options;
+        Self { capacity, max_tokens, share_caches, planners, beginners }
     }
 
     /// Runs work that compiles a constraint for a tenant, when it is the tenant's turn for one of the few slots. If the
@@ -136,11 +84,77 @@ impl Writer {
         done.ok_or_else(|| Refusal::new(500, "internal_error", "the constraint could not be compiled"))
     }
 
-    /// Writes all texts of a request: those of the first prompt, then those of the next. [`Writer::at_a_time`] of them
+    /// The maximum number of texts of an answer that are started and not yet read to their ends: twice the number of
+    /// running texts, so that a free slot is filled at once.
+    pub(crate) fn at_a_time(&self) -> usize {
+        self.capacity.texts.saturating_mul(2)
+    }
+}
+
+/// The writer of all texts of a model.
+pub(crate) struct Writer {
+    engine: Arc<Engine>,
+    service: Service,
+    /// Whether the service stores beginnings of prompts.
+    stores_prefixes: bool,
+    drafts: Box<dyn Drafts>,
+    constraints: ConstraintCache<ConstraintField>,
+    /// The constraints of texts that may call tools.
+    calls: ConstraintCache<calls::CallConstraint, calls::Calls>,
+    options: WriterOptions,
+    /// The number of answers so far.
+    requests: AtomicU64,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        drafts: Box<dyn Drafts>,
+        options: &WriterOptions,
+        rows: Option<usize>,
+        prefixes: Option<PrefixFolder>,
+    ) -> Result<Self, Error> {
+        let stores_prefixes = prefixes.is_some();
+        let capacity = Capacity { rows: rows.unwrap_or(options.capacity.rows), ..options.capacity };
+        let service = match prefixes {
+            Some(prefixes) => Service::start_with_folder(&engine, capacity, prefixes)?,
+            None => Service::start(&engine, capacity),
+        };
+        Ok(Self {
+            engine,
+            service,
+            stores_prefixes,
+            drafts,
+            constraints: ConstraintCache::default(),
+            calls: ConstraintCache::default(),
+            options: options.clone(),
+            requests: AtomicU64::new(0),
+        })
+    }
+
+    /// The salt of a tenant's texts: texts with the same salt share cached prompts and constraints.
+    fn salt(&self, tenant: &Arc<str>) -> Arc<str> {
+        if self.options.share_caches { "".into() } else { tenant.clone() }
+    }
+
+    /// Runs [`Ask::settled`] on a thread for compilation. `held` is what the request holds; it is kept until that ends,
+    /// even if the client disconnects.
+    pub(crate) async fn settled<H: Send + 'static>(
+        self: &Arc<Self>,
+        ask: Ask,
+        tenant: &Arc<str>,
+        held: H,
+    ) -> Result<(Ask, H), Refusal> {
+        let (planner, salt) = (self.clone(), self.salt(tenant));
+        let settle = move || ask.settled(&planner.engine, &planner.calls, &salt).map(|ask| (ask, held));
+        self.options.planned(tenant, settle).await?
+    }
+
+    /// Writes all texts of a request: those of the first prompt, then those of the next. [`WriterOptions::at_a_time`] of them
     /// are started, and one more whenever one has been read to its end.
     pub(crate) fn write(self: &Arc<Self>, ask: &Arc<Ask>, key: Option<&Arc<Key>>, tenant: &Arc<str>) -> Pieces {
         let (sender, pieces) = unbounded_channel();
-        let room = Arc::new(Semaphore::new(self.at_a_time));
+        let room = Arc::new(Semaphore::new(self.options.at_a_time()));
         let request = self.requests.fetch_add(1, Ordering::Relaxed);
         let beginning = Beginning {
             writer: self.clone(),
@@ -164,7 +178,7 @@ impl Writer {
         key: Option<&'a Key>,
         salt: &Arc<str>,
     ) -> Result<Request<'a>, Error> {
-        let request = ask.request(&self.engine, number, prompt, key, self.most).cache_salt(salt.clone());
+        let request = ask.request(&self.engine, number, prompt, key, self.options.max_tokens).cache_salt(salt.clone());
         let request = self.drafts.onto(request, ask.sampling.seed);
         match (&ask.calls, &ask.constraint) {
             (Some(calls), _) => Ok(request.constraint(&calls.constraint)),
@@ -180,11 +194,6 @@ impl Writer {
     /// Whether the constraint is known, or there is none.
     fn has_constraint(&self, ask: &Ask, salt: &Arc<str>) -> bool {
         ask.calls.is_some() || ask.constraint.as_ref().is_none_or(|constraint| self.constraints.knows(salt, constraint))
-    }
-
-    /// The maximum number of texts of an answer that are started and not yet read to their ends.
-    pub(crate) fn at_a_time(&self) -> usize {
-        self.at_a_time
     }
 
     /// Statistics of the model's loop.
@@ -220,7 +229,11 @@ impl Beginning {
         let (mut number, mut beginning) = (0, Some(self));
         while let Some(mut this) = beginning.take().filter(|_| number < texts) {
             let writer = this.writer.clone();
-            let turns = if writer.has_constraint(&this.ask, &this.salt) { &writer.beginners } else { &writer.planners };
+            let turns = if writer.has_constraint(&this.ask, &this.salt) {
+                &writer.options.beginners
+            } else {
+                &writer.options.planners
+            };
             let (turn, more) = tokio::select! {
                 () = pieces.closed() => return,
                 got = async {

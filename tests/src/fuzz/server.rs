@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use verdigris::schedule::Capacity;
 use verdigris::{Device, Engine, Key, Level, Marking, ModelFolder};
-use verdigris_server::{ApiKeys, Limits, Options};
+use verdigris_server::{ApiKeys, Limits, LoadedModel, Options, ServedModels};
 
 /// Embedded in the program, since the fuzzer's crate is in another folder than the suite's.
 const MODEL: [&[u8]; 3] = [
@@ -27,7 +27,6 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
     let key = Key::from_secret([7; 32], "fuzz", Marking::lists(), engine.reader().vocabulary()).expect("a key");
     let options = Options {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        model: "tale-small".into(),
         api_keys: ApiKeys::default(),
         ring: None,
         audit_log: None,
@@ -63,7 +62,8 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         drain: Duration::ZERO,
     };
     let (ready, address) = mpsc::channel();
-    let serve = move || verdigris_server::serve(engine, Some(key), Box::new(()), options, |at| _ = ready.send(at));
+    let models = ServedModels::one("tale-small", LoadedModel { engine, drafts: Box::new(()), rows: None });
+    let serve = move || verdigris_server::serve(models, Some(key), options, |at| _ = ready.send(at));
     std::thread::spawn(move || serve().expect("a server"));
     address.recv().expect("it listens")
 });

@@ -127,6 +127,27 @@ impl Files {
             .map_or_else(|| self.safetensors(), |fault| Err(self.not_a_model(fault)))
     }
 
+    /// The number of bytes of the weights.
+    pub(crate) fn weight_bytes(&self) -> Result<u64, ModelError> {
+        let files = match self {
+            Self::Embedded { weights, .. } => return Ok(weights.len() as u64),
+            Self::Memory(bytes) => return Ok(bytes.len() as u64),
+            Self::Disk(_) => self.weight_files()?,
+            Self::Gguf(path) => {
+                let shards = path.file_name().and_then(|name| shards::names(name.to_str()?));
+                shards.map_or_else(
+                    || vec![path.clone()],
+                    |names| names.into_iter().map(|name| path.with_file_name(name)).collect(),
+                )
+            }
+        };
+        let size = |path: PathBuf| match std::fs::metadata(&path) {
+            Ok(about) => Ok(about.len()),
+            Err(source) => Err(self.unreadable(path, source)),
+        };
+        files.into_iter().map(size).sum()
+    }
+
     fn weight_files(&self) -> Result<Vec<PathBuf>, ModelError> {
         if self.has(INDEX) { self.shards() } else { Ok(vec![self.path(WEIGHTS)]) }
     }

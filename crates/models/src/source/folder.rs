@@ -457,6 +457,16 @@ impl ModelFolder {
         Fields::parse(&self.files.read(CONFIG)?).map_err(|fault| ModelError::Config { path, fault })
     }
 
+    /// The number of bytes of its weights as they are stored, about the memory that a loaded model takes. They are not
+    /// read.
+    ///
+    /// # Errors
+    /// If a file is missing or cannot be read.
+    pub fn weight_bytes(&self) -> Result<u64, ModelError> {
+        let of = |files: &Files| files.weight_bytes();
+        Ok(of(&self.files)? + self.adapter.as_ref().map_or(0, |adapter| of(adapter).unwrap_or(0)))
+    }
+
     /// A file of the folder, unchanged, such as `config.json`.
     ///
     /// # Errors

@@ -52,6 +52,11 @@ impl Fields {
         self.fields.get(name).is_some_and(|value| !value.is_null())
     }
 
+    /// A field that is a text. It is not taken.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.as_str()
+    }
+
     /// Takes a field as JSON.
     pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
         #[cfg(test)]

@@ -14,6 +14,7 @@ use super::{computed, fields};
 use crate::answer::AnthropicMessage;
 use crate::caller::Caller;
 use crate::calls;
+use crate::limits::Deadline;
 use crate::protocol::{Refusal, anthropic};
 use crate::service::Service;
 
@@ -23,8 +24,9 @@ pub(super) async fn messages(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let ask = anthropic::take(fields(body, &caller)?)?;
-    let voice = Box::new(AnthropicMessage::new(&service.options.model, ask.return_token_ids));
-    Generation::begin(service, caller, ask, voice).await?.answer().await
+    let model = service.model(ask.model.as_deref())?;
+    let voice = Box::new(AnthropicMessage::new(service.entry(model).name(), ask.return_token_ids));
+    Generation::begin(service, caller, model, ask, voice).await?.answer().await
 }
 
 pub(super) async fn count_tokens(
@@ -33,11 +35,12 @@ pub(super) async fn count_tokens(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let (conversation, tools, model) = anthropic::take_count(fields(body, &caller)?)?;
-    model.iter().try_for_each(|model| service.check_model(model))?;
+    let model = service.model(model.as_deref())?;
+    let model = service.lease(model, &Deadline::new(&service.options.limits)).await?;
     let count = move || -> Result<usize, Refusal> {
-        let template = service.engine.chat_template()?;
+        let template = model.engine.chat_template()?;
         let (conversation, _) = calls::tell(&template, conversation, tools.as_ref())?;
-        let tokens = template.tokens(&conversation, service.engine.reader().tokenizer());
+        let tokens = template.tokens(&conversation, model.engine.reader().tokenizer());
         Ok(tokens.map_err(verdigris::Error::Chat)?.len())
     };
     Ok(Json(json!({"input_tokens": computed(count).await??})))

@@ -32,6 +32,8 @@ const PASSAGES: &str = "only the text as a whole was judged: look for marked pas
 
 /// The options for testing texts, and for the result.
 struct Wanted {
+    /// The model whose tokenizer reads the texts.
+    model: Option<String>,
     key_id: Option<String>,
     look: Look,
     /// The constraint that the texts were written under.
@@ -60,7 +62,9 @@ pub(super) async fn detect(
     let (texts, are_several) = texts(&mut body)?;
     body.end()?;
     wanted.constraint.iter().try_for_each(|constraint| service.check_constraint(constraint))?;
-    let keys = service.keys_named(&caller, wanted.key_id.as_deref())?;
+    let key_id = wanted.key_id.as_deref();
+    let model = service.model_of_text(&caller, wanted.model.as_deref(), key_id)?;
+    let keys = service.keys_named(&caller, model, key_id)?;
     // Everything that a published key shows can be computed with it.
     let has_all = caller.rights.detect || keys.iter().all(|key| key.is_published());
     if !has_all {
@@ -70,12 +74,12 @@ pub(super) async fn detect(
         check_report(&service, &texts)?;
     }
     let slot = service.slot(&caller.tenant)?;
-    let (writer, has_constraint) = (service.writer.clone(), wanted.constraint.is_some());
+    let (turns, has_constraint) = (service.clone(), wanted.constraint.is_some());
     let work = move || {
         let _slot = slot;
+        let reader = service.entry(model).reader();
         let reader = match &wanted.constraint {
             Some(constraint) => {
-                let reader = service.engine.reader();
                 let answer = constraint.compiled(reader.tokenizer())?;
                 reader.clone().of_grammar(match wanted.thoughts {
                     Some(syntax) => answer.with_thought(syntax).map_err(|fault| {
@@ -85,7 +89,7 @@ pub(super) async fn detect(
                     None => answer,
                 })
             }
-            None => service.engine.reader().clone(),
+            None => reader.clone(),
         };
         let keys: Vec<&Key> = keys.iter().map(|key| &**key).collect();
         let mut left = MOST_TOKENS;
@@ -98,7 +102,7 @@ pub(super) async fn detect(
         found.next().unwrap_or(Ok(Value::Null))
     };
     // A constraint takes time to compile, and may take time for each text.
-    let done = if has_constraint { writer.planned(&caller.tenant, work).await } else { computed(work).await };
+    let done = if has_constraint { turns.writing.planned(&caller.tenant, work).await } else { computed(work).await };
     done?.map(Json)
 }
 
@@ -192,6 +196,7 @@ impl Wanted {
     fn take(body: &mut Fields) -> Result<Self, Refusal> {
         let constraint = ConstraintField::of_detection(body)?;
         Ok(Self {
+            model: body.take("model")?,
             key_id: body.take("key_id")?,
             look: Look {
                 level: level(body)?,

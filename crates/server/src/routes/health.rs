@@ -11,13 +11,13 @@ use crate::caller::Caller;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
-/// Succeeds if the model works and requests are accepted. A server is ready once it answers at all: the model is loaded
-/// before the first connection is accepted.
+/// Succeeds if the loaded models work and requests are accepted. A server is ready once it answers at all: the first
+/// model is loaded before the first connection is accepted.
 pub(super) async fn health(State(service): State<Arc<Service>>) -> Result<(), Refusal> {
     if service.is_draining() {
         return Err(Refusal::new(503, "draining", "the server is shutting down"));
     }
-    if !service.writer.is_alive() {
+    if !service.models.are_alive() {
         return Err(Refusal::new(
             503,
             "model_failed",
@@ -41,5 +41,5 @@ pub(super) async fn metrics(
         return Err(Refusal::new(403, "not_allowed", message));
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(header::CONTENT_TYPE, kind)], service.metrics.text(&service.writer.statistics())))
+    Ok(([(header::CONTENT_TYPE, kind)], service.metrics.text(service.models.statistics())))
 }

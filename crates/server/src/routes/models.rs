@@ -1,4 +1,4 @@
-//! The model that is served.
+//! The models that are served.
 
 use std::sync::Arc;
 
@@ -7,22 +7,25 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
+use crate::models::ModelEntry;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
-fn about(service: &Service) -> Value {
+fn about(service: &Service, model: &ModelEntry) -> Value {
     json!({
-        "id": service.options.model, "object": "model", "created": service.begun, "owned_by": "verdigris",
-        "max_model_len": service.engine.context_length(),
+        "id": model.name(), "object": "model", "created": service.begun, "owned_by": "verdigris",
+        "max_model_len": model.context(),
         // Anthropic's names.
-        "type": "model", "display_name": service.options.model,
+        "type": "model", "display_name": model.name(),
         "created_at": jiff::Timestamp::from_second(service.begun).map(|begun| begun.to_string()).unwrap_or_default(),
     })
 }
 
 pub(super) async fn list(State(service): State<Arc<Service>>) -> Json<Value> {
-    let id = &service.options.model;
-    Json(json!({"object": "list", "data": [about(&service)], "has_more": false, "first_id": id, "last_id": id}))
+    let models: Vec<Value> = service.models.all().map(|(_, model)| about(&service, model)).collect();
+    let ids = [models.first(), models.last()].map(|model| model.map(|model| model["id"].clone()));
+    let [first, last] = ids;
+    Json(json!({"object": "list", "data": models, "has_more": false, "first_id": first, "last_id": last}))
 }
 
 pub(super) async fn one(
@@ -31,6 +34,6 @@ pub(super) async fn one(
 ) -> Result<Json<Value>, Refusal> {
     // A name that is not UTF-8 is not that of the model.
     let model = model.map_or_else(|_| char::REPLACEMENT_CHARACTER.into(), |Path(model)| model);
-    service.check_model(&model)?;
-    Ok(Json(about(&service)))
+    let model = service.model(Some(&model))?;
+    Ok(Json(about(&service, service.entry(model))))
 }

@@ -9,7 +9,7 @@ use axum::response::Response;
 
 use super::texts::Generation;
 use super::{fields, json};
-use crate::answer::{self, Choices, Shape, Voice};
+use crate::answer::{self, Choices, Shape};
 use crate::caller::Caller;
 use crate::protocol::ask::Ask;
 use crate::protocol::{Refusal, openai, responses};
@@ -21,8 +21,7 @@ pub(super) async fn chat(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let ask = openai::chat(fields(body, &caller)?)?;
-    let voice = choices(&service, &ask, Shape::Chat);
-    Generation::begin(service, caller, ask, voice).await?.answer().await
+    choices(service, caller, ask, Shape::Chat).await
 }
 
 pub(super) async fn completions(
@@ -31,8 +30,7 @@ pub(super) async fn completions(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let ask = openai::completion(fields(body, &caller)?)?;
-    let voice = choices(&service, &ask, Shape::Completion);
-    Generation::begin(service, caller, ask, voice).await?.answer().await
+    choices(service, caller, ask, Shape::Completion).await
 }
 
 pub(super) async fn responses(
@@ -41,10 +39,13 @@ pub(super) async fn responses(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let (ask, asked) = responses::take(json(body)?, &caller.unknown)?;
-    let voice = Box::new(answer::Response::new(&service.options.model, asked, ask.return_token_ids));
-    Generation::begin(service, caller, ask, voice).await?.answer().await
+    let model = service.model(ask.model.as_deref())?;
+    let voice = Box::new(answer::Response::new(service.entry(model).name(), asked, ask.return_token_ids));
+    Generation::begin(service, caller, model, ask, voice).await?.answer().await
 }
 
-fn choices(service: &Service, ask: &Ask, shape: Shape) -> Box<dyn Voice> {
-    Box::new(Choices::new(shape, &service.options.model, ask))
+async fn choices(service: Arc<Service>, caller: Caller, ask: Ask, shape: Shape) -> Result<Response, Refusal> {
+    let model = service.model(ask.model.as_deref())?;
+    let voice = Box::new(Choices::new(shape, service.entry(model).name(), &ask));
+    Generation::begin(service, caller, model, ask, voice).await?.answer().await
 }

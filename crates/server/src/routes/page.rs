@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
+use crate::models::ModelId;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
@@ -104,12 +105,14 @@ impl File {
 
 /// Information for the page: the keys, and how to use the model.
 pub(super) async fn about(State(service): State<Arc<Service>>, Extension(caller): Extension<Caller>) -> Json<Value> {
-    let keys = service.keys_named(&caller, None).unwrap_or_default();
+    let first = service.entry(ModelId::FIRST);
+    let keys = service.keys_named(&caller, ModelId::FIRST, None).unwrap_or_default();
     let keys =
         keys.iter().map(|key| json!({"id": key.id(), "dialect": key.dialect().name(), "scheme": key.describe()}));
     Json(json!({
-        "version": env!("CARGO_PKG_VERSION"), "model": service.options.model,
-        "chat": service.engine.chat_template().is_ok(), "keys": keys.collect::<Vec<_>>(),
+        "version": env!("CARGO_PKG_VERSION"), "model": first.name(),
+        "models": service.models.all().map(|(_, model)| model.name()).collect::<Vec<_>>(),
+        "chat": first.template().is_some(), "keys": keys.collect::<Vec<_>>(),
         "enforce_all": service.options.enforce_all, "max_tokens": service.options.max_tokens,
         "max_body": service.options.max_body, "reports": service.options.reporter.is_some(),
     }))

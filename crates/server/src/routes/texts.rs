@@ -23,6 +23,7 @@ use crate::ledger::LedgerText;
 use crate::limits::Deadline;
 use crate::manifests::ManifestField;
 use crate::metrics::Clock;
+use crate::models::{Lease, ModelId};
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 use crate::record::Record;
@@ -36,6 +37,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The texts of one request in progress. Dropping it ends them.
 pub(super) struct Generation {
     service: Arc<Service>,
+    model: Lease,
     ask: Arc<Ask>,
     key: Option<Arc<Key>>,
     /// Whether texts are signed.
@@ -64,50 +66,61 @@ impl Generation {
     pub(super) async fn begin(
         service: Arc<Service>,
         caller: Caller,
+        model: ModelId,
         ask: Ask,
         mut voice: Box<dyn Voice>,
     ) -> Result<Self, Refusal> {
         let arrived = Instant::now();
-        ask.model.iter().try_for_each(|model| service.check_model(model))?;
-        let key = service.key_for(&ask, &caller)?;
+        let deadline = Deadline::new(&service.options.limits);
+        let key = service.key_for(model, &ask, &caller)?;
         service.check_constraints(&ask)?;
         service.check_alpha(&ask)?;
         let is_signed = service.manifests.are_for(&ask)?;
         let held = (service.slot(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
+        let model = service.lease(model, &deadline).await?;
         // Before the prompt of a chat with tools is put into words.
         let inputs = service.options.reports_input_marks.then(|| Inputs::of(&ask.prompts));
         let (ask, held) = match ask.is_open() {
-            true => service.writer.settled(ask, &caller.tenant, held).await?,
+            true => model.writer.settled(ask, &caller.tenant, held).await?,
             false => (ask, held),
         };
         let ask = Arc::new(ask);
-        if service.must_count(&ask) {
-            let (service, ask) = (service.clone(), ask.clone());
-            computed(move || service.check_prompts(&ask)).await??;
+        if service.must_count(&ask, &model.engine) {
+            let (service, model, ask) = (service.clone(), model.clone(), ask.clone());
+            computed(move || service.check_prompts(&ask, &model.engine)).await??;
         }
         let mut input_marks = None;
         if let Some(inputs) = inputs {
-            let (service, keys) = (service.clone(), service.operator.readers(&caller.tenant));
-            let marks = computed(move || inputs.examined(service.engine.reader(), &keys)).await?;
+            let (model, keys) = (model.clone(), service.operator.readers(model.id, &caller.tenant));
+            let marks = computed(move || inputs.examined(model.engine.reader(), &keys)).await?;
             voice.set_input_marks(&marks);
             input_marks = Some(marks);
         }
         Ok(Self {
-            pieces: service.writer.write(&ask, key.as_ref(), &caller.tenant),
+            pieces: model.writer.write(&ask, key.as_ref(), &caller.tenant),
             is_signed,
             tenant: caller.tenant.clone(),
             request_id: caller.request_id.clone(),
-            record: Record::new(service.clone(), caller, voice.id(), ask.stream.is_some(), key.as_deref(), input_marks),
+            record: Record::new(
+                service.clone(),
+                caller,
+                voice.id(),
+                service.entry(model.id).name(),
+                ask.stream.is_some(),
+                key.as_deref(),
+                input_marks,
+            ),
             taken: HashMap::new(),
             prompts: HashMap::new(),
             arrived,
             voice,
-            deadline: Deadline::new(&service.options.limits),
+            deadline,
             open: ask.texts(),
             usage: Usage::default(),
             clock: service.metrics.clock(),
             _held: held,
             service,
+            model,
             ask,
             key,
         })
@@ -202,14 +215,15 @@ impl Generation {
     async fn ended(&mut self, number: usize, ending: Ending) -> Result<Choice, Refusal> {
         self.open -= 1;
         self.taken.remove(&number);
-        let (service, ask, key) = (self.service.clone(), self.ask.clone(), self.key.clone());
+        let (service, model) = (self.service.clone(), self.model.clone());
+        let (ask, key) = (self.ask.clone(), self.key.clone());
         let echo = self.echo(number);
         let look = move || -> Result<Choice, Refusal> {
             let mut written = ending.at_once();
             if !ask.reasoning.is_included {
                 written.reasoning = None;
             }
-            let mark = service.mark_of(key.as_deref(), &written);
+            let mark = service.mark_of(&model.engine, key.as_deref(), &written);
             let content = Content::of(&written, ask.call_format());
             Ok(Choice { echo, written: Box::new(written), content, mark, manifest: None })
         };
@@ -226,8 +240,9 @@ impl Generation {
         self.service.metrics.marked(choice.mark.status);
         self.clock.text(written);
         if self.is_signed && !choice.content.text.is_empty() {
-            let (text, key) = (&choice.content.text, self.key.clone());
-            choice.manifest = self.service.manifests.sign(text, key, &self.tenant, &self.request_id).await;
+            let (model, text) = (self.service.entry(self.model.id).name(), &choice.content.text);
+            let signing = self.service.manifests.sign(model, text, self.key.clone(), &self.tenant, &self.request_id);
+            choice.manifest = signing.await;
         }
         choice.manifest.iter().for_each(|manifest| self.service.metrics.signed(manifest.status()));
         self.record.text(number, &choice, self.usage);
@@ -275,7 +290,7 @@ impl Generation {
         match self.ask.prompt(number) {
             _ if !self.ask.echo => None,
             Prompt::Text(prompt) => Some(prompt.clone()),
-            Prompt::Tokens(tokens) => Some(self.service.engine.reader().tokenizer().decode(tokens)),
+            Prompt::Tokens(tokens) => Some(self.model.engine.reader().tokenizer().decode(tokens)),
             Prompt::Chat(_) => None,
         }
     }

@@ -7,12 +7,13 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Extension, State};
 use serde_json::{Value, json};
-use verdigris::Conversation;
 use verdigris::logits::TokenId;
+use verdigris::{Conversation, Engine};
 
 use super::{computed, json as body_of};
 use crate::caller::Caller;
 use crate::calls;
+use crate::limits::Deadline;
 use crate::protocol::Refusal;
 use crate::protocol::fields::Fields;
 use crate::protocol::tools::{ToolShape, Tools};
@@ -24,14 +25,15 @@ pub(super) async fn tokenize(
     Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    let body = body_of(body)?;
-    computed(move || tokens_of(&service, Fields::body(body, &caller.unknown)?)).await?.map(Json)
+    let mut body = Fields::body(body_of(body)?, &caller.unknown)?;
+    let model = service.model(body.take::<String>("model")?.as_deref())?;
+    let model = service.lease(model, &Deadline::new(&service.options.limits)).await?;
+    computed(move || tokens_of(&model.engine, body)).await?.map(Json)
 }
 
-fn tokens_of(service: &Service, mut body: Fields) -> Result<Value, Refusal> {
-    let model = body.take::<String>("model")?;
+fn tokens_of(engine: &Engine, mut body: Fields) -> Result<Value, Refusal> {
     let with_prompt_tokens = body.take("add_special_tokens")?.unwrap_or(true);
-    let tokenizer = service.engine.reader().tokenizer();
+    let tokenizer = engine.reader().tokenizer();
     let tokens = match body.take::<String>("prompt")? {
         Some(text) if with_prompt_tokens => tokenizer.encode_prompt(&text).map_err(verdigris::Error::Read)?,
         Some(text) => tokenizer.encode(&text).map_err(verdigris::Error::Read)?,
@@ -39,16 +41,14 @@ fn tokens_of(service: &Service, mut body: Fields) -> Result<Value, Refusal> {
             let messages = messages::take(&mut body, "messages")?;
             let turn = openai::turn(&mut body, &messages)?;
             let tools = Tools::take(&mut body, ToolShape::Nested)?;
-            let template = service.engine.chat_template()?;
+            let template = engine.chat_template()?;
             let (conversation, _) = calls::tell(&template, Conversation { turn, ..messages.into() }, tools.as_ref())?;
             template.tokens(&conversation, tokenizer).map_err(verdigris::Error::Chat)?
         }
     };
     foreign::take(&mut body)?;
     body.end()?;
-    model.iter().try_for_each(|model| service.check_model(model))?;
-    let context = service.engine.context_length();
-    Ok(json!({"count": tokens.len(), "max_model_len": context, "tokens": tokens}))
+    Ok(json!({"count": tokens.len(), "max_model_len": engine.context_length(), "tokens": tokens}))
 }
 
 pub(super) async fn detokenize(
@@ -59,8 +59,7 @@ pub(super) async fn detokenize(
     let model = body.take::<String>("model")?;
     let tokens: Vec<TokenId> = body.need("tokens")?;
     body.end()?;
-    model.iter().try_for_each(|model| service.check_model(model))?;
-    let tokenizer = service.engine.reader().tokenizer();
+    let tokenizer = service.entry(service.model(model.as_deref())?).reader().tokenizer();
     let size = tokenizer.vocabulary().size();
     if let Some(&token) = tokens.iter().find(|&&token| token as usize >= size) {
         return Err(verdigris::Error::UnknownToken { token, size }.into());

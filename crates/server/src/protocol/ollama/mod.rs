@@ -40,10 +40,13 @@ pub(crate) const RUNNING: &[&str] = &[
     "embedding_only",
 ];
 
+/// The reason that the answer to a request that loads a model gives.
+pub(crate) const LOAD: &str = "load";
+
 /// A request.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// Nothing is to be written: clients load or unload a model so, which is always loaded here.
+    /// Nothing is to be written: clients load or unload a model so.
     Nothing {
         model: Option<String>,
         /// The reason that the answer gives.
@@ -95,7 +98,7 @@ pub(crate) fn generate(mut body: Fields, has_template: bool) -> Result<Asked, Re
 /// The reason that the answer to a request without a text gives.
 fn reason(body: &mut Fields) -> &'static str {
     let is_unload = body.value("keep_alive").is_some_and(|kept| kept.as_f64() == Some(0.0) || kept == "0");
-    if is_unload { "unload" } else { "load" }
+    if is_unload { "unload" } else { LOAD }
 }
 
 fn text(mut body: Fields, prompt: Prompt, tools: Option<Tools>) -> Result<Ask, Refusal> {
