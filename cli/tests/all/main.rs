@@ -55,6 +55,7 @@ mod serve_calls;
 
 mod serve_config;
 mod serve_cors;
+mod serve_embeddings;
 mod serve_families;
 mod serve_fields;
 mod serve_input_marks;

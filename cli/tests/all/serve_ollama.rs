@@ -152,16 +152,14 @@ fn the_model_is_described_and_errors_are_texts() {
         ("/api/chat", json!({"messages": [{"role": "user", "content": "x"}], "think": true}), 400, "think"),
         ("/api/generate", json!({"prompt": "x", "format": "xml"}), 400, "format"),
         ("/api/generate", json!({"prompt": "x", "options": {"temperature": -3}}), 400, "temperature"),
-        ("/api/embed", json!({"model": "teller", "input": "x"}), 400, "embeddings"),
-        ("/api/embeddings", json!({"model": "teller", "prompt": "x"}), 400, "embeddings"),
+        ("/api/embed", json!({"model": "teller"}), 400, "input"),
+        ("/api/embeddings", json!({"model": "llama3", "prompt": "x"}), 404, "llama3"),
         ("/api/pull", json!({"model": "teller"}), 404, "nothing"),
     ] {
         let answer = server.post(path, &body);
         assert_eq!(answer.status, status, "{path}: {answer:?}");
         assert!(answer.json()["error"].as_str().unwrap().contains(said), "{answer:?}");
     }
-    let embeddings = server.post("/v1/embeddings", &json!({"input": "x"})).json();
-    assert_eq!(embeddings["error"]["code"], "no_embeddings");
     // A misspelled option is reported.
     let answer = chat(&server, &json!({"options": {"num_predict": 1, "tempature": 1}, "stream": false}));
     assert_eq!(answer.header("x-ignored-fields"), Some("options.tempature"));

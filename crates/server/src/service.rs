@@ -20,7 +20,12 @@ use crate::protocol::ask::Ask;
 use crate::protocol::constraint::ConstraintField;
 use crate::protocol::mark::MarkField;
 use crate::shares::{Share, Shares};
+use crate::turns::Turns;
 use crate::writer::WriterOptions;
+
+/// The number of requests for embeddings that are computed at the same time, of which one is kept for a tenant that
+/// computes no other.
+const EMBEDDERS: usize = 2;
 
 /// The slot of a request, and its tenant's share of them.
 pub(crate) struct RequestSlot {
@@ -33,6 +38,8 @@ pub(crate) struct Service {
     pub(crate) options: Options,
     pub(crate) models: Arc<Models>,
     pub(crate) writing: WriterOptions,
+    /// The slots for computing embeddings, so few that models keep their share of the processor.
+    pub(crate) embedders: Turns,
     pub(crate) operator: Operator,
     pub(crate) manifests: Manifests,
     pub(crate) metrics: Arc<Metrics>,
@@ -54,6 +61,7 @@ impl Service {
         Ok(Self {
             models: Arc::new(Models::new(models, writing.clone(), prefix_store, metrics.clone())?),
             writing,
+            embedders: Turns::new(EMBEDDERS),
             operator,
             manifests: Manifests::new(&options),
             metrics,

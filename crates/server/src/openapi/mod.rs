@@ -16,7 +16,7 @@ const OTHERS: [&str; 2] = [include_str!("anthropic.json"), include_str!("ollama.
 const SAMPLED: [&str; 5] = ["ChatRequest", "CompletionRequest", "ResponseRequest", "MessagesRequest", "OllamaOptions"];
 
 /// The schemas of requests for texts and of what they contain, whose unknown fields may be ignored.
-const LENIENT: [&str; 13] = [
+const LENIENT: [&str; 16] = [
     "ChatRequest",
     "CompletionRequest",
     "ResponseRequest",
@@ -26,6 +26,9 @@ const LENIENT: [&str; 13] = [
     "OllamaGenerateRequest",
     "OllamaOptions",
     "OllamaShowRequest",
+    "EmbeddingsRequest",
+    "OllamaEmbedRequest",
+    "OllamaEmbeddingRequest",
     "Message",
     "InputItem",
     "Tool",
@@ -95,7 +98,7 @@ mod tests {
     use super::*;
     use crate::protocol::fields::{Fields, taken};
     use crate::protocol::unknown::Unknown;
-    use crate::protocol::{anthropic, ollama, openai, responses};
+    use crate::protocol::{anthropic, embeddings, ollama, openai, responses};
     use std::collections::BTreeSet;
 
     fn schemas() -> Map<String, Value> {
@@ -121,6 +124,12 @@ mod tests {
             ("MessagesRequest", taken(|| drop(anthropic::take(fields(&chat)).unwrap()))),
             ("OllamaChatRequest", taken(|| drop(ollama::chat(fields(&chat)).unwrap()))),
             ("OllamaGenerateRequest", taken(|| drop(ollama::generate(fields(&json!({"prompt": "x"})), true).unwrap()))),
+            ("EmbeddingsRequest", taken(|| drop(embeddings::openai(fields(&json!({"input": "x"}))).unwrap()))),
+            ("OllamaEmbedRequest", taken(|| drop(embeddings::ollama(fields(&json!({"input": "x"}))).unwrap()))),
+            (
+                "OllamaEmbeddingRequest",
+                taken(|| drop(embeddings::ollama_older(fields(&json!({"prompt": "x"}))).unwrap())),
+            ),
         ] {
             let names: BTreeSet<String> = names.into_iter().collect();
             assert!(names.len() > 20, "{names:?}");

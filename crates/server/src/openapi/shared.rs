@@ -60,7 +60,18 @@ pub(super) fn add(schemas: &mut Value) {
     for (names, requests) in [
         (anthropic::NO_EFFECT, &["MessagesRequest", "CountRequest"][..]),
         (ollama::NO_EFFECT, &["OllamaChatRequest", "OllamaGenerateRequest"]),
-        (foreign::NO_EFFECT, &["OllamaOptions", "CountRequest", "TokenizeRequest"]),
+        (ollama::NO_EFFECT, &["OllamaEmbedRequest", "OllamaEmbeddingRequest"]),
+        (
+            foreign::NO_EFFECT,
+            &[
+                "OllamaOptions",
+                "CountRequest",
+                "TokenizeRequest",
+                "EmbeddingsRequest",
+                "OllamaEmbedRequest",
+                "OllamaEmbeddingRequest",
+            ],
+        ),
         (ollama::RUNNING, &["OllamaOptions"]),
         (reasoning::NO_EFFECT, &["CountRequest"]),
     ] {

@@ -7,6 +7,7 @@
 pub(crate) mod anthropic;
 pub(crate) mod ask;
 pub(crate) mod constraint;
+pub(crate) mod embeddings;
 pub(crate) mod fields;
 pub(crate) mod foreign;
 pub(crate) mod mark;

@@ -3,6 +3,7 @@
 mod anthropic;
 mod cors;
 mod detect;
+mod embeddings;
 mod gate;
 mod health;
 mod host;
@@ -41,15 +42,15 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/responses", post(openai::responses))
         .route("/v1/messages", post(anthropic::messages))
         .route("/v1/messages/count_tokens", post(anthropic::count_tokens))
-        .route("/v1/embeddings", post(ollama::embeddings))
+        .route("/v1/embeddings", post(embeddings::openai))
         .route("/api/chat", post(ollama::chat))
         .route("/api/generate", post(ollama::generate))
         .route("/api/tags", get(ollama::tags))
         .route("/api/show", post(ollama::show))
         .route("/api/ps", get(ollama::running))
         .route("/api/version", get(ollama::version))
-        .route("/api/embed", post(ollama::embeddings))
-        .route("/api/embeddings", post(ollama::embeddings))
+        .route("/api/embed", post(embeddings::ollama))
+        .route("/api/embeddings", post(embeddings::ollama_older))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{model}", get(models::one))
         .route("/tokenize", post(tokens::tokenize))

@@ -66,7 +66,7 @@ async fn answer(service: Arc<Service>, caller: Caller, shape: OllamaShape, asked
 }
 
 /// The model with a name, to which clients add a tag.
-fn model(service: &Service, name: Option<&str>) -> Result<ModelId, Refusal> {
+pub(super) fn model(service: &Service, name: Option<&str>) -> Result<ModelId, Refusal> {
     let is_exact = name.is_none_or(|name| service.models.named(name).is_some());
     service.model(if is_exact { name } else { name.map(|name| name.strip_suffix(TAG).unwrap_or(name)) })
 }
@@ -137,8 +137,4 @@ pub(super) async fn show(
 
 pub(super) async fn version() -> Json<Value> {
     Json(json!({"version": VERSION, "verdigris": env!("CARGO_PKG_VERSION")}))
-}
-
-pub(super) async fn embeddings() -> Refusal {
-    Refusal::new(400, "no_embeddings", "this server has no embeddings: use a server with a model for them")
 }
