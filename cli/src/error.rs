@@ -31,6 +31,9 @@ pub(crate) enum Failure {
     #[cfg(feature = "serve")]
     #[error(transparent)]
     Serve(#[from] verdigris_server::ServeError),
+    #[cfg(feature = "mcp")]
+    #[error(transparent)]
+    Mcp(#[from] verdigris_mcp::McpError),
     #[cfg(feature = "serve")]
     #[error(transparent)]
     ApiKeys(#[from] verdigris_server::AccessError),

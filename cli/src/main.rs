@@ -28,11 +28,13 @@ mod key;
 mod label;
 #[cfg(feature = "ledger")]
 mod ledger;
-#[cfg(not(all(feature = "ledger", feature = "serve", feature = "train")))]
+#[cfg(not(all(feature = "ledger", feature = "mcp", feature = "serve", feature = "train")))]
 mod left_out;
 mod log;
 mod man;
 mod mark;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod model;
 mod number;
 mod output;
@@ -122,6 +124,10 @@ enum Command {
     Ledger(ledger::LedgerCommand),
     #[cfg(not(feature = "ledger"))]
     Ledger(left_out::LeftOut),
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::Mcp),
+    #[cfg(not(feature = "mcp"))]
+    Mcp(left_out::LeftOut),
     Convert(convert::Convert),
     Rank(rank::Rank),
     #[cfg(feature = "train")]
@@ -216,6 +222,10 @@ fn main() -> ExitCode {
         Command::Ledger(ledger) => ledger.run(),
         #[cfg(not(feature = "ledger"))]
         Command::Ledger(ledger) => ledger.run("ledger", "ledger"),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(mcp) => mcp.run(),
+        #[cfg(not(feature = "mcp"))]
+        Command::Mcp(mcp) => mcp.run("mcp", "mcp"),
         Command::Convert(convert) => convert.run(),
         Command::Rank(rank) => rank.run(),
         #[cfg(feature = "train")]

@@ -30,6 +30,7 @@ mod labels;
 mod left_out;
 mod manifests;
 mod mark;
+mod mcp;
 mod models;
 mod page;
 mod parquet_traps;
