@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Tests the built server with official clients: openai, anthropic, ollama, langchain-openai, litellm and instructor.
+"""Tests the built servers with official clients: openai, anthropic, ollama, langchain-openai, litellm, instructor and
+mcp.
 
     tests/scripts/clients.py                   with the storyteller of fixtures/ and a chat template
     tests/scripts/clients.py MODEL.gguf ...    also with these chat models
 
-Needs `pip install openai anthropic ollama langchain-openai litellm mcp instructor`, and target/release/verdigris. Prints
+Needs `pip install openai anthropic ollama langchain-openai litellm mcp instructor`, and target/release/verdigris with
+the feature `mcp` (`cargo build --release --features verdigris-cli/mcp`). Each model is served twice, under two names. Prints
 a line for each check that fails, and the number of checks that passed for each client and model; status 1 if one
 failed. The output is in docs/measurements/clients.txt.
 """
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+import urllib.request
 from typing import Literal
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -32,7 +35,8 @@ import openai
 import pydantic
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from mcp import Client, StdioServerParameters
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "release/verdigris"
@@ -42,6 +46,8 @@ TEMPLATE = """{% if tools %}Tools:{% for t in tools %} {{ t | tojson }}{% endfor
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
 </tool_call>{% endfor %}{% if not loop.last or add_generation_prompt %}{{ '\\n' }}{% endif %}{% endfor %}
 {%- if add_generation_prompt %}assistant: {% endif %}"""
+# The second name of the model.
+SECOND = "second"
 MARKS = ("watermarked", "too_weak", "skipped")
 
 litellm.suppress_debug_info = True
@@ -132,6 +138,26 @@ def openai_parse(s):
 
 
 @of("openai")
+def openai_embeddings(s):
+    asked = dict(model=s.name, input=["The sea", "A boat"])
+    # Without a format the client asks for base64.
+    coded = s.openai.embeddings.create(**asked)
+    plain = s.openai.embeddings.create(**asked, encoding_format="float")
+    check(all(abs(a - b) < 1e-6 for a, b in zip(coded.data[1].embedding, plain.data[1].embedding, strict=True)))
+    few = s.openai.embeddings.create(**asked, dimensions=16, user="u")
+    check(len(few.data[0].embedding) == 16 and few.usage.prompt_tokens > 1)
+    refused(openai.NotFoundError, 404, lambda: s.openai.embeddings.create(model="ada", input="x"))
+
+
+@of("openai")
+def openai_several_models(s):
+    check([model.id for model in s.openai.models.list()] == [s.name, SECOND])
+    answers = [chat(s, model=model) for model in (s.name, SECOND)]
+    check([answer.model for answer in answers] == [s.name, SECOND])
+    check(answers[0].choices[0].message.content == answers[1].choices[0].message.content)
+
+
+@of("openai")
 def openai_guided(s):
     text = chat(s, extra_body={"guided_choice": ["sun", "rain"]}).choices[0].message.content
     check(text in ("sun", "rain"), text)
@@ -155,11 +181,6 @@ def openai_unknown_field(s):
 def openai_foreign_field(s):
     error = refused(openai.BadRequestError, 400, lambda: chat(s, extra_body={"best_of": 3}))
     check(error.code == "unsupported_field" and error.param == "best_of")
-
-
-@of("openai")
-def openai_embeddings(s):
-    refused(openai.BadRequestError, 400, lambda: s.openai.embeddings.create(model=s.name, input="x"))
 
 
 @of("openai")
@@ -292,7 +313,7 @@ def anthropic_errors(s):
 
 @of("anthropic")
 def anthropic_models(s):
-    check([model.id for model in s.anthropic.models.list()] == [s.name])
+    check([model.id for model in s.anthropic.models.list()] == [s.name, SECOND])
 
 
 @of("anthropic")
@@ -368,7 +389,7 @@ def ollama_load(s):
 
 @of("ollama")
 def ollama_list(s):
-    check([model.model for model in s.ollama.list().models] == [s.name])
+    check([model.model for model in s.ollama.list().models] == [s.name, SECOND])
     check(s.ollama.ps().models[0].context_length > 0)
 
 
@@ -388,7 +409,7 @@ def ollama_logprobs(s):
 def ollama_errors(s):
     refused(ollama.ResponseError, 404, lambda: s.ollama.chat(model="llama3", messages=ASK))
     refused(ollama.ResponseError, 400, lambda: s.ollama.chat(model=s.name, messages=ASK, think=True))
-    refused(ollama.ResponseError, 400, lambda: s.ollama.embed(model=s.name, input="x"))
+    refused(ollama.ResponseError, 404, lambda: s.ollama.embed(model="llama3", input="x"))
 
 
 @of("ollama")
@@ -398,6 +419,22 @@ def ollama_async(s):
         return "".join([chunk.message.content async for chunk in chunks])
 
     check(asyncio.run(ask()))
+
+
+@of("ollama")
+def ollama_embed(s):
+    answer = s.ollama.embed(model=s.name, input=["The sea", "A boat"], dimensions=32)
+    check([len(vector) for vector in answer.embeddings] == [32, 32] and answer.prompt_eval_count > 1)
+    whole = s.ollama.embed(model=s.name, input="The sea").embeddings[0]
+    check(abs(sum(x * x for x in whole) - 1) < 1e-3)
+    check(list(s.ollama.embeddings(model=s.name, prompt="The sea").embedding) == list(whole))
+
+
+@of("ollama")
+def ollama_several_models(s):
+    texts = [s.ollama.chat(model=model, messages=ASK, options=OPTIONS).message.content for model in (s.name, SECOND)]
+    check(texts[0] == texts[1])
+    check({model.model for model in s.ollama.ps().models} == {s.name, SECOND})
 
 
 # LangChain.
@@ -457,6 +494,14 @@ def langchain_responses(s):
 @of("langchain-openai")
 def langchain_batch(s):
     check(len(langchain(s).batch(["Hello.", "Good day."])) == 2)
+
+
+@of("langchain-openai")
+def langchain_embeddings(s):
+    asked = {"model": s.name, "base_url": f"{s.root}/v1", "api_key": "none", "check_embedding_ctx_length": False}
+    model = OpenAIEmbeddings(**asked)
+    vectors = model.embed_documents(["The sea", "A boat"])
+    check(len(vectors) == 2 and model.embed_query("The sea") == vectors[0])
 
 
 # LiteLLM, in each of its protocols.
@@ -549,6 +594,62 @@ def instructor_partial(s):
     Weather.model_validate(last.model_dump())
 
 
+# The client of the Model Context Protocol, for `verdigris mcp`.
+
+
+async def use_tools(server, mode, text):
+    """Uses each tool, and returns what they find."""
+    async with Client(server, mode=mode) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        check(names == ["detect", "identify", "mark_status"], names)
+        found = []
+        for name in names:
+            result = await client.call_tool(name, {"text": text})
+            check(not result.is_error and json.loads(result.content[0].text) == result.structured_content, result)
+            found.append(result.structured_content)
+        failed = await client.call_tool("detect", {"text": 3})
+        check(failed.is_error and "invalid type" in failed.content[0].text, failed)
+        return found
+
+
+def marked(s):
+    asked = dict(model=s.name, prompt="The sea", max_tokens=250, seed=1, extra_body={"ignore_eos": True})
+    return s.openai.completions.create(**asked).choices[0].text
+
+
+def options_of_mcp(s):
+    return ["mcp", "--key", str(s.folder / "my.key"), "--model", str(s.folder / s.model)]
+
+
+@of("mcp")
+def mcp_stdio(s):
+    text = marked(s)
+    program = StdioServerParameters(command=str(PROGRAM), args=options_of_mcp(s))
+    for mode in ("legacy", "auto"):
+        detected, identified, status = asyncio.run(use_tools(program, mode, text))
+        check(detected["verdict"] == identified["verdict"] == "marked", detected)
+        check(status["status"] == "watermarked", status)
+    asked = urllib.request.Request(f"{s.root}/detect", json.dumps({"text": text}).encode())
+    with urllib.request.urlopen(asked) as answer:
+        judged = json.load(answer)
+    check(judged["p"] == detected["p"] and judged["key_id"] == detected["key_id"])
+
+
+@of("mcp")
+def mcp_http(s):
+    log = s.folder / "mcp.log"
+    with open(log, "w") as out:
+        process = subprocess.Popen([PROGRAM, *options_of_mcp(s), "--http", "127.0.0.1:0"], stderr=out)
+    try:
+        address = Server.address(log)
+        for mode in ("legacy", "auto"):
+            detected, *_ = asyncio.run(use_tools(address, mode, "A text without a mark, about the sea."))
+            check(detected["verdict"] in ("not marked", "too short"), detected)
+    finally:
+        process.terminate()
+        check(process.wait(60) == 0)
+
+
 class Server:
     """A server in a folder, and the clients for it."""
 
@@ -563,7 +664,9 @@ class Server:
             self.name = model.stem
         run = dict(cwd=folder, check=True, capture_output=True)
         subprocess.run([PROGRAM, "key", "new", "my.key", "--model", model], **run)
-        options = ["--port", "0", "--model", model, "--key", "my.key", "--served-model-name", self.name]
+        self.folder, self.model = folder, model
+        models = ["--model", f"{self.name}={model}", "--model", f"{SECOND}={model}"]
+        options = ["--port", "0", *models, "--key", "my.key"]
         # A file, since a pipe would not be read meanwhile.
         self.log = open(folder / "log", "w")
         self.process = subprocess.Popen([PROGRAM, "serve", *options], cwd=folder, stderr=self.log)
