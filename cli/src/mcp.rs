@@ -45,7 +45,7 @@ pub(crate) struct Mcp {
     /// own names are accepted by default, at other addresses every name
     #[arg(long, value_name = "NAME", requires = "http")]
     allowed_host: Vec<String>,
-    /// With --http: answer everyone who can reach the address
+    /// With --http: answer all clients that can reach the address
     #[arg(long, requires = "http")]
     allow_anyone: bool,
 }

@@ -122,15 +122,15 @@ pub fn serve_http(detector: Detector, http: Http, ready: impl FnOnce(SocketAddr)
         let serving = axum::serve(listener, router).into_future();
         tokio::select! {
             served = serving => served.map_err(McpError::System),
-            () = told() => Ok(()),
+            () = stopped() => Ok(()),
         }
     });
     runtime.shutdown_background();
     served
 }
 
-/// Waits for SIGTERM or Ctrl-C; forever if there are no signals.
-async fn told() {
+/// Waits for SIGTERM or Ctrl-C, or forever on systems without signals.
+async fn stopped() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

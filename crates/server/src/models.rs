@@ -278,8 +278,7 @@ impl Models {
     }
 
     fn unavailable(&self, id: ModelId) -> Refusal {
-        let message =
-            format!("the model {:?} cannot be loaded: tell the operator, and see the log", self.entry(id).name());
+        let message = format!("the model {:?} cannot be loaded: contact the operator", self.entry(id).name());
         Refusal {
             param: Some("model".into()),
             ..Refusal::new(503, "model_unavailable", message).retry_after(RETRY.as_secs())
