@@ -53,7 +53,6 @@ mod serve_anthropic;
 mod serve_audit;
 mod serve_bad_input;
 mod serve_calls;
-
 mod serve_config;
 mod serve_cors;
 mod serve_embeddings;
