@@ -45,6 +45,36 @@ def grammar(seed):
     return ebnf, *larks
 
 
+def terminals(seed):
+    """A random grammar of terminals in Lark, with ignored texts in some."""
+    source = random.Random(seed)
+    texts = ["a+", "[ab]+", "a?b", "ab*", "ba?", "(ab)+", "a|ab", "b+a", "a[ab]", "[ab]b"]
+    names = ["A", "B", "C"]
+    bodies = [f"/{source.choice(texts)}/" for _ in names]
+    if source.random() < 0.3:
+        bodies[2] = "A B" if source.random() < 0.5 else "A | B"
+    literals = ['"a"', '"b"', '"ab"', '"ba"', '"aa"', *names, *names]
+
+    def rule(depth):
+        kind = source.choice(["terminal"] * 4 + (["rule"] * 2 + ["sequence"] * 4 + ["choice"] * 3 + ["many"] if depth else []))
+        if kind == "terminal":
+            return source.choice(literals)
+        if kind == "rule":
+            return source.choice(["r1", "r2"])
+        if kind == "many":
+            return f"({rule(depth - 1)})" + source.choice(["*", "+", "?", "{1,2}"])
+        parts = [rule(depth - 1) for _ in range(source.randint(2, 3))]
+        return "(" + (" " if kind == "sequence" else " | ").join(parts) + ")"
+
+    lines = [f"start: {rule(2)}", f"r1: {rule(2)}", f"r2: {rule(2)}"]
+    lines += [f"{name}: {body}" for name, body in zip(names, bodies)]
+    return "\n".join(lines + (["%ignore /c+/"] if source.random() < 0.5 else []))
+
+
+def texts_of_terminals():
+    return ["".join(letters) for length in range(6) for letters in itertools.product("abc", repeat=length)]
+
+
 def texts():
     return ["".join(letters) for length in range(7) for letters in itertools.product(LETTERS, repeat=length)]
 

@@ -25,9 +25,12 @@ pub(crate) mod unfold;
 use std::fmt;
 use std::sync::Arc;
 
+use foldhash::{HashSet, HashSetExt};
+
 use self::shapes::Shapes;
 use self::step::{Step, StepIndex};
 use crate::terminal::Terminal;
+use crate::terminal::language::Language;
 
 /// A language of texts: rules over terminals that call each other, to any depth.
 ///
@@ -56,6 +59,26 @@ impl Grammar {
     /// The names of the control tokens in the grammar. A vocabulary without one of them cannot write all of its texts.
     pub fn controls(&self) -> impl Iterator<Item = &str> {
         self.controls.iter().map(|name| &**name)
+    }
+
+    /// The set of bytes that texts begin with, if none of them is empty.
+    pub(crate) fn first_bytes(&self) -> [u64; 4] {
+        let (mut open, mut seen, mut first) = (vec![self.entries[0]], HashSet::new(), [0; 4]);
+        while let Some(at) = open.pop() {
+            if !seen.insert(at) {
+                continue;
+            }
+            match &self.steps[at as usize] {
+                Step::Read { terminal, .. } => {
+                    let terminal = &self.terminals[*terminal as usize];
+                    terminal.first(terminal.start(), &mut first);
+                }
+                Step::Call { rule, .. } => open.push(self.entries[*rule as usize]),
+                Step::Fork(ways) => open.extend(ways),
+                Step::Return | Step::Inside(_) | Step::Unmade { .. } | Step::Name { .. } => {}
+            }
+        }
+        first
     }
 }
 

@@ -4,11 +4,11 @@ use std::mem::take as taken;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::expression::Rules;
+use super::expression::{RuleId, Rules};
 use super::fault::{BadGrammar, Result, take};
 use super::graph::{END, Graph, Node, NodeIndex, Segment};
-use super::left_recursion;
 use super::simplify::simplify;
+use super::{left_recursion, lexeme, longest_match};
 use crate::automata::budget::Budget;
 use crate::grammar::Grammar;
 use crate::grammar::builder::{GrammarBuilder, NoGrammar};
@@ -26,13 +26,23 @@ pub(super) fn compile(mut rules: Rules, root: &str, budget: &Budget) -> Result<G
     let root = rules.root(root)?;
     simplify(&mut rules, budget)?;
     let (names, controls) = (taken(&mut rules.names), taken(&mut rules.controls));
-    let mut graph = Graph::new(rules, root, budget)?;
-    left_recursion::remove(&mut graph)?;
-    built(graph, &names, controls, budget)
+    built(Graph::new(rules, root, budget)?, &names, controls, budget)
+}
+
+/// The grammar of the texts of the rule `root`, which are divided into terminals by the longest match. `terminals` are
+/// the rules of terminals, each after those that it mentions.
+pub(super) fn compile_longest(mut rules: Rules, terminals: &[RuleId], root: &str, budget: &Budget) -> Result<Grammar> {
+    let root = rules.root(root)?;
+    lexeme::resolve(&mut rules, terminals, budget)?;
+    simplify(&mut rules, budget)?;
+    let (names, controls) = (taken(&mut rules.names), taken(&mut rules.controls));
+    let graph = Graph::new(rules, root, budget)?;
+    built(longest_match::divide(&graph)?, &names, controls, budget)
 }
 
 /// The grammar of the rules of a graph, as far as the first one needs them.
-fn built(graph: Graph, names: &[String], controls: Vec<Box<str>>, budget: &Budget) -> Result<Grammar> {
+fn built(mut graph: Graph, names: &[String], controls: Vec<Box<str>>, budget: &Budget) -> Result<Grammar> {
+    left_recursion::remove(&mut graph)?;
     let Reached { mut nodes, rules } = Reached::of(&graph);
     // Rules that are next to each other share their names.
     nodes.sort_unstable_by_key(|&node| (graph.origins[node as usize], node));

@@ -26,8 +26,6 @@ pub(super) enum Operation {
     Not,
     /// The texts of the operand that do not begin with a shorter one.
     Lazy,
-    /// The texts that, followed by these bytes, are a text of the operand that does not begin with a shorter one.
-    Before(Vec<u8>),
 }
 
 /// The texts of a rule or a part of one.
@@ -50,6 +48,13 @@ pub(super) enum Expression {
     Of {
         operation: Operation,
         operands: Vec<Self>,
+        at: Position,
+    },
+    /// A terminal of a language that divides texts into terminals. It is one automaton and stays one.
+    Lexeme {
+        body: Box<Self>,
+        /// Whether it ends as soon as it can.
+        is_lazy: bool,
         at: Position,
     },
 }
@@ -131,6 +136,11 @@ impl Rules {
                 "define each once, with | between alternatives",
             ),
         }
+    }
+
+    /// Where a rule is first mentioned.
+    pub(super) fn position(&self, id: RuleId) -> Position {
+        self.mentioned[id as usize]
     }
 
     /// Checks that every rule is defined; returns the rule of the whole text.

@@ -31,7 +31,9 @@ pub enum BadGrammar {
         cure: String,
     },
     /// No text obeys it.
-    #[error("no text obeys the grammar: every rule needs an alternative that ends")]
+    #[error(
+        "no text obeys the grammar: every rule needs an alternative that ends, and in Lark a terminal takes all it can"
+    )]
     Empty,
     /// It takes too much work or memory to build.
     #[error("the grammar is too large: use fewer or shorter rules, and repeat less")]

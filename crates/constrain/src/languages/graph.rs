@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 
 use super::expression::{Expression, Rules};
-use super::fault::{BadGrammar, Result, take};
+use super::fault::{BadGrammar, Position, Result, take};
 use super::regular::Regular;
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
@@ -62,13 +62,30 @@ pub(super) struct Graph<'b> {
     /// The first node of each rule.
     pub(super) entries: Vec<NodeIndex>,
     pub(super) segments: Vec<Segment>,
+    /// The segments of terminals: their positions, and whether they end as soon as they can.
+    pub(super) terminals: HashMap<u32, (Position, bool)>,
     pub(super) grammars: Vec<Arc<Grammar>>,
     /// The segments of automata, by address.
     known: HashMap<usize, Option<u32>>,
-    budget: &'b Budget,
+    pub(super) budget: &'b Budget,
 }
 
 impl<'b> Graph<'b> {
+    /// A graph with the same rules, segments and grammars, but without their nodes.
+    pub(super) fn without_nodes(&self) -> Self {
+        Self {
+            nodes: vec![Node::End],
+            origins: vec![0],
+            origin: self.origin,
+            entries: Vec::new(),
+            segments: self.segments.clone(),
+            terminals: HashMap::new(),
+            grammars: self.grammars.clone(),
+            known: HashMap::new(),
+            budget: self.budget,
+        }
+    }
+
     /// The nodes of all rules.
     pub(super) fn new(rules: Rules, root: u32, budget: &'b Budget) -> Result<Self> {
         let count = rules.bodies.len();
@@ -79,6 +96,7 @@ impl<'b> Graph<'b> {
             // The first rule calls the one of the whole text.
             entries: vec![END; count + 1],
             segments: Vec::new(),
+            terminals: HashMap::new(),
             grammars: Vec::new(),
             known: HashMap::new(),
             budget,
@@ -126,6 +144,12 @@ impl<'b> Graph<'b> {
                 self.add(Node::Fork(ways))
             }
             Expression::Repeat { part, least, most } => self.repeat(part, *least, *most, next),
+            Expression::Lexeme { body, is_lazy, at } => {
+                let first = self.segments.len() as u32;
+                let node = self.lower(body, next)?;
+                self.terminals.extend((first..self.segments.len() as u32).map(|segment| (segment, (*at, *is_lazy))));
+                Ok(node)
+            }
             Expression::Of { .. } => unreachable!("operations have been applied"),
         }
     }
@@ -180,9 +204,44 @@ impl<'b> Graph<'b> {
         self.add(Node::Read { segment: self.segments.len() as u32 - 1, next })
     }
 
+    /// A terminal that is repeated needs no rule: a call would take a node too.
+    fn repeat_lexeme(
+        &mut self,
+        lexeme: &Expression,
+        least: u32,
+        most: Option<u32>,
+        next: NodeIndex,
+    ) -> Result<NodeIndex> {
+        let again = self.add(Node::Fork(Vec::new()))?;
+        let once_more = self.lower(lexeme, again)?;
+        let Node::Read { segment, .. } = self.nodes[once_more as usize] else {
+            self.nodes[again as usize] = Node::Fork(if least == 0 { vec![next] } else { Vec::new() });
+            return Ok(again);
+        };
+        let mut first = match most {
+            None => {
+                self.nodes[again as usize] = Node::Fork(vec![next, once_more]);
+                again
+            }
+            Some(most) => (least..most).try_fold(next, |after, _| {
+                let once_more = self.add(Node::Read { segment, next: after })?;
+                self.add(Node::Fork(vec![next, once_more]))
+            })?,
+        };
+        for _ in 0..least {
+            first = self.add(Node::Read { segment, next: first })?;
+        }
+        Ok(first)
+    }
+
     fn repeat(&mut self, part: &Expression, least: u32, most: Option<u32>, next: NodeIndex) -> Result<NodeIndex> {
         if least > MAX_TIMES || most.is_some_and(|most| most > MAX_TIMES) {
             return Err(BadGrammar::TooLarge);
+        }
+        if let Expression::Lexeme { body, .. } = part
+            && !is_nullable(body)
+        {
+            return self.repeat_lexeme(part, least, most, next);
         }
         // A part that is used several times is a rule of its own.
         let rule = match part {
@@ -208,5 +267,14 @@ impl<'b> Graph<'b> {
             first = self.add(Node::Call { rule, next: first })?;
         }
         Ok(first)
+    }
+}
+
+/// Whether a terminal has the empty text.
+fn is_nullable(terminal: &Expression) -> bool {
+    match terminal {
+        Expression::Regular(regular) => regular.is_nullable(),
+        Expression::Automaton(automaton) => automaton.accepts(Automaton::START),
+        _ => true,
     }
 }

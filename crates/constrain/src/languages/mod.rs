@@ -12,6 +12,7 @@
 //! | `pattern` | regular expressions in grammars |
 //! | [`substring`] | the runs of characters, words or chunks of a text |
 //! | `compile` | rules become a grammar |
+//! | `lexeme`, `longest_match` | terminals as one automaton each, and texts that are divided by the longest match |
 //! | `left_recursion` | rules that begin with themselves |
 //! | `graph` | rules as nodes |
 //! | `simplify` | regular parts of rules become one terminal each |
@@ -28,6 +29,8 @@ mod graph;
 pub mod language;
 mod lark;
 mod left_recursion;
+mod lexeme;
+mod longest_match;
 mod operation;
 mod pattern;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::automata::budget::Budget;
 use crate::automata::dfa::Dfa;
 
 /// The maximum size, in bytes, of the automaton of one operand.
-const MAX_BYTES: usize = 4 << 20;
+pub(super) const MAX_BYTES: usize = 4 << 20;
 
 impl Operation {
     /// The texts of operands, which must be single terminals.
@@ -17,7 +17,7 @@ impl Operation {
         let mut automata = Vec::with_capacity(operands.len());
         for operand in operands {
             let Some(automaton) = automaton(operand, budget)? else {
-                let cure = "use &, ~, lazy, stop and suffix on texts and expressions, and once each";
+                let cure = "use & and ~ on texts and expressions";
                 return at.unsupported("an operation on several terminals", cure);
             };
             automata.push(automaton);
@@ -35,9 +35,6 @@ impl Operation {
             (Self::Not, [Some(automaton)]) => Automaton::all_of(budget, &[(&**automaton, false)]),
             (Self::Not, _) => Ok(Automaton::utf8()),
             (Self::Lazy, [Some(automaton)]) => lazy(automaton, budget),
-            (Self::Before(end), [Some(automaton)]) => {
-                lazy(automaton, budget).and_then(|automaton| before(&automaton, end, budget))
-            }
             _ => Err(NoAutomaton::Empty),
         };
         match result {
@@ -51,7 +48,7 @@ impl Operation {
 
 /// The automaton of an operand: the inner `None` if it has no text, the outer one if it is not one terminal.
 #[expect(clippy::option_option, reason = "the two differ: no terminal, and no text")]
-fn automaton(operand: &Expression, budget: &Budget) -> Result<Option<Option<Arc<Automaton>>>> {
+pub(super) fn automaton(operand: &Expression, budget: &Budget) -> Result<Option<Option<Arc<Automaton>>>> {
     match operand {
         Expression::Automaton(automaton) => Ok(Some(Some(automaton.clone()))),
         Expression::Choice(ways) if ways.is_empty() => Ok(Some(None)),
@@ -77,20 +74,5 @@ fn lazy(automaton: &Automaton, budget: &Budget) -> Result<Automaton, NoAutomaton
         |byte| automaton.class(byte),
         next,
         |&state| automaton.accepts(state),
-    )
-}
-
-/// The texts that some bytes complete.
-fn before(automaton: &Automaton, end: &[u8], budget: &Budget) -> Result<Automaton, NoAutomaton> {
-    let ends = |&state: &u32| {
-        let after = end.iter().try_fold(state, |state, &byte| automaton.next(state, byte));
-        after.is_some_and(|state| automaton.accepts(state))
-    };
-    Automaton::explore_within(
-        budget,
-        Automaton::START,
-        |byte| automaton.class(byte),
-        |&state, byte| automaton.next(state, byte),
-        ends,
     )
 }

@@ -25,9 +25,10 @@ pub(super) fn simplify(rules: &mut Rules, budget: &Budget) -> Result<()> {
     while let Some(id) = ready.pop() {
         let body = rules.bodies[id].take().unwrap_or_else(Expression::empty);
         let body = simplifying.simplified(body)?;
-        // A rule without a text is an empty choice.
+        // A rule without a text is an empty choice. Terminals that are ignored are repeated.
         let is_one = match &body {
-            Expression::Regular(_) | Expression::Automaton(_) => true,
+            Expression::Regular(_) | Expression::Automaton(_) | Expression::Lexeme { .. } => true,
+            Expression::Repeat { part, least: 0, most: None } => matches!(**part, Expression::Lexeme { .. }),
             Expression::Choice(ways) => ways.is_empty(),
             _ => false,
         };
@@ -56,7 +57,7 @@ fn mentions(expression: &Expression, found: &mut impl FnMut(u32)) {
         Expression::Sequence(parts) | Expression::Choice(parts) => parts.iter().for_each(|part| mentions(part, found)),
         Expression::Repeat { part, .. } => mentions(part, found),
         Expression::Of { operands, .. } => operands.iter().for_each(|operand| mentions(operand, found)),
-        Expression::Regular(_) | Expression::Automaton(_) | Expression::Grammar(_) => {}
+        Expression::Regular(_) | Expression::Automaton(_) | Expression::Grammar(_) | Expression::Lexeme { .. } => {}
     }
 }
 

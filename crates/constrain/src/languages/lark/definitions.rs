@@ -3,15 +3,16 @@
 use super::common::{common, names};
 use super::parser::{Parser, is_name, is_terminal};
 use crate::automata::syntax::parse;
-use crate::languages::expression::{Expression, Operation};
+use crate::languages::expression::Expression;
 use crate::languages::fault::{Position, Result};
 use crate::languages::regular::Regular;
 use crate::languages::scanner::shown;
 
 impl Parser<'_> {
-    /// The options of a rule that change its texts, each with the text that ends it.
-    pub(super) fn options(&mut self) -> Result<Vec<(Operation, Option<Expression>)>> {
-        let mut options = Vec::new();
+    /// For each option by which a rule ends as soon as it can, the text that ends it, if there is one; and whether the
+    /// options make the rule a terminal.
+    pub(super) fn options(&mut self) -> Result<(Vec<Option<Expression>>, bool)> {
+        let (mut options, mut is_terminal) = (Vec::new(), false);
         loop {
             self.skip_lines();
             let at = self.scanner.position();
@@ -19,20 +20,20 @@ impl Parser<'_> {
             self.skip_space();
             let has_value = self.scanner.eat("=");
             self.skip_space();
+            is_terminal |= matches!(name, "lazy" | "suffix" | "stop");
             match (name, has_value) {
-                ("lazy", false) => options.push((Operation::Lazy, None)),
+                ("lazy", false) => options.push(None),
                 ("suffix", true) => {
                     self.mentioned = Some(Vec::new());
                     let suffix = self.atom(0)?;
-                    options.push((Operation::Lazy, Some(suffix)));
+                    options.push(Some(suffix));
                 }
                 ("stop", true) => {
                     let text = self.text(self.scanner.position())?;
-                    if text.is_empty() {
-                        return at.unsupported("stop=\"\"", "the end of the text ends its last rule anyway");
+                    // Without a text, it ends where it cannot continue, as any terminal.
+                    if !text.is_empty() {
+                        options.push(Some(Expression::literal(text.into_bytes())));
                     }
-                    let end = Expression::literal(text.clone().into_bytes());
-                    options.push((Operation::Before(text.into_bytes()), Some(end)));
                 }
                 ("capture" | "stop_capture" | "temperature", _) => {
                     if has_value {
@@ -54,7 +55,7 @@ impl Parser<'_> {
             }
             self.skip_lines();
             if self.scanner.eat("]") {
-                return Ok(options);
+                return Ok((options, is_terminal));
             }
             if !self.scanner.eat(",") {
                 return self.scanner.position().wrong("the options of a rule are not closed", "write ] after the last");
@@ -72,6 +73,9 @@ impl Parser<'_> {
                 self.mentioned = Some(Vec::new());
                 let ignored = self.alternatives(0)?;
                 self.mentioned = None;
+                if self.ignored.is_empty() {
+                    self.ignored_at = at;
+                }
                 self.ignored.push(ignored);
                 Ok(())
             }

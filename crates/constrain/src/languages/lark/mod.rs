@@ -1,7 +1,6 @@
 //! Lark, with the extensions of llguidance.
 //!
-//! A text obeys a grammar if it can be divided into terminals that the rules allow, in any way: that of Lark's
-//! `dynamic_complete` lexer.
+//! A text is divided into terminals by the longest match, as in llguidance.
 
 mod atoms;
 mod common;
@@ -11,7 +10,7 @@ mod parser;
 mod tests;
 
 use self::parser::Parser;
-use super::compile::compile;
+use super::compile::compile_longest;
 use super::fault::BadGrammar;
 use crate::automata::budget::Budget;
 use crate::grammar::Grammar;
@@ -23,7 +22,7 @@ impl Grammar {
     /// # Errors
     /// The grammar is malformed, has a construct that is not supported, is too large, or no text obeys it.
     pub fn lark(text: &str) -> Result<Self, BadGrammar> {
-        let rules = Parser::new(text)?.rules()?;
-        compile(rules, "start", &Budget::default())
+        let (rules, terminals) = Parser::new(text)?.rules()?;
+        compile_longest(rules, &terminals, "start", &Budget::default())
     }
 }

@@ -2,7 +2,7 @@
 
 use foldhash::HashMap;
 
-use crate::languages::expression::{Expression, MAX_NESTING, Operation, Rules};
+use crate::languages::expression::{Expression, MAX_NESTING, Operation, RuleId, Rules};
 use crate::languages::fault::{Position, Result};
 use crate::languages::scanner::{REPEAT_WHAT, Scanner, shown};
 
@@ -14,6 +14,8 @@ pub(super) struct Parser<'t> {
     pub(super) rules: Rules,
     /// The terminals that `%ignore` lists.
     pub(super) ignored: Vec<Expression>,
+    /// The position of the first `%ignore`.
+    pub(super) ignored_at: Position,
     /// For each terminal, the terminals that it mentions.
     pub(super) terminals: Vec<(String, Position, Vec<String>)>,
     /// Whether a terminal is being defined, and what it mentions.
@@ -33,11 +35,18 @@ pub(super) fn is_name(character: char) -> bool {
 impl<'t> Parser<'t> {
     pub(super) fn new(text: &'t str) -> Result<Self> {
         let (scanner, rules) = (Scanner::new(text)?, Rules::default());
-        Ok(Self { scanner, rules, ignored: Vec::new(), terminals: Vec::new(), mentioned: None })
+        Ok(Self {
+            scanner,
+            rules,
+            ignored: Vec::new(),
+            ignored_at: Position::default(),
+            terminals: Vec::new(),
+            mentioned: None,
+        })
     }
 
-    /// All rules of the text.
-    pub(super) fn rules(mut self) -> Result<Rules> {
+    /// All rules of the text, and which of them are terminals, each after those that it mentions.
+    pub(super) fn rules(mut self) -> Result<(Rules, Vec<RuleId>)> {
         self.skip_lines();
         while self.scanner.peek().is_some() {
             match self.scanner.peek() {
@@ -51,10 +60,16 @@ impl<'t> Parser<'t> {
             }
             self.skip_lines();
         }
-        self.check_terminals()?;
-        let ignored = Expression::choice(std::mem::take(&mut self.ignored)).repeated(0, None);
+        let terminals = self.terminals_in_order()?;
+        let ignored = match self.ignored.is_empty() {
+            true => Expression::empty(),
+            false => {
+                let body = Box::new(Expression::choice(std::mem::take(&mut self.ignored)));
+                Expression::Lexeme { body, is_lazy: false, at: self.ignored_at }.repeated(0, None)
+            }
+        };
         self.rules.define(IGNORED, Position::default(), ignored)?;
-        Ok(self.rules)
+        Ok((self.rules, terminals))
     }
 
     /// Skips white space and comments up to the end of the line.
@@ -77,8 +92,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Terminals consist of others, but not of themselves.
-    fn check_terminals(&self) -> Result<()> {
+    /// The terminals in an order in which each comes after those that it mentions: none consists of itself.
+    fn terminals_in_order(&mut self) -> Result<Vec<RuleId>> {
         let numbers: HashMap<&str, usize> =
             self.terminals.iter().enumerate().map(|(at, (name, ..))| (&**name, at)).collect();
         let (mut open, mut users) = (vec![0usize; self.terminals.len()], vec![Vec::new(); self.terminals.len()]);
@@ -89,7 +104,9 @@ impl<'t> Parser<'t> {
             }
         }
         let mut known: Vec<usize> = (0..open.len()).filter(|&at| open[at] == 0).collect();
+        let mut order = Vec::new();
         while let Some(at) = known.pop() {
+            order.push(at);
             for &user in &users[at] {
                 open[user] -= 1;
                 if open[user] == 0 {
@@ -98,7 +115,10 @@ impl<'t> Parser<'t> {
             }
         }
         match open.iter().position(|&left| left > 0) {
-            None => Ok(()),
+            None => {
+                let id = |at: usize| self.rules.mention(&self.terminals[at].0, self.terminals[at].1);
+                Ok(order.into_iter().map(id).collect())
+            }
             Some(at) => {
                 let (name, at, _) = &self.terminals[at];
                 let cure = "write it as a rule, in small letters";
@@ -124,14 +144,14 @@ impl<'t> Parser<'t> {
         if self.scanner.eat(".") && self.scanner.number()?.is_none() {
             return self.scanner.position().wrong("a priority is not a number", "write one, or leave it out");
         }
-        let options = if self.scanner.eat("[") { self.options()? } else { Vec::new() };
+        let (options, is_one) = if self.scanner.eat("[") { self.options()? } else { (Vec::new(), false) };
         self.skip_space();
         if !self.scanner.eat(":") {
             let (at, found) = (self.scanner.position(), self.scanner.found());
             return at.wrong(format!("{found} follows the name of a rule"), "write : after the name");
         }
         // The texts of options are shortest matches of one terminal, without ignored texts in it.
-        let is_one = is_terminal(name) || !options.is_empty();
+        let is_one = is_terminal(name) || is_one;
         self.mentioned = is_one.then(Vec::new);
         let mut body = self.alternatives(0)?;
         if let Some(parts) = self.mentioned.take()
@@ -139,11 +159,11 @@ impl<'t> Parser<'t> {
         {
             self.terminals.push((name.to_owned(), at, parts));
         }
-        for (operation, suffix) in options.iter().cloned() {
+        for suffix in options {
             let operands = vec![Expression::Sequence(std::iter::once(body).chain(suffix).collect())];
-            body = Expression::Of { operation, operands, at };
+            body = Expression::Of { operation: Operation::Lazy, operands, at };
         }
-        if !options.is_empty() && !is_terminal(name) {
+        if is_one && !is_terminal(name) {
             body = self.lexeme(body, at);
         }
         self.rules.define(name, at, body).map(drop)
@@ -313,6 +333,7 @@ impl<'t> Parser<'t> {
     /// A terminal in a rule: ignored texts may follow it.
     fn lexeme(&mut self, terminal: Expression, at: Position) -> Expression {
         let ignored = self.rules.mention(IGNORED, at);
+        let terminal = Expression::Lexeme { body: Box::new(terminal), is_lazy: false, at };
         Expression::Sequence(vec![terminal, Expression::Rule(ignored)])
     }
 }

@@ -21,11 +21,12 @@ fn texts_are_those_of_the_rules() {
             &[" axb", "a xb"],
         ),
         ("start: A\nA: /[a-z]+/ & ~/(?s:.*)b(?s:.*)/ | \"bb\"", &["ac", "bb"], &["ab", ""]),
-        ("start: A \"!\"\nA: ~\"a\"+", &["b!", "!", "aa!", "ba!"], &["b"]),
+        ("start: A \"!\"?\nA: ~\"a\"+ & /[a-z]*/", &["b!", "!", "aa!", "ba"], &["a!!", "B"]),
         ("start: A\nA: \"a\" & \"b\" | \"c\"", &["c"], &["a", "b"]),
         ("start: t /.*/s\nt[lazy]: /.*<e>/", &["a<e>b<e>\n", "<e>"], &["a<e", "a\n<e>"]),
         ("start: t \"x\"\nt[suffix=\"<e>\"]: /[a<e>]*/", &["<e>x", "a<e>x"], &["<e>a<e>x", "x"]),
-        ("start: t \"b\"\nt[stop=\"!\"]: /[a-c]*/", &["b", "ab", "cab"], &["!b", "a!"]),
+        ("start: t \"b\"\nt[stop=\"!\"]: /[a-c]*/", &["!b", "a!b"], &["b", "ab", "a!"]),
+        ("start: t \"!\"\nt[stop=\"\"]: /[ab]/ \"c\"*", &["a!", "bcc!"], &["a", "c!"]),
         ("start: /a.b/ /(?i)c/ /d # e\n/x\n", &["a\u{e9}bCd"], &["a\nbcd"]),
         ("start: \"\\x41\\u00e9\\ud83d\\ude00\\n\\/\"", &["A\u{e9}\u{1f600}\n/"], &["A"]),
         ("start: e\ne: e \"+\" t | t\nt: \"(\" e \")\" | /[0-9]+/\n%ignore / +/", &["1 + (2+3) ", "1"], &["1+", "()"]),
@@ -80,6 +81,40 @@ fn common_terminals() {
     }
 }
 
+/// The longest text of all terminals that are allowed together wins. The answers are those of llguidance.
+#[test]
+fn texts_are_divided_by_the_longest_match() {
+    for (grammar, texts, others) in [
+        ("start: /[a-z]+/ (\"x\" | \"!\")", &["ab!"][..], &["abx", "x", "!"][..]),
+        ("start: \"a\" \"b\" | \"ab\" \"c\"", &["abc"], &["ab"]),
+        // Only where a name may come, it is read together with the keyword.
+        ("start: \"if\" N\nN: /[a-z]+/", &["ifx"], &["if"]),
+        ("start: \"if\" N | N \"=\"\nN: /[a-z]+/\n%ignore \" \"", &["ifx=", "if x", "if ="], &["ifx"]),
+        // The longest match of one terminal can be shorter than that of another path.
+        ("start: x \"c\" | y \"bc\"\nx: \"a\"+\ny: \"aa\"", &["aabc", "ac"], &["aac", "aaac"]),
+        ("start: A B\nA: /a/ | /ab/\nB: /b?c/", &["abc", "abbc", "ac"], &["ab"]),
+        ("start: a+ \"b\"\na: \"ab\" | \"a\"", &["abb"], &["ab", "aab"]),
+        ("start: (/[0-9]+/ | /[0-9]+\\.[0-9]+/) /\\.x/", &["1.2.x"], &["1.x"]),
+        // A terminal that consists of others is one.
+        ("start: S\nS: A B\nA: /a+/\nB: /a/", &["aa", "aaa"], &["a"]),
+        ("start: s\ns: A B | \"c\"\nA: /a+/\nB: /a/", &["c"], &["aa"]),
+        // Empty terminals keep what cannot follow.
+        ("start: A E B | \"c\"\nA: /a+/\nE: /e*/\nB: /[ab]/", &["ab", "aeb", "aea", "c"], &["aa", "aaa"]),
+        ("start: A B\nA: /x/\nB: /y/\n%ignore /z/\n%ignore /zz!/", &["xzz!y"], &["xzzy", "xz!y"]),
+        // Left recursion, and a rule that is used twice.
+        (
+            "start: \"(\" e \")\" | e \"else\"\ne: e \"+\" N | N\nN: /[a-z]+/",
+            &["(a+b)", "(else)"],
+            &["a+belse", "(a", "aelse"],
+        ),
+        ("start: e \"+\" | \"-\"\ne: e \"++\" | /a/", &["a+", "a+++", "-"], &["a++"]),
+        ("start: N %json {\"type\": \"boolean\"} | N %json {\"type\": \"integer\"}\nN: /[a-z]+/", &["a1"], &["atrue"]),
+    ] {
+        let read = Grammar::lark(grammar).unwrap_or_else(|fault| panic!("{grammar}: {fault}"));
+        is_grammar_of(grammar, read, texts, others);
+    }
+}
+
 #[test]
 fn faults_name_their_place_and_cure() {
     for (grammar, message) in [
@@ -111,6 +146,8 @@ fn faults_name_their_place_and_cure() {
         ("start[lazy]: A\nA: \"a\"\nstart: \"b\"", "line 3, column 1: the rule start is defined twice"),
         ("start: \"a\"\n%declare B", "the directive %declare at line 2, column 1"),
         ("start: start", "no text obeys the grammar"),
+        ("start: N N\nN: /[a-z]+/", "no text obeys the grammar"),
+        ("start: N\nN: /[ab]*a[ab]{40}/", "line 1, column 8: a terminal has too many states"),
     ] {
         let fault = Grammar::lark(grammar).unwrap_err().to_string();
         assert!(fault.contains(message) && !fault.contains('\n'), "{grammar}: {fault}");
