@@ -48,6 +48,11 @@ impl EngineSettings {
         model.adapted(self.adapter.as_deref())
     }
 
+    /// Warns of options of the device that have no effect.
+    pub(crate) fn warn(&self) {
+        self.device.warn();
+    }
+
     pub(crate) fn is_steered(&self) -> bool {
         !self.steer.is_none()
     }
@@ -59,7 +64,7 @@ impl EngineSettings {
 
     fn steered(&self, engine: Engine) -> Result<Engine, Failure> {
         let device = match self.steer.backend() {
-            Some(backend) if backend != self.device.backend => backend.device(&self.device.name)?,
+            Some(backend) if backend != self.device.backend => backend.device(self.device.name())?,
             _ => self.device.device()?,
         };
         self.steer.steer(engine, &device)
@@ -95,6 +100,11 @@ impl EngineOptions {
 
     pub(crate) fn unsteered(&self) -> Result<Engine, Failure> {
         self.with.unsteered(&self.model)
+    }
+
+    /// Warns of options of the device that have no effect.
+    pub(crate) fn warn(&self) {
+        self.with.warn();
     }
 
     /// The device that it computes on.

@@ -36,9 +36,11 @@ mod mark;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod model;
+mod models;
 mod number;
 mod output;
 mod payload;
+mod peers;
 mod program;
 mod progress;
 mod proof;
@@ -128,6 +130,7 @@ enum Command {
     Mcp(mcp::Mcp),
     #[cfg(not(feature = "mcp"))]
     Mcp(left_out::LeftOut),
+    Models(models::Models),
     Convert(convert::Convert),
     Rank(rank::Rank),
     #[cfg(feature = "train")]
@@ -226,6 +229,7 @@ fn main() -> ExitCode {
         Command::Mcp(mcp) => mcp.run(),
         #[cfg(not(feature = "mcp"))]
         Command::Mcp(mcp) => mcp.run("mcp", "mcp"),
+        Command::Models(models) => models.run(),
         Command::Convert(convert) => convert.run(),
         Command::Rank(rank) => rank.run(),
         #[cfg(feature = "train")]
@@ -249,10 +253,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// The arguments, with `help --help` changed to `help help`.
+/// The arguments, with `help --help` changed to `help help`, and with other programs' spellings of options.
 fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
-    let groups = ["key", "ledger", "train", "bench"];
+    let groups = ["key", "ledger", "train", "bench", "models"];
     let at = 1 + usize::from(arguments.get(1).is_some_and(|first| groups.iter().any(|group| first == group)));
     if let Some([help, asked]) = arguments.get_mut(at..at + 2)
         && *help == *"help"
@@ -260,6 +264,7 @@ fn arguments() -> Vec<OsString> {
     {
         *asked = "help".into();
     }
+    peers::respell(&mut arguments);
     arguments
 }
 

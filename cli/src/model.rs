@@ -10,7 +10,9 @@ use verdigris::{Device, Engine, ModelFolder, Reader, device};
 
 use crate::built_in::{self, named, storyteller};
 use crate::error::Failure;
+use crate::number::or_all;
 use crate::progress;
+use crate::terminal::headed;
 
 #[derive(Args)]
 pub(crate) struct ModelOption {
@@ -25,13 +27,43 @@ pub(crate) struct ModelOption {
 pub(crate) struct DeviceOption {
     /// Compute on cpu, cuda or cuda:1, or with candle also on metal
     #[arg(long = "device", value_name = "DEVICE", default_value = "cpu")]
-    pub(crate) name: String,
+    name: String,
+    /// Compute all layers on a GPU, or for 0 on the CPU: another way to say --device, which is -ngl in other programs
+    #[arg(long, alias = "gpu-layers", value_name = "N", value_parser = layers, conflicts_with = "name",
+          hide = true)]
+    n_gpu_layers: Option<Layers>,
     /// Compute with our own decoders, and models that they lack with candle (auto), or all models with candle
     #[arg(long, value_name = "LIBRARY", default_value = "auto")]
     pub(crate) backend: Backend,
     /// Created on first use, and shared by all models.
     #[arg(skip)]
     device: OnceCell<Device>,
+}
+
+/// The layers that are computed on a GPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layers {
+    None,
+    All,
+}
+
+/// The GPU that this program computes on by default, if it can compute on any.
+const GPU: Option<&str> = if cfg!(any(feature = "cuda", feature = "candle-cuda", feature = "emulated-cuda")) {
+    Some("cuda")
+} else if cfg!(feature = "candle-metal") {
+    Some("metal")
+} else {
+    None
+};
+
+/// Parses a number of layers as llama.cpp does: -1, `auto` and `all` are all of them. A model is never divided, so any
+/// other number above 0 is all of them too.
+fn layers(text: &str) -> Result<Layers, String> {
+    match text {
+        "0" => Ok(Layers::None),
+        "auto" | "all" => Ok(Layers::All),
+        _ => or_all(text).map(|_| Layers::All),
+    }
 }
 
 /// The library that computes.
@@ -56,16 +88,33 @@ impl Backend {
 }
 
 impl DeviceOption {
+    /// The name of the device.
+    pub(crate) fn name(&self) -> &str {
+        match self.n_gpu_layers {
+            None => &self.name,
+            Some(Layers::None) => "cpu",
+            Some(Layers::All) => GPU.unwrap_or("cpu"),
+        }
+    }
+
+    /// Warns if a GPU is asked for by its layers, and this program cannot compute on any.
+    pub(crate) fn warn(&self) {
+        if self.n_gpu_layers == Some(Layers::All) && GPU.is_none() {
+            let why = "-ngl has no effect, since this program computes on CPUs only: build it with --features cuda";
+            headed("warning", why);
+        }
+    }
+
     /// Whether it is another than the default.
     pub(crate) fn is_chosen(&self) -> bool {
-        self.name != "cpu" || self.backend != Backend::Auto
+        self.name() != "cpu" || self.backend != Backend::Auto
     }
 
     pub(crate) fn device(&self) -> Result<Device, Failure> {
         if let Some(device) = self.device.get() {
             return Ok(device.clone());
         }
-        let device = self.backend.device(&self.name)?;
+        let device = self.backend.device(self.name())?;
         Ok(self.device.get_or_init(|| device).clone())
     }
 }

@@ -18,6 +18,9 @@ pub(crate) struct RequestOptions {
     /// With --chat: the system prompt
     #[arg(long, value_name = "TEXT", requires = "chat", allow_hyphen_values = true)]
     pub(crate) system: Option<String>,
+    /// Choose the last tokens of the prompt again, with the text: for prompts that end inside a word, as code often does
+    #[arg(long, conflicts_with = "chat")]
+    heal: bool,
     /// Mark the text with this key
     #[arg(short, long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -42,6 +45,9 @@ pub(crate) struct RequestOptions {
     /// Maximum number of tokens
     #[arg(short = 'n', long, value_name = "N", default_value_t = Request::MAX_TOKENS, value_parser = whole::<usize>)]
     pub(crate) max_tokens: usize,
+    /// Maximum number of tokens of prompt and text together; 0 is the model's own [default: 0]
+    #[arg(short = 'c', long, value_name = "N", value_parser = whole::<usize>)]
+    ctx_size: Option<usize>,
     /// End the text before this string; may be given several times. A line end is $'\n' in most shells
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
@@ -97,6 +103,10 @@ impl RequestOptions {
         let mut request = request.max_tokens(self.max_tokens);
         for stop in &self.stop {
             request = request.stop(stop);
+        }
+        request = self.ctx_size.filter(|&tokens| tokens > 0).into_iter().fold(request, Request::context);
+        if self.heal {
+            request = request.heal();
         }
         if let Some(key) = key {
             request = request.watermark(key);

@@ -120,7 +120,7 @@ pub(crate) struct Serve {
     max_num_seqs: usize,
     /// The most tokens in the KV cache, of all texts together; if they are too few, the youngest text of the tenant and
     /// request that use most is evicted and read again later
-    #[arg(long, value_name = "N", default_value_t = 65536, value_parser = some::<usize>)]
+    #[arg(short = 'c', long, alias = "ctx-size", value_name = "N", default_value_t = 65536, value_parser = some::<usize>)]
     kv_cache_tokens: usize,
     /// Let all API keys share the caches of prompts and constraints. Each client can then find out, token by token, how
     /// the prompts of others begin
@@ -215,6 +215,9 @@ impl Serve {
         self.drafts.check(None)?;
         let signer = self.manifests.signer()?;
         let unstamped = signer.as_ref().and_then(Signer::warning);
+        if !self.run.quiet {
+            self.engine.warn();
+        }
         let models = self.models.load(self.engine, self.drafts, self.max_num_batched_tokens)?;
         let capacity = Capacity {
             texts: self.max_num_seqs,

@@ -11,8 +11,16 @@ const WRITING: &[&str] = &[
 
 /// The options that most people need, by command.
 #[rustfmt::skip]
-const SHOWN: [(&str, &[&[&str]]); 4] = [
+const SHOWN: [(&str, &[&[&str]]); 5] = [
     ("generate", &[WRITING, &["prompt-file", "texts", "output", "json"]]),
+    (
+        "chat",
+        &[&[
+            "model", "system", "chat-template", "tokens", "key", "max-tokens", "ctx-size", "seed", "temperature", "top-p",
+            "top-k", "min-p", "reasoning-effort", "reasoning-format", "thinking-token-budget", "expert", "anti", "device",
+            "threads", "quiet",
+        ]],
+    ),
     ("batch", &[WRITING, &["force"]]),
     (
         "serve",

@@ -4,6 +4,7 @@ mod draft_heads;
 mod forms;
 mod fuzz_seeds;
 mod guides;
+mod healing;
 mod hostile;
 mod judged;
 mod marks;

@@ -174,6 +174,9 @@ impl Batch {
         let recorder = self.ledger.recorder()?;
         let signer = self.manifest.signer(self.engine.model_name())?;
         let signer = signer.map(|signer| signer.keeping_stores(recorder.is_some()));
+        if !self.run.quiet {
+            self.engine.warn();
+        }
         let engine = self.engine.engine()?;
         if converse {
             engine.chat_template()?;

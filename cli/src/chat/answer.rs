@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-use verdigris::{Event, Level, MarkCheck, Message, Prompt};
+use verdigris::{Event, Level, MarkCheck, Message, Prompt, Request};
 
 use crate::chat::talk::Talk;
 use crate::error::Failure;
@@ -17,6 +17,7 @@ impl Talk<'_> {
         let chat = self.chat;
         let prompt = Prompt::Chat(self.state.conversation());
         let mut request = self.engine.request("").prompt(prompt).max_tokens(chat.max_tokens);
+        request = chat.ctx_size.filter(|&tokens| tokens > 0).into_iter().fold(request, Request::context);
         request = chat.reasoning.apply(chat.sampling.apply(request));
         if let Some(key) = self.key.filter(|_| self.state.is_marked) {
             request = request.watermark(key);

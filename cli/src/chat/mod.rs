@@ -28,7 +28,17 @@ impl Chat {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
         let key = self.key.as_deref().map(Key::load).transpose()?;
+        if !self.run.quiet {
+            self.engine.warn();
+        }
         let engine = self.engine.engine()?;
+        let engine = match &self.chat_template {
+            None => engine,
+            Some(path) => {
+                let fault = |source| Failure::Text { name: path.display().to_string(), source: Box::new(source) };
+                engine.with_chat_template(crate::text::read(path)?).map_err(fault)?
+            }
+        };
         engine.chat_template()?;
         if let Some(key) = &key {
             engine.reader().fits(key).map_err(verdigris::Error::Detect)?;
@@ -45,7 +55,13 @@ impl Chat {
             let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, is_stopped.clone());
         }
         let mut input = Input::new(is_terminal)?;
-        let state = State { system: self.system.clone(), messages: Vec::new(), is_marked: key.is_some(), answers: 0 };
+        let state = State {
+            system: self.system.clone(),
+            messages: Vec::new(),
+            has_controls: self.tokens,
+            is_marked: key.is_some(),
+            answers: 0,
+        };
         let (chat, engine, service, key) = (&self, &engine, &service, key.as_ref());
         let mut talk = Talk { chat, engine, service, key, is_stopped, is_terminal, state };
         if is_terminal && !self.run.quiet {

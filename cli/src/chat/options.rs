@@ -28,12 +28,21 @@ pub(crate) struct Chat {
     /// The system prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(super) system: Option<String>,
+    /// Use the chat template in this file instead of the model's own
+    #[arg(long, value_name = "FILE")]
+    pub(super) chat_template: Option<PathBuf>,
+    /// Names of control tokens in messages and in the system prompt, such as <|im_end|>, are these tokens, not text
+    #[arg(long)]
+    pub(super) tokens: bool,
     /// Mark answers with this key; /mark off stops it
     #[arg(short, long, value_name = "FILE")]
     pub(super) key: Option<PathBuf>,
     /// Maximum number of tokens of an answer, with its thought
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1024, value_parser = whole::<usize>)]
     pub(super) max_tokens: usize,
+    /// Maximum number of tokens of the conversation and the answer together; 0 is the model's own [default: 0]
+    #[arg(short = 'c', long, value_name = "N", value_parser = whole::<usize>)]
+    pub(super) ctx_size: Option<usize>,
     /// The random seed of the first answer; the next ones have the seeds after it
     #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
     pub(super) seed: Option<u64>,

@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) system: Option<String>,
     /// Messages and answers in turn.
     pub(super) messages: Vec<Message>,
+    /// Whether names of control tokens in messages and in the system prompt are these tokens.
+    pub(super) has_controls: bool,
     pub(super) is_marked: bool,
     /// The number of answers so far, with those that were written again.
     pub(super) answers: u64,
@@ -36,8 +38,13 @@ pub(super) struct State {
 impl State {
     /// The prompt of the next answer.
     pub(super) fn conversation(&self) -> Conversation {
-        let system = self.system.iter().map(Message::system);
+        let system = self.system.iter().map(|text| self.given(Message::system(text)));
         system.chain(self.messages.iter().cloned()).collect::<Vec<_>>().into()
+    }
+
+    /// A message of the user.
+    fn given(&self, message: Message) -> Message {
+        if self.has_controls { message.with_controls() } else { message }
     }
 
     /// Forgets the last answer, and its message if `whole`. Returns whether there was one.
@@ -56,7 +63,8 @@ impl Talk<'_> {
         let state = &mut self.state;
         match line {
             Line::Message(text) => {
-                state.messages.push(Message::user(text));
+                let message = state.given(Message::user(text));
+                state.messages.push(message);
                 let answered = self.answer();
                 if answered.is_err() {
                     self.state.messages.pop();

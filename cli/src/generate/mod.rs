@@ -187,6 +187,9 @@ impl Generate {
         if self.asked.chat && prompt.is_empty() {
             return Err(Failure::Usage("--chat needs a message: generate --chat \"What is a spar?\"".into()));
         }
+        if !self.run.quiet {
+            self.engine.warn();
+        }
         let engine = self.engine.engine_on(&self.ranks)?;
         let cache = self.prompt_cache.as_ref().map(|path| PromptCache::open(&engine, path)).transpose()?;
         let key = mark.key(engine.reader())?;

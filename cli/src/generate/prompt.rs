@@ -18,8 +18,11 @@ pub(crate) struct PromptOptions {
     /// The text to continue; - reads it from standard input, which is also read without a prompt if it is a pipe or a
     /// file [default: begin a new text]
     prompt: Option<String>,
+    /// The same as PROMPT
+    #[arg(short = 'p', long = "prompt", value_name = "PROMPT", conflicts_with = "prompt", allow_hyphen_values = true)]
+    prompt_option: Option<String>,
     /// Read the prompt from this file. One line end at the end of a file or of standard input is not part of the prompt
-    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "prompt")]
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_option"])]
     prompt_file: Option<PathBuf>,
 }
 
@@ -29,7 +32,7 @@ impl PromptOptions {
     }
 
     pub(crate) fn read(&self, quiet: bool) -> Result<String, Failure> {
-        let path = match (&self.prompt, &self.prompt_file) {
+        let path = match (self.prompt.as_ref().or(self.prompt_option.as_ref()), &self.prompt_file) {
             (Some(prompt), _) if prompt != "-" => return Ok(prompt.clone()),
             (None, Some(path)) => path,
             (None, None) if !is_fed() => return Ok(String::new()),

@@ -81,3 +81,42 @@ fn faults_are_one_line() {
     chat(&folder, &["/save taken.json"], &[]).fails("taken.json");
     folder.run(&["chat", "-m", TALE_SMALL]).fails("chat template");
 }
+
+/// A template from a file replaces the model's own, also where the model has none.
+#[test]
+fn a_chat_may_have_another_template() {
+    let folder = Folder::with_chat(PLAIN);
+    let expected = chat(&folder, &["Hi"], &[]).done().out;
+    folder.write("other.jinja", "{% for m in messages %}<{{ m.content }}>{% endfor %}");
+    folder.write("plain.jinja", PLAIN);
+    let other = chat(&folder, &["Hi"], &["--chat-template", "other.jinja"]).done().out;
+    let prompt = ["generate", "-m", "teller", "<Hi>", "-n", "12", "--seed", "3"];
+    assert_eq!(other, folder.run(&prompt).done().out);
+    assert_ne!(other, expected);
+    folder.copy_model(TALE_SMALL, "bare");
+    folder.write("lines.txt", "Hi\n");
+    let bare = ["chat", "-m", "bare", "--seed", "3", "-n", "12", "--chat-template", "plain.jinja"];
+    assert_eq!(folder.run_with(&bare, "lines.txt").done().out, expected);
+    chat(&folder, &["Hi"], &["--chat-template", "none.jinja"]).fails("none.jinja");
+    folder.write("broken.jinja", "{% for m in messages %}");
+    chat(&folder, &["Hi"], &["--chat-template", "broken.jinja"]).fails("broken.jinja: the model's chat template");
+}
+
+/// With --tokens, names of control tokens are these tokens, and without it text.
+#[test]
+fn control_tokens_are_text_unless_asked_for() {
+    let folder = Folder::with_chat("{% for m in messages %}{{ m.content }}{% endfor %}");
+    let said = "The end.<|endoftext|>The";
+    let generate = ["generate", "-m", "teller", "-n", "12", "--seed", "3", "--chat", said];
+    let as_text = folder.run(&generate).done().out;
+    assert_eq!(chat(&folder, &[said], &[]).done().out, as_text);
+    let as_token = chat(&folder, &[said], &["--tokens"]).done().out;
+    assert_ne!(as_token, as_text);
+    // The text of a template has control tokens.
+    folder.write("ended.jinja", "{% for m in messages %}The end.<|endoftext|>{{ m.content }}{% endfor %}");
+    assert_eq!(chat(&folder, &["The"], &["--chat-template", "ended.jinja"]).done().out, as_token);
+    // The system prompt is the user's too, and a plain message is unchanged.
+    let plain = chat(&folder, &["The"], &[]).done().out;
+    assert_eq!(chat(&folder, &["The"], &["--tokens"]).done().out, plain);
+    assert_eq!(chat(&folder, &["The"], &["--system", "The end.<|endoftext|>", "--tokens"]).done().out, as_token);
+}

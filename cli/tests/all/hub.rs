@@ -137,3 +137,77 @@ fn a_cache_that_another_program_began_is_completed() {
     hub.chat(false).done();
     assert!(snapshot.join("tokenizer_config.json").is_file());
 }
+
+#[test]
+fn models_are_listed_fetched_and_removed() {
+    let hub = Hub::new();
+    let listed = |offline| {
+        let models = hub.run(&["models", "--json"], offline).done().lines();
+        assert!(models.iter().all(|model| model["format"] == "verdigris-models-1"), "{models:?}");
+        models
+    };
+    let built_in = listed(true);
+    let names: Vec<&str> = built_in.iter().map(|model| model["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["tale", "tale-small", "tale-expert"]);
+    assert!(built_in.iter().all(|model| model["weights"] == "built-in" && model["path"].is_null()));
+
+    let fetched = hub.run(&["models", "fetch", "o/n"], false).done();
+    let snapshot = hub.folder.path("home/hub/models--o--n/snapshots/c0ffee");
+    assert_eq!(fetched.out, format!("{}\n", snapshot.display()));
+    // What is there is not fetched again, and is what --model uses.
+    assert_eq!(hub.run(&["models", "fetch", "o/n"], true).done().out, fetched.out);
+    hub.chat(true).done();
+    let cached = &listed(true)[3];
+    assert_eq!((&cached["name"], &cached["weights"]), (&"o/n".into(), &"safetensors".into()));
+    assert_eq!(cached["path"], snapshot.to_str().unwrap());
+    let least: usize = FILES.iter().map(|name| bytes_of(name).len()).sum();
+    assert!((least..least + 100).contains(&(cached["bytes"].as_u64().unwrap() as usize)), "{cached}");
+    let table = hub.run(&["models"], true).done().out;
+    assert_eq!(table.lines().count(), 5, "{table}");
+    assert!(table.lines().last().is_some_and(|row| row.starts_with("o/n ") && row.contains("safetensors")), "{table}");
+    assert_eq!(hub.run(&["models", "names"], true).done().out, "tale\ntale-small\ntale-expert\no/n\n");
+
+    hub.run(&["models", "remove", "o/n"], true).fails("give --yes");
+    assert!(snapshot.exists());
+    let removed = hub.run(&["models", "remove", "o/n", "--yes"], true).done().out;
+    let folder = hub.folder.path("home/hub/models--o--n");
+    assert!(removed.starts_with(&format!("removed {} (", folder.display())), "{removed}");
+    assert!(!folder.exists() && listed(true).len() == 3);
+    for (arguments, said) in [
+        (&["models", "remove", "o/n", "--yes"][..], "is not in the cache"),
+        (&["models", "remove", "o/n@v1", "--yes"], "give the name o/n"),
+        (&["models", "remove", "../../n", "--yes"], "is not a name on the hub"),
+        (&["models", "remove", "tale", "--yes"], "is built in"),
+        (&["models", "fetch", "tale"], "is built in"),
+        (&["models", "fetch", "nothing"], "is not a name on the hub"),
+        (&["models", "fetch", "o/n"], "HF_HUB_OFFLINE"),
+    ] {
+        hub.run(arguments, true).fails(said);
+    }
+}
+
+/// The scripts ask the program for the names of models, where an option takes one.
+#[test]
+fn shells_complete_the_names_of_models() {
+    let hub = Hub::new();
+    for (shell, said, of) in [
+        ("bash", "$(verdigris models names 2>/dev/null)", 8),
+        ("fish", "(verdigris models names 2>/dev/null)", 8),
+        ("zsh", "$(verdigris models names 2>/dev/null)", 8),
+    ] {
+        let script = hub.run(&["completions", shell], true).done().out;
+        assert!(script.matches(said).count() >= of, "{shell}: {}", script.matches(said).count());
+    }
+    // bash itself, if it is there.
+    let script = hub.run(&["completions", "bash"], true).done().out;
+    let ask = "COMP_WORDS=(verdigris generate -m tale-s); COMP_CWORD=3\n_verdigris verdigris tale-s -m\n\
+        printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+    hub.folder.write("try.bash", &format!("{script}\n{ask}"));
+    let program = Path::new(env!("CARGO_BIN_EXE_verdigris")).parent().unwrap();
+    let path = std::env::join_paths([program, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    let mut bash = std::process::Command::new("bash");
+    bash.arg("try.bash").current_dir(hub.folder.path(".")).env("PATH", path).env("HF_HOME", hub.folder.path("home"));
+    if let Ok(output) = bash.output() {
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "tale-small\n", "{output:?}");
+    }
+}

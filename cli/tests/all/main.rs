@@ -22,6 +22,7 @@ mod drafts;
 mod explain;
 mod generate;
 mod guides;
+mod healing;
 mod hub;
 mod hybrids;
 mod interrupts;
@@ -34,6 +35,7 @@ mod mcp;
 mod models;
 mod page;
 mod parquet_traps;
+mod peers;
 mod program;
 mod prompt_cache;
 #[cfg(unix)]

@@ -31,6 +31,7 @@ impl Engine {
     /// keyword arguments, and most have the names and meanings of Verdigris' command line and transformers or vLLM.
     ///
     /// Length: max_tokens (256), min_tokens, stop (a text or several).
+    /// Prompt: token_healing (True: its last tokens are chosen again with the text, for prompts that end inside a word).
     /// Constraint: one of regex, choice (texts), json_schema (a dictionary, a string or a pydantic model) and
     /// constraint (a Constraint over the engine's tokenizer).
     /// Mark: watermark (a Key), payload, entropy_threshold, mark_after (nats).

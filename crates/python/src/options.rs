@@ -33,6 +33,7 @@ macro_rules! options {
             logit_bias: BTreeMap<TokenId, f64>,
             draft: Option<Arc<Model>>,
             lookup: bool,
+            token_healing: bool,
         }
 
         impl Options {
@@ -111,6 +112,7 @@ impl Options {
             "logit_bias" => self.logit_bias = value.extract()?,
             "draft" => self.draft = Some(value.cast::<Engine>()?.get().model()?.clone()),
             "lookup" => self.lookup = value.extract()?,
+            "token_healing" => self.token_healing = value.extract()?,
             _ => {
                 let unknown = "there is no such option; help(verdigris.Engine.request) lists them";
                 return Err(error::wrong_type(value.py(), unknown));
@@ -160,6 +162,7 @@ impl Options {
         if let Some(draft) = &self.draft {
             request = request.draft(draft);
         }
+        let request = if self.token_healing { request.heal() } else { request };
         if self.lookup { request.lookup() } else { request }
     }
 }

@@ -78,6 +78,14 @@ def test_pieces_are_the_text(engine):
     del one
 
 
+def test_prompts_are_healed(engine):
+    prompt = "It was a dark night, a"
+    text = engine.request(prompt, token_healing=True, temperature=0, max_tokens=8).text().text
+    whole = engine.request(prompt + "nd", temperature=0, max_tokens=8).text().text
+    assert (prompt + "nd" + whole).startswith(prompt + text)
+    assert text != engine.request(prompt, temperature=0, max_tokens=8).text().text
+
+
 def test_values_of_types(engine):
     person = engine.request("The person: ", seed=5, max_tokens=150).json(Person)
     assert isinstance(person, Person) and 0 <= person.age <= 120 and len(person.ships) <= 2

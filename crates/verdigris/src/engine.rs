@@ -93,6 +93,25 @@ impl Engine {
         }
     }
 
+    /// The same engine with another chat template instead of the model's own. The tokens that end a text stay the same,
+    /// and so do the templates of models that steer it.
+    ///
+    /// # Errors
+    /// [`Error::Chat`] if the template is invalid.
+    pub fn with_chat_template(self, template: impl Into<String>) -> Result<Self, Error> {
+        let vocabulary = self.reader.tokenizer().vocabulary();
+        let name = |token: Option<TokenId>| token.and_then(|token| vocabulary.control(token)).map(str::to_owned);
+        let (begin, end) = match &self.prompts.chat {
+            Some(chat) => (chat.begin.clone(), chat.end.clone()),
+            None => (name(self.prompts.begin), name(self.end.first().copied())),
+        };
+        let chat = Some(ChatSource { template: template.into(), begin, end });
+        let PromptReader { tokenizer, begin, .. } = &*self.prompts;
+        let prompts = PromptReader { tokenizer: tokenizer.clone(), chat, begin: *begin };
+        prompts.chat_template()?;
+        Ok(Self { prompts: prompts.into(), reasoning: OnceLock::new(), ..self })
+    }
+
     /// The expert that drafts for requests with [`Request::draft_by_expert`](crate::Request::draft_by_expert).
     pub fn drafting_expert(&self) -> Option<&Arc<dyn LanguageModel>> {
         self.steered.as_ref().and_then(|(steered, _)| steered.first_expert())

@@ -89,6 +89,11 @@ impl Embed {
         (!has_come).then_some(context)
     }
 
+    /// Adds a token of the prompt to a state without sampled tokens.
+    pub fn advance_prompt(&self, tail: &mut Tail, token: TokenId) {
+        *tail = self.start(&[tail.tokens(), &[token]].concat());
+    }
+
     /// The stage at which it acts.
     pub fn stage(&self) -> Stage {
         self.scheme.embed_rules().stage

@@ -51,6 +51,19 @@ pub(crate) const ASIDE: &[Aside] = &[
         },
     },
     Aside {
+        options: ["token healing", "other prompts for steering models"],
+        said: ["the text begins with the end of the prompt, which they do not have", "leave out one of the two"],
+        ask: || ask(Combination { steering: Steering::Guidance, ..PLAIN }, |request| request.heal()),
+    },
+    Aside {
+        options: ["token healing", "a forced first token"],
+        said: [
+            "the text begins with the end of the prompt, which that token does not spell",
+            "leave out one of the two",
+        ],
+        ask: || ask(PLAIN, |request| request.heal().forced_bos_token_id(1)),
+    },
+    Aside {
         options: ["mirostat", "marks of noise"],
         said: [
             "it measures the surprise of each token, and their noise leaves no surprise",

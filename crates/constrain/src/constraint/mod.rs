@@ -16,7 +16,6 @@ pub mod explain;
 mod forced;
 pub mod lexicon;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -60,6 +59,9 @@ pub struct Constraint {
     forced: ForcedText,
 }
 
+/// The number of derived constraints that are kept.
+const DERIVED: usize = 8;
+
 /// How forced text is split into tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForcedText {
@@ -101,8 +103,8 @@ struct Machines {
     text_memory: usize,
     /// The reason why the last text with no allowed token had none.
     fault: RwLock<Option<OverBudget>>,
-    /// Constraints that are derived from this one, by name.
-    derived: Mutex<BTreeMap<String, Constraint>>,
+    /// Constraints that are derived from this one, with their names, the one that was used last at the end.
+    derived: Mutex<Vec<(String, Constraint)>>,
 }
 
 impl Machines {
@@ -235,21 +237,30 @@ impl Constraint {
     }
 
     /// A constraint made from the grammar of this one, such as one with text around it. It is made once for each `name`,
-    /// and shared by all clones of this constraint; there should be few names.
+    /// and shared by all clones of this constraint. The eight that were used last are kept.
     ///
     /// # Errors
     /// Those of `make`.
     pub fn derived<E>(&self, name: String, make: impl FnOnce(&Grammar) -> Result<Grammar, E>) -> Result<Self, E> {
         let Machines { grammar, memory, text_memory, derived, .. } = &*self.machines;
-        let known = derived.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
-        let made = match known {
+        let take = || {
+            let mut derived = derived.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = derived.iter().position(|(known, _)| *known == name)?;
+            Some(derived.remove(at).1)
+        };
+        let made = match take() {
             Some(made) => made,
             None => {
                 let machines = Machines::new(make(grammar)?.into(), &self.lexicon, *memory, *text_memory);
-                let made = Self { machines: machines.into(), tokens: u64::MAX, ..self.clone() };
-                derived.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_insert(made).clone()
+                Self { machines: machines.into(), tokens: u64::MAX, ..self.clone() }
             }
         };
+        let mut derived = derived.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have made it in the meantime.
+        derived.retain(|(known, _)| *known != name);
+        derived.push((name, made.clone()));
+        let oldest = derived.len().saturating_sub(DERIVED);
+        derived.drain(..oldest);
         Ok(Self { forced: self.forced, ..made })
     }
 

@@ -333,6 +333,7 @@ class _Options(TypedDict, total=False):
     suppress_tokens: Sequence[int] | None
     draft: Engine | None
     lookup: bool | None
+    token_healing: bool | None
     draft_tokens: int | None
     logprobs: int | None
 

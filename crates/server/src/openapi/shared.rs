@@ -28,7 +28,7 @@ const OF_CHATS: [&str; 8] = [
 ];
 
 /// The further fields next to sampling options.
-const OF_SAMPLING: [&str; 3] = ["logit_bias", "ignore_eos", "seed"];
+const OF_SAMPLING: [&str; 4] = ["logit_bias", "ignore_eos", "token_healing", "seed"];
 
 /// Adds the fields to the schemas of requests.
 pub(super) fn add(schemas: &mut Value) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use verdigris::text::calls::CallFormat;
-use verdigris::{Alpha, Engine, Error, Key, Message, Prompt, Request};
+use verdigris::{Alpha, Engine, Error, Key, Message, Prompt, Request, Turn};
 
 use crate::calls::{self, Calls};
 use crate::constraint_cache::ConstraintCache;
@@ -179,8 +179,15 @@ impl Ask {
         if let Some(top) = self.logprobs {
             request = request.logprobs(top);
         }
-        if let Prompt::Chat(_) = self.prompt(number) {
-            request = self.reasoning.onto(request, engine);
+        let is_template = match self.prompt(number) {
+            Prompt::Chat(conversation) => {
+                request = self.reasoning.onto(request, engine);
+                conversation.turn != Turn::Within
+            }
+            Prompt::Text(_) | Prompt::Tokens(_) => false,
+        };
+        if self.sampling.token_healing && !is_template {
+            request = request.heal();
         }
         key.into_iter().fold(request, Request::watermark)
     }

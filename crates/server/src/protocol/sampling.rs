@@ -24,6 +24,8 @@ pub(crate) struct Sampled {
     pub(crate) options: Sampling,
     logit_bias: Vec<(TokenId, f64)>,
     ignore_eos: bool,
+    /// Whether texts begin with the end of their prompts, in other tokens: see [`Request::heal`].
+    pub(crate) token_healing: bool,
     pub(crate) seed: Option<u64>,
     stop: Vec<String>,
 }
@@ -50,6 +52,7 @@ impl Sampled {
             options,
             logit_bias: logit_bias(body)?,
             ignore_eos: body.take("ignore_eos")?.unwrap_or(false),
+            token_healing: body.take("token_healing")?.unwrap_or(false),
             // OpenAI's seeds are signed.
             seed: body.take::<i64>("seed")?.map(|seed| seed as u64),
             stop: stop(body, name, most)?,

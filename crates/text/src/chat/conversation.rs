@@ -14,12 +14,15 @@ pub struct Message {
     /// tools.
     #[serde(flatten)]
     pub more: Map<String, Value>,
+    /// Whether names of control tokens in its text are these tokens: see [`Message::with_controls`].
+    #[serde(skip)]
+    has_controls: bool,
 }
 
 impl Message {
     /// Creates a message with any role.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
-        Self { role: role.into(), content: content.into(), more: Map::new() }
+        Self { role: role.into(), content: content.into(), more: Map::new(), has_controls: false }
     }
 
     /// Creates a message of the user.
@@ -40,6 +43,13 @@ impl Message {
     /// Adds another field that templates read.
     pub fn with(mut self, name: impl Into<String>, value: Value) -> Self {
         self.more.insert(name.into(), value);
+        self
+    }
+
+    /// Turns names of control tokens in its text into these tokens, which are plain text otherwise. So the text can end
+    /// its message and begin others: only for texts of users that may write the whole prompt.
+    pub fn with_controls(mut self) -> Self {
+        self.has_controls = true;
         self
     }
 }
@@ -95,7 +105,7 @@ impl Conversation {
     }
 
     fn each_text(&self, each: &mut dyn FnMut(&str)) {
-        for Message { role, content, more } in &self.messages {
+        for Message { role, content, more, .. } in &self.messages {
             each(role);
             each(content);
             more.iter().for_each(|(name, value)| {
@@ -106,12 +116,14 @@ impl Conversation {
         self.tools.iter().chain(self.arguments.values()).for_each(|value| texts(value, each));
     }
 
-    /// Replaces all texts; the names of fields are unchanged, except within nested objects, which a client wrote.
+    /// Replaces all texts except those [with controls](Message::with_controls); the names of fields are unchanged,
+    /// except within nested objects, which a client wrote.
     pub(super) fn map(&self, change: impl Fn(&str) -> String) -> Self {
-        let messages = self.messages.iter().map(|Message { role, content, more }| Message {
+        let messages = self.messages.iter().map(|Message { role, content, more, has_controls }| Message {
             role: change(role),
-            content: change(content),
+            content: if *has_controls { content.clone() } else { change(content) },
             more: more.iter().map(|(name, value)| (name.clone(), mapped(value, &change))).collect(),
+            has_controls: *has_controls,
         });
         let tools = self.tools.iter().map(|tool| mapped(tool, &change));
         let arguments = self.arguments.iter().map(|(name, value)| (name.clone(), mapped(value, &change)));

@@ -12,6 +12,7 @@ use verdigris_text::Section;
 
 use crate::error::Error;
 use crate::prompt::Prompt;
+use crate::request::healing::PromptTokens;
 use crate::request::logprobs::{LogprobsReader, ReadLogprobs};
 use crate::request::options::Guesser;
 use crate::request::piece::{Piece, Ready};
@@ -29,7 +30,7 @@ pub(super) struct Plan {
 
 /// A text that has not begun.
 pub(super) struct Planned {
-    pub(super) prompt: Arc<[TokenId]>,
+    pub(super) prompt: PromptTokens,
     pub(super) target: Target,
     pub(super) model: TextModel,
     pub(super) seed: u64,
@@ -76,10 +77,10 @@ impl Request<'_> {
     pub(super) fn plan_within(&self, memory: usize) -> Result<Plan, Error> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (constraint, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let guides = self.guides_asked_for(prompt.len(), 1)?;
-        let model = self.text_model(&self.prompt, &prompt)?;
+        let guides = self.guides_asked_for(prompt.count(), 1)?;
+        let model = self.text_model(&self.prompt, &prompt.read)?;
         let context = model.model().context_length();
-        let context = if prompt.len() < memory { context.min(memory) } else { context };
+        let context = if prompt.read.len() < memory { context.min(memory) } else { context };
         let planned = self.planned(&self.prompt, prompt, (model, context), constraint.as_ref(), &guides, seed)?;
         Ok(Plan { planned, guides })
     }
@@ -89,15 +90,15 @@ impl Request<'_> {
     pub(super) fn planned(
         &self,
         source: &Prompt,
-        prompt: Arc<[TokenId]>,
+        prompt: PromptTokens,
         (model, context): (TextModel, usize),
         answer: Option<&Constraint>,
         guides: &[Arc<Guide>],
         seed: u64,
     ) -> Result<Planned, Error> {
         let structure = self.structure(source, &prompt, answer)?;
-        let room = self.most_tokens(context, &prompt);
-        let target = self.steps(room, structure.whole.as_ref(), structure.sections.as_ref(), guides, seed)?;
+        let room = self.most_tokens(context, &prompt.read);
+        let target = self.steps(room, &structure, guides, seed)?;
         Ok(Planned { prompt, target, model, seed, structure })
     }
 }
@@ -111,7 +112,8 @@ impl Planned {
         guides: &[Arc<Guide>],
         is_alone: bool,
     ) -> Result<(Ask, Begun), Error> {
-        let Self { prompt, target, model, seed, structure } = self;
+        let Self { prompt: all, target, model, seed, structure } = self;
+        let prompt = all.read.clone();
         let (own, drafter) = if is_alone && matches!(request.drafting.guesser, Some(Guesser::Expert)) {
             let (own, drafter) = drafted_by_expert(request, &target, &model)?;
             (own, Some(drafter))
@@ -132,14 +134,14 @@ impl Planned {
             model: Some(own),
             prompt: prompt.clone(),
             target: target.clone(),
-            limits: request.limits(),
+            limits: request.limits(&prompt),
             drafting,
             rows,
             account: request.caller.account.clone(),
             salt: request.caller.cache_salt.clone(),
             storing: request.stores(),
         };
-        let text = Text::new(request, structure.sections.as_ref(), prompt.len(), seed);
+        let text = Text::new(request, &structure, all.count(), seed);
         let guides = guides.to_vec();
         let setup = Setup { prompt, target, model, structure, guides, logprobs };
         Ok((ask, Begun { open: Some((text, setup)), is_cut: false }))

@@ -47,12 +47,12 @@ impl Request<'_> {
         can_be_chosen_from(count, temperature)?;
         self.engine.shares_tokens(reward.tokenizer())?;
         let prompt = self.prompt_tokens(&self.prompt)?;
-        fits_into(reward.model.context_length(), self.longest(prompt.len()))?;
+        fits_into(reward.model.context_length(), self.longest(prompt.count()))?;
         let seed = self.seed_or_a_new_one()?;
         self.seed = Some(seed);
         let texts = self.stream_texts(count, |_, _| ControlFlow::Continue(()))?;
         let tokens: Vec<&[u32]> = texts.iter().map(|written| &written.tokens[..]).collect();
-        let rewards = reward.model.scores(&prompt, &tokens)?;
+        let rewards = reward.model.scores(&prompt.read, &tokens)?;
         Ok(chosen(texts, rewards, temperature, seed))
     }
 

@@ -32,6 +32,15 @@ impl Request<'_> {
         self
     }
 
+    /// Sets the maximum number of tokens of prompt and text together. By default it is the model's context length, which
+    /// is the limit in any case. A prompt that leaves no room is an error.
+    #[doc(alias = "n_ctx")]
+    #[doc(alias = "max_model_len")]
+    pub fn context(mut self, tokens: usize) -> Self {
+        self.ends.context = tokens;
+        self
+    }
+
     /// Ends the text where this string appears, and leaves the string out; can be called several times. Token
     /// boundaries do not matter. Text that may be the beginning of a stop string is held back until it is known to
     /// continue differently. Of several strings, the one that is complete first counts. Only the text is searched, not
@@ -51,11 +60,13 @@ impl Request<'_> {
     /// no room, except in contrastive search, which reads all candidates.
     pub(super) fn most_tokens(&self, context: usize, prompt: &[TokenId]) -> usize {
         let unread = usize::from(self.penalty_alpha.is_none());
-        self.ends.max_tokens.min(context + unread - prompt.len())
+        let room = self.ends.context.saturating_sub(prompt.len());
+        self.ends.max_tokens.min(context + unread - prompt.len()).min(room)
     }
 
-    pub(super) fn limits(&self) -> Limits {
+    pub(super) fn limits(&self, prompt: &[TokenId]) -> Limits {
         let end = if self.ends.through_end { Vec::new() } else { self.engine.end.clone() };
-        Limits { max_tokens: self.ends.max_tokens, end }
+        let room = self.ends.context.saturating_sub(prompt.len());
+        Limits { max_tokens: self.ends.max_tokens.min(room), end }
     }
 }

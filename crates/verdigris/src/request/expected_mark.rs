@@ -2,7 +2,7 @@
 
 use verdigris_logits::{Row, Transform};
 use verdigris_watermark::weighted::{self, Bias, Weighting};
-use verdigris_watermark::{Detector, Evidence, ScoreDistribution};
+use verdigris_watermark::{Detector, Evidence, Mark, ScoreDistribution};
 
 use crate::error::Error;
 use crate::request::reread::each_row;
@@ -25,11 +25,11 @@ impl Request<'_> {
         let bias = Bias { gamma, delta: key.delta() / self.sampling.temperature };
         let (answer, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
         let constraint = self.structure(&self.prompt, &prompt, answer.as_ref())?.whole;
-        let model = self.text_model(&self.prompt, &prompt)?;
+        let model = self.text_model(&self.prompt, &prompt.read)?;
         let tokens = &written.tokens[..];
-        let mut state = constraint.as_ref().map(|constraint| constraint.start(&prompt));
+        let mut state = constraint.as_ref().map(|constraint| constraint.start(&prompt.read));
         let (mut row, mut surprises) = (Row::default(), Vec::with_capacity(tokens.len()));
-        each_row(model.model(), &prompt, tokens, |logits| {
+        each_row(model.model(), &prompt.read, tokens, |logits| {
             let token = tokens[surprises.len()];
             row.load(logits);
             if let (Some(constraint), Some(state)) = (&constraint, &mut state) {
@@ -40,7 +40,11 @@ impl Request<'_> {
             Ok(())
         })?;
         let mut detector = Detector::new(scheme);
-        let marks = marks(&mut detector, tokens, constraint.as_ref())?;
+        let mut marks = marks(&mut detector, tokens, constraint.as_ref())?;
+        if let Some(healing) = &prompt.healing {
+            let of_prompt = healing.tokens_of_prompt(tokens);
+            marks[..of_prompt].fill(Mark::Unscored);
+        }
         let weighting = Weighting::Sweet(self.mark.entropy_threshold.unwrap_or(f64::NEG_INFINITY));
         Ok(weighted::expected(detector.distribution(), &marks, &surprises, weighting))
     }

@@ -9,6 +9,8 @@ use verdigris_watermark::{Embed, MarkScore};
 
 use crate::error::Error;
 use crate::request::Request;
+use crate::request::healing::Healing;
+use crate::request::structure::Structure;
 
 /// A token of a text, its origin, and the effect of each step on the row that it was sampled from.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,18 +83,26 @@ pub(super) struct Explainer<'a> {
     names: Vec<&'static str>,
     /// The mark, and its state after the text so far.
     mark: Option<(Embed, <Embed as Transform>::State)>,
+    /// The end of the prompt that the text begins with, and the number of its bytes that are left.
+    healing: Option<(Healing, usize)>,
     /// The logits before a step.
     before: Vec<f32>,
     explained: Vec<Explained>,
 }
 
 impl<'a> Explainer<'a> {
-    pub(super) fn new(request: &'a Request<'a>, target: &Target, prompt: &[TokenId]) -> Result<Self, Error> {
+    pub(super) fn new(
+        request: &'a Request<'a>,
+        target: &Target,
+        prompt: &[TokenId],
+        structure: &Structure,
+    ) -> Result<Self, Error> {
         let mark = request.mark.key.map(|key| request.embed(key, target.random)).transpose()?;
         Ok(Self {
             request,
             names: target.transforms.names().collect(),
             mark: mark.map(|embed| (embed.start(prompt), embed)).map(|(state, embed)| (embed, state)),
+            healing: structure.healing.clone().map(|healing| (healing.rest(), healing)).map(|(rest, of)| (of, rest)),
             before: Vec::new(),
             explained: Vec::new(),
         })
@@ -107,7 +117,7 @@ impl<'a> Explainer<'a> {
         (token, provenance): (TokenId, Provenance),
         position: usize,
     ) -> Result<(), DecodeError> {
-        let Self { request, names, mark, before, explained } = self;
+        let Self { request, names, mark, healing, before, explained } = self;
         let logprob = |row: &Row| row.log_sum_exp().map(|sum| f64::from(row.logits()[token as usize]) - sum);
         let model_logprob = logprob(row).ok_or(DecodeError::NotNumbers { position })?;
         let (mut steps, mut allowed, mut last) = (Vec::new(), count_allowed(row.logits()), model_logprob);
@@ -130,6 +140,7 @@ impl<'a> Explainer<'a> {
             before.clear();
             before.extend_from_slice(row.logits());
         };
+        let is_of_prompt = healing.as_ref().is_some_and(|(_, rest)| *rest > 0);
         // Whether the token is marked depends on the row before the watermark.
         let watermark = names.iter().position(|name| *name == "watermark");
         let has_choice = |row: &Row| mark.as_ref().is_some_and(|(embed, _)| embed.has_choice(row));
@@ -159,10 +170,19 @@ impl<'a> Explainer<'a> {
             model_logprob,
             logprob: last,
             steps,
-            mark: mark.as_ref().filter(|_| is_marked).and_then(|(embed, tail)| embed.score(tail, token)),
+            mark: mark
+                .as_ref()
+                .filter(|_| is_marked && !is_of_prompt)
+                .and_then(|(embed, tail)| embed.score(tail, token)),
         });
         if let Some((embed, tail)) = mark {
-            embed.advance_from(tail, row, token);
+            match is_of_prompt {
+                true => embed.advance_prompt(tail, token),
+                false => embed.advance_from(tail, row, token),
+            }
+        }
+        if let Some((healing, rest)) = healing {
+            *rest = healing.after(*rest, token);
         }
         Ok(())
     }

@@ -53,15 +53,15 @@ impl Request<'_> {
         self.draws_texts()?;
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (constraint, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let guides = self.guides_asked_for(prompt.len(), Self::SIDE_BY_SIDE)?;
-        let model = self.text_model(&self.prompt, &prompt)?;
+        let guides = self.guides_asked_for(prompt.count(), Self::SIDE_BY_SIDE)?;
+        let model = self.text_model(&self.prompt, &prompt.read)?;
         let context = model.model().context_length();
         let planned = (0..count as u64).map(|i| {
             let (prompt, model, seed) = (prompt.clone(), (model.clone(), context), first.wrapping_add(i));
             let planned = self.planned(&self.prompt, prompt, model, constraint.as_ref(), &guides, seed);
             planned.map_err(NoPlan::Request)
         });
-        let longest = prompt.len().saturating_add(self.ends.max_tokens);
+        let longest = prompt.read.len().saturating_add(self.ends.max_tokens);
         let texts = SideBySide::new(&self, count, longest, &guides);
         texts.written(planned, &mut each)
     }
@@ -106,10 +106,10 @@ impl Request<'_> {
             let in_prompt = |source| Error::InPrompt { index, source: Box::new(source) };
             let source = prompt.into();
             let prompt = self.prompt_tokens(&source).map_err(in_prompt)?;
-            let model = self.text_model(&source, &prompt).map_err(in_prompt)?;
+            let model = self.text_model(&source, &prompt.read).map_err(in_prompt)?;
             read.push((source, prompt, model, first.wrapping_add(index as u64)));
         }
-        let longest = read.iter().map(|(_, prompt, ..)| prompt.len()).max().unwrap_or(0);
+        let longest = read.iter().map(|(_, prompt, ..)| prompt.count()).max().unwrap_or(0);
         let guides = self.guides_asked_for(longest, Self::SIDE_BY_SIDE)?;
         let count = read.len();
         let planned = read.into_iter().map(|(source, prompt, model, seed)| {
@@ -139,9 +139,9 @@ impl Request<'_> {
             let read = || {
                 let prompt = self.prompt_tokens(&source)?;
                 if !guides.is_empty() {
-                    self.guides_asked_for(prompt.len(), Self::SIDE_BY_SIDE)?;
+                    self.guides_asked_for(prompt.count(), Self::SIDE_BY_SIDE)?;
                 }
-                Ok((self.text_model(&source, &prompt)?, prompt))
+                Ok((self.text_model(&source, &prompt.read)?, prompt))
             };
             let (model, prompt) = read().map_err(NoPlan::Prompt)?;
             let seed = seed.map_or_else(|| self.seed_or_a_new_one(), Ok).map_err(NoPlan::Request)?;

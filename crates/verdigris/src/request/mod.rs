@@ -8,6 +8,7 @@ mod ends;
 mod expected_mark;
 mod explain;
 mod guide;
+mod healing;
 mod logprobs;
 mod many;
 mod mark;
@@ -72,7 +73,7 @@ use crate::sampling::Sampling;
 /// [`Request::suppress_tokens`] and [`Request::through_end`]; biases ([`Request::logit_bias`],
 /// [`Request::sequence_bias`], [`Request::bad_words`]); penalties; [`Request::dry_multiplier`];
 /// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; custom steps ([`Request::transform`]);
-/// the constraint (such as [`Request::regex`]); guides ([`Request::guide`]), which therefore score only allowed tokens
+/// [`Request::heal`]; the constraint (such as [`Request::regex`]); guides ([`Request::guide`]), which therefore score only allowed tokens
 /// and change the distribution that is marked; a watermark of green lists; temperature, top-k, top-p, min-p, typical,
 /// epsilon, eta, top-a, XTC and mirostat; and a watermark of noise, which preserves the distribution that results from
 /// all these. Then the token is sampled.
@@ -85,6 +86,7 @@ pub struct Request<'a> {
     constrained: Constrained,
     ends: Ends,
     thinking: Thinking,
+    heals: bool,
     pub(crate) sampling: Sampling,
     processors: Processors,
     penalty_alpha: Option<f64>,
@@ -105,6 +107,7 @@ impl<'a> Request<'a> {
             constrained: Constrained::default(),
             ends: Ends::default(),
             thinking: Thinking::default(),
+            heals: false,
             sampling: Sampling::default(),
             processors: Processors::default(),
             penalty_alpha: None,

@@ -45,7 +45,7 @@ impl Request<'_> {
             return self.contrastive(contrast, each);
         }
         let Plan { planned, guides } = self.plan()?;
-        let longest = planned.prompt.len().saturating_add(self.ends.max_tokens);
+        let longest = planned.prompt.read.len().saturating_add(self.ends.max_tokens);
         let text = SideBySide::new(&self, 1, longest, &guides);
         text.one(planned, &mut |event| match event {
             Event::Reasoning(piece) => each(Section::Thought, piece),
@@ -63,8 +63,9 @@ impl Request<'_> {
         self.check_cache(Some("contrastive search"))?;
         self.sampling.temperature = 0.0;
         let Plan { planned: Planned { prompt, target, model, seed, structure }, guides } = self.plan()?;
-        let mut tokens = Contrastive::new(model.model().clone(), &target, &prompt, self.limits(), contrast)?;
-        let mut text = Text::new(&self, structure.sections.as_ref(), prompt.len(), seed);
+        let limits = self.limits(&prompt.read);
+        let mut tokens = Contrastive::new(model.model().clone(), &target, &prompt.read, limits, contrast)?;
+        let mut text = Text::new(&self, &structure, prompt.count(), seed);
         let mut is_cut = false;
         while !is_cut
             && !text.is_stopped()
@@ -80,7 +81,7 @@ impl Request<'_> {
         for (section, piece) in rest {
             is_cut |= is_cut || !piece.text.is_empty() && each(section, &piece.text).is_break();
         }
-        self.reread(&model, &target, &prompt, &structure, &mut written)?;
+        self.reread(&model, &target, &prompt.read, &structure, &mut written)?;
         Ok(written)
     }
 }

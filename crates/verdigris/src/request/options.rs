@@ -54,6 +54,8 @@ pub(super) enum ConstraintSource {
 #[derive(Clone)]
 pub(super) struct Ends {
     pub(super) max_tokens: usize,
+    /// The maximum number of tokens of prompt and text together.
+    pub(super) context: usize,
     pub(super) stops: Vec<String>,
     pub(super) through_end: bool,
 }
@@ -127,6 +129,13 @@ pub(super) struct Members {
     pub(super) alpha: Option<Alpha>,
 }
 
+impl Members {
+    /// Whether models that steer have prompts of their own.
+    pub(super) fn have_prompts(&self) -> bool {
+        !self.experts.is_nothing() || !self.antis.is_nothing() || self.negative.is_some()
+    }
+}
+
 /// A judge, its weight, and the number of tokens that it scores.
 #[derive(Clone)]
 pub(super) struct Guidance<'a> {
@@ -145,7 +154,7 @@ pub(super) enum Judge<'a> {
 
 impl Default for Ends {
     fn default() -> Self {
-        Self { max_tokens: MAX_TOKENS, stops: Vec::new(), through_end: false }
+        Self { max_tokens: MAX_TOKENS, context: usize::MAX, stops: Vec::new(), through_end: false }
     }
 }
 

@@ -94,7 +94,8 @@ impl Request<'_> {
         }
         let (tokens, provenance) = (&written.tokens[..], &written.provenance[..]);
         let mut logprobs = if asks_logprobs { self.logprobs_reader(target, prompt) } else { None };
-        let mut explainer = self.reported.explain.then(|| Explainer::new(self, target, prompt)).transpose()?;
+        let mut explainer =
+            self.reported.explain.then(|| Explainer::new(self, target, prompt, structure)).transpose()?;
         let (mut row, mut state, mut at) = (Row::default(), target.transforms.start(prompt), 0);
         let of_row = |logits: &[f32]| {
             let (token, position) = (tokens[at], prompt.len() + at);

@@ -92,7 +92,7 @@ impl<'a> Request<'a> {
             });
         }
         let found = |model: Arc<dyn LanguageModel>, prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
-            let found = beams.search(model, target, prompt, &self.limits(), ends)?;
+            let found = beams.search(model, target, prompt, &self.limits(prompt), ends)?;
             Ok(found.into_iter().map(|text| (text, None)).collect())
         };
         self.searched(found)
@@ -115,7 +115,7 @@ impl<'a> Request<'a> {
             });
         }
         let found = |model: Arc<dyn LanguageModel>, prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
-            let draws = Draws::new(model, target, prompt, &self.limits(), count, ends)?;
+            let draws = Draws::new(model, target, prompt, &self.limits(prompt), count, ends)?;
             Ok(draws
                 .texts
                 .into_iter()
@@ -148,19 +148,19 @@ impl<'a> Request<'a> {
         self.can_be_searched(BEAMS)?;
         let Plan { planned: Planned { prompt, target, model, seed, structure }, guides } = self.plan()?;
         let text = |tokens: &[TokenId]| {
-            let mut text = Text::new(self, structure.sections.as_ref(), prompt.len(), seed);
+            let mut text = Text::new(self, &structure, prompt.count(), seed);
             for &token in tokens {
                 text.push(token, Provenance::Computed, &mut |_, _| ());
             }
             text
         };
         let ends = |tokens: &[TokenId]| !self.ends.stops.is_empty() && text(tokens).is_stopped();
-        let found = found(model.model().clone(), &prompt, &target, &ends);
+        let found = found(model.model().clone(), &prompt.read, &target, &ends);
         let found = found.map_err(|fault| Error::of_text(fault, structure.whole.as_ref(), &guides))?;
         let mut all = Vec::with_capacity(found.len());
         for (search::Hypothesis { tokens, stop, logprob, score }, drawn) in found {
             let mut written = text(&tokens).end(Ended { stop: Some(stop), ..Ended::default() }).0;
-            self.reread(&model, &target, &prompt, &structure, &mut written)?;
+            self.reread(&model, &target, &prompt.read, &structure, &mut written)?;
             let (sampling_logprob, inclusion) = drawn.unzip();
             all.push(Hypothesis { written, logprob, score, sampling_logprob, inclusion });
         }

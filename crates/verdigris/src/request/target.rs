@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use verdigris_constrain::Constraint;
 use verdigris_decoding::{Guide, Target};
 use verdigris_logits::warp::{MinP, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId, TokenSet};
@@ -13,7 +12,9 @@ use crate::error::Error;
 use crate::prompt::Prompt;
 use crate::request::Request;
 use crate::request::begun::Planned;
-use crate::request::reasoning::{Sections, ThoughtBudget};
+use crate::request::healing::{Heal, HealedMark};
+use crate::request::reasoning::ThoughtBudget;
+use crate::request::structure::Structure;
 
 /// The upper limit of generated seeds: JSON numbers are exact below 2^53 everywhere, and the seeds after the first need
 /// room too.
@@ -34,16 +35,6 @@ impl Request<'_> {
         self
     }
 
-    pub(super) fn prompt_tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
-        let with_arguments = self.thinking.prompt(prompt);
-        let tokens = self.engine.prompts.tokens(with_arguments.as_ref().unwrap_or(prompt))?;
-        let context = self.engine.context_length();
-        if tokens.len() >= context {
-            return Err(Error::PromptTooLong { tokens: tokens.len(), context });
-        }
-        Ok(tokens)
-    }
-
     pub(super) fn seed_or_a_new_one(&self) -> Result<u64, Error> {
         if let Some(seed) = self.seed {
             return Ok(seed);
@@ -60,7 +51,7 @@ impl Request<'_> {
     /// Those of [`Request::text`] that concern the options and the prompt.
     pub fn target(&self) -> Result<(Arc<[TokenId]>, Target), Error> {
         let Planned { prompt, target, .. } = self.plan()?.planned;
-        Ok((prompt, target))
+        Ok((prompt.read, target))
     }
 
     /// The distribution of a text of at most `room` tokens: the steps in the order listed at [`Request`], and the
@@ -68,11 +59,11 @@ impl Request<'_> {
     pub(super) fn steps(
         &self,
         room: usize,
-        constraint: Option<&Constraint>,
-        sections: Option<&Sections>,
+        structure: &Structure,
         guides: &[Arc<Guide>],
         seed: u64,
     ) -> Result<Target, Error> {
+        let Structure { whole, sections, healing, .. } = structure;
         self.ends.check()?;
         self.sampling.check()?;
         let mut transforms = Chain::new();
@@ -106,7 +97,10 @@ impl Request<'_> {
         if let Some(own) = &self.processors.own {
             transforms.push_named("transform", own.clone());
         }
-        if let Some(constraint) = constraint {
+        if let Some(healing) = healing {
+            transforms.push_named("heal", Heal(healing.clone()));
+        }
+        if let Some(constraint) = whole {
             // The text must be complete when its tokens are used up.
             let constraint = constraint.within(room);
             constraint.check()?;
@@ -124,7 +118,7 @@ impl Request<'_> {
             Some(key) => {
                 let embed = self.embed(key, random)?;
                 match embed.stage() {
-                    Stage::Logits => self.push_mark(&mut transforms, embed, sections),
+                    Stage::Logits => self.push_mark(&mut transforms, embed, structure),
                     Stage::Warped => {
                         let why = "it measures the surprise of each token, and their noise leaves no surprise; use a \
                                    key of green lists";
@@ -161,17 +155,19 @@ impl Request<'_> {
             transforms.append(warpers);
         }
         if let Some(embed) = after {
-            self.push_mark(&mut transforms, embed, sections);
+            self.push_mark(&mut transforms, embed, structure);
         }
         let sampler = if greedy { Sampler::Greedy } else { Sampler::Categorical };
         Ok(Target { transforms, sampler, random })
     }
 
     /// Adds the mark of a text.
-    fn push_mark(&self, transforms: &mut Chain, embed: Embed, sections: Option<&Sections>) {
-        match sections {
-            Some(sections) => transforms.push_named("watermark", self.section_mark(embed, sections.clone())),
-            None => transforms.push_named("watermark", embed),
+    fn push_mark(&self, transforms: &mut Chain, embed: Embed, structure: &Structure) {
+        const NAME: &str = "watermark";
+        match (&structure.sections, &structure.healing) {
+            (Some(sections), _) => transforms.push_named(NAME, self.section_mark(embed, sections.clone())),
+            (None, Some(healing)) => transforms.push_named(NAME, HealedMark { embed, healing: healing.clone() }),
+            (None, None) => transforms.push_named(NAME, embed),
         }
     }
 }

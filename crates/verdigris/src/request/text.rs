@@ -5,12 +5,13 @@ use std::sync::Arc;
 use verdigris_decoding::{Provenance, Stop};
 use verdigris_logits::TokenId;
 use verdigris_schedule::Ended;
-use verdigris_text::reasoning::Position;
 use verdigris_text::{Section, TextStream, Tokenizer, Vocabulary};
 
+use crate::request::healing::Healing;
 use crate::request::piece::{Piece, Ready};
-use crate::request::reasoning::Sections;
+use crate::request::reasoning::{SectionPosition, Sections};
 use crate::request::stop::StopStrings;
+use crate::request::structure::Structure;
 use crate::request::{Request, Written};
 
 /// The text written so far.
@@ -18,10 +19,12 @@ pub(super) struct Text {
     written: Written,
     tokenizer: Arc<Tokenizer>,
     /// The syntax of sections, and the position in the text.
-    sections: Option<(Sections, Position)>,
+    sections: Option<(Sections, SectionPosition)>,
     thought: TextStream<Arc<Tokenizer>>,
     characters: TextStream<Arc<Tokenizer>>,
     stops: StopStrings,
+    /// The number of bytes left of the prompt's end, which the text begins with, for a text without sections.
+    rest: usize,
     /// The number of control tokens that were passed on.
     passed_controls: usize,
     /// Whether the provenance of tokens is kept.
@@ -30,7 +33,7 @@ pub(super) struct Text {
 
 impl Text {
     /// A text without tokens.
-    pub(super) fn new(request: &Request<'_>, sections: Option<&Sections>, prompt_tokens: usize, seed: u64) -> Self {
+    pub(super) fn new(request: &Request<'_>, structure: &Structure, prompt_tokens: usize, seed: u64) -> Self {
         let written = Written {
             text: String::new(),
             controls: Vec::new(),
@@ -54,11 +57,12 @@ impl Text {
         let tokenizer = request.engine.reader().tokenizer().clone();
         Self {
             written,
-            sections: sections.map(|sections| (sections.clone(), sections.start.clone())),
+            sections: structure.sections.as_ref().map(|sections| (sections.clone(), sections.start.clone())),
             thought: TextStream::new(tokenizer.clone()),
             characters: TextStream::new(tokenizer.clone()),
             tokenizer,
             stops: StopStrings::new(&request.ends.stops),
+            rest: structure.healing.as_ref().map_or(0, Healing::rest),
             passed_controls: 0,
             is_explained: request.reported.explain,
         }
@@ -73,8 +77,11 @@ impl Text {
         let before = self.written.text.len();
         match &mut self.sections {
             None => {
-                self.stops.push(self.characters.push(token), &mut self.written.text);
                 let tokenizer = self.tokenizer.clone();
+                let bytes = tokenizer.vocabulary().bytes(token);
+                let of_prompt = bytes.len().min(self.rest);
+                self.rest -= of_prompt;
+                self.stops.push(self.characters.push_bytes(&bytes[of_prompt..]), &mut self.written.text);
                 tokenizer.vocabulary().control(token).into_iter().for_each(|name| self.push_control(name));
             }
             Some((sections, position)) => {
@@ -201,6 +208,7 @@ mod tests {
     use verdigris_text::ReasoningSyntax;
 
     use super::*;
+    use crate::request::healing::PromptTokens;
     use crate::{Engine, Prompt, ReasoningFormat};
 
     /// With sections and without: tokens of single bytes, also of those that UTF-8 does not have, and control tokens.
@@ -215,8 +223,9 @@ mod tests {
         let thinks = ReasoningSyntax::named("think").unwrap();
         for format in [ReasoningFormat::None, ReasoningFormat::Syntax(thinks)] {
             let request = engine.request("x").reasoning_format(format);
-            let sections = request.sections(&Prompt::Text("x".into()), &[the], None).unwrap();
-            let mut text = Text::new(&request, sections.as_ref(), 1, 0);
+            let prompt = PromptTokens { read: [the].into(), healing: None };
+            let structure = request.structure(&Prompt::Text("x".into()), &prompt, None).unwrap();
+            let mut text = Text::new(&request, &structure, 1, 0);
             let mut passed = String::new();
             for token in tokens {
                 text.push(token, Provenance::Computed, &mut |section, piece| {

@@ -9,10 +9,12 @@
 //! | `access` | the hub's address and token, and whether it answers |
 //! | `cached` | the cached files, and the files that are known to be missing |
 //! | `checked` | compares a file with the hub's hash |
+//! | `inventory` | the models in the cache, and their removal |
 
 mod access;
 mod cached;
 mod checked;
+mod inventory;
 
 use std::path::PathBuf;
 
@@ -23,6 +25,7 @@ use hf_hub::{Cache, Repo, RepoType};
 pub use access::{Access, TokenSource};
 use cached::{Cached, Snapshot, is_word};
 use checked::check;
+pub use inventory::{CachedModel, NotRemoved};
 
 use super::file_names::{
     ADAPTER, ADAPTER_WEIGHTS, CHAT_TEMPLATE, CONFIG, GENERATION, INDEX, MEDUSA_WEIGHTS, TOKENIZER, TOKENIZER_CONFIG,

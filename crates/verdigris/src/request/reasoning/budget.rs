@@ -1,9 +1,8 @@
 //! The maximum number of tokens of a thought.
 
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_text::reasoning::Position;
 
-use super::sections::Sections;
+use super::sections::{SectionPosition, Sections};
 
 /// Forces the end marker of a thought once its tokens are used up.
 ///
@@ -21,14 +20,14 @@ impl ThoughtBudget {
 }
 
 impl Transform for ThoughtBudget {
-    type State = Position;
+    type State = SectionPosition;
 
-    fn start(&self, _prompt: &[TokenId]) -> Position {
+    fn start(&self, _prompt: &[TokenId]) -> SectionPosition {
         self.sections.start.clone()
     }
 
-    fn apply(&self, position: &Position, row: &mut Row) {
-        if !position.is_thought() {
+    fn apply(&self, position: &SectionPosition, row: &mut Row) {
+        if position.is_of_prompt() || !position.is_thought() {
             return;
         }
         let Some(over) = position.thought_tokens().checked_sub(self.tokens) else { return };
@@ -43,7 +42,7 @@ impl Transform for ThoughtBudget {
         }
     }
 
-    fn advance(&self, position: &mut Position, token: TokenId) {
+    fn advance(&self, position: &mut SectionPosition, token: TokenId) {
         self.sections.advance(position, token);
     }
 }

@@ -1,15 +1,15 @@
 //! The mark of a text with sections.
 
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_text::reasoning::Position;
 use verdigris_watermark::Embed;
 use verdigris_watermark::embed::Tail;
 
-use super::sections::Sections;
+use super::sections::{SectionPosition, Sections};
 use crate::request::Request;
 
 /// Marks the answer as a text of its own, which is delivered without the thought: contexts that the thought has used
-/// count as new, and the surprise of the text begins at 0. The thought is marked too, or left as it is.
+/// count as new, and the surprise of the text begins at 0. The thought is marked too, or left as it is. Tokens with
+/// bytes of the prompt are part of the prompt.
 pub(in crate::request) struct SectionMark {
     embed: Embed,
     sections: Sections,
@@ -19,7 +19,7 @@ pub(in crate::request) struct SectionMark {
 /// The state of the mark, and the position in the text.
 #[derive(Clone)]
 pub(in crate::request) struct SectionState {
-    position: Position,
+    position: SectionPosition,
     tail: Tail,
     /// Whether the text has a thought.
     has_thought: bool,
@@ -34,7 +34,7 @@ impl Request<'_> {
 
 impl SectionMark {
     fn is_marked(&self, state: &SectionState) -> bool {
-        self.marks_thought || !state.has_thought
+        !state.position.is_of_prompt() && (self.marks_thought || !state.has_thought || state.position.is_answer())
     }
 
     /// Moves on, and begins the mark of the answer.
@@ -57,17 +57,23 @@ impl Transform for SectionMark {
     }
 
     fn apply(&self, state: &SectionState, row: &mut Row) {
-        if state.position.is_answer() || self.is_marked(state) {
+        if self.is_marked(state) {
             self.embed.apply(&state.tail, row);
         }
     }
 
     fn advance(&self, state: &mut SectionState, token: TokenId) {
-        self.embed.advance(&mut state.tail, token);
+        match state.position.is_of_prompt() {
+            true => self.embed.advance_prompt(&mut state.tail, token),
+            false => self.embed.advance(&mut state.tail, token),
+        }
         self.moved(state, token);
     }
 
     fn advance_from(&self, state: &mut SectionState, row: &Row, token: TokenId) {
+        if state.position.is_of_prompt() {
+            return self.advance(state, token);
+        }
         self.embed.advance_from(&mut state.tail, row, token);
         self.moved(state, token);
     }

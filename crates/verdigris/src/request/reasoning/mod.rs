@@ -15,4 +15,4 @@ mod sections;
 pub(super) use budget::ThoughtBudget;
 pub(super) use options::Thinking;
 pub use options::{ReasoningEffort, ReasoningFormat, UnknownName};
-pub(super) use sections::Sections;
+pub(super) use sections::{SectionPosition, Sections};
