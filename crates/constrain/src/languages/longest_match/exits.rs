@@ -10,7 +10,7 @@ use crate::languages::graph::{Graph, Node, NodeIndex};
 /// A rule, and the bytes that cannot come next where it begins.
 pub(super) type Begun = (u32, Bytes);
 
-/// What is known of a rule that begins under a guard.
+/// The knowledge of a rule that begins under a guard.
 #[derive(Default)]
 struct Summary {
     /// The guards at the ends of its texts.

@@ -154,7 +154,7 @@ impl Division<'_, '_> {
             Node::Call { rule: called, next } => {
                 let entry = self.graph.entries[called as usize];
                 let begun = (called, self.reading.flow.relevant(entry, called).and(guard));
-                // Ends after which the same nodes follow need not be told apart.
+                // Ends after which the same nodes follow are the same.
                 let mut groups: BTreeMap<Option<Bytes>, Vec<Bytes>> = BTreeMap::new();
                 for &exit in self.exits.at_ends(begun) {
                     let after = self.reading.flow.relevant(next, rule).and(exit);

@@ -1,4 +1,4 @@
-//! What the nodes of a graph read under a guard: the bytes that cannot come next.
+//! The readings of the nodes of a graph under a guard: the bytes that cannot come next.
 
 use std::rc::Rc;
 
