@@ -10,7 +10,7 @@ use crate::languages::graph::{Graph, Node, NodeIndex};
 /// A rule, and the bytes that cannot come next where it begins.
 pub(super) type Begun = (u32, Bytes);
 
-/// The knowledge of a rule that begins under a guard.
+/// The summary of a rule that begins under a guard.
 #[derive(Default)]
 struct Summary {
     /// The guards at the ends of its texts.
