@@ -67,8 +67,8 @@ fn in_fish(script: &str) -> String {
     let mut changed = String::with_capacity(script.len() * 2);
     for line in script.lines() {
         changed += line;
-        let takes_model = |name: &&str| line.contains(&format!(" -l {name} "));
-        if line.contains(" -r") && MODELS.iter().any(|name| takes_model(&name)) {
+        let takes_model = |name: &str| line.contains(&format!(" -l {name} "));
+        if line.contains(" -r") && MODELS.iter().any(|name| takes_model(name)) {
             changed += &format!(" -a '({NAMES} 2>/dev/null)'");
         }
         changed.push('\n');
@@ -82,8 +82,8 @@ fn in_zsh(script: &str) -> String {
     let names = format!(r#":{{_files; compadd -- ${{(f)"$({NAMES} 2>/dev/null)"}}}}'"#);
     let mut changed = String::with_capacity(script.len() * 2);
     for line in script.lines() {
-        let is_of = |name: &&str| line.contains(&format!("--{name}=[")) || *name == "model" && line.contains("'-m+[");
-        match MODELS.iter().any(|name| is_of(&name)) {
+        let is_of = |name: &str| line.contains(&format!("--{name}=[")) || name == "model" && line.contains("'-m+[");
+        match MODELS.iter().any(|name| is_of(name)) {
             true => changed += &line.replace(ACTION, &names),
             false => changed += line,
         }

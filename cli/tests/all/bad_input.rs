@@ -401,7 +401,7 @@ fn arguments_that_are_none_are_one_line() {
             &["generate", "hi", "--temperatur", "1"],
             "unexpected argument '--temperatur' found; did you mean --temperature? (see verdigris generate --help)",
         ),
-        (&["generate", "hi", "-ngl", "99"], "unexpected argument '-ngl' found (see verdigris generate --help)"),
+        (&["generate", "hi", "-ctk", "f16"], "unexpected argument '-ctk' found (see verdigris generate --help)"),
         (
             &["generate", "hi", "--chat", "What"],
             "unexpected argument 'What' found; put quotes around a prompt of several words (see verdigris generate \
