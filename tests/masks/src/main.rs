@@ -1,5 +1,5 @@
 //! Measures masks, compared with llguidance in the same run: `tests/scripts/masks [--tokenizer NAME] [--cases FILE]
-//! [--no-peer] [--forced] [--cpu]`.
+//! [--no-peer] [--forced] [--cpu]`. `--cases grammars` are the example grammars and random ones, whose texts are sampled.
 //!
 //! Each schema or regular expression is compiled, and each of its instances is walked token by token as in generation:
 //! compute a mask, check that the token is in it, advance. Valid instances are walked a second time. Times are those of
@@ -8,8 +8,10 @@
 //! engine refuses, and the costs of each. `--forced` instead counts the forced tokens of valid instances.
 #![forbid(unsafe_code)]
 
+mod grammars;
+
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,20 +23,33 @@ use serde::Deserialize;
 use serde_json::Value;
 use toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, Style, TokenIndex, Whitespace};
+use verdigris_logits::{Purpose, Random};
 use verdigris_text::{Tokenizer, Vocabulary};
 
 /// A schema or a regular expression with its instances.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Case {
-    Schema { id: String, schema: Value, tests: Vec<Instance> },
-    Regex { id: String, regex: String, r#match: Vec<String>, reject: Vec<String> },
+    Schema {
+        id: String,
+        schema: Value,
+        tests: Vec<Instance>,
+    },
+    Regex {
+        id: String,
+        regex: String,
+        r#match: Vec<String>,
+        reject: Vec<String>,
+    },
+    #[serde(skip)]
+    Grammar(grammars::Both),
 }
 
 impl Case {
     fn id(&self) -> &str {
         match self {
             Self::Schema { id, .. } | Self::Regex { id, .. } => id,
+            Self::Grammar(both) => &both.id,
         }
     }
 
@@ -42,6 +57,7 @@ impl Case {
         match self {
             Self::Schema { schema, .. } => Grammar::json_schema(schema, style).map_err(|fault| fault.to_string()),
             Self::Regex { regex, .. } => Grammar::regex(regex).map_err(|fault| fault.to_string()),
+            Self::Grammar(both) => Grammar::parse(both.language, &both.grammar).map_err(|fault| fault.to_string()),
         }
     }
 
@@ -53,6 +69,7 @@ impl Case {
                 let valid = r#match.iter().map(|text| (true, text.clone()));
                 valid.chain(reject.iter().map(|text| (false, text.clone()))).collect()
             }
+            Self::Grammar(_) => Vec::new(),
         }
     }
 }
@@ -252,6 +269,7 @@ fn theirs(
     let grammar = match case {
         Case::Schema { schema, .. } => TopLevelGrammar::from_json_schema(schema.clone()),
         Case::Regex { regex, .. } => TopLevelGrammar::from_regex(regex),
+        Case::Grammar(both) => TopLevelGrammar::from_lark(both.lark.clone()),
     };
     let matcher = match factory.create_parser(grammar) {
         Ok(parser) => Matcher::new(Ok(parser)),
@@ -318,6 +336,51 @@ fn quantiles(values: &mut [f64], shares: &[f64]) -> String {
     shares.iter().map(|&share| format!("{:.1}", at(share))).collect::<Vec<_>>().join(" / ")
 }
 
+/// The number of texts that are sampled under each grammar, and of tokens after which each is led to its end.
+const SAMPLES: u64 = 8;
+const TOKENS: u64 = 60;
+
+/// The cases of a file, or the example grammars with random ones: 50 altogether.
+fn read_cases(shared: &Path, name: &str) -> Option<Vec<Case>> {
+    if name == "grammars" {
+        let mut all = grammars::examples(Path::new("fixtures/grammars"));
+        all.extend((all.len() as u64..50).map(grammars::random));
+        return Some(all.into_iter().map(Case::Grammar).collect());
+    }
+    let path = shared.join("json-schema").join(name);
+    let Ok(bytes) = std::fs::read(&path) else {
+        println!("SKIPPED: there is no {}; nothing was measured", path.display());
+        return None;
+    };
+    let bytes = if name.ends_with(".zst") { zstd::decode_all(&bytes[..]).expect("a whole zstd file") } else { bytes };
+    let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    Some(lines.map(|line| serde_json::from_slice(line).expect("a case")).collect())
+}
+
+/// A random text under a grammar. Half of the tokens are uniform among those allowed, half among those of visible ASCII
+/// characters, so that texts are not all of rare characters.
+/// `None` if it was cut within a character.
+fn sampled(machine: &Machine, tokenizer: &Tokenizer, seed: u64) -> Option<(bool, String, Vec<u32>)> {
+    let (random, vocabulary) = (Random::new(seed), tokenizer.vocabulary());
+    let (mut state, mut tokens, mut text) = (machine.start(), Vec::new(), Vec::new());
+    for at in 0..TOKENS {
+        let mask = machine.mask(state);
+        let is_plain = |token: &u32| vocabulary.bytes(*token).iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n'));
+        let all: Vec<u32> = mask.tokens.iter().collect();
+        let plain: Vec<u32> = all.iter().copied().filter(is_plain).collect();
+        let from = if plain.is_empty() || random.uniform(at, Purpose::Accept) < 0.5 { &all } else { &plain };
+        let Some(&token) = from.get((random.uniform(at, Purpose::Token) * from.len() as f64) as usize) else { break };
+        state = machine.advance(state, token, vocabulary.bytes(token));
+        text.extend_from_slice(vocabulary.bytes(token));
+        tokens.push(token);
+    }
+    let end = machine.completion(state).expect("every text can be completed");
+    let end = String::from_utf8(end).ok()?;
+    tokens.extend(tokenizer.encode(&end).expect("a text"));
+    text.extend_from_slice(end.as_bytes());
+    Some((true, String::from_utf8(text).ok()?, tokens))
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let (mut name, mut cases, mut shared, mut peer, mut forced) =
@@ -334,18 +397,11 @@ fn main() {
             other => panic!("{other} is not an option: --tokenizer, --cases, --shared, --no-peer, --forced, --cpu"),
         }
     }
-    let path = shared.join("json-schema").join(&cases);
-    let Ok(bytes) = std::fs::read(&path) else {
-        println!("SKIPPED: there is no {}; nothing was measured", path.display());
-        return;
-    };
-    let bytes = if cases.ends_with(".zst") { zstd::decode_all(&bytes[..]).expect("a whole zstd file") } else { bytes };
+    let Some(cases) = read_cases(&shared, &cases) else { return };
     let json = std::fs::read(shared.join("tokenizers").join(&name).join("tokenizer.json")).expect("a tokenizer");
     let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
-    let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let cases = lines.map(|line| serde_json::from_slice::<Case>(line).expect("a case"));
     if forced {
-        return count_forced(tokenizer, cases);
+        return count_forced(tokenizer, cases.into_iter());
     }
     let vocabulary = tokenizer.vocabulary();
     let start = now();
@@ -356,7 +412,11 @@ fn main() {
     let mut tallies = [Tally::default(), Tally::default()];
     for case in cases {
         let text = |(valid, text): &(bool, String)| (*valid, text.clone(), tokenizer.encode(text).unwrap());
-        let texts: Vec<_> = case.texts().iter().map(text).collect();
+        let mut texts: Vec<_> = case.texts().iter().map(text).collect();
+        if let (Case::Grammar(_), Ok(grammar)) = (&case, case.grammar(Style::default())) {
+            let machine = Machine::new(grammar, index.clone());
+            texts.extend((0..SAMPLES).filter_map(|seed| sampled(&machine, &tokenizer, seed)));
+        }
         ours(&case, &texts, &tokenizer, &index, &mut tallies[0]);
         if let Some((factory, end)) = &factory {
             theirs(&case, &texts, &tokenizer, (factory, *end), &mut tallies[1]);
