@@ -29,7 +29,7 @@ Examples:
   verdigris models
   verdigris models --json
   verdigris models fetch HuggingFaceTB/SmolLM2-135M-Instruct
-  verdigris models fetch Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf
+  verdigris models fetch Qwen/Qwen3-0.6B-GGUF:Qwen3-0.6B-Q8_0.gguf
   verdigris models remove HuggingFaceTB/SmolLM2-135M-Instruct"
 )]
 pub(crate) struct Models {

@@ -235,7 +235,8 @@ fn every_family_has_thoughts_constraints_calls_streams_budgets_and_marks() {
         }
         // A call.
         let tools = json!([{"type": "function", "function": {"name": "note", "parameters": note()}}]);
-        let message = answers.message(12, &json!({"tools": tools, "tool_choice": "required"}));
+        let message =
+            answers.message(12, &json!({"tools": tools, "tool_choice": "required", "parallel_tool_calls": false}));
         let arguments = message["tool_calls"][0]["function"]["arguments"].as_str();
         let value: Value = arguments.map(|text| serde_json::from_str(text).unwrap()).unwrap_or_default();
         assert!(jsonschema::is_valid(&note(), &value), "{name}: {message}");
