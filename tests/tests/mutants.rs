@@ -32,13 +32,18 @@ fn sources(package: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a package has the test that a line names, in a file or folder of the name before that of the test.
+/// Whether a package has the test that a line names, in a module, a file or a folder of the name before that of the
+/// test. Tests of properties have arguments.
 fn exists(test: &str) -> bool {
     let (package, test) = test.split_once(' ').unwrap();
     let mut parts = test.rsplit([':', ' ']).filter(|part| !part.is_empty() && *part != "tests");
-    let (definition, at) = (format!("fn {}()", parts.next().unwrap()), parts.next().unwrap());
-    let is_there = |file: &PathBuf| file.iter().any(|part| Path::new(part).with_extension("") == Path::new(at));
-    sources(package).iter().any(|file| is_there(file) && fs::read_to_string(file).unwrap().contains(&definition))
+    let (definition, at) = (format!("fn {}(", parts.next().unwrap()), parts.next().unwrap());
+    let module = format!("mod {at} {{");
+    sources(package).iter().any(|file| {
+        let code = fs::read_to_string(file).unwrap();
+        let is_of_name = file.iter().any(|part| Path::new(part).with_extension("") == Path::new(at));
+        code.contains(&definition) && (is_of_name || code.contains(&module))
+    })
 }
 
 #[test]
