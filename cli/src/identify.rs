@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
-use verdigris::detector::{self, Candidate};
+use verdigris::detector::{self, Identified};
 use verdigris::{Level, Outcome, Repeats};
 
 use crate::choice::OneOf;
@@ -58,22 +57,6 @@ pub(crate) struct Identify {
     json: bool,
 }
 
-/// docs/json.md describes the fields.
-const FORMAT: &str = "verdigris-identify-1";
-
-#[derive(Serialize)]
-struct Output<'a> {
-    format: &'static str,
-    name: &'a str,
-    verdict: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    tried: usize,
-    level: f64,
-    found: Option<&'a Candidate>,
-    best: &'a [Candidate],
-}
-
 impl Identify {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if let Some(share) = self.gammas.iter().find(|&&share| !(share > 0.0 && share < 1.0)) {
@@ -84,48 +67,31 @@ impl Identify {
         for key in crate::key::fitting(self.keys.load()?, &reader)?.keys {
             candidates.extend(detector::candidates(&key, &self.vocabulary_sizes, &self.gammas)?);
         }
-        let tried = candidates.len();
         let name = text::name(&self.file);
         let text = match text::read(&self.file) {
-            Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
+            Err(failure) if self.json => return report::json_error(Identified::FORMAT, &name, &failure),
             text => text?,
         };
         let found = reader.identify(&candidates, &text, self.repeats, self.level)?;
-        let best = &found[0];
-        let short = best.evidence.is_marked(self.level).err();
-        let shown = &found[..self.show.clamp(1, found.len())];
-        let outcome = match (&short, best.marked) {
-            (Some(_), _) => Outcome::TooShort,
-            (None, true) => Outcome::Marked,
-            (None, false) => Outcome::NotMarked,
-        };
-        let status = ExitCode::from(match outcome {
+        let identified = Identified::new(&name, &found, self.show, self.level);
+        let status = ExitCode::from(match identified.outcome() {
             Outcome::TooShort => 2,
             outcome => u8::from(!outcome.is_marked()),
         });
         if self.json {
-            let output = Output {
-                format: FORMAT,
-                name: &name,
-                verdict: outcome.name(),
-                error: short.map(|short| short.to_string()),
-                tried,
-                level: self.level.value(),
-                found: Some(best).filter(|_| outcome == Outcome::Marked),
-                best: shown,
-            };
-            report::print_json(&output)?;
+            report::print_json(&identified)?;
             return Ok(status);
         }
+        let (best, tried) = (&found[0], found.len());
         let mut out = anstream::stdout();
         let dim = anstyle::Style::new().dimmed();
         writeln!(out, "{dim}{:>8}{:>9}{:>11}  candidate ({tried} tried){dim:#}", "scored", "z", "p")?;
-        for candidate in shown {
+        for candidate in identified.best() {
             let p = report::p_value(candidate.evidence.ln_p_corrected());
             let label = shown_line(&candidate.candidate);
             writeln!(out, "{:>8}{:>9.2}{p:>11}  {label}", candidate.scored, candidate.z)?;
         }
-        if let Some(short) = short {
+        if let Some(short) = identified.short() {
             writeln!(out, "\nverdict   {short}")?;
             return Err(verdigris::Error::from(short).into());
         }

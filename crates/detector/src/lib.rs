@@ -30,6 +30,7 @@
 //! | `keys` | keys and tokenizers from files |
 //! | `hint` | suggestions for texts in which no mark was found |
 //! | `identify` | finding the key, among many, that marked a text |
+//! | `identified` | the result of that, as data |
 //! | `payload` | the number that a mark carries |
 //!
 //! Marks and the statistics of evidence are described in [`watermark`], tokenizers in [`text`].
@@ -44,6 +45,7 @@ mod error;
 mod evidence;
 mod forged;
 mod hint;
+mod identified;
 mod identify;
 mod judge;
 mod keys;
@@ -63,6 +65,7 @@ mod written;
 pub use columns::{COLUMNS, Column, Kind, Value, VerdictRow};
 pub use error::{DetectError, LongText};
 pub use hint::Hint;
+pub use identified::Identified;
 pub use identify::{Candidate, candidates};
 pub use judge::{Judgement, MarkedPassage, TriedReading};
 pub use keys::{FittingKeys, KeyFiles, KeysError};

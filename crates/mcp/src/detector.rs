@@ -3,11 +3,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use verdigris::detector::answer::FORMAT;
-use verdigris::detector::{self, Candidate};
+use verdigris::detector::{self, Identified};
 use verdigris::{Error, Evidence, Hint, Key, Level, Look, MarkCheck, MarkStatus, Outcome, Reader, Repeats, Verdict};
-
-/// The format of the results of `identify`, which docs/json.md describes.
-const IDENTIFY_FORMAT: &str = "verdigris-identify-1";
 
 /// The name of a text in results.
 const NAME: &str = "text";
@@ -33,19 +30,6 @@ struct Found<'a> {
     name: &'static str,
     #[serde(flatten)]
     verdict: Verdict<'a>,
-}
-
-#[derive(Serialize)]
-struct Identified<'a> {
-    format: &'static str,
-    name: &'static str,
-    verdict: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    tried: usize,
-    level: f64,
-    found: Option<&'a Candidate>,
-    best: &'a [Candidate],
 }
 
 impl Detector {
@@ -97,23 +81,7 @@ impl Detector {
     pub(crate) fn identify(&self, text: &str) -> Result<Value, String> {
         let found = self.reader.identify(&self.candidates, text, Repeats::default(), self.level);
         let found = found.map_err(|error| error.to_string())?;
-        let best = &found[0];
-        let short = best.evidence.is_marked(self.level).err();
-        let outcome = match (&short, best.marked) {
-            (Some(_), _) => Outcome::TooShort,
-            (None, true) => Outcome::Marked,
-            (None, false) => Outcome::NotMarked,
-        };
-        Ok(value(&Identified {
-            format: IDENTIFY_FORMAT,
-            name: NAME,
-            verdict: outcome.name(),
-            error: short.map(|short| short.to_string()),
-            tried: self.candidates.len(),
-            level: self.level.value(),
-            found: Some(best).filter(|_| outcome == Outcome::Marked),
-            best: &found[..found.len().min(SHOWN)],
-        }))
+        Ok(value(&Identified::new(NAME, &found, SHOWN, self.level)))
     }
 
     /// The status of the mark of a text as it was delivered: the field `watermark` of a server's answers. With several
