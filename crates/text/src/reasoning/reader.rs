@@ -141,6 +141,24 @@ impl Reasoning {
         })
     }
 
+    /// Whether another thought may follow the one that has ended.
+    pub fn may_think_again(&self, position: &Position) -> bool {
+        position.at == At::Next && self.next.iter().any(|(_, section)| *section == Section::Thought)
+    }
+
+    /// Whether a token, given by its [spelling](Vocabulary::spelling), continues the marker of another thought, and not
+    /// that of the answer.
+    pub fn thinks_again(&self, position: &Position, spelling: &[u8]) -> bool {
+        let held = position.held.trim_ascii_start();
+        let continues = |wanted: Section| {
+            self.next.iter().filter(|(_, section)| *section == wanted).any(|(marker, _)| {
+                let rest = marker.strip_prefix(held);
+                rest.is_some_and(|rest| rest.starts_with(spelling) || spelling.starts_with(rest))
+            })
+        };
+        position.at == At::Next && !spelling.is_empty() && continues(Section::Thought) && !continues(Section::Answer)
+    }
+
     /// Adds a token, given by its [spelling](Vocabulary::spelling), and passes the text of sections to `each` in order.
     /// Bytes that may belong to a marker are held back. Control tokens that are not part of a marker are passed on
     /// in their spelling.
@@ -364,6 +382,24 @@ mod tests {
             assert_eq!(position.thought_tokens(), thought_tokens, "{token}");
         }
         assert!(position.is_answer());
+    }
+
+    #[test]
+    fn another_thought_has_a_marker_of_its_own() {
+        let tokenizer = tokenizer(&HARMONY);
+        let reasoning = reasoning("harmony", &tokenizer);
+        let mut position = Position::thought();
+        let mut after = |text: &str| {
+            reasoning.push(&mut position, &tokenizer.spell(text), |_, _| ());
+            let again = |text: &str| reasoning.thinks_again(&position, &tokenizer.spell(text));
+            (reasoning.may_think_again(&position), again("a"), again("analysis"), again("f"), again("commentary"))
+        };
+        assert_eq!(after("x"), (false, false, false, false, false));
+        assert_eq!(after("<|end|>"), (true, false, false, false, false));
+        // Both markers continue with `assistant`.
+        assert_eq!(after("<|start|>"), (true, false, false, false, false));
+        assert_eq!(after("assistant<|channel|>"), (true, true, true, false, false));
+        assert_eq!(after("anal"), (true, false, false, false, false));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use verdigris_logits::{Row, TokenId, Transform};
 
 use super::sections::{SectionPosition, Sections};
 
-/// Forces the end marker of a thought once its tokens are used up.
+/// Forces the end marker of a thought once its tokens are used up, after which no other thought begins.
 ///
 /// It acts after the constraint: where that does not allow the marker's next token, since too few tokens are left for
 /// it, the row stays as it is.
@@ -27,10 +27,21 @@ impl Transform for ThoughtBudget {
     }
 
     fn apply(&self, position: &SectionPosition, row: &mut Row) {
-        if position.is_of_prompt() || !position.is_thought() {
+        if position.is_of_prompt() {
             return;
         }
         let Some(over) = position.thought_tokens().checked_sub(self.tokens) else { return };
+        if self.sections.may_think_again(position) {
+            row.with_set(row.len(), |row, others| {
+                let tokens = 0..row.len() as TokenId;
+                let is_other = |token: &TokenId| !self.sections.thinks_again(position, *token);
+                tokens.filter(is_other).for_each(|token| others.insert(token));
+                row.restrict(others);
+            });
+        }
+        if !position.is_thought() {
+            return;
+        }
         let marker = self.sections.close_tokens();
         // After a marker that did not end the thought, because its first bytes belong to another token, it is forced again.
         let token = marker[over % marker.len()];

@@ -96,6 +96,16 @@ impl Sections {
         self.reasoning.close_tokens()
     }
 
+    /// See [`Reasoning::may_think_again`].
+    pub(super) fn may_think_again(&self, at: &SectionPosition) -> bool {
+        self.reasoning.may_think_again(&at.position)
+    }
+
+    /// See [`Reasoning::thinks_again`]. Ids without a token never do.
+    pub(super) fn thinks_again(&self, at: &SectionPosition, token: TokenId) -> bool {
+        self.reasoning.thinks_again(&at.position, self.tokenizer.vocabulary().spelling(token))
+    }
+
     /// Moves a position past a token.
     pub(super) fn advance(&self, position: &mut SectionPosition, token: TokenId) {
         self.push(position, token, |_, _| ());
