@@ -53,7 +53,7 @@ impl<'a> Identified<'a> {
         self.outcome
     }
 
-    /// The reason why there is no verdict, if the text is too short.
+    /// The reason that a verdict is missing, if the text is too short.
     pub fn short(&self) -> Option<TooShort> {
         self.short
     }
