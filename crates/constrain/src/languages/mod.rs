@@ -1,6 +1,6 @@
 //! Grammar languages: texts that describe grammars.
 //!
-//! Each language is read into the same rules of expressions, which becomes a [`Grammar`]. Differences
+//! Each language is read into the same rules of expressions, which becomes a [`Grammar`](crate::Grammar). Differences
 //! between the dialects of one language are decided here and listed in `docs/constraints.md`.
 //!
 //! | module | contents |
