@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use serde_json::Value;
+use verdigris::ReasoningSyntax;
 use verdigris_detector::constrain::{Constraint as Inner, ForcedText, Language, NumberForms, Order, Whitespace};
 use verdigris_detector::{Grammar, Style};
 use verdigris_logits::TokenId;
@@ -177,6 +178,19 @@ impl Constraint {
     /// The same constraint, with forced text split into tokens as the tokenizer splits it.
     fn canonical(&self, py: Python<'_>) -> Self {
         Self { inner: self.inner.forced_text(ForcedText::Canonical), ..self.copy(py) }
+    }
+
+    /// The same constraint on the answer of a text that may have a thought before it, with the markers of a format:
+    /// "think", "harmony" and so on.
+    fn with_thought(&self, py: Python<'_>, format: &str) -> PyResult<Self> {
+        let syntax = ReasoningSyntax::named(format).ok_or_else(|| {
+            let names = ReasoningSyntax::names().collect::<Vec<_>>().join(", ");
+            error::argument(format!("format is {format:?}, but must be one of {names}"))
+        })?;
+        let answer = Grammar::clone(&self.grammar);
+        let description = format!("{} after a thought", self.description);
+        let (tokenizer, end) = (self.tokenizer.bind(py).as_any(), Some(self.end()));
+        Self::compile(py, Some(tokenizer), end, description, || answer.with_thought(syntax))
     }
 
     /// Starts a text under this constraint, after a prompt.

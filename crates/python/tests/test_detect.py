@@ -71,6 +71,19 @@ def test_the_form_of_a_text_is_taken_into_account(program, key, tmp_path):
     assert found.forced > 0 and found.counted
 
 
+def test_a_thought_may_precede_the_text_that_obeys(program, key):
+    answer = program("generate", "He said: ", "--key", key, "--regex", "(yes|no|perhaps){20}", "--seed", 7)
+    constraint = verdigris.Constraint.regex("(yes|no|perhaps){20}").with_thought("think")
+    for text in (answer, f"<think>The captain may know.</think>\n\n{answer}"):
+        found = verdigris.detect(text, verdigris.Key.load(key), constraint=constraint)
+        assert as_json(found) == of_program(program, text, "--key", key, "--regex", "(yes|no|perhaps){20}",
+                                            "--reasoning-format", "think")
+        assert found.forced > 0
+    for format, message in ("thoughts", "must be one of harmony, "), ("", "but must be one of"):
+        with pytest.raises(verdigris.Error, match=message):
+            constraint.with_thought(format)
+
+
 def test_a_longer_text_than_the_program_holds_is_judged_alike(program, key, texts, tmp_path):
     text = (texts[0] + " " + texts[-1] + " ") * (17 * 2**20 // (len(texts[0]) + len(texts[-1])))
     assert len(text) > 16 * 2**20
