@@ -1,6 +1,8 @@
 //! The code of the fuzz targets (`tests/scripts/fuzz`): arbitrary bytes must cause no panic and break no promise. Their
 //! seeds run as ordinary tests.
 
+#[path = "fuzz/constraints.rs"]
+mod constraints;
 #[path = "fuzz/messages.rs"]
 mod messages;
 #[path = "fuzz/prompt_file.rs"]
@@ -8,20 +10,20 @@ mod prompt_file;
 #[path = "fuzz/server.rs"]
 mod server;
 
+use self::constraints::LEXICON;
+pub use self::constraints::{grammar, regex, schema, structural_tag, walk};
 use self::messages::checked;
 pub use self::prompt_file::prompt_file;
 pub use self::server::server;
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
 
 use safetensors::SafeTensors;
 use verdigris::detector::report::{Content, PublicKeys, ReportKey, SignedReport};
 use verdigris::detector::{Unwrapped, Unwrapping};
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
 use verdigris_checkpoint::{Checkpoint, ModelFiles, Pickle};
-use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
 use verdigris_text::{ChatTemplate, Chunks, Conversation, Message, Tokenizer};
 use verdigris_watermark::attack::Attack;
 use verdigris_watermark::normalize::normalize;
@@ -34,9 +36,6 @@ const MAX_VOCABULARY: usize = 1 << 16;
 /// The largest number of tokens of a text times the size of a vocabulary. Some schemes permute a vocabulary for each
 /// token, which takes twenty milliseconds at this limit, and seconds with a sanitizer.
 const MAX_PERMUTED: usize = 1 << 22;
-
-/// The longest text, in bytes, that a machine generates here.
-const MAX_WRITTEN: u64 = 1 << 15;
 
 /// A GGUF file gives an error, or a model that reads a token. Returns whether it is a model.
 ///
@@ -307,100 +306,5 @@ pub fn manifest(data: &[u8]) {
     for (start, c) in unwrapped.text.char_indices() {
         let range = unwrapped.origin(start..start + c.len_utf8());
         assert_eq!(text[range].chars().collect::<Vec<_>>(), [c]);
-    }
-}
-
-/// The tokens of `tale`.
-static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
-    let json = include_bytes!("../../fixtures/models/tale/tokenizer.json");
-    Lexicon::new(Arc::new(Tokenizer::from_json(json).expect("the fixture")), &[0])
-});
-
-/// Checks that a grammar has a text, which it accepts, and whose length it reports. Returns the text.
-fn has_a_text(grammar: Grammar) -> Option<Vec<u8>> {
-    let machine = Machine::new(grammar, LEXICON.index().clone());
-    let start = machine.start();
-    assert!(machine.goes_on(start));
-    // `]]{79}{8081}+` has a text, of 638,400 bytes.
-    if machine.to_end(start) > MAX_WRITTEN {
-        return None;
-    }
-    // Only a grammar that needs gigabytes has no completion.
-    let text = machine.completion(start)?;
-    assert!(machine.accepts(machine.next(start, &text)), "{:?}", String::from_utf8_lossy(&text));
-    assert_eq!(machine.to_end(start), text.len() as u64);
-    Some(text)
-}
-
-/// A regular expression gives an error with a message, or a grammar with a text.
-///
-/// # Panics
-/// If a promise is broken.
-pub fn regex(data: &[u8]) {
-    let Ok(pattern) = std::str::from_utf8(data) else { return };
-    if pattern.len() > 256 {
-        return;
-    }
-    if let Some(grammar) = checked(Grammar::regex(pattern)) {
-        has_a_text(grammar);
-    }
-}
-
-/// A schema gives an error with a path and a fault, or a grammar whose shortest text is JSON.
-///
-/// # Panics
-/// If a promise is broken.
-pub fn schema(data: &[u8]) {
-    let Ok(schema) = serde_json::from_slice::<serde_json::Value>(data) else { return };
-    let all = Style::default().any_order().whitespace(Whitespace::Free { most: 2 }).numbers(NumberForms::Full);
-    for style in [Style::default(), Style::default().closed().whitespace(Whitespace::Spaced), all] {
-        match Grammar::json_schema(&schema, style) {
-            Ok(grammar) => {
-                if let Some(text) = has_a_text(grammar) {
-                    let value = serde_json::from_slice::<serde_json::Value>(&text);
-                    assert!(value.is_ok(), "{:?}", String::from_utf8_lossy(&text));
-                }
-            }
-            Err(fault) => assert!(!fault.path.is_empty() && !fault.fault.is_empty()),
-        }
-    }
-}
-
-/// A constraint and a text under it: the first line is a schema or a regular expression, and each byte after it chooses
-/// one of the allowed tokens. A text can always continue or end, and forced tokens are allowed.
-///
-/// # Panics
-/// If a promise is broken.
-pub fn walk(data: &[u8]) {
-    let Some(end) = data.iter().position(|&byte| byte == b'\n') else { return };
-    let Ok(first) = std::str::from_utf8(&data[..end]) else { return };
-    if first.len() > 2048 {
-        return;
-    }
-    let grammar = match serde_json::from_str(first) {
-        Ok(schema) => Grammar::json_schema(&schema, Style::default().any_order()).ok(),
-        Err(_) if first.len() < 128 => Grammar::regex(first).ok(),
-        Err(_) => None,
-    };
-    let Some(grammar) = grammar else { return };
-    let constraint = Constraint::new(grammar, &LEXICON);
-    let (machine, mut cursor) = (constraint.machine(), constraint.cursor(&[]));
-    let mut state = machine.start();
-    for &choice in data[end + 1..].iter().take(64) {
-        let mask = cursor.mask();
-        assert_eq!(mask.accepts, cursor.is_accepting());
-        let allowed: Vec<u32> = mask.tokens.iter().collect();
-        assert!(!allowed.is_empty() || mask.accepts, "a text has come to a dead end");
-        let Some(&token) = allowed.get(usize::from(choice) * allowed.len() / 256) else { break };
-        if let Some(&forced) = cursor.forced().first() {
-            assert!(mask.tokens.contains(forced));
-        }
-        assert!(cursor.explain(token).is_allowed());
-        cursor.advance(token);
-        state = machine.advance(state, token, LEXICON.bytes(token));
-        assert!(machine.goes_on(state) && machine.to_end(state) < u64::MAX);
-    }
-    if let Some(end) = machine.completion(state) {
-        assert!(machine.accepts(machine.next(state, &end)));
     }
 }

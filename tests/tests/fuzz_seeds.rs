@@ -51,7 +51,7 @@ macro_rules! seeds {
 
 seeds! {
     key_file detector_input server manifest normalization regex schema walk safetensors_file tokenizer_file
-    chat_template pickle checkpoint signed_report prompt_file
+    chat_template pickle checkpoint signed_report prompt_file grammar structural_tag
 }
 
 /// Refused seeds would exercise too little code.
@@ -65,4 +65,6 @@ fn seeds_are_accepted() {
     assert!(read("checkpoint").iter().all(|seed| fuzz::checkpoint(seed)));
     assert!(read("signed_report").iter().all(|seed| fuzz::signed_report(seed)));
     assert!(read("prompt_file").iter().all(|seed| fuzz::prompt_file(seed)));
+    assert!(read("grammar").iter().all(|seed| fuzz::grammar(seed)));
+    assert!(read("structural_tag").iter().all(|seed| fuzz::structural_tag(seed)));
 }

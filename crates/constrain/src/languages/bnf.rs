@@ -308,7 +308,7 @@ impl Parser<'_> {
                 false => first,
             };
             if first > last {
-                return start.wrong(format!("the range {first}-{last} is reversed"), "write its smaller end first");
+                return start.wrong(format!("the range {first:?}-{last:?} is reversed"), "write its smaller end first");
             }
             ranges.push(ClassUnicodeRange::new(first, last));
         }

@@ -234,7 +234,7 @@ impl<'b> Graph<'b> {
         Ok(first)
     }
 
-    fn repeat(&mut self, part: &Expression, least: u32, most: Option<u32>, next: NodeIndex) -> Result<NodeIndex> {
+    fn repeat(&mut self, part: &Expression, mut least: u32, most: Option<u32>, next: NodeIndex) -> Result<NodeIndex> {
         if least > MAX_TIMES || most.is_some_and(|most| most > MAX_TIMES) {
             return Err(BadGrammar::TooLarge);
         }
@@ -247,7 +247,15 @@ impl<'b> Graph<'b> {
         let rule = match part {
             Expression::Rule(rule) => rule + 1,
             part => {
-                let entry = self.lower(part, END)?;
+                let mut entry = self.lower(part, END)?;
+                // If a part can be empty, any number of the others up to the maximum is as good. Otherwise a text would
+                // be in all later parts at once.
+                if let Node::Fork(ways) = &self.nodes[entry as usize]
+                    && ways.contains(&END)
+                {
+                    let others = ways.iter().copied().filter(|&way| way != END).collect();
+                    (entry, least) = (self.add(Node::Fork(others))?, 0);
+                }
                 self.rule(entry)
             }
         };

@@ -1,0 +1,3 @@
+#![no_main]
+
+verdigris_fuzz::target!(structural_tag);
