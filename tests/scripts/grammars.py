@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Compares grammars with other libraries on random small grammars and texts.
+"""Compares grammars with other libraries on random small grammars and texts, and on the example grammars.
 
 Usage: grammars.py PROGRAM [GRAMMARS], where PROGRAM is the built example `grammars` of crates/constrain. It needs the
-packages lark, llguidance and xgrammar. For each random grammar, written in EBNF and in Lark, all texts of up to six
-letters are judged by this project and by lark (Earley, dynamic_complete), llguidance and XGrammar. lark divides texts in
-any way, so it is compared with EBNF here. Random grammars of terminals and ignored texts are compared with llguidance
-alone. Disagreements are counted by kind, with an example of each.
+packages lark, llguidance and xgrammar. Or: grammars.py --samples PROGRAM [TEXTS], where PROGRAM is the built
+`verdigris-masks`: lark judges texts that are sampled from each grammar of fixtures/grammars.
+
+For each random grammar, written in EBNF and in Lark, all texts of up to six letters are judged by this project and by
+lark (Earley, dynamic_complete), llguidance and XGrammar. lark divides texts in any way, so it is compared with EBNF
+here. Random grammars of terminals and ignored texts are compared with llguidance alone. Disagreements are counted by
+kind, with an example of each.
 """
 
 import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -158,7 +162,41 @@ def answers(judge, text, words):
     return json.loads(answer) if answer else "crash"
 
 
+def for_lark(text):
+    """A grammar as lark has it: its repetitions, no terminal without characters, and expressions that take the longest
+    alternative first, since those of Python take the first that matches."""
+    pattern = r"""("(?:[^"\\\n]|\\.)*"|/(?:[^/\\\n]|\\.)+/)|\{(\d+),(\d+)\}"""
+    text = re.sub(pattern, lambda found: found[1] or f"~{found[2]}..{found[3]}", text)
+    text = text.replace(r"/[ \t\n]{0,20}/", r"/[ \t\n]{1,20}/?").replace(r"/[+#]?[!?]{0,2}/", r"/[+#]/? /[!?]{1,2}/?")
+    return re.sub(r"/(\[0-9\]\+.*)\|(0x.*)/\n", r"/\2|\1/\n", text)
+
+
+def samples(program, count):
+    """Judges sampled texts by lark's lexer `dynamic`, whose terminals take all they can. The other languages divide texts
+    in any way, so a text of theirs is also judged by `dynamic_complete`, which is slow, if `dynamic` refuses it."""
+    import lark
+
+    def fault(text, parser):
+        try:
+            parser.parse(text)
+        except lark.exceptions.LarkError as refusal:
+            return str(refusal).splitlines()[0]
+
+    command = [program, "--samples", str(count)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    print("| grammar | texts | accepted |\n|---|--:|--:|")
+    for case in map(json.loads, output.splitlines()):
+        lexers = ["dynamic"] if case["language"] == "lark" else ["dynamic", "dynamic_complete"]
+        parsers = [lark.Lark(for_lark(case["lark"]), parser="earley", lexer=lexer) for lexer in lexers]
+        refused = [text for text in case["texts"] if all(fault(text, parser) for parser in parsers)]
+        print(f"| {case['id']} | {len(case['texts'])} | {len(case['texts']) - len(refused)} |", flush=True)
+        for text in refused[:5]:
+            print(f"  refused: {text!r}: {fault(text, parsers[0])}", file=sys.stderr, flush=True)
+
+
 def main():
+    if sys.argv[1] == "--samples":
+        return samples(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 200)
     import lark, llguidance, xgrammar  # noqa: F401, E401: imported before the processes fork
 
     program, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 500

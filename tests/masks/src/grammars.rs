@@ -47,7 +47,7 @@ move: (pawn | piece | "O-O" "-O"?) /[+#]?[!?]{0,2}/
 piece: /[KQRBN][a-h]?[1-8]?x?/ square
 pawn: (/[a-h]x/)? square (/=[QRBN]/)?
 square: /[a-h][1-8]/
-result: "1-0" | "0-1" | "1\/2-1\/2"
+result: "1-0" | "0-1" | "1/2-1/2"
 "#,
     ),
 ];

@@ -5,7 +5,8 @@
 //! compute a mask, check that the token is in it, advance. Valid instances are walked a second time. Times are those of
 //! one thread, in wall-clock time or with `--cpu` in CPU time, which other programs do not affect but which takes a
 //! third of a microsecond to read. `SHOW=1` in the environment lists every schema and every valid instance that either
-//! engine refuses, and the costs of each. `--forced` instead counts the forced tokens of valid instances.
+//! engine refuses, and the costs of each. `--forced` instead counts the forced tokens of valid instances, and `--samples
+//! N` prints N texts of each example grammar with the tokens of `tale`, and the grammar in Lark, as JSON.
 #![forbid(unsafe_code)]
 
 mod grammars;
@@ -20,7 +21,7 @@ use llguidance::api::TopLevelGrammar;
 use llguidance::{Matcher, ParserFactory};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, Style, TokenIndex, Whitespace};
 use verdigris_logits::{Purpose, Random};
@@ -243,7 +244,8 @@ fn ours(
             }
         }
         let read = last(text.get(..read).unwrap_or_default());
-        tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}", case.id()));
+        let fault = machine.fault_at(state).map_or_else(String::new, |fault| format!(": {fault}"));
+        tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}{fault}", case.id()));
     }
     let start = now();
     std::hint::black_box(machine.mask(machine.start()));
@@ -357,18 +359,40 @@ fn read_cases(shared: &Path, name: &str) -> Option<Vec<Case>> {
     Some(lines.map(|line| serde_json::from_slice(line).expect("a case")).collect())
 }
 
-/// A random text under a grammar. Half of the tokens are uniform among those allowed, half among those of visible ASCII
-/// characters, so that texts are not all of rare characters.
-/// `None` if it was cut within a character.
-fn sampled(machine: &Machine, tokenizer: &Tokenizer, seed: u64) -> Option<(bool, String, Vec<u32>)> {
+/// The tokens among which a random text continues at a position, of those allowed.
+type Choice = fn(&Vocabulary, Vec<u32>, &Random, u64) -> Vec<u32>;
+
+/// Half of the time all tokens, half of the time those of visible ASCII characters, so that texts are not all of rare
+/// characters.
+fn often_plain(vocabulary: &Vocabulary, allowed: Vec<u32>, random: &Random, at: u64) -> Vec<u32> {
+    let is_plain = |token: &u32| vocabulary.bytes(*token).iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n'));
+    let plain: Vec<u32> = allowed.iter().copied().filter(is_plain).collect();
+    if plain.is_empty() || random.uniform(at, Purpose::Accept) < 0.5 { allowed } else { plain }
+}
+
+/// Those that begin with the same sign, or with a letter, a digit or another character. Each kind is as likely, so that
+/// texts are not all names, strings and comments.
+fn often_signs(vocabulary: &Vocabulary, mut allowed: Vec<u32>, random: &Random, at: u64) -> Vec<u32> {
+    let kind = |token: &u32| match vocabulary.bytes(*token).first() {
+        Some(byte) if byte.is_ascii_alphabetic() => b'a',
+        Some(byte) if byte.is_ascii_digit() => b'0',
+        Some(byte) => byte.min(&0x80).to_owned(),
+        None => 0,
+    };
+    allowed.sort_by_key(kind);
+    let kinds: Vec<&[u32]> = allowed.chunk_by(|a, b| kind(a) == kind(b)).collect();
+    let chosen = (random.uniform(at, Purpose::Accept) * kinds.len() as f64) as usize;
+    kinds.get(chosen).map(|kind| kind.to_vec()).unwrap_or_default()
+}
+
+/// A random text under a grammar, whose tokens are uniform among those that `choice` leaves. `None` if it was cut within
+/// a character.
+fn sampled(machine: &Machine, tokenizer: &Tokenizer, seed: u64, choice: Choice) -> Option<(bool, String, Vec<u32>)> {
     let (random, vocabulary) = (Random::new(seed), tokenizer.vocabulary());
     let (mut state, mut tokens, mut text) = (machine.start(), Vec::new(), Vec::new());
     for at in 0..TOKENS {
         let mask = machine.mask(state);
-        let is_plain = |token: &u32| vocabulary.bytes(*token).iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n'));
-        let all: Vec<u32> = mask.tokens.iter().collect();
-        let plain: Vec<u32> = all.iter().copied().filter(is_plain).collect();
-        let from = if plain.is_empty() || random.uniform(at, Purpose::Accept) < 0.5 { &all } else { &plain };
+        let from = choice(vocabulary, mask.tokens.iter().collect(), &random, at);
         let Some(&token) = from.get((random.uniform(at, Purpose::Token) * from.len() as f64) as usize) else { break };
         state = machine.advance(state, token, vocabulary.bytes(token));
         text.extend_from_slice(vocabulary.bytes(token));
@@ -383,8 +407,8 @@ fn sampled(machine: &Machine, tokenizer: &Tokenizer, seed: u64) -> Option<(bool,
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let (mut name, mut cases, mut shared, mut peer, mut forced) =
-        ("qwen2".to_owned(), "sample200.jsonl".to_owned(), PathBuf::from("../shared"), true, false);
+    let (mut name, mut cases, mut shared, mut peer, mut forced, mut samples) =
+        ("qwen2".to_owned(), "sample200.jsonl".to_owned(), PathBuf::from("../shared"), true, false, 0);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().expect("a value");
         match argument.as_str() {
@@ -393,9 +417,15 @@ fn main() {
             "--shared" => shared = value().into(),
             "--no-peer" => peer = false,
             "--forced" => forced = true,
+            "--samples" => samples = value().parse().expect("a number"),
             "--cpu" => BY_CPU.store(true, Ordering::Relaxed),
-            other => panic!("{other} is not an option: --tokenizer, --cases, --shared, --no-peer, --forced, --cpu"),
+            other => panic!(
+                "{other} is not an option: --tokenizer, --cases, --shared, --no-peer, --forced, --samples, --cpu"
+            ),
         }
+    }
+    if samples > 0 {
+        return print_samples(samples);
     }
     let Some(cases) = read_cases(&shared, &cases) else { return };
     let json = std::fs::read(shared.join("tokenizers").join(&name).join("tokenizer.json")).expect("a tokenizer");
@@ -415,7 +445,7 @@ fn main() {
         let mut texts: Vec<_> = case.texts().iter().map(text).collect();
         if let (Case::Grammar(_), Ok(grammar)) = (&case, case.grammar(Style::default())) {
             let machine = Machine::new(grammar, index.clone());
-            texts.extend((0..SAMPLES).filter_map(|seed| sampled(&machine, &tokenizer, seed)));
+            texts.extend((0..SAMPLES).filter_map(|seed| sampled(&machine, &tokenizer, seed, often_plain)));
         }
         ours(&case, &texts, &tokenizer, &index, &mut tallies[0]);
         if let Some((factory, end)) = &factory {
@@ -452,6 +482,19 @@ fn main() {
         }
         let (slowest, place) = &tally.slowest;
         println!("  slowest: {slowest:.0} us, {}", place.chars().take(200).collect::<String>());
+    }
+}
+
+/// Prints texts of each example grammar.
+fn print_samples(count: usize) {
+    let json = std::fs::read("fixtures/models/tale/tokenizer.json").expect("a tokenizer");
+    let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
+    let index = Arc::new(TokenIndex::new(tokenizer.vocabulary()));
+    for grammars::Both { id, language, grammar, lark } in grammars::examples(Path::new("fixtures/grammars")) {
+        let machine = Machine::new(Grammar::parse(language, &grammar).expect("an example"), index.clone());
+        let texts = (0..).filter_map(|seed| sampled(&machine, &tokenizer, seed, often_signs));
+        let texts: Vec<String> = texts.map(|(_, text, _)| text).take(count).collect();
+        println!("{}", json!({"id": id, "language": language.name(), "lark": lark, "texts": texts}));
     }
 }
 
