@@ -75,6 +75,43 @@ const FAMILIES: &[Family] = &[
         controls: &["<think>", "</think>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"],
     },
     Family {
+        name: "DeepSeek V3.2",
+        thought: THINK,
+        call: Some(
+            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"NAME\">\nEACH<｜DSML｜parameter name=\"KEY\" \
+             string=\"STRING\">VALUE</｜DSML｜parameter>\nEND</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+        ),
+        controls: &["<think>", "</think>", "｜DSML｜"],
+    },
+    Family {
+        name: "Hunyuan A13B",
+        thought: THINK,
+        call: Some("<tool_calls>[{\"name\": \"NAME\", \"arguments\": ARGUMENTS}]</tool_calls>"),
+        controls: &[],
+    },
+    Family {
+        name: "Hy3",
+        thought: ("<think:opensource>", "</think:opensource>"),
+        call: Some(
+            "<tool_calls:opensource>\n<tool_call:opensource>NAME<tool_sep:opensource>\nEACH<arg_key:opensource>KEY\
+             </arg_key:opensource>\n<arg_value:opensource>VALUE</arg_value:opensource>\nEND</tool_call:opensource>\n\
+             </tool_calls:opensource>",
+        ),
+        controls: &[
+            "<think:opensource>",
+            "</think:opensource>",
+            "<tool_calls:opensource>",
+            "</tool_calls:opensource>",
+            "<tool_call:opensource>",
+            "</tool_call:opensource>",
+            "<tool_sep:opensource>",
+            "<arg_key:opensource>",
+            "</arg_key:opensource>",
+            "<arg_value:opensource>",
+            "</arg_value:opensource>",
+        ],
+    },
+    Family {
         name: "Kimi K2 Thinking",
         thought: THINK,
         call: Some(
@@ -129,6 +166,7 @@ impl Family {
                 .replace("EACH", "{% for k, v in c.function.arguments|items %}")
                 .replace("END", "{% endfor %}")
                 .replace("KEY", "{{ k }}")
+                .replace("STRING", "{{ 'true' if v is string else 'false' }}")
                 .replace("VALUE", "{{ v }}")
         });
         let calls = call.map_or_else(String::new, |call| format!("{{% for c in m.tool_calls %}}{call}{{% endfor %}}"));

@@ -221,6 +221,7 @@ impl<'t> Formats<'t> {
             parameters: signs,
             words: *words,
             strings: Strings::Raw { open: Vec::new(), close: Vec::new(), never },
+            before_others: Vec::new(),
             nested: Nested::Json,
             is_sorted: false,
         };

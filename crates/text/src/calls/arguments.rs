@@ -133,7 +133,7 @@ impl ArgumentsReader {
         Some((length, false))
     }
 
-    /// Begins a value, whose first characters or whole text say its type.
+    /// Begins a value, whose sign, first characters or whole text say its type.
     fn begin(
         &mut self,
         kinds: Kinds,
@@ -141,10 +141,25 @@ impl ArgumentsReader {
         notation: &Notation<Vec<u8>>,
         out: &mut Vec<u8>,
     ) -> Option<(usize, bool)> {
-        let is_marked = match &notation.strings {
-            Strings::Quoted => true,
-            Strings::Raw { open, .. } => !open.is_empty(),
+        let before_string = match &notation.strings {
+            Strings::Quoted => None,
+            Strings::Raw { open, .. } => Some(open),
         };
+        if let Some(open) = before_string.filter(|_| !notation.before_others.is_empty()) {
+            return match (sign(text, open), sign(text, &notation.before_others)) {
+                (Sign::Whole, _) => {
+                    out.push(b'"');
+                    self.state = ArgumentsState::Text;
+                    Some((open.len(), false))
+                }
+                (_, Sign::Whole) => {
+                    self.state = ArgumentsState::Value;
+                    Some((notation.before_others.len(), false))
+                }
+                _ => None,
+            };
+        }
+        let is_marked = before_string.is_none_or(|open| !open.is_empty());
         let is_nested = match text.first() {
             Some(b'{') => kinds.has(Kinds::OBJECT),
             Some(b'[') => kinds.has(Kinds::ARRAY),

@@ -11,12 +11,18 @@ pub static FAMILIES: &[&Syntax] = &[
     &MINIMAX_M2,
     &GLM_4_5,
     &GLM_4_7,
+    &HUNYUAN_A13B,
+    &HY_3_PREVIEW,
+    &HY_3,
     &MISTRAL_11,
     &MISTRAL_13,
     &MISTRAL,
     &MISTRAL_SPACED,
     &DEEPSEEK_3,
     &DEEPSEEK_3_1,
+    &DEEPSEEK_3_2,
+    &DEEPSEEK_4,
+    &DEEPSEEK_4_1,
     &KIMI_K2,
     &GEMMA_4,
     &HARMONY,
@@ -65,6 +71,7 @@ const ELEMENTS: Notation = Notation {
     parameters: Signs { open: "", before_name: "", after_name: "", after_value: "", between: "", close: "" },
     words: JSON,
     strings: Strings::Raw { open: "", close: "", never: "</parameter>" },
+    before_others: "",
     nested: Nested::Json,
     is_sorted: false,
 };
@@ -190,6 +197,63 @@ const GLM_4_7: Syntax = Syntax {
     ..PLAIN
 };
 
+/// Hunyuan A13B: a list of JSON objects in an element.
+const HUNYUAN_A13B: Syntax = Syntax {
+    family: "hunyuan-a13b",
+    open: "<tool_calls>[",
+    name: r#"{"name": ""#,
+    arguments: r#"", "arguments": "#,
+    end: "}",
+    between: ", ",
+    close: "]</tool_calls>",
+    mark: "<tool_calls>",
+    traces: &[&["<tool_calls>[{\"name\": \"probe_tool\", \"arguments\": {\"probe_key\": 1}}]</tool_calls>"]],
+    ..PLAIN
+};
+
+/// The preview of Hy3: like GLM 4.5, with a sign after the name, and all calls in one element.
+const HY_3_PREVIEW: Syntax = Syntax {
+    family: "hy-3-preview",
+    open: "<tool_calls>\n",
+    name: "<tool_call>",
+    arguments: "<tool_sep>\n",
+    between: "\n",
+    close: "\n</tool_calls>",
+    mark: "<tool_calls>",
+    traces: &[&[
+        "<tool_calls>\n<tool_call>probe_tool<tool_sep>\n<arg_key>probe_key</arg_key>\n<arg_value>1</arg_value>\n\
+         </tool_call>\n</tool_calls>",
+    ]],
+    ..GLM_4_5
+};
+
+/// Hy3: the same with other names.
+const HY_3: Syntax = Syntax {
+    family: "hy-3",
+    open: "<tool_calls:opensource>\n",
+    name: "<tool_call:opensource>",
+    arguments: "<tool_sep:opensource>\n",
+    notation: Some(Notation {
+        parameters: Signs {
+            before_name: "<arg_key:opensource>",
+            after_name: "</arg_key:opensource>\n<arg_value:opensource>",
+            after_value: "</arg_value:opensource>\n",
+            close: "</tool_call:opensource>",
+            ..ELEMENTS.parameters
+        },
+        strings: Strings::Raw { open: "", close: "", never: "</arg_value:opensource>" },
+        ..ELEMENTS
+    }),
+    close: "\n</tool_calls:opensource>",
+    mark: "<tool_calls:opensource>",
+    traces: &[&[
+        "<tool_calls:opensource>\n<tool_call:opensource>probe_tool<tool_sep:opensource>\n<arg_key:opensource>probe_key\
+         </arg_key:opensource>\n<arg_value:opensource>1</arg_value:opensource>\n</tool_call:opensource>\n\
+         </tool_calls:opensource>",
+    ]],
+    ..HY_3_PREVIEW
+};
+
 /// Mistral, tokenizers before version 11: a list of JSON objects.
 const MISTRAL: Syntax = Syntax {
     family: "mistral",
@@ -263,6 +327,71 @@ const DEEPSEEK_3_1: Syntax = Syntax {
     ..DEEPSEEK_3
 };
 
+/// DeepSeek V3.2: parameters as elements with an attribute that says whether they are strings.
+const DEEPSEEK_3_2: Syntax = Syntax {
+    family: "deepseek-3.2",
+    open: "<｜DSML｜function_calls>\n",
+    name: "<｜DSML｜invoke name=\"",
+    arguments: "\">\n",
+    notation: Some(Notation {
+        parameters: Signs {
+            before_name: "<｜DSML｜parameter name=\"",
+            after_name: "\" string=\"",
+            after_value: "</｜DSML｜parameter>",
+            between: "\n",
+            close: "\n</｜DSML｜invoke>",
+            ..ELEMENTS.parameters
+        },
+        strings: Strings::Raw { open: "true\">", close: "", never: "</｜DSML｜parameter>" },
+        before_others: "false\">",
+        ..ELEMENTS
+    }),
+    between: "\n",
+    close: "\n</｜DSML｜function_calls>",
+    mark: "<｜DSML｜function_calls>",
+    traces: &[&[
+        "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"probe_tool\">\n<｜DSML｜parameter name=\"probe_key\" \
+         string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+    ]],
+    ..PLAIN
+};
+
+/// DeepSeek V4: another name of the element around the calls.
+const DEEPSEEK_4: Syntax = Syntax {
+    family: "deepseek-4",
+    open: "<｜DSML｜tool_calls>\n",
+    close: "\n</｜DSML｜tool_calls>",
+    mark: "<｜DSML｜tool_calls>",
+    traces: &[&["<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"probe_tool\">\n<｜DSML｜parameter name=\"probe_key\" \
+         string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"]],
+    ..DEEPSEEK_3_2
+};
+
+/// DeepSeek V4.1: names with a space before them.
+const DEEPSEEK_4_1: Syntax = Syntax {
+    family: "deepseek-4.1",
+    open: "<｜DSML｜ calls>\n",
+    name: "<｜DSML｜ invoke name=\"",
+    notation: Some(Notation {
+        parameters: Signs {
+            before_name: "<｜DSML｜ parameter name=\"",
+            after_name: "\" string=\"",
+            after_value: "</｜DSML｜ parameter>",
+            between: "\n",
+            close: "\n</｜DSML｜ invoke>",
+            ..ELEMENTS.parameters
+        },
+        strings: Strings::Raw { open: "true\">", close: "", never: "</｜DSML｜ parameter>" },
+        before_others: "false\">",
+        ..ELEMENTS
+    }),
+    close: "\n</｜DSML｜ calls>",
+    mark: "<｜DSML｜ calls>",
+    traces: &[&["<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"probe_tool\">\n<｜DSML｜ parameter name=\"probe_key\" \
+         string=\"false\">1</｜DSML｜ parameter>\n</｜DSML｜ invoke>\n</｜DSML｜ calls>"]],
+    ..DEEPSEEK_3_2
+};
+
 /// Kimi K2: an id with the tool's name, and JSON.
 const KIMI_K2: Syntax = Syntax {
     family: "kimi-k2",
@@ -298,6 +427,7 @@ const GEMMA_4: Syntax = Syntax {
         parameters: Signs { open: "", ..GEMMA_OBJECT },
         words: JSON,
         strings: Strings::Raw { open: "<|\"|>", close: "<|\"|>", never: "<|\"|>" },
+        before_others: "",
         nested: Nested::Same(Some(GEMMA_OBJECT)),
         is_sorted: true,
     }),
@@ -331,6 +461,7 @@ const PYTHON: Notation = Notation {
     parameters: Signs { open: "", before_name: "", after_name: "=", after_value: "", between: ", ", close: ")" },
     words: [&["None"], &["False"], &["True"]],
     strings: Strings::Quoted,
+    before_others: "",
     nested: Nested::Same(None),
     is_sorted: false,
 };

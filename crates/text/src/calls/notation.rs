@@ -9,6 +9,9 @@ pub struct Notation<S = &'static str> {
     pub words: Words,
     /// The notation of strings.
     pub strings: Strings<S>,
+    /// The sign before a parameter that is not a string. If there is one, [`Strings::Raw`] has another sign before
+    /// strings, which end with the parameter.
+    pub before_others: S,
     /// The notation of the values in arrays and objects.
     pub nested: Nested<S>,
     /// Whether parameters come in the order of their names, instead of that of the schema.
@@ -125,6 +128,7 @@ impl<S> Notation<S> {
                     Strings::Raw { open: change(open), close: change(close), never: change(never) }
                 }
             },
+            before_others: change(&self.before_others),
             nested: match &self.nested {
                 Nested::Json => Nested::Json,
                 Nested::Same(signs) => Nested::Same(signs.as_ref().map(|signs| signs.map(change))),

@@ -117,6 +117,27 @@ fn probe(arguments_as_text: bool) -> Conversation {
 mod tests {
     use super::*;
 
+    /// A template of DeepSeek, with the names of elements.
+    macro_rules! dsml {
+        ($calls:literal, $call:literal, $parameter:literal) => {
+            concat!(
+                "{% set t = '｜DSML｜' %}{{ '\\n\\n<' + t + '",
+                $calls,
+                ">\\n<' + t + '",
+                $call,
+                " name=\"' + f.name + '\">\\n' }}{% for k, v in f.arguments|items %}{{ '<' + t + '",
+                $parameter,
+                " name=\"' + k + '\" string=\"' ~ ('true' if v is string else 'false') ~ '\">' ~ v ~ '</' + t + '",
+                $parameter,
+                ">' }}{% endfor %}{{ '\\n</' + t + '",
+                $call,
+                ">\\n</' + t + '",
+                $calls,
+                ">' }}"
+            )
+        };
+    }
+
     /// The parts of templates that render tools, calls and results, shortened; and the families that they show.
     const TEMPLATES: &[(&str, &str)] = &[
         (
@@ -150,6 +171,19 @@ mod tests {
             "<tool_call>{{ f.name }}{% for k, v in f.arguments|items %}<arg_key>{{ k }}</arg_key><arg_value>{{ v }}\
              </arg_value>{% endfor %}</tool_call>",
         ),
+        ("hunyuan-a13b", "<tool_calls>[{{ f | tojson }}]</tool_calls>"),
+        (
+            "hy-3-preview",
+            "{{ '<tool_calls>\\n<tool_call>' + f.name + '<tool_sep>\\n' }}{% for k, v in f.arguments|items %}\
+             {{ '<arg_key>' + k + '</arg_key>\\n<arg_value>' ~ v ~ '</arg_value>\\n' }}{% endfor %}\
+             {{ '</tool_call>\\n</tool_calls>' }}",
+        ),
+        (
+            "hy-3",
+            "{% set t = ':opensource>' %}{{ '<tool_calls' + t + '\\n<tool_call' + t + f.name + '<tool_sep' + t + \
+             '\\n' }}{% for k, v in f.arguments|items %}{{ '<arg_key' + t + k + '</arg_key' + t + '\\n<arg_value' + t ~ v ~ \
+             '</arg_value' + t + '\\n' }}{% endfor %}{{ '</tool_call' + t + '\\n</tool_calls' + t }}",
+        ),
         (
             "mistral",
             "{% if c.id | length != 9 %}{{ raise_exception('ids have nine letters') }}{% endif %}{{ '[TOOL_CALLS][' }}\
@@ -168,6 +202,9 @@ mod tests {
             "{{ '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + f.name + '<｜tool▁sep｜>' + f.arguments + \
              '<｜tool▁call▁end｜><｜tool▁calls▁end｜>' }}",
         ),
+        ("deepseek-3.2", dsml!("function_calls", "invoke", "parameter")),
+        ("deepseek-4", dsml!("tool_calls", "invoke", "parameter")),
+        ("deepseek-4.1", dsml!(" calls", " invoke", " parameter")),
         (
             "kimi-k2",
             "<|tool_calls_section_begin|><|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>\

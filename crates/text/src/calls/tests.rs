@@ -90,6 +90,28 @@ fn written(inside: &str) -> Vec<(&'static str, String, Vec<ParsedPart>)> {
     let gemma = "call:f{b:true,o:{x:[<|\"|>},{<|\"|>,{}],y:null},s:<|\"|>\"<<|\"|>}";
     let of_gemma = r#"{"b": true, "o": {"x":["},{",{}],"y":null}, "s": "\"<"}"#;
     let empty = call("g", "{}");
+    let dsml = |calls: &str, call: &str, parameter: &str| {
+        format!(
+            "<｜DSML｜{calls}>\n<｜DSML｜{call} name=\"g\">\n\n</｜DSML｜{call}>\n<｜DSML｜{call} name=\"f\">\n\
+             <｜DSML｜{parameter} name=\"s\" string=\"true\">a \"b\"\n</｜DSML｜</｜DSML｜{parameter}>\n\
+             <｜DSML｜{parameter} name=\"m\" string=\"true\">12</｜DSML｜{parameter}>\n\
+             <｜DSML｜{parameter} name=\"n\" string=\"false\">-1.5</｜DSML｜{parameter}>\n\
+             <｜DSML｜{parameter} name=\"o\" string=\"false\">{{\"x\": [\"<\"]}}</｜DSML｜{parameter}>\n\
+             </｜DSML｜{call}>\n</｜DSML｜{calls}>"
+        )
+    };
+    // Control tokens in a string are left out.
+    let shown = if inside.is_empty() { "" } else { "｜DSML｜" };
+    let of_dsml = || {
+        let arguments = r#"{"s": "a \"b\"\n</｜DSML｜", "m": "12", "n": -1.5, "o": {"x": ["<"]}}"#;
+        [empty.clone(), call("f", &arguments.replace("｜DSML｜", shown))].concat()
+    };
+    let hy = |end: &str| {
+        "<tool_calls>\n<tool_call>g<tool_sep>\n</tool_call>\n<tool_call>f<tool_sep>\n<arg_key>s</arg_key>\n<arg_value>\
+         a\n</arg_value>\n<arg_key>m</arg_key>\n<arg_value>12</arg_value>\n</tool_call>\n</tool_calls>"
+            .replace('>', end)
+    };
+    let of_hy = || [empty.clone(), call("f", "{\"s\": \"a\\n\", \"m\": 12}")].concat();
     vec![
         ("hermes", "A text <tool_call".into(), text("A text <tool_call")),
         ("hermes", hermes.clone(), one()),
@@ -113,7 +135,11 @@ fn written(inside: &str) -> Vec<(&'static str, String, Vec<ParsedPart>)> {
             format!("Yes<｜tool▁calls▁begin｜>{deepseek}{deepseek}<｜tool▁calls▁end｜>"),
             [text("Yes"), both.clone()].concat(),
         ),
-        ("kimi-k2", format!("<|tool_calls_section_begin|>{}{}<|tool_calls_section_end|>", kimi(0), kimi(1)), both),
+        (
+            "kimi-k2",
+            format!("<|tool_calls_section_begin|>{}{}<|tool_calls_section_end|>", kimi(0), kimi(1)),
+            both.clone(),
+        ),
         ("qwen3-coder", qwen.into(), call("f", of_qwen)),
         (
             "qwen3-coder",
@@ -150,8 +176,18 @@ fn written(inside: &str) -> Vec<(&'static str, String, Vec<ParsedPart>)> {
         (
             "gemma-4",
             format!("<|tool_call>{gemma}<tool_call|><|tool_call>call:g{{}}<tool_call|>"),
-            [call("f", of_gemma), empty].concat(),
+            [call("f", of_gemma), empty.clone()].concat(),
         ),
+        ("deepseek-3.2", dsml("function_calls", "invoke", "parameter"), of_dsml()),
+        (
+            "deepseek-4",
+            format!("Yes.\n\n{}", dsml("tool_calls", "invoke", "parameter")),
+            [text("Yes.\n\n"), of_dsml()].concat(),
+        ),
+        ("deepseek-4.1", dsml(" calls", " invoke", " parameter"), of_dsml()),
+        ("hunyuan-a13b", format!("<tool_calls>[{listed}, {listed}]</tool_calls>"), both.clone()),
+        ("hy-3-preview", hy(">"), of_hy()),
+        ("hy-3", hy(":opensource>"), of_hy()),
         ("harmony", format!("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{tricky}"), one()),
         (
             "harmony",
@@ -183,6 +219,14 @@ const CONTROLS: &[&str] = &[
     "<|constrain|>",
     "<|tool_call_start|>",
     "<|tool_call_end|>",
+    "｜DSML｜",
+    "<tool_calls>",
+    "</tool_calls>",
+    "<tool_sep>",
+    "</arg_value>",
+    "<tool_calls:opensource>",
+    "<tool_call:opensource>",
+    "</arg_value:opensource>",
     "<｜tool▁calls▁begin｜>",
     "<｜tool▁calls▁end｜>",
     "<｜tool▁call▁begin｜>",

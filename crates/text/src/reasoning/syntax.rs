@@ -30,7 +30,7 @@ pub struct ReasoningSyntax {
 
 /// All families. A template has the syntax of the first whose traces it contains. The markers are those of the
 /// templates that the models were published with.
-static ALL: [ReasoningSyntax; 7] = [
+static ALL: [ReasoningSyntax; 8] = [
     // gpt-oss. A message may have several thoughts.
     ReasoningSyntax {
         name: "harmony",
@@ -63,6 +63,14 @@ static ALL: [ReasoningSyntax; 7] = [
         close: "</seed:think>",
         next: &[],
         traces: &["</seed:think>"],
+    },
+    // Hy3.
+    ReasoningSyntax {
+        name: "hy",
+        begin: &[("<think:opensource>", Thought)],
+        close: "</think:opensource>",
+        next: &[],
+        traces: &["</think:opensource>"],
     },
     // Magistral and Ministral 3.
     ReasoningSyntax {

@@ -237,30 +237,30 @@ impl<'a> Compiler<'a> {
 
     /// Adds the ways to write a value of the remaining types.
     fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<StepIndex>) -> Result<()> {
-        let end = self.after_value();
+        let (end, mut others) = (self.after_value(), Vec::new());
         // Arguments are an object.
         let types = if self.level == Level::Arguments { flat.types.and(Types::OBJECT) } else { flat.types };
         if let Some(terminal) = self.words(types, path)? {
-            ways.push(self.grammar.read(terminal, end));
+            others.push(self.grammar.read(terminal, end));
         }
         if types.has(Types::NUMBER) {
             let terminal = self.number(&flat.numbers, path)?;
-            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, end)));
+            others.extend(terminal.map(|terminal| self.grammar.read(terminal, end)));
         }
         if types.has(Types::STRING) {
             // A string without quotation marks includes the sign that ends it.
-            let (terminal, end) = match self.raw_strings() {
-                Some(raw) => (self.raw_string(&flat.strings, raw, path)?, RETURN),
-                None => (self.string(&flat.strings, self.style.escapes, path)?, end),
+            let (terminal, end, to) = match self.raw_strings() {
+                Some(raw) => (self.raw_string(&flat.strings, raw, path)?, RETURN, &mut *ways),
+                None => (self.string(&flat.strings, self.style.escapes, path)?, end, &mut others),
             };
-            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, end)));
+            to.extend(terminal.map(|terminal| self.grammar.read(terminal, end)));
         }
         if types.has(Types::ARRAY) {
             let shape = self.array(&flat.arrays, path)?;
             let inside = self.grammar.shapes().array(shape);
             let inside = self.grammar.step(Step::Inside(inside));
             let array = self.grammar.read(self.punctuation.open_array, inside);
-            ways.push(self.followed(array, end));
+            others.push(self.followed(array, end));
         }
         if types.has(Types::OBJECT) {
             let object = match self.object_signs() {
@@ -272,8 +272,9 @@ impl<'a> Compiler<'a> {
                     self.grammar.read(self.punctuation.open_object, inside)
                 }
             };
-            ways.push(self.followed(object, end));
+            others.push(self.followed(object, end));
         }
+        ways.extend(self.others(others));
         Ok(())
     }
 

@@ -66,6 +66,17 @@ impl<'a> Compiler<'a> {
         Some(Raw { open, close, never, others, words: notation.words })
     }
 
+    /// The first step of the values that are not strings without quotation marks, some of which begin at `ways`.
+    pub(super) fn others(&mut self, ways: Vec<StepIndex>) -> Vec<StepIndex> {
+        match (self.level, self.notation) {
+            (Level::Parameter(_), Some(notation)) if !notation.before_others.is_empty() && !ways.is_empty() => {
+                let values = self.grammar.fork(ways);
+                vec![self.sign(&notation.before_others, values)]
+            }
+            _ => ways,
+        }
+    }
+
     /// The step after a value that is not a string without quotation marks.
     pub(super) fn after_value(&mut self) -> StepIndex {
         match (self.level, self.notation) {

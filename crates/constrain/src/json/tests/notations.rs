@@ -113,6 +113,46 @@ fn parameters_as_elements() {
     );
 }
 
+/// An attribute says whether a parameter is a string, so that a string may be like a number.
+#[test]
+fn parameters_with_attributes() {
+    let of = schema(
+        json!({
+            "s": {"type": "string", "maxLength": 20}, "m": {"type": ["string", "integer", "null"]},
+            "o": {"type": "object", "properties": {"x": {"type": "string"}}},
+        }),
+        &["m"],
+    );
+    let with = |name: &str, is_string: bool, text: &str| {
+        format!("<｜DSML｜parameter name=\"{name}\" string=\"{is_string}\">{text}</｜DSML｜parameter>")
+    };
+    let close = "\n</｜DSML｜invoke>";
+    let text = |name: &str, text: &str| with(name, true, text);
+    let other = |name: &str, text: &str| with(name, false, text);
+    let good = [
+        (format!("{}{close}", other("m", "12")), json!({"m": 12})),
+        (format!("{}{close}", other("m", "null")), json!({"m": null})),
+        (format!("{}{close}", text("m", "12")), json!({"m": "12"})),
+        (format!("{}{close}", text("m", "null")), json!({"m": "null"})),
+        (
+            format!("{}\n{}\n{}{close}", text("s", "\"\n</｜DSML｜"), text("m", ""), other("o", "{\"x\": \"</\"}")),
+            json!({"s": "\"\n</｜DSML｜", "m": "", "o": {"x": "</"}}),
+        ),
+    ];
+    let good: Vec<(&str, Value)> = good.iter().map(|(text, value)| (&**text, value.clone())).collect();
+    let bad = [
+        close.to_owned(),
+        format!("{}{close}", other("m", "x")),
+        format!("{}{close}", other("m", "\"x\"")),
+        format!("{}{}{close}", text("s", "a"), text("m", "b")),
+        format!("{}\n{}{close}", text("s", "123456789012345678901"), text("m", "")),
+        format!("{}\n{}{close}", text("m", ""), text("o", "{}")),
+        format!("{}\n{}{close}", other("s", "1"), text("m", "")),
+    ];
+    check("deepseek-3.2", &of, &good, &bad.iter().map(String::as_str).collect::<Vec<_>>());
+    check("deepseek-4", &schema(json!({}), &[]), &[(close, json!({}))], &[""]);
+}
+
 /// A text that could be a value of another type that the schema allows is that value.
 #[test]
 fn texts_are_not_mistaken_for_other_values() {
