@@ -281,5 +281,20 @@ fn every_family_has_thoughts_constraints_calls_streams_budgets_and_marks() {
         let value: Value = arguments.map(|text| serde_json::from_str(text).unwrap()).unwrap_or_default();
         assert!(jsonschema::is_valid(&note(), &value), "{name}: {message}");
         answers.is_marked(&value["text"]);
+        // A call that leaves no choice: the status of its mark is that of a reader that knows this.
+        let text = "The captain looked at the grey sea, and the old ship went slowly past the white rocks.";
+        let fixed = json!({"type": "object", "required": ["text"], "properties": {"text": {"const": text}}});
+        let tools = json!([{"type": "function", "function": {"name": "note", "parameters": fixed}}]);
+        let answer = answers.server.post(
+            "/v1/chat/completions",
+            &json!({
+                "messages": [{"role": "user", "content": "A story?"}], "seed": 7, "max_tokens": 500,
+                "thinking_token_budget": 0, "tools": tools, "tool_choice": "required", "parallel_tool_calls": false,
+            }),
+        );
+        let choice = &answer.json()["choices"][0];
+        let arguments = choice["message"]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(arguments).unwrap(), json!({"text": text}), "{name}");
+        assert!(choice["watermark"]["scored_tokens"].as_u64().is_some_and(|scored| scored < 12), "{name}: {choice}");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use verdigris_constrain::{Constraint, Grammar, Lexicon};
 use verdigris_logits::TokenId;
-use verdigris_text::Tokenizer;
+use verdigris_text::{StreamPart, Tokenizer};
 use verdigris_watermark::vocabulary_id::MAX_VOCABULARY;
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, VocabularyId};
 
@@ -150,6 +150,38 @@ impl Reader {
             Err(DetectError::Constraint(_)) => Self { constraint: None, ..self.clone() }.detect(key, text.as_bytes()),
             read => read,
         }
+    }
+
+    /// Like [`Reader::detect_delivered`], for a text with control tokens, which the reader's constraint may require.
+    /// Without the constraint, only the text between them is read.
+    ///
+    /// # Errors
+    /// Those of [`Reader::detect_delivered`].
+    pub fn detect_parts<'t>(
+        &self,
+        key: &Key,
+        parts: impl Iterator<Item = StreamPart<'t>>,
+    ) -> Result<Evidence, DetectError> {
+        let (mut text, mut tokens, mut has_controls) = (String::new(), Vec::new(), false);
+        for part in parts {
+            match part {
+                StreamPart::Text(part) => {
+                    text.push_str(part);
+                    tokens.extend(self.tokenizer.encode_long(part)?);
+                }
+                StreamPart::Control(name) => {
+                    has_controls = true;
+                    tokens.extend(self.tokenizer.id(name));
+                }
+            }
+        }
+        if has_controls && self.constraint.is_some() {
+            match self.evidence(key, &tokens, Repeats::default()) {
+                Err(DetectError::Constraint(_)) => {}
+                read => return read,
+            }
+        }
+        self.detect_delivered(key, &text)
     }
 
     /// Like [`Reader::detect`], with another rule for repeats. The payload that a text most likely carries is always

@@ -61,9 +61,9 @@ impl MarkCheck {
 }
 
 impl Engine {
-    /// Runs detection with this key on a text that this engine has written. It reads the delivered text under its
-    /// constraint, if there is one. If the text does not satisfy the constraint, since a stop string cut it, the
-    /// constraint is ignored.
+    /// Runs detection with this key on a text that this engine has written. It reads the delivered text, and the control
+    /// tokens in it, under its constraint, if there is one. If the text does not satisfy the constraint, since a stop
+    /// string cut it, the constraint and the control tokens are ignored.
     ///
     /// # Errors
     /// [`Error::Detect`] if the key is for another tokenizer.
@@ -73,7 +73,7 @@ impl Engine {
             Some(constraint) => reader.of_constraint(constraint.clone()),
             None => reader,
         };
-        let evidence = reader.detect_delivered(key, &written.text).map_err(Error::Detect)?;
+        let evidence = reader.detect_parts(key, written.parts()).map_err(Error::Detect)?;
         Ok(MarkCheck::of(&evidence, level, written.constraint.is_some()))
     }
 }

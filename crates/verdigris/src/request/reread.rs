@@ -40,8 +40,9 @@ pub(super) fn each_row(
 /// Records whether a text satisfies its constraint.
 pub(super) fn add_constraint(prompt: &[TokenId], structure: &Structure, written: &mut Written) {
     written.complete = structure.answer.as_ref().map(|constraint| {
-        let machine = constraint.machine();
-        written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
+        let (machine, mut spelled) = (constraint.machine(), Vec::new());
+        written.parts().for_each(|part| part.spell(&mut spelled));
+        written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), &spelled))
     });
     let used_up = matches!(written.stop, Some(Stop::Length | Stop::Context)) && written.complete == Some(true);
     // All available tokens are used, so their number is the limit that the text had.
