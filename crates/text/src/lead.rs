@@ -29,27 +29,28 @@ pub(crate) struct Lead {
 
 impl Lead {
     /// Whether a tokenizer, which must be the same in all calls, adds a space, judging by its output.
-    pub(crate) fn adds_space(&self, inner: &tokenizers::Tokenizer, vocabulary: &Vocabulary) -> bool {
+    pub(crate) fn adds_space(&self, tokens: impl Fn(&str) -> Option<Vec<TokenId>>, vocabulary: &Vocabulary) -> bool {
         let begins_with_space =
             |tokens: Vec<TokenId>| tokens.first().is_some_and(|&token| vocabulary.bytes(token).starts_with(b" "));
-        let adds_space = || PROBES.iter().any(|probe| tokens(inner, probe).is_some_and(begins_with_space));
+        let adds_space = || PROBES.iter().any(|probe| tokens(probe).is_some_and(begins_with_space));
         *self.adds_space.get_or_init(adds_space)
     }
 
-    /// The tokenizer for parts of a text after its beginning.
+    /// The tokenizer of the library for parts of a text after its beginning.
     pub(crate) fn inside<'t>(
         &'t self,
         inner: &'t tokenizers::Tokenizer,
         vocabulary: &Vocabulary,
     ) -> &'t tokenizers::Tokenizer {
-        if !self.adds_space(inner, vocabulary) {
+        if !self.adds_space(|text| tokens(inner, text), vocabulary) {
             return inner;
         }
         self.without.get_or_init(|| without_space(inner).map(Box::new)).as_deref().unwrap_or(inner)
     }
 }
 
-fn tokens(tokenizer: &tokenizers::Tokenizer, text: &str) -> Option<Vec<TokenId>> {
+/// The tokens of a text, unless the library refuses it.
+pub(crate) fn tokens(tokenizer: &tokenizers::Tokenizer, text: &str) -> Option<Vec<TokenId>> {
     read(|| tokenizer.encode_fast(text, false)).ok().map(|encoding| encoding.get_ids().to_vec())
 }
 

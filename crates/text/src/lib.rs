@@ -8,6 +8,8 @@
 //! | [`chat`] | conversations as prompts, by a model's own template |
 //! | [`calls`] | tool calls in the syntaxes of families of models |
 //! | [`reasoning`] | the thoughts of models and their answers |
+//! | `bpe` | byte-pair encoding of texts, for the tokenizers that occur most |
+//! | `encoder` | our own encoder, or that of the library |
 //! | `parts` | checks of a tokenizer's file before the library reads it |
 //! | `charsmap` | the replacement table in such a file |
 //! | `controls` | control tokens by their names in a text |
@@ -18,11 +20,13 @@
 //! | [`parallel`] | work on all cores, if available |
 #![forbid(unsafe_code)]
 
+mod bpe;
 pub mod calls;
 mod charsmap;
 pub mod chat;
 pub mod chunks;
 mod controls;
+mod encoder;
 pub mod error;
 mod lead;
 mod library;

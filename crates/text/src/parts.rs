@@ -51,16 +51,19 @@ impl SmallParts {
         if growth > MOST_GROWTH {
             return Err(TokenizerError::Growth { growth, most: MOST_GROWTH });
         }
-        if let Some(value) = parts.post_processor {
-            let step = PostProcessorWrapper::deserialize(value).map_err(TokenizerError::Json)?;
-            let templates = templates(&step);
-            if templates.len() > 1 {
-                return Err(TokenizerError::Template("there are several of them".into()));
-            }
-            templates.into_iter().try_for_each(check_template)?;
-        }
-        Ok(())
+        check_post_processor(parts.post_processor.as_ref())
     }
+}
+
+/// Checks a post-processor.
+pub(crate) fn check_post_processor(value: Option<&Value>) -> Result<(), TokenizerError> {
+    let Some(value) = value else { return Ok(()) };
+    let step = PostProcessorWrapper::deserialize(value).map_err(TokenizerError::Json)?;
+    let templates = templates(&step);
+    if templates.len() > 1 {
+        return Err(TokenizerError::Template("there are several of them".into()));
+    }
+    templates.into_iter().try_for_each(check_template)
 }
 
 /// The factor by which the replacement tables in a normalizer make a text longer. Each table is checked.
@@ -127,7 +130,8 @@ fn expanded(text: &str) -> usize {
     form.get().len().max(text.len())
 }
 
-fn templates(step: &PostProcessorWrapper) -> Vec<&TemplateProcessing> {
+/// The templates of a post-processor.
+pub(crate) fn templates(step: &PostProcessorWrapper) -> Vec<&TemplateProcessing> {
     match step {
         PostProcessorWrapper::Template(template) => vec![template],
         PostProcessorWrapper::Sequence(steps) => steps.as_ref().iter().flat_map(templates).collect(),

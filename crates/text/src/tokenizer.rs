@@ -2,18 +2,14 @@
 
 use std::io::Read;
 use std::ops::Range;
-use std::panic::catch_unwind;
 
-use tokenizers::ModelWrapper;
 use verdigris_logits::TokenId;
 
 use crate::chunks::{Chunks, ReadError};
 use crate::controls::{Control, Controls, TextPart};
+use crate::encoder::Encoder;
 use crate::error::TokenizerError;
-use crate::lead::Lead;
-use crate::library::read;
 use crate::parallel::try_map;
-use crate::parts::SmallParts;
 use crate::vocabulary::Vocabulary;
 
 /// The number of chunks that are tokenized concurrently, which bounds the memory of reading to a few MiB.
@@ -22,10 +18,9 @@ const IN_FLIGHT: usize = 16;
 /// A tokenizer and its vocabulary.
 #[derive(Debug)]
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
+    encoder: Encoder,
     vocabulary: Vocabulary,
     controls: Controls,
-    lead: Lead,
 }
 
 impl Tokenizer {
@@ -34,26 +29,8 @@ impl Tokenizer {
     /// # Errors
     /// [`TokenizerError`] names the part that cannot be read.
     pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
-        // The library panics on faults in the small parts of the file, and some parts make a text grow without limit.
-        // Parsing them here first finds both; any other panic is caught.
-        SmallParts::check(json)?;
-        let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(json))
-            .map_err(|_| TokenizerError::Panic)?
-            .map_err(TokenizerError::Library)?;
-        // Dropout of merges is for training: with it, a text would have different tokens each time.
-        if let ModelWrapper::BPE(model) = inner.get_model()
-            && model.dropout.is_some()
-        {
-            let mut model = model.clone();
-            model.dropout = None;
-            inner.with_model(model);
-        }
-        // Text stays text: `<|endoftext|>` in user input must not become the control token.
-        inner.set_encode_special_tokens(true);
-        inner.with_padding(None);
-        inner.with_truncation(None).map_err(TokenizerError::Library)?;
-        let vocabulary = Vocabulary::of(&inner)?;
-        let special = inner.get_added_tokens_decoder().into_iter().filter(|(_, token)| token.special);
+        let (encoder, vocabulary) = Encoder::read(json)?;
+        let special = encoder.added().into_iter().filter(|(_, token)| token.special);
         let control = |(id, token): (TokenId, tokenizers::AddedToken)| Control {
             id,
             name: token.content,
@@ -62,7 +39,7 @@ impl Tokenizer {
         };
         let controls = Controls::new(special.map(control).collect());
         let controls = controls.map_err(TokenizerError::Controls)?;
-        Ok(Self { inner, vocabulary, controls, lead: Lead::default() })
+        Ok(Self { encoder, vocabulary, controls })
     }
 
     /// The bytes of all tokens.
@@ -74,12 +51,12 @@ impl Tokenizer {
     #[doc(alias = "add_prefix_space")]
     #[doc(alias = "add_dummy_prefix")]
     pub fn adds_space(&self) -> bool {
-        self.lead.adds_space(&self.inner, &self.vocabulary)
+        self.encoder.adds_space(&self.vocabulary)
     }
 
     /// The id of a token by its name in the tokenizer, such as `<|endoftext|>`.
     pub fn id(&self, name: &str) -> Option<TokenId> {
-        self.inner.token_to_id(name)
+        self.encoder.id(name)
     }
 
     /// Returns the tokens of a text. Control tokens are neither added nor recognised.
@@ -88,8 +65,7 @@ impl Tokenizer {
     ///
     /// If the tokenizer has no token for a part of the text, and no unknown token.
     pub fn encode(&self, text: &str) -> Result<Vec<TokenId>, ReadError> {
-        let encoding = read(|| self.inner.encode_fast(text, false))?;
-        Ok(encoding.get_ids().to_vec())
+        self.encoder.ids(text, true, &self.vocabulary)
     }
 
     /// Returns the tokens of a text, each with the range of its bytes in the text. A token that holds part of a
@@ -104,9 +80,8 @@ impl Tokenizer {
         let (mut all, mut before) = (Vec::new(), 0);
         for chunk in Chunks::new(text.as_bytes()) {
             let chunk = chunk?;
-            let encoding = read(|| self.of_chunk(before == 0).encode(chunk.as_str(), false))?;
-            let offsets = encoding.get_offsets().iter().map(|&(start, end)| before + start..before + end.max(start));
-            all.extend(encoding.get_ids().iter().copied().zip(offsets));
+            let tokens = self.encoder.offsets(&chunk, before == 0, &self.vocabulary)?.into_iter();
+            all.extend(tokens.map(|(id, Range { start, end })| (id, before + start..before + end.max(start))));
             before += chunk.len();
         }
         Ok(all)
@@ -131,8 +106,7 @@ impl Tokenizer {
     ///
     /// Those of [`Tokenizer::encode`].
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<TokenId>, ReadError> {
-        let encoding = read(|| self.inner.encode_fast(text, true))?;
-        Ok(encoding.get_ids().to_vec())
+        self.encoder.prompt(text)
     }
 
     /// Returns the tokens of a text in which the names of control tokens represent them, such as a rendered chat
@@ -173,11 +147,6 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The tokenizer for a chunk of a text.
-    fn of_chunk(&self, is_first: bool) -> &tokenizers::Tokenizer {
-        if is_first { &self.inner } else { self.lead.inside(&self.inner, &self.vocabulary) }
-    }
-
     /// Tokenizes the text of a reader on all cores, in bounded memory, and passes each chunk and its tokens to `each`
     /// in order.
     ///
@@ -197,10 +166,7 @@ impl Tokenizer {
                     }
                 }
             }
-            let tokens = try_map(&texts, |(text, is_first)| {
-                let encoding = read(|| self.of_chunk(*is_first).encode_fast(text.as_str(), false))?;
-                Ok::<_, ReadError>(encoding.get_ids().to_vec())
-            })?;
+            let tokens = try_map(&texts, |(text, is_first)| self.encoder.ids(text, *is_first, &self.vocabulary))?;
             texts.iter().zip(&tokens).for_each(|((text, _), tokens)| each(text, tokens));
             match fault {
                 Some(fault) => return Err(fault),

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use data_encoding::HEXLOWER;
 use sha3::{Digest, Sha3_256};
-use tokenizers::DecoderWrapper;
+use tokenizers::{AddedToken, DecoderWrapper};
 use verdigris_logits::TokenId;
 
 use crate::error::TokenizerError;
@@ -37,17 +37,27 @@ impl Vocabulary {
     /// The bytes around the name of a control token in its [spelling](Vocabulary::spelling). Neither occurs in UTF-8.
     pub const CONTROL: [u8; 2] = [0xff, 0xfe];
 
-    /// Reads the vocabulary of a tokenizer: byte-level BPE, or pieces with `▁` for a space and `<0x..>` for bytes.
+    /// Reads the vocabulary of a tokenizer of the library.
     pub(crate) fn of(tokenizer: &tokenizers::Tokenizer) -> Result<Self, TokenizerError> {
         let added = tokenizer.get_added_tokens_decoder();
         let byte_level = tokenizer.get_decoder().is_some_and(is_byte_level);
-        let mut tokens: Vec<(u32, String)> =
-            tokenizer.get_vocab(true).into_iter().map(|(token, id)| (id, token)).collect();
+        let tokens = tokenizer.get_vocab(true);
+        let mut tokens: Vec<(TokenId, &str)> = tokens.iter().map(|(token, id)| (*id, &**token)).collect();
         tokens.sort_unstable();
-        let Some((last, name)) = tokens.last() else { return Err(TokenizerError::Empty) };
-        let (last, most) = (*last as usize, HOLES + tokens.len().saturating_mul(HOLES_A_TOKEN));
+        Self::new(&tokens, |id| added.get(&id), byte_level)
+    }
+
+    /// Creates a vocabulary of tokens, sorted by their ids, some of which are added: byte-level BPE, or pieces with `▁`
+    /// for a space and `<0x..>` for bytes.
+    pub(crate) fn new<'a>(
+        tokens: &[(TokenId, &str)],
+        added: impl Fn(TokenId) -> Option<&'a AddedToken>,
+        byte_level: bool,
+    ) -> Result<Self, TokenizerError> {
+        let Some(&(last, name)) = tokens.last() else { return Err(TokenizerError::Empty) };
+        let (last, most) = (last as usize, HOLES + tokens.len().saturating_mul(HOLES_A_TOKEN));
         if last > most {
-            return Err(TokenizerError::Id { name: name.clone(), id: last, most, tokens: tokens.len() });
+            return Err(TokenizerError::Id { name: name.to_owned(), id: last, most, tokens: tokens.len() });
         }
         let size = last + 1;
         let mut vocabulary = Self {
@@ -57,20 +67,20 @@ impl Vocabulary {
             controls: BTreeMap::new(),
             fingerprint: OnceLock::new(),
         };
-        for (id, token) in tokens {
+        for &(id, token) in tokens {
             // Holes have no bytes. Two names for one id cannot both be right: the first one is used.
             if (id as usize) < vocabulary.ends.len() {
                 continue;
             }
             vocabulary.ends.resize(id as usize, vocabulary.bytes.len() as u32);
-            match added.get(&id) {
+            match added(id) {
                 Some(token) if token.special => {
                     vocabulary.special[id as usize] = true;
                     vocabulary.controls.insert(id, Self::spell_control(&token.content).into());
                 }
                 Some(token) => vocabulary.bytes.extend_from_slice(token.content.as_bytes()),
                 None if byte_level => vocabulary.bytes.extend(token.chars().flat_map(byte_of)),
-                None => push_piece(&token, &mut vocabulary.bytes),
+                None => push_piece(token, &mut vocabulary.bytes),
             }
             vocabulary.ends.push(vocabulary.bytes.len() as u32);
             // Tokens of single bytes must not spell the name of a control token.
@@ -139,7 +149,8 @@ impl Vocabulary {
     }
 }
 
-fn is_byte_level(decoder: &DecoderWrapper) -> bool {
+/// Whether a decoder reads GPT-2's byte-level alphabet.
+pub(crate) fn is_byte_level(decoder: &DecoderWrapper) -> bool {
     match decoder {
         DecoderWrapper::ByteLevel(_) => true,
         DecoderWrapper::Sequence(parts) => parts.get_decoders().iter().any(is_byte_level),
@@ -150,7 +161,7 @@ fn is_byte_level(decoder: &DecoderWrapper) -> bool {
 /// The byte that a character of GPT-2's byte-level alphabet represents. Printable characters of Latin-1 represent
 /// themselves, and the characters from U+0100 on represent the other 68 bytes, in order. A character outside the
 /// alphabet represents its own UTF-8 bytes.
-fn byte_of(c: char) -> impl Iterator<Item = u8> {
+pub(crate) fn byte_of(c: char) -> impl Iterator<Item = u8> {
     let code = c as u32;
     let byte = match code {
         0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => Some(code as u8),

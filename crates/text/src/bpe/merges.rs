@@ -1,0 +1,158 @@
+//! The merging of the parts of a word, best pair first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use verdigris_logits::TokenId;
+
+/// Words of at most this many parts are merged by searching all pairs for the best one again and again, longer ones
+/// with a queue. Both give the same tokens.
+const SHORT: usize = 32;
+
+/// The rank of a pair that is not merged.
+const NEVER: u32 = u32::MAX;
+
+/// The pairs of tokens that are merged. A pair of a lower rank is merged first; of equal pairs, the leftmost one.
+#[derive(Default)]
+pub(super) struct Merges {
+    /// The rank of each pair, and the token that it becomes.
+    pairs: HashMap<u64, (u32, TokenId), FixedState>,
+}
+
+/// A part of a word: a token, and the number of bytes of the word that it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) id: TokenId,
+    pub(super) length: u32,
+}
+
+/// Buffers for the merging of words, which are reused.
+#[derive(Default)]
+pub(super) struct Queue {
+    /// The name of a word, for a caller that looks it up first.
+    pub(super) name: String,
+    ranks: Vec<(u32, TokenId)>,
+    heap: BinaryHeap<Reverse<(u32, u32, TokenId)>>,
+    before: Vec<u32>,
+    after: Vec<u32>,
+}
+
+impl Merges {
+    /// An empty table with room for a number of pairs.
+    pub(super) fn with_capacity(pairs: usize) -> Self {
+        Self { pairs: HashMap::with_capacity_and_hasher(pairs, FixedState::default()) }
+    }
+
+    /// Adds a pair, whose rank is the number of pairs before it; `None` if the pair is there already.
+    pub(super) fn push(&mut self, first: TokenId, second: TokenId, both: TokenId) -> Option<()> {
+        let rank = u32::try_from(self.pairs.len()).ok().filter(|&rank| rank < NEVER)?;
+        self.pairs.insert(key(first, second), (rank, both)).is_none().then_some(())
+    }
+
+    /// Iterates over all pairs, in any order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (TokenId, TokenId)> {
+        self.pairs.keys().map(|&key| ((key >> 32) as TokenId, key as TokenId))
+    }
+
+    fn get(&self, first: TokenId, second: TokenId) -> (u32, TokenId) {
+        self.pairs.get(&key(first, second)).copied().unwrap_or((NEVER, 0))
+    }
+
+    /// Merges the parts of a word until no pair of neighbours can be merged.
+    pub(super) fn merge(&self, parts: &mut Vec<Part>, queue: &mut Queue) {
+        if parts.len() <= SHORT { self.merge_short(parts, queue) } else { self.merge_long(parts, queue) }
+    }
+
+    fn merge_short(&self, parts: &mut Vec<Part>, Queue { ranks, .. }: &mut Queue) {
+        ranks.clear();
+        ranks.extend(parts.windows(2).map(|pair| self.get(pair[0].id, pair[1].id)));
+        // `min_by_key` returns the first of equal ranks.
+        while let Some((at, &(rank, both))) = ranks.iter().enumerate().min_by_key(|(_, (rank, _))| *rank) {
+            if rank == NEVER {
+                break;
+            }
+            parts[at] = Part { id: both, length: parts[at].length + parts[at + 1].length };
+            parts.remove(at + 1);
+            ranks.remove(at);
+            if at > 0 {
+                ranks[at - 1] = self.get(parts[at - 1].id, both);
+            }
+            if at < ranks.len() {
+                ranks[at] = self.get(both, parts[at + 1].id);
+            }
+        }
+    }
+
+    fn merge_long(&self, parts: &mut Vec<Part>, Queue { heap, before, after, .. }: &mut Queue) {
+        let count = parts.len() as u32;
+        heap.clear();
+        let pairs = parts.windows(2).enumerate().map(|(at, pair)| (at as u32, self.get(pair[0].id, pair[1].id)));
+        heap.extend(pairs.filter(|(_, (rank, _))| *rank != NEVER).map(|(at, (rank, both))| Reverse((rank, at, both))));
+        // The parts are a list with links; a part that was merged into the one before it links to itself.
+        before.clear();
+        before.extend((0..count).map(|at| at.wrapping_sub(1)));
+        after.clear();
+        after.extend(1..=count);
+        while let Some(Reverse((rank, at, both))) = heap.pop() {
+            let (here, next) = (at as usize, after[at as usize] as usize);
+            // The pair may have changed since it was put into the queue.
+            if next == here || next >= parts.len() || self.get(parts[here].id, parts[next].id) != (rank, both) {
+                continue;
+            }
+            parts[here] = Part { id: both, length: parts[here].length + parts[next].length };
+            after[here] = after[next];
+            after[next] = next as u32;
+            if let Some(link) = before.get_mut(after[here] as usize) {
+                *link = at;
+            }
+            for left in [before[here], at] {
+                let Some(&right) = after.get(left as usize) else { continue };
+                let Some(second) = parts.get(right as usize) else { continue };
+                let (rank, both) = self.get(parts[left as usize].id, second.id);
+                if rank != NEVER {
+                    heap.push(Reverse((rank, left, both)));
+                }
+            }
+        }
+        let mut at = 0;
+        parts.retain(|_| {
+            at += 1;
+            after[at - 1] as usize != at - 1
+        });
+    }
+}
+
+fn key(first: TokenId, second: TokenId) -> u64 {
+    u64::from(first) << 32 | u64::from(second)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The queue and the search give the same parts.
+        #[test]
+        fn long_words_are_merged_like_short_ones(
+            pairs in proptest::collection::vec((0u32..12, 0u32..12, 0u32..12), 1..60),
+            word in proptest::collection::vec(0u32..6, 0..200),
+        ) {
+            let mut merges = Merges::default();
+            for (first, second, both) in pairs {
+                // Each pair once, as in a file.
+                if merges.get(first, second).0 == NEVER {
+                    merges.push(first, second, both).unwrap();
+                }
+            }
+            let mut short: Vec<Part> = word.into_iter().map(|id| Part { id, length: 1 }).collect();
+            let (mut long, mut queue) = (short.clone(), Queue::default());
+            merges.merge_short(&mut short, &mut queue);
+            merges.merge_long(&mut long, &mut queue);
+            prop_assert_eq!(short, long);
+        }
+    }
+}
