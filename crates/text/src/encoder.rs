@@ -63,6 +63,12 @@ impl Encoder {
         Ok((Self { kind: Kind::Library(inner.into()), lead: Lead::default() }, vocabulary))
     }
 
+    /// Whether it is our own.
+    #[cfg(test)]
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.kind, Kind::Own(_))
+    }
+
     /// The added tokens, with their ids.
     pub(crate) fn added(&self) -> Vec<(TokenId, AddedToken)> {
         match &self.kind {

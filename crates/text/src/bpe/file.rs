@@ -41,6 +41,8 @@ pub(super) struct Added {
 pub(super) struct Model {
     pub(super) names: Names,
     pub(super) merges: Merges,
+    /// Whether there is a token for characters that have none.
+    pub(super) has_unknown: bool,
     pub(super) byte_fallback: bool,
     pub(super) ignore_merges: bool,
 }
@@ -62,12 +64,12 @@ impl<'de> Visitor<'de> for ModelVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Model, A::Error> {
         let (mut is_bpe, mut names, mut merges) = (false, None, None);
-        let (mut byte_fallback, mut ignore_merges) = (false, false);
+        let (mut has_unknown, mut byte_fallback, mut ignore_merges) = (false, false, false);
         while let Some(Text(key)) = map.next_key()? {
             match &*key {
                 "type" => is_bpe = map.next_value::<Text<'_>>()?.0 == "BPE",
                 "dropout" => map.next_value::<()>()?,
-                "unk_token" => drop(map.next_value::<Option<String>>()?),
+                "unk_token" => has_unknown = map.next_value::<Option<Text<'_>>>()?.is_some(),
                 "continuing_subword_prefix" | "end_of_word_suffix" => {
                     if map.next_value::<Option<String>>()?.is_some_and(|affix| !affix.is_empty()) {
                         return Err(A::Error::custom("it has affixes"));
@@ -86,7 +88,7 @@ impl<'de> Visitor<'de> for ModelVisitor {
             }
         }
         match (is_bpe, names, merges) {
-            (true, Some(names), Some(merges)) => Ok(Model { names, merges, byte_fallback, ignore_merges }),
+            (true, Some(names), Some(merges)) => Ok(Model { names, merges, has_unknown, byte_fallback, ignore_merges }),
             _ => Err(A::Error::custom("a part is missing")),
         }
     }
@@ -155,7 +157,7 @@ impl<'de> Visitor<'de> for MergesInFile<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Merges, A::Error> {
         let mut merges = Merges::with_capacity(self.0.len());
-        let (mut both, mut kind) = (String::new(), None);
+        let (mut both, mut next, mut kind) = (String::new(), 0, None);
         while let Some(pair) = seq.next_element::<Pair<'_>>()? {
             if *kind.get_or_insert(pair.is_one_text) != pair.is_one_text {
                 return Err(A::Error::custom("pairs of two kinds"));
@@ -164,7 +166,7 @@ impl<'de> Visitor<'de> for MergesInFile<'_> {
             both.clear();
             both.push_str(first);
             both.push_str(second);
-            let mut push = || merges.push(self.0.id(first)?, self.0.id(second)?, self.0.id(&both)?);
+            let mut push = || merges.push(self.0.id(first)?, self.0.id(second)?, self.0.id_in_order(&both, &mut next)?);
             push().ok_or_else(|| A::Error::custom("an unknown token, or a pair twice"))?;
         }
         Ok(merges)

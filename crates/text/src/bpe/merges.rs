@@ -21,7 +21,7 @@ pub(super) struct Merges {
     pairs: HashMap<u64, (u32, TokenId), FixedState>,
 }
 
-/// A part of a word: a token, and the number of bytes of the word that it covers.
+/// A part of a word: a token, and the length in bytes of what it covers, in the characters of the names of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) id: TokenId,

@@ -14,7 +14,7 @@
 //! | [`bytes`], [`pieces`] | the tokens of a word, from bytes or from characters |
 //! | [`merges`] | the merging of the parts of a word |
 //! | [`memo`] | words that were seen before |
-//! | [`ranges`] | the ranges of tokens in a text |
+//! | [`ranges`] | the ranges of tokens in a word |
 //! | [`around`] | tokens around a prompt |
 
 use std::borrow::Cow;
@@ -39,6 +39,8 @@ mod normal;
 mod pieces;
 mod ranges;
 mod split;
+#[cfg(test)]
+mod tests;
 
 use added::{AddedTokens, Piece};
 use around::Around;
@@ -128,10 +130,10 @@ impl Bpe {
         }
         let vocabulary = vocabulary(&names, &file.added_tokens, file.decoder.as_ref().is_some_and(is_byte_level))?;
         let normal = Normal::of(file.normalizer)?;
-        let ignore_merges = file.model.ignore_merges;
+        let (has_unknown, ignore_merges) = (file.model.has_unknown, file.model.ignore_merges);
         let words = match (normal, file.pre_tokenizer) {
             (Normal::Unchanged | Normal::Composed, Some(split)) => {
-                Words::Bytes(Bytes::new(&names, ignore_merges)?, Split::of_bytes(&split)?)
+                Words::Bytes(Bytes::new(&names, ignore_merges), Split::of_bytes(&split)?)
             }
             (Normal::Spaces { .. }, split)
                 if file.model.byte_fallback && split.as_ref().is_none_or(Split::is_of_spaces) =>
@@ -151,7 +153,12 @@ impl Bpe {
             return None;
         }
         let around = Around::of(file.post_processor)?;
-        if around.trims() && matches!(words, Words::Pieces(_)) {
+        let understood = match &words {
+            // Bytes without a token are left out, unless there is a token for the unknown.
+            Words::Bytes(bytes, _) => bytes.is_complete() || !(has_unknown || around.trims()),
+            Words::Pieces(_) => !around.trims(),
+        };
+        if !understood {
             return None;
         }
         let bpe = Self {
@@ -190,12 +197,11 @@ impl Bpe {
             Ok(section) => {
                 let text = self.led(section.text, lead);
                 self.words(&text, |range| {
-                    let word = &text[range];
-                    let slot = match memo.get(word.as_bytes()) {
+                    let slot = match memo.get(&text, range.clone()) {
                         Ok(known) => return ids.extend_from_slice(known),
                         Err(slot) => slot,
                     };
-                    self.encode(word, parts, queue);
+                    self.encode(&text[range], parts, queue);
                     ids.extend(parts.iter().map(|part| part.id));
                     if let Some(slot) = slot {
                         memo.put(slot, parts.iter().map(|part| part.id));
@@ -212,6 +218,7 @@ impl Bpe {
         let mut all: Vec<(TokenId, Range<usize>)> = Vec::with_capacity(text.len() / 4 + 1);
         let mut scratch = self.borrow();
         let Scratch { parts, queue, .. } = &mut scratch;
+        let mut name = String::new();
         self.sections(text, |section, range| match section {
             Err(id) => {
                 let name = text[range.clone()].chars();
@@ -220,18 +227,27 @@ impl Bpe {
             }
             Ok(section) => {
                 let text = self.led(section.text, lead);
-                let space = if matches!(self.words, Words::Pieces(_)) { SPACE.len_utf8() } else { 1 };
-                let mut ranges = Ranges::new(section.text, text.len() - section.text.len(), space);
+                let length = |c| match &self.words {
+                    Words::Bytes(bytes, _) => bytes.length(c),
+                    Words::Pieces(_) => Pieces::length(c),
+                };
+                let lead = text.len() - section.text.len();
+                let first = 0..section.text.chars().next().map_or(0, char::len_utf8);
                 self.words(&text, |range| {
                     self.encode(&text[range.clone()], parts, queue);
-                    let mut at = range.start;
+                    let start = range.start.max(lead) - lead;
+                    let word = &section.text[start..range.end - lead];
+                    let mut ranges = Ranges::new(word, lead.saturating_sub(range.start), first.clone(), length);
+                    let mut rest = text[range].bytes();
                     for part in &*parts {
-                        let range = section.origin(ranges.next(part.length as usize));
-                        // Names of byte-level tokens have a character for each byte.
-                        let bytes = text.as_bytes().get(at..at + part.length as usize).unwrap_or_default();
-                        at += part.length as usize;
-                        let name = bytes.iter().map(|&byte| if byte == b' ' { ' ' } else { 'x' });
-                        let range = self.around.trimmed(range, name, all.is_empty());
+                        let Range { start: from, end } = ranges.next(part.length as usize);
+                        let mut range = section.origin(start + from..start + end);
+                        if let Words::Bytes(bytes, _) = &self.words
+                            && self.around.trims()
+                        {
+                            bytes.name(&mut rest, part.length as usize, &mut name);
+                            range = self.around.trimmed(range, name.chars(), all.is_empty());
+                        }
                         all.push((part.id, range));
                     }
                 });

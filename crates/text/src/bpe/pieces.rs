@@ -79,6 +79,11 @@ impl Pieces {
         Some(Self { characters, bytes, ignore_merges, joints })
     }
 
+    /// The length of a character in the names of tokens.
+    pub(super) fn length(c: char) -> usize {
+        if c == ' ' { SPACE.len_utf8() } else { c.len_utf8() }
+    }
+
     /// Passes the words of a text to `each`: ranges in which all merges are.
     pub(super) fn words(&self, text: &str, mut each: impl FnMut(std::ops::Range<usize>)) {
         if self.ignore_merges {

@@ -1,13 +1,13 @@
-//! The ranges of tokens in a text.
+//! The ranges of tokens in a word.
 
 use std::ops::Range;
 use std::str::CharIndices;
 
-/// The ranges of tokens that cover a text one after the other. A token that has a part of a character covers all of it.
-pub(super) struct Ranges<'t> {
+/// The ranges of tokens that cover a word one after the other. A token that has a part of a character covers all of it.
+pub(super) struct Ranges<'t, L> {
     rest: CharIndices<'t>,
-    /// The length of a space in the names of tokens.
-    space: usize,
+    /// Returns the length of a character in the names of tokens.
+    length: L,
     /// The last character that was covered, and its end in the names of tokens.
     character: Range<usize>,
     end: usize,
@@ -15,15 +15,14 @@ pub(super) struct Ranges<'t> {
     covered: usize,
 }
 
-impl<'t> Ranges<'t> {
-    /// Begins at the beginning of a text, before which a space of `lead` bytes may have been added. It has the range of
-    /// the first character.
-    pub(super) fn new(text: &'t str, lead: usize, space: usize) -> Self {
-        let first = if lead > 0 { text.chars().next().map_or(0, char::len_utf8) } else { 0 };
-        Self { rest: text.char_indices(), space, character: 0..first, end: lead, covered: 0 }
+impl<'t, L: Fn(char) -> usize> Ranges<'t, L> {
+    /// Begins at the beginning of a word. The range of what is added before it (whose name has `lead` bytes) is that of
+    /// `first`.
+    pub(super) fn new(word: &'t str, lead: usize, first: Range<usize>, length: L) -> Self {
+        Self { rest: word.char_indices(), length, character: first, end: lead, covered: 0 }
     }
 
-    /// The range of the next token, which has the given length in bytes.
+    /// The range of the next token, whose name has the given length in bytes.
     pub(super) fn next(&mut self, length: usize) -> Range<usize> {
         while self.end <= self.covered && self.step() {}
         let start = self.character.start;
@@ -36,7 +35,7 @@ impl<'t> Ranges<'t> {
     fn step(&mut self) -> bool {
         let Some((at, c)) = self.rest.next() else { return false };
         self.character = at..at + c.len_utf8();
-        self.end += if c == ' ' { self.space } else { c.len_utf8() };
+        self.end += (self.length)(c);
         true
     }
 }

@@ -1,6 +1,10 @@
 //! The tokenizer in a GGUF file, as a `tokenizer.json`.
 
-use serde_json::{Map, Value as Json, json};
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use serde::{Serialize, Serializer};
+use serde_json::{Value as Json, json};
 use verdigris_text::shown;
 
 use super::write::Put;
@@ -13,6 +17,48 @@ const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 const UNUSED: i64 = 5;
 const BYTE: i64 = 6;
+
+/// A `tokenizer.json`. The model is written as it is read, without a copy of each of its many tokens.
+#[derive(Serialize)]
+struct File<'a> {
+    version: &'static str,
+    added_tokens: Vec<Json>,
+    normalizer: Json,
+    pre_tokenizer: Json,
+    post_processor: Option<Json>,
+    decoder: Json,
+    model: Model<'a>,
+}
+
+#[derive(Default, Serialize)]
+struct Model<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    unk_token: Option<&'a str>,
+    fuse_unk: bool,
+    byte_fallback: bool,
+    ignore_merges: bool,
+    #[serde(serialize_with = "as_map")]
+    vocab: Vec<(&'a str, usize)>,
+    merges: Merges<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Merges<'a> {
+    Texts(&'a [String]),
+    Pairs(Vec<[&'a str; 2]>),
+}
+
+impl Default for Merges<'_> {
+    fn default() -> Self {
+        Self::Texts(&[])
+    }
+}
+
+fn as_map<S: Serializer>(vocabulary: &[(&str, usize)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(vocabulary.iter().copied())
+}
 
 /// Whether a token is a control token and not text.
 pub(crate) fn is_control(gguf: &Gguf, id: usize) -> bool {
@@ -40,7 +86,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     let kind = |id: usize| types.and_then(|types| types.at(id)?.integer()).unwrap_or(NORMAL);
     // Rows of the model without a token are left out.
     let used = tokens.iter().enumerate().filter(|(id, _)| kind(*id) != UNUSED);
-    let vocabulary: Map<String, Json> = used.map(|(id, token)| ((*token).to_owned(), id.into())).collect();
+    let vocab: Vec<(&str, usize)> = used.map(|(id, token)| (*token, id)).collect();
     let added: Vec<Json> = (0..tokens.len())
         .filter(|&id| matches!(kind(id), CONTROL | UNKNOWN | USER_DEFINED))
         .map(|id| {
@@ -59,33 +105,31 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {token: {"id": token, "ids": [id], "tokens": [token]}}})
     });
-    let parts = match model {
+    let unknown = (0..tokens.len()).find(|&id| kind(id) == UNKNOWN).map(|id| tokens[id]);
+    let of_pieces = Model { kind: "BPE", unk_token: unknown, fuse_unk: true, byte_fallback: true, ..Model::default() };
+    let spaces = json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"});
+    let mut decoders = vec![
+        json!({"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "}),
+        json!({"type": "ByteFallback"}),
+        json!({"type": "Fuse"}),
+    ];
+    let (normalizer, pre_tokenizer, decoder, model) = match model {
         "gpt2" => {
             let merges = gguf.texts(&named("merges")).ok_or("it has no merges")?;
             let split = split::named(pre)
                 .ok_or_else(|| format!("its way to split texts, {:?}, is not supported", shown(pre)))?;
-            json!({
-                "normalizer": null,
-                "pre_tokenizer": split.json(),
-                "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-                "model": {"type": "BPE", "ignore_merges": split::ignores_merges(pre), "vocab": vocabulary, "merges": merges},
-            })
+            let decoder =
+                json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
+            let (ignore_merges, merges) = (split::ignores_merges(pre), Merges::Texts(merges));
+            let model = Model { kind: "BPE", ignore_merges, vocab, merges, ..Model::default() };
+            (Json::Null, split.json(), decoder, model)
         }
         // Gemma 4 has Llama's way to write spaces and bytes, and a list of merges.
         "gemma4" => {
             let merges = gguf.texts(&named("merges")).ok_or("it has no merges")?;
-            let unknown = (0..tokens.len()).find(|&id| kind(id) == UNKNOWN).map(|id| tokens[id]);
-            json!({
-                "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"},
-                "pre_tokenizer": null,
-                "decoder": {"type": "Sequence", "decoders": [
-                    {"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "},
-                    {"type": "ByteFallback"},
-                    {"type": "Fuse"},
-                ]},
-                "model": {"type": "BPE", "unk_token": unknown, "fuse_unk": true, "byte_fallback": true,
-                    "vocab": vocabulary, "merges": pairs(merges)?},
-            })
+            let merges = Merges::Pairs(pairs(merges)?);
+            let decoder = json!({"type": "Sequence", "decoders": decoders});
+            (spaces, Json::Null, decoder, Model { vocab, merges, ..of_pieces })
         }
         "llama" => {
             let scores = list("scores")?;
@@ -97,13 +141,6 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
             }
             let score = |id: usize| scores.and_then(|scores| scores.at(id)?.number()).unwrap_or(0.0);
             let merges = merges(&tokens, score, |id| !matches!(kind(id), CONTROL | UNKNOWN | BYTE));
-            let unknown = (0..tokens.len()).find(|&id| kind(id) == UNKNOWN).map(|id| tokens[id]);
-            let spaces = json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"});
-            let mut decoders = vec![
-                json!({"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "}),
-                json!({"type": "ByteFallback"}),
-                json!({"type": "Fuse"}),
-            ];
             // Whether a space is added at the beginning of a text (not for Gemma).
             let normalizers = if gguf.truth(&named("add_space_prefix"))?.unwrap_or(true) {
                 decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
@@ -111,21 +148,15 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
             } else {
                 vec![spaces]
             };
-            json!({
-                "normalizer": {"type": "Sequence", "normalizers": normalizers},
-                "pre_tokenizer": null,
-                "decoder": {"type": "Sequence", "decoders": decoders},
-                "model": {"type": "BPE", "unk_token": unknown, "fuse_unk": true, "byte_fallback": true,
-                    "vocab": vocabulary, "merges": merges},
-            })
+            let normalizer = json!({"type": "Sequence", "normalizers": normalizers});
+            let decoder = json!({"type": "Sequence", "decoders": decoders});
+            (normalizer, Json::Null, decoder, Model { vocab, merges: Merges::Pairs(merges), ..of_pieces })
         }
         other => return Err(format!("its kind, {:?}, is not supported; gpt2, llama and gemma4 are", shown(other))),
     };
-    let Json::Object(mut whole) = parts else { unreachable!("it is an object") };
-    whole.insert("version".into(), "1.0".into());
-    whole.insert("added_tokens".into(), added.into());
-    whole.insert("post_processor".into(), post.into());
-    serde_json::to_vec(&Json::Object(whole)).map_err(|error| error.to_string())
+    let file =
+        File { version: "1.0", added_tokens: added, normalizer, pre_tokenizer, post_processor: post, decoder, model };
+    serde_json::to_vec(&file).map_err(|error| error.to_string())
 }
 
 /// The two tokens of each merge: those before and after the first space that does not begin it.
@@ -140,20 +171,23 @@ fn pairs(merges: &[String]) -> Result<Vec<[&str; 2]>, String> {
 }
 
 /// The pairs of tokens that are merged, best first: by the score of the merged token, then by the ids of the pair.
-fn merges(tokens: &[&str], score: impl Fn(usize) -> f64, is_text: impl Fn(usize) -> bool) -> Vec<[String; 2]> {
-    let ids: std::collections::HashMap<&str, usize> =
+fn merges<'t>(tokens: &[&'t str], score: impl Fn(usize) -> f64, is_text: impl Fn(usize) -> bool) -> Vec<[&'t str; 2]> {
+    let ids: HashMap<&str, usize, RandomState> =
         tokens.iter().enumerate().filter(|(id, _)| is_text(*id)).map(|(id, token)| (*token, id)).collect();
     let mut merges = Vec::new();
     for (id, token) in tokens.iter().enumerate().filter(|(id, _)| is_text(*id)) {
+        let score = score(id);
         for (at, _) in token.char_indices().skip(1) {
             let (first, second) = token.split_at(at);
-            if let (Some(&a), Some(&b)) = (ids.get(first), ids.get(second)) {
-                merges.push((score(id), a, b));
+            if let Some(&a) = ids.get(first)
+                && let Some(&b) = ids.get(second)
+            {
+                merges.push((score, a, b));
             }
         }
     }
-    merges.sort_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
-    merges.into_iter().map(|(_, a, b)| [tokens[a].to_owned(), tokens[b].to_owned()]).collect()
+    merges.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+    merges.into_iter().map(|(_, a, b)| [tokens[a], tokens[b]]).collect()
 }
 
 /// The values that describe a `tokenizer.json` in a file, for a model with `rows` rows. The error says why it cannot be
