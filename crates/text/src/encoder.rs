@@ -33,9 +33,12 @@ impl Encoder {
     /// # Errors
     /// [`TokenizerError`] names the part that cannot be read.
     pub(crate) fn read(json: &[u8]) -> Result<(Self, Vocabulary), TokenizerError> {
-        match Bpe::read(json) {
-            Some((own, vocabulary)) => Ok((Self { kind: Kind::Own(own.into()), lead: Lead::default() }, vocabulary)),
-            None => Self::of_library(json),
+        // Some of the parts are read by the library, too.
+        match catch_unwind(|| Bpe::read(json)) {
+            Ok(Some((own, vocabulary))) => {
+                Ok((Self { kind: Kind::Own(own.into()), lead: Lead::default() }, vocabulary))
+            }
+            _ => Self::of_library(json),
         }
     }
 

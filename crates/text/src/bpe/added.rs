@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use verdigris_logits::TokenId;
 
 use super::file::Added;
@@ -36,7 +36,10 @@ impl AddedTokens {
             return None;
         }
         let names = all.iter().map(|added| &added.token.content);
-        let names = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(names).ok()?;
+        // The smallest kind of automaton: its size is that of the names, whatever they are.
+        let mut builder = AhoCorasick::builder();
+        builder.kind(Some(AhoCorasickKind::ContiguousNFA)).match_kind(MatchKind::LeftmostLongest);
+        let names = builder.build(names).ok()?;
         let ids = all.iter().map(|added| (!added.token.special).then_some(added.id)).collect();
         Some(Self { names: Some(names), ids })
     }

@@ -22,6 +22,9 @@ impl Normal {
     /// Reads a normalizer; `None` if it is another one.
     pub(super) fn of(normalizer: Option<Value>) -> Option<Self> {
         let Some(normalizer) = normalizer else { return Some(Self::Unchanged) };
+        if !is_of_known_steps(&normalizer) {
+            return None;
+        }
         let mut steps = Vec::new();
         flatten(NormalizerWrapper::deserialize(normalizer).ok()?, &mut steps);
         let is_lead = |step: &NormalizerWrapper| matches!(step, NormalizerWrapper::Prepend(step) if *step.prepend == *SPACE.encode_utf8(&mut [0; 4]));
@@ -42,6 +45,15 @@ impl Normal {
         let mut text = NormalizedString::from(text);
         text.nfc();
         Some(text)
+    }
+}
+
+/// Whether a normalizer has only steps that are understood. The library panics on faults in some others.
+fn is_of_known_steps(step: &Value) -> bool {
+    match step["type"].as_str() {
+        Some("Sequence") => step["normalizers"].as_array().is_some_and(|steps| steps.iter().all(is_of_known_steps)),
+        Some(kind) => ["NFC", "Prepend", "Replace"].contains(&kind),
+        None => false,
     }
 }
 

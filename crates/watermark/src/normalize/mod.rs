@@ -102,6 +102,14 @@ impl Normalized {
         self.text.push(c);
     }
 
+    /// Appends a text that comes from byte `at` without changes.
+    fn push_unchanged(&mut self, text: &str, at: usize) {
+        if self.origin(self.text.len()) != at {
+            self.anchors.push((self.text.len(), at));
+        }
+        self.text.push_str(text);
+    }
+
     /// Ends the repair of a text of `bytes` bytes.
     fn end(&mut self, bytes: usize) {
         if self.origin(self.text.len()) != bytes {
@@ -160,17 +168,22 @@ fn in_sections(text: &str, size: usize) -> Normalized {
     let mut start = 0;
     while start < text.len() {
         let end = section(text, start, size);
-        let letters = letters(&text[start..end], start, scripts);
-        assemble(&mut out, &compose(&letters));
+        let part = &text[start..end];
+        if part.is_ascii() && !part.contains('\r') {
+            out.push_unchanged(part, start);
+        } else {
+            let letters = letters(part, start, scripts);
+            assemble(&mut out, &compose(&letters));
+        }
         start = end;
     }
     out.end(text.len());
     out
 }
 
-/// The sizes of a section, in bytes. A section takes some sixty times its size in memory; the second is the limit where
-/// no position is fit for a cut.
-const SECTION: usize = 64 << 10;
+/// The sizes of a section, in bytes. A section takes some sixty times its size in memory, which should fit in a cache,
+/// unless it is of ASCII alone; the second is the limit where no position is fit for a cut.
+const SECTION: usize = 4 << 10;
 const LONGEST_SECTION: usize = 1 << 20;
 
 /// The end of the section of about `size` bytes that begins at `start`: before a character that repairs treat
@@ -178,9 +191,9 @@ const LONGEST_SECTION: usize = 1 << 20;
 fn section(text: &str, start: usize, size: usize) -> usize {
     let mut before = '\r';
     for (at, c) in text[start..].char_indices() {
-        let stands = |c: char| !is_always_invisible(c) && !is_joiner(c);
-        let parts = before != '\r' && !in_word(before) && stands(before) && stands(c) && starts(c);
-        if at >= size && parts || at >= LONGEST_SECTION {
+        let is_kept = |c: char| !is_always_invisible(c) && !is_joiner(c);
+        let parts = || before != '\r' && !in_word(before) && is_kept(before) && is_kept(c) && starts(c);
+        if at >= size && parts() || at >= LONGEST_SECTION {
             return start + at;
         }
         before = c;
@@ -207,7 +220,12 @@ struct Scripts {
 impl Scripts {
     fn of(text: &str) -> Self {
         let mut scripts = Self { latin: 0, own: 0 };
-        for c in text.chars().map(|c| decorative(c).unwrap_or(c)) {
+        for c in text.chars() {
+            if c.is_ascii() {
+                scripts.latin += usize::from(c.is_ascii_alphabetic());
+                continue;
+            }
+            let c = decorative(c).unwrap_or(c);
             scripts.latin += usize::from(c.is_ascii_alphabetic());
             scripts.own += usize::from(is_cyrillic_or_greek(c) && to_latin(c).is_none());
         }
