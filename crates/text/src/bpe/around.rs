@@ -9,7 +9,7 @@ use verdigris_logits::TokenId;
 
 use crate::parts::templates;
 
-/// What a post-processor does.
+/// The effects of a post-processor.
 #[derive(Default)]
 pub(super) struct Around {
     /// The tokens before and after a prompt.
