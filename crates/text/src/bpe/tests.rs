@@ -283,7 +283,7 @@ fn other_files_are_left_to_the_library() {
         (with(pieces(true), &[("/normalizer/normalizers/1/content", "_".into())]), true),
         (named(strips), true),
         (named(added("the sea", 9000, false, false)), true),
-        // What is not given back, what looks around, what captures, and what matches nothing.
+        // Nothing is given back, something looks around, captures, or matches nothing.
         (by(r"\s++|\S+"), true),
         (by(r"\s+(?=\S)|\S+"), true),
         (by(r"(\s+)|\S+"), true),
