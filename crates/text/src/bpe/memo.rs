@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use verdigris_logits::TokenId;
 
-/// The number of entries, a power of two. An entry is a cache line, so all of them are 1 MiB.
-const ENTRIES: usize = 1 << 14;
+/// The number of entries, a power of two. An entry is a cache line, so all of them are 2 MiB.
+const ENTRIES: usize = 1 << 15;
 
 /// The maximum length of a word in bytes.
 const LONGEST: usize = 31;

@@ -72,8 +72,8 @@ pub(crate) struct Bpe {
 }
 
 enum Words {
-    Bytes(Bytes, Split),
-    Pieces(Pieces),
+    Bytes(Box<Bytes>, Split),
+    Pieces(Box<Pieces>),
 }
 
 /// Buffers of a thread.
@@ -133,12 +133,12 @@ impl Bpe {
         let (has_unknown, ignore_merges) = (file.model.has_unknown, file.model.ignore_merges);
         let words = match (normal, file.pre_tokenizer) {
             (Normal::Unchanged | Normal::Composed, Some(split)) => {
-                Words::Bytes(Bytes::new(&names, ignore_merges), Split::of_bytes(&split)?)
+                Words::Bytes(Bytes::new(&names, ignore_merges).into(), Split::of_bytes(&split)?)
             }
             (Normal::Spaces { .. }, split)
                 if file.model.byte_fallback && split.as_ref().is_none_or(Split::is_of_spaces) =>
             {
-                Words::Pieces(Pieces::new(&names, &merges, ignore_merges)?)
+                Words::Pieces(Pieces::new(&names, &merges, ignore_merges)?.into())
             }
             _ => return None,
         };
