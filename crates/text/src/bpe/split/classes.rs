@@ -1,4 +1,4 @@
-//! Classes of characters that a pattern does not tell apart.
+//! Classes of characters that a pattern treats alike.
 
 use std::collections::{BTreeMap, HashMap};
 

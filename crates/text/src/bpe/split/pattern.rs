@@ -2,8 +2,8 @@
 //!
 //! The expressions of tokenizers are alternations of simple parts, and most end with `\s+(?!\S)|\s+`: white space, the
 //! last character of which is left to what follows. Without this one way to look ahead they are regular, so an
-//! automaton finds a match in one pass. Its symbols are the few classes of characters that the expression does not tell
-//! apart instead of bytes, which makes it small and quickly built.
+//! automaton finds a match in one pass. Its symbols are the few classes of characters that the expression treats alike
+//! instead of bytes, which makes it small and quickly built.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ const MOST_REPEATED: u32 = 16;
 /// The maximum number of states.
 const MOST_STATES: usize = 1 << 12;
 
-/// The state from which there are no matches.
+/// The state that matches nothing.
 const DEAD: u16 = 0;
 
 /// An expression that finds the next part of a text.
