@@ -92,9 +92,60 @@ impl Context {
     }
 }
 
+/// The number of threads from which on it pays to keep them.
+const MANY: usize = 8;
+
+/// The threads that steps lead to, where there are many. A text that is in the middle of a terminal, and may end it,
+/// enters the same step after each byte.
+#[derive(Default)]
+pub(super) struct Entered {
+    /// By step, whether any stack has many.
+    has_many: Vec<bool>,
+    known: HashMap<(StepIndex, u32), ThreadSet>,
+    bytes: usize,
+}
+
+impl Entered {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn get(&self, at: StepIndex, stack: u32) -> Option<&ThreadSet> {
+        if self.has_many.get(at as usize) != Some(&true) {
+            return None;
+        }
+        self.known.get(&(at, stack))
+    }
+
+    fn keep(&mut self, at: StepIndex, stack: u32, entered: ThreadSet) {
+        if self.has_many.len() <= at as usize {
+            self.has_many.resize(at as usize + 1, false);
+        }
+        self.has_many[at as usize] = true;
+        self.bytes += 2 * size_of::<((StepIndex, u32), ThreadSet)>() + size_of_val(&entered.threads[..]);
+        self.known.insert((at, stack), entered);
+    }
+}
+
 impl Run {
     /// Adds the threads of all reading steps that can be reached from a step without reading.
     pub(super) fn enter(&mut self, at: StepIndex, stack: u32, threads: &mut ThreadSet) {
+        if let Some(known) = self.entered.get(at, stack) {
+            threads.threads.extend_from_slice(&known.threads);
+            threads.accepts |= known.accepts;
+            return;
+        }
+        let before = threads.threads.len();
+        let accepts = std::mem::take(&mut threads.accepts);
+        self.enter_anew(at, stack, threads);
+        if threads.threads.len() - before >= MANY {
+            let entered = ThreadSet { threads: threads.threads[before..].to_vec(), accepts: threads.accepts };
+            self.entered.keep(at, stack, entered);
+        }
+        threads.accepts |= accepts;
+    }
+
+    fn enter_anew(&mut self, at: StepIndex, stack: u32, threads: &mut ThreadSet) {
         let mut entering = Entering {
             contexts: vec![Context::Outer(stack)],
             numbers: HashMap::new(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 
+use super::entering::Entered;
 use super::nested::NestedRun;
 use crate::grammar::Grammar;
 use crate::grammar::step::{NO_END, RETURN, Rule, Step, StepIndex};
@@ -52,6 +53,9 @@ pub(super) struct Run {
     stack_bytes: usize,
     /// The states of texts in items that must differ, as if they were any items.
     any_items: HashMap<Thread, u32>,
+    /// The bytes that may come next in the states of tables, by the reading step.
+    first_bytes: HashMap<(StepIndex, u32), [u64; 4]>,
+    pub(super) entered: Entered,
     pub(super) states: Vec<Entry>,
     state_numbers: HashMap<Arc<ThreadSet>, u32>,
     /// The approximate number of bytes of the states.
@@ -115,6 +119,8 @@ impl Run {
             stack_ends: vec![Some(0)],
             stack_bytes: 0,
             any_items: HashMap::new(),
+            first_bytes: HashMap::new(),
+            entered: Entered::default(),
             states: Vec::new(),
             state_numbers: HashMap::new(),
             bytes: 0,
@@ -147,12 +153,12 @@ impl Run {
 
     /// The approximate number of bytes of everything that texts have reached.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.stack_bytes + self.grammar.bytes()
+        self.bytes + self.stack_bytes + self.entered.bytes() + self.grammar.bytes()
     }
 
     /// The part of [`Run::bytes`] that a walk over a vocabulary may increase much, in constant time.
     pub(super) fn walked_bytes(&self) -> usize {
-        self.bytes + self.grammar.told_apart_bytes()
+        self.bytes + self.entered.bytes() + self.grammar.told_apart_bytes()
     }
 
     /// The threads of a state.
@@ -290,7 +296,18 @@ impl Run {
         *entry.first.get_or_insert_with(|| {
             let mut first = [0u64; 4];
             for thread in &entry.threads.threads {
-                self.grammar.terminal_at(thread.at).first(thread.inner, &mut first);
+                let terminal = self.grammar.terminal_at(thread.at);
+                if !matches!(**terminal, Terminal::Table(_)) {
+                    terminal.first(thread.inner, &mut first);
+                    continue;
+                }
+                let of_thread = self.first_bytes.entry((thread.at, thread.inner)).or_insert_with(|| {
+                    self.bytes += 2 * size_of::<((StepIndex, u32), [u64; 4])>();
+                    let mut first = [0; 4];
+                    terminal.first(thread.inner, &mut first);
+                    first
+                });
+                first.iter_mut().zip(of_thread).for_each(|(first, more)| *first |= *more);
             }
             first
         })
