@@ -24,8 +24,7 @@ pub(super) enum Piece {
 }
 
 impl AddedTokens {
-    /// Creates a search for tokens, which have different names and ids. `None` if some of them depend on the text around
-    /// them.
+    /// Creates a search for tokens, which have different names and ids. `None` if some depend on the text around them.
     pub(super) fn new<'a>(all: impl Iterator<Item = &'a Added>) -> Option<Self> {
         let all: Vec<&Added> = all.filter(|added| !added.token.content.is_empty()).collect();
         if all.iter().all(|added| added.token.special) {
