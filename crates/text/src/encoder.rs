@@ -96,12 +96,27 @@ impl Encoder {
         }
     }
 
+    /// Whether our own encoder reads a chunk of a text as one that begins a text.
+    fn leads(&self, own: &Bpe, is_first: bool, vocabulary: &Vocabulary) -> bool {
+        is_first || own.leads_inside(self.adds_space(vocabulary))
+    }
+
+    /// The tokenizer of the library for a chunk of a text.
+    fn of_chunk<'t>(
+        &'t self,
+        inner: &'t tokenizers::Tokenizer,
+        is_first: bool,
+        vocabulary: &Vocabulary,
+    ) -> &'t tokenizers::Tokenizer {
+        if is_first { inner } else { self.lead.inside(inner, vocabulary) }
+    }
+
     /// The tokens of a text, or of a chunk of it.
     pub(crate) fn ids(&self, text: &str, is_first: bool, vocabulary: &Vocabulary) -> Result<Vec<TokenId>, ReadError> {
         match &self.kind {
-            Kind::Own(own) => Ok(own.ids(text, is_first || own.leads_inside(self.adds_space(vocabulary)))),
+            Kind::Own(own) => Ok(own.ids(text, self.leads(own, is_first, vocabulary))),
             Kind::Library(inner) => {
-                let inner = if is_first { inner } else { self.lead.inside(inner, vocabulary) };
+                let inner = self.of_chunk(inner, is_first, vocabulary);
                 Ok(read(|| inner.encode_fast(text, false))?.get_ids().to_vec())
             }
         }
@@ -115,9 +130,9 @@ impl Encoder {
         vocabulary: &Vocabulary,
     ) -> Result<Vec<(TokenId, Range<usize>)>, ReadError> {
         match &self.kind {
-            Kind::Own(own) => Ok(own.offsets(text, is_first || own.leads_inside(self.adds_space(vocabulary)))),
+            Kind::Own(own) => Ok(own.offsets(text, self.leads(own, is_first, vocabulary))),
             Kind::Library(inner) => {
-                let inner = if is_first { inner } else { self.lead.inside(inner, vocabulary) };
+                let inner = self.of_chunk(inner, is_first, vocabulary);
                 let encoding = read(|| inner.encode(text, false))?;
                 let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);
                 Ok(encoding.get_ids().iter().copied().zip(ranges).collect())

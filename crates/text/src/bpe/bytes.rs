@@ -51,12 +51,11 @@ impl Bytes {
     /// Replaces `parts` by the tokens of a word.
     pub(super) fn encode(&self, word: &str, names: &Names, merges: &Merges, parts: &mut Vec<Part>, queue: &mut Queue) {
         parts.clear();
-        if self.ignore_merges {
-            queue.name.clear();
-            queue.name.extend(word.bytes().map(|byte| self.alphabet[usize::from(byte)]));
-            if let Some(id) = names.id(&queue.name) {
-                return parts.push(Part { id, length: queue.name.len() as u32 });
-            }
+        let characters = word.bytes().map(|byte| self.alphabet[usize::from(byte)]);
+        if self.ignore_merges
+            && let Some(token) = names.whole(characters, &mut queue.name)
+        {
+            return parts.push(token);
         }
         parts.extend(word.bytes().filter_map(|byte| self.parts[usize::from(byte)]));
         merges.merge(parts, queue);

@@ -7,6 +7,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use verdigris_logits::TokenId;
 
+use super::merges::Part;
+
 /// The tokens of a model's vocabulary: names and ids, each name once.
 #[derive(Default)]
 pub(super) struct Names {
@@ -61,6 +63,13 @@ impl Names {
         // In most files ids are positions.
         *next = id as usize + 1;
         Some(id)
+    }
+
+    /// The token that is a whole word, given by the characters of its name, for which `name` is a buffer.
+    pub(super) fn whole(&self, characters: impl Iterator<Item = char>, name: &mut String) -> Option<Part> {
+        name.clear();
+        name.extend(characters);
+        Some(Part { id: self.id(name)?, length: name.len() as u32 })
     }
 
     /// The number of tokens.

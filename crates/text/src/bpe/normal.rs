@@ -27,7 +27,10 @@ impl Normal {
         }
         let mut steps = Vec::new();
         flatten(NormalizerWrapper::deserialize(normalizer).ok()?, &mut steps);
-        let is_lead = |step: &NormalizerWrapper| matches!(step, NormalizerWrapper::Prepend(step) if *step.prepend == *SPACE.encode_utf8(&mut [0; 4]));
+        let is_lead = |step: &NormalizerWrapper| match step {
+            NormalizerWrapper::Prepend(step) => *step.prepend == *SPACE.encode_utf8(&mut [0; 4]),
+            _ => false,
+        };
         match &steps[..] {
             [] => Some(Self::Unchanged),
             [NormalizerWrapper::NFC(_)] => Some(Self::Composed),

@@ -108,15 +108,13 @@ impl Pieces {
     /// names, in which a space has three bytes.
     pub(super) fn encode(&self, word: &str, names: &Names, merges: &Merges, parts: &mut Vec<Part>, queue: &mut Queue) {
         parts.clear();
-        if self.ignore_merges {
-            queue.name.clear();
-            queue.name.extend(word.chars().map(|c| if c == ' ' { SPACE } else { c }));
-            if let Some(id) = names.id(&queue.name) {
-                return parts.push(Part { id, length: queue.name.len() as u32 });
-            }
+        let characters = word.chars().map(|c| if c == ' ' { SPACE } else { c });
+        if self.ignore_merges
+            && let Some(token) = names.whole(characters.clone(), &mut queue.name)
+        {
+            return parts.push(token);
         }
-        for c in word.chars() {
-            let c = if c == ' ' { SPACE } else { c };
+        for c in characters {
             match self.characters.get(&c) {
                 Some(&id) => parts.push(Part { id, length: c.len_utf8() as u32 }),
                 None => {
