@@ -84,7 +84,7 @@ pub(super) fn restore(text: &str) -> Normalized {
         before = c;
         rest = &rest[c.len_utf8()..];
     }
-    out.end(text.len());
+    out.continue_at(text.len());
     out
 }
 

@@ -96,24 +96,20 @@ impl Normalized {
 
     /// Appends a character that comes from byte `at`.
     fn push(&mut self, c: char, at: usize) {
-        if self.origin(self.text.len()) != at {
-            self.anchors.push((self.text.len(), at));
-        }
+        self.continue_at(at);
         self.text.push(c);
     }
 
     /// Appends a text that comes from byte `at` without changes.
     fn push_unchanged(&mut self, text: &str, at: usize) {
-        if self.origin(self.text.len()) != at {
-            self.anchors.push((self.text.len(), at));
-        }
+        self.continue_at(at);
         self.text.push_str(text);
     }
 
-    /// Ends the repair of a text of `bytes` bytes.
-    fn end(&mut self, bytes: usize) {
-        if self.origin(self.text.len()) != bytes {
-            self.anchors.push((self.text.len(), bytes));
+    /// Records that the text continues, or ends, at byte `at`.
+    fn continue_at(&mut self, at: usize) {
+        if self.origin(self.text.len()) != at {
+            self.anchors.push((self.text.len(), at));
         }
     }
 
@@ -134,7 +130,7 @@ impl Normalized {
         let mut changes: Vec<Change> = base.changes.iter().copied().chain(moved).collect();
         changes.sort_by_key(|change| change.at);
         let mut all = Self { text: self.text, changes, anchors };
-        all.end(bytes);
+        all.continue_at(bytes);
         all
     }
 }
@@ -177,7 +173,7 @@ fn in_sections(text: &str, size: usize) -> Normalized {
         }
         start = end;
     }
-    out.end(text.len());
+    out.continue_at(text.len());
     out
 }
 

@@ -42,7 +42,7 @@ pub(super) fn collapse(text: &str) -> Normalized {
         }
         start += line.len();
     }
-    out.end(text.len());
+    out.continue_at(text.len());
     out
 }
 
