@@ -169,12 +169,16 @@ impl Machine {
         self.read().run.threads(state).accepts
     }
 
-    /// The fewest bytes that complete the text so far; `None` if there are none, or none shorter than 4 GiB.
+    /// The fewest bytes that complete the text so far; `None` if there are none, or none shorter than 4 GiB, or if they
+    /// need more states than [`Machine::with_states_memory`] allows.
     pub fn completion(&self, State(mut state): State) -> Option<Vec<u8>> {
-        let Known { run, .. } = &mut *self.write();
+        let Known { run, endings, .. } = &mut *self.write();
         let mut left = Some(run.bytes_to_end(state)).filter(|bytes| bytes >> 32 == 0)?;
         let mut bytes = Vec::new();
         while left > 0 {
+            if run.bytes() + endings.bytes() > self.most_states {
+                return None;
+            }
             // Some byte leads one nearer to the end.
             let mut nearer = None;
             for byte in 0..=255 {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{accepts, machine, masks_are_of};
+use crate::Machine;
 
 /// Every state has a way to the end: whatever is chosen at random, the text can be completed.
 #[test]
@@ -54,4 +55,12 @@ fn completions_are_the_shortest() {
         assert_eq!(rest.len(), shortest, "{text}");
     }
     assert_eq!(machine.completion(machine.next(machine.start(), b"x")), None);
+}
+
+#[test]
+fn a_completion_has_the_memory_of_states() {
+    let schema = json!({"type": "string", "minLength": 5_000});
+    let completion = |machine: Machine| machine.completion(machine.start()).map(|rest| rest.len());
+    assert_eq!(completion(machine(&schema)), Some(5_002));
+    assert_eq!(completion(machine(&schema).with_states_memory(1 << 14)), None);
 }
