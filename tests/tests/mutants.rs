@@ -16,6 +16,7 @@ fn sources(package: &str) -> Vec<PathBuf> {
     let mut open = vec![match package.strip_prefix("verdigris-") {
         Some("cli") => root.join("cli"),
         Some("tests") => root.join("tests"),
+        Some("engine") => root.join("crates/verdigris"),
         Some(name) => root.join("crates").join(name),
         None => root.join("crates").join(package),
     }];

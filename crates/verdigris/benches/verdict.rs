@@ -1,4 +1,4 @@
-//! Benchmarks of detection and generation: `cargo bench -p verdigris`.
+//! Benchmarks of detection and generation: `cargo bench -p verdigris-engine`.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;

@@ -1,5 +1,5 @@
 //! Detection of a mark, with a tokenizer and a key but without a model:
-//! `cargo run --release -p verdigris --example detect -- my.key tale.txt`
+//! `cargo run --release -p verdigris-engine --example detect -- my.key tale.txt`
 
 use std::error::Error;
 use std::fs::File;

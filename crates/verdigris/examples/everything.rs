@@ -1,5 +1,5 @@
 //! All features together: JSON that matches a type, carries a mark, is steered by an expert and drafted by a small
-//! model, and is then checked by the detector: `cargo run --release -p verdigris --example everything`
+//! model, and is then checked by the detector: `cargo run --release -p verdigris-engine --example everything`
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
 //! Detection with several keys, one for each month, of a text whose month is unknown:
-//! `cargo run --release -p verdigris --example key_ring`
+//! `cargo run --release -p verdigris-engine --example key_ring`
 //!
 //! The p-value is corrected for every key that is tried, so a ring of a thousand keys has no more false positives than
 //! a single key.

@@ -1,5 +1,5 @@
 //! A custom decoding loop with a model, a constraint and a sampler, without [`verdigris::Request`]:
-//! `cargo run --release -p verdigris --example own_loop`
+//! `cargo run --release -p verdigris-engine --example own_loop`
 //!
 //! This is for programs that already have a loop. A [`Cursor`](verdigris::constrain::Cursor) returns the tokens that
 //! are allowed next and those that are forced, so that forced tokens need no call of the model.

@@ -1,5 +1,5 @@
 //! A custom model, or one of another library, used with all features of this crate:
-//! `cargo run --release -p verdigris --example own_model`
+//! `cargo run --release -p verdigris-engine --example own_model`
 //!
 //! A model implements [`Forward`]: it reads some tokens and returns the logits after the last one. The model here
 //! counts which token follows which in a document. Marks and constraints work with it as with any other model.

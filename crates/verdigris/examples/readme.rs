@@ -1,5 +1,5 @@
-//! The code in the README: `cargo run --release -p verdigris --example readme`. It needs a model in `tale.gguf`, which
-//! `verdigris convert tale --out tale.gguf` writes.
+//! The code in the README: `cargo run --release -p verdigris-engine --example readme`. It needs a model in `tale.gguf`,
+//! which `verdigris convert tale --out tale.gguf` writes.
 
 fn main() -> Result<(), verdigris::Error> {
     use verdigris::{Engine, Key, Marking};

@@ -1,5 +1,5 @@
 //! Streaming from a separate thread, until an empty line or until the receiver is dropped:
-//! `cargo run --release -p verdigris --example stream`
+//! `cargo run --release -p verdigris-engine --example stream`
 
 use std::error::Error;
 use std::io::Write;

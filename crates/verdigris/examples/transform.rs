@@ -1,5 +1,5 @@
 //! A custom transform: the text has no letter "e", and recently written tokens become less likely.
-//! `cargo run --release -p verdigris --example transform`
+//! `cargo run --release -p verdigris-engine --example transform`
 
 use verdigris::logits::{Row, TokenId, TokenSet, Transform};
 use verdigris::{Engine, Error};
