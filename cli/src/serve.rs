@@ -4,6 +4,7 @@ mod ledger;
 mod limits;
 mod manifests;
 mod models;
+mod probe;
 pub(crate) mod settings;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -155,6 +156,9 @@ pub(crate) struct Serve {
     /// Print the effective options as such a file, and exit
     #[arg(long)]
     print_config: bool,
+    /// Ask the server that listens at --host and --port whether it is healthy, and exit: status 0 if it is, 1 if not
+    #[arg(long)]
+    probe: bool,
     /// The format of the log, which has a line for each request, on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     log_format: LogFormat,
@@ -206,6 +210,9 @@ impl Serve {
     }
 
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.probe {
+            return Ok(probe::run(SocketAddr::new(self.host, self.port)));
+        }
         self.run.begin()?;
         let api_keys = self.api_key_file.as_deref().map(ApiKeys::load).transpose()?.unwrap_or_default();
         let key = self.key.as_deref().map(Key::load).transpose()?;

@@ -18,7 +18,7 @@ const PREFIX: &str = "VERDIGRIS_SERVE_";
 const COMMAND: &str = "serve";
 
 /// Options that are not settings.
-const NO_SETTINGS: [&str; 3] = ["config", "print-config", "help"];
+const NO_SETTINGS: [&str; 4] = ["config", "print-config", "probe", "help"];
 
 /// The least similarity at which an unknown name was probably meant as a known one; 1 is equality.
 const ALIKE: f64 = 0.75;

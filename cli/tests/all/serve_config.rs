@@ -1,7 +1,7 @@
 //! Options of the server from flags, environment variables and a file; its log; and its limits.
 #![cfg(feature = "serve")]
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,32 @@ fn a_flag_counts_more_than_a_variable_and_that_more_than_the_file() {
     let run = in_force(&folder, &variables, &["-p", "5"]);
     assert!(run.out.contains("port = 5\n") && run.out.contains("enforce-all = false\n"), "{run:?}");
     assert_eq!(folder.run(&["serve", "--print-config"]).out.lines().next(), Some("enforce-all = false"));
+}
+
+#[test]
+fn a_probe_shows_whether_a_server_is_healthy() {
+    let folder = Folder::with_key();
+    folder.write("keys.txt", "ann 0123456789abcdef0123\n");
+    let server = Server::start(&folder, &["--key", "my.key", "--api-key-file", "keys.txt"]);
+    let port = server.port().to_owned();
+    let probe = |more: &[&str]| folder.run(&[&["serve", "--probe", "--port", &port], more].concat());
+    probe(&[]).succeeds();
+    // All addresses of this machine are reached at its loopback address, and other options change nothing.
+    probe(&["--host", "0.0.0.0", "--key", "none.key"]).succeeds();
+    drop(server);
+    let run = probe(&[]);
+    assert_eq!(run.status, 1, "{run:?}");
+    assert!(run.err.contains(&format!("http://127.0.0.1:{port} is not healthy: ")), "{run:?}");
+    // A service that does not speak HTTP.
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port().to_string();
+    std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        stream.write_all(b"220 mail.example ready\r\n").unwrap();
+        let _ = stream.read(&mut [0; 1024]);
+    });
+    let run = folder.run(&["serve", "--probe", "--port", &port]);
+    assert!(run.status == 1 && run.err.contains("its answer is not HTTP"), "{run:?}");
 }
 
 #[test]

@@ -189,6 +189,11 @@ impl Server {
         stream
     }
 
+    /// The port.
+    pub fn port(&self) -> &str {
+        self.address.rsplit(':').next().expect("a port")
+    }
+
     /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
