@@ -140,6 +140,11 @@ fn completions_and_manual() {
     assert!(page.status == 0 && page.out.starts_with(".ie") && page.out.contains(".TH verdigris 1"), "{page:?}");
     let page = folder.run(&["man", "key", "new"]);
     assert!(page.out.contains(".TH verdigris-key-new 1") && page.out.contains("valid\\-from"), "{page:?}");
+    folder.run(&["man", "--all", "pages"]).succeeds();
+    assert_eq!(fs::read_to_string(folder.path("pages/verdigris-key-new.1")).unwrap(), page.out);
+    assert!(folder.path("pages/verdigris.1").exists() && folder.path("pages/verdigris-bench-power.1").exists());
+    folder.write("file", "");
+    folder.run(&["man", "--all", "file"]).fails("cannot write file: ");
     folder.run(&["man", "key", "old"]).fails("there is no command \"key old\"");
 }
 
