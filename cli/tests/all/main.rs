@@ -25,6 +25,7 @@ mod guides;
 mod healing;
 mod hub;
 mod hybrids;
+mod install;
 mod interrupts;
 mod keys;
 mod labels;
