@@ -28,7 +28,8 @@ ROWS = [
     ("native .25, delta 2", (*GREEN, "2"), 0),
     ("unigram .5, delta 2", ("--dialect", "unigram"), 1),
     ("kgw simple_1, .25, delta 2", ("--dialect", "kgw"), 1),
-    ("hugging-face selfhash 4, .25, delta 2", ("--dialect", "hugging-face", "--seeding", "selfhash", "--width", "4"), 1),
+    ("hugging-face selfhash 4, .25, delta 2",
+     ("--dialect", "hugging-face", "--seeding", "selfhash", "--width", "4"), 1),
     ("vllm", ("--dialect", "vllm"), 1),
     ("vllm-dual, alpha .1", ("--dialect", "vllm-dual"), 1),
     ("sglang-dual, mixing .5", ("--dialect", "sglang-dual"), 2),
@@ -90,8 +91,8 @@ for name, options, numbers in ROWS:
         for of in range(KEYS):
             key = pathlib.Path(folder) / f"{of}.key" if options is not None else None
             if key:
-                chance = random.Random(of)
-                secret = [f"{chance.randrange(1 << 32, 1 << 63):{'x' if 'sglang' in name else 'd'}}" for _ in range(numbers)]
+                chance, notation = random.Random(of), "x" if "sglang" in name else "d"
+                secret = [format(chance.randrange(1 << 32, 1 << 63), notation) for _ in range(numbers)]
                 given = ("--hash-key", ",".join(secret)) if secret else ()
                 command = [PROGRAM, "key", "new", key, "--model", MODEL, *options, *given]
                 subprocess.run(command, check=True, capture_output=True, text=True)
