@@ -47,7 +47,9 @@ def post(address, path, body):
 def answers(key, prompts, seed):
     """The nats and tokens of each answer, and the number of tokens after which it is found."""
     options = ("--key", str(key)) if key else ()
-    command = [PROGRAM, "serve", "--model", MODEL, "--port", "0", "--max-tokens", str(TOKENS), *options]
+    # Limits of time are for servers that are not as slow as a busy machine with twenty clients.
+    limits = (part for name in ("request", "queue", "stall") for part in (f"--max-{name}-seconds", "36000"))
+    command = [PROGRAM, "serve", "--model", MODEL, "--port", "0", "--max-tokens", str(TOKENS), *limits, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:
             address = next(re.search(r"http://\S+", line)[0] for line in server.stdout if "listening" in line)
