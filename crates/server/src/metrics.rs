@@ -258,3 +258,40 @@ impl Drop for Clock {
         self.metrics.whole.observe(self.begun.elapsed().as_secs_f64());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The names of our metrics in some lines.
+    fn names<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+        let words = lines.flat_map(|line| line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'));
+        words.filter(|word| word.starts_with("verdigris_")).collect()
+    }
+
+    /// A metric that does not exist is not an error for Prometheus and Grafana: an alert for it never fires.
+    #[test]
+    fn alerts_and_the_dashboard_name_exported_metrics_only() {
+        let metrics = Metrics::default();
+        // Counters with labels are exported from their first event on.
+        metrics.answered("/", 200);
+        metrics.marked("watermarked");
+        metrics.signed("failed");
+        metrics.finished("stop");
+        metrics.rejected("overloaded");
+        metrics.loaded("chat");
+        let text = metrics.text((1, Statistics::default()));
+        let exported = names(text.lines().filter(|line| !line.starts_with('#')));
+        for (file, text) in [
+            ("alerts.yaml", include_str!("../../../docs/deploy/alerts.yaml")),
+            ("grafana.json", include_str!("../../../docs/deploy/grafana.json")),
+        ] {
+            let named = names(text.lines());
+            assert!(named.len() > 5, "{file} names {named:?}");
+            let missing: Vec<_> = named.difference(&exported).collect();
+            assert!(missing.is_empty(), "{file} names metrics that are not exported: {missing:?}");
+        }
+    }
+}
