@@ -67,7 +67,7 @@ class Release:
                 lines += [f"  on_{processor} do", "    on_linux do", f'      url "{self.url}/{name}"']
                 lines += [f'      sha256 "{sum}"', "    end", "  end", ""]
         lines += [
-            "  # There is no program for macOS: it is built there.",
+            "  # On macOS it is built from source.",
             "  on_macos do",
             f'    url "{self.repository}.git", tag: "v{self.version}"',
             '    depends_on "rust" => :build',

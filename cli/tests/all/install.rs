@@ -1,4 +1,4 @@
-//! The installer of releases, on an archive of a stand-in for the program.
+//! The installer of releases, on an archive of a script in the role of the program.
 #![cfg(unix)]
 
 use std::process::Command;
