@@ -7,6 +7,7 @@ mod guides;
 mod healing;
 mod hostile;
 mod judged;
+mod links;
 mod marks;
 mod mutants;
 mod mutations;
