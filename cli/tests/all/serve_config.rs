@@ -111,10 +111,11 @@ fn each_request_is_a_line_of_the_log_and_has_a_name() {
     std::fs::set_permissions(folder.path("keys.txt"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let server = Server::start(&folder, &["--key", "my.key", "--api-key-file", "keys.txt", "--log-format", "json"]);
     let body = json!({"prompt": "The captain", "max_tokens": 6, "ignore_eos": true}).to_string();
-    let ask = |name: &str, key: &str, more: &str| {
+    let ask_for = |body: &str, name: &str, key: &str, more: &str| {
         let head = format!("POST /v1/completions HTTP/1.0\r\n{name}Authorization: Bearer {key}\r\n{more}");
         server.raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap()
     };
+    let ask = |name: &str, key: &str, more: &str| ask_for(&body, name, key, more);
     assert!(ask("X-Request-Id: mine-1\r\n", "0123456789abcdef", "").head.contains("x-request-id: mine-1"));
     let made = ask("X-Request-Id: my own\r\n", "0123456789abcdef", "").head;
     assert!(made.contains("x-request-id: req-") && !made.contains("my own"));
@@ -148,6 +149,11 @@ fn each_request_is_a_line_of_the_log_and_has_a_name() {
     let refused = line("mine-2");
     assert_eq!((&refused["status"], &refused["code"]), (&json!(401), &json!("invalid_api_key")));
     assert!(refused["tenant"].is_null(), "{refused}");
+    // An answer that never began has no outcome.
+    let long = json!({"prompt": "The captain ".repeat(2000)}).to_string();
+    ask_for(&long, "X-Request-Id: mine-3\r\n", "0123456789abcdef", "");
+    let refused = line("mine-3");
+    assert_eq!((&refused["code"], &refused["outcome"]), (&json!("context_length_exceeded"), &Value::Null), "{refused}");
     let all = server.log().concat();
     assert!(!all.contains("captain") && !all.contains("0123456789abcdef") && !all.contains("wrong-wrong"), "{all}");
 }

@@ -103,6 +103,9 @@ impl Drop for Record {
                 self.service.operator.note(&self.entry);
             }
         }
-        self.report.fill(self.entry.clone());
+        // A request that was refused before anything was written has no answer to report on.
+        if self.is_entered || self.is_announced || self.has_begun {
+            self.report.fill(self.entry.clone());
+        }
     }
 }
