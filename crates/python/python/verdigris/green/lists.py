@@ -66,7 +66,7 @@ class GreenLists:
         self._rounds = self._round_keys(keys)
         # For each key: `gamma = m / 2^k` as m and k, and the other parameters of its rows.
         parameters = [
-            (m, below.bit_length() - 1, width, _FUNCTIONS.index(name), mark.vocabulary_size, mark.delta is None)
+            (m, below.bit_length() - 1, width, _FUNCTIONS.index(name), mark.vocabulary_size, int(mark.delta is None))
             for (m, below), (name, width), mark in zip(ratios, contexts, marks)
         ]
         self._parameters = torch.tensor(parameters or [(0,) * 6], dtype=torch.int32).to(self.device)
