@@ -81,6 +81,13 @@ struct Known {
     endings: Endings,
 }
 
+impl Known {
+    /// The approximate number of bytes of states and endings, which [`Machine::with_states_memory`] limits.
+    fn states_bytes(&self) -> usize {
+        self.run.bytes() + self.endings.bytes()
+    }
+}
+
 impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Known { run, .. } = &*self.read();
@@ -172,13 +179,14 @@ impl Machine {
     /// The fewest bytes that complete the text so far; `None` if there are none, or none shorter than 4 GiB, or if they
     /// need more states than [`Machine::with_states_memory`] allows.
     pub fn completion(&self, State(mut state): State) -> Option<Vec<u8>> {
-        let Known { run, endings, .. } = &mut *self.write();
-        let mut left = Some(run.bytes_to_end(state)).filter(|bytes| bytes >> 32 == 0)?;
+        let known = &mut *self.write();
+        let mut left = Some(known.run.bytes_to_end(state)).filter(|bytes| bytes >> 32 == 0)?;
         let mut bytes = Vec::new();
         while left > 0 {
-            if run.bytes() + endings.bytes() > self.most_states {
+            if known.states_bytes() > self.most_states {
                 return None;
             }
+            let run = &mut known.run;
             // Some byte leads one nearer to the end.
             let mut nearer = None;
             for byte in 0..=255 {
@@ -274,11 +282,12 @@ impl Machine {
     }
 
     fn make_mask(&self, known: &mut Known, State(state): State) -> Arc<Mask> {
-        let Known { run, masks, endings } = known;
-        if masks.bytes() > self.memory {
-            masks.forget();
+        if known.masks.bytes() > self.memory {
+            known.masks.forget();
         }
-        if masks.known_mask(state).is_none() && run.bytes() + endings.bytes() > self.most_states {
+        let is_full = known.masks.known_mask(state).is_none() && known.states_bytes() > self.most_states;
+        let Known { run, masks, .. } = known;
+        if is_full {
             let path = run.threads(state).threads.first().map_or("", |thread| run.grammar.path(thread.at)).to_owned();
             return masks.give_up(state, OverBudget::Memory { path, most: self.most_states });
         }
@@ -311,8 +320,7 @@ impl Machine {
 
     /// The approximate number of bytes of the states that texts have reached, with the steps inside objects and arrays.
     pub fn states_memory(&self) -> usize {
-        let Known { run, endings, .. } = &*self.read();
-        run.bytes() + endings.bytes()
+        self.read().states_bytes()
     }
 
     /// The fewest bytes to the end of a text at `state`; `u64::MAX` if the end cannot be reached.
