@@ -76,7 +76,7 @@ impl<'k> Proof<'k> {
             (_, 1) => "the text does not prove its mark".into(),
             _ => format!("{unproved} of {texts} texts do not prove their mark"),
         };
-        let whom = if self.reader.constraint().is_some() { " to a reader that knows the constraint" } else { "" };
+        let whom = if self.reader.has_constraint() { " to a reader that knows the constraint" } else { "" };
         let strongest = expected.iter().min_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
         let p = strongest.map(|of| report::p_value(of.ln_p_corrected())).unwrap_or_default();
         let choices = match expected {

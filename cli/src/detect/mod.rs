@@ -61,10 +61,7 @@ struct Reports {
 impl Detect {
     pub(crate) fn run(mut self) -> Result<ExitCode, Failure> {
         let keys = self.keys.load()?;
-        let mut reader = self.model.reader()?;
-        if let Some(grammar) = self.grammar()? {
-            reader = reader.of_grammar(grammar);
-        }
+        let reader = self.model.reader()?.of_grammars(self.grammars()?);
         let FittingKeys { keys, skipped, .. } = crate::key::fitting(keys, &reader)?;
         if let Some(method) = self.weigh.weigh {
             weigh::check(&self, method, &keys)?;

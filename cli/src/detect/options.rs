@@ -1,6 +1,7 @@
 //! The options of `verdigris detect`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anstream::ColorChoice;
 use clap::builder::PossibleValuesParser;
@@ -121,13 +122,16 @@ pub(crate) struct Detect {
 }
 
 impl Detect {
-    /// The constraint on a whole text.
-    pub(super) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
-        let answer = self.constraint.grammar()?;
-        let syntax = self.reasoning_format.as_deref().and_then(ReasoningSyntax::named);
-        let (Some(answer), Some(syntax)) = (&answer, syntax) else { return Ok(answer) };
-        let whole = answer.clone().with_thought(syntax);
-        whole.map(Some).map_err(|fault| Failure::Usage(format!("a thought before this constraint: {fault}")))
+    /// The constraints on whole texts. The first one that a text obeys counts.
+    pub(super) fn grammars(&self) -> Result<Vec<Arc<Grammar>>, Failure> {
+        let Some(answer) = self.constraint.grammar()? else { return Ok(Vec::new()) };
+        let Some(syntax) = self.reasoning_format.as_deref().and_then(ReasoningSyntax::named) else {
+            return Ok(vec![Arc::new(answer)]);
+        };
+        let readings = answer.readings_with_thought(syntax);
+        let readings =
+            readings.map_err(|fault| Failure::Usage(format!("a thought before this constraint: {fault}")))?;
+        Ok(readings.map(Arc::new).into())
     }
 
     /// Whether to look for marked passages.

@@ -1,5 +1,7 @@
 //! Detection with the help of the model: tokens that had few alternatives count less.
 
+use std::sync::Arc;
+
 use verdigris::detector::{TriedReading, Versions};
 use verdigris::watermark::weighted::Weighting;
 use verdigris::{DetectError, Device, Judgement, Key, Reader, Weighed};
@@ -50,11 +52,21 @@ pub(super) fn judge<'k>(
         Method::Ewd => Weighting::Ewd,
         Method::Sweet => Weighting::Sweet(options.weigh.entropy_threshold.unwrap_or(ENTROPY)),
     };
-    let constraint = options.grammar()?.map(|grammar| engine.constraint(grammar));
+    let mut constraints: Vec<_> =
+        options.grammars()?.into_iter().map(|grammar| engine.constraint(Arc::unwrap_or_clone(grammar))).collect();
+    let last = constraints.pop();
     let look = |text: &str| {
         let text = &text[reader.extent(text)];
         let tokens = engine.reader().tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
-        engine.weigh(key, &tokens, weighting, temperature, options.repeats, constraint.as_ref())
+        let weigh =
+            |constraint: Option<&_>| engine.weigh(key, &tokens, weighting, temperature, options.repeats, constraint);
+        for constraint in &constraints {
+            match weigh(Some(constraint)) {
+                Err(verdigris::Error::Detect(DetectError::Constraint(_))) => {}
+                weighed => return weighed,
+            }
+        }
+        weigh(last.as_ref())
     };
     let versions = Versions::of(text, !options.no_repair);
     let looks = versions.look(|version| match look(version.text) {

@@ -137,6 +137,30 @@ fn a_constraint_is_known_after_a_thought() {
     folder.run(&["detect", "--key", "my.key", "whole.txt", "--reasoning-format", "think"]).fails("--regex");
 }
 
+/// A text without a begin marker could be a thought, in which anything is allowed, until it has obeyed the constraint.
+#[test]
+fn forced_tokens_of_an_answer_are_known_with_and_without_a_thought() {
+    let folder = Folder::with_key();
+    let regex = "(yes|no){9}, the captain said to the mate, (yes|no){9}";
+    let answer = "yesnonoyesyesnonoyesno, the captain said to the mate, nonoyesnonoyesyesyesno";
+    let forced = |text: &str, more: &[&str]| {
+        folder.write("text.txt", text);
+        let asked = ["detect", "--key", "my.key", "text.txt", "--json", "--regex", regex];
+        folder.run(&[&asked[..], more].concat()).json()["forced"].as_u64().unwrap()
+    };
+    let alone = forced(answer, &[]);
+    assert!(alone > 10, "{alone}");
+    let thinking = ["--reasoning-format", "think"];
+    // Programs add a line end.
+    for (thought, end) in [("", ""), ("", "\n"), ("<think>Is it?</think>", ""), ("Is it?</think>", "")] {
+        let whole = format!("{thought}{answer}{end}");
+        // A thought may change how the first word is split into tokens.
+        let spare = u64::from(!thought.is_empty());
+        assert!(forced(&whole, &thinking).abs_diff(alone) <= spare, "{whole}");
+    }
+    assert_eq!(forced("Is it? The captain said", &thinking), 0, "a thought that was cut short");
+}
+
 #[test]
 fn templates_open_thoughts_and_end_them() {
     let folder = Folder::new();

@@ -42,10 +42,22 @@ impl Grammar {
     /// # Errors
     /// [`TooLarge`]
     pub fn with_thought(self, syntax: &'static ReasoningSyntax) -> Result<Self, TooLarge> {
+        let [begun, opened] = self.readings_with_thought(syntax)?;
+        Self::one_of(begun, [opened])
+    }
+
+    /// The two grammars of [`Grammar::with_thought`]: of texts that begin with a thought or the answer, and of texts
+    /// whose thought has no begin marker. The second allows any text, as a thought without its end, and so says nothing
+    /// about a text that obeys the first.
+    ///
+    /// # Errors
+    /// [`TooLarge`]
+    pub fn readings_with_thought(self, syntax: &'static ReasoningSyntax) -> Result<[Self; 2], TooLarge> {
         let reasoning = Reasoning::of_text(syntax);
-        let ways = [Position::thought(), Position::begin()].map(|start| self.clone().after_thought(&reasoning, &start));
-        let [opened, begun] = ways;
-        Self::one_of(self, [opened?, begun?])
+        let after = |start| self.clone().after_thought(&reasoning, &start);
+        // The answer may come at once, also in a syntax that marks it.
+        let begun = Self::one_of(self.clone(), [after(Position::begin())?])?;
+        Ok([begun, after(Position::thought())?])
     }
 
     /// The rest of a thought, and the answer.

@@ -152,7 +152,7 @@ impl Reader {
     pub(crate) fn tokenized_versions(&self, text: &str) -> Result<Vec<TokenizedVersion>, DetectError> {
         let versions = Versions::of(text, true);
         let readings = versions.look(|version| {
-            let tokens = Tokens::of(self.tokenizer(), self.constraint(), version.text)?;
+            let tokens = Tokens::of(self.tokenizer(), self.obeyed(), version.text)?;
             Ok::<_, ReadError>(tokens.map(|tokens| (tokens, version.repairs())))
         })?;
         Ok(readings?)

@@ -153,7 +153,7 @@ impl Reader {
         let versions = Versions::of(text, look.repair);
         let offsets = look.offsets.value();
         let readings =
-            versions.look(|version| from_each_start(self.tokenizer(), self.constraint(), version, offsets))??;
+            versions.look(|version| from_each_start(self.tokenizer(), self.obeyed(), version, offsets))??;
         let readings: Vec<Reading<'_>> = readings.into_iter().flatten().collect();
         let unwrapped = versions.unwrapped();
         Ok(self.judge_readings(keys, &readings, unwrapped.text.len(), look)?.of_wrapped(unwrapped))
@@ -179,7 +179,7 @@ impl Reader {
         if look.passages || look.offsets.value() > 1 {
             return Err(LongText::Passages.into());
         }
-        if self.constraint().is_some() {
+        if self.has_constraint() {
             return Err(LongText::Constraint.into());
         }
         Ok(Judgement::of(key, self.detect_repeats(key, text, look.repeats)?, look.level))
@@ -196,7 +196,7 @@ impl Reader {
         tokens: &[TokenId],
         look: &Look,
     ) -> Result<Judgement<'k>, DetectError> {
-        let reading = Reading::of_tokens(Tokens::new(tokens.to_vec(), self.constraint(), b"")?);
+        let reading = Reading::of_tokens(Tokens::new(tokens.to_vec(), self.obeyed(), b"")?);
         self.judge_readings(keys, &[reading], usize::MAX, look)
     }
 
@@ -266,7 +266,7 @@ impl Reader {
         }
         let (key, reading) = (keys[seen.key], &readings[seen.reading]);
         let (mut tokens, mut course) = (Vec::new(), Vec::new());
-        let has_constraint = self.constraint().is_some();
+        let has_constraint = self.has_constraint();
         // With a constraint, the marks of the tokens say where it left a choice.
         let wants_tokens = look.tokens || has_constraint;
         if wants_tokens || look.course > 0 {

@@ -51,6 +51,7 @@ mod judge;
 mod keys;
 mod look;
 mod manifest;
+mod obeyed;
 mod payload;
 mod reader;
 mod reading;

@@ -13,7 +13,8 @@ use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, Vocabu
 use crate::error::DetectError;
 use crate::evidence::{best_of, evidence, read};
 use crate::manifest::Unwrapping;
-use crate::tokens::{Tokens, extent};
+use crate::obeyed::Obeyed;
+use crate::tokens::Tokens;
 
 /// Reads texts and judges them. Needs a tokenizer, but no model. C2PA manifests in a text are removed before it is read
 /// ([`Unwrapped`](crate::Unwrapped)).
@@ -34,13 +35,13 @@ use crate::tokens::{Tokens, extent};
 #[derive(Clone)]
 pub struct Reader {
     tokenizer: Arc<Tokenizer>,
-    constraint: Option<Constraint>,
+    obeyed: Option<Obeyed>,
 }
 
 impl Reader {
     /// Creates a reader with a tokenizer.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>) -> Self {
-        Self { tokenizer: tokenizer.into(), constraint: None }
+        Self { tokenizer: tokenizer.into(), obeyed: None }
     }
 
     /// Makes the reader one of texts that were written under a grammar: only tokens for which the grammar left a choice
@@ -68,20 +69,33 @@ impl Reader {
     /// ```
     #[must_use]
     pub fn of_grammar(self, grammar: impl Into<Arc<Grammar>>) -> Self {
+        self.of_grammars([grammar.into()])
+    }
+
+    /// Like [`Reader::of_grammar`], for texts that were written under one of several grammars: the first one that a text
+    /// obeys counts. For texts with a thought, they are [`Grammar::readings_with_thought`].
+    #[must_use]
+    pub fn of_grammars(self, grammars: impl IntoIterator<Item = Arc<Grammar>>) -> Self {
         // No end tokens: the text already ends somewhere, and the constraint only says where it may end.
         let lexicon = Lexicon::new(self.tokenizer.clone(), &[]);
-        Self { constraint: Some(Constraint::new(grammar, &lexicon)), ..self }
+        let constraints = grammars.into_iter().map(|grammar| Constraint::new(grammar, &lexicon));
+        Self { obeyed: Obeyed::new(constraints.collect()), ..self }
     }
 
     /// Like [`Reader::of_grammar`], with an existing constraint over this tokenizer.
     #[must_use]
     pub fn of_constraint(self, constraint: Constraint) -> Self {
-        Self { constraint: Some(constraint), ..self }
+        Self { obeyed: Obeyed::new(vec![constraint]), ..self }
     }
 
-    /// The constraint that texts are known to obey.
-    pub fn constraint(&self) -> Option<&Constraint> {
-        self.constraint.as_ref()
+    /// Whether texts are known to obey a constraint.
+    pub fn has_constraint(&self) -> bool {
+        self.obeyed.is_some()
+    }
+
+    /// The constraints that texts are known to obey.
+    pub(crate) fn obeyed(&self) -> Option<&Obeyed> {
+        self.obeyed.as_ref()
     }
 
     /// The tokenizer.
@@ -93,7 +107,7 @@ impl Reader {
     /// around it, which files and programs add. Returns the whole range if none of these match, and without a
     /// constraint.
     pub fn extent(&self, text: &str) -> Range<usize> {
-        self.constraint.as_ref().map_or(0..text.len(), |constraint| extent(constraint, text))
+        self.obeyed.as_ref().map_or(0..text.len(), |obeyed| obeyed.extent(text))
     }
 
     /// The properties of this tokenizer that a key for it contains.
@@ -147,7 +161,7 @@ impl Reader {
     /// Those of [`Reader::detect`], except [`DetectError::Constraint`].
     pub fn detect_delivered(&self, key: &Key, text: &str) -> Result<Evidence, DetectError> {
         match self.detect(key, text.as_bytes()) {
-            Err(DetectError::Constraint(_)) => Self { constraint: None, ..self.clone() }.detect(key, text.as_bytes()),
+            Err(DetectError::Constraint(_)) => Self { obeyed: None, ..self.clone() }.detect(key, text.as_bytes()),
             read => read,
         }
     }
@@ -175,7 +189,7 @@ impl Reader {
                 }
             }
         }
-        if has_controls && self.constraint.is_some() {
+        if has_controls && self.has_constraint() {
             match self.evidence(key, &tokens, Repeats::default()) {
                 Err(DetectError::Constraint(_)) => {}
                 read => return read,
@@ -191,7 +205,7 @@ impl Reader {
     /// # Errors
     /// Those of [`Reader::detect`].
     pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, DetectError> {
-        if self.constraint.is_some() {
+        if self.has_constraint() {
             self.fits(key)?;
             return evidence(key, &self.whole(text)?, repeats);
         }
@@ -231,7 +245,7 @@ impl Reader {
     ) -> Result<Evidence, DetectError> {
         let mut detector = Detector::new(self.scheme(key)?);
         let vocabulary = self.tokenizer.vocabulary();
-        if self.constraint.is_some() {
+        if self.has_constraint() {
             let tokens = self.whole(text)?;
             let evidence = read(key, &tokens, &mut detector);
             let mut detector = Detector::new(self.scheme(key)?);
@@ -256,7 +270,7 @@ impl Reader {
     /// Those of [`Reader::scheme`], and [`DetectError::Constraint`] if the tokens break the reader's constraint.
     pub fn evidence(&self, key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, DetectError> {
         self.fits(key)?;
-        evidence(key, &Tokens::new(tokens.to_vec(), self.constraint(), b"")?, repeats)
+        evidence(key, &Tokens::new(tokens.to_vec(), self.obeyed(), b"")?, repeats)
     }
 
     /// Returns the tokens of a text of any length.
@@ -270,7 +284,7 @@ impl Reader {
     fn whole(&self, text: impl Read) -> Result<Tokens, DetectError> {
         let mut all = String::new();
         self.tokenizer.encode_reader(Unwrapping::new(text), |piece, _| all.push_str(piece))?;
-        Ok(Tokens::of(&self.tokenizer, self.constraint(), &all)??)
+        Ok(Tokens::of(&self.tokenizer, self.obeyed(), &all)??)
     }
 }
 

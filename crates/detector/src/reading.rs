@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use verdigris_constrain::{Constraint, Departure};
+use verdigris_constrain::Departure;
 use verdigris_text::{ReadError, Tokenizer};
 use verdigris_watermark::normalize::Repair;
 
-use crate::tokens::{Tokens, extent};
+use crate::obeyed::Obeyed;
+use crate::tokens::Tokens;
 use crate::versions::Version;
 
 /// One way to read the text.
@@ -50,18 +51,18 @@ impl Reading<'_> {
 /// Returns the readings of a text from each of its first characters, or where the text breaks the constraint.
 pub(crate) fn from_each_start<'t>(
     tokenizer: &Tokenizer,
-    constraint: Option<&Constraint>,
+    obeyed: Option<&Obeyed>,
     version: Version<'t>,
     offsets: usize,
 ) -> Result<Result<Vec<Reading<'t>>, Departure>, ReadError> {
     let text = version.text;
-    let Range { start, end } = constraint.map_or(0..text.len(), |constraint| extent(constraint, text));
+    let Range { start, end } = obeyed.map_or(0..text.len(), |obeyed| obeyed.extent(text));
     let starts = text[start..end].char_indices().map(|(at, _)| at).take(offsets.max(1));
     let mut readings = Vec::new();
     // An empty text has one reading, too.
     for from in std::iter::once(0).chain(starts.skip(1)).map(|at| start + at) {
         let before = &text[start..from];
-        match Tokens::new(tokenizer.encode_long(&text[from..end])?, constraint, before.as_bytes()) {
+        match Tokens::new(tokenizer.encode_long(&text[from..end])?, obeyed, before.as_bytes()) {
             Ok(tokens) => {
                 let skipped = version.origin(from);
                 readings.push(Reading { version: Some(version), range: from..end, skipped, tokens });

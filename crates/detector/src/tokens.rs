@@ -1,12 +1,12 @@
 //! The tokens of a text, and where its constraint left a choice.
 
-use std::ops::Range;
-
-use verdigris_constrain::{Constraint, Departure};
+use verdigris_constrain::Departure;
 use verdigris_logits::TokenId;
 use verdigris_text::{ReadError, Tokenizer};
 use verdigris_watermark::payload::PayloadReader;
 use verdigris_watermark::{Detector, Mark};
+
+use crate::obeyed::Obeyed;
 
 /// The number of tokens that a detector gets at once, since it needs a multiple of their memory while it reads them.
 const AT_ONCE: usize = 1 << 16;
@@ -19,20 +19,20 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Creates tokens that come after `before` in a text with this constraint, if it is known.
-    pub(crate) fn new(ids: Vec<TokenId>, constraint: Option<&Constraint>, before: &[u8]) -> Result<Self, Departure> {
-        let choices = constraint.map(|constraint| constraint.choices(before, &ids)).transpose()?;
+    /// Creates tokens that come after `before` in a text whose constraints may be known.
+    pub(crate) fn new(ids: Vec<TokenId>, obeyed: Option<&Obeyed>, before: &[u8]) -> Result<Self, Departure> {
+        let choices = obeyed.map(|obeyed| obeyed.choices(before, &ids)).transpose()?;
         Ok(Self { ids, choices })
     }
 
-    /// Tokenizes a whole text, except white space around the part that matches the constraint.
+    /// Tokenizes a whole text, except white space around the part that obeys a constraint.
     pub(crate) fn of(
         tokenizer: &Tokenizer,
-        constraint: Option<&Constraint>,
+        obeyed: Option<&Obeyed>,
         text: &str,
     ) -> Result<Result<Self, Departure>, ReadError> {
-        let range = constraint.map_or(0..text.len(), |constraint| extent(constraint, text));
-        Ok(Self::new(tokenizer.encode_long(&text[range])?, constraint, b""))
+        let range = obeyed.map_or(0..text.len(), |obeyed| obeyed.extent(text));
+        Ok(Self::new(tokenizer.encode_long(&text[range])?, obeyed, b""))
     }
 
     /// The number of ways in which the text could have continued before each token, if its constraint is known.
@@ -78,16 +78,4 @@ impl Tokens {
             }
         }
     }
-}
-
-/// Returns the part of a text that matches a constraint: all of it, or all except the line end or the white space
-/// around it, which files and programs add. Returns the whole range if none of these match, so that the error refers to
-/// all of the text.
-pub(crate) fn extent(constraint: &Constraint, text: &str) -> Range<usize> {
-    let from = text.len() - text.trim_start().len();
-    let to = text.trim_end().len().max(from);
-    let line = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));
-    let parts = [0..text.len(), 0..line.len(), 0..to, from..text.len(), from..to];
-    let mut parts = parts.into_iter();
-    parts.find(|part| constraint.begins(text[part.clone()].as_bytes())).unwrap_or(0..text.len())
 }

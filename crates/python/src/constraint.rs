@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use serde_json::Value;
 use verdigris::ReasoningSyntax;
 use verdigris_detector::constrain::{Constraint as Inner, ForcedText, Language, NumberForms, Order, Whitespace};
-use verdigris_detector::{Grammar, Style};
+use verdigris_detector::{Grammar, Reader, Style};
 use verdigris_logits::TokenId;
 
 use crate::error;
@@ -18,6 +18,8 @@ use crate::tokenizer::{Tokenizer, tokenizer};
 pub(crate) struct Constraint {
     inner: Inner,
     grammar: Arc<Grammar>,
+    /// The grammars of existing texts, of which the first one that a text obeys counts.
+    readings: Vec<Arc<Grammar>>,
     tokenizer: Py<Tokenizer>,
     description: String,
 }
@@ -38,7 +40,8 @@ impl Constraint {
         }
         let grammar = Arc::new(py.detach(grammar).map_err(error::constraint)?);
         let inner = py.detach(|| Inner::new(grammar.clone(), &tokenizer.get().lexicon(&end)));
-        Ok(Self { inner, grammar, tokenizer, description })
+        let readings = vec![grammar.clone()];
+        Ok(Self { inner, grammar, readings, tokenizer, description })
     }
 
     /// The constraint over its tokenizer.
@@ -46,9 +49,9 @@ impl Constraint {
         &self.inner
     }
 
-    /// The grammar, without a tokenizer.
-    pub(crate) fn compiled(&self) -> Arc<Grammar> {
-        self.grammar.clone()
+    /// A reader of texts under this constraint.
+    pub(crate) fn of_reader(&self, reader: Reader) -> Reader {
+        reader.of_grammars(self.readings.iter().cloned())
     }
 }
 
@@ -190,7 +193,10 @@ impl Constraint {
         let answer = Grammar::clone(&self.grammar);
         let description = format!("{} after a thought", self.description);
         let (tokenizer, end) = (self.tokenizer.bind(py).as_any(), Some(self.end()));
-        Self::compile(py, Some(tokenizer), end, description, || answer.with_thought(syntax))
+        let readings = answer.clone().readings_with_thought(syntax).map_err(error::constraint)?;
+        let readings = readings.map(Arc::new).into();
+        let whole = Self::compile(py, Some(tokenizer), end, description, || answer.with_thought(syntax))?;
+        Ok(Self { readings, ..whole })
     }
 
     /// Starts a text under this constraint, after a prompt.
@@ -233,7 +239,12 @@ impl Constraint {
 
 impl Constraint {
     fn copy(&self, py: Python<'_>) -> Self {
-        let (inner, grammar, description) = (self.inner.clone(), self.grammar.clone(), self.description.clone());
-        Self { inner, grammar, tokenizer: self.tokenizer.clone_ref(py), description }
+        Self {
+            inner: self.inner.clone(),
+            grammar: self.grammar.clone(),
+            readings: self.readings.clone(),
+            tokenizer: self.tokenizer.clone_ref(py),
+            description: self.description.clone(),
+        }
     }
 }

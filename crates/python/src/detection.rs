@@ -133,7 +133,7 @@ impl Judge {
     ) -> PyResult<Self> {
         let mut reader = tokenizer(py, given)?.get().reader();
         if let Some(constraint) = constraint {
-            reader = reader.of_grammar(constraint.get().compiled());
+            reader = constraint.get().of_reader(reader);
         }
         let Keys { keys, skipped } = Keys::fitting(key, &reader)?;
         Ok(Self { reader, keys, skipped, look })

@@ -81,13 +81,16 @@ pub(super) async fn detect(
         let reader = match &wanted.constraint {
             Some(constraint) => {
                 let answer = constraint.compiled(reader.tokenizer())?;
-                reader.clone().of_grammar(match wanted.thoughts {
-                    Some(syntax) => answer.with_thought(syntax).map_err(|fault| {
-                        let message = format!("a thought before this constraint: {fault}");
-                        Refusal::field("reasoning_format", "invalid_value", message)
-                    })?,
-                    None => answer,
-                })
+                match wanted.thoughts {
+                    Some(syntax) => {
+                        let readings = answer.readings_with_thought(syntax).map_err(|fault| {
+                            let message = format!("a thought before this constraint: {fault}");
+                            Refusal::field("reasoning_format", "invalid_value", message)
+                        })?;
+                        reader.clone().of_grammars(readings.map(Arc::new))
+                    }
+                    None => reader.clone().of_grammar(answer),
+                }
             }
             None => reader.clone(),
         };
