@@ -13,26 +13,38 @@ pub enum LetterCase {
 
 /// The letter case of a text if it is not that of sentences; `None` otherwise, or if there are too few letters.
 pub fn changed(text: &str) -> Option<LetterCase> {
-    let (mut upper, mut lower) = (0u64, 0u64);
+    let (mut upper, mut lower, mut words, mut capitals) = (0u64, 0u64, 0u64, 0u64);
+    // The number of characters of the current word, and whether its first one is a capital, if it has a letter case.
+    let (mut length, mut first) = (0u32, None);
     for c in text.chars() {
-        upper += u64::from(c.is_uppercase());
-        lower += u64::from(c.is_lowercase());
+        let is_capital = match c {
+            c if c.is_lowercase() => Some(false),
+            c if c.is_uppercase() => Some(true),
+            _ => None,
+        };
+        upper += u64::from(is_capital == Some(true));
+        lower += u64::from(is_capital == Some(false));
+        if is_capital.is_none() && !c.is_alphanumeric() && c != '\'' {
+            length = 0;
+            continue;
+        }
+        if length == 0 {
+            first = is_capital;
+        }
+        length = length.saturating_add(1);
+        // Short words are not capitalized in titles.
+        if length == 4
+            && let Some(is_capital) = first
+        {
+            words += 1;
+            capitals += u64::from(is_capital);
+        }
     }
     if upper + lower < 50 {
         return None;
     }
     if upper > 9 * lower {
         return Some(LetterCase::Capitals);
-    }
-    // Short words are not capitalized in titles.
-    let firsts = text
-        .split(|c: char| !c.is_alphanumeric() && c != '\'')
-        .filter(|word| word.chars().count() > 3)
-        .filter_map(|word| word.chars().next().filter(|c| c.is_uppercase() || c.is_lowercase()));
-    let (mut words, mut capitals) = (0u64, 0u64);
-    for first in firsts {
-        words += 1;
-        capitals += u64::from(first.is_uppercase());
     }
     (words >= 20 && 10 * capitals >= 9 * words).then_some(LetterCase::Title)
 }
