@@ -30,7 +30,7 @@ use crate::serve::limits::LimitOptions;
 use crate::serve::manifests::ServeManifestOptions;
 use crate::serve::models::ServedModelOptions;
 use crate::signer::Signer;
-use crate::terminal::{headed, shown_line};
+use crate::terminal::headed;
 
 /// Answer requests of OpenAI's, Anthropic's and Ollama's protocols over HTTP, each answer marked
 #[derive(Args)]
@@ -299,7 +299,7 @@ fn readable(path: &Path) -> Option<String> {
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
-        let path = shown_line(&path.display().to_string()).into_owned();
+        let path = crate::terminal::shown_line(&path.display().to_string()).into_owned();
         (mode & 0o007 != 0).then(|| format!("{path} can be read by others (mode {mode:04o}): run `chmod 600 {path}`"))
     }
     #[cfg(not(unix))]
