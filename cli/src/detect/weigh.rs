@@ -52,21 +52,13 @@ pub(super) fn judge<'k>(
         Method::Ewd => Weighting::Ewd,
         Method::Sweet => Weighting::Sweet(options.weigh.entropy_threshold.unwrap_or(ENTROPY)),
     };
-    let mut constraints: Vec<_> =
-        options.grammars()?.into_iter().map(|grammar| engine.constraint(Arc::unwrap_or_clone(grammar))).collect();
-    let last = constraints.pop();
+    let constraints = options.grammars()?.into_iter().map(|grammar| engine.constraint(Arc::unwrap_or_clone(grammar)));
+    let weighing = engine.reader().clone().of_constraints(constraints);
     let look = |text: &str| {
         let text = &text[reader.extent(text)];
-        let tokens = engine.reader().tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
-        let weigh =
-            |constraint: Option<&_>| engine.weigh(key, &tokens, weighting, temperature, options.repeats, constraint);
-        for constraint in &constraints {
-            match weigh(Some(constraint)) {
-                Err(verdigris::Error::Detect(DetectError::Constraint(_))) => {}
-                weighed => return weighed,
-            }
-        }
-        weigh(last.as_ref())
+        let tokens = weighing.tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
+        let constraint = weighing.constraint_of(&tokens)?;
+        engine.weigh(key, &tokens, weighting, temperature, options.repeats, constraint)
     };
     let versions = Versions::of(text, !options.no_repair);
     let looks = versions.look(|version| match look(version.text) {

@@ -30,8 +30,7 @@ impl Grammar {
         });
         let begun = begun.collect::<Result<Vec<_>, _>>()?;
         // The answer may also come at once, unless it has a marker.
-        let is_marked = reasoning.begin().iter().any(|(_, section)| *section == Section::Answer);
-        let mut ways = begun.into_iter().chain((!is_marked).then(|| self.clone()));
+        let mut ways = begun.into_iter().chain((!marks_answer(reasoning)).then(|| self.clone()));
         let first = ways.next().expect("a syntax has a begin marker");
         Self::one_of(first, ways)
     }
@@ -55,8 +54,11 @@ impl Grammar {
     pub fn readings_with_thought(self, syntax: &'static ReasoningSyntax) -> Result<[Self; 2], TooLarge> {
         let reasoning = Reasoning::of_text(syntax);
         let after = |start| self.clone().after_thought(&reasoning, &start);
-        // The answer may come at once, also in a syntax that marks it.
-        let begun = Self::one_of(self.clone(), [after(Position::begin())?])?;
+        let mut begun = after(Position::begin())?;
+        if marks_answer(&reasoning) {
+            // A delivered answer may lack its marker.
+            begun = Self::one_of(self.clone(), [begun])?;
+        }
         Ok([begun, after(Position::thought())?])
     }
 
@@ -83,6 +85,11 @@ impl Grammar {
         };
         Self::sequence([between, self])
     }
+}
+
+/// Whether a syntax has a marker before an answer without a thought.
+fn marks_answer(reasoning: &Reasoning) -> bool {
+    reasoning.begin().iter().any(|(_, section)| *section == Section::Answer)
 }
 
 #[cfg(test)]

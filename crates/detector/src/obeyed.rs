@@ -17,8 +17,9 @@ impl Obeyed {
         (!constraints.is_empty()).then_some(Self(constraints))
     }
 
-    /// The number of ways in which the text could have continued before each token ([`Constraint::choices`]).
-    pub(crate) fn choices(&self, before: &[u8], tokens: &[TokenId]) -> Result<Vec<u32>, Departure> {
+    /// The constraint that a text obeys, and the number of ways in which the text could have continued before each token
+    /// ([`Constraint::choices`]).
+    pub(crate) fn of(&self, before: &[u8], tokens: &[TokenId]) -> Result<(&Constraint, Vec<u32>), Departure> {
         let mut farthest: Option<Departure> = None;
         for constraint in &self.0 {
             match constraint.choices(before, tokens) {
@@ -27,7 +28,7 @@ impl Obeyed {
                         farthest = Some(departure);
                     }
                 }
-                read => return read,
+                read => return Ok((constraint, read?)),
             }
         }
         Err(farthest.expect("there is a constraint"))

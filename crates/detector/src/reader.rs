@@ -78,14 +78,27 @@ impl Reader {
     pub fn of_grammars(self, grammars: impl IntoIterator<Item = Arc<Grammar>>) -> Self {
         // No end tokens: the text already ends somewhere, and the constraint only says where it may end.
         let lexicon = Lexicon::new(self.tokenizer.clone(), &[]);
-        let constraints = grammars.into_iter().map(|grammar| Constraint::new(grammar, &lexicon));
-        Self { obeyed: Obeyed::new(constraints.collect()), ..self }
+        self.of_constraints(grammars.into_iter().map(|grammar| Constraint::new(grammar, &lexicon)))
     }
 
     /// Like [`Reader::of_grammar`], with an existing constraint over this tokenizer.
     #[must_use]
     pub fn of_constraint(self, constraint: Constraint) -> Self {
-        Self { obeyed: Obeyed::new(vec![constraint]), ..self }
+        self.of_constraints([constraint])
+    }
+
+    /// Like [`Reader::of_grammars`], with existing constraints over this tokenizer.
+    #[must_use]
+    pub fn of_constraints(self, constraints: impl IntoIterator<Item = Constraint>) -> Self {
+        Self { obeyed: Obeyed::new(constraints.into_iter().collect()), ..self }
+    }
+
+    /// The constraint that a text of these tokens obeys: the first, if it obeys several. `None` without a constraint.
+    ///
+    /// # Errors
+    /// [`DetectError::Constraint`] if the text obeys none.
+    pub fn constraint_of(&self, tokens: &[TokenId]) -> Result<Option<&Constraint>, DetectError> {
+        Ok(self.obeyed.as_ref().map(|obeyed| obeyed.of(b"", tokens)).transpose()?.map(|(constraint, _)| constraint))
     }
 
     /// Whether texts are known to obey a constraint.

@@ -21,7 +21,7 @@ pub(crate) struct Tokens {
 impl Tokens {
     /// Creates tokens that come after `before` in a text whose constraints may be known.
     pub(crate) fn new(ids: Vec<TokenId>, obeyed: Option<&Obeyed>, before: &[u8]) -> Result<Self, Departure> {
-        let choices = obeyed.map(|obeyed| obeyed.choices(before, &ids)).transpose()?;
+        let choices = obeyed.map(|obeyed| obeyed.of(before, &ids)).transpose()?.map(|(_, choices)| choices);
         Ok(Self { ids, choices })
     }
 

@@ -193,9 +193,11 @@ impl Constraint {
         let answer = Grammar::clone(&self.grammar);
         let description = format!("{} after a thought", self.description);
         let (tokenizer, end) = (self.tokenizer.bind(py).as_any(), Some(self.end()));
-        let readings = answer.clone().readings_with_thought(syntax).map_err(error::constraint)?;
-        let readings = readings.map(Arc::new).into();
-        let whole = Self::compile(py, Some(tokenizer), end, description, || answer.with_thought(syntax))?;
+        let mut readings = Vec::new();
+        let whole = Self::compile(py, Some(tokenizer), end, description, || {
+            readings = answer.clone().readings_with_thought(syntax)?.map(Arc::new).into();
+            answer.with_thought(syntax)
+        })?;
         Ok(Self { readings, ..whole })
     }
 
