@@ -94,6 +94,15 @@ pub fn seed() -> u32 {
     seed
 }
 
+/// The cases of a test: all of them or, if `VERDIGRIS_SEED` is set, every `nth` from one that it chooses.
+pub fn sampled<T>(cases: impl IntoIterator<Item = T>, nth: usize) -> impl Iterator<Item = T> {
+    let (skipped, step) = match std::env::var_os("VERDIGRIS_SEED") {
+        Some(_) => (seed() as usize % nth, nth),
+        None => (0, 1),
+    };
+    cases.into_iter().skip(skipped).step_by(step)
+}
+
 /// Ends a program that was called with other arguments than this line shows.
 pub fn usage(line: &str) -> ExitCode {
     eprintln!("usage: {line}");
