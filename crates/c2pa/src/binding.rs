@@ -2,7 +2,7 @@
 //!
 //! The library checks the bytes that the manifest does not exclude. For structured text and sidecars that is enough,
 //! except that the excluded part must be the manifest and nothing that people read. It does not support unstructured
-//! text, where the composed form (NFC) is hashed instead of the bytes: that is checked here.
+//! text, where the composed text (NFC) is hashed instead of the bytes: that is checked here.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Numbers: multiples, and numbers in all forms.
+//! Numbers: multiples, and numbers in all notations.
 
 use serde_json::{Value, json};
 
