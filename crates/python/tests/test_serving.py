@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import verdigris
@@ -107,3 +108,12 @@ def test_the_package_is_typed():
     command = [sys.executable, "-m", "mypy", *options, "-p", "verdigris"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_package_is_typed_for_pyright_too():
+    pytest.importorskip("pyright", reason="SKIPPED: pyright is not installed, so types are not checked")
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(Path(verdigris.__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    # Engines need not be installed.
+    faults = [line for line in done.stdout.splitlines() if " - error: " in line and "reportMissingImports" not in line]
+    assert not faults and " errors, " in done.stdout, done.stdout + done.stderr

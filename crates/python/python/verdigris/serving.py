@@ -40,7 +40,7 @@ class Policy:
         if mode not in _MODES:
             raise Error(f"{_MODE} is {mode!r}, but must be {', '.join(_MODES[:-1])} or {_MODES[-1]}")
         #: The keys that can mark on a device. `choose` returns indices into this list.
-        self.keys = [key for key in keys if why_not(key) is None]
+        self.keys: list[Key] = [key for key in keys if why_not(key) is None]
         self._refused = {key.id: why for key in keys if (why := why_not(key)) is not None}
         self._places = {key.id: place for place, key in enumerate(self.keys)}
         self._mode = mode

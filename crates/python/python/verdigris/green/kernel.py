@@ -12,6 +12,10 @@ cycles for such an instruction. A bit-sliced AES takes about the instructions th
 addresses, and encrypts 32 blocks in each thread, of which a list has too few.
 """
 
+# Triton compiles these functions; their types are not those of Python.
+# pyright: basic, reportIndexIssue=false, reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false
+# pyright: reportGeneralTypeIssues=false, reportOperatorIssue=false
+
 import torch
 import triton
 import triton.language as tl

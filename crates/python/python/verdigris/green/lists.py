@@ -44,9 +44,9 @@ class GreenLists:
     """
 
     def __init__(self, keys: Sequence[Key], device: torch.device | str = "cpu", *, triton: bool | None = None) -> None:
-        self.device = torch.device(device)
+        self.device: torch.device = torch.device(device)
         triton = _is_with_triton(self.device, triton)
-        self.ids = tuple(key.id for key in keys)
+        self.ids: tuple[str, ...] = tuple(key.id for key in keys)
         for key in keys:
             if (why := why_not(key)) is not None:
                 raise BadKey(why)
@@ -54,8 +54,8 @@ class GreenLists:
         # On a CPU the program's own lists are about fifty times as fast as torch operations.
         self._marks = marks if self.device.type == "cpu" and not triton else None
         contexts = [key.context or ("all", 1) for key in keys]
-        self.width = max((width for _, width in contexts), default=1)
-        self.vocabulary_size = max((mark.vocabulary_size for mark in marks), default=0)
+        self.width: int = max((width for _, width in contexts), default=1)
+        self.vocabulary_size: int = max((mark.vocabulary_size for mark in marks), default=0)
         ratios = [(key.gamma or 0.0).as_integer_ratio() for key in keys]
         self._planes = max((below.bit_length() - 1 for _, below in ratios), default=0)
         self._functions = frozenset(name for name, _ in contexts)

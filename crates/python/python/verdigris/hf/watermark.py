@@ -1,6 +1,7 @@
 """Marks in texts of transformers."""
 
 import json
+from collections.abc import Generator
 from typing import Any
 
 import numpy
@@ -25,7 +26,7 @@ class WatermarkProcessor(LogitsProcessor):
     supports_continuous_batching = True
 
     def __init__(self, key: Key, payload: int | None = None) -> None:
-        self.mark = Mark(key, payload)
+        self.mark: Mark = Mark(key, payload)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         width = self.mark.context_width
@@ -61,7 +62,9 @@ class WatermarkConfig(BaseWatermarkingConfig):
         self.key = key
         self.payload = payload
 
-    def construct_processor(self, vocab_size: int, device: Any = None) -> WatermarkProcessor:
+    def construct_processor(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, vocab_size: int, device: Any = None
+    ) -> WatermarkProcessor:
         processor = WatermarkProcessor(self.key, self.payload)
         if processor.mark.vocabulary_size > vocab_size:
             raise BadKey(
@@ -80,7 +83,7 @@ class WatermarkConfig(BaseWatermarkingConfig):
     def to_json_string(self) -> str:
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
-    def __iter__(self):
+    def __iter__(self) -> Generator[tuple[str, Any], None, None]:
         yield from self.to_dict().items()
 
     @classmethod
