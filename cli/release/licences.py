@@ -30,7 +30,8 @@ def packages(target, features):
                 open_.append(edge["pkg"])
     # Packages of a registry have a source.
     linked = (known[id] for id in reached)
-    return sorted((package for package in linked if package["source"]), key=lambda package: package["name"])
+    libraries = (package for package in linked if package["source"])
+    return sorted(libraries, key=lambda package: (package["name"], package["version"]))
 
 
 def main():
