@@ -1,10 +1,12 @@
 //! The tokens that each thread of a state allows, from which masks are made.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use verdigris_logits::{TokenId, TokenSet};
 
 use super::slice::TokenSlice;
+use crate::vocabulary::tree::Tree;
 
 /// The tokens that a thread allows, and the states outside its segment that they lead to.
 #[derive(Debug)]
@@ -15,25 +17,52 @@ pub(super) struct Allowed {
     pub(super) without: Vec<TokenId>,
     pub(super) with: Vec<TokenId>,
     pub(super) reached: Vec<u32>,
+    /// Where they continue in a part of the stack that was cut off. What follows there is not included.
+    pub(super) cuts: Vec<Cut>,
+}
+
+/// Tokens that continue in a part of the stack that was cut off.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    /// The bytes after the segment up to there.
+    pub(super) outside: Arc<[u8]>,
+    /// The nodes of the tree after these bytes.
+    pub(super) nodes: Arc<[u32]>,
 }
 
 impl Allowed {
     /// The tokens that stay in a segment.
     pub(super) fn inside(slice: &TokenSlice, is_shared: bool) -> Self {
         let (many, with) = (slice.many.clone(), slice.few.clone());
-        Self { many, is_shared, with, without: Vec::new(), reached: Vec::new() }
+        Self { many, is_shared, with, without: Vec::new(), reached: Vec::new(), cuts: Vec::new() }
     }
 }
 
-/// Tokens, and the states that they lead to.
+impl Cut {
+    /// The cuts at some nodes, each with the number of its bytes that are outside the segment.
+    pub(super) fn by_bytes(tree: &Tree, nodes: &[(u32, usize)]) -> Vec<Self> {
+        let mut all: BTreeMap<Vec<u8>, Vec<u32>> = BTreeMap::new();
+        for &(node, depth) in nodes {
+            let mut bytes = tree.bytes(node);
+            all.entry(bytes.split_off(bytes.len() - depth)).or_default().push(node);
+        }
+        all.into_iter().map(|(outside, nodes)| Self { outside: outside.into(), nodes: nodes.into() }).collect()
+    }
+}
+
+/// Tokens that continue outside a segment, and the states that they lead to.
 #[derive(Debug, Default)]
-pub(super) struct Reached(pub(super) Vec<TokenId>, pub(super) Vec<u32>);
+pub(super) struct Reached {
+    pub(super) tokens: Vec<TokenId>,
+    pub(super) states: Vec<u32>,
+    pub(super) cuts: Vec<Cut>,
+}
 
 impl Reached {
     pub(super) fn push(&mut self, token: TokenId, state: u32) {
-        self.0.push(token);
-        if self.1.last() != Some(&state) {
-            self.1.push(state);
+        self.tokens.push(token);
+        if self.states.last() != Some(&state) {
+            self.states.push(state);
         }
     }
 }

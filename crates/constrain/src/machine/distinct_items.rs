@@ -19,9 +19,11 @@ impl Masks {
     /// The tokens that a thread in such an item allows.
     pub(super) fn in_distinct_item(&mut self, run: &mut Run, thread: Thread, distinct: &Distinct) -> Allowed {
         let any = run.as_any_item(thread, distinct);
-        let threads = run.threads(any).clone();
-        let parts: Vec<Arc<Allowed>> =
-            threads.threads.iter().map(|&thread| self.allowed_by_work(run, thread)).collect();
+        let mut parts: Vec<Arc<Allowed>> = Vec::new();
+        for group in run.groups(any) {
+            let group = run.group(any, &group);
+            parts.push(self.allowed_by_work(run, group));
+        }
         let mut allowed = match &parts[..] {
             [part] => Allowed {
                 many: part.many.clone(),
@@ -29,6 +31,7 @@ impl Masks {
                 without: part.without.clone(),
                 with: part.with.clone(),
                 reached: part.reached.clone(),
+                cuts: Vec::new(),
             },
             parts => Allowed {
                 many: Some(Arc::new(union(self.index.vocabulary_size(), parts))),
@@ -36,6 +39,7 @@ impl Masks {
                 without: Vec::new(),
                 with: Vec::new(),
                 reached: parts.iter().flat_map(|part| part.reached.iter().copied()).collect(),
+                cuts: Vec::new(),
             },
         };
         let tried = self.tried(run, thread, distinct);

@@ -133,16 +133,18 @@ impl Run {
         if let Some(known) = self.entered.get(at, stack) {
             threads.threads.extend_from_slice(&known.threads);
             threads.accepts |= known.accepts;
+            threads.is_cut |= known.is_cut;
             return;
         }
         let before = threads.threads.len();
-        let accepts = std::mem::take(&mut threads.accepts);
+        let (accepts, is_cut) = (std::mem::take(&mut threads.accepts), std::mem::take(&mut threads.is_cut));
         self.enter_anew(at, stack, threads);
         if threads.threads.len() - before >= MANY {
-            let entered = ThreadSet { threads: threads.threads[before..].to_vec(), accepts: threads.accepts };
+            let entered = ThreadSet { threads: threads.threads[before..].to_vec(), ..*threads };
             self.entered.keep(at, stack, entered);
         }
         threads.accepts |= accepts;
+        threads.is_cut |= is_cut;
     }
 
     fn enter_anew(&mut self, at: StepIndex, stack: u32, threads: &mut ThreadSet) {
@@ -194,7 +196,10 @@ impl Run {
                     }
                 }
                 Context::Outer(0) => threads.accepts = true,
-                &mut Context::Outer(stack) => self.leave_stack(stack, entering),
+                &mut Context::Outer(stack) => match self.stack_at(stack) {
+                    Stack::Cut => threads.is_cut = true,
+                    _ => self.leave_stack(stack, entering),
+                },
             },
             Step::Inside(_) | Step::Unmade { .. } => unreachable!("it has been opened"),
         }
@@ -215,6 +220,7 @@ impl Run {
                     }
                 }
             }
+            Stack::Cut => unreachable!("what follows it is unknown"),
         }
     }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use verdigris_logits::{TokenId, TokenSet};
 
-use super::allowed::{Allowed, Reached, Recipe, union};
+use super::allowed::{Allowed, Cut, Reached, Recipe, union};
+use super::groups::Group;
 use super::index::TokenIndex;
 use super::mask::{Mask, OverBudget};
 use super::run::{DEAD, Run, Thread};
 use super::slice::{Ends, Exit, TokenSlice};
 use super::work::{self, Costs, MaskPart, Work};
-use crate::grammar::step::{RETURN, Step};
+use crate::grammar::step::Step;
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
 use crate::terminal::content::Content;
@@ -25,7 +26,7 @@ use crate::vocabulary::trie::Trie;
 /// The masks of a machine's states. All of it can be recomputed.
 pub(super) struct Masks {
     pub(super) index: Arc<TokenIndex>,
-    kept: Kept,
+    pub(super) kept: Kept,
     /// The work left for the mask that is being computed.
     pub(super) work: Work,
     /// The fault of the first mask that could not be computed.
@@ -34,24 +35,30 @@ pub(super) struct Masks {
 
 /// The caches.
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     /// By state; and the faults of those that could not be computed.
     masks: HashMap<u32, Arc<Mask>>,
-    faults: HashMap<u32, OverBudget>,
+    pub(super) faults: HashMap<u32, OverBudget>,
     /// The state after each token that has been written.
     steps: HashMap<(u32, TokenId), u32>,
-    /// The tokens that each thread allows, with the work of all its parts.
-    allowed: HashMap<Thread, (Arc<Allowed>, Costs)>,
+    /// The tokens that the threads of a state allow which read the same, with the work of all its parts.
+    allowed: HashMap<u32, (Arc<Allowed>, Costs)>,
+    /// By state whose stacks are cut, the groups of threads with tokens that continue below.
+    pub(super) cuts: HashMap<u32, Cuts>,
     /// By terminal, its state, and whether anything may follow; with the work.
     slices: HashMap<(u32, u32, bool), (Arc<TokenSlice>, u64)>,
-    /// By tree of ends and state outside: the tokens that continue, and the states that they lead to; with the work.
-    ends: HashMap<(usize, u32), (Arc<Reached>, u64)>,
+    /// By the address of ends, which are kept so that it is not used again, and the state outside: the tokens that
+    /// continue; with the work.
+    ends: HashMap<(usize, u32), (Ends, Arc<Reached>, u64)>,
     /// The first terminal of each set of names; those that the schema does not list are a set of their own.
     representatives: HashMap<NamesIdentity, u32>,
     /// Sets of tokens by recipe.
     sets: HashMap<Recipe, Arc<TokenSet>>,
     bytes: usize,
 }
+
+/// Groups of threads, and what they allow.
+pub(super) type Cuts = Arc<[(Group, Arc<Allowed>)]>;
 
 /// Identifies a set of names: all names, or those of a table that the schema does not list.
 #[derive(PartialEq, Eq, Hash)]
@@ -60,12 +67,24 @@ enum NamesIdentity {
     Others(usize),
 }
 
+/// The fault of a group whose tokens take too much work.
+pub(super) fn too_much(run: &Run, group: u32) -> OverBudget {
+    OverBudget::Work { path: run.grammar.path(run.threads(group).threads[0].at).to_owned() }
+}
+
 /// The approximate overhead of a cache entry in bytes.
 const ENTRY: usize = 128;
 
 impl Kept {
-    fn count<T>(&mut self, entries: &[&[T]]) {
+    pub(super) fn count<T>(&mut self, entries: &[&[T]]) {
         self.bytes += ENTRY + entries.iter().map(|entries| size_of_val(*entries)).sum::<usize>();
+    }
+
+    fn count_cuts(&mut self, cuts: &[Cut]) {
+        for Cut { outside, nodes } in cuts {
+            self.count(&[outside]);
+            self.count(&[nodes]);
+        }
     }
 }
 
@@ -126,23 +145,45 @@ impl Masks {
         self.kept.masks.get(&state)
     }
 
-    /// The mask of a state: the union of what its threads allow.
+    /// The mask of a state.
     pub(super) fn mask(&mut self, run: &mut Run, state: u32) -> Arc<Mask> {
         if let Some(mask) = self.kept.masks.get(&state) {
             return mask.clone();
         }
-        self.work = Work::of_a_mask();
-        let threads = run.threads(state).clone();
-        let mut parts: Vec<Arc<Allowed>> = Vec::with_capacity(threads.threads.len());
-        for &thread in &threads.threads {
-            parts.push(self.allowed_by_work(run, thread));
-            if self.work.is_spent() {
-                return self.give_up(state, OverBudget::Work { path: run.grammar.path(thread.at).to_owned() });
+        let shallow = run.shallow(state);
+        let mask = match shallow == state {
+            true => self.union(run, state),
+            false => self.deepened(run, state, shallow),
+        };
+        match mask {
+            Ok(mask) => {
+                self.kept.masks.insert(state, mask.clone());
+                mask
             }
+            Err(fault) => self.give_up(state, fault),
         }
-        let mask = Arc::new(Mask { tokens: self.tokens(&parts), accepts: threads.accepts });
-        self.kept.masks.insert(state, mask.clone());
-        mask
+    }
+
+    /// The mask of a state as the union of what its threads allow.
+    fn union(&mut self, run: &mut Run, state: u32) -> Result<Arc<Mask>, OverBudget> {
+        self.work = Work::of_a_mask();
+        let (mut parts, mut cuts) = (Vec::new(), Vec::new());
+        for group in run.groups(state) {
+            let threads = run.group(state, &group);
+            let part = self.allowed_by_work(run, threads);
+            if self.work.is_spent() {
+                return Err(too_much(run, threads));
+            }
+            if !part.cuts.is_empty() {
+                cuts.push((group, part.clone()));
+            }
+            parts.push(part);
+        }
+        if !cuts.is_empty() {
+            self.kept.count(&[&cuts]);
+            self.kept.cuts.insert(state, cuts.into());
+        }
+        Ok(Arc::new(Mask { tokens: self.tokens(&parts), accepts: run.threads(state).accepts }))
     }
 
     /// The tokens that some parts allow. Sets recur, within a schema and between schemas, so equal sets are shared.
@@ -177,29 +218,32 @@ impl Masks {
     /// The tokens that a thread allows, with a new budget.
     pub(super) fn allowed(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
         self.work = Work::of_a_mask();
-        self.allowed_by_work(run, thread)
+        let state = run.join(DEAD, |_, threads| threads.threads.push(thread));
+        self.allowed_by_work(run, state)
     }
 
-    /// The tokens that a thread allows: those that stay in its segment, and those that leave it and continue outside.
-    /// The result is incomplete if the work runs out.
-    pub(super) fn allowed_by_work(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
-        if let Some((allowed, costs)) = self.kept.allowed.get(&thread) {
+    /// The tokens that the threads of a group allow: those that stay in their segment, and those that leave it and
+    /// continue outside. The result is incomplete if the work runs out.
+    pub(super) fn allowed_by_work(&mut self, run: &mut Run, group: u32) -> Arc<Allowed> {
+        if let Some((allowed, costs)) = self.kept.allowed.get(&group) {
             self.work.pay(costs);
             return allowed.clone();
         }
         let outer = self.work.begin();
-        let allowed = Arc::new(self.allowed_anew(run, thread));
-        let costs = self.work.end(thread, outer);
+        let allowed = Arc::new(self.allowed_anew(run, group));
+        let costs = self.work.end(group, outer);
         // An incomplete result is not cached.
         if !self.work.is_spent() {
             self.kept.count(&[&allowed.with, &allowed.without, &allowed.reached]);
+            self.kept.count_cuts(&allowed.cuts);
             self.kept.count(&[&costs]);
-            self.kept.allowed.insert(thread, (allowed.clone(), costs));
+            self.kept.allowed.insert(group, (allowed.clone(), costs));
         }
         allowed
     }
 
-    fn allowed_anew(&mut self, run: &mut Run, thread: Thread) -> Allowed {
+    fn allowed_anew(&mut self, run: &mut Run, group: u32) -> Allowed {
+        let thread = run.threads(group).threads[0];
         let terminal = run.grammar.terminal_at(thread.at).clone();
         if let Terminal::Fresh(fresh) = &*terminal {
             return self.fresh(run, thread, fresh);
@@ -217,7 +261,7 @@ impl Masks {
         let slice = match (any, others) {
             (Some(any), _) => self.index.slice(any),
             (None, Some(others)) => self.others_slice(run, thread, others),
-            (None, None) => self.slice(run, thread, &terminal),
+            (None, None) => self.slice(run, group, &terminal),
         };
         let mut allowed = Allowed::inside(&slice, slice.is_shared);
         for Exit { inner, ends } in &slice.exits {
@@ -226,7 +270,7 @@ impl Masks {
                 Terminal::Names(names) if any.is_some() => names.closed(names.content.other()),
                 _ => *inner,
             };
-            let outside = run.join(DEAD, |run, threads| run.leave(thread, inner, threads));
+            let outside = run.leave_all(group, inner);
             self.go_on_by(run, ends, outside, &mut allowed);
         }
         if let Terminal::Names(names) = &*terminal
@@ -241,46 +285,57 @@ impl Masks {
 
     /// Adds the tokens that leave a segment and continue outside.
     fn go_on_by(&mut self, run: &mut Run, ends: &Ends, outside: u32, allowed: &mut Allowed) {
+        if let (true, Ends::Below { nodes, .. }) = (run.is_cut(outside), ends) {
+            allowed.cuts.push(Cut { outside: Arc::default(), nodes: nodes.clone() });
+            return;
+        }
         if run.threads(outside).threads.is_empty() {
             return;
         }
-        let key = match ends {
-            // These trees are the same for all schemas.
-            Ends::Tree(tree) => Some((Arc::as_ptr(tree).addr(), outside)),
-            Ends::Below { .. } => None,
-        };
-        let known = key.and_then(|key| Some((key, self.kept.ends.get(&key)?)));
-        let reached = match known {
-            Some(((tree, from), (known, cost))) => {
-                self.work.pay(&[(MaskPart::Ends(tree, from), *cost)]);
-                known.clone()
+        // Such trees are the same for all schemas. Other ends belong to one segment, and are kept with its threads.
+        let is_kept = matches!(ends, Ends::Tree(_));
+        let reached = self.outside(run, ends, outside, is_kept);
+        allowed.with.extend_from_slice(&reached.tokens);
+        allowed.reached.extend_from_slice(&reached.states);
+        allowed.cuts.extend_from_slice(&reached.cuts);
+    }
+
+    /// The remainders of tokens that continue from a state outside their segments.
+    pub(super) fn outside(&mut self, run: &mut Run, ends: &Ends, outside: u32, is_kept: bool) -> Arc<Reached> {
+        let key = (ends.address(), outside);
+        if let Some((_, known, cost)) = self.kept.ends.get(&key).filter(|_| is_kept) {
+            self.work.pay(&[(MaskPart::Ends(key.0, key.1), *cost)]);
+            return known.clone();
+        }
+        let before = self.work.left();
+        let (mut reached, mut cuts) = (Reached::default(), Vec::new());
+        let found = |token, (state, _)| reached.push(token, state);
+        let Self { index, work, .. } = self;
+        let step = |(state, depth): (u32, usize), byte, node| {
+            let next = run.next(state, byte);
+            if run.is_cut(next) {
+                cuts.push((node, depth + 1));
+                work.take(work::OUTSIDE);
+                return None;
             }
-            None => {
-                let before = self.work.left();
-                let mut reached = Reached::default();
-                let found = |token, state| reached.push(token, state);
-                let Self { index, work, .. } = self;
-                let step = |state, byte, _| {
-                    Some(run.next(state, byte)).filter(|&next| next != DEAD && work.take(work::OUTSIDE))
-                };
-                match ends {
-                    Ends::Tree(tree) => tree.walk(outside, step, found),
-                    Ends::Below { nodes, of_rest } => {
-                        let tree = if *of_rest { index.trie().rest() } else { index.trie().all() };
-                        tree.walk_below(nodes.iter().copied(), outside, step, found);
-                    }
-                }
-                let reached = Arc::new(reached);
-                if let Some(key) = key.filter(|_| !self.work.is_spent()) {
-                    let cost = self.work.made(MaskPart::Ends(key.0, key.1), before);
-                    self.kept.count(&[&reached.0, &reached.1]);
-                    self.kept.ends.insert(key, (reached.clone(), cost));
-                }
-                reached
-            }
+            (next != DEAD && work.take(work::OUTSIDE)).then_some((next, depth + 1))
         };
-        allowed.with.extend_from_slice(&reached.0);
-        allowed.reached.extend_from_slice(&reached.1);
+        match ends {
+            Ends::Tree(tree) => tree.walk((outside, 0), step, found),
+            Ends::Below { nodes, of_rest } => {
+                let tree = if *of_rest { index.trie().rest() } else { index.trie().all() };
+                tree.walk_below(nodes.iter().copied(), (outside, 0), step, found);
+            }
+        }
+        reached.cuts = Cut::by_bytes(index.trie().all(), &cuts);
+        let reached = Arc::new(reached);
+        if is_kept && !self.work.is_spent() {
+            let cost = self.work.made(MaskPart::Ends(key.0, key.1), before);
+            self.kept.count(&[&reached.tokens, &reached.states]);
+            self.kept.count_cuts(&reached.cuts);
+            self.kept.ends.insert(key, (ends.clone(), reached.clone(), cost));
+        }
+        reached
     }
 
     /// Adds the names that the schema lists. They are few and change with every name that is written, so the slice of
@@ -324,7 +379,7 @@ impl Masks {
             if names.content.accepts(content) {
                 allowed.with.extend(tree.tokens_at(node));
                 let outside = run.join(DEAD, |run, threads| run.leave(thread, names.closed(content), threads));
-                let ends = Ends::Below { nodes: vec![node], of_rest: false };
+                let ends = Ends::Below { nodes: Arc::new([node]), of_rest: false };
                 self.go_on_by(run, &ends, outside, allowed);
             }
         }
@@ -392,18 +447,19 @@ impl Masks {
         allowed
     }
 
-    /// The slice of a thread's segment.
-    fn slice(&mut self, run: &Run, thread: Thread, terminal: &Terminal) -> Arc<TokenSlice> {
-        let (number, is_last) = match (run.grammar.step(thread.at), terminal) {
+    /// The slice of a group's segment.
+    fn slice(&mut self, run: &Run, group: u32, terminal: &Terminal) -> Arc<TokenSlice> {
+        let threads = &run.threads(group).threads;
+        let (number, follows) = match (run.grammar.step(threads[0].at), terminal) {
             // Different positions in an object may allow the same names.
             (&Step::Name { terminal: number, .. }, Terminal::Names(names)) if names.escapes() == Escapes::Minimal => {
-                (self.representative(NamesIdentity::All(names.content.identity()), number), false)
+                (self.representative(NamesIdentity::All(names.content.identity()), number), true)
             }
-            (&Step::Name { terminal: number, .. }, _) => (number, false),
-            (&Step::Read { terminal: number, next }, _) => (number, next == RETURN),
+            (&Step::Name { terminal: number, .. }, _) => (number, true),
+            (&Step::Read { terminal: number, .. }, _) => (number, threads.iter().any(|thread| run.is_followed(thread))),
             _ => unreachable!("threads are at reading steps"),
         };
-        self.slice_of((number, thread.inner, !is_last || thread.stack != 0), terminal)
+        self.slice_of((number, threads[0].inner, follows), terminal)
     }
 
     /// The slice of the names that the schema does not list, which is the same at every position of an object.
@@ -464,19 +520,25 @@ impl Masks {
 
     /// An upper bound on the bytes to the end of the text after any token of the mask.
     pub(super) fn bytes_to_end_after(&mut self, run: &mut Run, state: u32) -> u64 {
-        let threads = run.threads(state).clone();
+        let shallow = run.shallow(state);
         let mut bound = 0;
-        for &thread in &threads.threads {
-            // While it stays in its segment.
-            let terminal = run.grammar.terminal_at(thread.at).clone();
-            if let Some(any) = run.as_any(thread) {
-                bound = self.bytes_to_end_in_item(run, thread, any).max(bound);
-                continue;
+        for group in run.groups(state) {
+            let (part, shallow) = (run.group(state, &group), run.group(shallow, &group));
+            for &thread in &run.threads(part).clone().threads {
+                // While it stays in its segment.
+                let terminal = run.grammar.terminal_at(thread.at).clone();
+                let outside = run.thread_to_end(thread).saturating_sub(terminal.to_end(thread.inner));
+                bound = bound.max(match run.as_any(thread) {
+                    Some(any) => self.bytes_to_end_in_item(run, thread, any),
+                    None => outside.saturating_add(terminal.farthest()),
+                });
             }
-            let outside = run.thread_to_end(thread).saturating_sub(terminal.to_end(thread.inner));
-            bound = bound.max(outside.saturating_add(terminal.farthest()));
-            let allowed = self.allowed(run, thread);
-            bound = allowed.reached.iter().map(|&state| run.bytes_to_end(state)).max().unwrap_or(0).max(bound);
+            self.work = Work::of_a_mask();
+            let allowed = self.allowed_by_work(run, shallow);
+            let above = allowed.reached.iter().map(|&state| run.bytes_to_end(state)).max();
+            let above = above.map_or(0, |bytes| bytes.saturating_add(run.farthest_below(part)));
+            self.work = Work::of_a_mask();
+            bound = self.below(run, part, &allowed.cuts, &mut |_| ()).max(above).max(bound);
         }
         run.states[state as usize].to_end_after = Some(bound);
         bound

@@ -7,7 +7,8 @@
 //! | `masks` | computing and caching the masks of states |
 //! | [`index`] | data that all machines over one vocabulary share |
 //! | `slice`, `closings` | the tokens allowed inside one segment, and after a string |
-//! | `allowed` | the parts of masks |
+//! | `allowed`, `groups` | the parts of masks, and the threads that each is of |
+//! | `shallow` | masks of deeply nested texts |
 //! | `distinct_items` | the tokens allowed in an item that must differ from others |
 //! | `nested` | values as one segment |
 //! | `run` | the states of a grammar, created as texts reach them |
@@ -19,11 +20,13 @@ mod closings;
 mod distinct_items;
 mod endings;
 mod entering;
+mod groups;
 pub mod index;
 pub mod mask;
 mod masks;
 mod nested;
 mod run;
+mod shallow;
 mod slice;
 mod work;
 

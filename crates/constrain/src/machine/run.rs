@@ -19,6 +19,9 @@ const UNKNOWN: u32 = u32::MAX;
 /// The state of a text that cannot become a text of the grammar.
 pub(super) const DEAD: u32 = 0;
 
+/// The stack that returns to an unknown position.
+pub(super) const CUT: u32 = 1;
+
 /// One of the positions in a grammar that a text is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Thread {
@@ -40,17 +43,29 @@ pub(super) enum Stack {
     Address(u32, StepIndex),
     /// Any of these stacks, which are sorted and not unions themselves.
     Any(Arc<[u32]>),
+    /// A stack that is not known: the part that was cut off.
+    Cut,
+}
+
+/// A stack without its deepest part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shallow {
+    pub(super) stack: u32,
+    /// The most bytes that are needed from a part that was cut off to the end of the text.
+    pub(super) farthest: u64,
 }
 
 /// A grammar, as far as it is unfolded, and all states so far, without duplicates.
 pub(super) struct Run {
     pub(super) grammar: Unfolding,
-    /// The stacks. The first returns nowhere.
-    stacks: Vec<Stack>,
+    /// The stacks. The first returns nowhere, and the second to an unknown position.
+    pub(super) stacks: Vec<Stack>,
     stack_numbers: HashMap<Stack, u32>,
     /// The fewest bytes from each stack to the end, as far as computed.
     stack_ends: Vec<Option<u64>>,
-    stack_bytes: usize,
+    pub(super) stack_bytes: usize,
+    /// Stacks without their deepest parts, by stack and the number of addresses that are kept.
+    pub(super) shallow: HashMap<(u32, u32), Shallow>,
     /// The states of texts in items that must differ, as if they were any items.
     any_items: HashMap<Thread, u32>,
     /// The bytes that may come next in the states of tables, by the reading step.
@@ -62,11 +77,13 @@ pub(super) struct Run {
     bytes: usize,
 }
 
-/// The contents of a state: its threads in order, and whether the text may end.
+/// The contents of a state: its threads in order, whether the text may end, and whether it may continue in the part of
+/// a stack that was cut off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ThreadSet {
     pub(super) threads: Vec<Thread>,
     pub(super) accepts: bool,
+    pub(super) is_cut: bool,
 }
 
 pub(super) struct Entry {
@@ -114,10 +131,11 @@ impl Run {
         let entry = grammar.entry(rule);
         let mut run = Self {
             grammar,
-            stacks: vec![Stack::Address(0, RETURN)],
+            stacks: vec![Stack::Address(0, RETURN), Stack::Cut],
             stack_numbers: HashMap::new(),
-            stack_ends: vec![Some(0)],
+            stack_ends: vec![Some(0); 2],
             stack_bytes: 0,
+            shallow: HashMap::new(),
             any_items: HashMap::new(),
             first_bytes: HashMap::new(),
             entered: Entered::default(),
@@ -134,7 +152,7 @@ impl Run {
     }
 
     /// The index of a state.
-    fn state(&mut self, mut threads: ThreadSet) -> u32 {
+    pub(super) fn state(&mut self, mut threads: ThreadSet) -> u32 {
         threads.threads.sort_unstable();
         threads.threads.dedup();
         self.unite_stacks(&mut threads.threads);
@@ -164,6 +182,11 @@ impl Run {
     /// The threads of a state.
     pub(super) fn threads(&self, state: u32) -> &Arc<ThreadSet> {
         &self.states[state as usize].threads
+    }
+
+    /// Whether a text may continue in a part of a stack that was cut off.
+    pub(super) fn is_cut(&self, state: u32) -> bool {
+        self.threads(state).is_cut
     }
 
     /// A stack by its index.
@@ -212,7 +235,7 @@ impl Run {
         for stack in stacks {
             match &self.stacks[stack as usize] {
                 Stack::Any(stacks) => members.extend_from_slice(stacks),
-                Stack::Address(..) => members.push(stack),
+                Stack::Address(..) | Stack::Cut => members.push(stack),
             }
         }
         members.sort_unstable();
@@ -228,7 +251,7 @@ impl Run {
             return to_end;
         }
         let threads = self.states[state as usize].threads.clone();
-        let to_end = match threads.accepts {
+        let to_end = match threads.accepts || threads.is_cut {
             true => 0,
             false => threads.threads.iter().map(|&thread| self.thread_to_end(thread)).min().unwrap_or(NO_END),
         };
@@ -249,7 +272,7 @@ impl Run {
 
     /// The fewest bytes from a stack to the end of the text. Stacks are as deep as texts nest, so this is not
     /// recursive.
-    fn stack_to_end(&mut self, stack: u32) -> u64 {
+    pub(super) fn stack_to_end(&mut self, stack: u32) -> u64 {
         let mut open = vec![stack];
         while let Some(&top) = open.last() {
             let bytes = match self.stacks[top as usize].clone() {
@@ -273,6 +296,7 @@ impl Run {
                     }
                     stacks.iter().filter_map(|&stack| self.stack_ends[stack as usize]).min().unwrap_or(NO_END)
                 }
+                Stack::Cut => 0,
             };
             self.stack_ends[top as usize] = Some(bytes);
         }
@@ -373,7 +397,7 @@ impl Run {
             return (None, WalkState { inner: UNKNOWN, rest: state });
         };
         let threads = threads.threads.iter().filter(|&&thread| thread != main).copied().collect();
-        let rest = self.state(ThreadSet { threads, accepts: false });
+        let rest = self.state(ThreadSet { threads, ..ThreadSet::default() });
         let terminal = self.grammar.terminal_at(main.at).clone();
         let after = match (&*terminal, self.grammar.step(main.at)) {
             (Terminal::Table(_) | Terminal::Lazy(_) | Terminal::Spelled(_), &Step::Read { next, .. }) => {
@@ -446,6 +470,7 @@ impl Run {
                 self.join(a, |_, threads| {
                     threads.threads.extend_from_slice(&more.threads);
                     threads.accepts |= more.accepts;
+                    threads.is_cut |= more.is_cut;
                 })
             }
         }

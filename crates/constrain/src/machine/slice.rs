@@ -48,12 +48,22 @@ pub(crate) struct Exit {
 }
 
 /// Remainders of tokens.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Ends {
     /// Everything below some nodes of the tree of all tokens, or of those that are not plain.
-    Below { nodes: Vec<u32>, of_rest: bool },
+    Below { nodes: Arc<[u32]>, of_rest: bool },
     /// A tree of remainders.
     Tree(Arc<Tree>),
+}
+
+impl Ends {
+    /// Identifies these ends.
+    pub(crate) fn address(&self) -> usize {
+        match self {
+            Self::Below { nodes, .. } => nodes.as_ptr().addr(),
+            Self::Tree(tree) => Arc::as_ptr(tree).addr(),
+        }
+    }
 }
 
 impl TokenSlice {
@@ -82,7 +92,8 @@ impl TokenSlice {
             return Self::walked(trie, terminal, inner, follows, work);
         }
         let nodes = rows.nodes;
-        let exit = (!nodes.is_empty()).then_some(Exit { inner: 0, ends: Ends::Below { nodes, of_rest: false } });
+        let exit =
+            (!nodes.is_empty()).then_some(Exit { inner: 0, ends: Ends::Below { nodes: nodes.into(), of_rest: false } });
         rows.found.slice(exit.into_iter().collect())
     }
 

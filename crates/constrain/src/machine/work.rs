@@ -3,8 +3,6 @@
 
 use foldhash::{HashSet, HashSetExt};
 
-use super::run::Thread;
-
 /// The budget of one mask, worth some tens of milliseconds. A walk along a vocabulary of 150,000 tokens visits half a
 /// million nodes.
 const WORK: u64 = 1 << 22;
@@ -19,8 +17,8 @@ pub(super) enum MaskPart {
     Slice(u32, u32, bool),
     /// The tokens of a tree of ends, by address, that continue from a state.
     Ends(usize, u32),
-    /// The tokens that a thread allows, without its slices and ends.
-    Thread(Thread),
+    /// The tokens that a group of threads allows, without its slices and ends.
+    Group(u32),
 }
 
 /// Parts, each with the work that it takes to compute.
@@ -35,7 +33,7 @@ pub(super) struct Work {
     making: Making,
 }
 
-/// The parts of a thread that is being computed.
+/// The parts of a group that is being computed.
 #[derive(Debug, Default)]
 pub(super) struct Making {
     parts: Costs,
@@ -93,18 +91,18 @@ impl Work {
         }
     }
 
-    /// Begins a thread, possibly inside another one; the result must be passed to [`Work::end`].
+    /// Begins a group, possibly inside another one; the result must be passed to [`Work::end`].
     #[must_use]
     pub(super) fn begin(&mut self) -> Making {
         std::mem::replace(&mut self.making, Making { parts: Vec::new(), left: self.left, of_parts: 0 })
     }
 
-    /// Ends a thread: returns the costs of all its parts, and its own.
-    pub(super) fn end(&mut self, thread: Thread, outer: Making) -> Costs {
+    /// Ends a group: returns the costs of all its parts, and its own.
+    pub(super) fn end(&mut self, group: u32, outer: Making) -> Costs {
         let Making { mut parts, left, of_parts } = std::mem::replace(&mut self.making, outer);
         let taken = left - self.left;
-        parts.push((MaskPart::Thread(thread), taken - of_parts));
-        self.paid.insert(MaskPart::Thread(thread));
+        parts.push((MaskPart::Group(group), taken - of_parts));
+        self.paid.insert(MaskPart::Group(group));
         self.making.parts.extend_from_slice(&parts);
         self.making.of_parts += taken;
         parts

@@ -111,6 +111,22 @@ impl Tree {
         found
     }
 
+    /// The bytes of a node.
+    pub(crate) fn bytes(&self, node: u32) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.nodes[node as usize].depth() + 1);
+        let mut at = 0;
+        while at <= node {
+            let Node { skip, .. } = self.nodes[at as usize];
+            if node < skip {
+                bytes.push(self.nodes[at as usize].byte());
+                at += 1;
+            } else {
+                at = skip;
+            }
+        }
+        bytes
+    }
+
     /// Reports the length of each token that is a prefix of some bytes.
     pub(crate) fn beginnings(&self, bytes: &[u8], mut found: impl FnMut(usize)) {
         let mut last = 0;
