@@ -309,11 +309,6 @@ impl Run {
         known.iter().find(|(of, _)| *of == byte).map(|&(_, next)| next)
     }
 
-    /// Whether a byte may come next.
-    fn may_begin(&mut self, state: u32, byte: u8) -> bool {
-        self.first(state)[usize::from(byte) / 64] >> (byte % 64) & 1 == 1
-    }
-
     /// The bytes that may come next.
     pub(super) fn first(&mut self, state: u32) -> [u64; 4] {
         let entry = &mut self.states[state as usize];
@@ -339,10 +334,15 @@ impl Run {
 
     /// The state after one more byte.
     pub(super) fn next(&mut self, state: u32, byte: u8) -> u32 {
+        let may_begin = |first: [u64; 4]| first[usize::from(byte) / 64] >> (byte % 64) & 1 == 1;
+        // Most steps of a walk end here.
+        if self.states[state as usize].first.is_some_and(|first| !may_begin(first)) {
+            return DEAD;
+        }
         if let Some(known) = self.known(state, byte) {
             return known;
         }
-        if !self.may_begin(state, byte) {
+        if !may_begin(self.first(state)) {
             return DEAD;
         }
         let threads = self.states[state as usize].threads.clone();
