@@ -41,9 +41,9 @@ pub(super) struct Kept {
     pub(super) faults: HashMap<u32, OverBudget>,
     /// The state after each token that has been written.
     steps: HashMap<(u32, TokenId), u32>,
-    /// The tokens that the threads of a state allow which read the same, with the work of all its parts.
+    /// The tokens that each group of threads allows, with the work of all its parts.
     allowed: HashMap<u32, (Arc<Allowed>, Costs)>,
-    /// By state whose stacks are cut, the groups of threads with tokens that continue below.
+    /// By state whose stacks are cut, the groups with tokens that continue in a part that was cut off.
     pub(super) cuts: HashMap<u32, Cuts>,
     /// By terminal, its state, and whether anything may follow; with the work.
     slices: HashMap<(u32, u32, bool), (Arc<TokenSlice>, u64)>,
