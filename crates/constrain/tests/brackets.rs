@@ -1,12 +1,13 @@
 //! Masks of deeply nested texts equal their definition byte by byte, for tokens that close several brackets at once.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+mod lexicon;
 
-use serde_json::json;
+use std::collections::BTreeSet;
+
 use verdigris_constrain::{Grammar, Language, Lexicon, Machine};
 use verdigris_logits::{Purpose, Random};
-use verdigris_text::Tokenizer;
+
+use self::lexicon::lexicon_of;
 
 /// Three kinds of brackets, operators of several precedences, and a bracket that needs an ending of its own.
 const SUMS: &str = r#"
@@ -54,16 +55,8 @@ fn lexicon() -> Lexicon {
         };
         tokens.insert((0..2 + at % 6).map(byte).collect());
     }
-    let vocabulary: serde_json::Map<_, _> = [Vec::from("END")]
-        .into_iter()
-        .chain(tokens)
-        .enumerate()
-        .map(|(id, token)| (String::from_utf8(token).unwrap(), json!(id)))
-        .collect();
-    let tokenizer = json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
-        "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
-        "model": {"type": "BPE", "vocab": vocabulary, "merges": []}});
-    Lexicon::new(Arc::new(Tokenizer::from_json(tokenizer.to_string().as_bytes()).unwrap()), &[0])
+    let tokens: Vec<String> = tokens.into_iter().map(|token| String::from_utf8(token).unwrap()).collect();
+    lexicon_of(&tokens)
 }
 
 /// Compares the mask of a state with the definition, and the bound on what follows with what follows.

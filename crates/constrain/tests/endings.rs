@@ -1,29 +1,20 @@
 //! A text with room for an ending has one: if any text fits into a number of tokens, every text that is written within
 //! that number is complete.
 
+mod lexicon;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use serde_json::{Value, json};
+use serde_json::json;
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, State, Style};
 use verdigris_logits::{Purpose, Random, Row, Sampler, TokenId, Transform};
 use verdigris_text::Tokenizer;
 
-/// A lexicon in which token 0 ends a text and the others have these bytes.
-fn lexicon(tokens: &[&str]) -> Lexicon {
-    let vocabulary: serde_json::Map<String, Value> =
-        tokens.iter().enumerate().map(|(id, token)| ((*token).to_owned(), json!(id + 1))).collect();
-    let mut vocabulary = Value::Object(vocabulary);
-    vocabulary["<end>"] = json!(0);
-    let end = json!({"id": 0, "content": "<end>", "special": true, "single_word": false, "lstrip": false, "rstrip": false,
-        "normalized": false});
-    let tokenizer = json!({"version": "1.0", "added_tokens": [end], "normalizer": null, "pre_tokenizer": null,
-        "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": vocabulary, "merges": []}});
-    Lexicon::new(Arc::new(Tokenizer::from_json(tokenizer.to_string().as_bytes()).expect("it is a tokenizer")), &[0])
-}
+use self::lexicon::lexicon_of;
 
 /// The fewest tokens of a text, found breadth-first; `None` if there are more than `most`.
 fn fewest(machine: &Machine, lexicon: &Lexicon, most: usize) -> Option<usize> {
@@ -111,7 +102,7 @@ fn run<T: std::fmt::Debug>(
 fn expressions_are_whole_in_time() {
     let vocabularies =
         [&["a", "b", "c", "ab", "abc", "cab", "bbbb"][..], &["a", "b", "c"], &["a", "bc", "ca", "aab", "cc", "b"]];
-    let lexicons = vocabularies.map(lexicon);
+    let lexicons = vocabularies.map(lexicon_of);
     let leaf = prop::sample::select(vec!["a", "b", "c", "ab", "bca", "abc", "[ab]", "[abc]", "[ac]", "bbb", "ccab"]);
     let expression = leaf.prop_map(str::to_owned).prop_recursive(4, 16, 4, |inner| {
         let repeated = (inner.clone(), prop::sample::select(vec!["?", "*", "+", "{2}", "{3,}", "{1,3}", "{4}"]));
@@ -133,7 +124,7 @@ fn schemas_are_whole_in_time() {
         ["{", "}", "[", "]", "\"", ":", ",", " ", "-", ".", "0", "1", "2", "a", "b", "n", "u", "l", "t", "r", "e"];
     let words =
         ["{\"", "\":", "\",\"", "\"a\":", "null", "true", "[[", "]]", "\"}", "},", "ab", "aaa", "\"b\":[", "12"];
-    let lexicon = lexicon(&[&signs[..], &words[..]].concat());
+    let lexicon = lexicon_of(&[&signs[..], &words[..]].concat());
     let leaf = prop::sample::select(vec![
         json!({"type": "string"}),
         json!({"type": "string", "minLength": 2, "maxLength": 4}),

@@ -1,4 +1,4 @@
-//! The tokens that each thread of a state allows, from which masks are made.
+//! The tokens that each group of threads of a state allows, from which masks are made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use verdigris_logits::{TokenId, TokenSet};
 use super::slice::TokenSlice;
 use crate::vocabulary::tree::Tree;
 
-/// The tokens that a thread allows, and the states outside its segment that they lead to.
+/// The tokens that a group of threads allows, and the states outside its segment that they lead to.
 #[derive(Debug)]
 pub(super) struct Allowed {
     /// A large set of tokens, shared by all schemas or not, minus `without`, plus `with`.

@@ -6,7 +6,7 @@
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use smallvec::SmallVec;
 
-use super::run::{Run, Stack, Thread, ThreadSet};
+use super::run::{CUT, Run, Stack, Thread, ThreadSet};
 use crate::grammar::step::{RETURN, Rule, Step, StepIndex};
 use crate::terminal::language::Language;
 
@@ -196,10 +196,8 @@ impl Run {
                     }
                 }
                 Context::Outer(0) => threads.accepts = true,
-                &mut Context::Outer(stack) => match self.stack_at(stack) {
-                    Stack::Cut => threads.is_cut = true,
-                    _ => self.leave_stack(stack, entering),
-                },
+                Context::Outer(CUT) => threads.is_cut = true,
+                &mut Context::Outer(stack) => self.leave_stack(stack, entering),
             },
             Step::Inside(_) | Step::Unmade { .. } => unreachable!("it has been opened"),
         }

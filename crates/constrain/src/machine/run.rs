@@ -399,10 +399,8 @@ impl Run {
         let threads = threads.threads.iter().filter(|&&thread| thread != main).copied().collect();
         let rest = self.state(ThreadSet { threads, ..ThreadSet::default() });
         let terminal = self.grammar.terminal_at(main.at).clone();
-        let after = match (&*terminal, self.grammar.step(main.at)) {
-            (Terminal::Table(_) | Terminal::Lazy(_) | Terminal::Spelled(_), &Step::Read { next, .. }) => {
-                self.join(DEAD, |run, threads| run.enter(next, main.stack, threads))
-            }
+        let after = match (self.automaton(&main), self.grammar.step(main.at)) {
+            (Some(_), &Step::Read { next, .. }) => self.join(DEAD, |run, threads| run.enter(next, main.stack, threads)),
             _ => DEAD,
         };
         let start = WalkState { inner: main.inner, rest };
