@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use verdigris_watermark::{Detector, Evidence, Key, Repeats, Scheme, payload, weighted};
+use verdigris_watermark::{Detector, Detectors, Evidence, Key, Repeats, Scheme, payload, weighted};
 
 use crate::error::DetectError;
 use crate::tokens::Tokens;
@@ -29,13 +29,24 @@ pub(crate) fn evidence(key: &Key, tokens: &Tokens, repeats: Repeats) -> Result<E
             (vec![carrier], payloads)
         }
     };
-    let each = schemes.into_iter().map(|scheme| read(key, tokens, &mut Detector::new(scheme).repeats(repeats)));
-    Ok(best_of(each, tried))
+    Ok(best_of(of_each(key, schemes, tokens, repeats), tried))
+}
+
+/// Returns the evidence of the tokens under each scheme of a key, as [`read`] does.
+pub(crate) fn of_each(key: &Key, schemes: Vec<Arc<dyn Scheme>>, tokens: &Tokens, repeats: Repeats) -> Vec<Evidence> {
+    if tokens.choices().is_some() {
+        // Their choices weigh the tokens, one by one.
+        let weighed = |scheme| read(key, tokens, &mut Detector::new(scheme).repeats(repeats));
+        return schemes.into_iter().map(weighed).collect();
+    }
+    let mut detectors = Detectors::new(schemes, repeats);
+    detectors.push(tokens.ids());
+    detectors.evidence()
 }
 
 /// Returns the strongest evidence, corrected for what was tried to find it.
-pub(crate) fn best_of(each: impl Iterator<Item = Evidence>, tried: f64) -> Evidence {
-    let best = each.min_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
+pub(crate) fn best_of(each: Vec<Evidence>, tried: f64) -> Evidence {
+    let best = each.into_iter().min_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
     best.expect("a key has at least one variant").best_of(tried)
 }
 

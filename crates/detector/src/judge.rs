@@ -11,7 +11,7 @@ use verdigris_watermark::{Detector, Evidence, Key, Level, Mark, payload};
 
 use crate::course::course as grown;
 use crate::error::{DetectError, LongText};
-use crate::evidence::{carrier, read};
+use crate::evidence::{carrier, of_each, read};
 use crate::forged::is_forged;
 use crate::look::{Look, MAX_TEXT};
 use crate::manifest::Unwrapped;
@@ -218,6 +218,16 @@ impl Reader {
             self.fits(key)?;
             let schemes = if key.payload_bits().is_none() { key.schemes()? } else { Vec::new() };
             let variants = (0..schemes.len().max(1)).flat_map(|v| (0..readings.len()).map(move |r| (v, r)));
+            if !look.passages && !schemes.is_empty() {
+                let of = |reading: &Reading<'_>| of_each(key, schemes.clone(), &reading.tokens, look.repeats);
+                let evidence: Vec<Vec<Evidence>> = readings.iter().map(of).collect();
+                let tried = looks * schemes.len() as f64;
+                all.extend(variants.map(|(variant, reading)| {
+                    let evidence = evidence[reading][variant].best_of(tried);
+                    Seen { key: k, variant, reading, evidence, payload: None }
+                }));
+                continue;
+            }
             let mut found = Vec::new();
             for (v, r) in variants {
                 let reading = &readings[r];

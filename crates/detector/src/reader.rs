@@ -8,7 +8,7 @@ use verdigris_constrain::{Constraint, Grammar, Lexicon};
 use verdigris_logits::TokenId;
 use verdigris_text::{StreamPart, Tokenizer};
 use verdigris_watermark::vocabulary_id::MAX_VOCABULARY;
-use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, VocabularyId};
+use verdigris_watermark::{Detector, Detectors, Evidence, Key, Mark, Repeats, Scheme, VocabularyId};
 
 use crate::error::DetectError;
 use crate::evidence::{best_of, evidence, read};
@@ -235,15 +235,9 @@ impl Reader {
             return Ok(reader.evidence(count));
         }
         self.fits(key)?;
-        let schemes = key.schemes()?;
-        let mut detectors: Vec<_> = schemes.into_iter().map(|scheme| Detector::new(scheme).repeats(repeats)).collect();
-        self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| {
-            for detector in &mut detectors {
-                detector.push(tokens);
-            }
-        })?;
-        let tried = detectors.len() as f64;
-        Ok(best_of(detectors.iter().map(Detector::evidence), tried))
+        let mut detectors = Detectors::new(key.schemes()?, repeats);
+        self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| detectors.push(tokens))?;
+        Ok(best_of(detectors.evidence(), f64::from(key.variants())))
     }
 
     /// Like [`Reader::detect`], and passes each token's bytes and mark to `each`, in order.

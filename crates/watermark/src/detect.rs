@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 
-use crate::distinct::Distinct;
+use crate::distinct::{Distinct, Sum};
 use crate::level::Level;
 use crate::real::{exp, ln};
 use crate::scheme::{Observation, Scheme};
@@ -13,7 +13,7 @@ use crate::score_distribution::ScoreDistribution;
 use crate::statistics::ln_corrected;
 
 /// Observations that are looked up together.
-const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// The most counted observations that are kept with their positions, for windows and plots.
 pub const MAX_RECORD: usize = 1 << 24;
@@ -90,6 +90,8 @@ struct Names {
     /// Contexts, where they decide what is a repeat and observations have separate names.
     contexts: Option<Distinct>,
     observations: Distinct,
+    /// The sum of the scores of the counted observations.
+    sum: Sum,
     /// Where every position counts: the number of observations, and their sum.
     all: Option<(u64, f64)>,
 }
@@ -139,7 +141,7 @@ impl Detector {
         let rules = scheme.embed_rules();
         let padding = rules.padding.filter(|_| rules.judges_beginning);
         let tail = padding.map_or(Vec::new(), |padding| vec![padding; scheme.context_width()]);
-        let names = Names { contexts: None, observations: Distinct::new(), all: None };
+        let names = Names { contexts: None, observations: Distinct::new(), sum: Sum::new(), all: None };
         let (observations, marks) = (Vec::new(), Vec::new());
         let repeats = Repeats::default();
         Self { scheme, distribution, mean, repeats, tail, tokens: 0, names, observations, marks, record: None }
@@ -183,6 +185,14 @@ impl Detector {
         self.push_if(tokens, |i| choices[i] > 1)
     }
 
+    /// Makes room for the names of this number of tokens if nothing was read yet.
+    pub(crate) fn reserve(&mut self, tokens: usize) {
+        let Names { contexts, observations, all, .. } = &mut self.names;
+        if all.is_none() {
+            contexts.iter_mut().chain([observations]).for_each(|names| names.reserve(tokens));
+        }
+    }
+
     /// Scores the tokens of the piece for whose index `is_free` returns true.
     fn push_if(&mut self, tokens: &[TokenId], is_free: impl Fn(usize) -> bool) -> &[Mark] {
         let width = self.scheme.context_width();
@@ -197,12 +207,7 @@ impl Detector {
         let by_draw = self.repeats == Repeats::Observation || self.names.contexts.is_some();
         let name = |observation: &Observation| if by_draw { observation.identity } else { observation.context };
         let mut at = self.tokens + unscored as u64;
-        if self.names.all.is_none() {
-            self.names.observations.reserve(self.observations.len());
-            if let Some(contexts) = &mut self.names.contexts {
-                contexts.reserve(self.observations.len());
-            }
-        }
+        self.reserve(self.observations.len());
         for batch in self.observations.chunks(BATCH) {
             if self.names.all.is_none() {
                 self.names.observations.expect(batch.iter().map(name));
@@ -223,9 +228,13 @@ impl Detector {
                         *sum += f64::from(score);
                         true
                     }
-                    Names { contexts, observations, .. } => {
-                        contexts.as_mut().is_none_or(|contexts| contexts.insert(observation.context, 0.0))
-                            && observations.insert(name(observation), score)
+                    Names { contexts, observations, sum, .. } => {
+                        let is_new = |contexts: &mut Distinct| contexts.insert(observation.context).is_some();
+                        let zeros = match contexts.as_mut().is_none_or(is_new) {
+                            true => observations.insert(name(observation)),
+                            false => None,
+                        };
+                        zeros.inspect(|&zeros| sum.add(zeros, score)).is_some()
                     }
                 };
                 let green = f64::from(score) > self.mean;
@@ -253,9 +262,9 @@ impl Detector {
 
     /// The evidence of all tokens read so far.
     pub fn evidence(&self) -> Evidence {
-        let (scored, score) =
-            self.names.all.unwrap_or((self.names.observations.len() as u64, self.names.observations.sum()));
-        let level = self.names.contexts.as_ref().map_or(0, Distinct::level) + self.names.observations.level();
+        let Names { contexts, observations, sum, all } = &self.names;
+        let (scored, score) = all.unwrap_or((observations.len() as u64, sum.at(observations.level())));
+        let level = contexts.as_ref().map_or(0, Distinct::level) + observations.level();
         Evidence {
             sampled: 0.5f64.powi(level as i32),
             tokens: self.tokens,

@@ -1,4 +1,4 @@
-//! Counts each distinct observation (with its score) or context once, in bounded memory.
+//! Counts each distinct observation or context once, in bounded memory, and adds up scores of what is counted.
 //!
 //! A repeated context repeats the same random draw, and counting it again would claim evidence that does not exist. The
 //! set of all observations of a very long text would not fit in memory, so past [`CAPACITY`] distinct ones only a
@@ -11,7 +11,7 @@ pub(crate) const CAPACITY: usize = 1 << 20;
 
 const FIRST_SLOTS: usize = 1 << 10;
 
-/// A set of names in open addressing with linear probing, with the sums of their scores.
+/// A set of names in open addressing with linear probing.
 ///
 /// Slots are in the order of the names, so that a table grows in one pass from front to back.
 pub(crate) struct Distinct {
@@ -20,14 +20,34 @@ pub(crate) struct Distinct {
     len: usize,
     /// A name is kept when its `level` highest bits are zero.
     level: u32,
-    /// The sum of the scores of the names with `i` leading zeros, at index `i`. A rising level drops an entry as a
-    /// whole.
-    sums: [f64; 64],
+}
+
+/// A sum of scores of names. It can leave out the names that a level drops.
+pub(crate) struct Sum {
+    /// The sum of the scores of the names with `i` leading zeros, at index `i`.
+    by_zeros: [f64; 64],
+}
+
+impl Sum {
+    pub(crate) fn new() -> Self {
+        Self { by_zeros: [0.0; 64] }
+    }
+
+    /// Adds the score of a name with this number of leading zeros.
+    #[inline]
+    pub(crate) fn add(&mut self, zeros: u32, score: f32) {
+        self.by_zeros[zeros as usize] += f64::from(score);
+    }
+
+    /// The sum of the scores of the names that a set of this level keeps.
+    pub(crate) fn at(&self, level: u32) -> f64 {
+        self.by_zeros[level as usize..].iter().sum()
+    }
 }
 
 impl Distinct {
     pub(crate) fn new() -> Self {
-        Self { slots: vec![0; FIRST_SLOTS], len: 0, level: 0, sums: [0.0; 64] }
+        Self { slots: vec![0; FIRST_SLOTS], len: 0, level: 0 }
     }
 
     /// Makes room for `names` names if the set is empty.
@@ -48,28 +68,23 @@ impl Distinct {
         std::hint::black_box(touched);
     }
 
-    /// Adds a name. Returns true if it was not in the set before and the sample keeps it.
+    /// Adds a name. If it was not in the set before and the sample keeps it, returns the number of its leading zeros.
     #[inline]
-    pub(crate) fn insert(&mut self, name: u64, score: f32) -> bool {
+    pub(crate) fn insert(&mut self, name: u64) -> Option<u32> {
         let name = clean(name);
-        if name.leading_zeros() < self.level || !self.put(name) {
-            return false;
+        let zeros = name.leading_zeros();
+        if zeros < self.level || !self.put(name) {
+            return None;
         }
-        self.sums[name.leading_zeros() as usize] += f64::from(score);
         if 2 * self.len >= self.slots.len() {
             self.make_room();
         }
-        true
+        Some(zeros)
     }
 
     /// The number of names counted.
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// The sum of their scores.
-    pub(crate) fn sum(&self) -> f64 {
-        self.sums[self.level as usize..].iter().sum()
     }
 
     /// The level: each distinct name was counted with probability `2^-level`.
@@ -139,24 +154,26 @@ mod tests {
 
     #[test]
     fn counts_each_name_once() {
-        let mut distinct = Distinct::new();
+        let (mut distinct, mut sum) = (Distinct::new(), Sum::new());
         let mut model = HashMap::new();
         for i in 0..200_000u32 {
             let (name, score) = observation(i.wrapping_mul(i) % 70_001);
-            assert_eq!(distinct.insert(name, score), model.insert(name, score).is_none());
+            let zeros = distinct.insert(name);
+            assert_eq!(zeros.is_some(), model.insert(name, score).is_none());
+            zeros.into_iter().for_each(|zeros| sum.add(zeros, score));
         }
         assert_eq!(distinct.len(), model.len());
-        assert_eq!(distinct.sum(), model.values().map(|&score| f64::from(score)).sum::<f64>());
+        assert_eq!(sum.at(distinct.level()), model.values().map(|&score| f64::from(score)).sum::<f64>());
         assert_eq!(distinct.level(), 0);
     }
 
     #[test]
     fn past_its_capacity_it_keeps_a_fair_sample() {
-        let mut distinct = Distinct::new();
+        let (mut distinct, mut sum) = (Distinct::new(), Sum::new());
         let n = 5 * CAPACITY as u32;
         let mut insert = |i| {
             let (name, score) = observation(i);
-            distinct.insert(name, score);
+            distinct.insert(name).into_iter().for_each(|zeros| sum.add(zeros, score));
         };
         (0..n).for_each(&mut insert);
         (0..n / 8).for_each(&mut insert);
@@ -164,7 +181,7 @@ mod tests {
         assert!(distinct.len() <= CAPACITY && distinct.slots.len() <= 2 * CAPACITY);
         let expected = f64::from(n) / 8.0;
         assert!((distinct.len() as f64 - expected).abs() < 6.0 * expected.sqrt(), "{}", distinct.len());
-        let share = distinct.sum() / distinct.len() as f64;
+        let share = sum.at(distinct.level()) / distinct.len() as f64;
         assert!((share - 0.25).abs() < 6.0 * (0.1875 / expected).sqrt(), "{share}");
     }
 }

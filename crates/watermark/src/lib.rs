@@ -16,7 +16,7 @@
 //! | [`context`], [`gamma`], [`green_share`], [`strength`] | parts of a marking, whose values are always in range |
 //! | [`vocabulary_id`] | the vocabulary that a key was made for |
 //! | [`embed`] | a scheme as a step on logits |
-//! | [`detect`] | a scheme as a reader of texts |
+//! | [`detect`], [`several`] | a scheme as a reader of texts, and several at once |
 //! | [`windows`] | marked passages inside a longer text |
 //! | [`stream`] | evidence that holds at every moment |
 //! | [`weighted`] | detection with the help of the model |
@@ -56,6 +56,7 @@ pub mod ring;
 pub mod scheme;
 pub mod score_distribution;
 pub mod secret_file;
+pub mod several;
 pub mod statistics;
 pub mod stream;
 pub mod strength;
@@ -73,7 +74,8 @@ pub use green_share::GreenShare;
 pub use key::{GreenLists, Key, KeyError, Marking, Period};
 pub use level::{BadLevel, Level};
 pub use ring::KeyRing;
-pub use scheme::{Observation, Scheme};
+pub use scheme::{ByPosition, Observation, Scheme};
 pub use score_distribution::ScoreDistribution;
+pub use several::Detectors;
 pub use strength::Strength;
 pub use vocabulary_id::VocabularyId;

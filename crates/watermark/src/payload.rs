@@ -149,7 +149,7 @@ impl PayloadReader {
             if !is_free(place - 1) {
                 return;
             }
-            if contexts.insert(observation.context, 0.0) && observations.insert(observation.identity, 0.0) {
+            if contexts.insert(observation.context).is_some() && observations.insert(observation.identity).is_some() {
                 let position = position_of(position, counts.len());
                 counts[position][usize::from(colour)] += 1;
             }

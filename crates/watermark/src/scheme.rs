@@ -63,10 +63,27 @@ pub trait Scheme: Send + Sync + Debug {
         false
     }
 
+    /// The scores of single positions, if repeats do not depend on the key: if the name of a context is the
+    /// [name](Observation::context) of its tokens, that of an observation also depends on the judged token,
+    /// [contexts decide](Scheme::context_decides), and every position has a score. The same positions of a text then
+    /// count under every key.
+    fn by_position(&self) -> Option<&dyn ByPosition> {
+        None
+    }
+
     /// The rules for writing.
     fn embed_rules(&self) -> EmbedRules {
         EmbedRules::default()
     }
+}
+
+/// A scheme that can score some positions of a text and leave out the others.
+pub trait ByPosition {
+    /// Appends the scores of the tokens at the given positions to `out`: those that [`Scheme::observe`] returns.
+    ///
+    /// # Panics
+    /// If there are fewer than [`Scheme::context_width`] tokens before a position.
+    fn scores(&self, tokens: &[TokenId], positions: &[u32], out: &mut Vec<f32>);
 }
 
 /// A scheme's rules for writing: what the other systems' logits processors do beyond the list itself.
@@ -125,6 +142,11 @@ pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
+}
+
+/// The name of the token `token` after a context of this name, where contexts decide what is a repeat.
+pub(crate) fn identity(context: u64, token: TokenId) -> u64 {
+    mix(context ^ mix(u64::from(token)))
 }
 
 /// A name for some tokens in order: a polynomial in a large odd number. It does not involve the key, since equal tokens

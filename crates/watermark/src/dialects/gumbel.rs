@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use verdigris_logits::{Row, TokenId};
 
 use crate::real::ln_1p;
-use crate::scheme::{EmbedRules, Observation, Scheme, Stage, mix, name};
+use crate::scheme::{ByPosition, EmbedRules, Observation, Scheme, Stage, identity, name};
 use crate::score_distribution::ScoreDistribution;
 use crate::strength::Strength;
 
@@ -42,7 +42,7 @@ pub(crate) trait Noise: Send + Sync + Debug {
 
     /// The score of a token for the mark.
     fn score(&self, context: &Self::Context, token: TokenId) -> f64 {
-        -ln_1p(-self.uniform(context, token))
+        score(self.uniform(context, token))
     }
 
     /// The distribution of a score without a mark.
@@ -50,8 +50,32 @@ pub(crate) trait Noise: Send + Sync + Debug {
         ScoreDistribution::Exponential
     }
 
+    /// Judges the last token of a window in the context of the tokens before it.
+    fn observation(&self, window: &[TokenId]) -> Observation {
+        let (&token, before) = window.split_last().expect("a window has at least one token");
+        let noise = self.context(before);
+        let context = self.name(before, &noise);
+        let score = if self.reads(&noise) { self.score(&noise, token) as f32 } else { f32::NAN };
+        Observation { context, identity: identity(context, token), score }
+    }
+
+    /// Judges `tokens[width..]`, as [`Scheme::observe`] does.
+    fn observe(&self, width: usize, tokens: &[TokenId], out: &mut Vec<Observation>) {
+        out.extend(tokens.windows(width + 1).map(|window| self.observation(window)));
+    }
+
+    /// The scores of single positions: see [`Scheme::by_position`].
+    fn by_position(&self) -> Option<&dyn ByPosition> {
+        None
+    }
+
     /// The rules for writing.
     fn embed_rules(&self) -> EmbedRules;
+}
+
+/// The score of a token with the uniform number `u`.
+pub(crate) fn score(u: f64) -> f64 {
+    -ln_1p(-u)
 }
 
 /// The rules that Gumbel dialects share: they act on warped rows and mark no context twice.
@@ -87,13 +111,11 @@ impl<N: Noise> Scheme for Gumbel<N> {
     }
 
     fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
-        out.extend(tokens.windows(self.width + 1).map(|window| {
-            let (before, token) = (&window[..self.width], window[self.width]);
-            let noise = self.noise.context(before);
-            let context = self.noise.name(before, &noise);
-            let score = if self.noise.reads(&noise) { self.noise.score(&noise, token) as f32 } else { f32::NAN };
-            Observation { context, identity: mix(context ^ mix(u64::from(token))), score }
-        }));
+        self.noise.observe(self.width, tokens, out);
+    }
+
+    fn by_position(&self) -> Option<&dyn ByPosition> {
+        self.noise.by_position()
     }
 
     fn context_decides(&self) -> bool {

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 
 use super::error::BadDialect;
-use super::gumbel::{Gumbel, Noise, RULES};
-use super::native::{Prf, describe_context};
+use super::gumbel::{Gumbel, Noise, RULES, score};
+use super::native::{BATCH, Prf, describe_context};
 use super::spec::{Secret, Spec};
 use crate::context::{BadContext, Context, ContextFunction};
 use crate::kdf::Purpose;
-use crate::scheme::{EmbedRules, Scheme};
+use crate::scheme::{ByPosition, EmbedRules, Observation, Scheme, identity, name};
 
 /// Gumbel noise made by AES, as represented in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +93,9 @@ impl Spec for Parameters {
 /// probability of at most `e^-7`, below .1 %; from there on, the noise of different contexts keeps them apart.
 const AFTER: f64 = 7.0;
 
+/// The number of judged tokens below which a batch costs more than it saves.
+const FEW: usize = 8;
+
 /// The id of the public part of a key.
 pub(crate) fn public_id(id: &str) -> String {
     format!("{id}-public")
@@ -147,8 +150,11 @@ impl Noise for NativeGumbel {
         }
     }
 
-    fn name(&self, _: &[TokenId], state: &Seed) -> u64 {
-        state.seed as u64
+    fn name(&self, tokens: &[TokenId], state: &Seed) -> u64 {
+        match self.context.function() {
+            ContextFunction::All => name(tokens),
+            _ => state.seed as u64,
+        }
     }
 
     fn writes(&self, state: &Seed) -> bool {
@@ -164,13 +170,70 @@ impl Noise for NativeGumbel {
             Half::Private(public) if state.is_public => public,
             _ => &self.prf,
         };
-        let bits = prf.expand(state.seed ^ u128::from(token)) as u64 & ((1 << 52) - 1);
-        (bits as f64 + 0.5) / (1u64 << 52) as f64
+        unit(prf.expand(state.seed ^ u128::from(token)))
+    }
+
+    fn observe(&self, width: usize, tokens: &[TokenId], out: &mut Vec<Observation>) {
+        let judged = tokens.len().saturating_sub(width);
+        if judged < FEW || !matches!(self.half, Half::Whole) {
+            return out.extend(tokens.windows(width + 1).map(|window| self.observation(window)));
+        }
+        for start in (0..judged).step_by(BATCH) {
+            let end = judged.min(start + BATCH);
+            let seeds = self.prf.seeds(self.context, &tokens[start..end + width - 1]);
+            let judged = tokens[start..end + width].windows(width + 1);
+            self.draw(seeds, judged, |seed, window, score| {
+                let context = self.name(&window[..width], &Seed { seed, is_public: false });
+                out.push(Observation { context, identity: identity(context, window[width]), score });
+            });
+        }
+    }
+
+    fn by_position(&self) -> Option<&dyn ByPosition> {
+        let by_tokens = self.context.function() == ContextFunction::All && matches!(self.half, Half::Whole);
+        by_tokens.then_some(self)
     }
 
     fn embed_rules(&self) -> EmbedRules {
         EmbedRules { after: AFTER, ..RULES }
     }
+}
+
+impl NativeGumbel {
+    /// Judges the last token of each window, up to [`BATCH`] of them, by the seeds of the tokens before it, and passes
+    /// the seed, the window and the score to `each`.
+    fn draw<'t>(
+        &self,
+        seeds: [u128; BATCH],
+        windows: impl Iterator<Item = &'t [TokenId]> + Clone,
+        mut each: impl FnMut(u128, &'t [TokenId], f32),
+    ) {
+        let mut drawn = seeds;
+        for (seed, window) in drawn.iter_mut().zip(windows.clone()) {
+            *seed ^= u128::from(window[window.len() - 1]);
+        }
+        let drawn = self.prf.expand_all(drawn);
+        for ((seed, drawn), window) in seeds.into_iter().zip(drawn).zip(windows) {
+            each(seed, window, score(unit(drawn)) as f32);
+        }
+    }
+}
+
+impl ByPosition for NativeGumbel {
+    fn scores(&self, tokens: &[TokenId], positions: &[u32], out: &mut Vec<f32>) {
+        let width = self.context.width();
+        for positions in positions.chunks(BATCH) {
+            let windows = positions.iter().map(|&at| &tokens[at as usize - width..=at as usize]);
+            let seeds = self.prf.seeds_of_all(windows.clone().map(|window| &window[..width]));
+            self.draw(seeds, windows, |_, _, score| out.push(score));
+        }
+    }
+}
+
+/// The uniform number of a block.
+fn unit(block: u128) -> f64 {
+    let bits = block as u64 & ((1 << 52) - 1);
+    (bits as f64 + 0.5) / (1u64 << 52) as f64
 }
 
 /// The scheme of a secret, a key id and a tenant, which marks and reads all tokens.

@@ -6,16 +6,13 @@ use aes::cipher::BlockCipherEncrypt;
 use verdigris_logits::{Row, TokenId, TokenSet};
 
 use super::keystream::{Expand, counter};
-use super::prf::{Block, Prf, pack, to_block, value, xor};
+use super::prf::{BATCH, Block, Prf, pack, to_block, value};
 use crate::context::{Context, ContextFunction, MAX_WIDTH};
 use crate::gamma::Gamma;
 use crate::kdf::Purpose;
 use crate::scheme::{Observation, Scheme, mark_list, name};
 use crate::score_distribution::ScoreDistribution;
 use crate::strength::Strength;
-
-/// The number of blocks encrypted together: what the widest AES unit takes at once.
-const BATCH: usize = 64;
 
 /// The number of judged tokens below which a batch costs more than it saves.
 const FEW: usize = 8;
@@ -121,47 +118,22 @@ impl Native {
     #[inline]
     pub(crate) fn coloured(&self, tokens: &[TokenId], mut each: impl FnMut(Observation, u32, u16)) {
         let (width, k) = (self.context.width(), self.gamma.bits());
-        let mut single = [Block::default(); BATCH + MAX_WIDTH];
-        let mut seeds = [Block::default(); BATCH];
         let mut planes = [Block::default(); BATCH * MAX_PLANES];
         let judged = tokens.len().saturating_sub(width);
-        // A short last batch is encrypted whole, since fewer blocks would not use the wide AES unit.
         for start in (0..judged).step_by(BATCH) {
             let count = BATCH.min(judged - start);
-            match self.context.function() {
-                ContextFunction::All => {
-                    seeds.fill(Block::default());
-                    for part in (0..width).step_by(4) {
-                        let end = width.min(part + 4);
-                        for (i, seed) in seeds[..count].iter_mut().enumerate() {
-                            xor(seed, pack(&tokens[start + i + part..start + i + end]));
-                        }
-                        self.prf.context_key.encrypt_blocks(&mut seeds);
-                    }
-                }
-                ContextFunction::Min => {
-                    let single = &mut single[..count + width - 1];
-                    for (block, &token) in single.iter_mut().zip(&tokens[start..]) {
-                        *block = to_block(pack(&[token]));
-                    }
-                    self.prf.context_key.encrypt_blocks(single);
-                    for (seed, window) in seeds.iter_mut().zip(single.windows(width)) {
-                        *seed = to_block(window.iter().map(value).min().expect("a window has at least one block"));
-                    }
-                }
-                ContextFunction::SelfSalted => unreachable!("judged by observe_salted"),
-            }
+            let seeds = self.prf.seeds(self.context, &tokens[start..start + count + width - 1]);
             let candidates = &tokens[start + width..start + width + count];
-            for (i, (seed, &token)) in seeds.iter().zip(candidates).enumerate() {
+            for (i, (&seed, &token)) in seeds.iter().zip(candidates).enumerate() {
                 for plane in 0..k {
-                    planes[plane * BATCH + i] = to_block(value(seed) ^ counter(plane, token as usize / 128));
+                    planes[plane * BATCH + i] = to_block(seed ^ counter(plane, token as usize / 128));
                 }
             }
             self.prf.list_key.encrypt_blocks(&mut planes[..BATCH * k]);
-            for (i, (seed, &token)) in seeds.iter().zip(candidates).enumerate() {
+            for (i, (&seed, &token)) in seeds.iter().zip(candidates).enumerate() {
                 let planes = (0..k).map(|plane| &planes[plane * BATCH + i]);
                 let (observation, bits, number) =
-                    self.judge(value(seed), &tokens[start + i..start + i + width], token, planes);
+                    self.judge(seed, &tokens[start + i..start + i + width], token, planes);
                 each(observation, bits, number);
             }
         }
