@@ -127,6 +127,7 @@ fn candidates(c: &mut Criterion) {
     bench("synthid-table-30/40", &synthid(Bits::Table, 40));
     bench("synthid-hash-30/40", &synthid(Bits::Hash, 40));
     bench("native-gumbel/64", &gumbel(64));
+    bench("native-gumbel/128256", &gumbel(128_256));
     bench("vllm/64", &vllm(42, 4, 64));
     bench("sglang/64", &sglang(42, 4, 64));
     group.finish();

@@ -5,10 +5,12 @@
 //! the key sees the model's own distribution. With the key, `-ln(1 - u)` of the chosen tokens is large, whereas without
 //! a mark it is Exp(1).
 
+use std::f64::consts::LN_2;
 use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId};
 
+use super::native::BATCH;
 use crate::real::ln_1p;
 use crate::scheme::{ByPosition, EmbedRules, Observation, Scheme, Stage, identity, name};
 use crate::score_distribution::ScoreDistribution;
@@ -39,6 +41,13 @@ pub(crate) trait Noise: Send + Sync + Debug {
 
     /// The uniform number in (0, 1) that decides about a token while writing.
     fn uniform(&self, context: &Self::Context, token: TokenId) -> f64;
+
+    /// The uniform numbers of up to [`BATCH`] tokens.
+    fn uniforms(&self, context: &Self::Context, tokens: &[TokenId], out: &mut [f64; BATCH]) {
+        for (u, &token) in out.iter_mut().zip(tokens) {
+            *u = self.uniform(context, token);
+        }
+    }
 
     /// The score of a token for the mark.
     fn score(&self, context: &Self::Context, token: TokenId) -> f64 {
@@ -76,6 +85,13 @@ pub(crate) trait Noise: Send + Sync + Debug {
 /// The score of a token with the uniform number `u`.
 pub(crate) fn score(u: f64) -> f64 {
     -ln_1p(-u)
+}
+
+/// A bound of the noise `-ln(-ln u)` that takes no logarithm: `-ln u` is at least `1 - u`, whose exponent is known.
+fn most_noise(u: f64) -> f64 {
+    let exponent = ((1.0 - u).to_bits() >> 52) as f64 - 1023.0;
+    // A little more than the error of the logarithms.
+    1e-6 - exponent * LN_2
 }
 
 /// The rules that Gumbel dialects share: they act on warped rows and mark no context twice.
@@ -134,11 +150,21 @@ impl<N: Noise> Scheme for Gumbel<N> {
             return;
         }
         row.with_allowed(|allowed, logits| {
-            let noisy = |token: TokenId| {
-                let noise = -(-self.noise.uniform(&context, token).ln()).ln();
-                f64::from(logits[token as usize]) + noise
-            };
-            let best = allowed.iter().map(|&token| (noisy(token), token)).reduce(|a, b| if b.0 > a.0 { b } else { a });
+            let mut uniforms = [0.5; BATCH];
+            let mut best: Option<(f64, TokenId)> = None;
+            for tokens in allowed.chunks(BATCH) {
+                self.noise.uniforms(&context, tokens, &mut uniforms);
+                for (&token, &u) in tokens.iter().zip(&uniforms) {
+                    let logit = f64::from(logits[token as usize]);
+                    if best.is_some_and(|(best, _)| logit + most_noise(u) < best) {
+                        continue;
+                    }
+                    let noisy = logit - (-u.ln()).ln();
+                    if best.is_none_or(|(best, _)| noisy > best) {
+                        best = Some((noisy, token));
+                    }
+                }
+            }
             if let Some((_, best)) = best {
                 allowed.iter().filter(|&&token| token != best).for_each(|&t| logits[t as usize] = f32::NEG_INFINITY);
             }
@@ -147,5 +173,26 @@ impl<N: Noise> Scheme for Gumbel<N> {
 
     fn embed_rules(&self) -> EmbedRules {
         self.noise.embed_rules()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use verdigris_logits::random::philox4x32;
+
+    use super::*;
+
+    #[test]
+    fn noise_is_bounded() {
+        let few = [f64::MIN_POSITIVE, 2f64.powi(-53), 0.5, 1.0 - 2f64.powi(-53), 1.0 - 2f64.powi(-30)];
+        let many = (0..100_000).map(|i| {
+            let [a, b, ..] = philox4x32([i, 0, 0, 0], [3, 8]);
+            let small = (f64::from(a) + 0.5) / 4_294_967_296.0 * 0.5f64.powi(b as i32 & 15);
+            if b >> 31 == 0 { small } else { 1.0 - small }
+        });
+        for u in few.into_iter().chain(many) {
+            let (noise, most) = (-(-u.ln()).ln(), most_noise(u));
+            assert!(noise <= most && (u < 0.5 || most < noise + 1.1), "{u}: {noise} {most}");
+        }
     }
 }

@@ -166,11 +166,13 @@ impl Noise for NativeGumbel {
     }
 
     fn uniform(&self, state: &Seed, token: TokenId) -> f64 {
-        let prf = match &self.half {
-            Half::Private(public) if state.is_public => public,
-            _ => &self.prf,
-        };
-        unit(prf.expand(state.seed ^ u128::from(token)))
+        unit(self.prf_of(state).expand(state.seed ^ u128::from(token)))
+    }
+
+    fn uniforms(&self, state: &Seed, tokens: &[TokenId], out: &mut [f64; BATCH]) {
+        let mut drawn = [state.seed; BATCH];
+        drawn.iter_mut().zip(tokens).for_each(|(seed, &token)| *seed ^= u128::from(token));
+        *out = self.prf_of(state).expand_all(drawn).map(unit);
     }
 
     fn observe(&self, width: usize, tokens: &[TokenId], out: &mut Vec<Observation>) {
@@ -200,6 +202,14 @@ impl Noise for NativeGumbel {
 }
 
 impl NativeGumbel {
+    /// The functions that decide after a context.
+    fn prf_of(&self, state: &Seed) -> &Prf {
+        match &self.half {
+            Half::Private(public) if state.is_public => public,
+            _ => &self.prf,
+        }
+    }
+
     /// Judges the last token of each window, up to [`BATCH`] of them, by the seeds of the tokens before it, and passes
     /// the seed, the window and the score to `each`.
     fn draw<'t>(
@@ -256,4 +266,44 @@ fn scheme(prf: Prf, half: Half, context: Context, vocabulary: usize) -> Result<G
         return Err(BadContext::SelfSalted);
     }
     Ok(Gumbel { noise: NativeGumbel { prf, half, context }, width: context.width(), vocabulary })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use verdigris_logits::Row;
+    use verdigris_logits::random::philox4x32;
+
+    use super::*;
+    use crate::Strength;
+
+    /// On flat and steep rows, with as many tokens as there are in a batch, fewer and more.
+    #[test]
+    fn the_token_with_the_most_noise_is_left() {
+        let vocabulary = 1000;
+        let context = Context::new(ContextFunction::All, 2).unwrap();
+        let prf = Prf::new(&[4; 32], "", "", Purpose::NoiseContext, Purpose::Noise);
+        let scheme = scheme(prf, Half::Whole, context, vocabulary).unwrap();
+        let mut winners = HashSet::new();
+        for i in 0..300 {
+            let random = |token: u32| f64::from(philox4x32([i, token, 0, 0], [5, 6])[0]) / 4_294_967_296.0;
+            let allowed = [3, BATCH as u32, 500][i as usize % 3];
+            let logit = |token: u32| {
+                let logit = random(token) * f64::from(i % 40) - 7.0;
+                if token % (vocabulary as u32 / allowed) == 0 { logit as f32 } else { f32::NEG_INFINITY }
+            };
+            let logits: Vec<f32> = (0..vocabulary as u32).map(logit).collect();
+            let state = scheme.noise.context(&[i, 9]);
+            let noisy =
+                |token: &u32| f64::from(logits[*token as usize]) - (-scheme.noise.uniform(&state, *token).ln()).ln();
+            let best = (0..vocabulary as u32).max_by(|a, b| noisy(a).total_cmp(&noisy(b))).unwrap();
+            let mut row = Row::from(logits.clone());
+            scheme.mark(&[i, 9], Strength::default(), &mut row);
+            let left: Vec<usize> = (0..vocabulary).filter(|&t| row.logits()[t] > f32::NEG_INFINITY).collect();
+            assert_eq!(left, [best as usize]);
+            winners.insert(best);
+        }
+        assert!(winners.len() > 100, "{}", winners.len());
+    }
 }
