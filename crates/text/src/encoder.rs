@@ -6,7 +6,7 @@ use std::panic::catch_unwind;
 use tokenizers::{AddedToken, ModelWrapper};
 use verdigris_logits::TokenId;
 
-use crate::bpe::Bpe;
+use crate::bpe::{Bpe, ScoredToken};
 use crate::chunks::ReadError;
 use crate::error::TokenizerError;
 use crate::lead::{Lead, tokens};
@@ -40,6 +40,13 @@ impl Encoder {
             }
             _ => Self::of_library(json),
         }
+    }
+
+    /// Reads a tokenizer whose merges follow from scores, and its vocabulary. `None` if our own encoder does not
+    /// understand it.
+    pub(crate) fn of_scores(json: &[u8], tokens: &[ScoredToken<'_>]) -> Option<(Self, Vocabulary)> {
+        let (own, vocabulary) = catch_unwind(|| Bpe::read_scored(json, tokens)).ok()??;
+        Some((Self { kind: Kind::Own(own.into()), lead: Lead::default() }, vocabulary))
     }
 
     /// Like [`Encoder::read`], by the library alone.

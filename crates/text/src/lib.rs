@@ -38,6 +38,7 @@ pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;
 
+pub use bpe::ScoredToken;
 pub use chat::{ChatError, ChatTemplate, Conversation, Message, Turn};
 pub use chunks::{Chunks, ReadError};
 pub use error::TokenizerError;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use verdigris_logits::TokenId;
 
+use crate::bpe::ScoredToken;
 use crate::chunks::{Chunks, ReadError};
 use crate::controls::{Control, Controls, TextPart};
 use crate::encoder::Encoder;
@@ -30,6 +31,18 @@ impl Tokenizer {
     /// [`TokenizerError`] names the part that cannot be read.
     pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
         let (encoder, vocabulary) = Encoder::read(json)?;
+        Self::of(encoder, vocabulary)
+    }
+
+    /// Makes a tokenizer of pieces whose merges follow from scores, as in SentencePiece. `json` is the `tokenizer.json`
+    /// without them: its model has neither tokens nor merges. Returns `None` for a tokenizer that can only be given as
+    /// a whole `tokenizer.json`, to [`Tokenizer::from_json`].
+    pub fn from_scores(json: &[u8], tokens: &[ScoredToken<'_>]) -> Option<Self> {
+        let (encoder, vocabulary) = Encoder::of_scores(json, tokens)?;
+        Self::of(encoder, vocabulary).ok()
+    }
+
+    fn of(encoder: Encoder, vocabulary: Vocabulary) -> Result<Self, TokenizerError> {
         let special = encoder.added().into_iter().filter(|(_, token)| token.special);
         let control = |(id, token): (TokenId, tokenizers::AddedToken)| Control {
             id,

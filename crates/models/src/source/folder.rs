@@ -408,8 +408,7 @@ impl ModelFolder {
                 path: self.files.path(""),
                 fault: format!("its tokenizer: {fault}"),
             };
-            let json = gguf::tokenizer::json(gguf).map_err(wrong)?;
-            return Tokenizer::from_json(&json).map_err(|error| wrong(error.to_string()));
+            return gguf::tokenizer::read(gguf).map_err(wrong);
         }
         let (path, json) = self.tokenizer_files().tokenizer()?;
         Tokenizer::from_json(&json).map_err(|error| ModelError::Tokenizer { path, fault: error.to_string() })

@@ -58,6 +58,6 @@ impl Bytes {
             return parts.push(token);
         }
         parts.extend(word.bytes().filter_map(|byte| self.parts[usize::from(byte)]));
-        merges.merge(parts, queue);
+        merges.merge(names, parts, queue);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokenizers::{AddedToken, DecoderWrapper, PaddingParams, TruncationParams};
 use verdigris_logits::TokenId;
 
-use super::merges::Merges;
+use super::merges::{Listed, Merges};
 use super::names::Names;
 
 /// A whole file. Parts that the library would refuse are errors, and so are parts that ours does not understand.
@@ -88,7 +88,10 @@ impl<'de> Visitor<'de> for ModelVisitor {
             }
         }
         match (is_bpe, names, merges) {
-            (true, Some(names), Some(merges)) => Ok(Model { names, merges, has_unknown, byte_fallback, ignore_merges }),
+            (true, Some(names), Some(merges)) => {
+                let merges = Merges::Listed(merges);
+                Ok(Model { names, merges, has_unknown, byte_fallback, ignore_merges })
+            }
             _ => Err(A::Error::custom("a part is missing")),
         }
     }
@@ -142,21 +145,21 @@ impl<'de> Deserialize<'de> for NamesInFile {
 struct MergesInFile<'n>(&'n Names);
 
 impl<'de> DeserializeSeed<'de> for MergesInFile<'_> {
-    type Value = Merges;
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Merges, D::Error> {
+    type Value = Listed;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Listed, D::Error> {
         deserializer.deserialize_seq(self)
     }
 }
 
 impl<'de> Visitor<'de> for MergesInFile<'_> {
-    type Value = Merges;
+    type Value = Listed;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("pairs of tokens")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Merges, A::Error> {
-        let mut merges = Merges::with_capacity(self.0.len());
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Listed, A::Error> {
+        let mut merges = Listed::with_capacity(self.0.len());
         let (mut both, mut next, mut kind) = (String::new(), 0, None);
         while let Some(pair) = seq.next_element::<Pair<'_>>()? {
             if *kind.get_or_insert(pair.is_one_text) != pair.is_one_text {

@@ -13,6 +13,7 @@
 //! | [`split`] | the words of a text |
 //! | [`bytes`], [`pieces`] | the tokens of a word, from bytes or from characters |
 //! | [`merges`] | the merging of the parts of a word |
+//! | [`scored`] | merges by scores |
 //! | [`memo`] | words that were seen before |
 //! | [`ranges`] | the ranges of tokens in a word |
 //! | [`around`] | tokens around a prompt |
@@ -38,6 +39,7 @@ mod names;
 mod normal;
 mod pieces;
 mod ranges;
+mod scored;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -52,6 +54,8 @@ use names::Names;
 use normal::Normal;
 use pieces::{Pieces, SPACE};
 use ranges::Ranges;
+use scored::Scored;
+pub use scored::ScoredToken;
 use split::Split;
 
 /// An encoder.
@@ -111,7 +115,21 @@ impl Section<'_> {
 impl Bpe {
     /// Reads a `tokenizer.json`, and its vocabulary. `None` if a part of it is not understood, or has a fault.
     pub(crate) fn read(json: &[u8]) -> Option<(Self, Vocabulary)> {
-        let file: File = serde_json::from_slice(json).ok().filter(|_| json.trim_ascii_start().starts_with(b"{"))?;
+        Self::of(serde_json::from_slice(json).ok().filter(|_| json.trim_ascii_start().starts_with(b"{"))?)
+    }
+
+    /// Like [`Bpe::read`], for a file whose model has no tokens and no merges: these follow from scores.
+    pub(crate) fn read_scored(json: &[u8], tokens: &[ScoredToken<'_>]) -> Option<(Self, Vocabulary)> {
+        let mut file: File = serde_json::from_slice(json).ok()?;
+        file.model.names = Names::with_capacity(tokens.len());
+        for token in tokens {
+            file.model.names.push(token.name, token.id)?;
+        }
+        file.model.merges = Merges::Scored(Scored::new(tokens)?);
+        Self::of(file)
+    }
+
+    fn of(file: File) -> Option<(Self, Vocabulary)> {
         if file.version.is_some_and(|version| version != "1.0") {
             return None;
         }

@@ -34,6 +34,15 @@ impl Token {
 }
 
 impl Names {
+    /// No tokens, with room for a number of them.
+    pub(super) fn with_capacity(tokens: usize) -> Self {
+        Self {
+            text: String::with_capacity(8 * tokens),
+            tokens: Vec::with_capacity(tokens),
+            table: HashTable::with_capacity(tokens),
+        }
+    }
+
     /// Adds a token; `None` if there is one with this name, or if the names are too long together.
     pub(super) fn push(&mut self, name: &str, id: TokenId) -> Option<()> {
         let Self { text, tokens, table } = self;
@@ -70,6 +79,11 @@ impl Names {
         name.clear();
         name.extend(characters);
         Some(Part { id: self.id(name)?, length: name.len() as u32 })
+    }
+
+    /// The name of the token at a position in the order of the file.
+    pub(super) fn name(&self, position: u32) -> &str {
+        self.tokens[position as usize].name(&self.text)
     }
 
     /// The number of tokens.

@@ -73,8 +73,21 @@ impl Pieces {
         }
         bytes.iter().for_each(|&id| ends[id as usize] = None);
         let mut joints = Joints { ascii: [0; 128].into(), ..Joints::default() };
-        for (first, second) in merges.pairs() {
-            joints.add((ends[first as usize]?.1, ends[second as usize]?.0));
+        match merges {
+            Merges::Listed(listed) => {
+                for (first, second) in listed.pairs() {
+                    joints.add((ends[first as usize]?.1, ends[second as usize]?.0));
+                }
+            }
+            Merges::Scored(scored) => {
+                if bytes.iter().any(|&id| scored.merges(id)) {
+                    return None;
+                }
+                // Some of these may be inside tokens that no pair becomes.
+                for (_, name) in names.iter().filter(|&(id, _)| scored.merges(id)) {
+                    name.chars().zip(name.chars().skip(1)).for_each(|pair| joints.add(pair));
+                }
+            }
         }
         Some(Self { characters, bytes, ignore_merges, joints })
     }
@@ -124,6 +137,6 @@ impl Pieces {
                 }
             }
         }
-        merges.merge(parts, queue);
+        merges.merge(names, parts, queue);
     }
 }

@@ -1,11 +1,11 @@
-//! The tokenizer in a GGUF file, as a `tokenizer.json`.
+//! The tokenizer in a GGUF file, by way of a `tokenizer.json`.
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use serde::{Serialize, Serializer};
 use serde_json::{Value as Json, json};
-use verdigris_text::shown;
+use verdigris_text::{ScoredToken, Tokenizer, shown};
 
 use super::write::Put;
 use super::{Gguf, Numbers, Value, split};
@@ -66,8 +66,22 @@ pub(crate) fn is_control(gguf: &Gguf, id: usize) -> bool {
     kind == Some(CONTROL)
 }
 
-/// The `tokenizer.json`. The error says what is not supported.
-pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
+/// The tokenizer. The error says what is not supported.
+pub(crate) fn read(gguf: &Gguf) -> Result<Tokenizer, String> {
+    let (mut file, scored) = file(gguf)?;
+    let json = |file: &File<'_>| serde_json::to_vec(file).map_err(|error| error.to_string());
+    if let Some(scored) = scored {
+        let whole = std::mem::take(&mut file.model.vocab);
+        if let Some(tokenizer) = Tokenizer::from_scores(&json(&file)?, &scored) {
+            return Ok(tokenizer);
+        }
+        file.model = Model { vocab: whole, merges: Merges::Pairs(merges(&scored)), ..file.model };
+    }
+    Tokenizer::from_json(&json(&file)?).map_err(|error| error.to_string())
+}
+
+/// The `tokenizer.json`, and the tokens whose scores order merges where the file lists none.
+fn file(gguf: &Gguf) -> Result<(File<'_>, Option<Vec<ScoredToken<'_>>>), String> {
     let named = |name: &str| format!("tokenizer.ggml.{name}");
     let tokens = gguf.texts(&named("tokens")).ok_or("it has no tokens")?;
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
@@ -113,6 +127,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
         json!({"type": "ByteFallback"}),
         json!({"type": "Fuse"}),
     ];
+    let mut scored = None;
     let (normalizer, pre_tokenizer, decoder, model) = match model {
         "gpt2" => {
             let merges = gguf.texts(&named("merges")).ok_or("it has no merges")?;
@@ -140,7 +155,9 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
                 return Err(format!("the score of its token {id} is not a number"));
             }
             let score = |id: usize| scores.and_then(|scores| scores.at(id)?.number()).unwrap_or(0.0);
-            let merges = merges(&tokens, score, |id| !matches!(kind(id), CONTROL | UNKNOWN | BYTE));
+            let merges = |id: usize| !matches!(kind(id), CONTROL | UNKNOWN | BYTE);
+            let token = |&(name, id)| ScoredToken { id: id as u32, name, score: score(id), merges: merges(id) };
+            scored = Some(vocab.iter().map(token).collect());
             // Whether a space is added at the beginning of a text (not for Gemma).
             let normalizers = if gguf.truth(&named("add_space_prefix"))?.unwrap_or(true) {
                 decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
@@ -150,13 +167,13 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
             };
             let normalizer = json!({"type": "Sequence", "normalizers": normalizers});
             let decoder = json!({"type": "Sequence", "decoders": decoders});
-            (normalizer, Json::Null, decoder, Model { vocab, merges: Merges::Pairs(merges), ..of_pieces })
+            (normalizer, Json::Null, decoder, Model { vocab, ..of_pieces })
         }
         other => return Err(format!("its kind, {:?}, is not supported; gpt2, llama and gemma4 are", shown(other))),
     };
     let file =
         File { version: "1.0", added_tokens: added, normalizer, pre_tokenizer, post_processor: post, decoder, model };
-    serde_json::to_vec(&file).map_err(|error| error.to_string())
+    Ok((file, scored))
 }
 
 /// The two tokens of each merge: those before and after the first space that does not begin it.
@@ -171,23 +188,20 @@ fn pairs(merges: &[String]) -> Result<Vec<[&str; 2]>, String> {
 }
 
 /// The pairs of tokens that are merged, best first: by the score of the merged token, then by the ids of the pair.
-fn merges<'t>(tokens: &[&'t str], score: impl Fn(usize) -> f64, is_text: impl Fn(usize) -> bool) -> Vec<[&'t str; 2]> {
-    let ids: HashMap<&str, usize, RandomState> =
-        tokens.iter().enumerate().filter(|(id, _)| is_text(*id)).map(|(id, token)| (*token, id)).collect();
+fn merges<'t>(tokens: &[ScoredToken<'t>]) -> Vec<[&'t str; 2]> {
+    let text = || tokens.iter().filter(|token| token.merges);
+    let by_name: HashMap<&str, &ScoredToken<'t>, RandomState> = text().map(|token| (token.name, token)).collect();
     let mut merges = Vec::new();
-    for (id, token) in tokens.iter().enumerate().filter(|(id, _)| is_text(*id)) {
-        let score = score(id);
-        for (at, _) in token.char_indices().skip(1) {
-            let (first, second) = token.split_at(at);
-            if let Some(&a) = ids.get(first)
-                && let Some(&b) = ids.get(second)
-            {
-                merges.push((score, a, b));
+    for token in text() {
+        for (at, _) in token.name.char_indices().skip(1) {
+            let (first, second) = token.name.split_at(at);
+            if let (Some(first), Some(second)) = (by_name.get(first), by_name.get(second)) {
+                merges.push((token.score, *first, *second));
             }
         }
     }
-    merges.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
-    merges.into_iter().map(|(_, a, b)| [tokens[a], tokens[b]]).collect()
+    merges.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then((x.1.id, x.2.id).cmp(&(y.1.id, y.2.id))));
+    merges.into_iter().map(|(_, first, second)| [first.name, second.name]).collect()
 }
 
 /// The values that describe a `tokenizer.json` in a file, for a model with `rows` rows. The error says why it cannot be
@@ -247,7 +261,7 @@ mod tests {
     use crate::description::gguf::write::head;
     use std::sync::Arc;
     use verdigris_kernels::Bytes;
-    use verdigris_text::Tokenizer;
+    use verdigris_logits::random::philox4x32;
 
     fn tokenizer(adds_space: Option<bool>) -> Tokenizer {
         let tokens = ["<unk>", "<s>", "\u{2581}", "a", "b", "\u{2581}a", "ab", "\u{2581}ab"];
@@ -260,7 +274,7 @@ mod tests {
         ];
         values.extend(adds_space.map(|adds| named("add_space_prefix", Put::Truth(adds))));
         let file = Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap();
-        Tokenizer::from_json(&json(&file).unwrap()).unwrap()
+        read(&file).unwrap()
     }
 
     /// A text begins with an added space, unless the file says otherwise. (The tokens alone do not show whether it was
@@ -279,6 +293,65 @@ mod tests {
         assert_eq!(tokenizer(Some(false)).encode(" ab").unwrap(), [7]);
     }
 
+    /// Random vocabularies with scores, some of them equal, and texts of their characters: as a list of merges has it.
+    /// Without all tokens of bytes our own encoder leaves the file to the library, which gets the same list.
+    #[test]
+    fn merges_by_scores_are_those_of_the_list() {
+        let letters = ["a", "b", "c", "\u{2581}", "\u{e9}"];
+        let mut random = (0..).map(|i| philox4x32([i, 0, 0, 0], [6, 3])[0] as usize);
+        let mut next = move |below: usize| random.next().unwrap() % below;
+        let mut merged = 0;
+        for round in 0..200 {
+            let bytes = if round % 4 == 0 { 0 } else { 256 };
+            let mut tokens: Vec<String> = vec!["<unk>".into(), "<s>".into()];
+            tokens.extend((0..bytes).map(|byte| format!("<0x{byte:02X}>")));
+            let first = tokens.len();
+            tokens.extend(letters[..4].iter().map(|&letter| letter.to_owned()));
+            for _ in 0..next(40) {
+                let pair =
+                    [next(tokens.len() - first), next(tokens.len() - first)].map(|i| &*tokens[first + i]).concat();
+                if pair.len() < 12 && !tokens.contains(&pair) {
+                    tokens.push(pair);
+                }
+            }
+            let kind = |id: usize| match id {
+                0 => UNKNOWN,
+                1 => CONTROL,
+                _ if id < first => BYTE,
+                _ => [NORMAL, NORMAL, NORMAL, USER_DEFINED][id % 4],
+            };
+            let scores: Vec<u8> = (0..tokens.len()).flat_map(|_| (next(9) as f32 - 4.0).to_le_bytes()).collect();
+            let head_of_scores =
+                [&9u32.to_le_bytes()[..], &6u32.to_le_bytes(), &(tokens.len() as u64).to_le_bytes()].concat();
+            let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
+            let values = vec![
+                named("model", Put::Text("llama".into())),
+                named("token_type", Put::Integers((0..tokens.len()).map(|id| kind(id) as i32).collect())),
+                named("tokens", Put::Texts(tokens)),
+                named("scores", Put::Stored(Bytes::new(Arc::new([head_of_scores, scores].concat())))),
+                named("add_space_prefix", Put::Truth(round % 2 == 0)),
+            ];
+            let gguf = Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap();
+            let (mut listed, scored) = file(&gguf).unwrap();
+            let list = merges(&scored.unwrap());
+            merged += list.len();
+            listed.model.merges = Merges::Pairs(list);
+            let listed = Tokenizer::from_json(&serde_json::to_vec(&listed).unwrap()).unwrap();
+            let (mut bare, tokens) = file(&gguf).unwrap();
+            bare.model.vocab = Vec::new();
+            let bare = serde_json::to_vec(&bare).unwrap();
+            assert_eq!(Tokenizer::from_scores(&bare, &tokens.unwrap()).is_some(), bytes > 0);
+            let scored = read(&gguf).unwrap();
+            for length in [0, 1, 3, 10, 30, 60, 200] {
+                let signs = (0..length).map(|_| ["a", "b", "c", " ", "\u{e9}"][next(5)]);
+                let text = signs.collect::<String>();
+                assert_eq!(scored.encode(&text).unwrap(), listed.encode(&text).unwrap(), "{text:?}");
+                assert_eq!(scored.encode_with_offsets(&text).unwrap(), listed.encode_with_offsets(&text).unwrap());
+            }
+        }
+        assert!(merged > 2000, "{merged}");
+    }
+
     /// The same merges for all: a split shows by which of them are used.
     #[test]
     fn texts_are_split_as_the_file_says() {
@@ -294,7 +367,7 @@ mod tests {
                 named("merges", Put::Texts(merges.map(str::to_owned).into())),
             ];
             let file = Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap();
-            Tokenizer::from_json(&json(&file).unwrap()).unwrap()
+            read(&file).unwrap()
         };
         // The tokens of a letter with a mark, of 1234, of a sign before the end of a line, and of a letter after a
         // space.
@@ -326,7 +399,7 @@ mod tests {
         let tokens = ["<bos>", "<0xC3>", "<0x84>", "\u{2581}", "a", "b", "\u{2581}a", "ab", "\n", "\n\n"];
         let kinds = [CONTROL, BYTE, BYTE, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL];
         let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
-        let read = |merges: &[&str]| {
+        let of = |merges: &[&str]| {
             let values = [
                 named("model", Put::Text("gemma4".into())),
                 named("tokens", Put::Texts(tokens.map(str::to_owned).into())),
@@ -334,25 +407,25 @@ mod tests {
                 named("merges", Put::Texts(merges.iter().map(|merge| (*merge).to_owned()).collect())),
                 named("bos_token_id", Put::U32(0)),
             ];
-            json(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap())
+            read(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap())
         };
-        let tokenizer = Tokenizer::from_json(&read(&["\u{2581} a", "a b", "\n \n"]).unwrap()).unwrap();
+        let tokenizer = of(&["\u{2581} a", "a b", "\n \n"]).unwrap();
         for (text, ids) in [("ab", &[7][..]), (" ab", &[6, 5]), ("b\n\nab", &[5, 9, 7]), ("\u{c4}", &[1, 2])] {
             assert_eq!(tokenizer.encode(text).unwrap(), ids, "{text:?}");
             assert_eq!(tokenizer.decode(ids), text);
         }
         assert_eq!(tokenizer.encode_prompt("ab").unwrap(), [0, 7]);
-        assert_eq!(read(&["ab"]).unwrap_err(), "its merge \"ab\" is not two tokens");
+        assert_eq!(of(&["ab"]).unwrap_err(), "its merge \"ab\" is not two tokens");
     }
 
     #[test]
     fn lists_that_do_not_fit_the_tokens_are_errors() {
-        let read = |lists: &[(&str, Put)]| {
+        let of = |lists: &[(&str, Put)]| {
             let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
             let tokens = Put::Texts(["<s>", "a", "b", "ab"].map(str::to_owned).into());
             let mut values = vec![named("model", Put::Text("llama".into())), named("tokens", tokens)];
             values.extend(lists.iter().map(|(name, list)| named(name, list.clone())));
-            json(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap())
+            read(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap())
         };
         let (three, four) = (Put::Integers(vec![1; 3]), Put::Integers(vec![1; 4]));
         // A list (type 9) of four f32 numbers (type 6).
@@ -361,14 +434,14 @@ mod tests {
             let head = [&9u32.to_le_bytes()[..], &6u32.to_le_bytes(), &4u64.to_le_bytes()].concat();
             Put::Stored(Bytes::new(Arc::new([head, numbers].concat())))
         };
-        assert!(read(&[]).is_ok() && read(&[("token_type", four), ("scores", floats(f32::NEG_INFINITY))]).is_ok());
+        assert!(of(&[]).is_ok() && of(&[("token_type", four), ("scores", floats(f32::NEG_INFINITY))]).is_ok());
         for (name, list, said) in [
             ("token_type", three.clone(), "its token_type are 3 numbers for 4 tokens"),
             ("token_type", floats(1.0), "its token_type are not whole numbers"),
             ("scores", three, "its scores are 3 numbers for 4 tokens"),
             ("scores", floats(f32::NAN), "the score of its token 3 is not a number"),
         ] {
-            assert_eq!(read(&[(name, list)]).unwrap_err(), said);
+            assert_eq!(of(&[(name, list)]).unwrap_err(), said);
         }
     }
 
@@ -387,7 +460,7 @@ mod tests {
             ];
             values.extend(adds.map(|adds| named("add_bos_token", Put::Truth(adds))));
             let file = Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap();
-            Tokenizer::from_json(&json(&file).unwrap()).unwrap().encode_prompt("ab").unwrap()[0]
+            read(&file).unwrap().encode_prompt("ab").unwrap()[0]
         };
         for (model, pre, adds) in
             [("llama", "", true), ("gpt2", "llama-bpe", true), ("gpt2", "tekken", true), ("gpt2", "gpt-2", false)]
