@@ -11,33 +11,58 @@ pub enum LetterCase {
     Title,
 }
 
+/// The kinds of characters: letters with a case, and all that may be in words.
+const LOWER: u8 = 1;
+const UPPER: u8 = 2;
+const IN_WORD: u8 = 4;
+
+/// The kind of each ASCII character.
+const ASCII: [u8; 128] = {
+    let mut kinds = [0; 128];
+    let mut c = 0;
+    while c < 128 {
+        kinds[c as usize] = match c {
+            b'a'..=b'z' => LOWER | IN_WORD,
+            b'A'..=b'Z' => UPPER | IN_WORD,
+            b'0'..=b'9' | b'\'' => IN_WORD,
+            _ => 0,
+        };
+        c += 1;
+    }
+    kinds
+};
+
+fn kind(c: char) -> u8 {
+    match c {
+        c if c.is_ascii() => ASCII[c as usize],
+        c if c.is_lowercase() => LOWER | IN_WORD,
+        c if c.is_uppercase() => UPPER | IN_WORD,
+        c if c.is_alphanumeric() => IN_WORD,
+        _ => 0,
+    }
+}
+
 /// The letter case of a text if it is not that of sentences; `None` otherwise, or if there are too few letters.
 pub fn changed(text: &str) -> Option<LetterCase> {
     let (mut upper, mut lower, mut words, mut capitals) = (0u64, 0u64, 0u64, 0u64);
-    // The number of characters of the current word, and whether its first one is a capital, if it has a letter case.
-    let (mut length, mut first) = (0u32, None);
+    // The number of characters of the current word, and the kind of its first one.
+    let (mut length, mut first) = (0u32, 0);
     for c in text.chars() {
-        let is_capital = match c {
-            c if c.is_lowercase() => Some(false),
-            c if c.is_uppercase() => Some(true),
-            _ => None,
-        };
-        upper += u64::from(is_capital == Some(true));
-        lower += u64::from(is_capital == Some(false));
-        if is_capital.is_none() && !c.is_alphanumeric() && c != '\'' {
+        let kind = kind(c);
+        upper += u64::from(kind & UPPER != 0);
+        lower += u64::from(kind & LOWER != 0);
+        if kind & IN_WORD == 0 {
             length = 0;
             continue;
         }
         if length == 0 {
-            first = is_capital;
+            first = kind;
         }
         length = length.saturating_add(1);
         // Short words are not capitalized in titles.
-        if length == 4
-            && let Some(is_capital) = first
-        {
+        if length == 4 && first & (UPPER | LOWER) != 0 {
             words += 1;
-            capitals += u64::from(is_capital);
+            capitals += u64::from(first & UPPER != 0);
         }
     }
     if upper + lower < 50 {
@@ -49,10 +74,10 @@ pub fn changed(text: &str) -> Option<LetterCase> {
     (words >= 20 && 10 * capitals >= 9 * words).then_some(LetterCase::Title)
 }
 
-/// Writes such a text in sentence case: a capital at the beginning of a sentence or line and in the English "I". In a
-/// text with a capital in every word, words with capitals inside are unchanged.
-pub(super) fn restore(text: &str) -> Normalized {
-    let Some(case) = changed(text) else { return Normalized::default() };
+/// Writes a text of this letter case in sentence case: a capital at the beginning of a sentence or line and in the
+/// English "I". In a text with a capital in every word, words with capitals inside are unchanged.
+pub(super) fn restore(text: &str, case: Option<LetterCase>) -> Normalized {
+    let Some(case) = case else { return Normalized::default() };
     let mut out = Normalized { text: String::with_capacity(text.len()), ..Normalized::default() };
     let (mut begins, mut ended, mut before) = (true, false, ' ');
     let mut rest = text;
@@ -104,6 +129,10 @@ pub(super) fn restore(text: &str) -> Normalized {
 mod tests {
     use super::*;
 
+    fn restored(text: &str) -> Normalized {
+        restore(text, changed(text))
+    }
+
     const TEXT: &str = "The captain came on deck. \"Look,\" he said; I didn't. I'm on 3.5 knots, and it's e-mail\n\
                         - The crew (of the old ship) stood there... Why? **Because** été is \u{2019}tis.\n1. One of 3 \
                         men\n";
@@ -136,7 +165,7 @@ mod tests {
     fn sentences_get_their_letters_back() {
         for changed in [TEXT.to_uppercase(), title(TEXT)] {
             let changed = changed.repeat(3);
-            let restored = restore(&changed);
+            let restored = restored(&changed);
             assert_eq!(restored.text, TEXT.repeat(3));
             assert!(restored.changes.iter().all(|change| change.repair == Repair::LetterCase));
             restored.text.char_indices().for_each(|(here, c)| {
@@ -144,12 +173,12 @@ mod tests {
                 assert!(there.to_lowercase().eq(c.to_lowercase()), "{c:?} {there:?}");
             });
         }
-        assert!(restore(&TEXT.repeat(3)).changes.is_empty());
+        assert!(restored(&TEXT.repeat(3)).changes.is_empty());
         let names = format!("{} NASA", title(TEXT).repeat(3));
-        assert!(restore(&names).text.ends_with(" NASA"));
+        assert!(restored(&names).text.ends_with(" NASA"));
         // A letter may have two characters in lower case, with other lengths.
         let turkish = "\u{130}STANBUL VE \u{130}ZM\u{130}R. ".repeat(9);
-        let restored = restore(&turkish);
+        let restored = restored(&turkish);
         assert!(
             restored.text.starts_with("\u{130}stanbul ve i\u{307}zmi\u{307}r. \u{130}stanbul"),
             "{}",

@@ -102,13 +102,17 @@ impl Normalized {
 
     /// Appends a text that comes from byte `at` without changes.
     fn push_unchanged(&mut self, text: &str, at: usize) {
-        self.continue_at(at);
-        self.text.push_str(text);
+        if !text.is_empty() {
+            self.continue_at(at);
+            self.text.push_str(text);
+        }
     }
 
     /// Records that the text continues, or ends, at byte `at`.
     fn continue_at(&mut self, at: usize) {
-        if self.origin(self.text.len()) != at {
+        // Anchors are never past the end, so the last one is that of the end.
+        let (here, there) = self.anchors.last().copied().unwrap_or((0, 0));
+        if there + (self.text.len() - here) != at {
             self.anchors.push((self.text.len(), at));
         }
     }
@@ -139,18 +143,30 @@ impl Normalized {
 /// changes is left out, as is the text itself.
 pub fn stages(text: &str) -> Vec<Normalized> {
     let mut stages: Vec<Normalized> = Vec::new();
-    for repair in [normalize, white_space::collapse, letter_case::restore] {
-        let base = stages.last();
-        let repaired = repair(base.map_or(text, |base| &base.text));
-        if !repaired.changes.is_empty() {
-            let repaired = match base {
-                Some(base) => repaired.after(base),
-                None => repaired,
-            };
-            stages.push(repaired);
-        }
+    if !is_inert(text) {
+        add(normalize(text), &mut stages);
     }
+    // White space is between words before and after it is repaired, so the letter case of the text stays the same.
+    let case = letter_case::changed(last(text, &stages));
+    add(white_space::collapse(last(text, &stages), case), &mut stages);
+    add(letter_case::restore(last(text, &stages), case), &mut stages);
     stages
+}
+
+/// A text after the stages so far.
+fn last<'t>(text: &'t str, stages: &'t [Normalized]) -> &'t str {
+    stages.last().map_or(text, |base| &base.text)
+}
+
+/// Adds a stage, a repair of the text after the stages so far, unless it has no changes.
+fn add(repaired: Normalized, stages: &mut Vec<Normalized>) {
+    if !repaired.changes.is_empty() {
+        let repaired = match stages.last() {
+            Some(base) => repaired.after(base),
+            None => repaired,
+        };
+        stages.push(repaired);
+    }
 }
 
 /// Repairs the characters of a text.
@@ -165,7 +181,7 @@ fn in_sections(text: &str, size: usize) -> Normalized {
     while start < text.len() {
         let end = section(text, start, size);
         let part = &text[start..end];
-        if part.is_ascii() && !part.contains('\r') {
+        if is_inert(part) {
             out.push_unchanged(part, start);
         } else {
             let letters = letters(part, start, scripts);
@@ -177,8 +193,17 @@ fn in_sections(text: &str, size: usize) -> Normalized {
     out
 }
 
+/// Whether no repair changes any of the characters, whatever is next to it.
+fn is_inert(text: &str) -> bool {
+    let is_inert = |c: char| {
+        let is_letter = decorative(c).is_none() && !is_cyrillic_or_greek(c) && starts(c);
+        is_letter && !is_always_invisible(c) && !is_joiner(c) && !is_odd_space(c)
+    };
+    !text.contains('\r') && text.chars().filter(|c| !c.is_ascii()).all(is_inert)
+}
+
 /// The sizes of a section, in bytes. A section takes some sixty times its size in memory, which should fit in a cache,
-/// unless it is of ASCII alone; the second is the limit where no position is fit for a cut.
+/// unless its characters are inert; the second is the limit where no position is fit for a cut.
 const SECTION: usize = 4 << 10;
 const LONGEST_SECTION: usize = 1 << 20;
 
@@ -411,6 +436,49 @@ fn to_cyrillic(c: char) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// White space and letter case are repaired as if the letter case were looked for after white space.
+    #[test]
+    fn white_space_does_not_decide_the_letter_case() {
+        let words = ["THE", "OLD", "ship", "Captain", "I'M", "3.5", "--", "\u{c9}t\u{e9}"];
+        let (mut changed, mut both) = (0, 0);
+        for round in 0..400u32 {
+            let random = |i: u32| verdigris_logits::random::philox4x32([i, round, 0, 0], [2, 9])[0] as usize;
+            let blanks = [" ", "  ", "\t", "\n", " \n", "\n\n", " \u{2003}\n"];
+            let few = 1 + random(0) % words.len();
+            let text: String =
+                (1..120).map(|i| [words[random(i) % few], blanks[random(i + 500) % 7]].concat()).collect();
+            let case = letter_case::changed(&text);
+            let collapsed = white_space::collapse(&text, case);
+            if !collapsed.changes.is_empty() {
+                assert_eq!(letter_case::changed(&collapsed.text), case, "{text:?}");
+                changed += 1;
+                both += usize::from(case.is_some());
+            }
+        }
+        assert!(changed > 200 && both > 50 && both < changed, "{changed} {both}");
+    }
+
+    /// Between letters, accents and spaces, in texts of several scripts.
+    #[test]
+    fn inert_characters_are_left_as_they_are() {
+        let mut inert = 0;
+        for c in ('\0'..=char::MAX).filter(|&c| is_inert(c.encode_utf8(&mut [0; 4]))) {
+            inert += 1;
+            if !c.is_ascii() && inert % 7 == 0 {
+                let text = format!("{c}a{c}{c} e{c}\n{c}");
+                for (latin, own) in [(0, 0), (9, 0), (0, 9)] {
+                    let letters = compose(&letters(&text, 0, Scripts { latin, own }));
+                    assert!(letters.iter().all(|letter| letter.repair.is_none()), "{c:?}");
+                    assert_eq!(letters.iter().filter_map(|letter| letter.character).collect::<String>(), text);
+                }
+            }
+        }
+        assert!(inert > 900_000, "{inert}");
+        for touched in ["\r", "\u{430}", "\u{301}", "\u{200d}", "\u{a0}", "\u{ff21}", "\u{ad}", "\u{212b}"] {
+            assert!(!is_inert(touched), "{touched:?}");
+        }
+    }
 
     #[track_caller]
     fn becomes(text: &str, expected: &str, repairs: &[Repair]) {

@@ -1,14 +1,15 @@
 //! White space between words as written by hand: one space, and no newline before the paragraph ends.
 
-use super::{Change, Normalized, Repair, letter_case};
+use super::letter_case::LetterCase;
+use super::{Change, Normalized, Repair};
 
 /// The widest lines, in characters, of texts whose lines are wrapped.
 const WIDTHS: std::ops::RangeInclusive<usize> = 20..=200;
 
 /// Collapses runs of spaces and tabs between words, and joins wrapped lines. Indentation is kept. There are no changes
-/// if a text has neither.
-pub(super) fn collapse(text: &str) -> Normalized {
-    let wrapping = Wrapping::of(text);
+/// if a text has neither. `case` is its letter case, if it is not that of sentences.
+pub(super) fn collapse(text: &str, case: Option<LetterCase>) -> Normalized {
+    let wrapping = Wrapping::of(text, case.is_none());
     let has_runs = text.contains("  ") || text.contains('\t');
     if wrapping.is_none() && !has_runs {
         return Normalized::default();
@@ -23,19 +24,30 @@ pub(super) fn collapse(text: &str) -> Normalized {
         };
         let body = if is_joined { line.trim_end() } else { line };
         let indentation = body.len() - body.trim_start_matches(is_blank).len();
-        let (mut before, mut changed) = (false, false);
-        for (at, c) in body.char_indices() {
-            let blank = at >= indentation && is_blank(c);
-            if !(blank && before) {
-                out.push(if blank { ' ' } else { c }, start + at);
-                changed = false;
-            }
-            if blank && (before || c == '\t') && !changed {
-                out.changes.push(Change { repair: Repair::WhiteSpace, at: start + at });
-                changed = true;
+        // The beginning of what is appended next, without changes.
+        let mut from = 0;
+        let mut before = false;
+        let mut is_noted = false;
+        for (at, byte) in body.bytes().enumerate().skip(indentation) {
+            let blank = matches!(byte, b' ' | b'\t');
+            // A run of blanks becomes one space, and is one change.
+            if blank && (before || byte == b'\t') {
+                out.push_unchanged(&body[from..at], start + from);
+                from = at + 1;
+                if !before {
+                    out.push(' ', start + at);
+                    is_noted = false;
+                }
+                if !is_noted {
+                    out.changes.push(Change { repair: Repair::WhiteSpace, at: start + at });
+                    is_noted = true;
+                }
+            } else if blank {
+                is_noted = false;
             }
             before = blank;
         }
+        out.push_unchanged(&body[from..], start + from);
         if is_joined {
             out.push(' ', start + body.len());
             out.changes.push(Change { repair: Repair::WrappedLine, at: start + body.len() });
@@ -58,12 +70,11 @@ struct Wrapping {
 
 impl Wrapping {
     /// `None` if lines are not wrapped, that is, if most lines after a full line do not begin in the middle of a
-    /// sentence.
-    fn of(text: &str) -> Option<Self> {
+    /// sentence. `has_case` is whether capitals tell beginnings of sentences.
+    fn of(text: &str, has_case: bool) -> Option<Self> {
         let lines = || text.lines().map(str::trim_end);
         let width = lines().filter(|line| line.contains(is_blank)).map(|line| line.chars().count()).max()?;
         let wrapping = Self { width: Some(width).filter(|width| WIDTHS.contains(width))? };
-        let has_case = letter_case::changed(text).is_none();
         let (mut joined, mut begun) = (0usize, 0usize);
         for (line, next) in lines().zip(lines().skip(1)) {
             if wrapping.joins(line, next) {
@@ -99,11 +110,12 @@ fn is_running_text(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::letter_case::changed;
     use super::*;
 
     #[track_caller]
     fn becomes(text: &str, expected: &str, repairs: &[(Repair, usize)]) {
-        let collapsed = collapse(text);
+        let collapsed = collapse(text, changed(text));
         if repairs.is_empty() {
             assert!(collapsed.changes.is_empty(), "{collapsed:?}");
             return;
@@ -114,7 +126,7 @@ mod tests {
             assert!(c == there || c == ' ' && there.is_whitespace(), "{c:?} {there:?}");
         }
         assert_eq!(collapsed.origin(expected.len()), text.len());
-        assert!(collapse(expected).changes.is_empty());
+        assert!(collapse(expected, changed(expected)).changes.is_empty());
     }
 
     #[test]
