@@ -32,11 +32,22 @@ struct Conditions {
     guard: Bytes,
 }
 
+/// All texts of a terminal that is read together with others, under any other conditions.
+struct Whole {
+    /// Their automaton.
+    automaton: Automaton,
+    /// For each kind of its final states, the bytes by which the text becomes that of a longer terminal.
+    longer: Vec<Bytes>,
+    /// Whether the terminal alone has more texts.
+    is_cut: bool,
+}
+
 /// Terminals and their parts.
 pub(super) struct Divided<'b> {
     lexemes: Lexemes,
     /// The automata of terminals that are read together.
     together: HashMap<Vec<u32>, Arc<Automaton>>,
+    wholes: HashMap<(u32, Vec<u32>), Option<Rc<Whole>>>,
     parts: HashMap<Conditions, Rc<[Part]>>,
     budget: &'b Budget,
 }
@@ -52,7 +63,7 @@ const LAZY: u32 = 1;
 
 impl<'b> Divided<'b> {
     pub(super) fn new(lexemes: Lexemes, budget: &'b Budget) -> Self {
-        Self { lexemes, together: HashMap::new(), parts: HashMap::new(), budget }
+        Self { lexemes, together: HashMap::new(), wholes: HashMap::new(), parts: HashMap::new(), budget }
     }
 
     pub(super) fn lexemes(&self) -> &Lexemes {
@@ -78,40 +89,82 @@ impl<'b> Divided<'b> {
     }
 
     fn divide(&mut self, conditions: &Conditions) -> Result<Vec<Part>> {
-        let together = self.together(&conditions.competitors)?;
-        let own = self.lexemes.get(conditions.lexeme);
+        let Some(whole) = self.whole(conditions)? else { return Ok(Vec::new()) };
+        let Conditions { follow, guard: barred, .. } = conditions;
+        // The guard of each kind of texts.
+        let of_kinds: Vec<Bytes> = whole.longer.iter().map(|longer| follow.and(*longer)).collect();
         let mut guards: Vec<Bytes> = Vec::new();
-        let guard_of = |state: u32| match own.is_lazy {
+        of_kinds.iter().for_each(|guard| {
+            if !guards.contains(guard) {
+                guards.push(*guard);
+            }
+        });
+        if let ([guard], false) = (&guards[..], whole.is_cut || !barred.is_empty()) {
+            return Ok(vec![Part { guard: *guard, automaton: None }]);
+        }
+        let automaton = &whole.automaton;
+        let start = if barred.is_empty() { Automaton::START } else { BEGIN };
+        let mut parts = Vec::with_capacity(guards.len());
+        for guard in guards {
+            let part = Automaton::explore_within(
+                self.budget,
+                start,
+                |byte| (automaton.class(byte), barred.contains(byte)),
+                |&state, byte| match state {
+                    BEGIN if barred.contains(byte) => None,
+                    BEGIN => automaton.next(Automaton::START, byte),
+                    state => automaton.next(state, byte),
+                },
+                |&state| {
+                    let kind = if state == BEGIN { None } else { automaton.kind(state) };
+                    kind.is_some_and(|kind| of_kinds[kind as usize] == guard)
+                },
+            );
+            match part {
+                Ok(part) => parts.push(Part { guard, automaton: Some(Arc::new(part)) }),
+                Err(NoAutomaton::Empty) => {}
+                Err(NoAutomaton::TooLarge) if self.budget.is_cancelled() => return Err(BadGrammar::Cancelled),
+                Err(NoAutomaton::TooLarge) => return Err(BadGrammar::TooLarge),
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The texts of a terminal that is read together with others; `None` if there are none.
+    fn whole(&mut self, Conditions { lexeme, competitors, .. }: &Conditions) -> Result<Option<Rc<Whole>>> {
+        let key = (*lexeme, competitors.clone());
+        if let Some(known) = self.wholes.get(&key) {
+            return Ok(known.clone());
+        }
+        let together = self.together(competitors)?;
+        let own = self.lexemes.get(*lexeme);
+        let continued = |state: u32| match own.is_lazy {
             true => Bytes::default(),
-            false => conditions.follow.and(Bytes::of(|byte| together.next(state, byte).is_some())),
+            false => Bytes::of(|byte| together.next(state, byte).is_some()),
         };
-        // Guards are found while walking, so that each is a kind of text.
-        let kinds = std::cell::RefCell::new((&mut guards, HashMap::<u32, u32>::new()));
+        // Kinds are found while walking.
+        let kinds = std::cell::RefCell::new((Vec::<Bytes>::new(), HashMap::<u32, u32>::new()));
         let kind = |&(state, others): &Pair| {
             if state == BEGIN || !own.automaton.accepts(state) || (!own.is_lazy && is_ended(&together, others)) {
                 return None;
             }
-            let (guards, known) = &mut *kinds.borrow_mut();
+            let (longer, known) = &mut *kinds.borrow_mut();
             Some(*known.entry(others).or_insert_with(|| {
-                let guard = guard_of(others);
-                guards.iter().position(|known| *known == guard).unwrap_or_else(|| {
-                    guards.push(guard);
-                    guards.len() - 1
+                let bytes = continued(others);
+                longer.iter().position(|known| *known == bytes).unwrap_or_else(|| {
+                    longer.push(bytes);
+                    longer.len() - 1
                 }) as u32
             }))
         };
-        let mut is_cut = !conditions.guard.is_empty();
         let cut = std::cell::Cell::new(false);
         let automaton = Automaton::explore_kinds(
             (self.budget, 1),
             (BEGIN, Automaton::START),
-            |byte| (own.automaton.class(byte), together.class(byte), conditions.guard.contains(byte)),
+            |byte| (own.automaton.class(byte), together.class(byte)),
             |&(state, others), byte| {
                 let from = if state == BEGIN { Automaton::START } else { state };
                 let to = own.automaton.next(from, byte)?;
-                if state == BEGIN && conditions.guard.contains(byte) {
-                    return None;
-                }
                 // Another terminal has ended as soon as it could.
                 let after = together.next(others, byte).filter(|_| state == BEGIN || !is_ended(&together, others));
                 if after.is_none() {
@@ -121,33 +174,18 @@ impl<'b> Divided<'b> {
             },
             kind,
         );
-        let automaton = match automaton {
-            Ok(automaton) => automaton,
-            Err(NoAutomaton::Empty) => return Ok(Vec::new()),
+        let whole = match automaton {
+            Ok(automaton) => {
+                let ends_early = !own.is_lazy && competitors.iter().any(|&other| self.lexemes.get(other).is_lazy);
+                let is_cut = cut.get() || ends_early;
+                Some(Rc::new(Whole { automaton, longer: kinds.into_inner().0, is_cut }))
+            }
+            Err(NoAutomaton::Empty) => None,
             Err(NoAutomaton::TooLarge) if self.budget.is_cancelled() => return Err(BadGrammar::Cancelled),
             Err(NoAutomaton::TooLarge) => return Err(BadGrammar::TooLarge),
         };
-        is_cut |=
-            cut.get() || (!own.is_lazy && conditions.competitors.iter().any(|&other| self.lexemes.get(other).is_lazy));
-        if let ([guard], false) = (&guards[..], is_cut) {
-            return Ok(vec![Part { guard: *guard, automaton: None }]);
-        }
-        let mut parts = Vec::with_capacity(guards.len());
-        for (kind, &guard) in (0..).zip(&guards) {
-            let part = Automaton::explore_within(
-                self.budget,
-                Automaton::START,
-                |byte| automaton.class(byte),
-                |&state, byte| automaton.next(state, byte),
-                |&state| automaton.kind(state) == Some(kind),
-            );
-            match part {
-                Ok(part) => parts.push(Part { guard, automaton: Some(Arc::new(part)) }),
-                Err(NoAutomaton::Empty) => {}
-                Err(NoAutomaton::TooLarge) => return Err(BadGrammar::TooLarge),
-            }
-        }
-        Ok(parts)
+        self.wholes.insert(key, whole.clone());
+        Ok(whole)
     }
 
     /// The automaton of the texts of several terminals that are read together.
