@@ -1,8 +1,8 @@
 //! Merges by the scores of tokens, as in SentencePiece: two neighbours whose names together are that of a token become
 //! that token, the one with the highest score first.
 //!
-//! A list of all such pairs has twice as many entries as the vocabulary has tokens, and takes longer to make than most
-//! texts take to read. So pairs are looked up by their names when a word has them.
+//! A list of all such pairs is twice as long as the vocabulary, and takes longer to make than most texts take to read.
+//! So pairs are looked up by their names when a word has them.
 
 use verdigris_logits::TokenId;
 

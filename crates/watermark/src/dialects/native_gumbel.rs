@@ -278,7 +278,7 @@ mod tests {
     use super::*;
     use crate::Strength;
 
-    /// On flat and steep rows, with as many tokens as there are in a batch, fewer and more.
+    /// On flat and steep rows, with the number of tokens of a batch, fewer and more.
     #[test]
     fn the_token_with_the_most_noise_is_left() {
         let vocabulary = 1000;

@@ -70,7 +70,7 @@ struct Wrapping {
 
 impl Wrapping {
     /// `None` if lines are not wrapped, that is, if most lines after a full line do not begin in the middle of a
-    /// sentence. `has_case` is whether capitals tell beginnings of sentences.
+    /// sentence. `has_case` is whether sentences begin with capitals.
     fn of(text: &str, has_case: bool) -> Option<Self> {
         let lines = || text.lines().map(str::trim_end);
         let width = lines().filter(|line| line.contains(is_blank)).map(|line| line.chars().count()).max()?;
