@@ -29,8 +29,9 @@ pub(crate) fn is_forged(
 ) -> Result<bool, DetectError> {
     // The scores of each token under all variants; `None` if it is not counted under one of them.
     let mut scores: Vec<Option<Vec<f64>>> = vec![Some(Vec::new()); tokens.len()];
+    let schemes = key.schemes()?;
     for &variant in variants {
-        let mut detector = Detector::new(key.variant(variant).scheme()?).repeats(look.repeats);
+        let mut detector = Detector::new(schemes[usize::from(variant)].clone()).repeats(look.repeats);
         let mut at = 0;
         tokens.read(&mut detector, |_, marks| {
             for (of_token, mark) in scores[at..].iter_mut().zip(marks) {
@@ -43,7 +44,7 @@ pub(crate) fn is_forged(
         });
     }
     let scores: Vec<Vec<f64>> = scores.into_iter().flatten().collect();
-    let distribution = key.variant(0).scheme()?.distribution();
+    let distribution = schemes[0].distribution();
     let owners = owners(&scores, variants.len(), |score| distribution.z_score(1, score));
     let pairs = (variants.len() * (variants.len() - 1)) as f64;
     let bound = look.level.ln() - ln(tried * pairs);

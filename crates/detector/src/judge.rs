@@ -282,7 +282,7 @@ impl Reader {
         if wants_tokens || look.course > 0 {
             let scheme = match seen.payload {
                 Some(read) => key.carrier(read.payload)?,
-                None => key.variant(seen.variant as u8).scheme()?,
+                None => key.schemes()?[seen.variant].clone(),
             };
             let mut detector = Detector::new(scheme).repeats(look.repeats);
             let mut marks = Vec::with_capacity(reading.tokens.len());

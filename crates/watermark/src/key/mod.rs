@@ -13,7 +13,7 @@ mod public;
 mod published;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use zeroize::Zeroizing;
@@ -58,7 +58,11 @@ pub struct Key {
     period: Period,
     /// The secret of the public part, if it is not derived from this secret but from that of all variants.
     public: Option<Zeroizing<Vec<u8>>>,
+    schemes: Schemes,
 }
+
+/// The schemes of a key's variants, which are made when they are used for the first time.
+type Schemes = OnceLock<Vec<Arc<dyn Scheme>>>;
 
 impl Key {
     /// A new key with a secret from the operating system.
@@ -101,11 +105,13 @@ impl Key {
     ) -> Result<Self, KeyError> {
         let strength = dialect.has_strength().then(|| strength.unwrap_or_default());
         let (id, tenant, secret, period) = (id.into(), String::new(), secret.into(), Period::default());
-        Self { id, tenant, secret, dialect, strength, vocabulary, variants: 1, period, public: None }.checked()
+        let (variants, public, schemes) = (1, None, Schemes::new());
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period, public, schemes }.checked()
     }
 
     /// Checks what holds for every key: it makes a scheme, and its file can be read back.
-    fn checked(self) -> Result<Self, KeyError> {
+    fn checked(mut self) -> Result<Self, KeyError> {
+        self.schemes = Schemes::new();
         for (what, name) in [("id", &self.id), ("tenant", &self.tenant)] {
             if name.len() > MAX_NAME {
                 return Err(KeyError::Name { what, bytes: name.len() });
@@ -182,8 +188,8 @@ impl Key {
     fn like(&self, dialect: Dialect, vocabulary: VocabularyId) -> Result<Self, KeyError> {
         let (id, tenant, secret) = (self.id.clone(), self.tenant.clone(), self.secret.clone());
         let Self { strength, variants, period, .. } = *self;
-        let public = self.public.clone();
-        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period, public }.checked()
+        let (public, schemes) = (self.public.clone(), Schemes::new());
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period, public, schemes }.checked()
     }
 
     /// The public name of the key.
@@ -239,7 +245,8 @@ impl Key {
         let (id, tenant, dialect) = (self.id.clone(), self.tenant.clone(), self.dialect.clone());
         let Self { strength, period, .. } = *self;
         let (vocabulary, public) = (self.vocabulary.clone(), self.public_secret());
-        Self { id, tenant, secret, dialect, strength, vocabulary, variants: 1, period, public }
+        let (variants, schemes) = (1, Schemes::new());
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period, public, schemes }
     }
 
     /// The stage of sampling at which it marks.
@@ -279,7 +286,7 @@ impl Key {
     /// [`KeyError::Payload`] if the key carries payloads, and [`KeyError::Variants`] if it has several variants.
     pub fn scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
         match (self.payload_bits(), self.variants) {
-            (None, 1) => self.any_scheme(),
+            (None, 1) => Ok(self.schemes()?[0].clone()),
             (None, variants) => Err(KeyError::Variants { id: self.id.clone(), variants }),
             (Some(_), _) => Err(KeyError::Payload { id: self.id.clone(), carries: true }),
         }
@@ -290,7 +297,17 @@ impl Key {
     /// # Errors
     /// [`KeyError::Payload`] if the key carries payloads.
     pub fn schemes(&self) -> Result<Vec<Arc<dyn Scheme>>, KeyError> {
-        (0..self.variants).map(|index| self.variant(index).scheme()).collect()
+        if self.payload_bits().is_some() {
+            return Err(KeyError::Payload { id: self.id.clone(), carries: true });
+        }
+        if let Some(known) = self.schemes.get() {
+            return Ok(known.clone());
+        }
+        let made = match self.variants {
+            1 => vec![self.any_scheme()?],
+            variants => (0..variants).map(|index| self.variant(index).any_scheme()).collect::<Result<_, _>>()?,
+        };
+        Ok(self.schemes.get_or_init(|| made).clone())
     }
 
     fn any_scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
@@ -492,6 +509,29 @@ mod tests {
         assert_ne!(judge(&tenants[0].variant(0)), judge(&tenants[1].variant(0)));
         assert!(!many.marks_as(&key("a")) && many.marks_as(&key("a").with_variants(3).unwrap()));
         assert!(many.describe().ends_with("3 variants"), "{}", many.describe());
+    }
+
+    /// Schemes that were made for a key are not those of keys that are made from it.
+    #[test]
+    fn a_used_key_makes_keys_of_their_own() {
+        let used = || {
+            let key = key("a");
+            judge(&key);
+            key
+        };
+        let changes: [fn(Key) -> Key; 4] = [
+            |key| key.with_id("b").unwrap(),
+            |key| key.with_tenant("b").unwrap(),
+            |key| key.with_gamma(0.5).unwrap(),
+            |key| key.with_variants(3).unwrap().variant(1),
+        ];
+        for change in changes {
+            let changed = change(used());
+            assert_eq!(judge(&changed), judge(&change(key("a"))));
+            assert_ne!(judge(&changed), judge(&key("a")));
+            assert_eq!(judge(&changed), judge(&changed));
+        }
+        assert_eq!(used().with_variants(3).unwrap().schemes().unwrap().len(), 3);
     }
 
     #[test]

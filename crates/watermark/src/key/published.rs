@@ -7,7 +7,7 @@
 
 use zeroize::Zeroizing;
 
-use super::{Key, KeyError, derived};
+use super::{Key, KeyError, Schemes, derived};
 use crate::dialect::Dialect;
 use crate::dialects::native_gumbel::{self, Part, public_id};
 use crate::kdf::Purpose;
@@ -40,8 +40,8 @@ impl Key {
         let parameters = native_gumbel::Parameters { part: Part::Public, ..*parameters };
         let dialect = Dialect::NativeGumbel(parameters);
         let (id, tenant, vocabulary) = (public_id(&self.id), self.tenant.clone(), self.vocabulary.clone());
-        let (strength, variants, period, public) = (None, 1, self.period, None);
-        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period, public }.checked()
+        let (strength, variants, period, public, schemes) = (None, 1, self.period, None, Schemes::new());
+        Self { id, tenant, secret, dialect, strength, vocabulary, variants, period, public, schemes }.checked()
     }
 
     /// Whether it is a published key, which cannot write.
