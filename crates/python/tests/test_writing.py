@@ -165,6 +165,8 @@ def test_what_cannot_be_loaded_or_read(engine, tmp_path):
 
 
 def test_ctrl_c_ends_a_text(engine):
+    # Shells start programs in the background with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     before = time.monotonic()
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
