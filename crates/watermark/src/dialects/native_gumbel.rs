@@ -291,7 +291,7 @@ mod tests {
             let allowed = [3, BATCH as u32, 500][i as usize % 3];
             let logit = |token: u32| {
                 let logit = random(token) * f64::from(i % 40) - 7.0;
-                if token % (vocabulary as u32 / allowed) == 0 { logit as f32 } else { f32::NEG_INFINITY }
+                if token.is_multiple_of(vocabulary as u32 / allowed) { logit as f32 } else { f32::NEG_INFINITY }
             };
             let logits: Vec<f32> = (0..vocabulary as u32).map(logit).collect();
             let state = scheme.noise.context(&[i, 9]);
