@@ -23,7 +23,7 @@ const APART: u32 = u32::MAX;
 pub struct ScoredToken<'a> {
     /// Its id.
     pub id: TokenId,
-    /// Its name, in which [`▁`](super::pieces::SPACE) is a space.
+    /// Its name, in which `▁` is a space.
     pub name: &'a str,
     /// Its score. Pairs that become tokens of higher scores are merged first.
     pub score: f64,
