@@ -11,7 +11,7 @@ use verdigris_logits::TokenId;
 
 use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES, score};
-use super::native::{BATCH, Prf, describe_context};
+use super::native::{BATCH, FEW, Prf, describe_context};
 use super::spec::{Secret, Spec};
 use crate::context::{BadContext, Context, ContextFunction};
 use crate::kdf::Purpose;
@@ -92,9 +92,6 @@ impl Spec for Parameters {
 /// The surprise of a text before it is marked, in nats. Two texts of one prompt have the same tokens up to there with a
 /// probability of at most `e^-7`, below .1 %; from there on, the noise of different contexts keeps them apart.
 const AFTER: f64 = 7.0;
-
-/// The number of judged tokens below which a batch costs more than it saves.
-const FEW: usize = 8;
 
 /// The id of the public part of a key.
 pub(crate) fn public_id(id: &str) -> String {

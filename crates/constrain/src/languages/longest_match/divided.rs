@@ -123,8 +123,7 @@ impl<'b> Divided<'b> {
             match part {
                 Ok(part) => parts.push(Part { guard, automaton: Some(Arc::new(part)) }),
                 Err(NoAutomaton::Empty) => {}
-                Err(NoAutomaton::TooLarge) if self.budget.is_cancelled() => return Err(BadGrammar::Cancelled),
-                Err(NoAutomaton::TooLarge) => return Err(BadGrammar::TooLarge),
+                Err(NoAutomaton::TooLarge) => return Err(self.over_budget()),
             }
         }
         Ok(parts)
@@ -181,11 +180,15 @@ impl<'b> Divided<'b> {
                 Some(Rc::new(Whole { automaton, longer: kinds.into_inner().0, is_cut }))
             }
             Err(NoAutomaton::Empty) => None,
-            Err(NoAutomaton::TooLarge) if self.budget.is_cancelled() => return Err(BadGrammar::Cancelled),
-            Err(NoAutomaton::TooLarge) => return Err(BadGrammar::TooLarge),
+            Err(NoAutomaton::TooLarge) => return Err(self.over_budget()),
         };
         self.wholes.insert(key, whole.clone());
         Ok(whole)
+    }
+
+    /// The reason why an automaton was not made.
+    fn over_budget(&self) -> BadGrammar {
+        if self.budget.is_cancelled() { BadGrammar::Cancelled } else { BadGrammar::TooLarge }
     }
 
     /// The automaton of the texts of several terminals that are read together.
@@ -233,8 +236,7 @@ impl<'b> Divided<'b> {
                 self.together.insert(competitors.to_vec(), automaton.clone());
                 Ok(automaton)
             }
-            Err(_) if self.budget.is_cancelled() => Err(BadGrammar::Cancelled),
-            Err(_) => Err(BadGrammar::TooLarge),
+            Err(_) => Err(self.over_budget()),
         }
     }
 }

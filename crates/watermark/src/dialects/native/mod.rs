@@ -23,7 +23,7 @@ use crate::context::{Context, ContextFunction};
 use crate::gamma::Gamma;
 use crate::scheme::Scheme;
 
-pub(crate) use prf::{BATCH, Prf, sub_keys};
+pub(crate) use prf::{BATCH, FEW, Prf, sub_keys};
 pub use scheme::Native;
 
 /// Green lists made by AES, as represented in key files.

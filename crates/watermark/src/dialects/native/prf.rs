@@ -15,6 +15,9 @@ pub(super) type Block = Array<u8, U16>;
 /// since fewer blocks would not use that unit.
 pub(crate) const BATCH: usize = 64;
 
+/// The number of judged tokens below which a batch costs more than it saves.
+pub(crate) const FEW: usize = 8;
+
 /// Two keyed functions: one turns contexts into seeds, the other expands seeds.
 pub(crate) struct Prf {
     pub(super) context_key: Aes128,

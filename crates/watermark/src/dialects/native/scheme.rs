@@ -6,16 +6,13 @@ use aes::cipher::BlockCipherEncrypt;
 use verdigris_logits::{Row, TokenId, TokenSet};
 
 use super::keystream::{Expand, counter};
-use super::prf::{BATCH, Block, Prf, pack, to_block, value};
+use super::prf::{BATCH, Block, FEW, Prf, pack, to_block, value};
 use crate::context::{Context, ContextFunction, MAX_WIDTH};
 use crate::gamma::Gamma;
 use crate::kdf::Purpose;
 use crate::scheme::{Observation, Scheme, mark_list, name};
 use crate::score_distribution::ScoreDistribution;
 use crate::strength::Strength;
-
-/// The number of judged tokens below which a batch costs more than it saves.
-const FEW: usize = 8;
 
 /// The most bits that decide one membership.
 const MAX_PLANES: usize = 8;
