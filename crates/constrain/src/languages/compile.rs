@@ -5,7 +5,7 @@ use std::mem::take as taken;
 use foldhash::{HashMap, HashMapExt};
 
 use super::expression::{RuleId, Rules};
-use super::fault::{BadGrammar, Result, take};
+use super::fault::{BadGrammar, Result, over, take};
 use super::graph::{END, Graph, Node, NodeIndex, Segment};
 use super::simplify::simplify;
 use super::{left_recursion, lexeme, longest_match};
@@ -83,8 +83,7 @@ fn built(mut graph: Graph, names: &[String], controls: Vec<Box<str>>, budget: &B
     }
     builder.finish_within(budget).map_err(|fault| match fault {
         NoGrammar::Empty => BadGrammar::Empty,
-        NoGrammar::TooLarge if budget.is_cancelled() => BadGrammar::Cancelled,
-        NoGrammar::TooLarge => BadGrammar::TooLarge,
+        NoGrammar::TooLarge => over(budget),
     })
 }
 

@@ -66,11 +66,12 @@ impl Position {
     }
 }
 
+/// The error of what took more than a budget.
+pub(super) fn over(budget: &Budget) -> BadGrammar {
+    if budget.is_cancelled() { BadGrammar::Cancelled } else { BadGrammar::TooLarge }
+}
+
 /// Takes units of a budget.
 pub(super) fn take(budget: &Budget, units: u64) -> Result<()> {
-    match budget.take(units) {
-        true => Ok(()),
-        false if budget.is_cancelled() => Err(BadGrammar::Cancelled),
-        false => Err(BadGrammar::TooLarge),
-    }
+    if budget.take(units) { Ok(()) } else { Err(over(budget)) }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::expression::{Expression, Operation};
-use super::fault::{BadGrammar, Position, Result, take};
+use super::fault::{BadGrammar, Position, Result, over, take};
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
 use crate::automata::dfa::Dfa;
@@ -40,8 +40,7 @@ impl Operation {
         match result {
             Ok(automaton) => Ok(Expression::Automaton(Arc::new(automaton))),
             Err(NoAutomaton::Empty) => Ok(Expression::Choice(Vec::new())),
-            Err(NoAutomaton::TooLarge) if budget.is_cancelled() => Err(BadGrammar::Cancelled),
-            Err(NoAutomaton::TooLarge) => Err(BadGrammar::TooLarge),
+            Err(NoAutomaton::TooLarge) => Err(over(budget)),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::competitors::Set;
 use super::lexemes::Lexemes;
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
-use crate::languages::fault::{BadGrammar, Result};
+use crate::languages::fault::{Result, over};
 
 /// A part of the texts of a terminal.
 pub(super) struct Part {
@@ -123,7 +123,7 @@ impl<'b> Divided<'b> {
             match part {
                 Ok(part) => parts.push(Part { guard, automaton: Some(Arc::new(part)) }),
                 Err(NoAutomaton::Empty) => {}
-                Err(NoAutomaton::TooLarge) => return Err(self.over_budget()),
+                Err(NoAutomaton::TooLarge) => return Err(over(self.budget)),
             }
         }
         Ok(parts)
@@ -180,15 +180,10 @@ impl<'b> Divided<'b> {
                 Some(Rc::new(Whole { automaton, longer: kinds.into_inner().0, is_cut }))
             }
             Err(NoAutomaton::Empty) => None,
-            Err(NoAutomaton::TooLarge) => return Err(self.over_budget()),
+            Err(NoAutomaton::TooLarge) => return Err(over(self.budget)),
         };
         self.wholes.insert(key, whole.clone());
         Ok(whole)
-    }
-
-    /// The reason why an automaton was not made.
-    fn over_budget(&self) -> BadGrammar {
-        if self.budget.is_cancelled() { BadGrammar::Cancelled } else { BadGrammar::TooLarge }
     }
 
     /// The automaton of the texts of several terminals that are read together.
@@ -236,7 +231,7 @@ impl<'b> Divided<'b> {
                 self.together.insert(competitors.to_vec(), automaton.clone());
                 Ok(automaton)
             }
-            Err(_) => Err(self.over_budget()),
+            Err(_) => Err(over(self.budget)),
         }
     }
 }
