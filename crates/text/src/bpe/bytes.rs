@@ -1,7 +1,7 @@
 //! Words as bytes, each of which is a character of GPT-2's alphabet in the names of tokens.
 
-use super::merges::{Merges, Part, Queue};
-use super::names::Names;
+use super::merges::{Merges, Queue};
+use super::names::{Names, Part};
 use crate::vocabulary::byte_of;
 
 /// The encoder of words of a byte-level tokenizer.

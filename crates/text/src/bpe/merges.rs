@@ -7,15 +7,15 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use verdigris_logits::TokenId;
 
-use super::names::Names;
-use super::scored::Scored;
+use super::names::{Names, Part};
+use super::scored::{Lookup, Scored};
 
 /// Words of at most this many parts are merged by searching all pairs for the best one again and again, longer ones
 /// with a queue. Both give the same tokens.
 const SHORT: usize = 32;
 
 /// The rank of a pair that is not merged.
-pub(super) const NEVER: u64 = u64::MAX;
+const NEVER: u64 = u64::MAX;
 
 /// The pairs of tokens that are merged. A pair of a lower rank is merged first; of equal pairs, the leftmost one.
 pub(super) enum Merges {
@@ -32,22 +32,12 @@ pub(super) struct Listed {
     pairs: HashMap<u64, (u32, TokenId), FixedState>,
 }
 
-/// A part of a word: a token, and the length in bytes of what it covers, in the characters of the names of tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) id: TokenId,
-    pub(super) length: u32,
-}
-
 /// Buffers for the merging of words, which are reused.
 #[derive(Default)]
 pub(super) struct Queue {
     /// The name of a word, for a caller that looks it up first.
     pub(super) name: String,
-    /// The name of a token that a pair would become, for pairs by scores.
-    pub(super) both: String,
-    /// Such pairs that were looked up before.
-    pub(super) seen: HashMap<u64, (u64, TokenId), FixedState>,
+    lookup: Lookup,
     ranks: Vec<(u64, TokenId)>,
     heap: BinaryHeap<Reverse<(u64, u32, TokenId)>>,
     before: Vec<u32>,
@@ -81,7 +71,9 @@ impl Merges {
     pub(super) fn merge(&self, names: &Names, parts: &mut Vec<Part>, queue: &mut Queue) {
         match self {
             Self::Listed(listed) => merge(parts, queue, |_, first, second| listed.get(first, second)),
-            Self::Scored(scored) => merge(parts, queue, |queue, first, second| scored.get(names, queue, first, second)),
+            Self::Scored(scored) => merge(parts, queue, |queue, first, second| {
+                scored.get(names, &mut queue.lookup, first, second).unwrap_or((NEVER, 0))
+            }),
         }
     }
 }
@@ -159,7 +151,7 @@ fn merge_long(parts: &mut Vec<Part>, queue: &mut Queue, get: impl Fn(&mut Queue,
 }
 
 /// A pair as one number.
-pub(super) fn key(first: TokenId, second: TokenId) -> u64 {
+fn key(first: TokenId, second: TokenId) -> u64 {
     u64::from(first) << 32 | u64::from(second)
 }
 

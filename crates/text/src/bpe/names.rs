@@ -7,7 +7,12 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use verdigris_logits::TokenId;
 
-use super::merges::Part;
+/// A part of a word: a token, and the length in bytes of what it covers, in the characters of the names of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) id: TokenId,
+    pub(super) length: u32,
+}
 
 /// The tokens of a model's vocabulary: names and ids, each name once.
 #[derive(Default)]

@@ -4,8 +4,8 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use verdigris_logits::TokenId;
 
-use super::merges::{Merges, Part, Queue};
-use super::names::Names;
+use super::merges::{Merges, Queue};
+use super::names::{Names, Part};
 
 /// The character of a space in the names of tokens.
 pub(super) const SPACE: char = '▁';

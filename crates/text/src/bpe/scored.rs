@@ -4,9 +4,10 @@
 //! A list of all such pairs is twice as long as the vocabulary, and takes longer to make than most texts take to read.
 //! So pairs are looked up by their names when a word has them.
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use verdigris_logits::TokenId;
 
-use super::merges::{NEVER, Queue, key};
 use super::names::Names;
 
 /// The number of bits of a token's id in the rank of a pair.
@@ -29,6 +30,15 @@ pub struct ScoredToken<'a> {
     pub score: f64,
     /// Whether pairs become it and whether it is part of pairs: not for control tokens and tokens of bytes.
     pub merges: bool,
+}
+
+/// Buffers for looking pairs up, which are reused.
+#[derive(Default)]
+pub(super) struct Lookup {
+    /// The name of the token that a pair would become.
+    name: String,
+    /// Pairs that were looked up before.
+    seen: HashMap<(TokenId, TokenId), Option<(u64, TokenId)>, FixedState>,
 }
 
 /// The scores of tokens.
@@ -70,28 +80,35 @@ impl Scored {
         self.ranks[id as usize] != APART
     }
 
-    /// The rank of a pair, and the token that it becomes. Of pairs with equal scores, those with lower ids come first.
-    pub(super) fn get(&self, names: &Names, queue: &mut Queue, first: TokenId, second: TokenId) -> (u64, TokenId) {
+    /// The rank of a pair that is merged, and the token that it becomes. Of pairs with equal scores, those with lower
+    /// ids come first.
+    pub(super) fn get(
+        &self,
+        names: &Names,
+        lookup: &mut Lookup,
+        first: TokenId,
+        second: TokenId,
+    ) -> Option<(u64, TokenId)> {
         if !self.merges(first) || !self.merges(second) {
-            return (NEVER, 0);
+            return None;
         }
-        let pair = key(first, second);
-        if let Some(&known) = queue.seen.get(&pair) {
+        let Lookup { name, seen } = lookup;
+        if let Some(&known) = seen.get(&(first, second)) {
             return known;
         }
-        queue.both.clear();
+        name.clear();
         for id in [first, second] {
-            queue.both.push_str(names.name(self.positions[id as usize]));
+            name.push_str(names.name(self.positions[id as usize]));
         }
         let rank = |both: TokenId| {
             u64::from(self.ranks[both as usize]) << (2 * ID_BITS) | u64::from(first) << ID_BITS | u64::from(second)
         };
-        let both = names.id(&queue.both).filter(|&both| self.merges(both));
-        let found = both.map_or((NEVER, 0), |both| (rank(both), both));
-        if queue.seen.len() == SEEN {
-            queue.seen.clear();
+        let both = names.id(name).filter(|&both| self.merges(both));
+        let found = both.map(|both| (rank(both), both));
+        if seen.len() == SEEN {
+            seen.clear();
         }
-        queue.seen.insert(pair, found);
+        seen.insert((first, second), found);
         found
     }
 }
