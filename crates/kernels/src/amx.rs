@@ -122,6 +122,12 @@ impl Tiles {
         self.shapes = shapes;
     }
 
+    /// Whether these are the shapes of the tiles.
+    #[inline(always)]
+    pub(crate) fn has(&self, shapes: [(usize, usize); 8]) -> bool {
+        self.shapes == shapes
+    }
+
     /// The rows and the bytes per row of a tile.
     #[inline(always)]
     pub(crate) fn shape(&self, tile: usize) -> (usize, usize) {

@@ -11,13 +11,12 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use crate::amx::{Amx, ROW, ROWS};
+use crate::amx::{Amx, ROW, ROWS, Tiles};
 use crate::bytewise::{Body, Bytewise};
 use crate::dispatch::dispatch;
-use crate::encode::to_bf16;
 use crate::out::Out;
 use crate::pool;
-use crate::simd::LANES;
+use crate::simd::{LANES, transpose};
 use crate::weights::Weights;
 
 /// The number of elements of a row in a tile.
@@ -28,6 +27,12 @@ const TILE: usize = ROWS * ROW / 4;
 
 /// The number of pieces of a row: with two, the error is that of sums in f32.
 const PIECES: usize = 2;
+
+/// The size in bytes of rows in pieces that are multiplied before the next ones: they fit a second-level cache.
+const PART: usize = 1 << 20;
+
+/// The number of steps by which columns are read ahead.
+const AHEAD: usize = 2;
 
 /// The memory of a tile: pairs of elements.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +59,9 @@ impl SplitRows {
         (self.rows, self.steps) = (x.len() / k, k.div_ceil(STEP));
         let of_group = self.steps * PIECES;
         let groups = self.rows.div_ceil(ROWS);
-        self.tiles.resize(groups * of_group, TileWords([0; TILE]));
+        if self.tiles.len() < groups * of_group {
+            self.tiles.resize(groups * of_group, TileWords([0; TILE]));
+        }
         let tasks = x.chunks(ROWS * k).zip(self.tiles.chunks_mut(of_group));
         if groups <= 1 {
             return tasks.for_each(|(x, to)| split(x, k, to));
@@ -82,6 +89,19 @@ impl SplitRows {
         ROWS.min(self.rows - ROWS * group)
     }
 
+    /// The size of the pieces of one row in bytes.
+    fn row_bytes(&self) -> usize {
+        self.steps * PIECES * ROW
+    }
+
+    /// The shapes of tiles for `groups` groups from `group` on.
+    fn shapes(&self, group: usize, groups: usize) -> [(usize, usize); 8] {
+        let of_w = (ROWS, ROW);
+        let first = (ROWS, 4 * self.of_group(group));
+        let second = if groups == 2 { (ROWS, 4 * self.of_group(group + 1)) } else { first };
+        [first, second, first, second, of_w, of_w, first, second]
+    }
+
     /// The pieces of 32 elements of a group.
     fn step(&self, group: usize, step: usize) -> &[TileWords] {
         &self.tiles[(group * self.steps + step) * PIECES..][..PIECES]
@@ -97,28 +117,33 @@ dispatch! {
 fn split_body<S: Bytewise>(unit: S, x: &[f32], k: usize, to: &mut [TileWords]) {
     let rows = x.len() / k;
     for (step, to) in to.chunks_mut(PIECES).enumerate() {
-        let mut pieces = [[[0u8; 2]; STEP]; ROWS];
-        let mut left = [[0f32; STEP]; ROWS];
-        for (x, left) in x.chunks(k).zip(&mut left) {
-            let x = &x[step * STEP..k.min((step + 1) * STEP)];
-            left[..x.len()].copy_from_slice(x);
-        }
-        for to in to {
-            for (pieces, left) in pieces[..rows].iter_mut().zip(&mut left) {
-                for (piece, left) in pieces.iter_mut().zip(left) {
-                    *piece = to_bf16(*left);
-                    *left -= f32::from_bits(u32::from(u16::from_le_bytes(*piece)) << 16);
-                }
+        // What is left of the elements of all rows: for each element, one lane per row.
+        let mut left = [[unit.zero(); LANES]; 2];
+        for (row, x) in x.chunks(k).enumerate() {
+            let (lanes, rest) = x[step * STEP..k.min((step + 1) * STEP)].as_chunks::<LANES>();
+            for (left, lanes) in left.iter_mut().zip(lanes) {
+                left[row] = unit.load(lanes);
             }
-            for quarter in 0..4 {
-                let mut of_row: [&[u8; 16]; LANES] = [&[0; 16]; LANES];
-                for (of_row, pieces) in of_row.iter_mut().zip(&pieces) {
-                    *of_row = &pieces.as_flattened().as_chunks().0[quarter];
-                }
-                for (i, pairs) in unit.transpose(of_row).into_iter().enumerate() {
-                    // A row of the tile has one word for each row of the input.
-                    let pairs = unit.store(unit.of_bits(pairs)).map(f32::to_bits);
-                    to.0[(4 * quarter + i) * rows..][..rows].copy_from_slice(&pairs[..rows]);
+            if !rest.is_empty() {
+                let mut padded = [0.0; LANES];
+                padded[..rest.len()].copy_from_slice(rest);
+                left[lanes.len()][row] = unit.load(&padded);
+            }
+        }
+        left.iter_mut().for_each(|square| transpose(unit, square));
+        let minus = unit.splat(-1.0);
+        for to in to {
+            let (pairs, _) = left.as_flattened_mut().as_chunks_mut();
+            for (i, [first, second]) in pairs.iter_mut().enumerate() {
+                let (a, b) = (unit.round_to_bf16(*first), unit.round_to_bf16(*second));
+                (*first, *second) = (unit.fma(a, minus, *first), unit.fma(b, minus, *second));
+                let words = unit.or(unit.shift_right(unit.to_bits(a), 16), unit.to_bits(b));
+                let words = unit.store(unit.of_bits(words)).map(f32::to_bits);
+                // A row of the tile has one word for each row of the input.
+                if rows == ROWS {
+                    to.0.as_chunks_mut().0[i] = words;
+                } else {
+                    to.0[i * rows..][..rows].copy_from_slice(&words[..rows]);
                 }
             }
         }
@@ -166,125 +191,150 @@ impl Body for Bf16Tiles<'_> {
         let (whole, last) = (k / STEP, k % STEP);
         let mut padded = PADDED.take();
         let mut rests = [[[0; ROW]; ROWS]; 2];
+        let mut sums = TileWords([0; TILE]);
+        let mut tiles = x.amx.configure(x.shapes(0, 1));
         let groups = x.rows.div_ceil(ROWS);
-        let mut j = columns.start;
-        while j < columns.end {
-            let count = (2 * ROWS).min(columns.end - j);
-            // Sixteen columns take as long as one.
-            let panels = count.div_ceil(ROWS);
-            let mut bytes = w.rows_from(j, count);
-            if count < panels * ROWS {
-                padded.clear();
-                padded.extend_from_slice(bytes);
-                padded.resize(panels * ROWS * stride, 0);
-                bytes = &padded;
-            }
-            if last > 0 {
-                for (i, rest) in rests.as_flattened_mut()[..panels * ROWS].iter_mut().enumerate() {
-                    rest[..2 * last].copy_from_slice(&bytes[i * stride + whole * ROW..][..2 * last]);
+        // Rows are used again for the next columns, and so are columns for the next rows of a part.
+        let part = (PART / (ROWS * x.row_bytes())).max(2).next_multiple_of(2);
+        for first in (0..groups).step_by(part) {
+            let last_group = (first + part).min(groups);
+            let mut j = columns.start;
+            while j < columns.end {
+                let count = (2 * ROWS).min(columns.end - j);
+                // Sixteen columns take as long as one.
+                let panels = count.div_ceil(ROWS);
+                let mut bytes = w.rows_from(j, count);
+                if count < panels * ROWS {
+                    padded.clear();
+                    padded.extend_from_slice(bytes);
+                    padded.resize(panels * ROWS * stride, 0);
+                    bytes = &padded;
                 }
-            }
-            let [first, second] = [0, panels - 1].map(|panel| Panel {
-                bytes: &bytes[panel * ROWS * stride..],
-                stride,
-                whole,
-                rest: &rests[panel],
-            });
-            let mut group = 0;
-            while group < groups {
-                let both = groups - group >= 2;
-                // SAFETY: upheld by the caller.
-                unsafe {
-                    match (panels, both) {
-                        (2, true) => block::<S, 2, 2>(unit, x, group, [first, second], j, count, out),
-                        (2, false) => block::<S, 2, 1>(unit, x, group, [first, second], j, count, out),
-                        (_, true) => block::<S, 1, 2>(unit, x, group, [first, second], j, count, out),
-                        (_, false) => block::<S, 1, 1>(unit, x, group, [first, second], j, count, out),
+                if last > 0 {
+                    for (i, rest) in rests.as_flattened_mut()[..panels * ROWS].iter_mut().enumerate() {
+                        rest[..2 * last].copy_from_slice(&bytes[i * stride + whole * ROW..][..2 * last]);
                     }
                 }
-                group += 1 + usize::from(both);
+                let panels = [0, panels - 1].map(|panel| Panel {
+                    bytes: &bytes[panel * ROWS * stride..],
+                    stride,
+                    whole,
+                    rest: &rests[panel],
+                });
+                let product = Block { x, w: panels, column: j, count, out };
+                for group in (first..last_group).step_by(2) {
+                    let both = last_group - group >= 2;
+                    let shapes = x.shapes(group, 1 + usize::from(both));
+                    if !tiles.has(shapes) {
+                        tiles.reshape(shapes);
+                    }
+                    // SAFETY: upheld by the caller.
+                    unsafe {
+                        match (count > ROWS, both) {
+                            (true, true) => product.compute::<S, 2, 2>(unit, &tiles, group, &mut sums),
+                            (true, false) => product.compute::<S, 2, 1>(unit, &tiles, group, &mut sums),
+                            (false, true) => product.compute::<S, 1, 2>(unit, &tiles, group, &mut sums),
+                            (false, false) => product.compute::<S, 1, 1>(unit, &tiles, group, &mut sums),
+                        }
+                    }
+                }
+                j += count;
             }
-            j += count;
         }
         PADDED.set(padded);
     }
 }
 
-/// Multiplies `M` groups of rows by `N` times sixteen columns.
-///
-/// # Safety
-/// No other thread writes these columns.
-#[allow(clippy::too_many_arguments)]
-#[inline(always)]
-unsafe fn block<S: Bytewise, const N: usize, const M: usize>(
-    unit: S,
-    x: &SplitRows,
-    group: usize,
-    w: [Panel<'_>; 2],
+/// Rows times one or two panels of columns.
+struct Block<'a> {
+    x: &'a SplitRows,
+    w: [Panel<'a>; 2],
     column: usize,
+    /// The number of columns.
     count: usize,
-    out: &Out<'_>,
-) {
-    let (first, second) = (x.of_group(group), if M == 2 { x.of_group(group + 1) } else { 1 });
-    let (of_w, of_first, of_second) = ((ROWS, ROW), (ROWS, 4 * first), (ROWS, 4 * second));
-    let tiles = x.amx.configure([of_first, of_second, of_first, of_second, of_w, of_w, of_first, of_second]);
-    tiles.zero::<0>();
-    tiles.zero::<1>();
-    tiles.zero::<2>();
-    tiles.zero::<3>();
-    for panel in &w[..N] {
-        assert!(panel.bytes.len() >= (ROWS - 1) * panel.stride + panel.whole * ROW, "sixteen columns");
-    }
-    for step in 0..x.steps {
-        let of_panel = |panel: &Panel<'_>| match step < panel.whole {
-            true => (panel.bytes[step * ROW..].as_ptr(), panel.stride),
-            false => (panel.rest.as_ptr().cast(), ROW),
-        };
-        // SAFETY: there are sixteen columns, and this step is one of the whole ones, or the padded rest.
-        unsafe {
-            let (from, stride) = of_panel(&w[0]);
-            tiles.load::<4>(from, stride);
-            if N == 2 {
-                let (from, stride) = of_panel(&w[1]);
-                tiles.load::<5>(from, stride);
-            }
+    out: &'a Out<'a>,
+}
+
+impl Block<'_> {
+    /// Multiplies `M` groups of rows by `N` panels.
+    ///
+    /// # Safety
+    /// No other thread writes these columns.
+    #[inline(always)]
+    unsafe fn compute<S: Bytewise, const N: usize, const M: usize>(
+        &self,
+        unit: S,
+        tiles: &Tiles,
+        group: usize,
+        sums: &mut TileWords,
+    ) {
+        let Self { x, w, column, count, out } = *self;
+        let (first, second) = (x.of_group(group), if M == 2 { x.of_group(group + 1) } else { 1 });
+        tiles.zero::<0>();
+        tiles.zero::<1>();
+        tiles.zero::<2>();
+        tiles.zero::<3>();
+        for panel in &w[..N] {
+            assert!(panel.bytes.len() >= (ROWS - 1) * panel.stride + panel.whole * ROW, "sixteen columns");
         }
-        for piece in 0..PIECES {
-            // SAFETY: a tile's memory has sixteen rows, with one word for each row of the input.
+        for row in group * ROWS..((group + M) * ROWS).min(x.rows) {
+            out.prefetch(unit, row, column, count);
+        }
+        for step in 0..x.steps {
+            let of_panel = |panel: &Panel<'_>| match step < panel.whole {
+                true => (panel.bytes[step * ROW..].as_ptr(), panel.stride),
+                false => (panel.rest.as_ptr().cast(), ROW),
+            };
+            // SAFETY: there are sixteen columns, and this step is one of the whole ones, or the padded rest.
             unsafe {
-                tiles.load::<6>(x.step(group, step)[piece].0.as_ptr().cast(), 4 * first);
+                let (from, stride) = of_panel(&w[0]);
+                tiles.load::<4>(from, stride);
+                if N == 2 {
+                    let (from, stride) = of_panel(&w[1]);
+                    tiles.load::<5>(from, stride);
+                }
+            }
+            for panel in &w[..N] {
+                for row in 0..ROWS {
+                    unit.prefetch_near(panel.bytes.as_ptr().wrapping_add(row * panel.stride + (step + AHEAD) * ROW));
+                }
+            }
+            for piece in 0..PIECES {
+                // SAFETY: a tile's memory has sixteen rows, with one word for each row of the input.
+                unsafe {
+                    tiles.load::<6>(x.step(group, step)[piece].0.as_ptr().cast(), 4 * first);
+                    if M == 2 {
+                        tiles.load::<7>(x.step(group + 1, step)[piece].0.as_ptr().cast(), 4 * second);
+                    }
+                }
+                tiles.dot_bf16::<0, 4, 6>();
                 if M == 2 {
-                    tiles.load::<7>(x.step(group + 1, step)[piece].0.as_ptr().cast(), 4 * second);
+                    tiles.dot_bf16::<1, 4, 7>();
                 }
-            }
-            tiles.dot_bf16::<0, 4, 6>();
-            if M == 2 {
-                tiles.dot_bf16::<1, 4, 7>();
-            }
-            if N == 2 {
-                tiles.dot_bf16::<2, 5, 6>();
-            }
-            if N == 2 && M == 2 {
-                tiles.dot_bf16::<3, 5, 7>();
+                if N == 2 {
+                    tiles.dot_bf16::<2, 5, 6>();
+                }
+                if N == 2 && M == 2 {
+                    tiles.dot_bf16::<3, 5, 7>();
+                }
             }
         }
-    }
-    let mut sums = TileWords([0; TILE]);
-    for panel in 0..N {
-        for of_rows in 0..M {
-            let to = (&raw mut sums.0).cast();
-            // SAFETY: there is room for sixteen rows of 64 bytes.
-            unsafe {
-                match (panel, of_rows) {
-                    (0, 0) => tiles.store::<0>(to, ROW),
-                    (0, _) => tiles.store::<1>(to, ROW),
-                    (_, 0) => tiles.store::<2>(to, ROW),
-                    _ => tiles.store::<3>(to, ROW),
+        for panel in 0..N {
+            for of_rows in 0..M {
+                let to = (&raw mut sums.0).cast();
+                // SAFETY: there is room for sixteen rows of 64 bytes.
+                unsafe {
+                    match (panel, of_rows) {
+                        (0, 0) => tiles.store::<0>(to, ROW),
+                        (0, _) => tiles.store::<1>(to, ROW),
+                        (_, 0) => tiles.store::<2>(to, ROW),
+                        _ => tiles.store::<3>(to, ROW),
+                    }
                 }
+                let (rows, columns) = (x.of_group(group + of_rows), ROWS.min(count - panel * ROWS));
+                // SAFETY: upheld by the caller.
+                unsafe { set(unit, sums, rows, columns, (group + of_rows) * ROWS, column + panel * ROWS, out) };
             }
-            let (rows, columns) = (x.of_group(group + of_rows), ROWS.min(count - panel * ROWS));
-            // SAFETY: upheld by the caller.
-            unsafe { set(unit, &sums, rows, columns, (group + of_rows) * ROWS, column + panel * ROWS, out) };
         }
     }
 }
@@ -303,22 +353,20 @@ unsafe fn set<S: Bytewise>(
     column: usize,
     out: &Out<'_>,
 ) {
-    for quarter in 0..rows.div_ceil(4) {
-        let mut bytes = [[0; 16]; LANES];
-        for (bytes, sums) in bytes.iter_mut().zip(sums.0.as_chunks::<LANES>().0) {
-            for (bytes, sum) in bytes.as_chunks_mut().0.iter_mut().zip(&sums[4 * quarter..]) {
-                *bytes = sum.to_ne_bytes();
+    let mut square = [unit.zero(); LANES];
+    for (lanes, sums) in square.iter_mut().zip(sums.0.as_chunks::<LANES>().0) {
+        *lanes = unit.load(&sums.map(f32::from_bits));
+    }
+    transpose(unit, &mut square);
+    for (i, &lanes) in square.iter().enumerate().take(rows) {
+        let values = unit.store(lanes);
+        // SAFETY: upheld by the caller.
+        unsafe {
+            if columns == LANES {
+                out.set_lanes(row + i, column, &values);
+            } else {
+                out.set_some(row + i, column, &values[..columns]);
             }
-        }
-        let mut of_column: [&[u8; 16]; LANES] = [&[0; 16]; LANES];
-        for (of_column, bytes) in of_column.iter_mut().zip(&bytes) {
-            *of_column = bytes;
-        }
-        let of_rows = unit.transpose(of_column);
-        for (i, &of_row) in of_rows[..4.min(rows - 4 * quarter)].iter().enumerate() {
-            let values = unit.store(unit.of_bits(of_row));
-            // SAFETY: upheld by the caller.
-            unsafe { out.set_some(row + 4 * quarter + i, column, &values[..columns]) };
         }
     }
 }

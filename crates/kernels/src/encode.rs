@@ -2,7 +2,7 @@
 
 use crate::decode::half_power;
 use crate::format::{Bits, Blocks, Format, Layout, Numbers, Scales, bits, bytes, with_blocks};
-use crate::half::half;
+use crate::half::{half, to_bf16};
 
 impl Format {
     /// Encodes numbers as closely as the format allows: each is rounded to the nearest, and scales and offsets of
@@ -327,14 +327,6 @@ fn to_half(x: f32) -> [u8; 2] {
         ((bits + 0xfff + (bits >> 13 & 1)) >> 13) as u16
     };
     (sign | bits).to_le_bytes()
-}
-
-/// The nearest number in bf16, ties to even.
-#[inline(always)]
-pub(crate) fn to_bf16(x: f32) -> [u8; 2] {
-    let bits = x.to_bits();
-    let rounded = if x.is_nan() { bits >> 16 | 0x40 } else { (bits + 0x7fff + (bits >> 16 & 1)) >> 16 };
-    (rounded as u16).to_le_bytes()
 }
 
 #[cfg(test)]

@@ -13,6 +13,14 @@ pub(crate) fn half(bytes: [u8; 2]) -> f32 {
     f32::from_bits(value.to_bits() | sign)
 }
 
+/// The nearest number in bf16, ties to even.
+#[inline(always)]
+pub(crate) fn to_bf16(x: f32) -> [u8; 2] {
+    let bits = x.to_bits();
+    let rounded = if x.is_nan() { bits >> 16 | 0x40 } else { (bits + 0x7fff + (bits >> 16 & 1)) >> 16 };
+    (rounded as u16).to_le_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use crate::simd::{LANES, Simd};
+
 /// A result with rows of `n`, of which each task writes some columns.
 pub(crate) struct Out<'a> {
     to: *mut f32,
@@ -38,5 +40,22 @@ impl<'a> Out<'a> {
         // SAFETY: the elements are inside the slice, which is borrowed as long as `self` lives; no other thread
         // accesses them.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.to.add(at), values.len()) }
+    }
+
+    /// # Safety
+    /// As [`Out::set_some`]: for sixteen columns, which need no loop.
+    #[inline(always)]
+    pub(crate) unsafe fn set_lanes(&self, row: usize, column: usize, values: &[f32; LANES]) {
+        let at = row * self.n + column;
+        assert!(column + LANES <= self.n && at + LANES <= self.length, "inside the result");
+        // SAFETY: as above; an array of numbers has the alignment of one.
+        unsafe { *self.to.add(at).cast() = *values }
+    }
+
+    /// Prefetches some columns of a row, which will be written soon.
+    #[inline(always)]
+    pub(crate) fn prefetch<S: Simd>(&self, unit: S, row: usize, column: usize, count: usize) {
+        let from = self.to.wrapping_add(row * self.n + column);
+        (0..count).step_by(LANES).for_each(|i| unit.prefetch_to_write(from.wrapping_add(i).cast()));
     }
 }

@@ -8,7 +8,7 @@
 use super::BLOCK;
 use super::rows::{Numbers, Rows};
 use crate::bytewise::{Body, Bytewise};
-use crate::simd::{LANES, Simd};
+use crate::simd::{self, LANES, Simd};
 
 /// The number of rows from which transposing keys takes less time than folding sums.
 const MANY: usize = if cfg!(miri) { 4 } else { 16 };
@@ -77,21 +77,9 @@ fn transpose<S: Simd>(unit: S, keys: &[f32], width: usize, out: &mut [f32]) {
             // SAFETY: a key is `width` numbers.
             *lanes = unsafe { load(unit, key, step * LANES) };
         }
-        exchange_all::<S, 8>(unit, &mut square);
-        exchange_all::<S, 4>(unit, &mut square);
-        exchange_all::<S, 2>(unit, &mut square);
-        exchange_all::<S, 1>(unit, &mut square);
+        simd::transpose(unit, &mut square);
         for (out, lanes) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(square) {
             *out = unit.store(lanes);
-        }
-    }
-}
-
-#[inline(always)]
-fn exchange_all<S: Simd, const WIDTH: usize>(unit: S, square: &mut [S::Lanes; LANES]) {
-    for i in 0..LANES {
-        if i & WIDTH == 0 {
-            (square[i], square[i + WIDTH]) = unit.exchange::<WIDTH>(square[i], square[i + WIDTH]);
         }
     }
 }

@@ -55,6 +55,22 @@ fn in_small() {
     }
 }
 
+/// Many rows of many columns, which are multiplied part by part.
+#[test]
+#[cfg_attr(miri, ignore = "too slow; `in_small` covers all code with `unsafe`")]
+fn parts_of_a_prompt_are_those_of_its_rows() {
+    for format in Format::ALL.into_iter().filter(|&format| format == Format::Bf16 || format.block() > 1) {
+        // In bf16, 48 rows are more than a part; of blocks, each column has several parts.
+        let (n, k, m) = (150, if format == Format::Bf16 { 8192 + 20 } else { 768 }, 75);
+        let bytes = stored(format, n, k);
+        let (x, w) = (noise(m * k, 2), Weights::new(format, &bytes, k));
+        let (mut alone, mut together) = (vec![f32::NAN; m * n], vec![f32::NAN; m * n]);
+        x.chunks(k).zip(alone.chunks_mut(n)).for_each(|(x, out)| linear(x, w, out));
+        linear(&x, w, &mut together);
+        assert!(together == alone, "{format:?}");
+    }
+}
+
 /// The list in `ggml-common.h`.
 fn non_linear(q: u8) -> f64 {
     let list = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];

@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use crate::half::half;
+use crate::half::{half, to_bf16};
 
 /// The number of lanes of every sum.
 pub(crate) const LANES: usize = 16;
@@ -75,6 +75,12 @@ pub(crate) trait Simd: Copy + Debug {
     /// The wrapping sums.
     fn add_ints(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
 
+    /// Rounds to the nearest bf16.
+    #[inline(always)]
+    fn round_to_bf16(self, a: Self::Lanes) -> Self::Lanes {
+        self.load(&self.store(a).map(|x| f32::from_bits(u32::from(u16::from_le_bytes(to_bf16(x))) << 16)))
+    }
+
     /// Loads sixteen unsigned bytes.
     fn bytes(self, from: &[u8; LANES]) -> Self::Ints;
 
@@ -111,6 +117,14 @@ pub(crate) trait Simd: Copy + Debug {
     /// allows only few outstanding lines, and loads would wait for them.
     #[inline(always)]
     fn prefetch(self, _: *const u8) {}
+
+    /// Prefetches an address that will be read very soon, to the first-level cache.
+    #[inline(always)]
+    fn prefetch_near(self, _: *const u8) {}
+
+    /// Prefetches an address that will be written very soon.
+    #[inline(always)]
+    fn prefetch_to_write(self, _: *const u8) {}
 
     /// Swaps, in each `2 WIDTH` lanes, the second half of `a` with the first of `b`; `WIDTH` is 8, 4, 2 or 1.
     fn exchange<const WIDTH: usize>(self, a: Self::Lanes, b: Self::Lanes) -> (Self::Lanes, Self::Lanes);
@@ -168,6 +182,24 @@ pub(crate) trait Simd: Copy + Debug {
             half /= 2;
         }
         lanes[0]
+    }
+}
+
+/// Exchanges the rows and the columns of sixteen by sixteen numbers.
+#[inline(always)]
+pub(crate) fn transpose<S: Simd>(unit: S, square: &mut [S::Lanes; LANES]) {
+    exchange_all::<S, 8>(unit, square);
+    exchange_all::<S, 4>(unit, square);
+    exchange_all::<S, 2>(unit, square);
+    exchange_all::<S, 1>(unit, square);
+}
+
+#[inline(always)]
+fn exchange_all<S: Simd, const WIDTH: usize>(unit: S, square: &mut [S::Lanes; LANES]) {
+    for i in 0..LANES {
+        if i & WIDTH == 0 {
+            (square[i], square[i + WIDTH]) = unit.exchange::<WIDTH>(square[i], square[i + WIDTH]);
+        }
     }
 }
 
@@ -368,6 +400,40 @@ mod tests {
         }
         assert_eq!(Portable.exp([0.0; LANES]), [1.0; LANES]);
         assert!(Portable.exp([-1e30; LANES])[0] < 2e-38);
+    }
+
+    #[test]
+    fn every_unit_rounds_to_the_same_bf16() {
+        fn bits<S: Simd>(unit: S, x: &[f32; LANES]) -> U32Lanes {
+            unit.store(unit.round_to_bf16(unit.load(x))).map(f32::to_bits)
+        }
+        // Ties of both kinds, numbers next to them, infinities, NaN of all payloads, and numbers below the normal ones.
+        let special = [0x3f80_8000, 0x3f81_8000, 0x3f80_7fff, 0x3f81_8001, 0x7f7f_ffff, 0x7f80_0000, 0xff80_0001];
+        let more =
+            [0x7fff_ffff, 0xffff_ffff, 0x7fc0_0000, 0x0000_8000, 0x0000_8001, 0x8000_0001, 0x807f_ffff, 0, 0x7f80_0001];
+        let mut all: Vec<u32> = special.into_iter().chain(more).collect();
+        all.extend((0..10_000u32).map(|i| i.wrapping_mul(0x9E37_79B9)));
+        for bits_of_x in all.as_chunks::<LANES>().0 {
+            let x = bits_of_x.map(f32::from_bits);
+            let portable = bits(Portable, &x);
+            for (x, rounded) in x.into_iter().zip(portable) {
+                let rounded = f32::from_bits(rounded);
+                assert_eq!(rounded.is_nan(), x.is_nan());
+                let step = f64::from(x.abs()).max(f64::from(f32::MIN_POSITIVE)) / 128.0;
+                let is_near = (f64::from(x) - f64::from(rounded)).abs() <= step / 2.0;
+                assert!(
+                    is_near || x.is_nan() || x.is_infinite() && rounded == x || rounded.is_infinite(),
+                    "{x} {rounded}"
+                );
+            }
+            #[cfg(target_arch = "x86_64")]
+            {
+                assert!(Avx2::detect().is_none_or(|unit| bits(unit, &x) == portable));
+                assert!(Avx512::detect().is_none_or(|unit| bits(unit, &x) == portable));
+            }
+            #[cfg(target_arch = "aarch64")]
+            assert_eq!(bits(Neon, &x), portable);
+        }
     }
 
     #[test]

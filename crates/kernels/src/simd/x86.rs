@@ -121,9 +121,35 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn round_to_bf16(self, a: __m512) -> __m512 {
+        // SAFETY: `self` exists only where there is AVX-512.
+        unsafe {
+            let bits = _mm512_castps_si512(a);
+            let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff)));
+            // A NaN stays one.
+            let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a);
+            let rounded = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x40_0000));
+            _mm512_castsi512_ps(_mm512_and_si512(rounded, _mm512_set1_epi32(0xffff_0000_u32 as i32)))
+        }
+    }
+
+    #[inline(always)]
     fn prefetch(self, at: *const u8) {
         // SAFETY: every x86-64 CPU has it; prefetching an invalid address causes no fault.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+    }
+
+    #[inline(always)]
+    fn prefetch_near(self, at: *const u8) {
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
+    #[inline(always)]
+    fn prefetch_to_write(self, at: *const u8) {
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) }
     }
 
     #[inline(always)]
