@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::dispatch::dispatch;
 use crate::format::{Format, Numbers};
 use crate::pool;
-use crate::simd::Simd;
+use crate::simd::{LANES, Simd};
 
 /// The number of elements of a row that share a scale.
 pub(crate) const BLOCK: usize = 32;
@@ -94,41 +94,60 @@ dispatch! {
 }
 
 #[inline(always)]
-fn round_each<S: Simd>(_: S, x: &[[f32; BLOCK]], to: &mut [Block], excess: i32, has_halves: bool) {
+fn round_each<S: Simd>(unit: S, x: &[[f32; BLOCK]], to: &mut [Block], excess: i32, has_halves: bool) {
     for (x, to) in x.iter().zip(to) {
-        *to = block(x, excess, has_halves);
+        *to = block(unit, x, excess, has_halves);
     }
 }
 
 #[inline(always)]
-fn block(x: &[f32; BLOCK], excess: i32, has_halves: bool) -> Block {
-    let mut most = [0f32; 8];
-    // NaN as soon as an element is not finite.
-    let mut harm = [0f32; 8];
-    for eight in x.as_chunks::<8>().0 {
-        for l in 0..8 {
-            most[l] = most[l].max(eight[l].abs());
-            harm[l] += eight[l] * 0.0;
-        }
-    }
-    let most = most.into_iter().fold(0f32, f32::max);
+fn block<S: Simd>(unit: S, x: &[f32; BLOCK], excess: i32, has_halves: bool) -> Block {
+    let (halves, _) = x.as_chunks::<LANES>();
+    let [first, second] = [unit.load(&halves[0]), unit.load(&halves[1])];
+    let size = |lanes| unit.of_bits(unit.and(unit.to_bits(lanes), 0x7fff_ffff));
+    let most = largest(unit, unit.max(size(first), size(second)));
+    // NaN if an element is not finite.
+    let harm = unit.fma(first, unit.zero(), unit.mul(second, unit.zero()));
+    let [harm, _] = sums(unit, harm, harm);
     let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
     // Elements too small for a finite inverse become zero.
-    let inverse = if inverse.is_finite() { inverse } else { 0.0 };
+    let inverse = unit.splat(if inverse.is_finite() { inverse } else { 0.0 });
     // Adding a number of this size rounds to an integer, which is then in the lowest bits.
     const ROUND: f32 = 12_582_912.0;
+    let rounded = [first, second].map(|lanes| unit.add(unit.mul(lanes, inverse), unit.splat(ROUND)));
     let mut numbers = [[0; 4]; BLOCK / 4];
-    for (q, x) in numbers.as_flattened_mut().iter_mut().zip(x) {
-        *q = (x * inverse + ROUND).to_bits() as u8;
+    for (q, lanes) in numbers.as_flattened_mut().as_chunks_mut::<LANES>().0.iter_mut().zip(rounded) {
+        *q = unit.store(lanes).map(|x| x.to_bits() as u8);
     }
-    let scale = most / 127.0 + harm.iter().sum::<f32>();
-    let mut halves = [0i32; 2];
-    for (sum, half) in halves.iter_mut().zip(numbers.as_flattened().as_chunks::<{ BLOCK / 2 }>().0) {
-        *sum = half.iter().map(|&q| i32::from(q as i8)).sum();
-    }
+    let [first, second] = rounded.map(|lanes| unit.add(lanes, unit.splat(-ROUND)));
+    let scale = most / 127.0 + harm;
+    let mut halves = sums(unit, first, second);
     if !has_halves {
-        halves = [halves[0] + halves[1], 0];
+        halves = [halves[0] + halves[1], 0.0];
     }
-    let sums = halves.map(|sum| if excess > 0 { (-excess * sum) as u32 } else { (scale * sum as f32).to_bits() });
+    let sums = halves.map(|sum| if excess > 0 { (-excess * sum as i32) as u32 } else { (scale * sum).to_bits() });
     Block { numbers, scale, sums }
+}
+
+/// The largest lane.
+#[inline(always)]
+fn largest<S: Simd>(unit: S, lanes: S::Lanes) -> f32 {
+    let (a, b) = unit.exchange::<8>(lanes, lanes);
+    let lanes = unit.max(a, b);
+    let (a, b) = unit.exchange::<4>(lanes, lanes);
+    let lanes = unit.max(a, b);
+    let (a, b) = unit.exchange::<2>(lanes, lanes);
+    let lanes = unit.max(a, b);
+    let (a, b) = unit.exchange::<1>(lanes, lanes);
+    unit.store(unit.max(a, b))[0]
+}
+
+/// The sums of all lanes of `a` and of `b`.
+#[inline(always)]
+fn sums<S: Simd>(unit: S, a: S::Lanes, b: S::Lanes) -> [f32; 2] {
+    let lanes = unit.fold::<8>(a, b);
+    let lanes = unit.fold::<4>(lanes, lanes);
+    let lanes = unit.fold::<2>(lanes, lanes);
+    let lanes = unit.store(unit.fold::<1>(lanes, lanes));
+    [lanes[0], lanes[8]]
 }

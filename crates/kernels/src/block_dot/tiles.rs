@@ -18,8 +18,12 @@ use crate::weights::Weights;
 /// The number of rows from which tiles are faster than products in vectors.
 pub(super) const FROM: usize = 12;
 
-/// The number of blocks of each column that are decoded at a time: they fit a first-level cache.
-const CHUNK: usize = 16;
+/// The number of blocks of each column that are decoded at a time: those of all panels, and of sixteen rows, fit a
+/// first-level cache.
+const CHUNK: usize = 8;
+
+/// The number of panels of sixteen columns for which rows are read once.
+const PANELS: usize = 4;
 
 /// The number of result tiles at a time.
 const AT_ONCE: usize = 4;
@@ -107,39 +111,54 @@ impl<F: BlockDot> Body for BlockTiles<'_, F> {
         thread_local!(static SCRATCH: Cell<(Vec<u8>, Vec<[f32; LANES]>)> = Cell::default());
         let Self { amx, x, w, columns, out, .. } = self;
         let (mut padded, mut sums) = SCRATCH.take();
-        let groups = w.columns() / F::LAYOUT.block;
+        let (groups, rows) = (w.columns() / F::LAYOUT.block, x.rows());
         let step = CHUNK * BLOCK / F::LAYOUT.block;
-        let mut decoded = Decoded::<S> {
+        let mut decoded = [(); PANELS].map(|()| Decoded::<S> {
             weights: [unit.word(0); 8 * CHUNK],
             scale: [unit.zero(); 2 * CHUNK],
             least: [unit.zero(); 2 * CHUNK],
             places: [(0, 0); 2 * CHUNK],
             units: 0,
-        };
+        });
         let shapes = |rows: usize| {
             let words = if F::HAS_HALVES { 4 } else { 8 };
             let (of_c, of_a, of_b) = ((rows, ROW), (rows, 4 * words), (words, ROW));
             [of_c, of_c, of_c, of_c, of_a, of_a, of_b, of_b]
         };
-        let mut tiles = amx.configure(shapes(ROWS.min(x.rows())));
+        let mut tiles = amx.configure(shapes(ROWS.min(rows)));
         let mut products = [const { [const { Products([[0.0; LANES]; ROWS]) }; AT_ONCE] }; 2];
-        for j in columns.clone().step_by(LANES) {
-            let count = LANES.min(columns.end - j);
-            let bytes = sixteen_columns(w, j, count, &mut padded);
+        for from in columns.clone().step_by(PANELS * LANES) {
+            let panels = || (from..columns.end).step_by(LANES).take(PANELS).zip(0..);
             sums.clear();
-            sums.resize(x.rows(), [0.0; LANES]);
+            sums.resize(panels().count() * rows, [0.0; LANES]);
             for first in (0..groups).step_by(step) {
-                decoded.set::<F>(unit, bytes, w.stride(), first..(first + step).min(groups));
-                for (i, sums) in sums.chunks_mut(ROWS).enumerate() {
-                    if tiles.shape(0).0 != sums.len() {
-                        tiles.reshape(shapes(sums.len()));
+                for ((j, _), decoded) in panels().zip(&mut decoded) {
+                    let bytes = sixteen_columns(w, j, LANES.min(columns.end - j), &mut padded);
+                    decoded.set::<F>(unit, bytes, w.stride(), first..(first + step).min(groups));
+                }
+                for row in (0..rows).step_by(ROWS) {
+                    let count = ROWS.min(rows - row);
+                    if tiles.shape(0).0 != count {
+                        tiles.reshape(shapes(count));
                     }
-                    some_rows::<S, F>(unit, &tiles, x, i * ROWS, &decoded, &mut products, sums);
+                    for ((_, panel), decoded) in panels().zip(&decoded) {
+                        let sums = &mut sums[panel * rows + row..][..count];
+                        some_rows::<S, F>(unit, &tiles, x, row, decoded, &mut products, sums);
+                    }
                 }
             }
-            for (row, sums) in sums.iter().enumerate() {
-                // SAFETY: these columns belong to this task, as the caller of `of_columns` promised.
-                unsafe { out.set_some(row, j, &sums[..count]) };
+            for row in 0..rows {
+                for (j, panel) in panels() {
+                    let (sums, count) = (&sums[panel * rows + row], LANES.min(columns.end - j));
+                    // SAFETY: these columns belong to this task, as the caller of `of_columns` promised.
+                    unsafe {
+                        if count == LANES {
+                            out.set_lanes(row, j, sums);
+                        } else {
+                            out.set_some(row, j, &sums[..count]);
+                        }
+                    }
+                }
             }
         }
         SCRATCH.set((padded, sums));
