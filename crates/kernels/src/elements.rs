@@ -1,7 +1,18 @@
 //! Element-wise operations of a layer: norms, activations and rotary position embeddings.
 
 use crate::dispatch::dispatch;
+use crate::pool;
 use crate::simd::{LANES, Simd};
+
+/// The number of elements from which several threads are faster than one. Miri tests several threads.
+const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 16 };
+
+/// The number of rows, of `rows`, that one task computes if there are several tasks.
+fn rows_of_task(rows: usize, row: usize) -> Option<usize> {
+    // Several tasks per thread, so that a delayed thread leaves its tasks to the others.
+    let tasks = 4 * pool::threads();
+    (tasks > 4 && rows * row >= PARALLEL).then(|| rows.div_ceil(tasks).max(1))
+}
 
 /// The activation function of a feed-forward layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +41,7 @@ const SWIGLU_LIMIT: f32 = 7.0;
 pub fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     let n = weight.len();
     assert!(n > 0 && x.len().is_multiple_of(n) && x.len() == out.len(), "rows of {n}");
-    norm(x, weight, None, epsilon, out);
+    norm_rows(x, weight, None, epsilon, out);
 }
 
 /// Subtracts its mean from each row, divides it by the root of its variance, multiplies by the weights and adds the
@@ -43,7 +54,14 @@ pub fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
 pub fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], epsilon: f32, out: &mut [f32]) {
     let n = weight.len();
     assert!(n > 0 && x.len().is_multiple_of(n) && x.len() == out.len() && bias.len() == n, "rows of {n}");
-    norm(x, weight, Some(bias), epsilon, out);
+    norm_rows(x, weight, Some(bias), epsilon, out);
+}
+
+fn norm_rows(x: &[f32], weight: &[f32], bias: Option<&[f32]>, epsilon: f32, out: &mut [f32]) {
+    let n = weight.len();
+    let Some(rows) = rows_of_task(x.len() / n, n) else { return norm(x, weight, bias, epsilon, out) };
+    let mut tasks: Vec<_> = x.chunks(rows * n).zip(out.chunks_mut(rows * n)).collect();
+    pool::each(&mut tasks, |(x, out)| norm(x, weight, bias, epsilon, out));
 }
 
 dispatch! {
@@ -80,7 +98,13 @@ fn norm_body<S: Simd>(unit: S, x: &[f32], weight: &[f32], bias: Option<&[f32]>, 
 /// If `up` has another length than `x`.
 pub fn activate(activation: Activation, x: &mut [f32], up: Option<&[f32]>) {
     assert!(up.is_none_or(|up| up.len() == x.len()), "a partner each");
-    activate_all(activation, x, up);
+    let Some(count) = rows_of_task(x.len().div_ceil(LANES), LANES) else { return activate_all(activation, x, up) };
+    let parts = x.chunks_mut(count * LANES);
+    let mut tasks: Vec<_> = match up {
+        Some(up) => parts.zip(up.chunks(count * LANES).map(Some)).collect(),
+        None => parts.map(|x| (x, None)).collect(),
+    };
+    pool::each(&mut tasks, |(x, up)| activate_all(activation, x, *up));
 }
 
 dispatch! {
@@ -164,6 +188,14 @@ pub fn rotate(x: &mut [f32], heads: usize, head_dim: usize, cos: &[f32], sin: &[
     assert!(m == 0 || cos.len().is_multiple_of(m) && cos.len() == sin.len(), "angles for each row");
     let count = cos.len().checked_div(m).unwrap_or(0);
     assert!(2 * count <= head_dim, "{count} pairs in heads of {head_dim}");
+    let Some(rows) = rows_of_task(m, row) else { return rotate_rows(x, row, head_dim, cos, sin, count, pairs) };
+    let angles = cos.chunks((rows * count).max(1)).zip(sin.chunks((rows * count).max(1)));
+    let mut tasks: Vec<_> = x.chunks_mut(rows * row).zip(angles).collect();
+    pool::each(&mut tasks, |(x, (cos, sin))| rotate_rows(x, row, head_dim, cos, sin, count, pairs));
+}
+
+/// Rotates rows of `row` elements by `count` angles each.
+fn rotate_rows(x: &mut [f32], row: usize, head_dim: usize, cos: &[f32], sin: &[f32], count: usize, pairs: Pairs) {
     for (x, (cos, sin)) in x.chunks_mut(row).zip(cos.chunks(count.max(1)).zip(sin.chunks(count.max(1)))) {
         for head in x.chunks_mut(head_dim) {
             match pairs {
