@@ -2,8 +2,8 @@
 """Measures how fast llama.cpp reads and generates with a GGUF file: tests/scripts/decode-peers.py FILE...
 (pip install llama-cpp-python, or xllamacpp, which includes a build).
 
-The same measurements as those of the program `decode`: 512 tokens read at once, and 32 generated one by one after 128
-and after 2,048.
+The same measurements as those of the program `decode`: 512 tokens read at once, and 2,048 (by llama.cpp in parts of
+512); then 32 generated one by one after 128 and after 2,048.
 """
 
 import json
@@ -26,11 +26,11 @@ class Library:
         self.llm = llama_cpp.Llama(path, n_ctx=2304, n_threads=threads, n_threads_batch=threads, n_batch=512, verbose=False,
                                    logits_all=False)
 
-    def reading(self):
+    def reading(self, length):
         self.llm.reset()
         start = time.perf_counter()
-        self.llm.eval(tokens(512))
-        return 512 / (time.perf_counter() - start)
+        self.llm.eval(tokens(length))
+        return length / (time.perf_counter() - start)
 
     def writing(self, depth):
         if self.llm.n_tokens < depth:
@@ -59,8 +59,8 @@ class Server:
                                          {"Content-Type": "application/json"})
         return json.loads(urllib.request.urlopen(request).read())["timings"]
 
-    def reading(self):
-        return self.ask(512, 1)["prompt_per_second"]
+    def reading(self, length):
+        return self.ask(length, 1)["prompt_per_second"]
 
     def writing(self, depth):
         return self.ask(depth, 32)["predicted_per_second"]
@@ -73,8 +73,9 @@ except ImportError:
     import xllamacpp
     Peer = Server
 
-print("| llama.cpp | prompt of 512, tokens/s | writing at 128 | at 2,048 |\n|---|--:|--:|--:|")
+print("| llama.cpp | prompt of 512, tokens/s | of 2,048 | writing at 128 | at 2,048 |\n|---|--:|--:|--:|--:|")
 for path in sys.argv[1:]:
     peer = Peer(path)
-    figures = [max(peer.reading() for _ in range(3))] + [max(peer.writing(depth) for _ in range(3)) for depth in (128, 2048)]
+    figures = [max(peer.reading(length) for _ in range(3)) for length in (512, 2048)]
+    figures += [max(peer.writing(depth) for _ in range(3)) for depth in (128, 2048)]
     print(f"| {os.path.basename(path)} | " + " | ".join(f"{figure:.1f}" for figure in figures) + " |", flush=True)

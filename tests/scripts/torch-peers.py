@@ -2,8 +2,8 @@
 """Measures how fast transformers on torch reads and generates on this CPU, with random weights:
 tests/scripts/torch-peers.py [bfloat16|float32].
 
-The same measurements as those of the program `decode`: 512 tokens read at once, and 32 generated one by one after 128
-and after 2,048; the best of three runs each. Needs torch and transformers.
+The same measurements as those of the program `decode`: 512 tokens read at once, and 2,048; then 32 generated one by one
+after 128 and after 2,048; the best of three runs each. Needs torch and transformers.
 """
 
 import os
@@ -41,14 +41,14 @@ def best(f):
 
 def main():
     kind = getattr(torch, sys.argv[1] if len(sys.argv) > 1 else "bfloat16")
-    print("| transformers | prompt of 512, tokens/s | writing at 128 | at 2,048 |\n|---|--:|--:|--:|")
+    print("| transformers | prompt of 512, tokens/s | of 2,048 | writing at 128 | at 2,048 |\n|---|--:|--:|--:|--:|")
     for name, make in SHAPES.items():
         model = make().to(kind).eval()
 
         def read(ids, cache):
             model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
 
-        figures = [512 / best(lambda: read(tokens(512), DynamicCache()))]
+        figures = [n / best(lambda: read(tokens(n), DynamicCache())) for n in (512, 2048)]
         for depth in (128, 2048):
             cache = DynamicCache()
             read(tokens(depth), cache)

@@ -1,6 +1,7 @@
 //! Measures how fast models read and generate on this CPU: `decode FILE...` (folders or GGUF files).
 //!
-//! 512 tokens are read at once, and 32 generated one by one after 128 and after 2,048; the best of three runs each.
+//! 512 tokens are read at once, and 2,048; then 32 are generated one by one after 128 and after 2,048; the best of
+//! three runs each.
 //! With `BATCHES=1` in the environment it also measures, after 128, the cost of calls with more rows relative to one,
 //! and the throughput of several texts together.
 
@@ -59,7 +60,7 @@ fn sequences_beside_one(model: &Arc<dyn LanguageModel>, beginning: &dyn Sequence
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("| verdigris | prompt of 512, tokens/s | writing at 128 | at 2,048 |\n|---|--:|--:|--:|");
+    println!("| verdigris | prompt of 512, tokens/s | of 2,048 | writing at 128 | at 2,048 |\n|---|--:|--:|--:|--:|");
     let shows_batches = std::env::var_os("BATCHES").is_some();
     for path in std::env::args().skip(1) {
         let model = ModelFolder::at(&path).model(&Device::Cpu)?;
@@ -67,14 +68,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut read = |sequence: &mut dyn Sequence, some: &[u32]| {
             sequence.forward(&Batch::chain(some, Wanted::Last), &mut rows).expect("there is room");
         };
-        let prompt = tokens(512);
-        let mut figures = vec![
-            512.0
-                / best(|| {
-                    sequence.truncate(0);
-                    read(&mut *sequence, &prompt);
-                }),
-        ];
+        let mut figures = Vec::new();
+        for length in [512, 2048] {
+            let prompt = tokens(length);
+            let seconds = best(|| {
+                sequence.truncate(0);
+                read(&mut *sequence, &prompt);
+            });
+            figures.push(length as f64 / seconds);
+        }
         let next = tokens(32);
         for depth in [128, 2048] {
             sequence.truncate(0);
