@@ -166,6 +166,21 @@ fn sigmoid<S: Simd>(unit: S, x: S::Lanes) -> S::Lanes {
     unit.div(unit.splat(1.0), unit.add(unit.splat(1.0), unit.exp(opposite)))
 }
 
+/// Adds `y`, times `scale` if given, to `x`.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn add(x: &mut [f32], y: &[f32], scale: Option<f32>) {
+    assert_eq!(x.len(), y.len(), "a summand each");
+    let add_some = |x: &mut [f32], y: &[f32]| match scale {
+        Some(scale) => x.iter_mut().zip(y).for_each(|(x, y)| *x += y * scale),
+        None => x.iter_mut().zip(y).for_each(|(x, y)| *x += y),
+    };
+    let Some(count) = rows_of_task(x.len(), 1) else { return add_some(x, y) };
+    let mut tasks: Vec<_> = x.chunks_mut(count).zip(y.chunks(count)).collect();
+    pool::each(&mut tasks, |(x, y)| add_some(x, y));
+}
+
 /// How rotary position embeddings pair the elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairs {

@@ -1,8 +1,10 @@
 //! Encoding of numbers into storage formats, the inverse of [`decode`](crate::decode).
 
 use crate::decode::half_power;
+use crate::dispatch::dispatch;
 use crate::format::{Bits, Blocks, Format, Layout, Numbers, Scales, bits, bytes, with_blocks};
-use crate::half::{half, to_bf16};
+use crate::half::{half, to_bf16, to_half, to_half_finite};
+use crate::simd::{LANES, Simd};
 
 impl Format {
     /// Encodes numbers as closely as the format allows: each is rounded to the nearest, and scales and offsets of
@@ -15,9 +17,7 @@ impl Format {
         assert_eq!(out.len(), self.bytes(numbers.len()), "the bytes of {} numbers in {self:?}", numbers.len());
         match self {
             Self::F32 => out.copy_from_slice(bytes(numbers)),
-            Self::F16 => {
-                out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_half_finite(x));
-            }
+            Self::F16 => f16(numbers, out.as_chunks_mut().0),
             Self::Bf16 => out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_bf16(x)),
             Self::Q8_0 => {
                 out.as_chunks_mut().0.iter_mut().zip(numbers.as_chunks().0).for_each(|(out, x)| q8_0(x, out));
@@ -307,26 +307,19 @@ fn with_offset(some: &[f32], most: f32, is_positive: bool) -> (f32, f32) {
     (best.0, best.1)
 }
 
-/// The nearest finite number in half precision, or NaN.
-fn to_half_finite(x: f32) -> [u8; 2] {
-    to_half(x.clamp(-65504.0, 65504.0))
+dispatch! {
+    /// Rounds to half precision; caches are written in this format.
+    fn f16(numbers: &[f32], out: &mut [[u8; 2]]) = f16_body
 }
 
-/// The nearest number in half precision, ties to even.
-fn to_half(x: f32) -> [u8; 2] {
-    let (sign, magnitude) = ((x.to_bits() >> 16 & 0x8000) as u16, x.abs());
-    let bits = if magnitude.is_nan() {
-        0x7e00
-    } else if magnitude >= 65520.0 {
-        0x7c00
-    } else if magnitude < 6.103_515_6e-5 {
-        // Steps are 2^-24: added to a number whose own steps are that large, `magnitude` is rounded correctly.
-        ((magnitude + 0.5).to_bits() - 0.5f32.to_bits()) as u16
-    } else {
-        let bits = magnitude.to_bits() - (112 << 23);
-        ((bits + 0xfff + (bits >> 13 & 1)) >> 13) as u16
-    };
-    (sign | bits).to_le_bytes()
+#[inline(always)]
+fn f16_body<S: Simd>(unit: S, numbers: &[f32], out: &mut [[u8; 2]]) {
+    let (lanes, rest) = numbers.as_chunks::<LANES>();
+    let (of_lanes, of_rest) = out.split_at_mut(lanes.len() * LANES);
+    for (out, lanes) in of_lanes.as_chunks_mut::<LANES>().0.iter_mut().zip(lanes) {
+        *out = unit.to_half_finite(unit.load(lanes));
+    }
+    of_rest.iter_mut().zip(rest).for_each(|(out, &x)| *out = to_half_finite(x));
 }
 
 #[cfg(test)]

@@ -21,6 +21,28 @@ pub(crate) fn to_bf16(x: f32) -> [u8; 2] {
     (rounded as u16).to_le_bytes()
 }
 
+/// The nearest finite number in half precision, or NaN.
+pub(crate) fn to_half_finite(x: f32) -> [u8; 2] {
+    to_half(x.clamp(-65504.0, 65504.0))
+}
+
+/// The nearest number in half precision, ties to even.
+pub(crate) fn to_half(x: f32) -> [u8; 2] {
+    let (sign, magnitude) = ((x.to_bits() >> 16 & 0x8000) as u16, x.abs());
+    let bits = if magnitude.is_nan() {
+        0x7e00
+    } else if magnitude >= 65520.0 {
+        0x7c00
+    } else if magnitude < 6.103_515_6e-5 {
+        // Steps are 2^-24: added to a number whose own steps are that large, `magnitude` is rounded correctly.
+        ((magnitude + 0.5).to_bits() - 0.5f32.to_bits()) as u16
+    } else {
+        let bits = magnitude.to_bits() - (112 << 23);
+        ((bits + 0xfff + (bits >> 13 & 1)) >> 13) as u16
+    };
+    (sign | bits).to_le_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

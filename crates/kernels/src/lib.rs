@@ -55,7 +55,7 @@ mod zeroed;
 
 pub use attention::{AttentionMask, Cached, Heads, attend};
 pub use bytes::Bytes;
-pub use elements::{Activation, Pairs, activate, layer_norm, rms_norm, rotate};
+pub use elements::{Activation, Pairs, activate, add, layer_norm, rms_norm, rotate};
 pub use format::Format;
 #[doc(hidden)]
 pub use linear::allow_tiles;

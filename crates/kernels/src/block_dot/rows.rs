@@ -105,7 +105,7 @@ fn block<S: Simd>(unit: S, x: &[f32; BLOCK], excess: i32, has_halves: bool) -> B
     let (halves, _) = x.as_chunks::<LANES>();
     let [first, second] = [unit.load(&halves[0]), unit.load(&halves[1])];
     let size = |lanes| unit.of_bits(unit.and(unit.to_bits(lanes), 0x7fff_ffff));
-    let most = largest(unit, unit.max(size(first), size(second)));
+    let most = unit.largest(unit.max(size(first), size(second)));
     // NaN if an element is not finite.
     let harm = unit.fma(first, unit.zero(), unit.mul(second, unit.zero()));
     let [harm, _] = sums(unit, harm, harm);
@@ -127,19 +127,6 @@ fn block<S: Simd>(unit: S, x: &[f32; BLOCK], excess: i32, has_halves: bool) -> B
     }
     let sums = halves.map(|sum| if excess > 0 { (-excess * sum as i32) as u32 } else { (scale * sum).to_bits() });
     Block { numbers, scale, sums }
-}
-
-/// The largest lane.
-#[inline(always)]
-fn largest<S: Simd>(unit: S, lanes: S::Lanes) -> f32 {
-    let (a, b) = unit.exchange::<8>(lanes, lanes);
-    let lanes = unit.max(a, b);
-    let (a, b) = unit.exchange::<4>(lanes, lanes);
-    let lanes = unit.max(a, b);
-    let (a, b) = unit.exchange::<2>(lanes, lanes);
-    let lanes = unit.max(a, b);
-    let (a, b) = unit.exchange::<1>(lanes, lanes);
-    unit.store(unit.max(a, b))[0]
 }
 
 /// The sums of all lanes of `a` and of `b`.

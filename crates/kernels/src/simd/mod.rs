@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use crate::half::{half, to_bf16};
+use crate::half::{half, to_bf16, to_half_finite};
 
 /// The number of lanes of every sum.
 pub(crate) const LANES: usize = 16;
@@ -81,6 +81,12 @@ pub(crate) trait Simd: Copy + Debug {
         self.load(&self.store(a).map(|x| f32::from_bits(u32::from(u16::from_le_bytes(to_bf16(x))) << 16)))
     }
 
+    /// Rounds to the nearest finite number in half precision, or NaN.
+    #[inline(always)]
+    fn to_half_finite(self, a: Self::Lanes) -> [[u8; 2]; LANES] {
+        self.store(a).map(to_half_finite)
+    }
+
     /// Loads sixteen unsigned bytes.
     fn bytes(self, from: &[u8; LANES]) -> Self::Ints;
 
@@ -134,6 +140,16 @@ pub(crate) trait Simd: Copy + Debug {
     fn fold<const WIDTH: usize>(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
         let (first, second) = self.exchange::<WIDTH>(a, b);
         self.add(first, second)
+    }
+
+    /// The largest lane.
+    #[inline(always)]
+    fn largest(self, lanes: Self::Lanes) -> f32 {
+        let halve = |(a, b)| self.max(a, b);
+        let lanes = halve(self.exchange::<8>(lanes, lanes));
+        let lanes = halve(self.exchange::<4>(lanes, lanes));
+        let lanes = halve(self.exchange::<2>(lanes, lanes));
+        self.store(halve(self.exchange::<1>(lanes, lanes)))[0]
     }
 
     /// `e^x` for `x` up to 80, with a relative error of about 1e-7; below -87 it is 1.6e-38.
@@ -403,19 +419,27 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_rounds_to_the_same_bf16() {
+    fn every_unit_rounds_in_the_same_way() {
         fn bits<S: Simd>(unit: S, x: &[f32; LANES]) -> U32Lanes {
             unit.store(unit.round_to_bf16(unit.load(x))).map(f32::to_bits)
+        }
+        fn halves<S: Simd>(unit: S, x: &[f32; LANES]) -> [u16; LANES] {
+            // Any NaN is one.
+            let canonical = |bits: u16| if bits & 0x7fff > 0x7c00 { bits & 0x8000 | 0x7e00 } else { bits };
+            unit.to_half_finite(unit.load(x)).map(|half| canonical(u16::from_le_bytes(half)))
         }
         // Ties of both kinds, numbers next to them, infinities, NaN of all payloads, and numbers below the normal ones.
         let special = [0x3f80_8000, 0x3f81_8000, 0x3f80_7fff, 0x3f81_8001, 0x7f7f_ffff, 0x7f80_0000, 0xff80_0001];
         let more =
             [0x7fff_ffff, 0xffff_ffff, 0x7fc0_0000, 0x0000_8000, 0x0000_8001, 0x8000_0001, 0x807f_ffff, 0, 0x7f80_0001];
-        let mut all: Vec<u32> = special.into_iter().chain(more).collect();
+        // Halves: ties, the largest, and numbers around the smallest.
+        let of_halves =
+            [0x477f_e000, 0x477f_f000, 0x4780_0000, 0x3300_0000, 0x3300_0001, 0x3880_0000, 0x387f_f000, 0x3f80_1000];
+        let mut all: Vec<u32> = special.into_iter().chain(more).chain(of_halves).collect();
         all.extend((0..10_000u32).map(|i| i.wrapping_mul(0x9E37_79B9)));
         for bits_of_x in all.as_chunks::<LANES>().0 {
             let x = bits_of_x.map(f32::from_bits);
-            let portable = bits(Portable, &x);
+            let (portable, of_halves) = (bits(Portable, &x), halves(Portable, &x));
             for (x, rounded) in x.into_iter().zip(portable) {
                 let rounded = f32::from_bits(rounded);
                 assert_eq!(rounded.is_nan(), x.is_nan());
@@ -428,11 +452,12 @@ mod tests {
             }
             #[cfg(target_arch = "x86_64")]
             {
-                assert!(Avx2::detect().is_none_or(|unit| bits(unit, &x) == portable));
-                assert!(Avx512::detect().is_none_or(|unit| bits(unit, &x) == portable));
+                let is_same = |bits, halves| (bits, halves) == (portable, of_halves);
+                assert!(Avx2::detect().is_none_or(|unit| is_same(bits(unit, &x), halves(unit, &x))));
+                assert!(Avx512::detect().is_none_or(|unit| is_same(bits(unit, &x), halves(unit, &x))));
             }
             #[cfg(target_arch = "aarch64")]
-            assert_eq!(bits(Neon, &x), portable);
+            assert_eq!((bits(Neon, &x), halves(Neon, &x)), (portable, of_halves));
         }
     }
 

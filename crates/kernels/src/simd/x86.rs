@@ -121,6 +121,16 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn to_half_finite(self, a: __m512) -> [[u8; 2]; LANES] {
+        // SAFETY: `self` exists only where there is AVX-512; both types are 32 bytes of any value.
+        unsafe {
+            // A NaN stays one: the second operand is returned for it.
+            let a = _mm512_max_ps(_mm512_set1_ps(-65504.0), _mm512_min_ps(_mm512_set1_ps(65504.0), a));
+            std::mem::transmute(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a))
+        }
+    }
+
+    #[inline(always)]
     fn round_to_bf16(self, a: __m512) -> __m512 {
         // SAFETY: `self` exists only where there is AVX-512.
         unsafe {
@@ -240,6 +250,18 @@ impl Simd for Avx2 {
         unsafe {
             let (low, high) = (_mm_loadu_si128(low.as_ptr().cast()), _mm_loadu_si128(high.as_ptr().cast()));
             [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    fn to_half_finite(self, a: [__m256; 2]) -> [[u8; 2]; LANES] {
+        // SAFETY: `self` exists only where the CPU has avx and f16c; both types are 32 bytes of any value.
+        unsafe {
+            let halves = a.map(|a| {
+                let a = _mm256_max_ps(_mm256_set1_ps(-65504.0), _mm256_min_ps(_mm256_set1_ps(65504.0), a));
+                _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a)
+            });
+            std::mem::transmute::<[__m128i; 2], [[u8; 2]; LANES]>(halves)
         }
     }
 

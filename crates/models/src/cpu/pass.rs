@@ -365,8 +365,5 @@ fn add(decoder: &CpuDecoder, h: &mut [f32], y: &[f32], norm: Option<&Scales>, no
         }
         None => y,
     };
-    match decoder.config.residual_scale {
-        Some(scale) => h.iter_mut().zip(y).for_each(|(h, y)| *h += y * scale as f32),
-        None => h.iter_mut().zip(y).for_each(|(h, y)| *h += y),
-    }
+    verdigris_kernels::add(h, y, decoder.config.residual_scale.map(|scale| scale as f32));
 }
