@@ -448,9 +448,9 @@ fn of_tokens<S: Bytewise>(
         for (row, at) in of_head(head, rows.start).zip(rows.clone()) {
             let (token, head) = task.token_and_head(head, share.rows.start + at);
             let scores = &mut scores[row * BLOCK..][..count.next_multiple_of(LANES)];
-            adjust(unit, task, token, head, positions, scores);
+            let scale = adjust(unit, task, token, head, positions, scores);
             let sight = Sight::of(&mask, token, m, held, tokens);
-            partial::weigh(unit, scores, sight, &mut parts[row * part..][..part], of_values);
+            partial::weigh(unit, scores, scale, sight, &mut parts[row * part..][..part], of_values);
         }
     }
     for at in (0..count).step_by(VALUES) {
@@ -477,10 +477,14 @@ fn of_tokens<S: Bytewise>(
     }
 }
 
-/// Turns products into scores: applies scale, cap and distance penalty, and hides keys outside the window.
+/// Turns products into scores, if that is more than the scale, which is left to the caller: caps them, subtracts a
+/// penalty for the distance, and hides keys outside the window. Returns what is left to multiply them by.
 #[inline(always)]
-fn adjust<S: Simd>(unit: S, task: &Task<'_>, token: usize, head: usize, positions: &[f32], scores: &mut [f32]) {
+fn adjust<S: Simd>(unit: S, task: &Task<'_>, token: usize, head: usize, positions: &[f32], scores: &mut [f32]) -> f32 {
     let AttentionMask { window, slopes, cap, .. } = task.mask;
+    if cap.is_none() && !task.mask.is_by_position() {
+        return task.scale;
+    }
     let scale = unit.splat(task.scale);
     for lanes in scores.as_chunks_mut::<LANES>().0 {
         *lanes = unit.store(unit.mul(unit.load(lanes), scale));
@@ -489,7 +493,7 @@ fn adjust<S: Simd>(unit: S, task: &Task<'_>, token: usize, head: usize, position
         scores.iter_mut().for_each(|score| *score = cap * (*score / cap).tanh());
     }
     if !task.mask.is_by_position() {
-        return;
+        return 1.0;
     }
     let position = task.mask.position(task.held() + token, task.held());
     let slope = slopes.map_or(0.0, |slopes| slopes[head]);
@@ -498,4 +502,5 @@ fn adjust<S: Simd>(unit: S, task: &Task<'_>, token: usize, head: usize, position
         let back = position - at;
         *score = if back >= window { f32::NEG_INFINITY } else { *score - slope * back };
     }
+    1.0
 }

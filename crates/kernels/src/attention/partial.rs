@@ -15,12 +15,24 @@ pub(super) fn clear(part: &mut [f32], width: usize) {
     part[width] = f32::NEG_INFINITY;
 }
 
-/// Turns scores into weights, and writes the largest score and the sum of weights to `part`, with zero for the values.
-/// The weights of hidden keys and of padding are zero.
+/// Turns products, of which each times `scale` is a score, into weights, and writes the largest score and the sum of
+/// weights to `part`, with zero for the values. The weights of hidden keys and of padding are zero.
 #[inline(always)]
-pub(super) fn weigh<S: Simd>(unit: S, scores: &mut [f32], sight: Sight<'_>, part: &mut [f32], width: usize) {
+pub(super) fn weigh<S: Simd>(
+    unit: S,
+    mut scores: &mut [f32],
+    scale: f32,
+    sight: Sight<'_>,
+    part: &mut [f32],
+    width: usize,
+) {
     match sight {
-        Sight::First(count) => scores[count..].fill(f32::NEG_INFINITY),
+        Sight::First(count) => {
+            let (seen, others) = scores.split_at_mut(count.next_multiple_of(LANES));
+            seen[count..].fill(f32::NEG_INFINITY);
+            others.fill(0.0);
+            scores = seen;
+        }
         Sight::Branch(first, row) => {
             let (of_tree, behind) = scores[first..].split_at_mut(row.len());
             of_tree.iter_mut().zip(row).for_each(|(score, sees)| {
@@ -31,11 +43,12 @@ pub(super) fn weigh<S: Simd>(unit: S, scores: &mut [f32], sight: Sight<'_>, part
             behind.fill(f32::NEG_INFINITY);
         }
     }
+    let scale = unit.splat(scale);
     let mut largest = unit.splat(f32::NEG_INFINITY);
     for lanes in scores.as_chunks::<LANES>().0 {
-        largest = unit.max(largest, unit.load(lanes));
+        largest = unit.max(largest, unit.mul(unit.load(lanes), scale));
     }
-    let largest = unit.store(largest).into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let largest = unit.largest(largest);
     if largest == f32::NEG_INFINITY {
         scores.fill(0.0);
         return clear(part, width);
@@ -43,7 +56,7 @@ pub(super) fn weigh<S: Simd>(unit: S, scores: &mut [f32], sight: Sight<'_>, part
     let below = unit.splat(-largest);
     let mut total = unit.zero();
     for lanes in scores.as_chunks_mut::<LANES>().0 {
-        let weights = unit.store(unit.exp(unit.add(unit.load(lanes), below)));
+        let weights = unit.store(unit.exp(unit.add(unit.mul(unit.load(lanes), scale), below)));
         for (to, weight) in lanes.iter_mut().zip(weights) {
             *to = if *to == f32::NEG_INFINITY { 0.0 } else { weight };
         }
