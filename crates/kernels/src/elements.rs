@@ -318,6 +318,40 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the other tests run on several threads")]
+    fn rows_of_a_prompt_are_those_alone() {
+        let (m, n) = (203, 6 * 80);
+        let (x, y, weight, bias) = (noise(m * n, 1), noise(m * n, 2), noise(n, 3), noise(n, 4));
+        let (cos, sin) = (noise(m * 30, 5), noise(m * 30, 6));
+        type OfRows<'a> = &'a dyn Fn(&[f32], &[f32], usize, &mut [f32]);
+        // Calls the function for all rows, and for each row.
+        let check = |f: OfRows<'_>| {
+            let (mut together, mut alone) = (vec![0.0; m * n], vec![0.0; m * n]);
+            f(&x, &y, 0, &mut together);
+            let rows = x.chunks(n).zip(y.chunks(n)).zip(alone.chunks_mut(n));
+            rows.enumerate().for_each(|(row, ((x, y), out))| f(x, y, row, out));
+            assert!(together == alone);
+        };
+        check(&|x, _, _, out| rms_norm(x, &weight, 1e-5, out));
+        check(&|x, _, _, out| layer_norm(x, &weight, &bias, 1e-5, out));
+        check(&|x, y, _, out| {
+            out.copy_from_slice(x);
+            activate(Activation::Silu, out, Some(y));
+            activate(Activation::Gelu, out, None);
+        });
+        check(&|x, y, _, out| {
+            out.copy_from_slice(x);
+            add(out, y, None);
+            add(out, y, Some(0.3));
+        });
+        check(&|x, _, row, out| {
+            out.copy_from_slice(x);
+            let angles = row * 30..(row + x.len() / n) * 30;
+            rotate(out, 6, 80, &cos[angles.clone()], &sin[angles], Pairs::Halves);
+        });
+    }
+
+    #[test]
     fn heads_are_turned_by_pairs() {
         let x = noise(2 * 3 * 10, 5);
         let angles = noise(2 * 4, 6);
