@@ -28,7 +28,7 @@ use crate::report::print_json;
 #[derive(Args)]
 #[command(after_help = "\
 First come the costs, as multiples of a call with one row: v(m), a call of the model with m rows, and c, a drafted \
-token of each drafter. Then texts are written plainly and with drafts, in turn, so that other load on the machine \
+token of each drafter, all in a text of the mean length. Then texts are written plainly and with drafts, in turn, so that other load on the machine \
 affects all of them; the time to the first token does not count. \
 The predicted speedup is E / (v(1 + g) + g c), with E tokens and g drafts per call. A file of prompts has one JSON \
 object per line: {\"kind\": \"code\", \"prompt\": \"...\"}. Texts without a constraint continue past their end. For \
@@ -84,6 +84,8 @@ pub(crate) struct Speculation {
 
 #[derive(Serialize)]
 struct Report {
+    /// The number of tokens in the texts in which costs were measured.
+    held: usize,
     /// Milliseconds of a call with one row.
     call_ms: f64,
     /// v(1), v(2), ...
@@ -202,17 +204,19 @@ impl Speculation {
         }
         let prompts = self.asked()?;
         let (engine, grammar) = (self.engine.engine()?, self.constraint.grammar()?);
-        let (call, v) = call_costs(engine.model())?;
+        let held = self.mean_length(&engine, &prompts)?;
+        let (call, v) = call_costs(engine.model(), held)?;
         let constraint = grammar.clone().map(|grammar| engine.constraint(grammar));
         let reader = engine.reader().clone();
         let reader = grammar.map_or(reader.clone(), |grammar| reader.of_grammar(grammar));
-        let expert = engine.drafting_expert().map(expert_cost).transpose()?.map(|seconds| seconds / call);
+        let expert =
+            engine.drafting_expert().map(|expert| expert_cost(expert, held)).transpose()?.map(|seconds| seconds / call);
         let desk = Desk { engine, constraint, reader };
         let mut drafters = Vec::new();
         for path in &self.draft {
             let name = name_of(path);
             let source = self.engine.drafter(path)?;
-            let c = source_cost(&source, desk.engine.model())? / call;
+            let c = source_cost(&source, desk.engine.model(), held)? / call;
             drafters.push((name, source, c));
         }
         let ways = self.ways(&drafters, expert);
@@ -253,7 +257,7 @@ impl Speculation {
         }
         let heads = drafters.iter().map(|(name, _, c)| (name.clone(), *c));
         let c = heads.chain(expert.map(|c| ("expert".to_owned(), c))).collect();
-        self.report(&Report { call_ms: 1e3 * call, v, c, rows })
+        self.report(&Report { held, call_ms: 1e3 * call, v, c, rows })
     }
 
     /// The prompts, at most `samples` of each kind.
@@ -270,6 +274,19 @@ impl Speculation {
             *count <= self.samples
         });
         Ok(prompts)
+    }
+
+    /// The mean length of texts while they are written, prompts included.
+    fn mean_length(&self, engine: &Engine, prompts: &[Prompt]) -> Result<usize, Failure> {
+        let mut tokens = 0;
+        for Prompt { prompt, .. } in prompts {
+            let prompt = match self.chat {
+                true => vec![Message::user(prompt)].into(),
+                false => prompt.into(),
+            };
+            tokens += engine.prompt_tokens(&prompt)?.len();
+        }
+        Ok(tokens / prompts.len().max(1) + self.tokens / 2)
     }
 
     /// The ways to compare, plain decoding first.
@@ -350,7 +367,7 @@ impl Speculation {
             return print_json(report);
         }
         let mut out = anstream::stdout();
-        writeln!(out, "a call with one row takes {:.3} ms", report.call_ms)?;
+        writeln!(out, "a call with one row takes {:.3} ms after {} tokens", report.call_ms, report.held)?;
         for (name, c) in &report.c {
             writeln!(out, "a token drafted by {name} costs c = {c:.2}")?;
         }
