@@ -23,6 +23,10 @@ const DRAFTS: usize = 3;
 /// The number of times each call is timed.
 const ROUNDS: usize = 41;
 
+/// The number of calls with the same rows before those that are timed, and of those that are timed then.
+const UNTIMED: usize = 4;
+const TIMED: usize = 6;
+
 fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
@@ -108,19 +112,26 @@ pub(super) fn expert_cost(expert: &Arc<dyn LanguageModel>, held: usize) -> Resul
 }
 
 /// The time of a call with one row in seconds, and the times of calls with 1, 2, ... rows as multiples of it: medians
-/// over rounds, each of which times every number of rows. The text has `held` tokens, since each row attends to them.
+/// over rounds, each of which times every number of rows, several calls after another. Calls with more rows make the
+/// processor slower for a while, also for the next call: right after one with 16 rows, one row takes up to 1.4 times as
+/// long as after others with one row. The text has `held` tokens, since each row attends to them.
 pub(super) fn call_costs(model: &Arc<dyn LanguageModel>, held: usize) -> Result<(f64, Vec<f64>), Failure> {
     let held = fitting(held, model.context_length());
     let tokens = tokens(held + MAX_ROWS, model);
     let (mut sequence, mut rows) = (model.clone().begin(tokens.len())?, Rows::default());
     sequence.forward(&Batch::chain(&tokens[..held], Wanted::Last), &mut rows)?;
     let mut times = vec![Vec::new(); MAX_ROWS];
-    for _ in 0..ROUNDS {
+    for _ in 0..ROUNDS.div_ceil(TIMED) {
         for (m, times) in (1..).zip(&mut times) {
-            let begun = Instant::now();
-            sequence.forward(&Batch::chain(&tokens[held..held + m], Wanted::All), &mut rows)?;
-            times.push(begun.elapsed().as_secs_f64());
-            sequence.truncate(held);
+            for call in 0..UNTIMED + TIMED {
+                let begun = Instant::now();
+                sequence.forward(&Batch::chain(&tokens[held..held + m], Wanted::All), &mut rows)?;
+                let seconds = begun.elapsed().as_secs_f64();
+                if call >= UNTIMED {
+                    times.push(seconds);
+                }
+                sequence.truncate(held);
+            }
         }
     }
     let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
