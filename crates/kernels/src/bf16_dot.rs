@@ -361,12 +361,6 @@ unsafe fn set<S: Bytewise>(
     for (i, &lanes) in square.iter().enumerate().take(rows) {
         let values = unit.store(lanes);
         // SAFETY: upheld by the caller.
-        unsafe {
-            if columns == LANES {
-                out.set_lanes(row + i, column, &values);
-            } else {
-                out.set_some(row + i, column, &values[..columns]);
-            }
-        }
+        unsafe { out.set_lanes(row + i, column, &values, columns) };
     }
 }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::simd::{LANES, Simd};
+use crate::simd::LANES;
 
 /// A result with rows of `n`, of which each task writes some columns.
 pub(crate) struct Out<'a> {
@@ -43,9 +43,13 @@ impl<'a> Out<'a> {
     }
 
     /// # Safety
-    /// As [`Out::set_some`]: for sixteen columns, which need no loop.
+    /// As [`Out::set_some`], for the first `count` of sixteen columns.
     #[inline(always)]
-    pub(crate) unsafe fn set_lanes(&self, row: usize, column: usize, values: &[f32; LANES]) {
+    pub(crate) unsafe fn set_lanes(&self, row: usize, column: usize, values: &[f32; LANES], count: usize) {
+        if count < LANES {
+            // SAFETY: upheld by the caller.
+            return unsafe { self.set_some(row, column, &values[..count]) };
+        }
         let at = row * self.n + column;
         assert!(column + LANES <= self.n && at + LANES <= self.length, "inside the result");
         // SAFETY: as above; an array of numbers has the alignment of one.
@@ -53,8 +57,9 @@ impl<'a> Out<'a> {
     }
 
     /// Prefetches some columns of a row, which will be written soon.
+    #[cfg(amx)]
     #[inline(always)]
-    pub(crate) fn prefetch<S: Simd>(&self, unit: S, row: usize, column: usize, count: usize) {
+    pub(crate) fn prefetch<S: crate::simd::Simd>(&self, unit: S, row: usize, column: usize, count: usize) {
         let from = self.to.wrapping_add(row * self.n + column);
         (0..count).step_by(LANES).for_each(|i| unit.prefetch_to_write(from.wrapping_add(i).cast()));
     }

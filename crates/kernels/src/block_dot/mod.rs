@@ -185,7 +185,7 @@ impl<F: BlockDot, const M: usize> Body for BlockTiles<'_, F, M> {
             let sums = tile::<S, F, M>(unit, of_row, bytes, w.stride(), k);
             for (a, &sums) in sums[..rows].iter().enumerate() {
                 // SAFETY: these columns belong to this task, as the caller of `of_columns` promised.
-                unsafe { out.set_some(row + a, j, &unit.store(sums)[..count]) };
+                unsafe { out.set_lanes(row + a, j, &unit.store(sums), count) };
             }
         }
         PADDED.set(padded);

@@ -151,13 +151,7 @@ impl<F: BlockDot> Body for BlockTiles<'_, F> {
                 for (j, panel) in panels() {
                     let (sums, count) = (&sums[panel * rows + row], LANES.min(columns.end - j));
                     // SAFETY: these columns belong to this task, as the caller of `of_columns` promised.
-                    unsafe {
-                        if count == LANES {
-                            out.set_lanes(row, j, sums);
-                        } else {
-                            out.set_some(row, j, &sums[..count]);
-                        }
-                    }
+                    unsafe { out.set_lanes(row, j, sums, count) };
                 }
             }
         }

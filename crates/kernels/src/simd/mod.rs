@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use crate::half::{half, to_bf16, to_half_finite};
+use crate::half::{half, to_half_finite};
 
 /// The number of lanes of every sum.
 pub(crate) const LANES: usize = 16;
@@ -76,9 +76,10 @@ pub(crate) trait Simd: Copy + Debug {
     fn add_ints(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
 
     /// Rounds to the nearest bf16.
+    #[cfg(any(amx, test))]
     #[inline(always)]
     fn round_to_bf16(self, a: Self::Lanes) -> Self::Lanes {
-        self.load(&self.store(a).map(|x| f32::from_bits(u32::from(u16::from_le_bytes(to_bf16(x))) << 16)))
+        self.load(&self.store(a).map(|x| f32::from_bits(u32::from(u16::from_le_bytes(crate::half::to_bf16(x))) << 16)))
     }
 
     /// Rounds to the nearest finite number in half precision, or NaN.
@@ -125,10 +126,12 @@ pub(crate) trait Simd: Copy + Debug {
     fn prefetch(self, _: *const u8) {}
 
     /// Prefetches an address that will be read very soon, to the first-level cache.
+    #[cfg(amx)]
     #[inline(always)]
     fn prefetch_near(self, _: *const u8) {}
 
     /// Prefetches an address that will be written very soon.
+    #[cfg(amx)]
     #[inline(always)]
     fn prefetch_to_write(self, _: *const u8) {}
 

@@ -130,6 +130,7 @@ impl Simd for Avx512 {
         }
     }
 
+    #[cfg(any(amx, test))]
     #[inline(always)]
     fn round_to_bf16(self, a: __m512) -> __m512 {
         // SAFETY: `self` exists only where there is AVX-512.
@@ -150,12 +151,14 @@ impl Simd for Avx512 {
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 
+    #[cfg(amx)]
     #[inline(always)]
     fn prefetch_near(self, at: *const u8) {
         // SAFETY: as above.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 
+    #[cfg(amx)]
     #[inline(always)]
     fn prefetch_to_write(self, at: *const u8) {
         // SAFETY: as above.
