@@ -40,7 +40,7 @@ impl Amx {
 
     /// Sets the shape of each tile: rows, and bytes per row. Their contents are lost.
     pub(crate) fn configure(self, shapes: [(usize, usize); 8]) -> Tiles {
-        let mut tiles = Tiles { shapes, of_thread: PhantomData };
+        let mut tiles = Tiles { shapes: [(0, 0); 8], of_thread: PhantomData };
         tiles.reshape(shapes);
         tiles
     }
@@ -97,8 +97,15 @@ impl Drop for Tiles {
 }
 
 impl Tiles {
-    /// Changes the shapes of the tiles. Their contents are lost.
+    /// Changes the shapes of the tiles, if they have others. Then their contents are lost.
+    #[inline(always)]
     pub(crate) fn reshape(&mut self, shapes: [(usize, usize); 8]) {
+        if self.shapes != shapes {
+            self.load_shapes(shapes);
+        }
+    }
+
+    fn load_shapes(&mut self, shapes: [(usize, usize); 8]) {
         /// The operand of `ldtilecfg`.
         #[repr(C, align(64))]
         struct Configuration {
@@ -120,12 +127,6 @@ impl Tiles {
                 out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _);
         }
         self.shapes = shapes;
-    }
-
-    /// Whether these are the shapes of the tiles.
-    #[inline(always)]
-    pub(crate) fn has(&self, shapes: [(usize, usize); 8]) -> bool {
-        self.shapes == shapes
     }
 
     /// The rows and the bytes per row of a tile.

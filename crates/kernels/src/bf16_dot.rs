@@ -224,10 +224,7 @@ impl Body for Bf16Tiles<'_> {
                 let product = Block { x, w: panels, column: j, count, out };
                 for group in (first..last_group).step_by(2) {
                     let both = last_group - group >= 2;
-                    let shapes = x.shapes(group, 1 + usize::from(both));
-                    if !tiles.has(shapes) {
-                        tiles.reshape(shapes);
-                    }
+                    tiles.reshape(x.shapes(group, 1 + usize::from(both)));
                     // SAFETY: upheld by the caller.
                     unsafe {
                         match (count > ROWS, both) {

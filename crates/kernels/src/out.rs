@@ -12,7 +12,7 @@ pub(crate) struct Out<'a> {
     of: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: it is written only through `set` and `set_some`, whose callers write disjoint elements.
+// SAFETY: it is written only through the functions below, whose callers write disjoint elements.
 unsafe impl Sync for Out<'_> {}
 
 impl<'a> Out<'a> {

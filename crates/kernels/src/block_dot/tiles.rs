@@ -113,7 +113,7 @@ impl<F: BlockDot> Body for BlockTiles<'_, F> {
         let (mut padded, mut sums) = SCRATCH.take();
         let (groups, rows) = (w.columns() / F::LAYOUT.block, x.rows());
         let step = CHUNK * BLOCK / F::LAYOUT.block;
-        let mut decoded = [(); PANELS].map(|()| Decoded::<S> {
+        let mut decoded = std::array::from_fn::<_, PANELS, _>(|_| Decoded::<S> {
             weights: [unit.word(0); 8 * CHUNK],
             scale: [unit.zero(); 2 * CHUNK],
             least: [unit.zero(); 2 * CHUNK],
@@ -138,9 +138,7 @@ impl<F: BlockDot> Body for BlockTiles<'_, F> {
                 }
                 for row in (0..rows).step_by(ROWS) {
                     let count = ROWS.min(rows - row);
-                    if tiles.shape(0).0 != count {
-                        tiles.reshape(shapes(count));
-                    }
+                    tiles.reshape(shapes(count));
                     for ((_, panel), decoded) in panels().zip(&decoded) {
                         let sums = &mut sums[panel * rows + row..][..count];
                         some_rows::<S, F>(unit, &tiles, x, row, decoded, &mut products, sums);
