@@ -32,7 +32,7 @@ fn median(times: &mut [f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// The number of tokens in a sequence of `model` before a timed call: `held`, if they fit into its context.
+/// The number of tokens in a sequence before a timed call: `held`, or those that fit into the context.
 fn fitting(held: usize, context: usize) -> usize {
     held.min(context.saturating_sub(MAX_ROWS)).max(1)
 }

@@ -28,8 +28,8 @@ use crate::report::print_json;
 #[derive(Args)]
 #[command(after_help = "\
 First come the costs, as multiples of a call with one row: v(m), a call of the model with m rows, and c, a drafted \
-token of each drafter, all in a text of the mean length. Then texts are written plainly and with drafts, in turn, so that other load on the machine \
-affects all of them; the time to the first token does not count. \
+token of each drafter, all in a text of the mean length. Then texts are written plainly and with drafts, in turn, so \
+that other load on the machine affects all of them; the time to the first token does not count. \
 The predicted speedup is E / (v(1 + g) + g c), with E tokens and g drafts per call. A file of prompts has one JSON \
 object per line: {\"kind\": \"code\", \"prompt\": \"...\"}. Texts without a constraint continue past their end. For \
 marked texts the table has the share found at p <= 1e-5 by a reader that knows the constraint, and for texts with a \
@@ -276,15 +276,19 @@ impl Speculation {
         Ok(prompts)
     }
 
+    /// A prompt as the engine takes it.
+    fn prompt_of(&self, Prompt { prompt, .. }: &Prompt) -> verdigris::Prompt {
+        match self.chat {
+            true => vec![Message::user(prompt)].into(),
+            false => prompt.into(),
+        }
+    }
+
     /// The mean length of texts while they are written, prompts included.
     fn mean_length(&self, engine: &Engine, prompts: &[Prompt]) -> Result<usize, Failure> {
         let mut tokens = 0;
-        for Prompt { prompt, .. } in prompts {
-            let prompt = match self.chat {
-                true => vec![Message::user(prompt)].into(),
-                false => prompt.into(),
-            };
-            tokens += engine.prompt_tokens(&prompt)?.len();
+        for prompt in prompts {
+            tokens += engine.prompt_tokens(&self.prompt_of(prompt))?.len();
         }
         Ok(tokens / prompts.len().max(1) + self.tokens / 2)
     }
@@ -322,10 +326,7 @@ impl Speculation {
         seed: u64,
     ) -> Result<Sum, Failure> {
         let Desk { engine, constraint, reader } = desk;
-        let request = match self.chat {
-            true => engine.chat([Message::user(&prompt.prompt)]),
-            false => engine.request(&prompt.prompt),
-        };
+        let request = engine.request("").prompt(self.prompt_of(prompt));
         let key = Key::from_secret(secret(1, seed as u32), "bench", Marking::lists(), reader.vocabulary())?;
         let request = if self.mark { request.watermark(&key) } else { request };
         let request = match constraint {
