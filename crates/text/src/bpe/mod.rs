@@ -10,6 +10,7 @@
 //! | [`names`] | the tokens of the model |
 //! | [`added`] | added tokens in a text |
 //! | [`normal`] | the change of a text before it is split |
+//! | [`spaces`] | texts whose spaces are a character of the tokens |
 //! | [`split`] | the words of a text |
 //! | [`bytes`], [`pieces`] | the tokens of a word, from bytes or from characters |
 //! | [`merges`] | the merging of the parts of a word |
@@ -40,6 +41,7 @@ mod normal;
 mod pieces;
 mod ranges;
 mod scored;
+mod spaces;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -56,6 +58,7 @@ use pieces::{Pieces, SPACE};
 use ranges::Ranges;
 use scored::Scored;
 pub use scored::ScoredToken;
+use spaces::{Lead, Spaces};
 use split::Split;
 
 /// An encoder.
@@ -64,6 +67,7 @@ pub(crate) struct Bpe {
     merges: Merges,
     words: Words,
     normal: Normal,
+    lead: Lead,
     /// The added tokens that are found in a text, and in a normalized text.
     plain: AddedTokens,
     normalized: AddedTokens,
@@ -149,16 +153,15 @@ impl Bpe {
         let vocabulary = vocabulary(&names, &file.added_tokens, file.decoder.as_ref().is_some_and(is_byte_level))?;
         let normal = Normal::of(file.normalizer)?;
         let (has_unknown, ignore_merges) = (file.model.has_unknown, file.model.ignore_merges);
-        let words = match (normal, file.pre_tokenizer) {
-            (Normal::Unchanged | Normal::Composed, Some(split)) => {
-                Words::Bytes(Bytes::new(&names, ignore_merges).into(), Split::of_bytes(&split)?)
+        let (words, lead) = match Spaces::of(normal, file.pre_tokenizer.as_ref()) {
+            None => {
+                let split = Split::of_bytes(&file.pre_tokenizer?)?;
+                (Words::Bytes(Bytes::new(&names, ignore_merges).into(), split), Lead::Never)
             }
-            (Normal::Spaces { .. }, split)
-                if file.model.byte_fallback && split.as_ref().is_none_or(Split::is_of_spaces) =>
-            {
-                Words::Pieces(Pieces::new(&names, &merges, ignore_merges)?.into())
+            Some(Spaces { lead, splits }) if file.model.byte_fallback => {
+                (Words::Pieces(Pieces::new(&names, &merges, ignore_merges, splits)?.into()), lead)
             }
-            _ => return None,
+            Some(_) => return None,
         };
         let (normalized, plain): (Vec<&Added>, Vec<&Added>) =
             file.added_tokens.iter().partition(|added| added.token.normalized);
@@ -186,6 +189,7 @@ impl Bpe {
             merges,
             words,
             normal,
+            lead,
             around,
             added: file.added_tokens,
             scratch: Mutex::default(),
@@ -213,7 +217,7 @@ impl Bpe {
         self.sections(text, |section, _| match section {
             Err(id) => ids.push(id),
             Ok(section) => {
-                let text = self.led(section.text, lead);
+                let text = self.led(&section, lead);
                 self.words(&text, |range| {
                     let slot = match memo.get(&text, range.clone()) {
                         Ok(known) => return ids.extend_from_slice(known),
@@ -244,7 +248,7 @@ impl Bpe {
                 all.push((id, range));
             }
             Ok(section) => {
-                let text = self.led(section.text, lead);
+                let text = self.led(&section, lead);
                 let length = |c| match &self.words {
                     Words::Bytes(bytes, _) => bytes.length(c),
                     Words::Pieces(_) => Pieces::length(c),
@@ -308,11 +312,12 @@ impl Bpe {
         });
     }
 
-    /// A section with the space that comes before it.
-    fn led<'s>(&self, text: &'s str, lead: bool) -> Cow<'s, str> {
-        match self.normal {
-            Normal::Spaces { lead: true } if lead => format!("{SPACE}{text}").into(),
-            _ => text.into(),
+    /// The text of a section with the space that comes before it.
+    fn led<'s>(&self, section: &Section<'s>, lead: bool) -> Cow<'s, str> {
+        if lead && self.lead.is_before(section.text, section.start + section.at == 0) {
+            format!("{SPACE}{}", section.text).into()
+        } else {
+            section.text.into()
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Pieces {
     characters: HashMap<char, TokenId, FixedState>,
     bytes: [TokenId; 256],
     ignore_merges: bool,
+    /// Whether each space begins a new word.
+    splits: bool,
     joints: Joints,
 }
 
@@ -55,7 +57,7 @@ fn number(c: char) -> Option<usize> {
 
 impl Pieces {
     /// `None` if a byte has no token, or if tokens of bytes are merged.
-    pub(super) fn new(names: &Names, merges: &Merges, ignore_merges: bool) -> Option<Self> {
+    pub(super) fn new(names: &Names, merges: &Merges, ignore_merges: bool, splits: bool) -> Option<Self> {
         let mut bytes = [0; 256];
         for (byte, token) in (0..=255u8).zip(&mut bytes) {
             *token = names.id(&format!("<0x{byte:02X}>"))?;
@@ -89,7 +91,7 @@ impl Pieces {
                 }
             }
         }
-        Some(Self { characters, bytes, ignore_merges, joints })
+        Some(Self { characters, bytes, ignore_merges, splits, joints })
     }
 
     /// The length of a character in the names of tokens.
@@ -99,14 +101,12 @@ impl Pieces {
 
     /// Passes the words of a text to `each`: ranges in which all merges are.
     pub(super) fn words(&self, text: &str, mut each: impl FnMut(std::ops::Range<usize>)) {
-        if self.ignore_merges {
-            // The text is a word, and might be a token.
-            return each(0..text.len());
-        }
+        // Whether a text is cut before a character. With `ignore_merges` a whole word might be a token.
+        let cuts = |before, c| self.splits && c == SPACE || !(self.ignore_merges || self.joints.has((before, c)));
         let (mut start, mut before) = (0, None);
         for (at, c) in text.char_indices() {
             let c = if c == ' ' { SPACE } else { c };
-            if before.is_some_and(|before| !self.joints.has((before, c))) {
+            if before.is_some_and(|before| cuts(before, c)) {
                 each(start..at);
                 start = at;
             }

@@ -81,6 +81,12 @@ fn pieces(lead: bool) -> Value {
     })
 }
 
+/// The same with a pre-tokenizer instead of normalizers, like Mistral 0.3's.
+fn metaspace(scheme: &str, splits: bool) -> Value {
+    let step = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": splits});
+    with(pieces(false), &[("/normalizer", Value::Null), ("/pre_tokenizer", step)])
+}
+
 /// Files that our encoder reads.
 fn files() -> Vec<Value> {
     let mut files: Vec<Value> =
@@ -136,6 +142,12 @@ fn files() -> Vec<Value> {
     let mut whole = pieces(true);
     whole["model"]["ignore_merges"] = true.into();
     files.push(whole);
+    for (scheme, splits) in ["never", "always", "first"].iter().flat_map(|scheme| [(scheme, false), (scheme, true)]) {
+        files.push(metaspace(scheme, splits));
+        let mut whole = metaspace(scheme, splits);
+        whole["model"]["ignore_merges"] = true.into();
+        files.push(with(whole, &[("/added_tokens/1/normalized", true.into())]));
+    }
     files
 }
 
@@ -281,6 +293,9 @@ fn other_files_are_left_to_the_library() {
         (with(tale(), &[("/added_tokens", Value::Null)]), false),
         (with(pieces(true), &[("/model/byte_fallback", false.into())]), true),
         (with(pieces(true), &[("/normalizer/normalizers/1/content", "_".into())]), true),
+        (with(metaspace("first", false), &[("/pre_tokenizer/replacement", "_".into())]), true),
+        (with(metaspace("first", false), &[("/model/byte_fallback", false.into())]), true),
+        (with(metaspace("first", false), &[("/normalizer", json!({"type": "NFC"}))]), true),
         (named(strips), true),
         (named(added("the sea", 9000, false, false)), true),
         // Nothing is given back, something looks around, captures, or matches nothing.
