@@ -5,14 +5,16 @@
 /// `$body` is an `#[inline(always)]` function whose first argument is the [`Bytewise`](crate::bytewise::Bytewise) unit.
 /// If `$body` is `unsafe`, so is `$name`, with the same contract.
 macro_rules! dispatch {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path) => {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:path) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
-        $vis fn $name($($arg: $type),*) {
+        $vis fn $name($($arg: $type),*) $(-> $result)? {
             #[allow(clippy::too_many_arguments)]
             #[inline(always)]
-            unsafe fn body<S: crate::bytewise::Bytewise>(unit: S, $($arg: $type),*) { $body(unit, $($arg),*) }
-            crate::dispatch::dispatch!(@ body; $($arg: $type),*)
+            unsafe fn body<S: crate::bytewise::Bytewise>(unit: S, $($arg: $type),*) $(-> $result)? {
+                $body(unit, $($arg),*)
+            }
+            crate::dispatch::dispatch!(@ body; $($arg: $type),*; $($result)?)
         }
     };
     ($(#[$doc:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path) => {
@@ -25,22 +27,22 @@ macro_rules! dispatch {
                 // SAFETY: upheld by the caller.
                 unsafe { $body(unit, $($arg),*) }
             }
-            crate::dispatch::dispatch!(@ body; $($arg: $type),*)
+            crate::dispatch::dispatch!(@ body; $($arg: $type),*;)
         }
     };
-    (@ $body:ident; $($arg:ident: $type:ty),*) => {{
+    (@ $body:ident; $($arg:ident: $type:ty),*; $($result:ty)?) => {{
         #[cfg(target_arch = "x86_64")]
         {
             use crate::simd::{Avx2, Avx512};
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,fma,f16c")]
             #[allow(clippy::too_many_arguments)]
-            unsafe fn avx512(unit: Avx512, $($arg: $type),*) {
+            unsafe fn avx512(unit: Avx512, $($arg: $type),*) $(-> $result)? {
                 // SAFETY: upheld by the caller.
                 unsafe { $body(unit, $($arg),*) }
             }
             #[target_feature(enable = "avx2,fma,f16c")]
             #[allow(clippy::too_many_arguments)]
-            unsafe fn avx2(unit: Avx2, $($arg: $type),*) {
+            unsafe fn avx2(unit: Avx2, $($arg: $type),*) $(-> $result)? {
                 // SAFETY: upheld by the caller.
                 unsafe { $body(unit, $($arg),*) }
             }

@@ -2,7 +2,7 @@
 
 use crate::decode::half_power;
 use crate::dispatch::dispatch;
-use crate::format::{Bits, Blocks, Format, Layout, Numbers, Scales, bits, bytes, with_blocks};
+use crate::format::{Bits, Blocks as _, Format, Layout, Numbers, Scales, bits, bytes, with_blocks};
 use crate::half::{half, to_bf16, to_half, to_half_finite};
 use crate::simd::{LANES, Simd};
 
@@ -22,7 +22,7 @@ impl Format {
             Self::Q8_0 => {
                 out.as_chunks_mut().0.iter_mut().zip(numbers.as_chunks().0).for_each(|(out, x)| q8_0(x, out));
             }
-            _ => with_blocks!(self, F => encode_blocks::<F>(numbers, out)),
+            _ => blocks(with_blocks!(self, F => F::LAYOUT), numbers, out),
         }
     }
 }
@@ -38,13 +38,14 @@ fn q8_0(block: &[f32; 32], out: &mut [u8; 34]) {
     }
 }
 
-fn encode_blocks<F: Blocks>(numbers: &[f32], out: &mut [u8]) {
-    let Layout { block, bytes, low, high, .. } = F::LAYOUT;
+fn blocks(layout: Layout, numbers: &[f32], out: &mut [u8]) {
+    let Layout { block, bytes, low, high, .. } = layout;
+    let list = Sorted::new(if let Numbers::Listed(list) = layout.numbers { list } else { &[0; 16] });
     let mut q = [0; 256];
     for (out, numbers) in out.chunks_exact_mut(bytes).zip(numbers.chunks_exact(block)) {
         // Bits are added.
         out.fill(0);
-        quantize(F::LAYOUT, numbers, out, &mut q);
+        quantize(layout, &list, numbers, out, &mut q);
         for (i, q) in q[..block].iter().enumerate() {
             low.add(i, *q, out);
             if let Some(high) = high {
@@ -63,8 +64,8 @@ impl Bits {
     }
 }
 
-/// Writes the scales of a block, and sets the `q` of each weight.
-fn quantize(layout: Layout, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
+/// Writes the scales of a block, and sets the `q` of each weight. `list` is that of listed numbers.
+fn quantize(layout: Layout, list: &Sorted, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
     let Layout { scales, coarse: at, numbers, low, high, .. } = layout;
     // The largest `q`.
     let most = ((1u32 << (low.count + high.map_or(0, |high| high.count))) - 1) as f32;
@@ -81,14 +82,14 @@ fn quantize(layout: Layout, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
             let least = write(to_half_finite(-offset), &mut out[at + 2..]);
             all.for_each(|(q, x)| *q = ((x - least) * inverse).round().clamp(0.0, most) as u8);
         }
-        (Scales::One, Numbers::Listed(list)) => {
+        (Scales::One, Numbers::Listed(_)) => {
             let inverse = inverse(write(to_half_finite(listed(block, list)), &mut out[at..]));
-            all.for_each(|(q, x)| *q = nearest(list, x * inverse));
+            all.for_each(|(q, x)| *q = list.index(x * inverse));
         }
-        (Scales::Power, Numbers::Listed(list)) => {
+        (Scales::Power, Numbers::Listed(_)) => {
             out[at] = power(block, list);
             let inverse = inverse(half_power(out[at]));
-            all.for_each(|(q, x)| *q = nearest(list, x * inverse));
+            all.for_each(|(q, x)| *q = list.index(x * inverse));
         }
         (Scales::Q2K, _) => {
             let (coarse, fine) = with_offsets::<16>(block, most, 15.0, &mut out[at..]);
@@ -121,10 +122,10 @@ fn quantize(layout: Layout, block: &[f32], out: &mut [u8], q: &mut [u8; 256]) {
                 *q = ((x * inverse).round().clamp(-32.0, 31.0) as i8 + 32) as u8;
             });
         }
-        (Scales::Iq4Xs, Numbers::Listed(list)) => {
+        (Scales::Iq4Xs, Numbers::Listed(_)) => {
             let (coarse, fine) = of_scales::<8>(block, 32.0, |some| listed(some, list), &mut out[at..]);
             six_bits(&fine, bits(4, 4, 1), bits(2, 2, 1), out);
-            all.enumerate().for_each(|(i, (q, x))| *q = nearest(list, x * inverse(coarse * fine[i / 32])));
+            all.enumerate().for_each(|(i, (q, x))| *q = list.index(x * inverse(coarse * fine[i / 32])));
         }
         _ => unreachable!("a block without a way to choose its scales"),
     }
@@ -186,37 +187,94 @@ fn six_bits(fine: &[f32], low: Bits, high: Bits, out: &mut [u8]) {
 }
 
 /// The exponent of a block of [`Format::Mxfp4`].
-fn power(block: &[f32], list: &[i8; 16]) -> u8 {
+fn power(block: &[f32], list: &Sorted) -> u8 {
     let most = block.iter().fold(0f32, |most, x| most.max(x.abs())).min(f32::MAX);
     // The largest number of four bits is 6, less than the next power, 8; where it would be clamped, the next exponent
     // may be better.
     let exponent = if most == 0.0 { 0 } else { (most.log2().floor() as i32 - 2 + 127).clamp(0, 253) as u8 };
     let error = |exponent: u8| {
         let scale = half_power(exponent);
-        let miss = |&x: &f32| (scale * f32::from(list[usize::from(nearest(list, x * inverse(scale)))]) - x).powi(2);
+        let miss = |&x: &f32| (scale * list.number(x * inverse(scale)) - x).powi(2);
         block.iter().map(miss).sum::<f32>()
     };
     if error(exponent + 1) < error(exponent) { exponent + 1 } else { exponent }
 }
 
-/// The index of the nearest number in a list.
-fn nearest(list: &[i8; 16], x: f32) -> u8 {
-    let mut best = (0, f32::INFINITY);
-    for (i, &number) in (0..).zip(list) {
-        let away = (f32::from(number) - x).abs();
-        if away < best.1 {
-            best = (i, away);
-        }
-    }
-    best.0
+/// The numbers of a list in ascending order, each once.
+struct Sorted {
+    numbers: [f32; 16],
+    /// Their indices in the list.
+    indices: [u8; 16],
+    /// The middles between neighbours; infinity after the last.
+    middles: [f32; 16],
+    /// The position of the first number in the list.
+    first: usize,
 }
 
-/// The scale of a list of numbers that comes nearest to the numbers `some`, with the better of the two signs.
-fn listed(some: &[f32], list: &[i8; 16]) -> f32 {
+impl Sorted {
+    fn new(list: &[i8; 16]) -> Self {
+        let mut order: Vec<u8> = (0..16).collect();
+        order.sort_by_key(|&i| list[usize::from(i)]);
+        order.dedup_by_key(|&mut i| list[usize::from(i)]);
+        let mut sorted = Self { numbers: [0.0; 16], indices: [0; 16], middles: [f32::INFINITY; 16], first: 0 };
+        for (at, &i) in order.iter().enumerate() {
+            (sorted.numbers[at], sorted.indices[at]) = (f32::from(list[usize::from(i)]), i);
+        }
+        sorted.first = order.iter().position(|&i| i == 0).unwrap_or_default();
+        for (at, pair) in order.windows(2).enumerate() {
+            let middle = (sorted.numbers[at] + sorted.numbers[at + 1]) / 2.0;
+            // Of two numbers that are equally near, the first in the list.
+            sorted.middles[at] = if pair[0] < pair[1] { middle } else { middle.next_down() };
+        }
+        sorted
+    }
+
+    /// The position of the number that is nearest to `x`; of the first in the list if `x` is not a finite number.
+    #[inline(always)]
+    fn nearest(&self, x: f32) -> usize {
+        if !x.is_finite() {
+            return self.first;
+        }
+        usize::from(self.middles.iter().map(|&middle| u8::from(x > middle)).sum::<u8>() & 15)
+    }
+
+    /// The index in the list of the number that is nearest to `x`.
+    #[inline(always)]
+    fn index(&self, x: f32) -> u8 {
+        self.indices[self.nearest(x)]
+    }
+
+    /// The number that is nearest to `x`.
+    #[inline(always)]
+    fn number(&self, x: f32) -> f32 {
+        self.numbers[self.nearest(x)]
+    }
+}
+
+// Compiled for each kind of CPU: rounding is a call where the compiler cannot assume an instruction for it.
+dispatch! {
+    /// The scale of a list of numbers that comes nearest to the numbers `some`, with the better of the two signs.
+    fn listed(some: &[f32], list: &Sorted) -> f32 = listed_body
+}
+
+dispatch! {
+    /// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. Its sign makes
+    /// the largest of them a multiple of the lowest `q`.
+    fn signed(some: &[f32], most: f32) -> f32 = signed_body
+}
+
+dispatch! {
+    /// The scale and offset of `scale * q - offset`, with `q` from 0 to `most`, that come nearest to some numbers. The
+    /// scale is not negative, and neither is the offset if `is_positive`.
+    fn with_offset(some: &[f32], most: f32, is_positive: bool) -> (f32, f32) = with_offset_body
+}
+
+#[inline(always)]
+fn listed_body<S>(_: S, some: &[f32], list: &Sorted) -> f32 {
     let largest = largest(some);
-    let ends = [list[0], list[15]].into_iter().flat_map(|end| (-7..=7).map(move |step| (end, step)));
-    let inverses = ends.map(|(end, step)| (f32::from(end) + step as f32) / largest);
-    nearest_scale(some, inverses, |x| f32::from(list[usize::from(nearest(list, x))]))
+    let ends = [list.numbers[0], list.numbers[15]].into_iter().flat_map(|end| (-7..=7).map(move |step| (end, step)));
+    let inverses = ends.map(|(end, step)| (end + step as f32) / largest);
+    nearest_scale(some, inverses, |x| list.number(x))
 }
 
 fn inverse(scale: f32) -> f32 {
@@ -232,9 +290,8 @@ fn mean_square(some: &[f32]) -> f32 {
     some.iter().map(|x| x * x).sum::<f32>() / some.len() as f32
 }
 
-/// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. Its sign makes
-/// the largest of them a multiple of the lowest `q`.
-fn signed(some: &[f32], most: f32) -> f32 {
+#[inline(always)]
+fn signed_body<S>(_: S, some: &[f32], most: f32) -> f32 {
     let largest = largest(some);
     let inverses = (-9..=9).map(|step| -(most + 0.1 * step as f32) / largest);
     nearest_scale(some, inverses, |x| x.round().clamp(-most, most - 1.0))
@@ -242,6 +299,7 @@ fn signed(some: &[f32], most: f32) -> f32 {
 
 /// The scale of `scale * q` that comes nearest to some numbers, where `round` converts a number times one of `inverses`
 /// to `q`; 0 if all are zero.
+#[inline(always)]
 fn nearest_scale(some: &[f32], inverses: impl Iterator<Item = f32>, round: impl Fn(f32) -> f32) -> f32 {
     if largest(some) == 0.0 {
         return 0.0;
@@ -268,9 +326,8 @@ fn largest(some: &[f32]) -> f32 {
     some.iter().fold(0f32, |largest, &x| if x.abs() > largest.abs() { x } else { largest })
 }
 
-/// The scale and offset of `scale * q - offset`, with `q` from 0 to `most`, that come nearest to some numbers. The
-/// scale is not negative, and neither is the offset if `is_positive`.
-fn with_offset(some: &[f32], most: f32, is_positive: bool) -> (f32, f32) {
+#[inline(always)]
+fn with_offset_body<S>(_: S, some: &[f32], most: f32, is_positive: bool) -> (f32, f32) {
     let low = some.iter().copied().fold(if is_positive { 0.0 } else { f32::INFINITY }, f32::min);
     let high = some.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if high <= low {
@@ -369,6 +426,25 @@ mod tests {
             let error = (errors / squares).sqrt();
             println!("{format:?}: {error:.2e}");
             assert!(error < bound && error > bound / 3.0, "{format:?}: {error}");
+        }
+    }
+
+    /// The nearest number, the first in the list of two that are equally near; the first in the list if there is none.
+    #[test]
+    fn the_nearest_of_a_list_is_found() {
+        for format in [Format::Iq4Nl, Format::Mxfp4] {
+            let Numbers::Listed(list) = with_blocks!(format, F => F::LAYOUT).numbers else { unreachable!() };
+            let sorted = Sorted::new(list);
+            let quarters = (-600..600).map(|x| 0.25 * x as f32);
+            for x in quarters.chain([f32::NAN, f32::INFINITY, f32::NEG_INFINITY]) {
+                let away = |&i: &usize| (f32::from(list[i]) - x).abs();
+                let nearest = (0..16)
+                    .filter(|i| away(i) < f32::INFINITY)
+                    .min_by(|a, b| away(a).total_cmp(&away(b)).then(a.cmp(b)));
+                let index = usize::from(sorted.index(x));
+                assert_eq!(index, nearest.unwrap_or(0), "{format:?} {x}");
+                assert_eq!(sorted.number(x), f32::from(list[index]), "{format:?} {x}");
+            }
         }
     }
 
