@@ -223,6 +223,7 @@ fn exchange_all<S: Simd, const WIDTH: usize>(unit: S, square: &mut [S::Lanes; LA
 }
 
 /// Portable code for all other CPUs.
+#[cfg_attr(target_arch = "aarch64", allow(dead_code, reason = "all of these have NEON"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 
