@@ -11,6 +11,9 @@ use crate::model::{DeviceOption, ModelOption, find_drafter};
 use crate::ranks::RankOptions;
 use crate::steering::SteerOptions;
 
+/// The drafter that is in the files of the model itself.
+const OWN: &str = "mtp";
+
 /// Options for an engine: a model on a device, steered or not.
 #[derive(Args)]
 pub(crate) struct EngineOptions {
@@ -70,8 +73,11 @@ impl EngineSettings {
         self.steer.steer(engine, &device)
     }
 
-    /// A drafter for a model: another model on the same device, or a draft head.
+    /// A drafter for a model: another model on the same device, a draft head, or the model's own layer for later tokens.
     pub(crate) fn drafter(&self, model: &ModelOption, source: &Path) -> Result<DraftSource, Failure> {
+        if source == Path::new(OWN) {
+            return Ok(DraftSource::Head(DraftHead::own(&self.folder(model)?)?));
+        }
         let folder = find_drafter(source)?;
         if DraftHead::is_in(&folder) {
             return Ok(DraftSource::Head(DraftHead::load(&folder, &self.folder(model)?)?));

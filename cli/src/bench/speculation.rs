@@ -42,7 +42,7 @@ Examples:
 pub(crate) struct Speculation {
     #[command(flatten)]
     engine: EngineOptions,
-    /// A model or a draft head that drafts; may be given several times
+    /// A model or a draft head that drafts, or mtp; may be given several times
     #[arg(long, value_name = "PATH|NAME")]
     draft: Vec<PathBuf>,
     /// The text to continue

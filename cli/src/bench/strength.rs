@@ -26,7 +26,7 @@ Example:
   verdigris bench strength --draft tale-small --draft tale-draft \\
       --expert tale-expert --anti tale-small --alpha 0.75")]
 pub(crate) struct Strength {
-    /// A model or a draft head that drafts; may be given several times
+    /// A model or a draft head that drafts, or mtp; may be given several times
     #[arg(long, value_name = "PATH|NAME")]
     draft: Vec<PathBuf>,
     /// A pattern that leaves fewer choices but does not limit the length

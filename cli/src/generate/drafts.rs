@@ -13,8 +13,8 @@ use crate::number::whole;
 
 #[derive(Args)]
 pub(crate) struct DraftOptions {
-    /// Draft with a smaller model, or with a draft head that was trained for this model. The output distribution does
-    /// not change
+    /// Draft with a smaller model, with a draft head that was trained for this model, or with the model's own layer for
+    /// later tokens (mtp). The output distribution does not change
     #[arg(long, value_name = "PATH|NAME")]
     draft: Option<PathBuf>,
     /// Draft with the first --expert, which reads each draft once for both purposes

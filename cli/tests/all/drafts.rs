@@ -7,6 +7,7 @@ const FEATURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/t
 const MEDUSA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-medusa");
 const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
 const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/published_heads");
+const PREDICTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/predictors");
 
 /// The output of the program, as JSON.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
@@ -155,6 +156,28 @@ fn published_heads_leave_the_text_unchanged() {
         texts.into_iter().map(|text| text["tokens"].clone()).collect()
     };
     assert_eq!(several(&["--draft", &format!("{PUBLISHED}/eagle3")]), several(&[]));
+}
+
+/// A hybrid, dense and with experts, and a mixture, which predict later tokens by a layer of their own.
+#[test]
+fn models_draft_with_their_own_layer() {
+    let folder = Folder::new();
+    for (name, drafts) in [("qwen3_5", 20), ("qwen3_5_moe", 20), ("glm4_moe", 5)] {
+        let model = &format!("{PREDICTORS}/{name}/model.gguf");
+        let text = |more: &[&str]| {
+            let arguments = ["generate", "Th", "--json", "--model", model, "--max-tokens", "40"];
+            folder.run(&[&arguments, more].concat()).succeeds().lines().remove(0)
+        };
+        let plain = text(&["--temperature", "0"]);
+        for shape in [["--draft-tokens", "3"], ["--draft-tree", "2,1"]] {
+            let drafted = text(&[&["--temperature", "0", "--draft", "mtp"], &shape[..]].concat());
+            assert_eq!(drafted["tokens"], plain["tokens"], "{name}, {shape:?}");
+            assert!(drafted["drafted"].as_u64() > Some(drafts), "{drafted}");
+        }
+        let all = &["--seed", "7", "--lookup", "--regex", "[A-Za-z]{10,20}!"][..];
+        assert_eq!(text(&[all, &["--draft", "mtp"]].concat())["tokens"], text(all)["tokens"], "{name}");
+    }
+    folder.run(&["generate", "x", "--draft", "mtp"]).fails("this model has no layer that predicts later tokens");
 }
 
 #[test]

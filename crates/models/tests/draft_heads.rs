@@ -207,6 +207,53 @@ fn heads_of_eagle_3_guess_what_numpy_does() {
     }
 }
 
+/// The layers of Qwen3.5 (dense and with experts), DeepSeek-V3 and GLM-4.5 that predict later tokens, of folders and GGUF
+/// files: with the model's states for the first tokens, and with their own for the last four.
+#[test]
+fn layers_that_predict_later_tokens_do_what_transformers_does() {
+    let root = fixtures().join("golden/predictors");
+    for (name, has_gguf) in [("qwen3_5", true), ("qwen3_5_moe", true), ("deepseek_v3", false), ("glm4_moe", true)] {
+        let golden = crate::golden::load(root.join(name).join("expected.safetensors"));
+        let (ids, hidden, expected) = (golden["ids"].integers(), golden["hidden"].numbers(), golden["rows"].rows());
+        let files = [Some(root.join(name)), has_gguf.then(|| root.join(name).join("model.gguf"))];
+        for path in files.into_iter().flatten() {
+            let folder = ModelFolder::at(&path).cached_as(Format::F32);
+            let model = folder.model(&Device::Cpu).unwrap();
+            let width = model.hidden_size().unwrap();
+            let (mut text, mut rows) = (model.clone().begin(ids.len()).unwrap(), Rows::with_hidden());
+            text.forward(&Batch::chain(&ids, Wanted::Last), &mut rows).unwrap();
+            let of_model = states(&rows, ids.len());
+            close(&of_model, &hidden);
+            let head = DraftHead::own(&folder).unwrap();
+            assert_eq!((head.layers(), head.hidden_size()), (&[][..], width));
+            let DraftHead::Feature(layer) = head else { panic!("a feature drafter") };
+            assert_eq!(layer.tokens().len(), 61);
+            let known = ids.len() - 1 - 4;
+            let (mut sequence, mut rows) = (layer.begin(64).unwrap(), layer.rows());
+            let chain = Batch::chain(&ids[1..=known], Wanted::All);
+            sequence.forward(&chain, &hidden[..known * width], &mut rows).unwrap();
+            let mut got: Vec<Vec<f32>> = (0..rows.count()).map(|i| rows.row(i).to_vec()).collect();
+            let mut state = rows.hidden(known - 1).to_vec();
+            for &id in &ids[known + 1..] {
+                sequence.forward(&Batch::chain(&[id], Wanted::All), &state, &mut rows).unwrap();
+                got.push(rows.row(0).to_vec());
+                state.copy_from_slice(rows.hidden(0));
+            }
+            let worst = crate::golden::distance(&got, &expected);
+            println!("{}: {worst}", path.display());
+            assert!(worst < 5e-5, "{}: {worst}", path.display());
+        }
+    }
+}
+
+#[test]
+fn models_without_a_layer_for_later_tokens_say_so() {
+    for name in ["golden/architectures/qwen3_5", "golden/gguf_architectures/glm4_moe.gguf", "models/tale-small"] {
+        let fault = DraftHead::own(&ModelFolder::at(fixtures().join(name))).unwrap_err().to_string();
+        assert!(fault.contains("no layer that predicts later tokens") && !fault.contains('\n'), "{fault}");
+    }
+}
+
 fn published_head(name: &str) -> DraftHead {
     DraftHead::load(&ModelFolder::at(fixtures().join("golden/published_heads").join(name)), &target()).unwrap()
 }

@@ -57,6 +57,12 @@ impl Checkpoint {
         self.has_scores.then(|| self.matrix(SCORES, [1, width]))
     }
 
+    /// The weights to which `rename` gives a name, without an adapter's changes.
+    pub(crate) fn renamed(&self, rename: impl Fn(&str) -> Option<String>) -> Self {
+        let renamed = |(name, stored): (&String, &StoredTensor)| Some((rename(name)?, stored.clone()));
+        Self::of(self.tensors.iter().filter_map(renamed).collect())
+    }
+
     /// Whether there is a weight of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)

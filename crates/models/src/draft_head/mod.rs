@@ -8,6 +8,7 @@
 //! | [`feature`] | one decoder layer that continues from a hidden state, token by token (EAGLE's idea) |
 //! | `fusion` | the input of this layer, and the target's states that it reads |
 //! | `eagle3` | that layer as published heads of EAGLE-3 have it; `draft_vocabulary` has the tokens that they guess |
+//! | `mtp` | that layer as models that predict several tokens have it in their own files |
 //! | [`medusa`] | heads that each guess a later token, all from one hidden state |
 //! | [`fingerprint`] | identifies a model, in whatever format it is stored |
 //! | [`target`] | the weights that a head in training takes from its model |
@@ -22,6 +23,7 @@ pub mod fingerprint;
 mod fusion;
 mod kind;
 pub mod medusa;
+mod mtp;
 pub mod target;
 
 use verdigris_logits::TokenId;
@@ -57,6 +59,17 @@ impl DraftHead {
             Kind::Eagle3 => Self::Feature(eagle3::model(files)?),
             Kind::Unsupported(fault) => return Err(files.wrong(fault.clone())),
         })
+    }
+
+    /// Loads the layer with which a model predicts the token after next, from its own files. An adapter does not change
+    /// it.
+    ///
+    /// # Errors
+    /// [`ModelError::DraftHead`] if the model has none, and those of [`ModelFolder::load`].
+    #[doc(alias = "mtp")]
+    #[doc(alias = "nextn")]
+    pub fn own(target: &ModelFolder) -> Result<Self, ModelError> {
+        mtp::model(target).map(Self::Feature)
     }
 
     /// Whether a folder holds such a network, or one of a kind that is not supported.

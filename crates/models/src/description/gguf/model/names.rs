@@ -14,7 +14,7 @@ pub(super) fn renamed<'a>(
         return [outside, OUTSIDE].into_iter().find_map(|group| find(group, name)).map(str::to_owned);
     };
     let (layer, part) = of_layer.split_once('.')?;
-    let theirs = of_layers.into_iter().find_map(|group| find(group, part))?;
+    let theirs = of_layers.into_iter().chain([&PREDICTOR]).find_map(|group| find(group, part))?;
     Some(format!("{prefix}layers.{layer}.{theirs}"))
 }
 
@@ -28,6 +28,14 @@ const OUTSIDE: Names = &[
     ("output_norm.weight", "model.norm.weight"),
     ("output.weight", "lm_head.weight"),
     ("rope_freqs.weight", "rope_freqs"),
+];
+
+/// The weights around a layer that predicts later tokens. Its embedding and output matrix are those of the model.
+const PREDICTOR: Names = &[
+    ("nextn.eh_proj.weight", "eh_proj.weight"),
+    ("nextn.enorm.weight", "enorm.weight"),
+    ("nextn.hnorm.weight", "hnorm.weight"),
+    ("nextn.shared_head_norm.weight", "shared_head.norm.weight"),
 ];
 
 /// Norms before attention and before the feed-forward part.

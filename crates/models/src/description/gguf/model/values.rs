@@ -68,7 +68,7 @@ impl<'a> Values<'a> {
         if layers > most { Err(format!("the number of layers is {layers}, but at most {most}")) } else { Ok(layers) }
     }
 
-    /// The layers that predict later tokens, which come last and are not used.
+    /// The layers that predict later tokens, which come last and are only used for drafts.
     pub(super) fn predictors(&self) -> Result<Range<usize>, String> {
         match self.size_or("nextn_predict_layers")? {
             None | Some(0) => Ok(0..0),
