@@ -73,6 +73,28 @@ fn texts_are_those_without_a_cache() {
     }
 }
 
+/// A model with gated delta nets, whose states are in the file too. Its texts continue from the end of the stored prompt.
+#[test]
+fn models_with_states_have_a_cache() {
+    let folder = Folder::new();
+    let begin = "Hello, World. ThisIsAPrompt! ".repeat(4);
+    for (name, end) in [("one", ""), ("two", "More"), ("other", "!")] {
+        let begin = if name == "other" { &begin[..60] } else { &begin };
+        folder.write(&format!("{name}.txt"), &format!("{begin}{end}"));
+    }
+    let model =
+        ["--model", concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/gguf_architectures/qwen3_5_text.gguf")];
+    let plain = ["one.txt", "two.txt", "other.txt"].map(|prompt| texts(&folder, prompt, &model).0);
+    let cached = |prompt: &str| texts(&folder, prompt, &[&model[..], &["--prompt-cache", "p.cache"]].concat());
+    let tokens = plain[0][0]["prompt_tokens"].as_u64().unwrap();
+    assert!(tokens > 64, "{tokens}");
+    assert_eq!(cached("one.txt"), (plain[0].clone(), Some(0)));
+    assert_eq!(cached("one.txt"), (plain[0].clone(), Some(tokens - 1)));
+    assert_eq!(cached("two.txt"), (plain[1].clone(), Some(tokens - 1)));
+    // It begins like the stored prompt, whose states are not known in the middle.
+    assert_eq!(cached("other.txt"), (plain[2].clone(), Some(0)));
+}
+
 #[test]
 #[cfg(unix)]
 fn only_its_owner_can_read_the_file_and_a_read_only_one_is_kept() {

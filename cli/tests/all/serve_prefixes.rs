@@ -104,6 +104,55 @@ fn instructions_are_read_once_and_texts_are_the_same() {
     assert_eq!(restored(&third), (64 * files) as f64);
 }
 
+/// A model with gated delta nets: the states after the last whole block of the instructions are stored with it.
+#[test]
+fn instructions_are_read_once_by_models_with_states() {
+    let folder = Folder::new();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/architectures/qwen3_5_text");
+    fs::create_dir(folder.path("hybrid")).unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        fs::copy(format!("{golden}/{name}"), folder.path("hybrid").join(name)).unwrap();
+    }
+    // A token for each letter.
+    let letters = ('A'..='Z').chain('a'..='z').chain("\u{120}\u{10a}.,!?'1".chars()).map(String::from);
+    let vocabulary: serde_json::Map<_, _> = letters.chain(["<|end|>".into()]).zip((0..).map(Value::from)).collect();
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false});
+    let model = json!({"type": "BPE", "vocab": vocabulary, "merges": []});
+    let tokenizer =
+        json!({"version": "1.0", "added_tokens": [], "model": model, "pre_tokenizer": bytes, "decoder": bytes});
+    folder.write("hybrid/tokenizer.json", &tokenizer.to_string());
+    folder.write("hybrid/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+    let server = |more: &[&str]| Server::start(&folder, &[&["--model", "hybrid"], more].concat());
+    let chat = |question: &str| {
+        let system = "Hello, World. ThisIsASystem! ".repeat(5);
+        let messages = json!([{"role": "system", "content": system}, {"role": "user", "content": question}]);
+        json!({"messages": messages, "seed": 5, "max_tokens": 10, "return_token_ids": true})
+    };
+    let said = |server: &Server, question: &str| {
+        let answer = server.post("/v1/chat/completions", &chat(question));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()["choices"][0]["token_ids"].clone()
+    };
+    let restored = |server: &Server| {
+        let text = server.get("/metrics").text;
+        let line = text.lines().find_map(|line| line.strip_prefix("verdigris_prefix_store_restored_total "));
+        line.unwrap_or_else(|| panic!("{text}")).parse::<f64>().unwrap()
+    };
+    let plain = server(&[]);
+    let expected = ["Yes.", "What, now?"].map(|question| said(&plain, question));
+    drop(plain);
+    let options = ["--prefix-store", "store"];
+    let first = server(&options);
+    assert_eq!(said(&first, "Yes."), expected[0]);
+    assert_eq!(first.stop(|_| ()), Some(0));
+    let files = stored(&folder).len();
+    assert!(files >= 2, "{files} files of 64 tokens");
+    let second = server(&options);
+    assert_eq!(said(&second, "What, now?"), expected[1]);
+    assert_eq!(said(&second, "Yes."), expected[0]);
+    assert_eq!(restored(&second), (64 * files) as f64, "the instructions, once for this process");
+}
+
 /// Completions have no instructions: what a prompt shares with an earlier one is stored.
 #[test]
 fn what_prompts_have_in_common_is_stored() {

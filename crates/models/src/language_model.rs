@@ -188,14 +188,21 @@ pub trait Sequence: Any + Send {
         None
     }
 
-    /// Appends the first `tokens` of `of` tokens whose state was saved, as if they were read. The tokens held must be
+    /// The numbers of first tokens after which a saved state can be continued, in order; `None` if after any number.
+    /// Sequences of models with states of fixed size know these states only at some places.
+    fn saved_ends(&self) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// Appends `tokens`, the first of `of` tokens whose state was saved, as if they were read. The tokens held must be
     /// those that came before them, in a sequence of a model with the same [`StateId`]. Returns `false`, and changes
-    /// nothing, if the sections are not those of a state of `of` tokens, if there is no room, or if the model cannot
-    /// continue after these.
+    /// nothing, if the sections are not those of a state of `of` tokens, or if there is no room. If the state cannot be
+    /// continued after the last of these tokens ([`Sequence::saved_ends`]), some of them are read again before the next
+    /// ones.
     ///
     /// # Errors
     /// If there is not enough memory.
-    fn restore(&mut self, _tokens: usize, _of: usize, _sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
+    fn restore(&mut self, _tokens: &[TokenId], _of: usize, _sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
 

@@ -8,13 +8,15 @@
 //! | tail | the digest of head and index, and the length of the index (`u64`) |
 //!
 //! Numbers are little-endian, digests are SHA-256. A block has the state of up to [`BLOCK`] tokens, so that a text that
-//! shares only some of the tokens reads only a part of the file. Sections are named, so that a block can have more than
-//! keys and values. Every version has the same head.
+//! shares only some of the tokens reads only a part of the file. Sections are named: `kv` has keys and values, and
+//! `states` those of layers with a state of fixed size after the last token of the block. Texts of models with such
+//! layers can only continue where a block has this section. Every version has the same head.
 //!
 //! The bytes are not trusted: nothing is allocated or indexed by a number that is not checked against the length of the
 //! file, and no section is used before its digest is checked. Digests detect damage. They do not protect against
 //! anyone with the right to write the file.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -26,6 +28,7 @@ use sha2::{Digest as _, Sha256};
 use verdigris_kernels::{Bytes, Mapped};
 use verdigris_logits::TokenId;
 
+use crate::cpu::STATES;
 use crate::error::ModelError;
 use crate::language_model::Sequence;
 use crate::saved::{Digest, SavedSection, StateId};
@@ -176,6 +179,22 @@ impl PromptFile {
         &self.index.tokens
     }
 
+    /// The most of the first `count` tokens after which a sequence can continue, without reading some of them again.
+    pub fn usable(&self, count: usize, sequence: &dyn Sequence) -> usize {
+        if sequence.saved_ends().is_none() {
+            return count.min(self.tokens().len());
+        }
+        let has_states = |block: &Block| block.sections.iter().any(|section| section.name == STATES);
+        let ends = self.index.blocks.iter().scan(0, |end, block| {
+            *end += block.tokens;
+            Some((*end, has_states(block)))
+        });
+        ends.take_while(|(end, _)| *end <= count)
+            .filter_map(|(end, is_known)| is_known.then_some(end))
+            .last()
+            .unwrap_or(0)
+    }
+
     /// Appends the first `count` tokens to a sequence, which holds the tokens before them. After an error the sequence
     /// is unchanged.
     ///
@@ -199,10 +218,10 @@ impl PromptFile {
         if !needed.par_iter().flat_map_iter(|block| &block.sections).all(is_whole) {
             return Err(PromptFileError::Damaged("its data"));
         }
-        let (begin, mut left) = (sequence.len(), count);
+        let (begin, mut left) = (sequence.len(), &self.tokens()[..count]);
         for block in needed {
-            let take = left.min(block.tokens);
-            left -= take;
+            let take;
+            (take, left) = left.split_at(left.len().min(block.tokens));
             let saved = block.sections.iter().map(|section| SavedSection {
                 name: section.name.as_str().into(),
                 bytes: self.contents(section).into(),
@@ -330,6 +349,11 @@ pub fn write(
     head[16..].copy_from_slice(&state.model);
     out.write_all(&head)?;
     let own = &tokens[start..];
+    // A block ends wherever a text can continue.
+    let ends = sequence.saved_ends().unwrap_or_default();
+    let inside = ends.into_iter().filter(|&end| start < end && end < tokens.len());
+    let regular = (start..tokens.len()).step_by(BLOCK).skip(1);
+    let ends: BTreeSet<usize> = regular.chain(inside).chain((!own.is_empty()).then_some(tokens.len())).collect();
     let mut index = Vec::new();
     index.extend_from_slice(&state.settings);
     index.extend_from_slice(scope);
@@ -337,9 +361,9 @@ pub fn write(
     index.extend_from_slice(&digest_of(&tokens[..start]));
     index.extend_from_slice(&(own.len() as u32).to_le_bytes());
     own.iter().for_each(|token| index.extend_from_slice(&token.to_le_bytes()));
-    index.extend_from_slice(&(own.len().div_ceil(BLOCK) as u32).to_le_bytes());
-    for from in (start..tokens.len()).step_by(BLOCK) {
-        let to = tokens.len().min(from + BLOCK);
+    index.extend_from_slice(&(ends.len() as u32).to_le_bytes());
+    let mut from = start;
+    for to in ends {
         let Some(sections) = sequence.save(from..to) else { return Ok(false) };
         index.extend_from_slice(&((to - from) as u32).to_le_bytes());
         index.push(sections.len() as u8);
@@ -350,6 +374,7 @@ pub fn write(
             index.extend_from_slice(&Sha256::digest(bytes));
             out.write_all(bytes)?;
         }
+        from = to;
     }
     out.write_all(&index)?;
     out.write_all(&Sha256::new_with_prefix(head).chain_update(&index).finalize())?;

@@ -85,6 +85,60 @@ fn a_restored_text_has_the_bits_of_one_that_was_read() {
     }
 }
 
+/// Layers with states: gated delta nets, state-space models, convolutions, alone and next to attention. A text continues
+/// from the end of the file and from the snapshot inside it without reading anything again, and from any other place
+/// after reading some tokens again, always with the same bits.
+#[test]
+fn states_of_fixed_size_are_restored_where_they_are_known() {
+    let mut snapshots = 0;
+    for name in ["qwen3_5_text", "mamba2", "lfm2", "granitemoehybrid-experts"] {
+        let model = ModelFolder::at(fixtures().join("golden/architectures").join(name)).model(&Device::Cpu).unwrap();
+        let context = model.context_length().min(700);
+        let tokens: Vec<u32> = (0..context as u32).map(|i| (i * i * 31 + i * 7 + 11) % 61).collect();
+        let begin = || model.clone().begin(context).unwrap();
+        let id = model.state_id(context).unwrap();
+        // The file ends before the last token of the prompt, and a snapshot is made after 512 tokens.
+        let end = context - 20;
+        let (mut origin, mut bytes) = (begin(), Vec::new());
+        for part in tokens[..=end].chunks(100) {
+            read(&mut *origin, Batch::chain(part, Wanted::Last));
+        }
+        let origin = origin.fork_at(end).unwrap();
+        let known = origin.saved_ends().unwrap();
+        assert_eq!((known.last(), known.len()), (Some(&end), if context > 600 { 2 } else { 1 }), "{name}: {known:?}");
+        snapshots += known.len() - 1;
+        assert!(write(&mut bytes, &id, &SCOPE, 0, &tokens[..end], &*origin).unwrap());
+        let file = PromptFile::read(Bytes::new(Arc::new(bytes)), &id).unwrap();
+        assert_eq!(file.tokens(), &tokens[..end]);
+        for count in [end, end - 1, known[0], known[0] - 1, 3] {
+            let usable = known.iter().rev().find(|&&end| end <= count).copied().unwrap_or(0);
+            assert_eq!(file.usable(count, &*begin()), usable, "{name}");
+            for restored in [usable, count] {
+                let mut sequence = begin();
+                file.restore(restored, &mut *sequence).unwrap();
+                let known = sequence.saved_ends().unwrap();
+                assert_eq!(known.contains(&restored), restored == usable && usable > 0, "{name}: {known:?}");
+                let rows = read(&mut *sequence, Batch::chain(&tokens[restored..], Wanted::All));
+                let mut plain = begin();
+                read(&mut *plain, Batch::chain(&tokens[..restored], Wanted::Last));
+                let expected = read(&mut *plain, Batch::chain(&tokens[restored..], Wanted::All));
+                assert!(rows == expected, "{name}, {restored} tokens");
+                // Cut back past what was restored.
+                let back = restored / 2;
+                sequence.truncate(back);
+                let rows = read(&mut *sequence, Batch::chain(&tokens[back..back + 5], Wanted::All));
+                plain.truncate(back);
+                assert!(rows == read(&mut *plain, Batch::chain(&tokens[back..back + 5], Wanted::All)), "{name} {back}");
+            }
+        }
+        // States of another size.
+        let mut sections = origin.save(0..end).unwrap();
+        sections[1].bytes.to_mut().truncate(4);
+        assert!(!begin().restore(&tokens[..end], end, &sections).unwrap());
+    }
+    assert!(snapshots > 0);
+}
+
 #[test]
 fn a_file_may_begin_after_other_tokens() {
     let (tokens, model) = (text(140), on_cpu(CacheLayout::Paged { tokens: 64 }, Format::F16));
@@ -146,7 +200,6 @@ fn the_capacity_counts_where_the_computation_depends_on_it() {
     let mut found = Vec::new();
     for folder in std::fs::read_dir(&architectures).unwrap().map(|entry| entry.unwrap().path()) {
         let Ok(model) = ModelFolder::at(&folder).model(&Device::Cpu) else { continue };
-        // Recurrent states are not saved.
         let [Some(a), Some(b)] = [8, 9].map(|capacity| model.state_id(capacity)) else { continue };
         assert_eq!(a != b, model.pages().depends_on_capacity, "{folder:?}");
         found.push(a != b);
@@ -207,17 +260,19 @@ fn damage_is_found() {
 #[test]
 fn unknown_sections_are_refused() {
     let (model, tokens) = (on_cpu(CacheLayout::Paged { tokens: 64 }, Format::F16), text(10));
-    let saved = begun(&model, &tokens).save(0..10).unwrap();
+    let (saved, all) = (begun(&model, &tokens).save(0..10).unwrap(), text(11));
     let mut sequence = model.clone().begin(20).unwrap();
     let more = SavedSection { name: "recurrent".into(), bytes: b"1".as_slice().into() };
     let [other, more] =
-        [vec![SavedSection { name: "recurrent".into(), ..saved[0].clone() }], vec![saved[0].clone(), more]];
-    for sections in [&other[..], &more, &[]] {
-        assert!(!sequence.restore(10, 10, sections).unwrap());
+        [vec![SavedSection { name: "recurrent".into(), ..saved[0].clone() }], vec![saved[0].clone(), more.clone()]];
+    // Nor does this model have layers with states.
+    let states = [saved[0].clone(), SavedSection { name: "states".into(), bytes: more[1].bytes.clone() }];
+    for sections in [&other[..], &more, &states, &[]] {
+        assert!(!sequence.restore(&tokens, 10, sections).unwrap());
     }
-    assert!(!sequence.restore(10, 11, &saved).unwrap() && !sequence.restore(11, 10, &saved).unwrap());
-    assert!(sequence.restore(10, 10, &saved).unwrap() && sequence.restore(10, 10, &saved).unwrap());
-    assert!(!sequence.restore(1, 10, &saved).unwrap(), "there is room for 20 tokens");
+    assert!(!sequence.restore(&tokens, 11, &saved).unwrap() && !sequence.restore(&all, 10, &saved).unwrap());
+    assert!(sequence.restore(&tokens, 10, &saved).unwrap() && sequence.restore(&tokens, 10, &saved).unwrap());
+    assert!(!sequence.restore(&tokens[..1], 10, &saved).unwrap(), "there is room for 20 tokens");
     assert_eq!(sequence.len(), 20);
     assert!(sequence.save(0..21).is_none());
 }

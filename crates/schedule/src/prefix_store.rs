@@ -13,6 +13,11 @@ pub trait PrefixStore: Send + Sync {
     /// afterwards.
     fn restore(&self, texts: StoredTexts<'_>, tokens: &[TokenId], kept: usize, sequence: &mut dyn Sequence);
 
+    /// Beginnings are stored only if their number of tokens is a multiple of this.
+    fn unit(&self) -> usize {
+        1
+    }
+
     /// Stores the state of these tokens, which `sequence` holds and no others, unless it is stored.
     fn save(&self, texts: StoredTexts<'_>, tokens: Arc<[TokenId]>, sequence: Box<dyn Sequence>);
 }
@@ -46,18 +51,36 @@ pub(crate) struct Stored {
     pub(crate) prompt: Arc<[TokenId]>,
     /// The number of first tokens to store as soon as they are read.
     pub(crate) next: usize,
+    unit: usize,
+    most: usize,
 }
 
 impl Stored {
-    pub(crate) fn new(storing: Storing, salt: Arc<str>, prompt: Arc<[TokenId]>) -> Self {
-        let next = if let Storing::First(tokens) = storing { tokens.min(prompt.len()) } else { 0 };
-        Self { storing, salt, prompt, next }
+    /// `has_parts` is that of the model's [`PageShape`](verdigris_models::PageShape).
+    pub(crate) fn new(
+        store: &dyn PrefixStore,
+        storing: Storing,
+        salt: Arc<str>,
+        prompt: Arc<[TokenId]>,
+        has_parts: bool,
+    ) -> Self {
+        // The same prompt reads its last token again, for its row, from the state before it.
+        let most = prompt.len() - usize::from(!has_parts);
+        let mut stored = Self { storing, salt, prompt, next: 0, unit: store.unit(), most };
+        if let Storing::First(tokens) = storing {
+            stored.store_first(tokens);
+        }
+        stored
+    }
+
+    fn store_first(&mut self, tokens: usize) {
+        self.next = tokens.min(self.most) / self.unit * self.unit;
     }
 
     /// Notes that the text begins with tokens of an earlier one.
     pub(crate) fn shares(&mut self, tokens: usize) {
         if self.storing == Storing::Shared {
-            self.next = tokens.min(self.prompt.len());
+            self.store_first(tokens);
         }
     }
 }

@@ -230,10 +230,14 @@ impl Schedule {
         let reads_all = ask.drafting.as_ref().is_some_and(|drafting| drafting.drafter.reads_features());
         let (account, prompt_of) = (ask.account.clone(), ask.prompt.clone());
         let most = own.min(memory);
-        let submission = Submission { account, prompt: prompt_of, most, ahead, space: (!reads_all).then_some(space) };
+        let store = self.store.as_ref().filter(|_| !reads_all && Arc::ptr_eq(&model, &self.model));
+        let has_parts = self.shape.has_parts;
+        let stored =
+            store.map(|store| Stored::new(&**store, ask.storing, ask.salt.clone(), ask.prompt.clone(), has_parts));
+        let pause = stored.as_ref().filter(|_| !has_parts).map_or(0, |stored| stored.next);
+        let space_of = (!reads_all).then_some(space);
+        let submission = Submission { account, prompt: prompt_of, most, ahead, space: space_of, pause };
         let id = self.policy.submit(submission).inspect_err(|_| self.spaces.leave(space))?;
-        let uses_store = self.store.is_some() && !reads_all && Arc::ptr_eq(&model, &self.model);
-        let stored = uses_store.then(|| Stored::new(ask.storing, ask.salt.clone(), ask.prompt.clone()));
         if let Some(stored) = &stored {
             self.restore(space, &model, capacity, stored);
         }

@@ -49,7 +49,8 @@ impl Sequence for Counting {
         Ok(Box::new(Self(self.0)))
     }
 
-    fn restore(&mut self, tokens: usize, of: usize, sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
+    fn restore(&mut self, tokens: &[u32], of: usize, sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
+        let tokens = tokens.len();
         assert!(0 < tokens && tokens <= of, "{tokens} of {of} tokens");
         let [SavedSection { name, bytes }] = sections else { return Ok(false) };
         if name != "kv" || bytes.len() != of * TOKEN || tokens > CAPACITY - self.0 {

@@ -23,4 +23,5 @@ pub use decoder::CpuDecoder;
 pub(crate) use peers::Peers;
 pub(crate) use sequence::{forward, reserve};
 pub(crate) use state::State;
+pub(crate) use stored::STATES;
 pub(crate) use work::{Beginning, CpuItem, Work};

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
+use verdigris_logits::TokenId;
+
 use super::decoder::CpuDecoder;
 use super::pages::Pages;
 use super::pass::pass;
@@ -53,7 +55,7 @@ impl LanguageModel for CpuDecoder {
     }
 
     fn state_id(&self, capacity: usize) -> Option<StateId> {
-        stored::state_id(self, capacity)
+        Some(stored::state_id(self, capacity))
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
@@ -158,7 +160,11 @@ impl Sequence for CpuSequence {
         stored::save(&self.state, tokens)
     }
 
-    fn restore(&mut self, tokens: usize, of: usize, sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
+    fn saved_ends(&self) -> Option<Vec<usize>> {
+        self.state.recurrent.known_at()
+    }
+
+    fn restore(&mut self, tokens: &[TokenId], of: usize, sections: &[SavedSection<'_>]) -> Result<bool, ModelError> {
         stored::restore(&mut self.state, tokens, of, sections)
     }
 

@@ -1,4 +1,5 @@
-//! The states of sequences on a CPU, as they are saved: the keys and values of some tokens, layer by layer.
+//! The states of sequences on a CPU, as they are saved: the keys and values of some tokens, layer by layer, and the
+//! states of the other layers after the last of these tokens, if they are known.
 
 use std::ops::Range;
 
@@ -6,6 +7,7 @@ use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 use verdigris_kernels::Format;
 use verdigris_kernels::machine::{UnitState, units};
+use verdigris_logits::TokenId;
 
 use super::decoder::CpuDecoder;
 use super::pages::{Half, Pages};
@@ -20,19 +22,18 @@ use crate::saved::{Digest, SavedSection, StateId};
 /// The name of the section with keys and values.
 const KEYS_AND_VALUES: &str = "kv";
 
+/// The name of the section with the states of layers without keys and values.
+pub(crate) const STATES: &str = "states";
+
 /// The bytes that one thread hashes at a time.
 const CHUNK: usize = 1 << 22;
 
 /// The name of the unit whose products with weights in bf16 have other bits than those of all other units.
 const TILES: &str = "AMX (INT8 and BF16)";
 
-/// The id of the states of sequences with this capacity, or `None` for decoders with layers whose state is not saved.
-/// It reads all weights, in about the time of a token.
-pub(super) fn state_id(decoder: &CpuDecoder, capacity: usize) -> Option<StateId> {
+/// The id of the states of sequences with this capacity. It reads all weights, in about the time of a token.
+pub(super) fn state_id(decoder: &CpuDecoder, capacity: usize) -> StateId {
     let CpuDecoder { config, parts, cache_format, .. } = decoder;
-    if config.is_recurrent() {
-        return None;
-    }
     let weights = weights(parts);
     let has_tiles = units().iter().any(|unit| unit.name == TILES && unit.state == UnitState::Used);
     let tiles = has_tiles && weights.iter().any(|weights| weights.format == Some(Format::Bf16));
@@ -46,7 +47,7 @@ pub(super) fn state_id(decoder: &CpuDecoder, capacity: usize) -> Option<StateId>
         let chunks: Vec<Digest> = bytes.par_chunks(CHUNK).map(|chunk| Sha256::digest(chunk).into()).collect();
         chunks.iter().for_each(|digest| model.update(digest));
     }
-    Some(StateId { model: model.finalize().into(), settings: Sha256::digest(settings).into() })
+    StateId { model: model.finalize().into(), settings: Sha256::digest(settings).into() }
 }
 
 /// The bytes of some weights: of a matrix with a format, or numbers.
@@ -97,33 +98,42 @@ impl<'a> Weights<'a> {
 
 /// The state of some tokens: see [`Sequence::save`](crate::Sequence::save).
 pub(super) fn save(state: &State, tokens: Range<usize>) -> Option<Vec<SavedSection<'static>>> {
-    let State { pages, held, .. } = state;
+    let State { pages, held, recurrent, .. } = state;
     if tokens.start > tokens.end || tokens.end > held.length() {
         return None;
     }
+    let states = recurrent.bytes_at(tokens.end).map(|bytes| SavedSection { name: STATES.into(), bytes: bytes.into() });
     let mut bytes = Vec::with_capacity(tokens.len() * pages.bytes_of_token());
     let count = tokens.len();
     pages.each_run(tokens, count, |page, range, _| bytes.extend_from_slice(&pages.pages[page][range]));
-    Some(vec![SavedSection { name: KEYS_AND_VALUES.into(), bytes: bytes.into() }])
+    Some([SavedSection { name: KEYS_AND_VALUES.into(), bytes: bytes.into() }].into_iter().chain(states).collect())
 }
 
-/// Appends the first `tokens` of `of` saved tokens: see [`Sequence::restore`](crate::Sequence::restore).
+/// Appends some tokens, the first of `of` saved ones: see [`Sequence::restore`](crate::Sequence::restore).
 pub(super) fn restore(
     state: &mut State,
-    tokens: usize,
+    tokens: &[TokenId],
     of: usize,
     sections: &[SavedSection<'_>],
 ) -> Result<bool, ModelError> {
-    let State { pages, held, .. } = state;
-    let [SavedSection { name, bytes }] = sections else { return Ok(false) };
-    let begin = held.length();
-    let fits = tokens <= of && tokens <= held.capacity() - begin;
+    let State { pages, held, recurrent, .. } = state;
+    let (of_attention, of_others) = match sections {
+        [keys] => (keys, None),
+        [keys, states] if states.name == STATES => (keys, Some(&states.bytes)),
+        _ => return Ok(false),
+    };
+    let SavedSection { name, bytes } = of_attention;
+    let (begin, count) = (held.length(), tokens.len());
+    let fits = count <= of && count <= held.capacity() - begin;
     if name != KEYS_AND_VALUES || !fits || of.checked_mul(pages.bytes_of_token()) != Some(bytes.len()) {
         return Ok(false);
     }
-    pages.make_own(begin, begin + tokens)?;
-    pages.fill(begin, tokens, of, bytes);
-    held.extend(tokens);
+    let Ok(states) = of_others.map(|bytes| recurrent.states_of(bytes).ok_or(())).transpose() else { return Ok(false) };
+    pages.make_own(begin, begin + count)?;
+    pages.fill(begin, count, of, bytes);
+    held.extend(count);
+    // They are those after all saved tokens.
+    recurrent.restore(begin, tokens, states.filter(|_| count == of));
     Ok(true)
 }
 

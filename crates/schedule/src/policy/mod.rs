@@ -70,6 +70,8 @@ pub struct Submission {
     pub ahead: usize,
     /// The group of texts that it may share pages with, or `None` to share none.
     pub space: Option<Space>,
+    /// A pass ends when it has read this number of tokens, so that their state can be saved; 0 for no such place.
+    pub pause: usize,
 }
 
 /// A text that does not fit into memory, even alone.
@@ -182,6 +184,7 @@ struct Text {
     most: usize,
     ahead: usize,
     space: Option<Space>,
+    pause: usize,
     /// The number of its first tokens that it may take from others.
     shares: usize,
     /// The number of tokens that its memory holds.
@@ -201,6 +204,12 @@ struct Text {
 impl Text {
     fn unread(&self) -> usize {
         self.tokens.len() - self.held
+    }
+
+    /// The number of tokens that one pass may read.
+    fn at_once(&self) -> usize {
+        let to_pause = self.pause.checked_sub(self.held).filter(|&tokens| tokens > 0);
+        to_pause.unwrap_or(usize::MAX).min(self.unread())
     }
 
     /// The tokens that may be taken from others: the row of the last token must be computed.
@@ -249,7 +258,7 @@ impl Policy {
     /// # Panics
     /// If its prompt is empty, or longer than `most`.
     pub fn submit(&mut self, submission: Submission) -> Result<TextId, TooLong> {
-        let Submission { account, prompt, most, ahead, space } = submission;
+        let Submission { account, prompt, most, ahead, space, pause } = submission;
         assert!(!prompt.is_empty() && prompt.len() <= most, "{} tokens of at most {most}", prompt.len());
         let (needs, pages) = (most.div_ceil(self.bounds.page_tokens), self.bounds.pages);
         if needs > pages {
@@ -260,7 +269,8 @@ impl Policy {
         let (held, path, kept, own, is_reading, keeps) = (0, None, 0, 0, false, false);
         self.accounts.waits(&account, id);
         let (tokens, shares) = (Tokens::Prompt(prompt), usize::MAX);
-        let text = Text { account, tokens, most, ahead, space, shares, held, path, kept, own, is_reading, keeps };
+        let text =
+            Text { account, tokens, most, ahead, space, pause, shares, held, path, kept, own, is_reading, keeps };
         self.texts.insert(id, text);
         Ok(id)
     }
@@ -335,7 +345,7 @@ impl Policy {
                     certain += 1 + text.ahead;
                     steps.push(Step::Read { text: id, tokens: 1, writes: true });
                 }
-                unread => readers.push((&text.account, id, unread)),
+                _ => readers.push((&text.account, id, text.at_once())),
             }
         }
         for (id, tokens) in Accounts::rows(self.rows_beside(certain), &readers) {

@@ -125,7 +125,10 @@ impl World {
         space: Option<u64>,
     ) -> Option<TextId> {
         let most = prompt.len() + writes;
-        let submission = Submission { account: account.clone(), prompt: prompt.clone().into(), most, ahead, space };
+        // Some texts pause where their state is saved.
+        let pause = if writes % 3 == 0 { prompt.len() / 2 } else { 0 };
+        let prompt_of = prompt.clone().into();
+        let submission = Submission { account: account.clone(), prompt: prompt_of, most, ahead, space, pause };
         let (needs, pages) = (most.div_ceil(self.bounds.page_tokens), self.bounds.pages);
         let id = match self.policy.submit(submission) {
             Ok(id) => id,

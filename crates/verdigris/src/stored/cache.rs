@@ -149,12 +149,13 @@ impl PrefixStore for CacheFile {
         let restored = self.usable(texts).map(|file| {
             let file = file?;
             let common = tokens.iter().zip(file.tokens()).take_while(|(a, b)| a == b).count();
+            let usable = file.usable(common, sequence);
             // Texts after the first begin with pages in memory.
-            if common > kept {
+            if usable > kept {
                 sequence.truncate(0);
-                file.restore(common, sequence)?;
+                file.restore(usable, sequence)?;
             }
-            Ok(common.saturating_sub(kept))
+            Ok(usable.saturating_sub(kept))
         });
         match restored {
             Some(Ok(tokens)) => self.progress().restored += tokens,

@@ -131,6 +131,20 @@ impl PrefixFolder {
     }
 }
 
+impl PrefixFolder {
+    /// Reports a file that cannot be used, and removes it if it is not what its name says: it is written again when its
+    /// prompt was read.
+    fn failed(&self, path: &Path, fault: &PromptFileError) {
+        if matches!(fault, PromptFileError::Read(fault) if fault.kind() == io::ErrorKind::NotFound) {
+            return;
+        }
+        self.faults.of_file(path, fault);
+        if !matches!(fault, PromptFileError::Read(_) | PromptFileError::Model(_)) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 impl Drop for PrefixFolder {
     fn drop(&mut self) {
         // The thread ends when it has stored what it has.
@@ -199,33 +213,42 @@ impl PrefixStore for PrefixFolder {
         let scope = self.ids.scope(texts);
         let now = SystemTime::now();
         sequence.truncate(sequence.len() / BLOCK * BLOCK);
+        // Blocks are restored as far as a text can continue from them.
+        let mut found = Vec::new();
         for Block { start, before, path } in blocks(&self.folder, &state, &scope, tokens) {
             if start < sequence.len() {
                 continue;
             }
-            let restored = PromptFile::open(&path, &state).and_then(|file| {
+            let opened = PromptFile::open(&path, &state).and_then(|file| {
                 file.check(&scope, start, &before)?;
-                if file.tokens() != &tokens[start..start + BLOCK] {
-                    return Err(PromptFileError::Damaged("its tokens"));
-                }
-                file.restore(BLOCK, sequence)
+                let is_it = file.tokens() == &tokens[start..start + BLOCK];
+                if is_it { Ok(file) } else { Err(PromptFileError::Damaged("its tokens")) }
             });
-            match restored {
-                Ok(()) => used(&path, start, now),
-                Err(PromptFileError::Read(fault)) if fault.kind() == io::ErrorKind::NotFound => return,
-                Err(fault) => {
-                    self.faults.of_file(&path, &fault);
-                    // Its name says what it should be. It is written again when its prompt was read.
-                    if !matches!(fault, PromptFileError::Read(_) | PromptFileError::Model(_)) {
-                        let _ = fs::remove_file(&path);
-                    }
-                    return;
+            match opened {
+                Ok(file) => found.push((start, path, file)),
+                Err(fault) => return self.failed(&path, &fault),
+            }
+            if found.last().is_none_or(|(_, _, file)| file.usable(BLOCK, sequence) < BLOCK) {
+                continue;
+            }
+            for (start, path, file) in found.drain(..) {
+                match file.restore(BLOCK, sequence) {
+                    Ok(()) => used(&path, start, now),
+                    Err(fault) => return self.failed(&path, &fault),
                 }
             }
         }
     }
 
+    fn unit(&self) -> usize {
+        BLOCK
+    }
+
     fn save(&self, texts: StoredTexts<'_>, tokens: Arc<[TokenId]>, sequence: Box<dyn Sequence>) {
+        // No text could continue from the blocks.
+        if sequence.saved_ends().is_some_and(|ends| !ends.contains(&tokens.len())) {
+            return;
+        }
         if let (Some(jobs), Some(state)) = (&self.jobs, self.ids.state(texts.capacity)) {
             self.pending.change(|count| *count += 1);
             // If too many wait, this one is stored another time.
@@ -250,7 +273,9 @@ fn store_all(folder: &Path, most: u64, jobs: &Receiver<Job>, pending: &PendingSt
 fn store(folder: &Path, Job { state, scope, tokens, sequence }: &Job) -> io::Result<bool> {
     let (mut is_new, now) = (false, SystemTime::now());
     for Block { start, path, .. } in blocks(folder, state, scope, tokens) {
-        if path.exists() {
+        // The end of one text can be inside another, whose file does not have the states there.
+        let has_end = || PromptFile::open(&path, state).is_ok_and(|file| file.usable(BLOCK, &**sequence) == BLOCK);
+        if path.exists() && (start + BLOCK < tokens.len() || has_end()) {
             used(&path, start, now);
             continue;
         }

@@ -10,9 +10,11 @@
 //! |---|---|
 //! | `convolution` | causal convolutions, also over a tree |
 //! | `mixers` | the layers: gated convolution, gated delta net, Mamba-2 |
+//! | `saved` | states as bytes |
 
 mod convolution;
 mod mixers;
+mod saved;
 
 use std::sync::Arc;
 
