@@ -278,6 +278,37 @@ impl RandomModel {
         Ok(ModelFolder::at(path))
     }
 
+    /// Writes a head of DSpark for it, which reads its embeddings and guesses two tokens at once, with weights of the same
+    /// kind. Returns its folder, which is removed with the model.
+    pub fn write_dspark(&self, spread: f32, seed: u64) -> ModelFolder {
+        let Shape { vocabulary, width, .. } = self.shape;
+        let path = self.folder.path().join("dspark");
+        let shape = Shape { layers: 1, heads: 2, kv_heads: 1, head_dim: 4, inner: 8, tied: true, ..self.shape };
+        let of_layers = shape.weights().into_iter().filter(|(name, _)| !name.contains("embed_tokens"));
+        let of_layers = of_layers.map(|(name, shape)| (name.trim_start_matches("model.").to_owned(), shape));
+        let more = [
+            ("layers.0.self_attn.q_norm", vec![4]),
+            ("layers.0.self_attn.k_norm", vec![4]),
+            ("fc", vec![width, width]),
+            ("hidden_norm", vec![width]),
+            ("markov_head.markov_w1", vec![vocabulary, 2]),
+            ("markov_head.markov_w2", vec![vocabulary, 2]),
+        ];
+        let weights = of_layers.chain(more.map(|(name, shape)| (format!("{name}.weight"), shape))).collect();
+        let mut config = shape.config();
+        let of_head = serde_json::json!({
+            "model_type": "qwen3", "architectures": ["Qwen3DSparkModel"], "block_size": 2, "mask_token_id": 0,
+            "target_layer_ids": [-1], "markov_rank": 2, "markov_head_type": "vanilla",
+        });
+        let fields = config.as_object_mut().expect("an object");
+        fields.extend(of_head.as_object().expect("an object").clone());
+        let written = std::fs::create_dir(&path)
+            .and_then(|()| std::fs::write(path.join("config.json"), config.to_string()))
+            .and_then(|()| write_weights(&path.join("model.safetensors"), weights, spread, seed));
+        written.expect("a folder of temporary files");
+        ModelFolder::at(path)
+    }
+
     /// Its folder.
     pub fn folder(&self) -> ModelFolder {
         let file = self.folder.path().join("model.gguf");

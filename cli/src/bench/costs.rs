@@ -101,6 +101,14 @@ pub(super) fn source_cost(source: &DraftSource, target: &Arc<dyn LanguageModel>,
             })?;
             Ok(all / heads.count() as f64)
         }
+        DraftSource::Head(DraftHead::Block(model)) => {
+            let (room, states) = (model.count() + 1, vec![0.1; model.layers().len() * model.hidden_size()]);
+            let own = fitting(held, model.context_length() - room);
+            let mut sequence = model.begin(own + room)?;
+            sequence.read(&states.repeat(own))?;
+            let all = after_calls(target, held, || Ok(sequence.guess(0, &mut rows)?))?;
+            Ok(all / model.count() as f64)
+        }
     }
 }
 

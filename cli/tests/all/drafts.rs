@@ -138,7 +138,7 @@ fn published_heads_leave_the_text_unchanged() {
     let greedy = ["--model", "tale-small", "--temperature", "0", "--max-tokens", "60"];
     let seeded = ["--model", "tale-small", "--seed", "3", "--max-tokens", "40"];
     let plain = [&greedy, &seeded].map(|arguments| written(&folder, arguments)[0]["tokens"].clone());
-    for name in ["medusa", "eagle3", "speculators"] {
+    for name in ["medusa", "eagle3", "speculators", "dflash", "dspark"] {
         let head = &format!("{PUBLISHED}/{name}");
         for shape in [["--draft-tokens", "3"], ["--draft-tree", "3,2,1"]] {
             let text = &written(&folder, &[&greedy[..], &["--draft", head], &shape].concat())[0];
@@ -155,7 +155,9 @@ fn published_heads_leave_the_text_unchanged() {
         texts.sort_by_key(|text| text["seed"].as_u64());
         texts.into_iter().map(|text| text["tokens"].clone()).collect()
     };
-    assert_eq!(several(&["--draft", &format!("{PUBLISHED}/eagle3")]), several(&[]));
+    for name in ["eagle3", "dspark"] {
+        assert_eq!(several(&["--draft", &format!("{PUBLISHED}/{name}")]), several(&[]), "{name}");
+    }
 }
 
 /// A hybrid, dense and with experts, and a mixture, which predict later tokens by a layer of their own.

@@ -42,8 +42,17 @@ impl Held {
         if let Some(&token) = batch.tokens.iter().find(|&&token| token as usize >= size) {
             return Err(ModelError::UnknownToken { token, size });
         }
-        let (tokens, capacity) = (self.length + batch.tokens.len(), self.capacity);
-        if tokens > capacity { Err(ModelError::ContextFull { tokens, capacity }) } else { Ok(tokens) }
+        self.check(batch.tokens.len())?;
+        Ok(self.length + batch.tokens.len())
+    }
+
+    /// Checks that there is room for `count` more tokens.
+    ///
+    /// # Errors
+    /// [`ModelError::ContextFull`] if there is not.
+    pub fn check(&self, count: usize) -> Result<(), ModelError> {
+        let (tokens, capacity) = (self.length + count, self.capacity);
+        if tokens > capacity { Err(ModelError::ContextFull { tokens, capacity }) } else { Ok(()) }
     }
 
     /// Counts `count` tokens that were read.

@@ -207,6 +207,72 @@ fn heads_of_eagle_3_guess_what_numpy_does() {
     }
 }
 
+/// DFlash, with a layer that has a window, and DSpark: the rows of a block after a context that is read at once, in parts,
+/// and again after it was cut back.
+#[test]
+fn heads_that_guess_blocks_do_what_numpy_does() {
+    let published = crate::golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
+    let (ids, layers) = (published["ids"].integers(), published["block_layers"].numbers());
+    for (name, count) in [("dflash", 3), ("dspark", 4)] {
+        let head = published_head(name);
+        assert_eq!((head.layers(), head.hidden_size()), (&[1, 3][..], 128), "{name}");
+        let DraftHead::Block(model) = head else { panic!("a head that guesses blocks") };
+        assert_eq!(model.count(), count);
+        let (known, a_token) = (ids.len() - 5, 2 * 128);
+        let (mut sequence, mut rows) = (model.begin(ids.len() + 4).unwrap(), Rows::default());
+        let (first, rest) = layers[..known * a_token].split_at(3 * a_token);
+        sequence.read(first).unwrap();
+        sequence.guess(ids[3], &mut rows).unwrap();
+        sequence.read(rest).unwrap();
+        assert_eq!(sequence.len(), known);
+        sequence.guess(ids[known], &mut rows).unwrap();
+        let mut got: Vec<Vec<f32>> = (0..rows.count()).map(|i| rows.row(i).to_vec()).collect();
+        let worst = crate::golden::distance(&got, &published[name].rows());
+        println!("{name}: {worst}");
+        assert!(worst < 1e-4, "{name}: {worst}");
+        for (row, &before) in got.iter_mut().zip(&ids[known..]) {
+            row.iter_mut().for_each(|logit| *logit = 0.0);
+            sequence.after(before, row);
+        }
+        if name == "dspark" {
+            assert_eq!(model.tokens(), published["dspark_tokens"].integers());
+            assert!(crate::golden::distance(&got, &published["dspark_markov"].rows()) < 1e-4);
+        } else {
+            assert!(got.iter().flatten().all(|&change| change == 0.0));
+        }
+        // There is room for a block after all but a few tokens.
+        assert!(sequence.has_room(4) && !sequence.has_room(6));
+        assert!(sequence.guess(5000, &mut rows).is_err());
+    }
+}
+
+#[test]
+fn heads_that_guess_blocks_and_cannot_be_used_are_refused() {
+    use serde_json::json;
+    let edits: [(&str, &dyn Fn(&mut serde_json::Value), &str); 11] = [
+        ("dflash", &|config| config["model_type"] = json!("llama"), "its layers are those of \"llama\""),
+        ("dflash", &|config| config["hidden_size"] = json!(64), "it was trained for a model with hidden_size 64"),
+        (
+            "dflash",
+            &|config| config["dflash_config"]["target_layer_ids"] = json!([0, 3]),
+            "before its last one; it has 4",
+        ),
+        ("dflash", &|config| config["dflash_config"]["target_layer_ids"] = json!([2, 0]), "target_layer_ids is [2,0]"),
+        ("dflash", &|config| config["dflash_config"] = json!({"target_layer_ids": [0, 2]}), "mask_token_id is missing"),
+        ("dflash", &|config| config["dflash_config"]["mask_token_id"] = json!(9999), "is not a token of the model"),
+        ("dflash", &|config| config["block_size"] = json!(1), "its blocks have 1 tokens (block_size), not 2 to 64"),
+        ("dflash", &|config| config["dflash_config"]["conv_kernel_size"] = json!(3), "conv_kernel_size"),
+        ("dspark", &|config| config["markov_head_type"] = json!("gated"), "markov_head_type"),
+        ("dspark", &|config| config["draft_vocab_size"] = json!(63), "d2t has 64 tokens"),
+        ("dspark", &|config| config["target_layer_ids"] = json!([-2, 2]), "target_layer_ids is [-2,2]"),
+    ];
+    for (name, edit, said) in edits {
+        let (_folder, head) = with_config(name, edit);
+        let fault = refused(&head, &target());
+        assert!(fault.contains(said), "{fault:?} should say {said:?}");
+    }
+}
+
 /// The layers of Qwen3.5 (dense and with experts), DeepSeek-V3 and GLM-4.5 that predict later tokens, of folders and GGUF
 /// files: with the model's states for the first tokens, and with their own for the last four.
 #[test]
@@ -372,8 +438,8 @@ fn heads_of_eagle_3_that_cannot_be_used_are_refused() {
 #[test]
 fn heads_of_other_kinds_are_refused_by_name() {
     for (json, name) in [
-        (r#"{"architectures": ["DFlashDraftModel"], "model_type": "qwen3"}"#, "the draft head DFlashDraftModel"),
-        (r#"{"architectures": ["Qwen3DSparkModel"], "model_type": "qwen3"}"#, "the draft head Qwen3DSparkModel"),
+        (r#"{"architectures": ["DFlash2DraftModel"], "model_type": "qwen3"}"#, "the draft head DFlash2DraftModel"),
+        (r#"{"architectures": ["Gemma4DSparkModel"], "model_type": "gemma4"}"#, "the draft head Gemma4DSparkModel"),
         (r#"{"architectures": ["EagleModel"], "model_type": "eagle"}"#, "the draft head EagleModel"),
         (r#"{"speculators_model_type": "eagle"}"#, "speculators' type eagle"),
     ] {

@@ -42,6 +42,7 @@ axis! {
         Tree = "a tree of a draft model",
         Feature = "a feature drafter",
         Medusa = "Medusa heads",
+        Block = "a block of DSpark",
         Lookup = "lookup",
         LookupOr = "lookup or a draft model",
         Expert = "the expert",

@@ -31,6 +31,7 @@ const ENUMERATED: &[(Run, Draft)] = &[
     (Run::One, Draft::Chain),
     (Run::One, Draft::Tree),
     (Run::One, Draft::Medusa),
+    (Run::One, Draft::Block),
     (Run::One, Draft::Lookup),
     (Run::One, Draft::Expert),
     (Run::Several, Draft::Nobody),

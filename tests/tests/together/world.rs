@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub drafter: Engine,
     feature: Option<DraftHead>,
     pub medusa: DraftHead,
+    /// A head that guesses a block.
+    pub block: Option<DraftHead>,
     pub(crate) prompt: &'static str,
     /// The prompt that guidance leads away from.
     pub negative: &'static str,
@@ -69,6 +71,7 @@ fn of_four_tokens([base, expert, anti, drafter]: [Layers; 4]) -> World {
     let [expert, anti, drafter] =
         [(expert, 2), (anti, 3), (drafter, 4)].map(|(layers, seed)| engine_of(&layers.write(seed).unwrap().folder()));
     let medusa = DraftHead::load(&base.write_medusa(2, SPREAD, 5).unwrap(), &base.folder()).unwrap();
+    let block = DraftHead::load(&base.write_dspark(SPREAD, 6), &base.folder()).unwrap();
     World {
         engines: steered(|| engine_of(&base.folder()), &expert, &anti),
         base: engine_of(&base.folder()),
@@ -77,6 +80,7 @@ fn of_four_tokens([base, expert, anti, drafter]: [Layers; 4]) -> World {
         drafter,
         feature: None,
         medusa,
+        block: Some(block),
         // The tokens 12, 1, 12: the last one occurs twice.
         prompt: "12112",
         negative: "21",
@@ -92,13 +96,14 @@ fn of_four_tokens([base, expert, anti, drafter]: [Layers; 4]) -> World {
 
 /// The fixture `tale` with its drafters and draft heads.
 pub(crate) static TALE: LazyLock<World> =
-    LazyLock::new(|| of_fixtures("tale", "tale-small", "models/tale-draft", "models/tale-medusa"));
+    LazyLock::new(|| of_fixtures("tale", "tale-small", ["models/tale-draft", "models/tale-medusa"], None));
 
 pub(crate) static SMALL: LazyLock<World> = LazyLock::new(|| {
-    of_fixtures("tale-small", "tale-expert", "golden/draft_heads/feature", "golden/draft_heads/medusa")
+    let heads = ["golden/draft_heads/feature", "golden/draft_heads/medusa"];
+    of_fixtures("tale-small", "tale-expert", heads, Some("golden/published_heads/dspark"))
 });
 
-fn of_fixtures(base: &str, drafter: &str, feature: &str, medusa: &str) -> World {
+fn of_fixtures(base: &str, drafter: &str, [feature, medusa]: [&str; 2], block: Option<&str>) -> World {
     let target = model(base);
     let head = |name: &str| DraftHead::load(&ModelFolder::at(path("fixtures").join(name)), &target).unwrap();
     let [expert, anti] = ["tale-expert", "tale-small"].map(engine);
@@ -110,6 +115,7 @@ fn of_fixtures(base: &str, drafter: &str, feature: &str, medusa: &str) -> World 
         drafter: engine(drafter),
         feature: Some(head(feature)),
         medusa: head(medusa),
+        block: block.map(head),
         prompt: "The captain",
         negative: "In the morning",
         pattern: "( [a-z]{1,9}){8,16}\\.",
@@ -265,6 +271,7 @@ impl World {
             Draft::Tree => request.draft(&self.drafter).draft_tree(TreeShape::levels(&[2, 1])),
             Draft::Feature => request.draft_head(self.feature.as_ref().unwrap()).draft_tokens(3),
             Draft::Medusa => request.draft_head(&self.medusa).draft_tree(TreeShape::levels(&[2, 1])),
+            Draft::Block => request.draft_head(self.block.as_ref().unwrap()).draft_tree(TreeShape::levels(&[2, 1])),
             Draft::Lookup => request.lookup().draft_tokens(3),
             Draft::LookupOr => request.lookup().draft(&self.drafter).draft_tokens(3),
             Draft::Expert => request.draft_by_expert().draft_tokens(3),

@@ -5,9 +5,9 @@ use verdigris_logits::{Chain, Row, Sampler, TokenId};
 use verdigris_models::Rows;
 use verdigris_models::draft_head::medusa::MedusaHeads;
 
-use super::Drafter;
 use super::children::{Children, Coupling};
 use super::some_tokens::SomeTokens;
+use super::{Drafter, ahead};
 use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
@@ -60,28 +60,9 @@ impl Drafter for Medusa {
             return Ok(());
         }
         heads.guess(hidden, late + depth, rows);
-        let mut drafted: Vec<Option<(usize, ChainState)>> = vec![None; shape.len()];
-        let open = std::iter::once(None).chain((0..shape.len()).map(Some));
-        for node in open {
-            let (parent, state, depth_of) = match node {
-                None => (None, state.clone(), 0),
-                Some(node) => match &drafted[node] {
-                    Some((at, state)) => (Some(*at), state.clone(), shape.depth_of(node)),
-                    None => continue,
-                },
-            };
-            let asked: Vec<usize> = shape.children(node).collect();
-            if asked.is_empty() || depth_of >= depth {
-                continue;
-            }
-            let load = |row: &mut Row| tokens.load(rows.row(late + depth_of), row);
-            let of_node = children.draft(load, &state, parent, asked.len(), chance, tree).to_vec();
-            for (child, asked) in of_node.into_iter().zip(asked) {
-                let mut state = state.clone();
-                children.advance_drafted(&mut state, tree.nodes()[child].token);
-                drafted[asked] = Some((child, state));
-            }
-        }
+        let last = *text.last().expect("a text with a token");
+        let load = |depth: usize, _, row: &mut Row| tokens.load(rows.row(late + depth), row);
+        ahead::draft(children, (last, state), (shape, depth), chance, tree, load);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Drafters, which guess how a text continues.
 
+mod ahead;
+mod block;
 pub(crate) mod children;
 mod feature;
 pub(crate) mod grow;
@@ -20,6 +22,7 @@ use crate::target::DecodeError;
 use crate::tree::Origin;
 use crate::tree::{DraftTree, TreeShape};
 
+pub use block::BlockDrafter;
 pub use children::Coupling;
 pub use feature::FeatureDrafter;
 pub use lookup::Lookup;

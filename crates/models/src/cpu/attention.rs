@@ -80,15 +80,22 @@ pub(super) fn attend_each(
     let (mut at, mut seen) = (0, 0);
     for slice in slices {
         let m = slice.len();
-        let CpuItem { state: State { pages, held, .. }, batch, .. } = &mut items[slice.item];
+        let CpuItem { state: State { pages, held, .. }, batch, sight, .. } = &mut items[slice.item];
         let (is_tree, length) = (batch.parents.is_some(), held.length());
+        let is_both_ways = sight.is_both_ways(attention);
+        if is_both_ways {
+            work.all.resize(m * m, true);
+        }
         let of = |width: usize| at * width..(at + m) * width;
         if attention.reads.is_none() {
             pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
             pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
         }
         let mask = AttentionMask {
-            visible: is_tree.then(|| &work.visible[seen..seen + m * m]),
+            visible: match is_both_ways {
+                true => Some(&work.all[..m * m]),
+                false => is_tree.then(|| &work.visible[seen..seen + m * m]),
+            },
             positions: &work.positions[of(1)],
             window: attention.window,
             slopes: decoder.slopes.as_deref(),

@@ -117,6 +117,7 @@ mod tests {
     use verdigris_logits::{Purpose, Random};
 
     use super::super::attention::cosines_and_sines;
+    use super::super::work::Sight;
     use super::*;
     use crate::cache::CacheLayout;
     use crate::description::config::{Block, DecoderConfig, Dense, FeedForward, Mixer, Rotary};
@@ -198,7 +199,8 @@ mod tests {
             share_out([batch].into_iter(), &mut slices);
             work.x = x.to_vec();
             work.positions = (from as u32..(from + m) as u32).collect();
-            let items = &mut [CpuItem { state: &mut state, batch, beginning: None, rows: &mut rows }];
+            let items =
+                &mut [CpuItem { state: &mut state, batch, beginning: None, sight: Sight::Before, rows: &mut rows }];
             cosines_and_sines(0, items, &slices, &mut work);
             attend_to_latents(decoder, 0, (of, parts), items, &slices, &mut work);
             all.extend_from_slice(&work.y);

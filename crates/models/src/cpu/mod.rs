@@ -5,6 +5,7 @@ mod attention;
 mod both;
 mod decoder;
 mod feed_forward;
+mod given;
 mod latent;
 mod pages;
 mod pass;
@@ -20,8 +21,9 @@ mod stored;
 mod work;
 
 pub use decoder::CpuDecoder;
+pub(crate) use given::give;
 pub(crate) use peers::Peers;
 pub(crate) use sequence::{forward, reserve};
 pub(crate) use state::State;
 pub(crate) use stored::STATES;
-pub(crate) use work::{Beginning, CpuItem, Work};
+pub(crate) use work::{Beginning, CpuItem, Sight, Work};

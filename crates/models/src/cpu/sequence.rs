@@ -12,7 +12,7 @@ use super::pass::pass;
 use super::peers::Peers;
 use super::state::State;
 use super::stored;
-use super::work::{CpuItem, Work};
+use super::work::{CpuItem, Sight, Work};
 use crate::cache::CacheLayout;
 use crate::error::ModelError;
 use crate::language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, Sequence, Wanted};
@@ -71,7 +71,7 @@ impl LanguageModel for CpuDecoder {
             let sequence = sequence.downcast_mut::<CpuSequence>().filter(|own| std::ptr::eq(&*own.decoder, self));
             let CpuSequence { state, work: memory, .. } = sequence.expect("a sequence of this model");
             work.get_or_insert(memory);
-            own.push(CpuItem { state, batch: *batch, beginning: None, rows });
+            own.push(CpuItem { state, batch: *batch, beginning: None, sight: Sight::Before, rows });
         }
         reserve(self, &mut own)?;
         work.map_or(Ok(()), |work| forward(self, &mut own, work, &mut Peers::none()))
@@ -122,7 +122,7 @@ fn read_again(decoder: &CpuDecoder, items: &mut [CpuItem<'_>], work: &mut Work) 
         state.pages.make_own(from, length)?;
         state.held.truncate(from);
         let batch = Batch::chain(&tokens, Wanted::From(tokens.len()));
-        let item = CpuItem { state, batch, beginning: None, rows: &mut Rows::default() };
+        let item = CpuItem { state, batch, beginning: None, sight: Sight::Before, rows: &mut Rows::default() };
         forward(decoder, &mut [item], work, &mut Peers::none())?;
     }
     Ok(())
@@ -139,7 +139,7 @@ impl Sequence for CpuSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let Self { decoder, state, work } = self;
-        let items = &mut [CpuItem { state, batch: *batch, beginning: None, rows }];
+        let items = &mut [CpuItem { state, batch: *batch, beginning: None, sight: Sight::Before, rows }];
         reserve(decoder, items)?;
         forward(decoder, items, work, &mut Peers::none())
     }
@@ -179,7 +179,7 @@ impl Sequence for CpuSequence {
             return Ok(());
         }
         let (batch, rows) = (Batch::chain(&[], Wanted::All), &mut Rows::default());
-        read_again(decoder, &mut [CpuItem { state, batch, beginning: None, rows }], work)?;
+        read_again(decoder, &mut [CpuItem { state, batch, beginning: None, sight: Sight::Before, rows }], work)?;
         *work = Work::default();
         *state = state.fork_at(state.held.length());
         Ok(())

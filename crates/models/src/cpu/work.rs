@@ -7,6 +7,7 @@ use super::per_head::PerHead;
 use super::per_layer::PerLayerInputs;
 use super::recurrent::RecurrentWork;
 use super::state::State;
+use crate::description::config::Attention;
 use crate::language_model::{Batch, Rows};
 use crate::slices::TokenSlice;
 
@@ -16,7 +17,30 @@ pub(crate) struct CpuItem<'a> {
     pub(crate) batch: Batch<'a>,
     /// The initial residual stream of its tokens, if that is not their embeddings.
     pub(crate) beginning: Option<Beginning<'a>>,
+    pub(crate) sight: Sight,
     pub(crate) rows: &'a mut Rows,
+}
+
+/// The tokens of a batch that each of them sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Those before them; in a tree, those on their own path.
+    Before,
+    /// All of them. The batch is a chain that fits into one pass.
+    All {
+        /// Whether layers with a sliding window only see those before them.
+        but_windows: bool,
+    },
+}
+
+impl Sight {
+    /// Whether the tokens see each other in both directions in this layer.
+    pub(super) fn is_both_ways(self, attention: &Attention) -> bool {
+        match self {
+            Self::Before => false,
+            Self::All { but_windows } => !(but_windows && attention.window.is_some()),
+        }
+    }
 }
 
 /// The beginning of tokens, if it is not their embeddings.
@@ -36,6 +60,8 @@ pub(crate) struct Work {
     pub(super) lengths: Vec<usize>,
     pub(super) positions: Vec<u32>,
     pub(super) visible: Vec<bool>,
+    /// A mask that hides nothing.
+    pub(super) all: Vec<bool>,
     pub(super) cos: Vec<f32>,
     pub(super) sin: Vec<f32>,
     /// The residual stream.

@@ -8,6 +8,27 @@
 
 use verdigris_logits::TokenId;
 
+use super::files::DraftFiles;
+use crate::error::ModelError;
+
+/// The tokens that the `vocabulary` rows of a head are.
+pub(super) fn of(files: &DraftFiles, vocabulary: usize) -> Result<Vec<TokenId>, ModelError> {
+    let (checkpoint, size) = (&files.checkpoint, files.config.vocabulary);
+    let Some(d2t) = checkpoint.integers("d2t")? else {
+        if vocabulary != size {
+            return Err(files.wrong(format!(
+                "d2t is missing, which says which of {size} tokens the {vocabulary} of the head are (draft_vocab_size)"
+            )));
+        }
+        return Ok((0..size as TokenId).collect());
+    };
+    if d2t.len() != vocabulary {
+        return Err(files.wrong(format!("d2t has {} tokens, but draft_vocab_size is {vocabulary}", d2t.len())));
+    }
+    let t2d = checkpoint.truth_values("t2d", size)?;
+    tokens(&d2t, t2d.as_deref(), size).map_err(|fault| files.wrong(fault))
+}
+
 /// The tokens of a draft vocabulary, from `d2t` and `t2d`, for a model with a vocabulary of `size`.
 pub(super) fn tokens(d2t: &[u32], t2d: Option<&[bool]>, size: usize) -> Result<Vec<TokenId>, String> {
     let tokens = d2t.to_vec();

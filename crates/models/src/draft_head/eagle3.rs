@@ -13,7 +13,6 @@
 //!
 //! and the next `g` is the residual stream after the layer. It may have its own embedding and its own hidden size.
 
-use verdigris_logits::TokenId;
 use verdigris_text::shown;
 
 use super::draft_vocabulary;
@@ -58,7 +57,7 @@ pub(super) fn model(files: DraftFiles) -> Result<FeatureModel, ModelError> {
         layers: layers.into(),
         epsilon,
     };
-    let tokens = tokens(&files, vocabulary)?;
+    let tokens = draft_vocabulary::of(&files, vocabulary)?;
     let prefix = if checkpoint.has("layers.0.self_attn.q_proj.weight") { "layers.0." } else { "midlayer." };
     let vector = |name: &str| checkpoint.vector(&format!("{prefix}{name}"), width);
     let fusion = Fusion {
@@ -177,24 +176,6 @@ fn layers_read(ids: Option<&[u64]>, count: usize) -> Result<Vec<usize>, String> 
             shown(&format!("{ids:?}"))
         )),
     }
-}
-
-/// The tokens that a head can guess.
-fn tokens(files: &DraftFiles, vocabulary: usize) -> Result<Vec<TokenId>, ModelError> {
-    let (checkpoint, size) = (&files.checkpoint, files.config.vocabulary);
-    let Some(d2t) = checkpoint.integers("d2t")? else {
-        if vocabulary != size {
-            return Err(files.wrong(format!(
-                "d2t is missing, which says which of {size} tokens the {vocabulary} of the head are (draft_vocab_size)"
-            )));
-        }
-        return Ok((0..size as TokenId).collect());
-    };
-    if d2t.len() != vocabulary {
-        return Err(files.wrong(format!("d2t has {} tokens, but draft_vocab_size is {vocabulary}", d2t.len())));
-    }
-    let t2d = checkpoint.truth_values("t2d", size)?;
-    draft_vocabulary::tokens(&d2t, t2d.as_deref(), size).map_err(|fault| files.wrong(fault))
 }
 
 /// The weights of the layer, whose names begin with `prefix`.

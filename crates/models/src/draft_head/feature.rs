@@ -18,7 +18,7 @@ use verdigris_logits::TokenId;
 use super::files::DraftFiles;
 use super::fusion::{Fusion, Taps, UseOfRow};
 use crate::cache::CacheLayout;
-use crate::cpu::{Beginning, CpuDecoder, CpuItem, Peers, State, Work, forward, reserve};
+use crate::cpu::{Beginning, CpuDecoder, CpuItem, Peers, Sight, State, Work, forward, reserve};
 use crate::description::config::{DecoderConfig, Norm};
 use crate::description::families::{LLAMA, llama_layers};
 use crate::description::parts::Parts;
@@ -183,7 +183,13 @@ impl FeatureSequence {
         }
         fusion.stream(features, joined, width, x);
         let mixed = matches!(fusion.use_of_row, UseOfRow::Attention { .. }).then_some(&joined[..]);
-        let items = &mut [CpuItem { state, batch: *batch, beginning: Some(Beginning { stream: x, mixed }), rows }];
+        let items = &mut [CpuItem {
+            state,
+            batch: *batch,
+            beginning: Some(Beginning { stream: x, mixed }),
+            sight: Sight::Before,
+            rows,
+        }];
         reserve(decoder, items)?;
         forward(decoder, items, work, &mut Peers::none())
     }

@@ -16,6 +16,8 @@ pub(super) enum Kind {
     PublishedMedusa,
     /// A published head of EAGLE-3.
     Eagle3,
+    /// A published head of DFlash or DSpark.
+    Block,
     /// A head that is not supported: its name, and what to do.
     Unsupported(String),
 }
@@ -43,14 +45,20 @@ pub(super) fn kind(fields: &Fields) -> Option<Kind> {
     if EAGLE3.contains(&name) {
         return Some(Kind::Eagle3);
     }
+    if BLOCK.contains(&name) {
+        return Some(Kind::Block);
+    }
     Some(unsupported(&format!("the draft head {name}")))
 }
 
 /// The heads that are supported, for messages.
-pub(super) const SUPPORTED: &str = "a head of EAGLE-3, Medusa heads, or a head of `verdigris train`";
+pub(super) const SUPPORTED: &str = "a head of EAGLE-3, DFlash or DSpark, Medusa heads, or a head of `verdigris train`";
 
 /// Parts of the names of architectures that are draft heads.
 const HEADS: [&str; 6] = ["DFlash", "DSpark", "Eagle", "Medusa", "MTP", "NextN"];
 
 /// The architectures of EAGLE-3 that are supported.
 const EAGLE3: [&str; 2] = ["LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM"];
+
+/// The architectures of DFlash and DSpark that are supported.
+const BLOCK: [&str; 2] = ["DFlashDraftModel", "Qwen3DSparkModel"];

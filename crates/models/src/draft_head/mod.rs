@@ -9,12 +9,14 @@
 //! | `fusion` | the input of this layer, and the target's states that it reads |
 //! | `eagle3` | that layer as published heads of EAGLE-3 have it; `draft_vocabulary` has the tokens that they guess |
 //! | `mtp` | that layer as models that predict several tokens have it in their own files |
+//! | [`block`] | published heads that guess a block of tokens at once |
 //! | [`medusa`] | heads that each guess a later token, all from one hidden state |
 //! | [`fingerprint`] | identifies a model, in whatever format it is stored |
 //! | [`target`] | the weights that a head in training takes from its model |
 //! | `kind` | recognises the kind of a head |
 //! | `files` | a folder with `config.json` and the weights of a head |
 
+pub mod block;
 mod draft_vocabulary;
 mod eagle3;
 pub mod feature;
@@ -31,6 +33,7 @@ use verdigris_logits::TokenId;
 use crate::error::ModelError;
 use crate::source::folder::ModelFolder;
 
+use block::BlockModel;
 use feature::FeatureModel;
 use kind::Kind;
 use medusa::MedusaHeads;
@@ -43,6 +46,8 @@ pub enum DraftHead {
     Feature(FeatureModel),
     /// Heads that guess in parallel.
     Medusa(MedusaHeads),
+    /// Layers that guess a block of tokens at once.
+    Block(BlockModel),
 }
 
 impl DraftHead {
@@ -57,6 +62,7 @@ impl DraftHead {
             Kind::Feature => Self::Feature(FeatureModel::new(files)?),
             Kind::Medusa | Kind::PublishedMedusa => Self::Medusa(MedusaHeads::new(files)?),
             Kind::Eagle3 => Self::Feature(eagle3::model(files)?),
+            Kind::Block => Self::Block(BlockModel::new(files)?),
             Kind::Unsupported(fault) => return Err(files.wrong(fault.clone())),
         })
     }
@@ -83,6 +89,7 @@ impl DraftHead {
         match self {
             Self::Feature(model) => model.layers(),
             Self::Medusa(_) => &[],
+            Self::Block(model) => model.layers(),
         }
     }
 
@@ -91,6 +98,7 @@ impl DraftHead {
         match self {
             Self::Feature(model) => model.target_hidden_size(),
             Self::Medusa(heads) => heads.hidden_size(),
+            Self::Block(model) => model.hidden_size(),
         }
     }
 
@@ -99,6 +107,7 @@ impl DraftHead {
         match self {
             Self::Feature(model) => model.tokens(),
             Self::Medusa(heads) => heads.tokens(),
+            Self::Block(model) => model.tokens(),
         }
     }
 }

@@ -7,7 +7,7 @@ use verdigris_collective::{Collective, CollectiveError};
 
 use super::command::{self, TextId};
 use super::first_unable;
-use crate::cpu::{CpuDecoder, CpuItem, Peers, State, Work, forward, reserve};
+use crate::cpu::{CpuDecoder, CpuItem, Peers, Sight, State, Work, forward, reserve};
 use crate::description::share::Split;
 use crate::error::ModelError;
 use crate::language_model::{Batch, BatchItem, LanguageModel, Rows, Sequence};
@@ -104,7 +104,7 @@ impl LanguageModel for Leader {
             let sequence = sequence.downcast_mut::<LeaderSequence>().filter(|own| std::ptr::eq(&*own.leader, self));
             let LeaderSequence { state, text, .. } = sequence.expect("a sequence of this model");
             texts.push(*text);
-            own.push(CpuItem { state, batch: *batch, beginning: None, rows });
+            own.push(CpuItem { state, batch: *batch, beginning: None, sight: Sight::Before, rows });
         }
         self.forward(&mut own, &texts)
     }
@@ -138,7 +138,7 @@ impl Sequence for LeaderSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let Self { leader, text, state } = self;
-        leader.forward(&mut [CpuItem { state, batch: *batch, beginning: None, rows }], &[*text])
+        leader.forward(&mut [CpuItem { state, batch: *batch, beginning: None, sight: Sight::Before, rows }], &[*text])
     }
 
     fn truncate(&mut self, length: usize) {

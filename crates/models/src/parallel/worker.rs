@@ -4,7 +4,7 @@ use verdigris_collective::{Collective, CollectiveError};
 
 use super::command::{Command, CommandInput, TextId};
 use super::first_unable;
-use crate::cpu::{CpuDecoder, CpuItem, Peers, State, Work, forward, reserve};
+use crate::cpu::{CpuDecoder, CpuItem, Peers, Sight, State, Work, forward, reserve};
 use crate::description::share::Split;
 use crate::error::ModelError;
 use crate::language_model::Rows;
@@ -137,6 +137,7 @@ impl Worker {
             state,
             batch: input.batch(text_batch),
             beginning: None,
+            sight: Sight::Before,
             rows,
         });
         let mut read = |items: &mut [CpuItem<'_>]| {

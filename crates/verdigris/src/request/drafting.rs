@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use verdigris_decoding::{
-    BoxedDrafter, Coupling, DraftLength, DraftMemory, DraftModel, Drafter, FeatureDrafter, Lookup, LookupOr, Medusa,
-    Rule, Target, TreeShape,
+    BlockDrafter, BoxedDrafter, Coupling, DraftLength, DraftMemory, DraftModel, Drafter, FeatureDrafter, Lookup,
+    LookupOr, Medusa, Rule, Target, TreeShape,
 };
 use verdigris_models::DraftHead;
 
@@ -144,6 +144,9 @@ impl<'a> Request<'a> {
                     }
                     DraftHead::Medusa(heads) => {
                         Box::new(Medusa::new(heads.clone(), size, transforms, sampler, coupling))
+                    }
+                    DraftHead::Block(head) => {
+                        Box::new(BlockDrafter::new(head, capacity, size, transforms, sampler, coupling)?)
                     }
                 }
             }
