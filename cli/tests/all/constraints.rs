@@ -1,6 +1,8 @@
 //! Constrained texts, through the built program.
 
-use crate::support::Folder;
+use serde_json::json;
+
+use crate::support::{Folder, TALE_SMALL};
 
 const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
 
@@ -54,8 +56,8 @@ fn json_is_whole_where_there_is_room_for_it() {
     for more in [
         &["--seed", "1"][..],
         &["--seed", "2", "--key", "hard.key"],
-        &["--seed", "3", "--draft", crate::support::TALE_SMALL, "--max-tokens", "200"],
-        &["--seed", "4", "--expert", EXPERT, "--anti", crate::support::TALE_SMALL, "--max-tokens", "190"],
+        &["--seed", "3", "--draft", TALE_SMALL, "--max-tokens", "200"],
+        &["--seed", "4", "--expert", EXPERT, "--anti", TALE_SMALL, "--max-tokens", "190"],
         &["--seed", "5", "--texts", "3", "--any-order", "--json"],
         &["--seed", "6", "--canonical"],
     ] {
@@ -126,4 +128,24 @@ fn grammars_and_choices_come_from_files() {
     write(&["--grammar", "bad.lark"]).fails("the grammar is wrong at line 2, column 4");
     folder.write("token.lark", "start: <|nothing|>");
     write(&["--grammar", "token.lark"]).fails("<|nothing|>, which is not a control token of the model");
+}
+
+/// A text that ends with a control token is complete, also if that was the last token that it could have.
+#[test]
+fn texts_with_control_tokens_are_complete_when_their_tokens_are_used_up() {
+    let folder = Folder::new();
+    folder.copy_model(TALE_SMALL, "teller");
+    folder.add_control_tokens("teller", &["<|sign|>"]);
+    folder.write("signed.gbnf", "root ::= \"The captain\" <|sign|>");
+    let write = |more: &[&str]| {
+        let fixed = ["generate", "Once", "--model", "teller", "--grammar", "signed.gbnf", "--json", "--seed", "1"];
+        folder.run(&[&fixed, more].concat())
+    };
+    let whole = write(&[]).done().json();
+    let tokens = whole["tokens"].as_array().unwrap().len();
+    assert_eq!((&whole["stop"], &whole["complete"]), (&json!("end"), &json!(true)), "{whole}");
+    let used_up = write(&["--max-tokens", &tokens.to_string()]).done().json();
+    assert_eq!((&used_up["tokens"], &used_up["complete"]), (&whole["tokens"], &json!(true)), "{used_up}");
+    assert_eq!(used_up["stop"], "length", "{used_up}");
+    write(&["--max-tokens", "1"]).fails("raise --max-tokens to 3");
 }
