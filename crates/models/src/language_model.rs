@@ -189,7 +189,7 @@ pub trait Sequence: Any + Send {
     }
 
     /// The numbers of first tokens after which a saved state can be continued, in order; `None` if after any number.
-    /// Sequences of models with states of fixed size know these states only at some places.
+    /// Sequences of models with states of fixed size know these states only after some of them.
     fn saved_ends(&self) -> Option<Vec<usize>> {
         None
     }

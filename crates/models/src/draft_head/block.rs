@@ -8,11 +8,11 @@
 //! ```
 //!
 //! and the keys and values of a token are, in each layer, products of this row. The last token of the text, whose states
-//! are not known yet, and masks in the places of the next tokens are a block: a few layers read it at once, attend to the
+//! are not known yet, and masks for the next tokens are a block: a few layers read it at once, attend to the
 //! context and, in both directions, to each other, and each of its rows is a guess.
 //!
-//! In DFlash a row guesses the token in its own place, so the first one guesses nothing. In DSpark it guesses the token
-//! after its place, and `W2 W1[t]` is added to its logits for the token `t` in its place, which the caller chooses
+//! In DFlash a row guesses the token at its own position, so the first one guesses nothing. In DSpark it guesses the token
+//! after its position, and `W2 W1[t]` is added to its logits for the token `t` at its position, which the caller chooses
 //! ([`BlockSequence::after`]). DSpark's confidence in its guesses is not used: the number of drafts is chosen by
 //! measurements.
 
@@ -289,7 +289,7 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
     Ok(Shape { config, layers, block: Block { mask, size: block, silent, sight }, vocabulary, rank })
 }
 
-/// The architecture whose rows guess the token after their place.
+/// The architecture whose rows guess the token after their position.
 const DSPARK: &str = "Qwen3DSparkModel";
 
 /// The field with the layers whose states are read.

@@ -70,7 +70,7 @@ pub struct Submission {
     pub ahead: usize,
     /// The group of texts that it may share pages with, or `None` to share none.
     pub space: Option<Space>,
-    /// A pass ends when it has read this number of tokens, so that their state can be saved; 0 for no such place.
+    /// A pass ends when it has read this number of tokens, so that their state can be saved; 0 to end none for this.
     pub pause: usize,
 }
 

@@ -48,7 +48,7 @@ impl Recurrent {
         Some(bytes)
     }
 
-    /// The states in some bytes, if they are as many as the layers need.
+    /// The states in some bytes, if they have the length that the layers need.
     pub(in crate::cpu) fn states_of(&self, bytes: &[u8]) -> Option<SavedStates> {
         let (numbers, rest) = bytes.as_chunks::<4>();
         let mut numbers = numbers.iter().map(|&bytes| f32::from_le_bytes(bytes));
