@@ -6,7 +6,8 @@ llama.cpp (pip install llama-cpp-python, or xllamacpp, which includes a build) a
 those that are installed are measured. mistral.rs takes texts instead of tokens, so its files must have a tokenizer.
 
 The same measurements as those of the program `decode`: 512 tokens read at once, and 2,048 (by llama.cpp in parts of
-512); then 32 generated one by one after 128 and after 2,048; the best of three runs each, of mistral.rs of two.
+512); then 32 generated one by one after 128 and after 2,048; the best of three runs each (RUNS in the environment), of
+mistral.rs of two at most.
 """
 
 import json
@@ -16,6 +17,7 @@ import time
 import urllib.request
 
 threads = int(os.environ.get("THREADS", os.cpu_count()))
+RUNS = int(os.environ.get("RUNS", 3))
 
 
 def tokens(n):
@@ -117,7 +119,7 @@ if not peers:
 for name, Peer in peers.items():
     print(f"| {name} | prompt of 512, tokens/s | of 2,048 | writing at 128 | at 2,048 |\n|---|--:|--:|--:|--:|")
     for path in sys.argv[1:]:
-        peer, runs = Peer(path), range(getattr(Peer, "runs", 3))
+        peer, runs = Peer(path), range(min(RUNS, getattr(Peer, "runs", RUNS)))
         figures = [max(peer.reading(length) for _ in runs) for length in (512, 2048)]
         figures += [max(peer.writing(depth) for _ in runs) for depth in (128, 2048)]
         print(f"| {os.path.basename(path)} | " + " | ".join(f"{figure:.1f}" for figure in figures) + " |", flush=True)

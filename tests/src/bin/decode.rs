@@ -1,7 +1,7 @@
 //! Measures how fast models read and generate on this CPU: `decode FILE...` (folders or GGUF files).
 //!
 //! 512 tokens are read at once, and 2,048; then 32 are generated one by one after 128 and after 2,048; the best of
-//! three runs each.
+//! three runs each (`RUNS` in the environment).
 //! With `BATCHES=1` in the environment it also measures, after 128, the cost of calls with more rows relative to one,
 //! and the throughput of several texts together.
 
@@ -21,7 +21,8 @@ fn best(mut f: impl FnMut()) -> f64 {
         f();
         start.elapsed().as_secs_f64()
     };
-    (0..3).map(time).fold(f64::INFINITY, f64::min)
+    let runs = std::env::var("RUNS").map_or(3, |runs| runs.parse().expect("RUNS is a number"));
+    (0..runs).map(time).fold(f64::INFINITY, f64::min)
 }
 
 /// Measures calls with more rows, relative to one.
