@@ -179,6 +179,12 @@ fn models_draft_with_their_own_layer() {
         let all = &["--seed", "7", "--lookup", "--regex", "[A-Za-z]{10,20}!"][..];
         assert_eq!(text(&[all, &["--draft", "mtp"]].concat())["tokens"], text(all)["tokens"], "{name}");
     }
+    // In fewer bits, the file still has the layer.
+    let model = format!("{PREDICTORS}/glm4_moe/model.gguf");
+    folder.run(&["convert", &model, "--out", "q8.gguf", "--format", "q8_0"]).done();
+    let drafted = ["--model", "q8.gguf", "--draft", "mtp", "--draft-tokens", "2", "--json"];
+    let drafted = folder.run(&[&["generate", "Th", "--temperature", "0", "--max-tokens", "12"], &drafted[..]].concat());
+    assert!(drafted.done().json()["drafted"].as_u64() > Some(1));
     folder.run(&["generate", "x", "--draft", "mtp"]).fails("this model has no layer that predicts later tokens");
 }
 
