@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -12,9 +12,11 @@ use verdigris::constrain::Style;
 use verdigris::decoding::{Coupling, DraftLength, DraftModel, Drafting, Limits, Lookup, Plain, Rule, Target};
 use verdigris::logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris::logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler, TokenId};
-use verdigris::models::{CacheLayout, Device, LanguageModel};
+use verdigris::models::{CacheLayout, Device, LanguageModel, Sequence};
 use verdigris::{Constraint, Engine, Grammar, Key, Marking, Stop, TreeShape};
-use verdigris_schedule::{Ask, Capacity, Event, Refused, Schedule, Service, Statistics, TextId, TokenEvent};
+use verdigris_schedule::{
+    Ask, Capacity, Event, PrefixStore, Refused, Schedule, Service, Statistics, StoredTexts, Storing, TextId, TokenEvent,
+};
 use verdigris_tests::tiny_models::{self, Layers};
 
 /// Has small pages, so that there are many of them.
@@ -326,6 +328,42 @@ fn a_beginning_is_shared_by_texts_of_a_hybrid() {
         let alone = Plain::new(model.clone(), &plain(seed), prompt, limits).unwrap();
         assert_eq!(text.0, alone.map(Result::unwrap).collect::<Vec<_>>(), "{id:?}");
     }
+}
+
+/// A store that has nothing, and notes after which tokens the pages in memory can be continued.
+#[derive(Default)]
+struct Onlooker(Mutex<Vec<(usize, Vec<usize>)>>);
+
+impl PrefixStore for Onlooker {
+    fn restore(&self, _: StoredTexts<'_>, _: &[TokenId], kept: usize, sequence: &mut dyn Sequence) {
+        self.0.lock().unwrap().push((kept, sequence.saved_ends().unwrap()));
+    }
+
+    fn save(&self, _: StoredTexts<'_>, _: Arc<[TokenId]>, _: Box<dyn Sequence>) {}
+}
+
+/// Of the pages of a text of a hybrid, only the last one keeps states, besides snapshots.
+#[test]
+fn one_page_of_a_text_keeps_its_states() {
+    let (model, mut dice) = (HYBRID.model(), Dice::new(3));
+    let long: Vec<TokenId> = (0..1500).map(|_| dice.below(3) as TokenId).collect();
+    let store = Arc::new(Onlooker::default());
+    let schedule = Schedule::new(model.clone(), Capacity::of_texts(&**model, 4, 1600));
+    let page = schedule.statistics().page_tokens;
+    let mut schedule = schedule.with_store(store.clone());
+    let asked = |prompt: &[TokenId]| Ask { storing: Storing::Shared, ..ask(prompt, 1, 0) };
+    schedule.submit(asked(&long)).unwrap();
+    finish(&mut schedule);
+    let whole = 1499 / page * page;
+    for length in (page..=whole).step_by(page) {
+        let prompt = [&long[..length], &[(long[length] + 1) % 3, 1]].concat();
+        schedule.submit(asked(&prompt)).unwrap();
+        finish(&mut schedule);
+    }
+    let seen = store.0.lock().unwrap();
+    // Each began from the page before, or from this page, which nobody had begun from.
+    let with_states = seen.iter().skip(1).filter(|(kept, ends)| ends.contains(kept)).count();
+    assert!(with_states <= 1 + 2, "{with_states} of {} pages have states", seen.len());
 }
 
 /// A pass has the same number of tokens, however many texts wait.

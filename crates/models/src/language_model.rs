@@ -188,6 +188,10 @@ pub trait Sequence: Any + Send {
         None
     }
 
+    /// Drops the states of layers with a state of fixed size, which take memory that does not depend on the tokens held.
+    /// They are computed again, from a snapshot, when they are needed.
+    fn forget_states(&mut self) {}
+
     /// The numbers of first tokens after which a saved state can be continued, in order; `None` if after any number.
     /// Sequences of models with states of fixed size know these states only after some of them.
     fn saved_ends(&self) -> Option<Vec<usize>> {

@@ -165,6 +165,8 @@ pub(crate) struct Entry {
     pub(crate) stage: Stage,
     /// The part that is stored, if the text uses the store.
     pub(crate) stored: Option<Stored>,
+    /// The last page of it that was kept.
+    last_kept: Option<PrefixId>,
     /// The number of tokens of it that the policy knows.
     known: usize,
     /// The drafts that are already counted.
@@ -242,7 +244,8 @@ impl Schedule {
             self.restore(space, &model, capacity, stored);
         }
         let (rows, stage, counted) = (ask.rows.take(), Stage::Waits(Box::new(ask)), Acceptance::default());
-        let entry = Entry { model, space, capacity, stage, stored, known: prompt, counted, prompt, told: 0, rows };
+        let (known, told, last_kept) = (prompt, 0, None);
+        let entry = Entry { model, space, capacity, stage, stored, last_kept, known, counted, prompt, told, rows };
         self.texts.insert(id, entry);
         Ok(id)
     }
@@ -364,6 +367,12 @@ impl Schedule {
                     _ => self.running(id).sequence().fork_at(tokens)?,
                 };
                 self.kept.insert(prefix, kept);
+                // States of fixed size are large, so of the pages of a text only the last one has them, besides those
+                // that another text began from.
+                let before = self.entry(id).last_kept.replace(prefix).filter(|before| *before != prefix);
+                if let Some(page) = before.and_then(|before| self.kept.get_mut(&before)) {
+                    page.forget_states();
+                }
             }
         }
         Ok(())

@@ -160,6 +160,10 @@ impl Sequence for CpuSequence {
         stored::save(&self.state, tokens)
     }
 
+    fn forget_states(&mut self) {
+        self.state.recurrent.forget();
+    }
+
     fn saved_ends(&self) -> Option<Vec<usize>> {
         self.state.recurrent.known_at()
     }

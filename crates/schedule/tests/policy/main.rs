@@ -126,7 +126,7 @@ impl World {
     ) -> Option<TextId> {
         let most = prompt.len() + writes;
         // Some texts pause where their state is saved.
-        let pause = if writes % 3 == 0 { prompt.len() / 2 } else { 0 };
+        let pause = if writes.is_multiple_of(3) { prompt.len() / 2 } else { 0 };
         let prompt_of = prompt.clone().into();
         let submission = Submission { account: account.clone(), prompt: prompt_of, most, ahead, space, pause };
         let (needs, pages) = (most.div_ceil(self.bounds.page_tokens), self.bounds.pages);

@@ -32,6 +32,9 @@ const KEPT: usize = 32;
 /// The length of the first snapshot. Each further one is at least twice as long.
 const FIRST_SNAPSHOT: usize = 512;
 
+/// More than any number of tokens.
+const NEVER: usize = usize::MAX;
+
 /// The states of a sequence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recurrent {
@@ -162,6 +165,18 @@ impl Recurrent {
         let tokens = self.tokens[from..length].to_vec();
         self.tokens.truncate(from);
         Some(tokens)
+    }
+
+    /// Drops all states but those of snapshots: see [`Sequence::forget_states`](crate::Sequence::forget_states).
+    pub(super) fn forget(&mut self) {
+        if self.is_empty() {
+            return;
+        }
+        self.kept.clear();
+        (self.base, self.now) = (NEVER, None);
+        for Memory { base, now, additions, .. } in self.layers.iter_mut().flatten() {
+            (*base, *now, *additions) = (Arc::default(), Arc::default(), Additions::default());
+        }
     }
 
     /// Keeps some of the tokens after the first `from`: see [`Sequence::keep`](crate::Sequence::keep).

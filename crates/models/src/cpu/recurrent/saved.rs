@@ -10,9 +10,6 @@ use super::{LayerState, Memory, Recurrent, Snapshot};
 /// The states of all layers of one kind of sequence, in order.
 pub(in crate::cpu) struct SavedStates(Vec<Arc<LayerState>>);
 
-/// More than any number of tokens.
-const NEVER: usize = usize::MAX;
-
 impl Recurrent {
     /// The numbers of first tokens after which the states are known, in order; `None` without such layers.
     pub(in crate::cpu) fn known_at(&self) -> Option<Vec<usize>> {
@@ -73,8 +70,7 @@ impl Recurrent {
         self.tokens.truncate(length);
         self.tokens.extend_from_slice(tokens);
         self.snapshots.retain(|snapshot| snapshot.length <= length);
-        self.kept.clear();
-        (self.base, self.now) = (NEVER, None);
+        self.forget();
         let Some(SavedStates(states)) = states else { return };
         let held = self.tokens.len();
         (self.base, self.now) = (held, Some(held));
