@@ -361,7 +361,7 @@ fn one_page_of_a_text_keeps_its_states() {
         finish(&mut schedule);
     }
     let seen = store.0.lock().unwrap();
-    // Each began from the page before, or from this page, which nobody had begun from.
+    // The page that a prompt shares has not been begun from before.
     let with_states = seen.iter().skip(1).filter(|(kept, ends)| ends.contains(kept)).count();
     assert!(with_states <= 1 + 2, "{with_states} of {} pages have states", seen.len());
 }
