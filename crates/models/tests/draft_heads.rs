@@ -249,7 +249,8 @@ fn heads_that_guess_blocks_do_what_numpy_does() {
 #[test]
 fn heads_that_guess_blocks_and_cannot_be_used_are_refused() {
     use serde_json::json;
-    let edits: [(&str, &dyn Fn(&mut serde_json::Value), &str); 11] = [
+    type Edit = dyn Fn(&mut serde_json::Value);
+    let edits: [(&str, &Edit, &str); 11] = [
         ("dflash", &|config| config["model_type"] = json!("llama"), "its layers are those of \"llama\""),
         ("dflash", &|config| config["hidden_size"] = json!(64), "it was trained for a model with hidden_size 64"),
         (
