@@ -103,7 +103,7 @@ pub(super) fn source_cost(source: &DraftSource, target: &Arc<dyn LanguageModel>,
         }
         DraftSource::Head(DraftHead::Block(model)) => {
             let (room, states) = (model.count() + 1, vec![0.1; model.layers().len() * model.hidden_size()]);
-            let own = fitting(held, model.context_length() - room);
+            let own = fitting(held, model.context_length().saturating_sub(room));
             let mut sequence = model.begin(own + room)?;
             sequence.read(&states.repeat(own))?;
             let all = after_calls(target, held, || Ok(sequence.guess(0, &mut rows)?))?;

@@ -55,6 +55,10 @@ pub(super) fn model(target: &ModelFolder) -> Result<FeatureModel, ModelError> {
         use_of_row: UseOfRow::Stream(checkpoint.matrix(&names.fusion, [width, 2 * width])?),
     };
     let config = DecoderConfig { blocks: vec![block], ..config };
+    if config.alternating.is_some() || config.per_layer.is_some() {
+        return Err(wrong("a layer for later tokens is not supported in this architecture".into()));
+    }
+    config.check().map_err(|fault| wrong(fault.to_string()))?;
     let parts = (family.parts)(&checkpoint.renamed(|name| names.alone(name)), &config, &fields)?;
     let tokens = (0..vocabulary as TokenId).collect();
     FeatureModel::assemble(DecoderConfig { tied: false, ..config }, parts, fusion, None, true, tokens)
