@@ -139,17 +139,20 @@ fn instructions_are_read_once_by_models_with_states() {
         line.unwrap_or_else(|| panic!("{text}")).parse::<f64>().unwrap()
     };
     let plain = server(&[]);
-    let expected = ["Yes.", "What, now?"].map(|question| said(&plain, question));
+    // More tokens than a sequence can go back without reading them again.
+    let long = "Yes, and again, and again, and again, and again. ";
+    let expected = [long, "What, now?"].map(|question| said(&plain, question));
     drop(plain);
-    let options = ["--prefix-store", "store"];
+    // A pass could read the whole prompt.
+    let options = ["--prefix-store", "store", "--max-num-batched-tokens", "250"];
     let first = server(&options);
-    assert_eq!(said(&first, "Yes."), expected[0]);
+    assert_eq!(said(&first, long), expected[0]);
     assert_eq!(first.stop(|_| ()), Some(0));
     let files = stored(&folder).len();
     assert!(files >= 2, "{files} files of 64 tokens");
     let second = server(&options);
     assert_eq!(said(&second, "What, now?"), expected[1]);
-    assert_eq!(said(&second, "Yes."), expected[0]);
+    assert_eq!(said(&second, long), expected[0]);
     assert_eq!(restored(&second), (64 * files) as f64, "the instructions, once for this process");
 }
 
