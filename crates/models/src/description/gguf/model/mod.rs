@@ -117,7 +117,8 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     names.sort_unstable();
     let mut weights = HashMap::new();
     for name in names {
-        match architecture.renamed(gguf, name) {
+        let weight = architecture.renamed(gguf, name).filter(|_| predicts(name) || !names::is_of_predictor(name));
+        match weight {
             None if predicts(name) => {}
             None => return Err(format!("the tensor {:?} is not known in files of {}", shown(name), architecture.name)),
             Some(weight) => {
@@ -301,7 +302,8 @@ mod tests {
             assert!(fault.contains(said) && !fault.contains('\n'), "{fault:?} should say {said:?}");
         }
         assert!(read(vec![("llama.attention.head_count_kv", Put::Integers(vec![2, 2]))], "output.weight").is_ok());
-        for tensor in ["blk.0.attn_q.bias", "blk.0.ffn_gate_exps.weight", "rope_factors_long.weight"] {
+        let of_predictor = "blk.0.nextn.enorm.weight";
+        for tensor in ["blk.0.attn_q.bias", "blk.0.ffn_gate_exps.weight", "rope_factors_long.weight", of_predictor] {
             let fault = read(vec![usual()], tensor).unwrap_err();
             assert!(fault.contains(&format!("the tensor {tensor:?} is not known")), "{fault}");
         }

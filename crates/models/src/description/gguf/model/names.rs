@@ -18,6 +18,11 @@ pub(super) fn renamed<'a>(
     Some(format!("{prefix}layers.{layer}.{theirs}"))
 }
 
+/// Whether only layers that predict later tokens have this tensor.
+pub(super) fn is_of_predictor(name: &str) -> bool {
+    name.split_once(".nextn.").is_some_and(|(layer, _)| layer.starts_with("blk."))
+}
+
 fn find(group: Names, name: &str) -> Option<&'static str> {
     group.iter().find(|(ours, _)| *ours == name).map(|(_, theirs)| *theirs)
 }
