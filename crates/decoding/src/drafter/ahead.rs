@@ -7,6 +7,13 @@ use super::children::Children;
 use crate::chance::Chance;
 use crate::tree::{DraftTree, TreeShape};
 
+/// The number of first rows that are useless, since their tokens are written already, and how deep the others reach, of
+/// `count` rows after the first `seen` tokens of a text and the one that follows them.
+pub(super) fn reach(text: &[TokenId], seen: usize, shape: &TreeShape, count: usize) -> (usize, usize) {
+    let late = text.len() - 1 - seen;
+    (late, shape.depth().min(count.saturating_sub(late)))
+}
+
 /// Drafts a tree of the given shape, at most `depth` deep. `load` writes the row for a depth, counted from 0, after a
 /// token.
 pub(super) fn draft(

@@ -74,10 +74,8 @@ impl Drafter for BlockDrafter {
     ) -> Result<(), DecodeError> {
         let Self { model, sequence, children, tokens, rows, changed, is_over, .. } = self;
         let seen = sequence.len();
-        // Each token written without a call makes one more row useless.
         let (Some(&first), Some(&last)) = (text.get(seen), text.last()) else { return Ok(()) };
-        let late = text.len() - 1 - seen;
-        let depth = shape.depth().min(model.count().saturating_sub(late));
+        let (late, depth) = ahead::reach(text, seen, shape, model.count());
         let is_known = (first as usize) < tokens.of();
         if seen == 0 || *is_over || depth == 0 || !is_known || !sequence.has_room(0) {
             return Ok(());

@@ -52,10 +52,8 @@ impl Drafter for Medusa {
         if hidden.is_empty() {
             return Ok(());
         }
-        // The first head guesses the token after the next one, which is already the last of the text. Each further
-        // token written without a call makes one more head useless.
-        let late = text.len() - 1 - *seen;
-        let depth = shape.depth().min(heads.count().saturating_sub(late));
+        // The first head guesses the token after the next one, which is already the last of the text.
+        let (late, depth) = ahead::reach(text, *seen, shape, heads.count());
         if depth == 0 {
             return Ok(());
         }

@@ -93,11 +93,7 @@ impl BlockModel {
             epsilon: epsilon as f32,
         };
         let tokens = draft_vocabulary::of(&files, vocabulary)?;
-        let own =
-            |name: &str, rows: usize| checkpoint.has(name).then(|| checkpoint.matrix(name, [rows, width])).transpose();
-        let embedding = own("embed_tokens.weight", config.vocabulary)?.unwrap_or_else(|| files.embedding.clone());
-        let of_target = || files.output.gather(tokens.iter().map(|&token| token as usize));
-        let output = own("lm_head.weight", tokens.len())?.unwrap_or_else(of_target);
+        let [embedding, output] = files.own_or_of_target([config.vocabulary, width], &tokens)?;
         let markov = rank.map(|rank| {
             let matrix = |name: &str, rows| checkpoint.matrix(&format!("markov_head.{name}.weight"), [rows, rank]);
             let markov =
@@ -237,13 +233,7 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
     of("conv_kernel_size").refuse("conv_kernel_size", |_| false)?;
     fields.refuse("rope_is_neox_style", |value| value == true)?;
     let mut config = (LLAMA.config)(fields)?;
-    if (config.width, config.vocabulary) != (of_target.width, of_target.vocabulary) {
-        return Err(format!(
-            "it was trained for a model with hidden_size {} and vocab_size {}, but this model has {} and {}: take the \
-             model that it was trained for",
-            config.width, config.vocabulary, of_target.width, of_target.vocabulary
-        ));
-    }
+    files.check_target(config.width, config.vocabulary)?;
     if of("use_swa").flag("use_swa", false)? {
         let window = size("swa_window_size")?.ok_or_else(|| missing("swa_window_size"))?;
         for block in &mut config.blocks {

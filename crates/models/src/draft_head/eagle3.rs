@@ -68,19 +68,7 @@ pub(super) fn model(files: DraftFiles) -> Result<FeatureModel, ModelError> {
     };
     let layer = layer(&files, prefix, &config)?;
     let norm = Scales { weight: checkpoint.vector("norm.weight", width)?, bias: None };
-    // The target has the matrices that a head lacks.
-    let own = |name: &str, rows: usize| {
-        let is_there = checkpoint.has(name);
-        if !is_there && width != target_width {
-            return Err(
-                files.wrong(format!("{name} is missing, and the model's has {target_width} columns, not {width}"))
-            );
-        }
-        is_there.then(|| checkpoint.matrix(name, [rows, width])).transpose()
-    };
-    let embedding = own("embed_tokens.weight", config.vocabulary)?.unwrap_or_else(|| files.embedding.clone());
-    let of_target = || files.output.gather(tokens.iter().map(|&token| token as usize));
-    let output = own("lm_head.weight", tokens.len())?.unwrap_or_else(of_target);
+    let [embedding, output] = files.own_or_of_target([config.vocabulary, width], &tokens)?;
     let parts = Parts::new(embedding, vec![layer], norm, output);
     FeatureModel::assemble(config, parts, fusion, Some(taps), flags.norm_output, tokens)
 }
@@ -123,13 +111,7 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
     }
     let config = (LLAMA.config)(of_layer)?;
     let target_width = fields.size_or(&["target_hidden_size"])?.unwrap_or(config.width);
-    if (target_width, config.vocabulary) != (of_target.width, of_target.vocabulary) {
-        return Err(format!(
-            "it was trained for a model with hidden_size {target_width} and vocab_size {}, but this model has {} and \
-             {}: take the model that it was trained for",
-            config.vocabulary, of_target.width, of_target.vocabulary
-        ));
-    }
+    files.check_target(target_width, config.vocabulary)?;
     let ids = match fields.list(IDS)? {
         Some(ids) => Some(ids),
         None => eagle.as_ref().map_or(Ok(None), |eagle| eagle.list(IDS))?,

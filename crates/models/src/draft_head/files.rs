@@ -81,6 +81,41 @@ impl DraftFiles {
         &self.kind
     }
 
+    /// Checks that the target has this width and vocabulary, which a published head was trained for.
+    pub(super) fn check_target(&self, width: usize, vocabulary: usize) -> Result<(), String> {
+        let of_target = &self.config;
+        if (width, vocabulary) == (of_target.width, of_target.vocabulary) {
+            return Ok(());
+        }
+        Err(format!(
+            "it was trained for a model with hidden_size {width} and vocab_size {vocabulary}, but this model has {} and \
+             {}: take the model that it was trained for",
+            of_target.width, of_target.vocabulary
+        ))
+    }
+
+    /// The embedding of a published head (`vocabulary x width`) and its output matrix, a row for each of its tokens. The
+    /// target has those that a head lacks.
+    pub(super) fn own_or_of_target(
+        &self,
+        [vocabulary, width]: [usize; 2],
+        tokens: &[TokenId],
+    ) -> Result<[Weight; 2], ModelError> {
+        let own = |name: &str, rows: usize| {
+            let (is_there, of_target) = (self.checkpoint.has(name), self.config.width);
+            if !is_there && width != of_target {
+                return Err(
+                    self.wrong(format!("{name} is missing, and the model's has {of_target} columns, not {width}"))
+                );
+            }
+            is_there.then(|| self.checkpoint.matrix(name, [rows, width])).transpose()
+        };
+        let embedding = own("embed_tokens.weight", vocabulary)?.unwrap_or_else(|| self.embedding.clone());
+        let of_target = || self.output.gather(tokens.iter().map(|&token| token as usize));
+        let output = own("lm_head.weight", tokens.len())?.unwrap_or_else(of_target);
+        Ok([embedding, output])
+    }
+
     pub(super) fn wrong(&self, fault: String) -> ModelError {
         ModelError::DraftHead { path: self.path.clone(), fault }
     }

@@ -333,8 +333,8 @@ impl ModelFolder {
 
     /// A decoder as data: its shape, and its weights.
     fn described(&self, gguf: Option<&Gguf>, fields: &Fields) -> Result<(DecoderConfig, Parts), ModelError> {
-        let Opened { mut config, fields, family, checkpoint } = self.opened_with(gguf, fields.clone())?;
-        let parts = (family.parts)(&checkpoint, &config, &fields)?;
+        let (mut config, family, checkpoint) = self.opened_with(gguf, fields)?;
+        let parts = (family.parts)(&checkpoint, &config, fields)?;
         // An adapter may have changed only one of the two.
         config.tied &= parts.output.is_same(&parts.embedding);
         Ok((config, parts))
@@ -343,17 +343,23 @@ impl ModelFolder {
     /// The configuration and the named weights.
     pub(crate) fn opened(&self) -> Result<Opened, ModelError> {
         let gguf = self.files.gguf()?;
-        self.opened_with(gguf.as_ref(), self.fields(gguf.as_ref())?)
+        let fields = self.fields(gguf.as_ref())?;
+        let (config, family, checkpoint) = self.opened_with(gguf.as_ref(), &fields)?;
+        Ok(Opened { config, fields, family, checkpoint })
     }
 
-    fn opened_with(&self, gguf: Option<&Gguf>, fields: Fields) -> Result<Opened, ModelError> {
-        let mut config = self.config_of(&fields)?;
-        let family = self.family(&fields)?;
-        if self.gives_scores(&fields)? {
+    fn opened_with(
+        &self,
+        gguf: Option<&Gguf>,
+        fields: &Fields,
+    ) -> Result<(DecoderConfig, Family, Checkpoint), ModelError> {
+        let mut config = self.config_of(fields)?;
+        let family = self.family(fields)?;
+        if self.gives_scores(fields)? {
             let fault = "it is a reward model, which writes no text: give it as what judges texts (--reward, --guide)";
             return Err(ModelError::Reward { path: self.files.path(""), fault: fault.into() });
         }
-        let checkpoint = self.checkpoint_of(gguf, &fields, &config)?;
+        let checkpoint = self.checkpoint_of(gguf, fields, &config)?;
         let head_dim = config.rotated_head(0);
         if gguf.is_some_and(gguf::model::has_factors)
             && let Positions::Rotary(all) = &mut config.positions
@@ -363,7 +369,7 @@ impl ModelFolder {
             let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
             first.scaling = Scaling::Each(factors);
         }
-        Ok(Opened { config, fields, family, checkpoint })
+        Ok((config, family, checkpoint))
     }
 
     /// The decoder as data.

@@ -129,9 +129,7 @@ impl PrefixFolder {
     pub(crate) fn is_of(&self, engine: &Engine) -> bool {
         self.ids.are_of(engine)
     }
-}
 
-impl PrefixFolder {
     /// Reports a file that cannot be used, and removes it if it is not what its name says: it is written again when its
     /// prompt was read.
     fn failed(&self, path: &Path, fault: &PromptFileError) {
@@ -271,11 +269,12 @@ fn store_all(folder: &Path, most: u64, jobs: &Receiver<Job>, pending: &PendingSt
 
 /// Stores the blocks of a state that are not in the folder. Returns whether there were any.
 fn store(folder: &Path, Job { state, scope, tokens, sequence }: &Job) -> io::Result<bool> {
-    let (mut is_new, now) = (false, SystemTime::now());
+    let (mut is_new, now, has_states) = (false, SystemTime::now(), sequence.saved_ends().is_some());
     for Block { start, path, .. } in blocks(folder, state, scope, tokens) {
         // The end of one text can be inside another, whose file does not have the states there.
+        let needs_states = has_states && start + BLOCK == tokens.len();
         let has_end = || PromptFile::open(&path, state).is_ok_and(|file| file.usable(BLOCK, &**sequence) == BLOCK);
-        if path.exists() && (start + BLOCK < tokens.len() || has_end()) {
+        if path.exists() && (!needs_states || has_end()) {
             used(&path, start, now);
             continue;
         }

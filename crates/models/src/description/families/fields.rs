@@ -8,7 +8,6 @@ use super::wrapper::fields_of_text;
 use crate::description::config::{Activation, Attention, DecoderConfig};
 
 /// The fields of a configuration; those of its language model if it has other parts.
-#[derive(Clone)]
 pub(crate) struct Fields {
     all: Map<String, Value>,
     /// The model type of the multimodal model that contains the language model.
