@@ -4,7 +4,7 @@ use crate::support::Folder;
 use crate::support::checkpoint::checkpoint;
 use serde_json::Value;
 
-const ARCHITECTURES: [&str; 49] = [
+const ARCHITECTURES: [&str; 50] = [
     "bloom",
     "cohere2",
     "deepseek_v3",
@@ -39,6 +39,7 @@ const ARCHITECTURES: [&str; 49] = [
     "mistral3-ministral3",
     "mixtral",
     "mpt",
+    "nemotron_h-latent",
     "olmo2",
     "olmo3",
     "olmoe",

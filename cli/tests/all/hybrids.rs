@@ -6,11 +6,12 @@ use serde_json::Value;
 use crate::support::Folder;
 use crate::support::checkpoint::{OF_JSON, add_checkpoint};
 
-const MODELS: [&str; 8] = [
+const MODELS: [&str; 9] = [
     "granitemoehybrid",
     "granitemoehybrid-experts",
     "lfm2",
     "lfm2_moe",
+    "nemotron_h-latent",
     "olmoe",
     "qwen3_5_text",
     "qwen3_moe",

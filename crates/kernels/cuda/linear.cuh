@@ -45,8 +45,10 @@ static __device__ inline float activated(uint32_t activation, float x) {
     return 0.5f * x * (1 + erff(x * 0.70710678f));
   case 2:
     return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-  default:
+  case 3:
     return fmaxf(x, 0);
+  default:
+    return x > 0 ? x * x : 0;
   }
 }
 

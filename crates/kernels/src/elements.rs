@@ -25,6 +25,8 @@ pub enum Activation {
     GeluTanh,
     /// `max(x, 0)`.
     Relu,
+    /// The square of [`Activation::Relu`] (So et al. 2021).
+    SquaredRelu,
     /// `x * sigmoid(1.702 x)` of `x` up to 7, times its partner plus one, with the partner within -7 to 7 (gpt-oss).
     ClampedSwiglu,
 }
@@ -151,6 +153,10 @@ fn sixteen<S: Simd>(unit: S, activation: Activation, of: &[f32; LANES]) -> [f32;
             out
         }
         Activation::Relu => unit.store(unit.max(x, unit.zero())),
+        Activation::SquaredRelu => {
+            let x = unit.max(x, unit.zero());
+            unit.store(unit.mul(x, x))
+        }
         Activation::ClampedSwiglu => {
             let x = unit.load(&of.map(|x| x.min(SWIGLU_LIMIT)));
             unit.store(unit.mul(x, sigmoid(unit, unit.mul(x, unit.splat(1.702)))))
@@ -292,6 +298,7 @@ mod tests {
             }),
             (Activation::Gelu, &|x| 0.5 * x * (1.0 + erf(x / 2f64.sqrt()))),
             (Activation::Relu, &|x| x.max(0.0)),
+            (Activation::SquaredRelu, &|x| x.max(0.0).powi(2)),
             (Activation::ClampedSwiglu, &|x| x.min(7.0) / (1.0 + (-1.702 * x.min(7.0)).exp())),
         ] {
             let is_clamped = activation == Activation::ClampedSwiglu;

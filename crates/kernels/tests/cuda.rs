@@ -381,7 +381,8 @@ fn norms_and_activations_are_those_of_the_cpu() {
         verdigris_kernels::layer_norm(&x, &weight, &bias, 1e-5, &mut expected);
         let up = numbers(&out, count);
         close(&up, &expected, 2e-5);
-        for activation in [Activation::Silu, Activation::Gelu, Activation::GeluTanh, Activation::Relu] {
+        let all = [Activation::Silu, Activation::Gelu, Activation::GeluTanh, Activation::Relu, Activation::SquaredRelu];
+        for activation in all {
             for with_up in [false, true] {
                 let y = gpu.upload_numbers(&x).unwrap();
                 let mut expected = x.clone();

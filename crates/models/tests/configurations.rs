@@ -490,7 +490,15 @@ fn numbers_that_no_model_has() {
     let later = ["glm4", "glm4_moe", "seed_oss", "exaone4", "starcoder2", "hunyuan_v1_dense", "cohere2"];
     let mixtures =
         ["gpt_oss", "qwen2_moe", "gemma3n", "gemma4-mixture", "deepseek_v3", "deepseek_v3-whole", "glm4_moe_lite"];
-    let recurrent = ["granitemoehybrid-experts", "lfm2", "lfm2_moe", "qwen3_next"];
+    let recurrent = [
+        "granitemoehybrid-experts",
+        "lfm2",
+        "lfm2_moe",
+        "nemotron_h",
+        "nemotron_h-experts",
+        "nemotron_h-latent",
+        "qwen3_next",
+    ];
     let all = all.into_iter().chain(later).chain(mixtures).chain(recurrent).map(|name| (name, golden(name)));
     for (name, whole) in all.chain([("gemma4", text_part("gemma4"))]) {
         let mut paths: Vec<String> = whole.as_object().unwrap().keys().map(|field| format!("/{field}")).collect();
@@ -521,6 +529,7 @@ fn layers_with_states_are_described() {
     assert_eq!(kinds("qwen3_next"), [true, true, false]);
     assert_eq!(kinds("qwen3_5_text"), kinds("qwen3_5_moe"));
     assert_eq!(kinds("granitemoehybrid"), [true, false, true]);
+    assert_eq!(kinds("nemotron_h-experts"), [true, false]);
     let without = |name: &str, field: &str| {
         let mut config = golden(name);
         config.as_object_mut().unwrap().remove(field);
@@ -544,6 +553,16 @@ fn layers_with_states_are_described() {
         ("granitemoehybrid", "layer_types", json!(["conv", "mamba", "mamba"]), "attention and mamba are"),
         ("granitemoehybrid", "time_step_limit", json!([0.0, 0.1]), "time_step_limit = [0.0,0.1] is not supported"),
         ("granitemoehybrid", "mamba_d_state", json!(0), "the recurrent key dimension is 0"),
+        ("nemotron_h", "hybrid_override_pattern", json!("-M*"), "layer 0 is a feed-forward part and does not follow"),
+        ("nemotron_h", "hybrid_override_pattern", json!("M-E"), "layer 2 is a feed-forward part and does not follow"),
+        ("nemotron_h", "hybrid_override_pattern", json!("M?"), "has '?', which is not supported; M, *, - and E are"),
+        ("nemotron_h", "hybrid_override_pattern", json!(null), "hybrid_override_pattern is missing"),
+        ("nemotron_h", "hybrid_override_pattern", json!(""), "the number of layers is 0"),
+        ("nemotron_h", "mlp_hidden_act", json!("relu3"), "the activation \"relu3\" is not supported"),
+        ("nemotron_h", "mamba_hidden_act", json!("gelu"), "mamba_hidden_act = \"gelu\" is not supported"),
+        ("nemotron_h", "sliding_window", json!(8), "sliding_window = 8 is not supported"),
+        ("nemotron_h-experts", "layers_block_type", json!(["mamba", "dense"]), "linear_attention, full_attention, mlp"),
+        ("nemotron_h-latent", "moe_latent_size", json!(0), "the width of experts' rows is 0"),
     ] {
         let mut config = golden(name);
         config[field] = value;

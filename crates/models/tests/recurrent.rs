@@ -23,8 +23,15 @@ fn model(name: &str) -> Arc<dyn LanguageModel> {
     ModelFolder::at(copy.path()).model(&Device::Cpu).unwrap()
 }
 
-const MODELS: [&str; 6] =
-    ["lfm2_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe", "mamba2", "granitemoehybrid-experts"];
+const MODELS: [&str; 7] = [
+    "lfm2_moe",
+    "qwen3_next",
+    "qwen3_5_text",
+    "qwen3_5_moe",
+    "mamba2",
+    "granitemoehybrid-experts",
+    "nemotron_h-latent",
+];
 
 struct Noise(Random, u64);
 

@@ -245,6 +245,7 @@ pub(super) fn activation_number(activation: Activation) -> u32 {
         Activation::Gelu => 1,
         Activation::GeluTanh => 2,
         Activation::Relu => 3,
+        Activation::SquaredRelu => 4,
         Activation::ClampedSwiglu => unreachable!("only mixtures have it, which are refused before"),
     }
 }

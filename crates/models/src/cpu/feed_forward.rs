@@ -71,6 +71,8 @@ pub(super) struct Experts {
     y: Vec<f32>,
     shared: Vec<f32>,
     strength: Vec<f32>,
+    /// The rows of a mixture whose experts read and write others than those of the residual stream, and its results.
+    latent: [Vec<f32>; 2],
 }
 
 impl Experts {
@@ -94,7 +96,21 @@ impl Experts {
 
     /// Computes the chosen experts: from the rows `x` to `y`.
     pub(super) fn mix(&mut self, mixture: &Mixture, parts: &MixtureParts, x: &[f32], y: &mut Vec<f32>) {
-        let width = parts.router.matrix.columns();
+        match &parts.latent {
+            Some([into, out]) => {
+                let [mut latent, mut mixed] = std::mem::take(&mut self.latent);
+                project(x, into, &mut latent);
+                self.add_up(mixture, parts, &latent, into.matrix.rows(), &mut mixed);
+                project(&mixed, out, y);
+                self.latent = [latent, mixed];
+            }
+            None => self.add_up(mixture, parts, x, parts.router.matrix.columns(), y),
+        }
+        self.add_shared(mixture, parts, x, y);
+    }
+
+    /// Adds up the results of the chosen experts: from the rows `x` of `width` elements to `y`.
+    fn add_up(&mut self, mixture: &Mixture, parts: &MixtureParts, x: &[f32], width: usize, y: &mut Vec<f32>) {
         self.group(mixture.experts);
         self.x.clear();
         for &choice in &self.order {
@@ -137,6 +153,11 @@ impl Experts {
             let result = &self.y[at * width..][..width];
             y[row * width..][..width].iter_mut().zip(result).for_each(|(y, result)| *y += weight * result);
         }
+    }
+
+    /// Adds the results of the network that every row of `x` uses, if there is one, to `y`.
+    fn add_shared(&mut self, mixture: &Mixture, parts: &MixtureParts, x: &[f32], y: &mut [f32]) {
+        let width = parts.router.matrix.columns();
         if let (Some(of_shared), Some(shared)) = (&mixture.shared, &parts.shared) {
             feed_forward(&of_shared.network, shared, x, &mut self.gate, &mut self.up, &mut self.shared);
             let strengths = parts.shared_gate.as_ref().map(|gate| {

@@ -78,7 +78,7 @@ mod tests {
 
     fn mixture(experts: usize, chosen: usize, router: Router) -> Mixture {
         let expert = Dense { width: 1, activation: Activation::Silu, gated: true, bias: false };
-        Mixture { experts, chosen, expert, router, shared: None }
+        Mixture { experts, chosen, expert, router, shared: None, latent: None }
     }
 
     fn chosen(mixture: &Mixture, scores: &[f32], bias: Option<&[f32]>) -> Vec<(usize, f32)> {

@@ -290,6 +290,17 @@ pub struct Mixture {
     /// A network that every token uses next to its experts.
     #[doc(alias = "n_shared_experts")]
     pub shared: Option<Shared>,
+    /// The width of the rows that experts read and write, if it is not that of the residual stream: rows are projected
+    /// to it before the experts, and back after their results are added (Nemotron 3).
+    #[doc(alias = "moe_latent_size")]
+    pub latent: Option<usize>,
+}
+
+impl Mixture {
+    /// The width of the rows that experts read and write, in a residual stream of `width` elements.
+    pub(crate) fn width(&self, width: usize) -> usize {
+        self.latent.unwrap_or(width)
+    }
 }
 
 /// The choice of experts from a token's scores, which are a product with the router's matrix.

@@ -290,12 +290,15 @@ impl FeedForward {
 
 impl Mixture {
     fn check(&self) -> Result<(), BadConfig> {
-        let &Self { experts, chosen, expert, router, shared } = self;
+        let &Self { experts, chosen, expert, router, shared, latent } = self;
         dimension("number of experts", experts)?;
         dimension("number of experts of a token", chosen)?;
         dimension("intermediate size of an expert", expert.width)?;
         if let Some(shared) = shared {
             dimension("intermediate size of the shared expert", shared.network.width)?;
+        }
+        if let Some(latent) = latent {
+            dimension("width of experts' rows", latent)?;
         }
         let mut possible = experts;
         if let Some(Groups { count, kept }) = router.groups {
@@ -372,7 +375,7 @@ mod tests {
         assert_eq!(fault(&of_heads), BadConfig::Heads { heads: 4, kv_heads: 3 });
         let mixture = |chosen, groups| {
             let router = Router { groups, ..Default::default() };
-            let mixture = Mixture { experts: 8, chosen, expert: NETWORK, router, shared: None };
+            let mixture = Mixture { experts: 8, chosen, expert: NETWORK, router, shared: None, latent: None };
             move |config: &mut DecoderConfig| config.blocks[1].feed_forward = FeedForward::Mixture(mixture)
         };
         assert_eq!(fault(&mixture(9, None)), BadConfig::Experts { chosen: 9, possible: 8 });

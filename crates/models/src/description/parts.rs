@@ -176,6 +176,8 @@ pub(crate) struct MixtureParts<M = Weight, V = Vec<f32>> {
     pub(crate) shared_gate: Option<M>,
     /// The factor of each expert's weight.
     pub(crate) expert_scales: Option<V>,
+    /// The projection to the rows of experts, `latent x hidden size`, and back.
+    pub(crate) latent: Option<[Projection<M, V>; 2]>,
 }
 
 /// The weights of a network and a mixture whose results are added. The norm before the network is that of the layer.
@@ -430,6 +432,8 @@ mod elsewhere {
                 shared: self.shared.as_ref().map(|shared| shared.upload(to)).transpose()?,
                 shared_gate: self.shared_gate.as_ref().map(|gate| to.matrix(gate)).transpose()?,
                 expert_scales: vector(to, &self.expert_scales)?,
+                // GPUs compute no mixtures.
+                latent: None,
             })
         }
     }

@@ -169,12 +169,13 @@ impl<'a, M, V> Tensors<'a, M, V> {
     }
 
     fn mixture(&mut self, mixture: &'a MixtureParts<M, V>) {
-        let MixtureParts { router, choice_bias, experts, shared, shared_gate, expert_scales } = mixture;
+        let MixtureParts { router, choice_bias, experts, shared, shared_gate, expert_scales, latent } = mixture;
         self.projection("router", router);
         self.vectors("choice bias", choice_bias);
         experts.iter().chain(shared).for_each(|expert| self.dense(expert));
         shared_gate.iter().for_each(|gate| self.matrix("shared gate", gate));
         self.vectors("expert scales", expert_scales);
+        latent.iter().flatten().for_each(|projection| self.projection("latent", projection));
     }
 
     fn alternating(&mut self, parts: &'a AlternatingParts<M, V>) {

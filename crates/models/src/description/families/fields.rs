@@ -185,9 +185,10 @@ impl Fields {
             "gelu" => Activation::Gelu,
             "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Activation::GeluTanh,
             "relu" => Activation::Relu,
+            "relu2" => Activation::SquaredRelu,
             other => {
                 return Err(format!(
-                    "the activation {:?} is not supported; silu, gelu, gelu_new and relu are",
+                    "the activation {:?} is not supported; silu, gelu, gelu_new, relu and relu2 are",
                     shown(other)
                 ));
             }

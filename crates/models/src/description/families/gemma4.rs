@@ -211,6 +211,7 @@ fn mixture(fields: &Fields, activation: Activation) -> Result<Option<Mixture>, S
         expert: Dense { width, activation, gated: true, bias: false },
         router: Router { normalized: Some(0.0), expert_scales: true, ..Router::default() },
         shared: None,
+        latent: None,
     }))
 }
 
@@ -252,6 +253,7 @@ fn layer(names: &Prefixed<'_>, config: &DecoderConfig, i: usize) -> Result<Layer
                     shared: None,
                     shared_gate: None,
                     expert_scales: Some(names.vector(&name("router.per_expert_scale"), mixture.experts)?),
+                    latent: None,
                 },
                 after_mixture: scales("post_feedforward_layernorm_2")?,
             })),

@@ -64,6 +64,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
             expert: network(fields.size(&["intermediate_size"])?),
             router: Router { score: Score::SoftmaxOfChosen, ..Router::default() },
             shared: Some(Shared { network: shared, gated: false }),
+            latent: None,
         }),
     };
     let attends = attends(fields, layers)?;
@@ -130,6 +131,7 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
                 shared: of.shared.map(|of| shared(&of.network)).transpose()?,
                 shared_gate: None,
                 expert_scales: None,
+                latent: None,
             })),
             FeedForward::None => FeedForwardParts::None,
             _ => unreachable!("these models have no other feed-forward parts"),

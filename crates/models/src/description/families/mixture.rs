@@ -69,11 +69,11 @@ pub(super) fn mixture(model: &str, fields: &Fields, layer: usize) -> Result<Opti
     let network = |width: usize| Dense { width, activation, gated: true, bias: model == "gpt_oss" };
     let shared = shared.map(|(width, gated)| Shared { network: network(width), gated });
     let chosen = fields.size(&["num_experts_per_tok", "experts_per_token"])?;
-    Ok(Some(Mixture { experts, chosen, expert: network(fields.size(&[width])?), router, shared }))
+    Ok(Some(Mixture { experts, chosen, expert: network(fields.size(&[width])?), router, shared, latent: None }))
 }
 
 /// The router of DeepSeek-V3, which may choose experts from some groups only.
-fn grouped(fields: &Fields) -> Result<Router, String> {
+pub(super) fn grouped(fields: &Fields) -> Result<Router, String> {
     let (count, kept) = (fields.size(&["n_group"])?, fields.size(&["topk_group"])?);
     Ok(Router {
         score: Score::Sigmoid,
@@ -139,6 +139,7 @@ pub(super) fn parts(
         shared: mixture.shared.map(shared).transpose()?,
         shared_gate: gate.map(|gate| gate.matrix),
         expert_scales: None,
+        latent: None,
     })
 }
 
@@ -157,7 +158,7 @@ pub(super) fn dense(
 ) -> Result<DenseParts, ModelError> {
     let of = |name: &str, out, input| names.projection(&format!("{prefix}.{name}"), out, input, network.bias);
     Ok(DenseParts {
-        gate: Some(of(gate, network.width, width)?),
+        gate: network.gated.then(|| of(gate, network.width, width)).transpose()?,
         up: of(up, network.width, width)?,
         down: of(down, width, network.width)?,
     })
@@ -186,7 +187,7 @@ pub(super) fn experts(
         let down = if names.has(&at("down_exps.weight")) { "down_exps.weight" } else { "down_proj" };
         return joined(names, [&at("gate_up_proj"), &at(down)], width, mixture);
     }
-    if names.has(&at("gate_exps.weight")) {
+    if names.has(&at("up_exps.weight")) {
         let stacked = |name: &str, out, input| {
             let matrices = names.stacked(&at(&format!("{name}_exps.weight")), [all, out, input])?;
             let biases = match network.bias {
@@ -196,9 +197,12 @@ pub(super) fn experts(
             let joined = matrices.into_iter().zip(biases).map(|(matrix, bias)| Projection { matrix, bias });
             Ok::<_, ModelError>(joined.collect::<Vec<_>>())
         };
-        let (gates, ups) = (stacked("gate", inner, width)?, stacked("up", inner, width)?);
-        let three = gates.into_iter().zip(ups).zip(stacked("down", width, inner)?);
-        return Ok(three.map(|((gate, up), down)| DenseParts { gate: Some(gate), up, down }).collect());
+        let gates: Vec<Option<Projection>> = match network.gated {
+            true => stacked("gate", inner, width)?.into_iter().map(Some).collect(),
+            false => vec![None; all],
+        };
+        let three = gates.into_iter().zip(stacked("up", inner, width)?).zip(stacked("down", width, inner)?);
+        return Ok(three.map(|((gate, up), down)| DenseParts { gate, up, down }).collect());
     }
     (0..all).map(|i| dense(names, &at(&i.to_string()), of_each, width, network)).collect()
 }

@@ -7,6 +7,7 @@
 //! | `qwen_next` | qwen3_next, qwen3_5, qwen3_5_moe: gated delta nets and gated attention |
 //! | `mamba` | mamba2: state-space models |
 //! | `granite_hybrid` | granitemoehybrid: state-space models, attention, experts |
+//! | `nemotron_hybrid` | nemotron_h: state-space models, attention, networks and experts, one in each layer |
 //! | `lfm2` | lfm2, lfm2_moe: gated convolutions and attention |
 //! | `gpt` | gpt2, opt |
 //! | `gemma3n` | gemma3n_text |
@@ -31,6 +32,7 @@ mod llama_weights;
 mod mamba;
 mod mixture;
 mod mxfp4;
+mod nemotron_hybrid;
 mod prefixed;
 mod qwen_next;
 mod rotary;
@@ -69,6 +71,7 @@ const FAMILIES: &[(&str, Family)] = {
     const LFM2: Family = Family { config: lfm2::config, parts: lfm2::parts };
     const MAMBA2: Family = Family { config: mamba::config, parts: mamba::parts };
     const MPT: Family = Family { config: fused::mpt_config, parts: fused::mpt_parts };
+    const NEMOTRON_HYBRID: Family = Family { config: nemotron_hybrid::config, parts: nemotron_hybrid::parts };
     const NEOX: Family = Family { config: fused::neox_config, parts: fused::neox_parts };
     const OPT: Family = Family { config: gpt::opt_config, parts: gpt::opt_parts };
     const QWEN_NEXT: Family = Family { config: qwen_next::config, parts: qwen_next::parts };
@@ -85,6 +88,7 @@ const FAMILIES: &[(&str, Family)] = {
         ("lfm2_moe", LFM2),
         ("mamba2", MAMBA2),
         ("mpt", MPT),
+        ("nemotron_h", NEMOTRON_HYBRID),
         ("opt", OPT),
         ("qwen3_5_moe_text", QWEN_NEXT),
         ("qwen3_5_text", QWEN_NEXT),

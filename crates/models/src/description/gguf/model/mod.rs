@@ -10,6 +10,7 @@
 //! | `dense` | cohere2, exaone4, glm4, granite, hunyuan-dense, mistral3, olmo2, phi3, seed_oss, starcoder2 |
 //! | `recurrent` | granitehybrid, lfm2, lfm2moe, mamba2, qwen3next, qwen35, qwen35moe |
 //! | `gemma4` | gemma4 |
+//! | `nemotron` | nemotron_h, nemotron_h_moe |
 //! | `latent` | deepseek2 |
 //! | `mixtures` | glm4moe, olmoe, qwen2moe, qwen3moe, gpt-oss |
 
@@ -21,6 +22,7 @@ mod latent;
 mod llama;
 mod mixtures;
 mod names;
+mod nemotron;
 mod recurrent;
 mod values;
 
@@ -55,7 +57,7 @@ const BARE: Architecture =
     Architecture { name: "", describe: |_, _| Ok(()), names: &[], of_experts: &[], outside: &[], prefix: "model." };
 
 /// The supported architectures.
-const ARCHITECTURES: [&Architecture; 31] = [
+const ARCHITECTURES: [&Architecture; 33] = [
     &dense::COHERE2,
     &latent::DEEPSEEK2,
     &dense::EXAONE4,
@@ -74,6 +76,8 @@ const ARCHITECTURES: [&Architecture; 31] = [
     &llama::LLAMA,
     &recurrent::MAMBA2,
     &dense::MISTRAL3,
+    &nemotron::NEMOTRON_H,
+    &nemotron::NEMOTRON_H_MOE,
     &dense::OLMO2,
     &mixtures::OLMOE,
     &dense::PHI3,
