@@ -109,6 +109,19 @@ pub(super) fn source_cost(source: &DraftSource, target: &Arc<dyn LanguageModel>,
             let all = after_calls(target, held, || Ok(sequence.guess(0, &mut rows)?))?;
             Ok(all / model.count() as f64)
         }
+        DraftSource::Head(DraftHead::Assistant(model)) => {
+            let own = fitting(held, model.context_length().saturating_sub(1));
+            let mut sequence = model.begin(own + 1)?;
+            let states = vec![0.1; model.layers().len() * model.hidden_size()];
+            sequence.read(&states.repeat(own))?;
+            let state = vec![0.1; model.hidden_size()];
+            let (mut logits, mut next) = (Vec::new(), Vec::new());
+            let all = after_calls(target, held, || {
+                let mut one = || sequence.guess(&[0], &state, &mut logits, &mut next);
+                Ok((0..DRAFTS).try_for_each(|_| one())?)
+            })?;
+            Ok(all / DRAFTS as f64)
+        }
     }
 }
 

@@ -8,6 +8,8 @@ const MEDUSA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/ta
 const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
 const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/published_heads");
 const PREDICTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/predictors");
+const GEMMA4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/gguf_architectures/gemma4.gguf");
+const ASSISTANT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/assistants/gemma4");
 
 /// The output of the program, as JSON.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
@@ -186,6 +188,29 @@ fn models_draft_with_their_own_layer() {
     let drafted = folder.run(&[&["generate", "Th", "--temperature", "0", "--max-tokens", "12"], &drafted[..]].concat());
     assert!(drafted.done().json()["drafted"].as_u64() > Some(1));
     folder.run(&["generate", "x", "--draft", "mtp"]).fails("this model has no layer that predicts later tokens");
+}
+
+/// Gemma 4 with an assistant that has random weights.
+#[test]
+fn assistants_leave_the_text_unchanged() {
+    let folder = Folder::new();
+    let text = |more: &[&str]| {
+        let arguments = ["generate", "Th", "--json", "--model", GEMMA4, "--max-tokens", "40"];
+        folder.run(&[&arguments, more].concat()).succeeds().lines().remove(0)
+    };
+    let plain = text(&["--temperature", "0"]);
+    for shape in [["--draft-tokens", "3"], ["--draft-tree", "3,2,1"]] {
+        let drafted = text(&[&["--temperature", "0", "--draft", ASSISTANT], &shape[..]].concat());
+        assert_eq!(drafted["tokens"], plain["tokens"], "{shape:?}");
+        assert!(drafted["drafted"].as_u64() > Some(20), "{drafted}");
+    }
+    let all = &["--seed", "7", "--lookup", "--regex", "[A-Za-z]{10,20}!"][..];
+    assert_eq!(text(&[all, &["--draft", ASSISTANT]].concat())["tokens"], text(all)["tokens"]);
+    folder.run(&["generate", "x", "--draft", ASSISTANT]).fails("it was trained for a model with hidden_size 32");
+    let other = format!("{ASSISTANT}_unified");
+    folder
+        .run(&["generate", "x", "--model", GEMMA4, "--draft", &other])
+        .fails("take the model that it was trained for");
 }
 
 #[test]

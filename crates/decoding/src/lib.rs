@@ -51,7 +51,9 @@ pub mod tree;
 
 pub use chance::{Chance, Seeded};
 pub use draft_length::{DraftLength, DraftMemory};
-pub use drafter::{BlockDrafter, Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupOr, Medusa};
+pub use drafter::{
+    AssistantDrafter, BlockDrafter, Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupOr, Medusa,
+};
 pub use embeddings::embeddings;
 pub use guide::{ClassScorer, Guide, RewardScorer, ScoreKind, Scorer, TextClass};
 pub use limits::{Limits, Stop};

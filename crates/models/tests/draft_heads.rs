@@ -470,3 +470,97 @@ fn a_head_belongs_to_one_model() {
     assert!(fault(&other, &target()).contains("model_type is \"llama\""));
     assert!(DraftHead::is_in(&feature) && !DraftHead::is_in(&other));
 }
+
+/// Assistants of Gemma 4, one with all logits and one with those of some groups: the rows of four drafts after beginnings
+/// of a text, around the length of its window.
+#[test]
+fn assistants_do_what_transformers_does() {
+    let root = fixtures().join("golden");
+    for name in ["gemma4", "gemma4_unified"] {
+        let golden = crate::golden::load(root.join("assistants").join(name).join("expected.safetensors"));
+        let (ids, lengths, expected) = (golden["ids"].integers(), golden["lengths"].integers(), golden["rows"].rows());
+        let target = ModelFolder::at(root.join("architectures").join(name)).cached_as(Format::F32);
+        let head = DraftHead::load(&ModelFolder::at(root.join("assistants").join(name)), &target).unwrap();
+        let DraftHead::Assistant(assistant) = &head else { panic!("an assistant") };
+        let model = target.model(&Device::Cpu).unwrap();
+        let width = model.hidden_size().unwrap();
+        assert_eq!((head.hidden_size(), head.tokens().len()), (width, 61));
+        assert_eq!(head.layers().last(), Some(&model.layers()), "{name}");
+        let a_token = head.layers().len() * width;
+        let (mut text, mut rows) = (model.clone().begin(ids.len()).unwrap(), Rows::with_layers(head.layers()));
+        text.forward(&Batch::chain(&ids, Wanted::Last), &mut rows).unwrap();
+        let of_target = states(&rows, ids.len());
+        let (mut got, mut logits, mut next) = (Vec::new(), Vec::new(), Vec::new());
+        for &length in &lengths {
+            let length = length as usize;
+            let mut sequence = assistant.begin(ids.len()).unwrap();
+            // In two parts.
+            let (first, rest) = of_target[..length * a_token].split_at(length / 2 * a_token);
+            sequence.read(first).unwrap();
+            sequence.read(rest).unwrap();
+            assert_eq!(sequence.len(), length);
+            let mut state = sequence.last_state().to_vec();
+            for &id in &ids[length..length + 4] {
+                sequence.guess(&[id], &state, &mut logits, &mut next).unwrap();
+                got.push(logits.clone());
+                // In company.
+                let tokens = [[3, id].repeat(9), vec![id]].concat();
+                let (mut of_all, mut after_all) = (Vec::new(), Vec::new());
+                sequence.guess(&tokens, &state.repeat(tokens.len()), &mut of_all, &mut after_all).unwrap();
+                assert_eq!(of_all[18 * 61..], logits, "{name}");
+                assert_eq!(after_all[width..2 * width], next, "{name}");
+                state.clone_from(&next);
+            }
+            assert_eq!(sequence.len(), length);
+        }
+        let worst = crate::golden::distance(&got, &expected);
+        println!("{name}: {worst}");
+        assert!(worst < 5e-5, "{name}: {worst}");
+        let mut full = assistant.begin(2).unwrap();
+        full.read(&of_target[..2 * a_token]).unwrap();
+        let state = full.last_state().to_vec();
+        assert!(full.guess(&[1], &state, &mut logits, &mut next).is_err());
+        assert!(full.read(&of_target[..a_token]).is_err());
+    }
+}
+
+#[test]
+fn assistants_that_cannot_be_used_are_refused() {
+    use serde_json::json;
+    type Edit = dyn Fn(&mut serde_json::Value);
+    let root = fixtures().join("golden");
+    let edits: [(&str, &str, &Edit, &str); 9] = [
+        ("gemma4", "gemma4", &|config| config["backbone_hidden_size"] = json!(64), "a model with hidden_size 64"),
+        ("gemma4", "gemma4", &|config| config["text_config"]["head_dim"] = json!(8), "with a window read other keys"),
+        ("gemma4", "gemma4_unified", &|_| (), "with a window read other keys and values than layer 2"),
+        (
+            "gemma4",
+            "gemma4",
+            &|config| config["text_config"]["rope_parameters"]["full_attention"]["rope_theta"] = json!(10.0),
+            "full attention read other keys and values than layer 2",
+        ),
+        ("gemma4", "gemma4", &|config| config["text_config"]["model_type"] = json!("llama"), "those of \"llama\""),
+        ("gemma4", "gemma4", &|config| config["text_config"]["enable_moe_block"] = json!(true), "enable_moe_block"),
+        (
+            "gemma4",
+            "gemma4",
+            &|config| config["text_config"]["hidden_size_per_layer_input"] = json!(8),
+            "hidden_size_per_layer_input",
+        ),
+        ("gemma4_unified", "gemma4_unified", &|config| config["num_centroids"] = json!(60), "9 of 60 groups of 61"),
+        (
+            "gemma4_unified",
+            "gemma4_unified",
+            &|config| config["centroid_intermediate_top_k"] = json!(62),
+            "62 of 61 groups of 61 tokens",
+        ),
+    ];
+    for (name, target, edit, said) in edits {
+        let (_folder, head) = with_config(&format!("../assistants/{name}"), edit);
+        let fault = refused(&head, &ModelFolder::at(root.join("architectures").join(target)));
+        assert!(fault.contains(said), "{fault:?} should say {said:?}");
+    }
+    let (_folder, head) = with_config("../assistants/gemma4", |_| ());
+    let other = ModelFolder::at(root.join("architectures/llama-long"));
+    assert!(!refused(&head, &other).is_empty());
+}

@@ -1,6 +1,7 @@
 //! Drafters, which guess how a text continues.
 
 mod ahead;
+mod assistant;
 mod block;
 pub(crate) mod children;
 mod feature;
@@ -22,6 +23,7 @@ use crate::target::DecodeError;
 use crate::tree::Origin;
 use crate::tree::{DraftTree, TreeShape};
 
+pub use assistant::AssistantDrafter;
 pub use block::BlockDrafter;
 pub use children::Coupling;
 pub use feature::FeatureDrafter;

@@ -7,7 +7,7 @@ use super::pages::Half;
 use super::peers::Peers;
 use super::projection::{project, project_each};
 use super::state::State;
-use super::work::{CpuItem, Work};
+use super::work::{CpuItem, Sight, Work};
 use crate::description::config::{Attention, Positions, QueryGrowth, QueryKeyNorm};
 use crate::description::parts::AttentionParts;
 use crate::error::ModelError;
@@ -87,6 +87,27 @@ pub(super) fn attend_each(
             work.all.resize(m * m, true);
         }
         let of = |width: usize| at * width..(at + m) * width;
+        let shape = Heads { heads, kv_heads, head_dim };
+        let mask = AttentionMask {
+            visible: None,
+            positions: &[],
+            window: attention.window,
+            slopes: decoder.slopes.as_deref(),
+            cap: attention.cap.map(|cap| cap as f32),
+            sinks: parts.sinks.as_deref(),
+        };
+        let factor = attention.factor();
+        if *sight == Sight::Held {
+            let mask = AttentionMask { positions: &[length as u32 - 1], ..mask };
+            let rows = of(heads * head_dim);
+            let queries = work.query[rows.clone()].chunks(heads * head_dim);
+            for (query, mixed) in queries.zip(work.mixed[rows].chunks_mut(heads * head_dim)) {
+                let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(source, half, length));
+                attend(query, keys, values, shape, mask, factor, mixed);
+            }
+            at += m;
+            continue;
+        }
         if attention.reads.is_none() {
             pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
             pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
@@ -97,15 +118,11 @@ pub(super) fn attend_each(
                 false => is_tree.then(|| &work.visible[seen..seen + m * m]),
             },
             positions: &work.positions[of(1)],
-            window: attention.window,
-            slopes: decoder.slopes.as_deref(),
-            cap: attention.cap.map(|cap| cap as f32),
-            sinks: parts.sinks.as_deref(),
+            ..mask
         };
         let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(source, half, length + m));
         let rows = of(heads * head_dim);
-        let shape = Heads { heads, kv_heads, head_dim };
-        attend(&work.query[rows.clone()], keys, values, shape, mask, attention.factor(), &mut work.mixed[rows]);
+        attend(&work.query[rows.clone()], keys, values, shape, mask, factor, &mut work.mixed[rows]);
         at += m;
         seen += if is_tree { m * m } else { 0 };
     }

@@ -14,29 +14,53 @@ use crate::error::ModelError;
 /// The most rows that are taken at a time.
 const AT_A_TIME: usize = 256;
 
-/// Appends tokens whose keys and values are, in each layer, the products of the same rows: `tokens x width`.
+/// The rows of which a layer's keys and values are products, and the layer of the state that stores them.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub(crate) to: usize,
+    /// `tokens x width`.
+    pub(crate) rows: &'a [f32],
+}
+
+/// Appends tokens with the keys and values that the layers of `source` compute from given rows: one item for each layer,
+/// with the same number of rows. The state may be that of another decoder, with the same rotary embeddings.
 ///
 /// # Errors
 /// [`ModelError::ContextFull`], and an error if there is not enough memory.
 ///
 /// # Panics
-/// If a layer has other attention than queries, keys and values of its own.
-pub(crate) fn give(decoder: &CpuDecoder, state: &mut State, rows: &[f32], work: &mut Work) -> Result<(), ModelError> {
-    let CpuDecoder { config, parts: all, .. } = decoder;
-    for rows in rows.chunks(AT_A_TIME * config.width) {
-        let (length, m) = (state.held.length(), rows.len() / config.width);
+/// If a layer of the source has other attention than queries, keys and values of its own, or one of the state stores keys
+/// and values of another width.
+pub(crate) fn give(
+    source: &CpuDecoder,
+    state: &mut State,
+    given: &[Given<'_>],
+    work: &mut Work,
+) -> Result<(), ModelError> {
+    let CpuDecoder { config, parts: all, .. } = source;
+    let count = given.first().map_or(0, |given| given.rows.len() / config.width);
+    for from in (0..count).step_by(AT_A_TIME) {
+        let (length, m) = (state.held.length(), AT_A_TIME.min(count - from));
         state.held.check(m)?;
         state.pages.make_own(length, length + m)?;
-        for (layer, (parts, block)) in all.layers.iter().zip(&config.blocks).enumerate() {
+        for ((parts, block), &Given { to, rows }) in all.layers.iter().zip(&config.blocks).zip(given) {
             let (MixerParts::Attention(parts), Mixer::Attention(of)) = (&parts.mixer, &block.mixer) else {
                 panic!("a layer without attention")
             };
-            let (key, value) = parts.key.as_ref().zip(parts.value.as_ref()).expect("own keys and values");
-            project_each(rows, config.width, [(key, &mut work.key), (value, &mut work.value)]);
-            if let Some(weight) = parts.key_norm.as_deref() {
-                work.normed.resize(work.key.len(), 0.0);
-                rms_norm(&work.key, weight, decoder.epsilon(), &mut work.normed);
-                std::mem::swap(&mut work.key, &mut work.normed);
+            let rows = &rows[from * config.width..(from + m) * config.width];
+            let key = parts.key.as_ref().expect("own keys");
+            match &parts.value {
+                Some(value) => project_each(rows, config.width, [(key, &mut work.key), (value, &mut work.value)]),
+                None => {
+                    project_each(rows, config.width, [(key, &mut work.key)]);
+                    work.value.clone_from(&work.key);
+                }
+            }
+            for (x, weight) in [(&mut work.key, &parts.key_norm), (&mut work.value, &parts.value_norm)] {
+                let Some(weight) = weight.as_deref() else { continue };
+                work.normed.resize(x.len(), 0.0);
+                rms_norm(x, weight, source.epsilon(), &mut work.normed);
+                std::mem::swap(x, &mut work.normed);
             }
             if let (Positions::Rotary(rotaries), Some(which)) = (&config.positions, of.rotary) {
                 work.cos.clear();
@@ -45,8 +69,8 @@ pub(crate) fn give(decoder: &CpuDecoder, state: &mut State, rows: &[f32], work: 
                 (length..length + m).for_each(|at| angles.extend(at as u32, &mut work.cos, &mut work.sin));
                 rotate(&mut work.key, of.kv_heads, of.head_dim, &work.cos, &work.sin, rotaries[which].pairs);
             }
-            state.pages.write(layer, Half::Keys, length, &work.key);
-            state.pages.write(layer, Half::Values, length, &work.value);
+            state.pages.write(to, Half::Keys, length, &work.key);
+            state.pages.write(to, Half::Values, length, &work.value);
         }
         state.held.extend(m);
     }

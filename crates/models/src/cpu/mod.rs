@@ -21,7 +21,7 @@ mod stored;
 mod work;
 
 pub use decoder::CpuDecoder;
-pub(crate) use given::give;
+pub(crate) use given::{Given, give};
 pub(crate) use peers::Peers;
 pub(crate) use sequence::{forward, reserve};
 pub(crate) use state::State;

@@ -31,13 +31,16 @@ pub(crate) enum Sight {
         /// Whether layers with a sliding window only see those before them.
         but_windows: bool,
     },
+    /// None of them: only the tokens that were held before, at least one, as if each was the last one of these. Nothing of
+    /// the batch is stored, so the caller cuts the text back to what was held.
+    Held,
 }
 
 impl Sight {
     /// Whether the tokens see each other in both directions in this layer.
     pub(super) fn is_both_ways(self, attention: &Attention) -> bool {
         match self {
-            Self::Before => false,
+            Self::Before | Self::Held => false,
             Self::All { but_windows } => !(but_windows && attention.window.is_some()),
         }
     }

@@ -27,7 +27,7 @@ use super::draft_vocabulary;
 use super::files::DraftFiles;
 use super::fusion::Taps;
 use crate::cache::CacheLayout;
-use crate::cpu::{CpuDecoder, CpuItem, Peers, Sight, State, Work, forward, give, reserve};
+use crate::cpu::{CpuDecoder, CpuItem, Given, Peers, Sight, State, Work, forward, give, reserve};
 use crate::description::config::{DecoderConfig, Mixer, Norm};
 use crate::description::families::{Fields, LLAMA, llama_layers};
 use crate::description::parts::Parts;
@@ -177,7 +177,8 @@ impl BlockSequence {
         taps.read(of_target, read);
         context.resize(read.len(), 0.0);
         rms_norm(read, norm, taps.epsilon, context);
-        give(decoder, state, context, work)
+        let given: Vec<_> = (0..decoder.config.blocks.len()).map(|to| Given { to, rows: &context[..] }).collect();
+        give(decoder, state, &given, work)
     }
 
     /// Guesses the tokens after `last`, the one after the context: writes a row for each of them

@@ -8,6 +8,7 @@ use verdigris_text::shown;
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::DecoderConfig;
 use crate::description::families::Fields;
+use crate::description::parts::{Layer, Parts, Scales};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 use crate::source::file_names::CONFIG;
@@ -29,6 +30,9 @@ pub(super) struct DraftFiles {
     pub(super) config: DecoderConfig,
     /// The target's embedding: a row for each token.
     pub(super) embedding: Weight,
+    /// The target's layers, and the norm after them.
+    pub(super) layers: Vec<Layer>,
+    pub(super) norm: Scales,
     /// The rows of the target's output matrix for `tokens`.
     pub(super) output: Weight,
     pub(super) tokens: Vec<TokenId>,
@@ -74,7 +78,8 @@ impl DraftFiles {
             }
         };
         let tokens = tokens.unwrap_or_else(|| (0..config.vocabulary as TokenId).collect());
-        Ok(Self { path, kind, fields, checkpoint, config, embedding: parts.embedding, output, tokens })
+        let Parts { embedding, layers, norm, .. } = parts;
+        Ok(Self { path, kind, fields, checkpoint, config, embedding, layers, norm, output, tokens })
     }
 
     pub(super) fn kind(&self) -> &Kind {

@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Eagle3,
     /// A published head of DFlash or DSpark.
     Block,
+    /// An assistant of Gemma 4.
+    Assistant,
     /// A head that is not supported: its name, and what to do.
     Unsupported(String),
 }
@@ -48,17 +50,24 @@ pub(super) fn kind(fields: &Fields) -> Option<Kind> {
     if BLOCK.contains(&name) {
         return Some(Kind::Block);
     }
+    if name == ASSISTANT {
+        return Some(Kind::Assistant);
+    }
     Some(unsupported(&format!("the draft head {name}")))
 }
 
 /// The heads that are supported, for messages.
-pub(super) const SUPPORTED: &str = "a head of EAGLE-3, DFlash or DSpark, Medusa heads, or a head of `verdigris train`";
+pub(super) const SUPPORTED: &str = "a head of EAGLE-3, DFlash or DSpark, Medusa heads, an assistant of Gemma 4, or a head \
+     of `verdigris train`";
 
 /// Parts of the names of architectures that are draft heads.
-const HEADS: [&str; 6] = ["DFlash", "DSpark", "Eagle", "Medusa", "MTP", "NextN"];
+const HEADS: [&str; 7] = ["Assistant", "DFlash", "DSpark", "Eagle", "Medusa", "MTP", "NextN"];
 
 /// The architectures of EAGLE-3 that are supported.
 const EAGLE3: [&str; 2] = ["LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM"];
+
+/// The architecture of assistants that are supported.
+const ASSISTANT: &str = "Gemma4AssistantForCausalLM";
 
 /// The architectures of DFlash and DSpark that are supported.
 const BLOCK: [&str; 2] = ["DFlashDraftModel", "Qwen3DSparkModel"];

@@ -10,12 +10,14 @@
 //! | `eagle3` | that layer as published heads of EAGLE-3 have it; `draft_vocabulary` has the tokens that they guess |
 //! | `mtp` | that layer as models that predict several tokens have it in their own files |
 //! | [`block`] | published heads that guess a block of tokens at once |
+//! | [`assistant`] | Gemma 4's assistants, which attend to keys and values of their target |
 //! | [`medusa`] | heads that each guess a later token, all from one hidden state |
 //! | [`fingerprint`] | identifies a model, in whatever format it is stored |
 //! | [`target`] | the weights that a head in training takes from its model |
 //! | `kind` | recognises the kind of a head |
 //! | `files` | a folder with `config.json` and the weights of a head |
 
+pub mod assistant;
 pub mod block;
 mod draft_vocabulary;
 mod eagle3;
@@ -33,6 +35,7 @@ use verdigris_logits::TokenId;
 use crate::error::ModelError;
 use crate::source::folder::ModelFolder;
 
+use assistant::AssistantModel;
 use block::BlockModel;
 use feature::FeatureModel;
 use kind::Kind;
@@ -48,6 +51,8 @@ pub enum DraftHead {
     Medusa(MedusaHeads),
     /// Layers that guess a block of tokens at once.
     Block(BlockModel),
+    /// Layers that attend to keys and values of the target, and continue from their own guesses.
+    Assistant(AssistantModel),
 }
 
 impl DraftHead {
@@ -63,6 +68,7 @@ impl DraftHead {
             Kind::Medusa | Kind::PublishedMedusa => Self::Medusa(MedusaHeads::new(files)?),
             Kind::Eagle3 => Self::Feature(eagle3::model(files)?),
             Kind::Block => Self::Block(BlockModel::new(files)?),
+            Kind::Assistant => Self::Assistant(AssistantModel::new(files)?),
             Kind::Unsupported(fault) => return Err(files.wrong(fault.clone())),
         })
     }
@@ -90,6 +96,7 @@ impl DraftHead {
             Self::Feature(model) => model.layers(),
             Self::Medusa(_) => &[],
             Self::Block(model) => model.layers(),
+            Self::Assistant(model) => model.layers(),
         }
     }
 
@@ -99,6 +106,7 @@ impl DraftHead {
             Self::Feature(model) => model.target_hidden_size(),
             Self::Medusa(heads) => heads.hidden_size(),
             Self::Block(model) => model.hidden_size(),
+            Self::Assistant(model) => model.hidden_size(),
         }
     }
 
@@ -108,6 +116,7 @@ impl DraftHead {
             Self::Feature(model) => model.tokens(),
             Self::Medusa(heads) => heads.tokens(),
             Self::Block(model) => model.tokens(),
+            Self::Assistant(model) => model.tokens(),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use verdigris_decoding::{
-    BlockDrafter, BoxedDrafter, Coupling, DraftLength, DraftMemory, DraftModel, Drafter, FeatureDrafter, Lookup,
-    LookupOr, Medusa, Rule, Target, TreeShape,
+    AssistantDrafter, BlockDrafter, BoxedDrafter, Coupling, DraftLength, DraftMemory, DraftModel, Drafter,
+    FeatureDrafter, Lookup, LookupOr, Medusa, Rule, Target, TreeShape,
 };
 use verdigris_models::DraftHead;
 
@@ -147,6 +147,9 @@ impl<'a> Request<'a> {
                     }
                     DraftHead::Block(head) => {
                         Box::new(BlockDrafter::new(head, capacity, size, transforms, sampler, coupling)?)
+                    }
+                    DraftHead::Assistant(head) => {
+                        Box::new(AssistantDrafter::new(head, capacity, size, transforms, sampler, coupling)?)
                     }
                 }
             }

@@ -48,6 +48,10 @@ impl Fields {
         Self { all, wrapper: None }
     }
 
+    pub(crate) fn set(&mut self, name: &str, value: Value) {
+        self.all.insert(name.to_owned(), value);
+    }
+
     /// The model type of the multimodal model that contains the language model, if there is one.
     pub(crate) fn wrapper(&self) -> Option<&str> {
         self.wrapper.as_deref()

@@ -60,12 +60,14 @@ pub(crate) struct Family {
 /// Llama and related models.
 pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama_weights::parts };
 
+/// Gemma 4, whose assistants have layers of the same kind.
+pub(crate) const GEMMA4: Family = Family { config: gemma4::config, parts: gemma4::parts };
+
 /// The other families, by their model types.
 const FAMILIES: &[(&str, Family)] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
     const GEMMA3N: Family = Family { config: gemma3n::config, parts: gemma3n::parts };
-    const GEMMA4: Family = Family { config: gemma4::config, parts: gemma4::parts };
     const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
     const GRANITE_HYBRID: Family = Family { config: granite_hybrid::config, parts: granite_hybrid::parts };
     const LFM2: Family = Family { config: lfm2::config, parts: lfm2::parts };
