@@ -87,42 +87,37 @@ pub(super) fn attend_each(
             work.all.resize(m * m, true);
         }
         let of = |width: usize| at * width..(at + m) * width;
+        let (rows, a_row) = (of(heads * head_dim), heads * head_dim);
         let shape = Heads { heads, kv_heads, head_dim };
         let mask = AttentionMask {
             visible: None,
-            positions: &[],
+            positions: &work.positions[of(1)],
             window: attention.window,
             slopes: decoder.slopes.as_deref(),
             cap: attention.cap.map(|cap| cap as f32),
             sinks: parts.sinks.as_deref(),
         };
-        let factor = attention.factor();
         if *sight == Sight::Held {
             let mask = AttentionMask { positions: &[length as u32 - 1], ..mask };
-            let rows = of(heads * head_dim);
-            let queries = work.query[rows.clone()].chunks(heads * head_dim);
-            for (query, mixed) in queries.zip(work.mixed[rows].chunks_mut(heads * head_dim)) {
+            let queries = work.query[rows.clone()].chunks(a_row);
+            for (query, mixed) in queries.zip(work.mixed[rows].chunks_mut(a_row)) {
                 let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(source, half, length));
-                attend(query, keys, values, shape, mask, factor, mixed);
+                attend(query, keys, values, shape, mask, attention.factor(), mixed);
             }
-            at += m;
-            continue;
-        }
-        if attention.reads.is_none() {
-            pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
-            pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
-        }
-        let mask = AttentionMask {
-            visible: match is_both_ways {
+        } else {
+            if attention.reads.is_none() {
+                pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
+                pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
+            }
+            let visible = match is_both_ways {
                 true => Some(&work.all[..m * m]),
                 false => is_tree.then(|| &work.visible[seen..seen + m * m]),
-            },
-            positions: &work.positions[of(1)],
-            ..mask
-        };
-        let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(source, half, length + m));
-        let rows = of(heads * head_dim);
-        attend(&work.query[rows.clone()], keys, values, shape, mask, factor, &mut work.mixed[rows]);
+            };
+            let mask = AttentionMask { visible, ..mask };
+            let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(source, half, length + m));
+            let query = &work.query[rows.clone()];
+            attend(query, keys, values, shape, mask, attention.factor(), &mut work.mixed[rows]);
+        }
         at += m;
         seen += if is_tree { m * m } else { 0 };
     }
