@@ -382,6 +382,15 @@ impl Rows {
         &states[i * size..(i + 1) * size]
     }
 
+    /// Replaces `states` by the hidden states of some tokens of the batch, one after the other.
+    ///
+    /// # Panics
+    /// If hidden states were not kept, or a token does not exist.
+    pub fn hidden_of(&self, tokens: &[usize], states: &mut Vec<f32>) {
+        states.clear();
+        tokens.iter().for_each(|&i| states.extend_from_slice(self.hidden(i)));
+    }
+
     /// Makes room for the hidden states of `tokens` tokens of a model of this width, if they are kept.
     pub(crate) fn prepare_hidden(&mut self, tokens: usize, width: usize) {
         if let Some(hidden) = &mut self.hidden {

@@ -168,8 +168,7 @@ impl Drafter for AssistantDrafter {
         if *is_over {
             return Ok(());
         }
-        of_target.clear();
-        kept.iter().for_each(|&i| of_target.extend_from_slice(rows.hidden(i)));
+        rows.hidden_of(kept, of_target);
         network.sequence.read(of_target)?;
         Ok(())
     }

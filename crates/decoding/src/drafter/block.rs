@@ -108,8 +108,7 @@ impl Drafter for BlockDrafter {
         if self.is_over {
             return Ok(());
         }
-        self.of_target.clear();
-        kept.iter().for_each(|&i| self.of_target.extend_from_slice(rows.hidden(i)));
+        rows.hidden_of(kept, &mut self.of_target);
         self.sequence.read(&self.of_target)?;
         Ok(())
     }

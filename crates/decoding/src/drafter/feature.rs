@@ -179,8 +179,7 @@ impl Drafter for FeatureDrafter {
     }
 
     fn observe(&mut self, _: &[TokenId], rows: &Rows, kept: &[usize]) -> Result<(), DecodeError> {
-        self.of_target.clear();
-        kept.iter().for_each(|&i| self.of_target.extend_from_slice(rows.hidden(i)));
+        rows.hidden_of(kept, &mut self.of_target);
         self.model.read_states(&self.of_target, &mut self.features);
         Ok(())
     }

@@ -99,9 +99,9 @@ pub(super) fn attend_each(
         };
         if *sight == Sight::Held {
             let mask = AttentionMask { positions: &[length as u32 - 1], ..mask };
+            let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(source, half, length));
             let queries = work.query[rows.clone()].chunks(a_row);
             for (query, mixed) in queries.zip(work.mixed[rows].chunks_mut(a_row)) {
-                let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(source, half, length));
                 attend(query, keys, values, shape, mask, attention.factor(), mixed);
             }
         } else {

@@ -296,13 +296,6 @@ pub struct Mixture {
     pub latent: Option<usize>,
 }
 
-impl Mixture {
-    /// The width of the rows that experts read and write, in a residual stream of `width` elements.
-    pub(crate) fn width(&self, width: usize) -> usize {
-        self.latent.unwrap_or(width)
-    }
-}
-
 /// The choice of experts from a token's scores, which are a product with the router's matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Router {

@@ -22,12 +22,13 @@ use verdigris_kernels::{Product, linear_all, rms_norm};
 use verdigris_logits::TokenId;
 use verdigris_text::shown;
 
+use super::draft_vocabulary::presence;
 use super::files::DraftFiles;
 use crate::cache::CacheLayout;
 use crate::cpu::{Beginning, CpuDecoder, CpuItem, Given, Peers, Sight, State, Work, forward, give, reserve};
 use crate::description::config::{Attention, DecoderConfig, Mixer, Norm, Positions};
 use crate::description::families::GEMMA4;
-use crate::description::parts::{Layer, Parts};
+use crate::description::parts::Parts;
 use crate::description::rotary::Angles;
 use crate::description::weight::Weight;
 use crate::error::ModelError;
@@ -90,11 +91,10 @@ impl AssistantModel {
         let decoder = CpuDecoder::new(config, parts, None, CacheLayout::DEFAULT)?;
         let DraftFiles { embedding, layers, norm, output, tokens, config, .. } = files;
         let source = {
-            let mut layers: Vec<Option<Layer>> = layers.into_iter().map(Some).collect();
-            let mut of_store = |&(_, from): &(usize, usize)| layers[from].take().expect("each store once");
-            let blocks = stores.iter().map(|&(_, from)| config.blocks[from].clone()).collect();
-            let parts = Parts::new(embedding.clone(), stores.iter().map(&mut of_store).collect(), norm, output);
             let (to, mut before): (Vec<usize>, Vec<usize>) = stores.into_iter().unzip();
+            let blocks = before.iter().map(|&layer| config.blocks[layer].clone()).collect();
+            let layers = before.iter().map(|&layer| layers[layer].clone()).collect();
+            let parts = Parts::new(embedding.clone(), layers, norm, output);
             before.push(config.blocks.len());
             let config = DecoderConfig { blocks, per_layer: None, ..config.clone() };
             Source { decoder: CpuDecoder::new(config, parts, None, CacheLayout::DEFAULT)?, to, layers: before }
@@ -288,10 +288,7 @@ fn groups(files: &DraftFiles, output: &Weight) -> Result<Option<Groups>, ModelEr
         return Err(wrong(format!("{chosen} of {count} groups of {vocabulary} tokens cannot be chosen")));
     }
     let order = files.checkpoint.integers(ORDER)?.ok_or_else(|| wrong(format!("{ORDER} is missing")))?;
-    let mut is_there = vec![false; vocabulary];
-    let is_new =
-        |&token: &TokenId| is_there.get_mut(token as usize).is_some_and(|is_there| !std::mem::replace(is_there, true));
-    if order.len() != vocabulary || !order.iter().all(is_new) {
+    if order.len() != vocabulary || presence(&order, vocabulary).is_none() {
         return Err(wrong(format!("{ORDER} does not have each of {vocabulary} tokens once")));
     }
     let scores = files.checkpoint.matrix("masked_embedding.centroids.weight", [count, output.columns()])?;

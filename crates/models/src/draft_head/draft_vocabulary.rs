@@ -34,18 +34,24 @@ pub(super) fn tokens(d2t: &[u32], t2d: Option<&[bool]>, size: usize) -> Result<V
     let tokens = d2t.to_vec();
     let shifted: Option<Vec<TokenId>> = d2t.iter().zip(0..).map(|(offset, i)| offset.checked_add(i)).collect();
     let fits = |tokens: &Vec<TokenId>| {
-        let mut is_there = vec![false; size];
-        // A token that is there twice would have two guesses.
-        let are_new = tokens
-            .iter()
-            .all(|&token| is_there.get_mut(token as usize).is_some_and(|is_there| !std::mem::replace(is_there, true)));
-        are_new && !tokens.is_empty() && t2d.is_none_or(|t2d| t2d == is_there)
+        let present = presence(tokens, size).filter(|_| !tokens.is_empty());
+        present.is_some_and(|present| t2d.is_none_or(|t2d| t2d == present))
     };
     let absolute = tokens.is_sorted_by(|a, b| a < b).then_some(tokens);
     absolute.into_iter().chain(shifted).find(fits).ok_or_else(|| {
         let with = t2d.map_or("", |_| ", and the same as t2d");
         format!("d2t is neither a list of tokens nor of their offsets: they must be different, below {size}{with}")
     })
+}
+
+/// For each token of a vocabulary of `size` whether it is one of `tokens`. `None` if one of them is not in the vocabulary,
+/// or is there twice and would have two guesses.
+pub(super) fn presence(tokens: &[TokenId], size: usize) -> Option<Vec<bool>> {
+    let mut present = vec![false; size];
+    let is_new = |&token: &TokenId| {
+        present.get_mut(token as usize).is_some_and(|is_present| !std::mem::replace(is_present, true))
+    };
+    tokens.iter().all(is_new).then_some(present)
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
 fn mixture(fields: &Fields, network: &impl Fn(usize) -> Dense) -> Result<Mixture, String> {
     let shared = network(fields.size(&["moe_shared_expert_intermediate_size"])?);
     Ok(Mixture {
-        experts: fields.size(&["n_routed_experts"])?,
+        experts: fields.size(&["n_routed_experts", "num_experts"])?,
         chosen: fields.size(&["num_experts_per_tok"])?,
         // Its experts have no biases even if other networks have.
         expert: Dense { bias: false, ..network(fields.size(&["moe_intermediate_size"])?) },
@@ -194,7 +194,7 @@ fn mixture_parts(names: &Prefixed<'_>, name: &str, width: usize, of: &Mixture) -
     Ok(MixtureParts {
         router: names.projection(&at("gate"), of.experts, width, false)?,
         choice_bias: Some(names.vector(&at("gate.e_score_correction_bias"), of.experts)?),
-        experts: experts(names, &at("experts"), GATE_UP_DOWN, of.width(width), of)?,
+        experts: experts(names, &at("experts"), GATE_UP_DOWN, of.latent.unwrap_or(width), of)?,
         shared: Some(dense(names, &at("shared_experts"), GATE_UP_DOWN, width, &shared)?),
         shared_gate: None,
         expert_scales: None,

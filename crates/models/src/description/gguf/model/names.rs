@@ -111,3 +111,20 @@ pub(super) const SHARED_EXPERTS: Names = &[
     ("ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"),
     ("ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"),
 ];
+
+/// A state-space model and the norm before it, which is the only one of its layer.
+pub(super) const STATE_SPACE: Names = &[
+    ("attn_norm.weight", "norm.weight"),
+    ("ssm_in.weight", "mixer.in_proj.weight"),
+    ("ssm_conv1d.weight", "mixer.conv1d.weight"),
+    ("ssm_conv1d.bias", "mixer.conv1d.bias"),
+    ("ssm_dt.bias", "mixer.dt_bias"),
+    ("ssm_a", "mixer.A_log"),
+    ("ssm_d", "mixer.D"),
+    ("ssm_norm.weight", "mixer.norm.weight"),
+    ("ssm_out.weight", "mixer.out_proj.weight"),
+];
+
+/// Tensors outside of layers, in models that call these a backbone.
+pub(super) const BACKBONE: Names =
+    &[("token_embd.weight", "backbone.embeddings.weight"), ("output_norm.weight", "backbone.norm_f.weight")];

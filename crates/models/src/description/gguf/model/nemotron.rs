@@ -4,20 +4,25 @@ use serde_json::Value as Json;
 
 use super::decoder::{head_dim, outside};
 use super::experts::{Routers, experts, width_of_experts};
-use super::names::Names;
+use super::names::{BACKBONE, Names, STATE_SPACE};
 use super::recurrent::State;
 use super::values::{Described, Values};
 use super::{Architecture, BARE};
 
-pub(super) const NEMOTRON_H: Architecture =
-    Architecture { name: "nemotron_h", describe, names: &[PARTS], outside: OUTSIDE, prefix: "backbone.", ..BARE };
+pub(super) const NEMOTRON_H: Architecture = Architecture {
+    name: "nemotron_h",
+    describe,
+    names: &[STATE_SPACE, PARTS],
+    outside: BACKBONE,
+    prefix: "backbone.",
+    ..BARE
+};
 
 pub(super) const NEMOTRON_H_MOE: Architecture = Architecture {
     name: "nemotron_h_moe",
     describe: |of, to| {
         describe(of, to)?;
         experts(of, to, &Routers::SIGMOID)?;
-        to.put("n_routed_experts", of.size("expert_count")?);
         width_of_experts(of, to)?;
         // They are stored as one network.
         of.size_or("expert_shared_count")?;
@@ -25,7 +30,7 @@ pub(super) const NEMOTRON_H_MOE: Architecture = Architecture {
         to.put_some("moe_latent_size", of.size_or("moe_latent_size")?.filter(|&width| width > 0));
         Ok(())
     },
-    names: &[PARTS],
+    names: &[STATE_SPACE, PARTS],
     of_experts: &[&[
         (ROUTER, "mixer.gate.weight"),
         ("exp_probs_b.bias", "mixer.gate.e_score_correction_bias"),
@@ -36,26 +41,14 @@ pub(super) const NEMOTRON_H_MOE: Architecture = Architecture {
         ("ffn_latent_down.weight", "mixer.fc1_latent_proj.weight"),
         ("ffn_latent_up.weight", "mixer.fc2_latent_proj.weight"),
     ]],
-    outside: OUTSIDE,
+    outside: BACKBONE,
     prefix: "backbone.",
 };
-
-const OUTSIDE: Names =
-    &[("token_embd.weight", "backbone.embeddings.weight"), ("output_norm.weight", "backbone.norm_f.weight")];
 
 /// Only layers with experts have it.
 const ROUTER: &str = "ffn_gate_inp.weight";
 
 const PARTS: Names = &[
-    ("attn_norm.weight", "norm.weight"),
-    ("ssm_in.weight", "mixer.in_proj.weight"),
-    ("ssm_conv1d.weight", "mixer.conv1d.weight"),
-    ("ssm_conv1d.bias", "mixer.conv1d.bias"),
-    ("ssm_dt.bias", "mixer.dt_bias"),
-    ("ssm_a", "mixer.A_log"),
-    ("ssm_d", "mixer.D"),
-    ("ssm_norm.weight", "mixer.norm.weight"),
-    ("ssm_out.weight", "mixer.out_proj.weight"),
     ("attn_q.weight", "mixer.q_proj.weight"),
     ("attn_k.weight", "mixer.k_proj.weight"),
     ("attn_v.weight", "mixer.v_proj.weight"),

@@ -5,7 +5,9 @@ use serde_json::Value as Json;
 use super::decoder::{Rotated, decoder, in_some_layers, outside};
 use super::dense::granite;
 use super::experts::{Gating, Routers, experts, width_of_experts};
-use super::names::{ATTENTION, BEFORE, BEFORE_WITH_POST, EXPERTS, NETWORK, Names, QUERY_KEY_NORMS, SHARED_EXPERT};
+use super::names::{
+    ATTENTION, BACKBONE, BEFORE, BEFORE_WITH_POST, EXPERTS, NETWORK, Names, QUERY_KEY_NORMS, SHARED_EXPERT, STATE_SPACE,
+};
 use super::values::{Described, Values};
 use super::{Architecture, BARE};
 
@@ -116,18 +118,8 @@ pub(super) const MAMBA2: Architecture = Architecture {
         to.put("decays_are_whole", true);
         Ok(())
     },
-    names: &[&[
-        ("attn_norm.weight", "norm.weight"),
-        ("ssm_in.weight", "mixer.in_proj.weight"),
-        ("ssm_conv1d.weight", "mixer.conv1d.weight"),
-        ("ssm_conv1d.bias", "mixer.conv1d.bias"),
-        ("ssm_dt.bias", "mixer.dt_bias"),
-        ("ssm_a", "mixer.A_log"),
-        ("ssm_d", "mixer.D"),
-        ("ssm_norm.weight", "mixer.norm.weight"),
-        ("ssm_out.weight", "mixer.out_proj.weight"),
-    ]],
-    outside: &[("token_embd.weight", "backbone.embeddings.weight"), ("output_norm.weight", "backbone.norm_f.weight")],
+    names: &[STATE_SPACE],
+    outside: BACKBONE,
     prefix: "backbone.",
     ..BARE
 };
