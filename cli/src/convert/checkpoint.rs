@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::models::whole_file::Unfinished;
+use verdigris::models::whole_file::Beginning;
 use verdigris_checkpoint::{Checkpoint, Dtype, Kind, ModelFiles, ModelFolder};
 
 use crate::choice::{Choice, OneOf};
@@ -72,7 +72,11 @@ impl CheckpointOptions {
             model = model.stored_as(dtype);
         }
         let bar = progress::of_conversion();
-        let written = model.write(out, Unfinished::new, |done, of| {
+        let begin = || {
+            let beginning = Beginning::new();
+            move |folder: &Path| beginning.begun(folder)
+        };
+        let written = model.write(out, begin, |done, of| {
             bar.set_length(of);
             bar.set_position(done);
         })?;

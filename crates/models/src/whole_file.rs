@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -37,8 +37,7 @@ fn write_with_mode<T, E: From<io::Error>>(
     mode: u32,
     fill: impl FnOnce(&mut File) -> Result<T, E>,
 ) -> Result<T, E> {
-    let mut file = temporary(path, mode)?;
-    let _unfinished = Unfinished::new(file.path());
+    let (_unfinished, mut file) = temporary(path, mode)?;
     let done = fill(file.as_file_mut())?;
     file.as_file_mut().sync_all()?;
     match may_replace {
@@ -53,48 +52,72 @@ fn write_with_mode<T, E: From<io::Error>>(
 pub const TEMPORARY: (&str, &str) = (".verdigris-", ".part");
 
 /// A temporary file with a unique name, which is removed unless it is persisted.
-fn temporary(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
+fn temporary(path: &Path, mode: u32) -> io::Result<(Unfinished, NamedTempFile)> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
     #[cfg(not(unix))]
     let _ = mode;
-    builder.tempfile_in(folder(path))
+    let beginning = Beginning::new();
+    let file = builder.tempfile_in(folder(path))?;
+    Ok((beginning.begun(file.path()), file))
 }
 
 /// All unfinished files and folders of this process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Held while an unfinished file or folder is created, so that [`discard_unfinished`] sees either both the file and its
+/// name or neither.
+#[derive(Debug)]
+pub struct Beginning(MutexGuard<'static, BTreeSet<PathBuf>>);
+
+impl Beginning {
+    /// Waits until no other thread creates one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Registers this path, which exists by now, as unfinished.
+    pub fn begun(mut self, path: &Path) -> Unfinished {
+        self.0.insert(path.to_owned());
+        Unfinished(path.to_owned())
+    }
+}
+
+impl Default for Beginning {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// A file or folder that is not complete yet: until this is dropped, [`discard_unfinished`] removes it.
 #[derive(Debug)]
 #[must_use]
 pub struct Unfinished(PathBuf);
 
-impl Unfinished {
-    /// Registers this path as unfinished.
-    pub fn new(path: &Path) -> Self {
-        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
-        Self(path.to_owned())
-    }
-}
-
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        Beginning::new().0.remove(&self.0);
     }
 }
 
-/// Removes all unfinished files and folders, for a program that a signal ends. Returns how many were removed.
+/// Removes all unfinished files and folders, for a program that a signal ends. Returns how many were removed. No other
+/// can be begun or completed afterwards: threads that try wait for the end of the program.
 pub fn discard_unfinished() -> usize {
-    discard_below(Path::new(""))
+    let unfinished = Beginning::new();
+    let removed = unfinished.discard_below(Path::new(""));
+    std::mem::forget(unfinished);
+    removed
 }
 
-/// Removes the unfinished files and folders in a folder; the empty path is that of all.
-fn discard_below(folder: &Path) -> usize {
-    let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-    let below = unfinished.iter().filter(|path| path.starts_with(folder));
-    below.filter(|path| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).is_ok()).count()
+impl Beginning {
+    /// Removes the unfinished files and folders in a folder; the empty path is that of all.
+    fn discard_below(&self, folder: &Path) -> usize {
+        let below = self.0.iter().filter(|path| path.starts_with(folder));
+        below.filter(|path| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).is_ok()).count()
+    }
 }
 
 /// The folder that contains a file.
@@ -145,14 +168,37 @@ mod tests {
         let path = folder.path().join("a");
         let discarding = |_: &mut File| {
             let begun = folder.path().join("begun");
+            let beginning = Beginning::new();
             fs::create_dir(&begun)?;
-            let _begun = Unfinished::new(&begun);
+            let _begun = beginning.begun(&begun);
             // Other tests have unfinished files too.
-            assert_eq!(discard_below(folder.path()), 2);
+            assert_eq!(Beginning::new().discard_below(folder.path()), 2);
             assert_eq!(fs::read_dir(&folder)?.count(), 0);
             Err(io::Error::other("interrupted"))
         };
         assert!(write_whole::<(), _>(&path, true, discarding).is_err());
+    }
+
+    /// A signal may come at any moment.
+    #[test]
+    fn every_file_that_exists_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let write = || {
+            for _ in 0..300 {
+                write_whole(&path, true, |_| Err::<(), _>(io::Error::other("interrupted"))).unwrap_err();
+            }
+        };
+        std::thread::scope(|scope| {
+            let writers = [scope.spawn(write), scope.spawn(write)];
+            while writers.iter().any(|writer| !writer.is_finished()) {
+                let known = Beginning::new();
+                for entry in fs::read_dir(&folder).unwrap() {
+                    let there = entry.unwrap().path();
+                    assert!(known.0.contains(&there), "{}", there.display());
+                }
+            }
+        });
     }
 
     #[cfg(unix)]
