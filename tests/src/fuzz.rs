@@ -22,7 +22,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use verdigris::detector::report::{Content, PublicKeys, ReportKey, SignedReport};
 use verdigris::detector::{Unwrapped, Unwrapping};
-use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
+use verdigris::models::{Batch, Device, DraftHead, ModelFolder, Rows, Wanted};
 use verdigris_checkpoint::{Checkpoint, ModelFiles, Pickle};
 use verdigris_text::{ChatTemplate, Chunks, Conversation, Message, Tokenizer};
 use verdigris_watermark::attack::Attack;
@@ -47,6 +47,47 @@ pub fn gguf_file(data: &[u8]) -> bool {
     let capacity = model.context_length().min(4);
     let mut sequence = model.begin(capacity).expect("a sequence within the context");
     sequence.forward(&Batch::chain(&[0], Wanted::Last), &mut rows).expect("a token of the vocabulary");
+    true
+}
+
+/// A GGUF file gives an error, or a draft head for one of two targets that drafts. Returns whether it is a head.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn gguf_head(data: &[u8]) -> bool {
+    let head = ModelFolder::gguf_in_memory(data.to_vec());
+    let targets = ["models/tale-small", "golden/architectures/gemma4"];
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let load = |target| DraftHead::load(&head, &ModelFolder::at(fixtures.join(target))).ok();
+    let Some(head) = targets.into_iter().find_map(load) else { return false };
+    let (mut rows, mut next) = (Rows::default(), Vec::new());
+    let of_target = vec![0.5; head.hidden_size() * head.layers().len().max(1)];
+    match &head {
+        DraftHead::Feature(model) => {
+            let mut state = Vec::new();
+            model.read_states(&of_target, &mut state);
+            let mut sequence = model.begin(model.context_length().min(2)).expect("a sequence within the context");
+            rows = model.rows();
+            sequence.forward(&Batch::chain(&[0], Wanted::Last), &state, &mut rows).expect("a token of the vocabulary");
+        }
+        DraftHead::Medusa(heads) => heads.guess(&of_target, 1, &mut rows),
+        DraftHead::Block(model) => {
+            let mut sequence = model.begin(model.context_length().min(80)).expect("a sequence within the context");
+            // A context may be shorter than a block.
+            if sequence.has_room(1) {
+                sequence.read(&of_target).expect("room for a token");
+                sequence.guess(0, &mut rows).expect("a token of the vocabulary");
+                sequence.after(0, rows.row_mut(0));
+            }
+        }
+        DraftHead::Assistant(model) if model.context_length() > 1 => {
+            let mut sequence = model.begin(2).expect("a sequence within the context");
+            sequence.read(&of_target).expect("room for a token");
+            let (state, mut logits) = (sequence.last_state().to_vec(), Vec::new());
+            sequence.guess(&[0], &state, &mut logits, &mut next).expect("a token of the vocabulary");
+        }
+        DraftHead::Assistant(_) => {}
+    }
     true
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::{Device, Grammar, Key, Marking, ModelFolder, Style};
-use verdigris_tests::fuzz::gguf_file;
+use verdigris_tests::fuzz::{gguf_file, gguf_head};
 use verdigris_tests::harness;
 
 fn fixture(file: &str) -> PathBuf {
@@ -129,6 +129,10 @@ fn gguf_files() {
     for (name, reach) in [("qwen2.gguf", 3_000), ("gemma2.gguf", 3_000)] {
         let bytes = fs::read(golden.join(name)).unwrap();
         never_panics(name, &bytes, 4_000, reach, &|bytes| gguf_file(bytes));
+    }
+    for (name, reach) in [("eagle3.gguf", 1_500), ("dspark.gguf", 1_500), ("gemma4.gguf", 5_000)] {
+        let bytes = fs::read(golden.join("../gguf_heads").join(name)).unwrap();
+        never_panics(name, &bytes, 500, reach, &|bytes| gguf_head(bytes));
     }
     let bytes = fs::read(golden.join("tokenizer.gguf")).unwrap();
     never_panics("tokenizer.gguf", &bytes, 300, 2_000, &|bytes| {

@@ -9,6 +9,9 @@ const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/ta
 const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/published_heads");
 const PREDICTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/predictors");
 const GEMMA4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/gguf_architectures/gemma4.gguf");
+/// The same heads, and assistants, in files of llama.cpp.
+const GGUF_HEADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/gguf_heads");
+
 const ASSISTANT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden/assistants/gemma4");
 
 /// The output of the program, as JSON.
@@ -140,8 +143,10 @@ fn published_heads_leave_the_text_unchanged() {
     let greedy = ["--model", "tale-small", "--temperature", "0", "--max-tokens", "60"];
     let seeded = ["--model", "tale-small", "--seed", "3", "--max-tokens", "40"];
     let plain = [&greedy, &seeded].map(|arguments| written(&folder, arguments)[0]["tokens"].clone());
-    for name in ["medusa", "eagle3", "speculators", "dflash", "dspark"] {
-        let head = &format!("{PUBLISHED}/{name}");
+    let folders = ["medusa", "eagle3", "speculators", "dflash", "dspark"].map(|name| format!("{PUBLISHED}/{name}"));
+    let files = ["eagle3", "dspark"].map(|name| format!("{GGUF_HEADS}/{name}.gguf"));
+    for name in folders.iter().chain(&files) {
+        let head = name;
         for shape in [["--draft-tokens", "3"], ["--draft-tree", "3,2,1"]] {
             let text = &written(&folder, &[&greedy[..], &["--draft", head], &shape].concat())[0];
             assert_eq!(text["tokens"], plain[0], "{name}, {shape:?}");
@@ -206,6 +211,9 @@ fn assistants_leave_the_text_unchanged() {
     }
     let all = &["--seed", "7", "--lookup", "--regex", "[A-Za-z]{10,20}!"][..];
     assert_eq!(text(&[all, &["--draft", ASSISTANT]].concat())["tokens"], text(all)["tokens"]);
+    let in_gguf = &format!("{GGUF_HEADS}/gemma4.gguf");
+    assert_eq!(text(&[all, &["--draft", in_gguf]].concat())["tokens"], text(all)["tokens"]);
+    folder.run(&["generate", "x", "--model", in_gguf]).fails("it is a draft head (gemma4-assistant)");
     folder.run(&["generate", "x", "--draft", ASSISTANT]).fails("it was trained for a model with hidden_size 32");
     let other = format!("{ASSISTANT}_unified");
     folder

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use verdigris_kernels::Format;
-use verdigris_models::{Batch, Device, ModelError, ModelFolder, Wanted};
+use verdigris_models::{Batch, Device, DraftHead, ModelError, ModelFolder, Wanted};
 
 use crate::golden::{distance, rows};
 
@@ -124,14 +124,39 @@ fn fault(file: Vec<u8>, about: &str) -> Option<String> {
     Some(fault)
 }
 
+/// Loads a draft head in memory for a target. An error is one line, which is returned.
+fn fault_of_head(file: Vec<u8>, target: &ModelFolder, about: &str) -> Option<String> {
+    let fault = DraftHead::load(&ModelFolder::gguf_in_memory(file), target).err()?.to_string();
+    assert!(!fault.contains('\n') && fault.len() < 1000, "{about}: {fault}");
+    Some(fault)
+}
+
+/// The files of draft heads, each with the folder of its target.
+fn heads() -> [(PathBuf, PathBuf); 6] {
+    let golden = golden_folder();
+    let head = |name: &str, target: PathBuf| (golden.join(format!("gguf_heads/{name}.gguf")), target);
+    let of_tale = |name| head(name, golden.join("../models/tale-small"));
+    let assistant = |name| head(name, golden.join("architectures").join(name));
+    let [eagle3, speculators, dflash, dspark] = ["eagle3", "speculators", "dflash", "dspark"].map(of_tale);
+    let [dense, unified] = ["gemma4", "gemma4_unified"].map(assistant);
+    [eagle3, speculators, dflash, dspark, dense, unified]
+}
+
 /// Values that are missing, of another type, or out of range, and tensors that are missing or of another shape: whatever
-/// is wrong with a file, the answer is a model or a line.
+/// is wrong with a file, the answer is a model, or a draft head, or a line.
 #[test]
 fn damaged_descriptions_are_errors() {
+    let models = names().into_iter().map(|name| (file(&name), None));
+    let heads = heads().into_iter().map(|(file, target)| (file, Some(ModelFolder::at(target))));
     let mut faults = 0;
-    for name in names() {
-        let whole = std::fs::read(file(&name)).unwrap();
+    for (file, target) in models.chain(heads) {
+        let (whole, name) = (std::fs::read(&file).unwrap(), file.display());
         let [values, tensors] = entries(&whole);
+        let fault = |file: Vec<u8>, about: &str| match &target {
+            None => fault(file, about),
+            Some(target) => fault_of_head(file, target, about),
+        };
+        assert_eq!(fault(whole.clone(), ""), None);
         let mut check = |at: usize, bytes: &[u8], about: &str| {
             let mut damaged = whole.clone();
             damaged[at..at + bytes.len()].copy_from_slice(bytes);
@@ -159,6 +184,38 @@ fn damaged_descriptions_are_errors() {
         }
     }
     assert!(faults > 1000, "{faults}");
+}
+
+#[test]
+fn faults_of_heads_are_named() {
+    const U32: u32 = 4;
+    for (head, value, kind, number, said) in [
+        (0, "eagle3.block_count", U32, 2u32, "it has 2 layers (num_hidden_layers)"),
+        (0, "eagle3.target_hidden_size", U32, 64, "a model with hidden_size 64"),
+        (0, "eagle3.embedding_length", U32, 64, "fc.weight has shape [128, 384], not [64, 384]"),
+        (1, "eagle3.attention.key_length", U32, 32, "eagle3.rope.dimension_count is 16 where heads have 32 elements"),
+        (2, "dflash.block_size", U32, 1, "its blocks have 1 tokens (block_size), not 2 to 64"),
+        (2, "tokenizer.ggml.mask_token_id", U32, 4096, "mask_token_id is not a token of the model"),
+        (3, "dflash.attention.head_count", U32, 0, "the number of attention heads is 0"),
+        (4, "gemma4-assistant.embedding_length_out", U32, 24, "a model with hidden_size 24"),
+        (5, "gemma4-assistant.attention.key_length_swa", U32, 8, "attention.value_length_swa = 16 is not supported"),
+    ] {
+        let (file, target) = &heads()[head];
+        let mut whole = std::fs::read(file).unwrap();
+        let [values, _] = entries(&whole);
+        let at = values.iter().find(|entry| entry.name == value).expect(value).at;
+        whole[at..at + 8].copy_from_slice(&[kind.to_le_bytes(), number.to_le_bytes()].concat());
+        let fault = fault_of_head(whole, &ModelFolder::at(target), value).expect(value);
+        assert!(fault.contains(said), "{fault:?} should say {said:?}");
+    }
+    // Heads and models do not replace each other.
+    let (file, target) = &heads()[0];
+    let fault = ModelFolder::at(file).model(&Device::Cpu).err().unwrap().to_string();
+    assert!(fault.contains("it is a draft head (eagle3)") && fault.contains("--draft"), "{fault}");
+    let model = ModelFolder::at(self::file("mixtral"));
+    assert!(DraftHead::is_in(&ModelFolder::at(file)) && !DraftHead::is_in(&model));
+    let fault = DraftHead::load(&model, &ModelFolder::at(target)).unwrap_err().to_string();
+    assert!(fault.contains("model_type is \"mixtral\", which is not a draft head"), "{fault}");
 }
 
 #[test]

@@ -315,7 +315,7 @@ fn describe(files: &mut DraftFiles) -> Result<Description, String> {
     files.fields.refuse("hidden_size_per_layer_input", |value| value.as_u64() == Some(0))?;
     // All are, which the layers of a model cannot be.
     files.fields.set("num_kv_shared_layers", Value::from(0));
-    let mut config = (GEMMA4.config)(&files.fields)?;
+    let mut config = files.config_of(GEMMA4, &files.fields)?;
     let width = files.fields.size_or(&["backbone_hidden_size"])?.unwrap_or(1536);
     files.check_target(width, config.vocabulary)?;
     let of_target = &files.config;

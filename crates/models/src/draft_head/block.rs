@@ -233,7 +233,7 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
     of("final_logit_softcapping").refuse("final_logit_softcapping", |value| value.as_f64() == Some(0.0))?;
     of("conv_kernel_size").refuse("conv_kernel_size", |_| false)?;
     fields.refuse("rope_is_neox_style", |value| value == true)?;
-    let mut config = (LLAMA.config)(fields)?;
+    let mut config = files.config_of(LLAMA, fields)?;
     files.check_target(config.width, config.vocabulary)?;
     if of("use_swa").flag("use_swa", false)? {
         let window = size("swa_window_size")?.ok_or_else(|| missing("swa_window_size"))?;

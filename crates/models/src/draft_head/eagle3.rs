@@ -109,7 +109,7 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
     if layers != 1 {
         return Err(format!("it has {layers} layers (num_hidden_layers); heads of one layer are supported"));
     }
-    let config = (LLAMA.config)(of_layer)?;
+    let config = files.config_of(LLAMA, of_layer)?;
     let target_width = fields.size_or(&["target_hidden_size"])?.unwrap_or(config.width);
     files.check_target(target_width, config.vocabulary)?;
     let ids = match fields.list(IDS)? {

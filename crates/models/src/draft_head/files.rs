@@ -1,4 +1,4 @@
-//! A folder with a draft head: `config.json`, and its weights.
+//! A folder with a draft head: `config.json`, and its weights; or a GGUF file of it.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,8 @@ use verdigris_text::shown;
 
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::DecoderConfig;
-use crate::description::families::Fields;
+use crate::description::families::{Family, Fields};
+use crate::description::gguf::model::add_factors;
 use crate::description::parts::{Layer, Parts, Scales};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
@@ -40,15 +41,14 @@ pub(super) struct DraftFiles {
 
 /// Whether a folder has a head.
 pub(super) fn is_in(folder: &ModelFolder) -> bool {
-    let read = || Fields::parse(&folder.file(CONFIG).ok()?).ok();
-    read().is_some_and(|fields| kind(&fields).is_some())
+    folder.fields_of_head().is_ok_and(|fields| kind(&fields).is_some())
 }
 
 impl DraftFiles {
     pub(super) fn read(folder: &ModelFolder, target: &ModelFolder) -> Result<Self, ModelError> {
         let path = folder.path(CONFIG);
         let wrong = |fault: String| ModelError::DraftHead { path: path.clone(), fault };
-        let fields = Fields::parse(&folder.file(CONFIG)?).map_err(wrong)?;
+        let fields = folder.fields_of_head()?;
         let Some(kind) = kind(&fields) else {
             let model_type = fields.model_type().unwrap_or("nothing");
             return Err(wrong(format!(
@@ -119,6 +119,13 @@ impl DraftFiles {
         let of_target = || self.output.gather(tokens.iter().map(|&token| token as usize));
         let output = own("lm_head.weight", tokens.len())?.unwrap_or_else(of_target);
         Ok([embedding, output])
+    }
+
+    /// The description of layers of a family, in `fields` of the head.
+    pub(super) fn config_of(&self, family: Family, fields: &Fields) -> Result<DecoderConfig, String> {
+        let mut config = (family.config)(fields)?;
+        add_factors(&mut config, &self.checkpoint).map_err(|fault| fault.to_string())?;
+        Ok(config)
     }
 
     pub(super) fn wrong(&self, fault: String) -> ModelError {

@@ -17,7 +17,7 @@ use crate::cache::CacheLayout;
 use crate::cpu::CpuDecoder;
 use crate::description::adapter::{Adapter, AdapterConfig};
 use crate::description::checkpoint::Checkpoint;
-use crate::description::config::{DecoderConfig, Positions, Scaling};
+use crate::description::config::DecoderConfig;
 use crate::description::families::{BadModelType, Family, Fields, family, model_types};
 use crate::description::gguf::convert::{Converted, Model, convert, convert_again, neighbours};
 use crate::description::gguf::{self, Gguf};
@@ -360,14 +360,8 @@ impl ModelFolder {
             return Err(ModelError::Reward { path: self.files.path(""), fault: fault.into() });
         }
         let checkpoint = self.checkpoint_of(gguf, fields, &config)?;
-        let head_dim = config.rotated_head(0);
-        if gguf.is_some_and(gguf::model::has_factors)
-            && let Positions::Rotary(all) = &mut config.positions
-            && let Some(first) = all.first_mut()
-        {
-            let pairs = first.elements.unwrap_or(head_dim) / 2;
-            let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
-            first.scaling = Scaling::Each(factors);
+        if gguf.is_some() {
+            gguf::model::add_factors(&mut config, &checkpoint)?;
         }
         Ok((config, family, checkpoint))
     }
@@ -519,9 +513,20 @@ impl ModelFolder {
         checkpoint(self.files.safetensors()?)
     }
 
+    /// The fields of the `config.json` of a draft head, or of a model.
+    pub(crate) fn fields_of_head(&self) -> Result<Fields, ModelError> {
+        let Some(gguf) = self.files.gguf()? else { return self.fields(None) };
+        let fields = gguf.check_kinds().and_then(|()| gguf::model::fields_of_head(&gguf));
+        let wrong = |fault: String| ModelError::DraftHead { path: self.files.path(CONFIG), fault };
+        fields.map_err(wrong)?.map_or_else(|| self.fields(Some(&gguf)), Ok)
+    }
+
     /// All weights of a draft head as they are stored.
     pub(crate) fn weights_of_head(&self) -> Result<Checkpoint, ModelError> {
-        checkpoint(self.files.safetensors_of_head()?)
+        match self.files.gguf()? {
+            Some(gguf) => Ok(gguf::model::checkpoint(&gguf)),
+            None => checkpoint(self.files.safetensors_of_head()?),
+        }
     }
 }
 

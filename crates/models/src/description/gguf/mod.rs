@@ -182,23 +182,28 @@ impl Gguf {
         let alignment = usize::try_from(alignment).ok().filter(|alignment| alignment.is_power_of_two());
         let alignment = alignment.ok_or("its alignment is not a power of two")?;
         let data = reader.at.checked_next_multiple_of(alignment).ok_or("it is too large")?;
+        let part = |offset: u64, length: Option<usize>| {
+            let from = data.checked_add(usize::try_from(offset).ok()?)?;
+            bytes.part(from..from.checked_add(length?)?)
+        };
         let order = infos.iter().map(|info| info.name.clone()).collect();
         let mut tensors = HashMap::new();
         for Info { name, shape, format, offset } in infos {
             let outside = || format!("the tensor {:?} lies outside of the file", shown(&name));
             let count = shape.iter().try_fold(1usize, |count, &n| count.checked_mul(n)).ok_or_else(outside)?;
             let stored = match format {
-                Err(kind) => StoredTensor { format: Err(kind), shape, bytes: bytes.part(0..0).ok_or_else(outside)? },
+                Err(kind) => {
+                    let size = INTEGERS.iter().find(|(name, _)| *name == kind).map_or(0, |(_, size)| *size);
+                    let part = part(offset, count.checked_mul(size)).ok_or_else(outside)?;
+                    StoredTensor { format: Err(kind), shape, bytes: part }
+                }
                 Ok(format) => {
                     if !shape.last().copied().unwrap_or(0).is_multiple_of(format.block()) {
                         return Err(format!("the rows of the tensor {:?} are not whole blocks", shown(&name)));
                     }
                     let length = count / format.block();
-                    let length = length.checked_mul(format.block_bytes()).ok_or_else(outside)?;
-                    let from = usize::try_from(offset).ok().and_then(|offset| data.checked_add(offset));
-                    let from = from.ok_or_else(outside)?;
-                    let to = from.checked_add(length).ok_or_else(outside)?;
-                    StoredTensor { format: Ok(format), shape, bytes: bytes.part(from..to).ok_or_else(outside)? }
+                    let part = part(offset, length.checked_mul(format.block_bytes())).ok_or_else(outside)?;
+                    StoredTensor { format: Ok(format), shape, bytes: part }
                 }
             };
             tensors.insert(name, stored);
@@ -254,10 +259,12 @@ impl Gguf {
         if let Value::Numbers(numbers) = self.get(name)? { Some(numbers) } else { None }
     }
 
-    /// Checks that all tensors have supported formats. The error says which ones do not, and what to do.
+    /// Checks that all tensors but lists of tokens have supported formats. The error says which ones do not, and what to
+    /// do.
     pub(crate) fn check_kinds(&self) -> Result<(), String> {
+        let weights = self.tensors.iter().filter(|(name, _)| *name != "d2t");
         let mut unknown: Vec<(&String, &String)> =
-            self.tensors.iter().filter_map(|(name, stored)| Some((name, stored.format.as_ref().err()?))).collect();
+            weights.filter_map(|(name, stored)| Some((name, stored.format.as_ref().err()?))).collect();
         unknown.sort_unstable();
         let Some((name, kind)) = unknown.first() else { return Ok(()) };
         let kinds: std::collections::BTreeSet<&String> = unknown.iter().map(|(_, kind)| *kind).collect();
@@ -394,6 +401,9 @@ impl<'a> Reader<'a> {
         Ok(Info { name, shape, format, offset: self.u64()? })
     }
 }
+
+/// The types of whole numbers that lists of tokens have, and their bytes.
+const INTEGERS: [(&str, usize); 2] = [("I32", 4), ("I64", 8)];
 
 /// The name of a type that is not supported.
 fn type_name(kind: u32) -> String {

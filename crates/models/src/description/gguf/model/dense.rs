@@ -210,7 +210,8 @@ const AFTER: Names = &[
 const FUSED_NETWORK: Names =
     &[("ffn_up.weight", "mlp.gate_up_proj.weight"), ("ffn_down.weight", "mlp.down_proj.weight")];
 
-const OUTPUT_BIAS: Names = &[("attn_output.bias", "self_attn.o_proj.bias")];
+/// The bias of what attention returns.
+pub(super) const OUTPUT_BIAS: Names = &[("attn_output.bias", "self_attn.o_proj.bias")];
 
 /// Whether queries, keys and values have biases, which a file shows by its tensors.
 pub(super) fn biases(of: &Values<'_>, to: &mut Described) {

@@ -12,12 +12,14 @@
 //! | `gemma4` | gemma4 |
 //! | `nemotron` | nemotron_h, nemotron_h_moe |
 //! | `latent` | deepseek2 |
+//! | `heads` | draft heads: eagle3, dflash, gemma4-assistant |
 //! | `mixtures` | glm4moe, olmoe, qwen2moe, qwen3moe, gpt-oss |
 
 mod decoder;
 mod dense;
 mod experts;
 mod gemma4;
+mod heads;
 mod latent;
 mod llama;
 mod mixtures;
@@ -32,7 +34,9 @@ use verdigris_text::shown;
 
 use super::Gguf;
 use crate::description::checkpoint::Checkpoint;
+use crate::description::config::{DecoderConfig, Positions, Scaling};
 use crate::description::families::Fields;
+use crate::error::ModelError;
 use names::Names;
 use values::{Described, Values};
 
@@ -93,10 +97,13 @@ const ARCHITECTURES: [&Architecture; 33] = [
     &dense::STARCODER2,
 ];
 
+/// The supported architectures of draft heads.
+const HEADS: [&Architecture; 3] = [&heads::DFLASH, &heads::EAGLE3, &heads::GEMMA4_ASSISTANT];
+
 impl Architecture {
-    fn of(gguf: &Gguf) -> Option<&'static Self> {
+    fn of(gguf: &Gguf, among: &[&'static Self]) -> Option<&'static Self> {
         let name = gguf.text("general.architecture").ok()??;
-        ARCHITECTURES.into_iter().find(|architecture| architecture.name == name)
+        among.iter().copied().find(|architecture| architecture.name == name)
     }
 
     /// The Hugging Face name of a tensor.
@@ -107,14 +114,27 @@ impl Architecture {
     }
 }
 
-/// The fields that a `config.json` would have. The error says what is missing or not supported.
+/// The fields that a model's `config.json` would have. The error says what is missing or not supported.
 pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     let of = Values::of(gguf)?;
-    let architecture = Architecture::of(gguf).ok_or_else(|| {
-        let known = ARCHITECTURES.map(|architecture| architecture.name).join(", ");
+    let architecture = Architecture::of(gguf, &ARCHITECTURES).ok_or_else(|| {
         let architecture = shown(of.architecture);
+        if Architecture::of(gguf, &HEADS).is_some() {
+            return format!("it is a draft head ({architecture}), which drafts for a model: give it with --draft");
+        }
+        let known = ARCHITECTURES.map(|architecture| architecture.name).join(", ");
         format!("the architecture {architecture:?} is not supported in GGUF files; these are: {known}")
     })?;
+    described(gguf, &of, architecture)
+}
+
+/// The fields that a draft head's `config.json` would have, or `None` for files of models.
+pub(crate) fn fields_of_head(gguf: &Gguf) -> Result<Option<Fields>, String> {
+    let Some(architecture) = Architecture::of(gguf, &HEADS) else { return Ok(None) };
+    described(gguf, &Values::of(gguf)?, architecture).map(Some)
+}
+
+fn described(gguf: &Gguf, of: &Values<'_>, architecture: &Architecture) -> Result<Fields, String> {
     let predictors = of.predictors()?;
     let predicts = |name: &str| layer(name).is_some_and(|layer| predictors.contains(&layer));
     let mut names: Vec<&String> = gguf.tensors.keys().collect();
@@ -133,7 +153,7 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         }
     }
     let mut described = Described::default();
-    (architecture.describe)(&of, &mut described)?;
+    (architecture.describe)(of, &mut described)?;
     of.refuse_others()?;
     let ids = |names: &[&str]| {
         let id = |name: &&str| gguf.size(&format!("tokenizer.ggml.{name}"));
@@ -189,9 +209,19 @@ fn ends_by_name(gguf: &Gguf) -> Vec<usize> {
     ends.into_iter().map(|(id, _)| id).collect()
 }
 
-/// Whether a file has a factor for each wavelength of rotary positions.
-pub(crate) fn has_factors(gguf: &Gguf) -> bool {
-    gguf.has_tensor("rope_freqs.weight")
+/// Adds the factors of wavelengths of rotary positions to a description, if there are any among its file's weights.
+pub(crate) fn add_factors(config: &mut DecoderConfig, checkpoint: &Checkpoint) -> Result<(), ModelError> {
+    const FACTORS: &str = "rope_freqs";
+    let head_dim = config.rotated_head(0);
+    if checkpoint.has(FACTORS)
+        && let Positions::Rotary(all) = &mut config.positions
+        && let Some(first) = all.first_mut()
+    {
+        let pairs = first.elements.unwrap_or(head_dim) / 2;
+        let factors = checkpoint.vector(FACTORS, pairs)?.into_iter().map(f64::from).collect();
+        first.scaling = Scaling::Each(factors);
+    }
+    Ok(())
 }
 
 /// The ends of the names of vectors that files have as matrices, of one column or of a row for each group.
@@ -199,7 +229,8 @@ const FLAT: [&str; 3] = [".ssm_a", ".ssm_d", ".ssm_norm.weight"];
 
 /// The weights under their Hugging Face names.
 pub(crate) fn checkpoint(gguf: &Gguf) -> Checkpoint {
-    gguf.checkpoint(|name| Architecture::of(gguf)?.renamed(gguf, name), |name| FLAT.iter().any(|of| name.ends_with(of)))
+    let architecture = Architecture::of(gguf, &ARCHITECTURES).or_else(|| Architecture::of(gguf, &HEADS));
+    gguf.checkpoint(|name| architecture?.renamed(gguf, name), |name| FLAT.iter().any(|of| name.ends_with(of)))
 }
 
 #[cfg(test)]
@@ -226,7 +257,7 @@ mod tests {
     }
 
     /// The description in a file with additional or replaced values and a tensor. The error says what is wrong with it.
-    fn read(more: Vec<(&str, Put)>, tensor: &str) -> Result<crate::DecoderConfig, String> {
+    fn read(more: Vec<(&str, Put)>, tensor: &str) -> Result<DecoderConfig, String> {
         let tensors = ["token_embd.weight", tensor].map(|name| Planned {
             name: name.to_owned(),
             shape: vec![61, 32],

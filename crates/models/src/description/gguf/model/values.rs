@@ -11,6 +11,9 @@ use super::super::{Gguf, Numbers, Value};
 use crate::description::config::DecoderConfig;
 use crate::description::families::Fields;
 
+/// The architecture of assistants of Gemma 4.
+pub(super) const ASSISTANT: &str = "gemma4-assistant";
+
 /// A file's values. Those that were read are remembered, so that the others can be refused if they change logits.
 pub(super) struct Values<'a> {
     pub(super) gguf: &'a Gguf,
@@ -62,7 +65,7 @@ impl<'a> Values<'a> {
     /// The number of layers, without those that predict later tokens.
     pub(super) fn layers(&self) -> Result<usize, String> {
         let (all, most) = (self.size("block_count")?, DecoderConfig::MAX_LAYERS);
-        let predictors = self.size_or("nextn_predict_layers")?.unwrap_or(0);
+        let predictors = self.predictor_count()?;
         let layers = all.checked_sub(predictors);
         let layers = layers.ok_or_else(|| format!("{predictors} of {all} layers predict later tokens"))?;
         if layers > most { Err(format!("the number of layers is {layers}, but at most {most}")) } else { Ok(layers) }
@@ -70,10 +73,29 @@ impl<'a> Values<'a> {
 
     /// The layers that predict later tokens, which come last and are only used for drafts.
     pub(super) fn predictors(&self) -> Result<Range<usize>, String> {
-        match self.size_or("nextn_predict_layers")? {
-            None | Some(0) => Ok(0..0),
-            Some(_) => Ok(self.layers()?..self.size("block_count")?),
+        match self.predictor_count()? {
+            0 => Ok(0..0),
+            _ => Ok(self.layers()?..self.size("block_count")?),
         }
+    }
+
+    fn predictor_count(&self) -> Result<usize, String> {
+        let count = self.size_or("nextn_predict_layers")?.unwrap_or(0);
+        // An assistant has only layers that predict.
+        Ok(if self.architecture == ASSISTANT { 0 } else { count })
+    }
+
+    /// The whole numbers of a list, if it is there.
+    pub(super) fn integers(&self, name: &str) -> Result<Option<Vec<i64>>, String> {
+        let name = self.reading(name);
+        let Some(value) = self.gguf.get(&name) else { return Ok(None) };
+        let all = match value {
+            Value::Numbers(list) => {
+                (0..Numbers::count(list).min(DecoderConfig::MAX_LAYERS)).map(|i| list.at(i)?.integer()).collect()
+            }
+            _ => None,
+        };
+        all.map(Some).ok_or_else(|| format!("{name} is not a list of whole numbers"))
     }
 
     /// A count for each layer, or one for all, if it is there.

@@ -1,0 +1,3 @@
+#![no_main]
+
+verdigris_fuzz::target!(catching gguf_head);
