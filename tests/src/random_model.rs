@@ -257,7 +257,6 @@ impl RandomModel {
     pub fn write_medusa(&self, heads: usize, spread: f32, seed: u64) -> Result<ModelFolder, ModelError> {
         let Shape { vocabulary, width, .. } = self.shape;
         let fingerprint = DraftTarget::of(&self.folder())?.fingerprint();
-        let path = self.folder.path().join("medusa");
         let weights = (0..heads).flat_map(|i| {
             let parts = [
                 ("0.linear.weight", vec![width, width]),
@@ -271,18 +270,30 @@ impl RandomModel {
             "draft_vocab_size": vocabulary, "hidden_size": width, "vocab_size": vocabulary, "target": "random",
             "target_fingerprint": fingerprint,
         });
+        Ok(self.write_head("medusa", &config, weights.collect(), spread, seed))
+    }
+
+    /// Writes a draft head for it into a folder that is removed with the model.
+    pub(crate) fn write_head(
+        &self,
+        name: &str,
+        config: &serde_json::Value,
+        weights: Vec<(String, Vec<usize>)>,
+        spread: f32,
+        seed: u64,
+    ) -> ModelFolder {
+        let path = self.folder.path().join(name);
         let written = std::fs::create_dir(&path)
             .and_then(|()| std::fs::write(path.join("config.json"), config.to_string()))
-            .and_then(|()| write_weights(&path.join("model.safetensors"), weights.collect(), spread, seed));
+            .and_then(|()| write_weights(&path.join("model.safetensors"), weights, spread, seed));
         written.expect("a folder of temporary files");
-        Ok(ModelFolder::at(path))
+        ModelFolder::at(path)
     }
 
     /// Writes a head of DSpark for it, which reads its embeddings and guesses two tokens at once, with weights of the same
     /// kind. Returns its folder, which is removed with the model.
     pub fn write_dspark(&self, spread: f32, seed: u64) -> ModelFolder {
         let Shape { vocabulary, width, .. } = self.shape;
-        let path = self.folder.path().join("dspark");
         let shape = Shape { layers: 1, heads: 2, kv_heads: 1, head_dim: 4, inner: 8, tied: true, ..self.shape };
         let of_layers = shape.weights().into_iter().filter(|(name, _)| !name.contains("embed_tokens"));
         let of_layers = of_layers.map(|(name, shape)| (name.trim_start_matches("model.").to_owned(), shape));
@@ -302,11 +313,7 @@ impl RandomModel {
         });
         let fields = config.as_object_mut().expect("an object");
         fields.extend(of_head.as_object().expect("an object").clone());
-        let written = std::fs::create_dir(&path)
-            .and_then(|()| std::fs::write(path.join("config.json"), config.to_string()))
-            .and_then(|()| write_weights(&path.join("model.safetensors"), weights, spread, seed));
-        written.expect("a folder of temporary files");
-        ModelFolder::at(path)
+        self.write_head("dspark", &config, weights, spread, seed)
     }
 
     /// Its folder.

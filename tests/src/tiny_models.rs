@@ -22,6 +22,8 @@ pub enum Layers {
     Mixture,
     /// A gated delta net, then attention: a Qwen3.5.
     Hybrid,
+    /// Attention with a window, then full attention: a Gemma 4.
+    Windows,
 }
 
 /// The shapes of mixtures and hybrids.
@@ -96,8 +98,51 @@ impl Layers {
                 let name = |part: &str| format!("model.layers.0.linear_attn.{part}");
                 weights.extend(parts.map(|(part, shape)| (name(part), shape)));
             }
+            Self::Windows => {
+                let (fields, all) = Self::windows(shape);
+                set(fields);
+                set(json!({"architectures": ["Gemma4ForCausalLM"], "num_kv_shared_layers": 0}));
+                weights = all;
+            }
         }
         (config, weights)
+    }
+
+    /// The fields of a Gemma 4 with two layers that are the same in its assistants, and the weights of these layers.
+    fn windows(shape: Shape) -> (Value, Vec<(String, Vec<usize>)>) {
+        let Shape { width, heads, kv_heads, head_dim, .. } = shape;
+        let fields = json!({
+            "model_type": "gemma4_text", "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 2,
+            "num_hidden_layers": 2, "hidden_activation": "gelu_pytorch_tanh", "hidden_size_per_layer_input": 0,
+            "enable_moe_block": false, "tie_word_embeddings": true,
+            "per_layer_config": {"1": {"head_dim": 2 * head_dim}},
+            "rope_parameters": {
+                "full_attention": {"partial_rotary_factor": 0.5, "rope_theta": 1e4, "rope_type": "proportional"},
+                "sliding_attention": {"rope_theta": 100.0, "rope_type": "default"},
+            },
+        });
+        let one = Shape { layers: 1, tied: true, ..shape };
+        let is_of_layer = |(name, _): &(String, Vec<usize>)| name.contains(".layers.");
+        let (mut of_layer, mut weights): (Vec<_>, Vec<_>) = one.weights().into_iter().partition(is_of_layer);
+        let name = |part: &str| format!("model.layers.0.{part}");
+        let norms = ["pre_feedforward_layernorm", "post_feedforward_layernorm"].map(|norm| format!("{norm}.weight"));
+        of_layer.extend(norms.map(|norm| (name(&norm), vec![width])));
+        of_layer.push((name("layer_scalar"), vec![1]));
+        for layer in 0..2 {
+            let head_dim = (1 + layer) * head_dim;
+            for (part, shape) in &of_layer {
+                let shape = match part.rsplit('.').nth(1) {
+                    Some("q_proj") => vec![heads * head_dim, width],
+                    Some("k_proj" | "v_proj") => vec![kv_heads * head_dim, width],
+                    Some("o_proj") => vec![width, heads * head_dim],
+                    _ => shape.clone(),
+                };
+                weights.push((part.replace("layers.0", &format!("layers.{layer}")), shape));
+            }
+            let norm = |part: &str| (format!("model.layers.{layer}.self_attn.{part}_norm.weight"), vec![head_dim]);
+            weights.extend(["q", "k"].map(norm));
+        }
+        (fields, weights)
     }
 
     /// Writes a model with such layers as a folder, with weights made from a seed.
@@ -108,6 +153,27 @@ impl Layers {
         let (config, weights) = self.description();
         RandomModel::write_described(Shape::TINY, &config, weights, SPREAD, seed)
     }
+}
+
+/// Writes an assistant for a model with [windows](Layers::Windows), into a folder that is removed with it.
+pub fn write_assistant(model: &RandomModel, seed: u64) -> ModelFolder {
+    let Shape { width, .. } = Shape::TINY;
+    // Another width than the model's.
+    let shape = Shape { width: 6, layers: 2, ..Shape::TINY };
+    let (fields, mut weights) = Layers::windows(shape);
+    let has_no_keys = |name: &str| !["k_proj", "v_proj", "k_norm"].iter().any(|part| name.contains(part));
+    weights.retain(|(name, _)| has_no_keys(name));
+    weights.push(("pre_projection.weight".into(), vec![shape.width, 2 * width]));
+    weights.push(("post_projection.weight".into(), vec![width, shape.width]));
+    let mut text = shape.config();
+    let Value::Object(of_text) = &mut text else { unreachable!("an object") };
+    of_text.remove("architectures");
+    of_text.extend(fields.as_object().expect("an object").clone());
+    let config = json!({
+        "architectures": ["Gemma4AssistantForCausalLM"], "model_type": "gemma4_assistant", "text_config": text,
+        "backbone_hidden_size": width, "use_ordered_embeddings": false, "tie_word_embeddings": true,
+    });
+    model.write_head("assistant", &config, weights, SPREAD, seed)
 }
 
 /// The tokenizer of these models.

@@ -43,6 +43,7 @@ axis! {
         Feature = "a feature drafter",
         Medusa = "Medusa heads",
         Block = "a block of DSpark",
+        Assistant = "an assistant of Gemma 4",
         Lookup = "lookup",
         LookupOr = "lookup or a draft model",
         Expert = "the expert",

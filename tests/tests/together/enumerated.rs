@@ -12,8 +12,8 @@ use verdigris::decoding::pass::{BatchedText, BoxedDrafter, Drafting, Part, pass_
 use verdigris::decoding::search::Draws;
 use verdigris::decoding::tree::{DraftTree, Origin};
 use verdigris::decoding::{
-    Alpha, Beams, BlockDrafter, Chance, Coupling, DecodeError, DraftLength, DraftModel, Drafter, EarlyStopping, Limits,
-    Lookup, Medusa, OwnPrompts, Pair, Rule, Speculative, Steered, Target, TreeShape, Typical,
+    Alpha, AssistantDrafter, Beams, BlockDrafter, Chance, Coupling, DecodeError, DraftLength, DraftModel, Drafter,
+    EarlyStopping, Limits, Lookup, Medusa, OwnPrompts, Pair, Rule, Speculative, Steered, Target, TreeShape, Typical,
 };
 use verdigris::logits::transform::ChainState;
 use verdigris::logits::warp::{MinP, Temperature, TopP};
@@ -271,6 +271,12 @@ impl<'w> Setup<'w> {
                 let DraftHead::Block(head) = self.world.block.as_ref().unwrap() else { panic!("a head of blocks") };
                 Box::new(BlockDrafter::new(head, capacity, size, transforms, *sampler, coupling).unwrap())
             }
+            Draft::Assistant => {
+                let DraftHead::Assistant(model) = self.world.assistant.as_ref().unwrap() else {
+                    panic!("an assistant")
+                };
+                Box::new(AssistantDrafter::new(model, capacity, size, transforms, *sampler, coupling).unwrap())
+            }
             Draft::Feature | Draft::LookupOr | Draft::Expert => panic!("{draft:?} does not draft here"),
         };
         match self.fault {
@@ -293,7 +299,7 @@ const MOST: usize = 200;
 fn shape(draft: Draft) -> DraftLength {
     match draft {
         Draft::Nobody => DraftLength::Fixed(0),
-        Draft::Tree | Draft::Medusa | Draft::Block => DraftLength::Tree(TreeShape::levels(&[2, 1])),
+        Draft::Tree | Draft::Medusa | Draft::Block | Draft::Assistant => DraftLength::Tree(TreeShape::levels(&[2, 1])),
         _ => DraftLength::Fixed(2),
     }
 }

@@ -23,7 +23,7 @@ use crate::axes::{Choice, Combination, Draft, Form, Mark, PLAIN, Promise, Run, S
 use crate::definition::{Definition, TextProbabilities};
 use crate::enumerated::{InjectedFault, Setup, Step, concerns, pairs, total_variation};
 use crate::refused::{ASIDE, Aside};
-use crate::world::{HYBRID, MIXTURE, SMALL, TALE, TINY, World};
+use crate::world::{GEMMA, HYBRID, MIXTURE, SMALL, TALE, TINY, World};
 
 /// Runs and drafters whose every branch is enumerated.
 const ENUMERATED: &[(Run, Draft)] = &[
@@ -39,6 +39,9 @@ const ENUMERATED: &[(Run, Draft)] = &[
     (Run::Beams, Draft::Nobody),
     (Run::StochasticBeams, Draft::Nobody),
 ];
+
+/// Those of a Gemma 4 with its assistant.
+const OF_GEMMA: &[(Run, Draft)] = &[(Run::One, Draft::Nobody), (Run::One, Draft::Assistant)];
 
 /// Runs and drafters that `tale` generates with.
 const WRITTEN: &[(Run, Draft)] = &[
@@ -170,6 +173,12 @@ fn hybrids_have_their_distribution() {
     some_of(ENUMERATED).par_iter().for_each(|&of| has_its_distribution(&HYBRID, of));
 }
 
+/// The same for a Gemma 4 with an assistant, which continues from its target's keys and values.
+#[test]
+fn assistants_have_their_distribution() {
+    allowed(OF_GEMMA).par_iter().for_each(|&of| has_its_distribution(&GEMMA, of));
+}
+
 /// Each fault, and a run and drafter in which it is made.
 const FAULTS: &[(InjectedFault, (Run, Draft))] = {
     use Step::{Form, Green, Noise, Penalties, Warpers};
@@ -276,7 +285,7 @@ fn the_library_draws_from_the_distribution_of_the_definition() {
         }
     };
     let (all, some) = (allowed(&ENUMERATED[..1]), some_of(&ENUMERATED[..1]));
-    for (world, combinations) in [(&*TINY, &all), (&*MIXTURE, &some), (&*HYBRID, &some)] {
+    for (world, combinations) in [(&*TINY, &all), (&*MIXTURE, &some), (&*HYBRID, &some), (&*GEMMA, &some)] {
         combinations.par_iter().for_each(|&of| keys(of.mark).for_each(|number| each(world, of, number)));
     }
 }
@@ -330,7 +339,8 @@ fn judges(world: &World) -> BTreeMap<&'static str, Judge> {
 #[test]
 fn texts_are_valid_and_drafts_change_what_they_may() {
     let (all, some) = (tiny(allowed(WRITTEN)), tiny(some_of(WRITTEN)));
-    for (world, combinations) in [(&*TINY, &all), (&*MIXTURE, &some), (&*HYBRID, &some)] {
+    let of_gemma = allowed(OF_GEMMA);
+    for (world, combinations) in [(&*TINY, &all), (&*MIXTURE, &some), (&*HYBRID, &some), (&*GEMMA, &of_gemma)] {
         let judges = judges(world);
         combinations.par_iter().for_each(|&of| drop(write_and_judge(world, of, 1, &judges)));
     }
@@ -383,11 +393,11 @@ fn what_has_no_meaning_together_is_refused() {
     refused.par_iter().filter(has_drafter).for_each(|&of| says_why(&TINY, of));
     refused.iter().filter(|of| of.form == Form::Free).for_each(|&of| says_why(&SMALL, of));
     // Every run with every drafter.
-    let judges = judges(&SMALL);
     for of in ways().into_iter().map(alone) {
+        let world = if of.draft == Draft::Assistant { &*GEMMA } else { &*SMALL };
         match of.promise() {
-            Promise::Refused => says_why(&SMALL, of),
-            _ => drop(write_and_judge(&SMALL, of, 1, &judges)),
+            Promise::Refused => says_why(world, of),
+            _ => drop(write_and_judge(world, of, 1, &judges(world))),
         }
     }
     for Aside { options: [what, with], said, ask } in ASIDE {

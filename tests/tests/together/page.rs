@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::axes::{Choice, Combination, Draft, Form, Mark, Promise, REFUSALS, Run, Steering, all, alone, ways};
 use crate::refused::ASIDE;
 use crate::world::TALE;
-use crate::{ENUMERATED, FAULTS, WRITTEN, allowed, everything, some_of, tiny};
+use crate::{ENUMERATED, FAULTS, OF_GEMMA, WRITTEN, allowed, everything, some_of, tiny};
 
 impl Promise {
     fn name(self) -> &'static str {
@@ -93,6 +93,7 @@ fn refusals() -> String {
 
 fn page() -> String {
     let (enumerated, enumerated_too) = (allowed(ENUMERATED).len(), some_of(ENUMERATED).len());
+    let of_gemma = allowed(OF_GEMMA).len();
     let (all_of, some_of_each) = (tiny(allowed(WRITTEN)).len(), tiny(some_of(WRITTEN)).len());
     let (some, at_once) = (some_of(WRITTEN).len(), everything(WRITTEN).len());
     let refused = all(WRITTEN).len() - allowed(WRITTEN).len();
@@ -136,12 +137,13 @@ are, and only then.
   find all texts with their scores.
 - That model is dense. {enumerated_too} combinations, in which each way of generating meets every two of the rest, are
   enumerated in the same way on two more models of four tokens: a mixture of experts, with a dense draft model, and a
-  hybrid of a gated delta net and attention, whose expert and draft model are hybrids too.
+  hybrid of a gated delta net and attention, whose expert and draft model are hybrids too. {of_gemma} are enumerated on a
+  fourth one, a Gemma 4 with an assistant.
 - {} faults in the combination of steps are detected: steps in another order, states that do not advance, drafts that
   are verified without a constraint, a mark, penalties or steering, typical acceptance, guesses that pass for samples,
   and one chance for two texts.
 - Over the keys of a mark of noise the distribution is the one without a mark.
-- The library runs {all_of} combinations on the dense model and {some_of_each} on each of the others, and its
+- The library runs {all_of} combinations on the dense model and {some_of_each} on each of the others ({of_gemma} on the last one), and its
   probabilities of each token (`Request::logprobs`) are compared with those of the second implementation. It runs
   {some} on `tale-small`, in which each way of generating
   meets every two of the rest and all of the rest meet each other, and {at_once} on `tale`, with everything at once in

@@ -16,7 +16,7 @@ use verdigris::{
     Steering as Members, Strength, Style, TreeShape, Written,
 };
 use verdigris_tests::harness::{engine, model, path};
-use verdigris_tests::tiny_models::{Layers, SPREAD, engine as engine_of};
+use verdigris_tests::tiny_models::{Layers, SPREAD, engine as engine_of, write_assistant};
 
 use crate::axes::{
     AFTER, ALPHA, Choice, Combination, DELTA, Draft, FREQUENCY, Form, GAMMA, GUIDANCE, Mark, PRESENCE, REPETITION, Run,
@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub medusa: DraftHead,
     /// A head that guesses a block.
     pub block: Option<DraftHead>,
+    /// An assistant of Gemma 4.
+    pub assistant: Option<DraftHead>,
     pub(crate) prompt: &'static str,
     /// The prompt that guidance leads away from.
     pub negative: &'static str,
@@ -65,13 +67,18 @@ pub(crate) static MIXTURE: LazyLock<World> =
 pub(crate) static HYBRID: LazyLock<World> =
     LazyLock::new(|| of_four_tokens([Layers::Hybrid, Layers::Hybrid, Layers::Dense, Layers::Hybrid]));
 
+/// A Gemma 4 with windows in some layers, and an assistant that reads its keys and values.
+pub(crate) static GEMMA: LazyLock<World> =
+    LazyLock::new(|| of_four_tokens([Layers::Windows, Layers::Dense, Layers::Dense, Layers::Dense]));
+
 /// The world of a model, its expert and anti-expert, and its draft model.
-fn of_four_tokens([base, expert, anti, drafter]: [Layers; 4]) -> World {
-    let base = base.write(1).unwrap();
+fn of_four_tokens([layers, expert, anti, drafter]: [Layers; 4]) -> World {
+    let base = layers.write(1).unwrap();
     let [expert, anti, drafter] =
         [(expert, 2), (anti, 3), (drafter, 4)].map(|(layers, seed)| engine_of(&layers.write(seed).unwrap().folder()));
     let medusa = DraftHead::load(&base.write_medusa(2, SPREAD, 5).unwrap(), &base.folder()).unwrap();
     let block = DraftHead::load(&base.write_dspark(SPREAD, 6), &base.folder()).unwrap();
+    let assistant = || DraftHead::load(&write_assistant(&base, 7), &base.folder()).unwrap();
     World {
         engines: steered(|| engine_of(&base.folder()), &expert, &anti),
         base: engine_of(&base.folder()),
@@ -81,6 +88,7 @@ fn of_four_tokens([base, expert, anti, drafter]: [Layers; 4]) -> World {
         feature: None,
         medusa,
         block: Some(block),
+        assistant: (layers == Layers::Windows).then(assistant),
         // The tokens 12, 1, 12: the last one occurs twice.
         prompt: "12112",
         negative: "21",
@@ -116,6 +124,7 @@ fn of_fixtures(base: &str, drafter: &str, [feature, medusa]: [&str; 2], block: O
         feature: Some(head(feature)),
         medusa: head(medusa),
         block: block.map(head),
+        assistant: None,
         prompt: "The captain",
         negative: "In the morning",
         pattern: "( [a-z]{1,9}){8,16}\\.",
@@ -272,6 +281,9 @@ impl World {
             Draft::Feature => request.draft_head(self.feature.as_ref().unwrap()).draft_tokens(3),
             Draft::Medusa => request.draft_head(&self.medusa).draft_tree(TreeShape::levels(&[2, 1])),
             Draft::Block => request.draft_head(self.block.as_ref().unwrap()).draft_tree(TreeShape::levels(&[2, 1])),
+            Draft::Assistant => {
+                request.draft_head(self.assistant.as_ref().unwrap()).draft_tree(TreeShape::levels(&[2, 1]))
+            }
             Draft::Lookup => request.lookup().draft_tokens(3),
             Draft::LookupOr => request.lookup().draft(&self.drafter).draft_tokens(3),
             Draft::Expert => request.draft_by_expert().draft_tokens(3),
