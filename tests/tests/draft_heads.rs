@@ -30,7 +30,7 @@ fn shapes() -> [TreeShape; 4] {
 #[test]
 fn a_repeatable_text_is_that_of_plain_decoding() {
     let key = Key::from_secret([6; 32], "test", Marking::lists(), TALE.reader().vocabulary()).unwrap();
-    for head in &*HEADS {
+    for head in sampled(&*HEADS, 2) {
         let (mut drafted, mut accepted) = (0, 0);
         for (seed, prompt) in PROMPTS.into_iter().enumerate() {
             for temperature in [0.0, 0.8] {

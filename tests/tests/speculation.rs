@@ -7,7 +7,7 @@ use verdigris::decoding::tree::{DraftTree, Origin, TreeShape};
 use verdigris::decoding::{Coupling, DraftModel, Drafter, Rule, Seeded, Stop, Typical};
 use verdigris::logits::{Chain, Random, Sampler, Transform};
 use verdigris::{Key, Marking, Request};
-use verdigris_tests::harness::{TALE, TALE_SMALL as SMALL, engine};
+use verdigris_tests::harness::{TALE, TALE_SMALL as SMALL, engine, sampled};
 use verdigris_watermark::dialects::{native, native_gumbel};
 use verdigris_watermark::{Context, ContextFunction, Dialect, Gamma};
 
@@ -28,7 +28,7 @@ const PROMPTS: [&str; 8] = [
 fn greedy_speculation_is_greedy_decoding() {
     const TOKENS: usize = 24;
     let (mut drafted, mut accepted) = ([0; 2], [0; 2]);
-    for seed in 0..200 {
+    for seed in sampled(0..200, 3) {
         // A prompt is the beginning of a text that `tale-small` generates.
         let prompt = SMALL.request("").max_tokens(3 + seed as usize % 9).temperature(1.0).top_p(1.0).seed(seed);
         let prompt = prompt.text().unwrap().text;
@@ -59,7 +59,7 @@ fn greedy_trees_are_greedy_decoding() {
 /// Chi-square on few samples; `drafts pairs` takes 200,000.
 #[test]
 fn pairs_of_tokens_have_their_distribution() {
-    for (way, (name, ..)) in verdigris_tests::drafts::WAYS.iter().enumerate() {
+    for (way, (name, ..)) in sampled(verdigris_tests::drafts::WAYS.iter().enumerate(), 2) {
         let fit = verdigris_tests::drafts::pairs(&SMALL, &TALE, way, 1000);
         assert!(fit.is_good(), "{name}: {fit:?}");
     }
@@ -109,7 +109,7 @@ fn drafts_cost_no_mark() {
     let context = Context::new(ContextFunction::All, 2).unwrap();
     let noise = Dialect::NativeGumbel(native_gumbel::Parameters::new(context));
     let colours = Dialect::Native(native::Parameters { gamma: Gamma::new(0.25).unwrap(), context, payload_bits: None });
-    for dialect in [noise, colours] {
+    for dialect in sampled([noise, colours], 2) {
         let (mut z, mut stood) = ([const { Vec::new() }; 3], 0);
         for seed in 0..TEXTS {
             let vocabulary = SMALL.reader().vocabulary();

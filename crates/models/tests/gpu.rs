@@ -55,7 +55,10 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 #[test]
 fn logits_are_those_of_transformers() {
     let mut compared = 0;
-    for folder in architectures() {
+    // In CI every third of them, from one that the commit chooses.
+    let seed: Option<usize> = std::env::var("VERDIGRIS_SEED").ok().map(|seed| seed.parse().unwrap());
+    let (first, step) = seed.map_or((0, 1), |seed| (seed % 3, 3));
+    for folder in architectures().into_iter().skip(first).step_by(step) {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let golden = golden::load(folder.join("logits.safetensors"));
         let ids = golden["ids"].integers();
@@ -100,7 +103,7 @@ fn logits_are_those_of_transformers() {
         close(&read(&mut *tree, Batch::chain(&ids[15..], Wanted::All)), 15, "after a path that is kept");
         close(&read(&mut *fork, Batch::chain(&ids[9..], Wanted::All)), 9, "in a fork");
     }
-    assert!(compared >= 25, "{compared}");
+    assert!(compared >= 25 / step, "{compared}");
 }
 
 /// Adapters, which are merged on a GPU.

@@ -51,7 +51,10 @@ fn texts(marked: bool) {
         }),
         ("guessed", |request| request.temperature(0.7).top_p(1.0).lookup()),
     ];
-    for (name, way) in ways {
+    // In CI each way runs either with or without a mark: with which one, the commit decides.
+    let seed: Option<usize> = std::env::var("VERDIGRIS_SEED").ok().map(|seed| seed.parse().unwrap());
+    let is_due = |(i, _): &(usize, _)| seed.is_none_or(|seed| (seed + i).is_multiple_of(2) == marked);
+    for (_, (name, way)) in ways.into_iter().enumerate().filter(is_due) {
         let [expected, got] = [&cpu, &there].map(|engine| {
             let request = way(engine.request("The captain said that").max_tokens(24).seed(5));
             if marked { request.watermark(&key) } else { request }.text().unwrap().tokens
