@@ -7,7 +7,7 @@ those that are installed are measured. mistral.rs takes texts instead of tokens,
 
 The same measurements as those of the program `decode`: 512 tokens read at once, and 2,048 (by llama.cpp in parts of
 512); then 32 generated one by one after 128 and after 2,048; the best of three runs each (RUNS in the environment), of
-mistral.rs of two at most.
+mistral.rs of two at most. SHORT=1 as there.
 """
 
 import json
@@ -18,6 +18,10 @@ import urllib.request
 
 threads = int(os.environ.get("THREADS", os.cpu_count()))
 RUNS = int(os.environ.get("RUNS", 3))
+SHORT = "SHORT" in os.environ
+LENGTHS, DEPTHS = ((512,), (128,)) if SHORT else ((512, 2048), (128, 2048))
+HEAD = "prompt of 512, tokens/s | writing at 128 |\n|---|--:|--:|" if SHORT else (
+    "prompt of 512, tokens/s | of 2,048 | writing at 128 | at 2,048 |\n|---|--:|--:|--:|--:|")
 
 
 def tokens(n):
@@ -117,9 +121,9 @@ if not peers:
     sys.exit("install llama-cpp-python, xllamacpp or mistralrs")
 
 for name, Peer in peers.items():
-    print(f"| {name} | prompt of 512, tokens/s | of 2,048 | writing at 128 | at 2,048 |\n|---|--:|--:|--:|--:|")
+    print(f"| {name} | {HEAD}")
     for path in sys.argv[1:]:
         peer, runs = Peer(path), range(min(RUNS, getattr(Peer, "runs", RUNS)))
-        figures = [max(peer.reading(length) for _ in runs) for length in (512, 2048)]
-        figures += [max(peer.writing(depth) for _ in runs) for depth in (128, 2048)]
+        figures = [max(peer.reading(length) for _ in runs) for length in LENGTHS]
+        figures += [max(peer.writing(depth) for _ in runs) for depth in DEPTHS]
         print(f"| {os.path.basename(path)} | " + " | ".join(f"{figure:.1f}" for figure in figures) + " |", flush=True)

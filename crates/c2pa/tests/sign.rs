@@ -127,7 +127,8 @@ fn people_read_two_blocks() {
     let lines: Vec<&str> = told.lines().skip(1).map(str::trim).collect();
     assert!(lines[0].starts_with("manifest  valid, in invisible characters ("), "{told}");
     assert_eq!(lines[1], "signed by Ada (es256), who is not trusted: no anchors were given with --trust");
-    assert_eq!(lines[2], "made by Verdigris 0.1.0: c2pa.created, c2pa.watermarked.unbound");
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(lines[2], format!("made by Verdigris {version}: c2pa.created, c2pa.watermarked.unbound"));
     assert_eq!(lines[3], "claims a watermark: scheme native, key my");
     assert_eq!(lines[4], "no time stamp: when it was signed is not proved");
     assert_eq!(lines[5], "mark      not asked: give --key or --ring");

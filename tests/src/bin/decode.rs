@@ -1,7 +1,7 @@
 //! Measures how fast models read and generate on this CPU: `decode FILE...` (folders or GGUF files).
 //!
 //! 512 tokens are read at once, and 2,048; then 32 are generated one by one after 128 and after 2,048; the best of
-//! three runs each (`RUNS` in the environment).
+//! three runs each (`RUNS` in the environment). With `SHORT=1` only 512 tokens are read, and generated only after 128.
 //! With `BATCHES=1` in the environment it also measures, after 128, the cost of calls with more rows relative to one,
 //! and the throughput of several texts together.
 
@@ -60,8 +60,15 @@ fn sequences_beside_one(model: &Arc<dyn LanguageModel>, beginning: &dyn Sequence
     }
 }
 
+const HEAD: &str =
+    "| verdigris | prompt of 512, tokens/s | of 2,048 | writing at 128 | at 2,048 |\n|---|--:|--:|--:|--:|";
+const SHORT: &str = "| verdigris | prompt of 512, tokens/s | writing at 128 |\n|---|--:|--:|";
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("| verdigris | prompt of 512, tokens/s | of 2,048 | writing at 128 | at 2,048 |\n|---|--:|--:|--:|--:|");
+    let is_short = std::env::var_os("SHORT").is_some();
+    let (lengths, depths): (&[usize], &[usize]) =
+        if is_short { (&[512], &[128]) } else { (&[512, 2048], &[128, 2048]) };
+    println!("{}", if is_short { SHORT } else { HEAD });
     let shows_batches = std::env::var_os("BATCHES").is_some();
     for path in std::env::args().skip(1) {
         let model = ModelFolder::at(&path).model(&Device::Cpu)?;
@@ -70,7 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             sequence.forward(&Batch::chain(some, Wanted::Last), &mut rows).expect("there is room");
         };
         let mut figures = Vec::new();
-        for length in [512, 2048] {
+        for &length in lengths {
             let prompt = tokens(length);
             let seconds = best(|| {
                 sequence.truncate(0);
@@ -79,7 +86,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             figures.push(length as f64 / seconds);
         }
         let next = tokens(32);
-        for depth in [128, 2048] {
+        for &depth in depths {
             sequence.truncate(0);
             tokens(depth).chunks(512).for_each(|some| read(&mut *sequence, some));
             let seconds = best(|| {
