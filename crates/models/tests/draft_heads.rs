@@ -251,6 +251,43 @@ fn heads_that_guess_blocks_do_what_numpy_does() {
     }
 }
 
+/// The layout of speculators, whose first row guesses nothing, has the guesses of the usual one that says so.
+#[test]
+fn dspark_of_speculators_is_the_same_head() {
+    use serde_json::json;
+    let published = crate::golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
+    let (ids, layers) = (published["ids"].integers(), published["block_layers"].numbers());
+    let known = ids.len() - 5;
+    let guesses = |edit: &dyn Fn(&mut serde_json::Value)| {
+        let (_copy, folder) = with_config("dspark", edit);
+        let head = DraftHead::load(&folder, &target()).unwrap();
+        assert_eq!(head.layers(), [1, 3]);
+        let DraftHead::Block(model) = head else { panic!("a head that guesses blocks") };
+        let (mut sequence, mut rows) = (model.begin(ids.len() + 4).unwrap(), Rows::default());
+        sequence.read(&layers[..known * 2 * 128]).unwrap();
+        sequence.guess(ids[known], &mut rows).unwrap();
+        (0..rows.count()).map(|i| rows.row(i).to_vec()).collect::<Vec<_>>()
+    };
+    let usual = guesses(&|config| config["sample_from_anchor"] = json!(false));
+    let of_speculators = guesses(&|config| {
+        let mut layers = config.take();
+        let fields = layers.as_object_mut().unwrap();
+        let mut outside = serde_json::Map::new();
+        for name in ["block_size", "mask_token_id", "markov_rank", "markov_head_type", "draft_vocab_size"] {
+            outside.insert(name.into(), fields.remove(name).unwrap());
+        }
+        fields.retain(|name, _| name != "target_layer_ids" && name != "architectures");
+        *config = outside.into();
+        config["speculators_model_type"] = json!("dspark");
+        config["architectures"] = json!(["DSparkSpeculator"]);
+        config["aux_hidden_state_layer_ids"] = json!([1, 3]);
+        config["transformer_layer_config"] = layers;
+    });
+    assert_eq!(usual.len(), 3);
+    assert_eq!(of_speculators, usual);
+    assert!(crate::golden::distance(&usual, &published["dspark"].rows()[1..]) < 1e-4);
+}
+
 #[test]
 fn heads_that_guess_blocks_and_cannot_be_used_are_refused() {
     use serde_json::json;

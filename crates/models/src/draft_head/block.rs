@@ -1,5 +1,5 @@
-//! Published heads that guess several tokens at once: DFlash (Chen et al., *DFlash: Block Diffusion for Flash Speculative
-//! Decoding*, arXiv:2602.06036) and DSpark (DeepSeek-AI, 2026).
+//! Published heads that guess several tokens at once: DFlash (Chen et al., *DFlash: Block Diffusion for Flash
+//! Speculative Decoding*, arXiv:2602.06036) and DSpark (DeepSeek-AI, 2026).
 //!
 //! A head reads the states `h` after some of the target's layers. Each token of the text is one row of its context,
 //!
@@ -7,14 +7,17 @@
 //! c = norm(fc [h; h; ...])
 //! ```
 //!
-//! and the keys and values of a token are, in each layer, products of this row. The last token of the text, whose states
-//! are not known yet, and masks for the next tokens are a block: a few layers read it at once, attend to the
+//! and the keys and values of a token are, in each layer, products of this row. The last token of the text, whose
+//! states are not known yet, and masks for the next tokens are a block: a few layers read it at once, attend to the
 //! context and, in both directions, to each other, and each of its rows is a guess.
 //!
-//! In DFlash a row guesses the token at its own position, so the first one guesses nothing. In DSpark it guesses the token
-//! after its position, and `W2 W1[t]` is added to its logits for the token `t` at its position, which the caller chooses
-//! ([`BlockSequence::after`]). DSpark's confidence in its guesses is not used: the number of drafts is chosen by
-//! measurements.
+//! In DFlash a row guesses the token at its own position, so the first one guesses nothing. In DSpark it guesses the
+//! token after its position, and `W2 W1[t]` is added to its logits for the token `t` at its position, which the caller
+//! chooses ([`BlockSequence::after`]). DSpark's confidence in its guesses is not used: the number of drafts is chosen
+//! by measurements.
+//!
+//! The library speculators writes DSpark with the description of its layers in a field of its own
+//! (`transformer_layer_config`), lists the layers whose inputs are read, and trains the rows after the first one only.
 
 use std::sync::Arc;
 
@@ -29,7 +32,7 @@ use super::fusion::Taps;
 use crate::cache::CacheLayout;
 use crate::cpu::{CpuDecoder, CpuItem, Given, Peers, Sight, State, Work, forward, give, reserve};
 use crate::description::config::{DecoderConfig, Mixer, Norm};
-use crate::description::families::{Fields, LLAMA, llama_layers};
+use crate::description::families::{LLAMA, llama_layers};
 use crate::description::parts::Parts;
 use crate::description::weight::Weight;
 use crate::error::ModelError;
@@ -84,7 +87,8 @@ impl BlockModel {
         let Shape { config, layers, block, vocabulary, rank } = shape(&files).map_err(|fault| files.wrong(fault))?;
         let (checkpoint, width) = (&files.checkpoint, config.width);
         let Norm::Rms { epsilon } = config.norm else { unreachable!("Qwen3 has no other norm") };
-        let (decoder_layers, norm) = llama_layers(checkpoint, &config, &files.fields)?;
+        let inner = files.fields.inner(LAYERS).map_err(|fault| files.wrong(fault))?;
+        let (decoder_layers, norm) = llama_layers(checkpoint, &config, inner.as_ref().unwrap_or(&files.fields))?;
         let taps = Taps {
             matrix: checkpoint.matrix("fc.weight", [width, layers.len() * width])?,
             norm: None,
@@ -219,11 +223,13 @@ impl BlockSequence {
 
 fn shape(files: &DraftFiles) -> Result<Shape, String> {
     let (fields, of_target) = (&files.fields, &files.config);
+    let inner = fields.inner(LAYERS)?;
+    let of_layers = inner.as_ref().unwrap_or(fields);
     let nested = fields.inner("dflash_config")?;
     let of = |name: &str| nested.as_ref().filter(|nested| nested.get(name).is_some()).unwrap_or(fields);
     let size = |name: &str| of(name).size_or(&[name]);
     let missing = |name: &str| format!("{name} is missing");
-    let model_type = fields.model_type()?;
+    let model_type = of_layers.model_type()?;
     if model_type != "qwen3" {
         return Err(format!("its layers are those of {:?}, which are not supported; Qwen3's are", shown(model_type)));
     }
@@ -232,8 +238,8 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
     of("attention_value_scale").refuse("attention_value_scale", is_one)?;
     of("final_logit_softcapping").refuse("final_logit_softcapping", |value| value.as_f64() == Some(0.0))?;
     of("conv_kernel_size").refuse("conv_kernel_size", |_| false)?;
-    fields.refuse("rope_is_neox_style", |value| value == true)?;
-    let mut config = files.config_of(LLAMA, fields)?;
+    of_layers.refuse("rope_is_neox_style", |value| value == true)?;
+    let mut config = files.config_of(LLAMA, of_layers)?;
     files.check_target(config.width, config.vocabulary)?;
     if of("use_swa").flag("use_swa", false)? {
         let window = size("swa_window_size")?.ok_or_else(|| missing("swa_window_size"))?;
@@ -254,14 +260,17 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
             .map(|nested| nested.flag("causal", false))
             .transpose()?,
     };
-    let is_dspark = fields.list("architectures")?.is_some_and(|names| names.iter().any(|name| name == DSPARK));
+    let inputs = fields.list(INPUTS)?;
+    let is_of_speculators = inner.is_some() || inputs.is_some();
+    let is_dspark =
+        is_of_speculators || fields.list("architectures")?.is_some_and(|names| names.iter().any(|name| name == DSPARK));
     let sight = match causal {
         Some(true) => Sight::Before,
         Some(false) => Sight::All { but_windows: false },
         None => Sight::All { but_windows: !is_dspark },
     };
     let block = size("block_size")?.unwrap_or(16);
-    let samples_anchor = fields.flag("sample_from_anchor", is_dspark)?;
+    let samples_anchor = fields.flag("sample_from_anchor", is_dspark && !is_of_speculators)?;
     let silent = usize::from(!samples_anchor);
     if !(1 + silent..=MOST).contains(&block) {
         return Err(format!("its blocks have {block} tokens (block_size), not {} to {MOST}", 1 + silent));
@@ -269,7 +278,13 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
     let mask = size("mask_token_id")?.ok_or_else(|| missing("mask_token_id"))?;
     let mask = TokenId::try_from(mask).ok().filter(|&mask| (mask as usize) < config.vocabulary);
     let mask = mask.ok_or("mask_token_id is not a token of the model")?;
-    let layers = layers_read(of(IDS), of_target.blocks.len())?;
+    let layers = match inputs {
+        Some(inputs) => layers_read(INPUTS, inputs, 0, of_target.blocks.len())?,
+        None => {
+            let outputs = of(IDS).list(IDS)?.ok_or_else(|| missing(IDS))?;
+            layers_read(IDS, outputs, 1, of_target.blocks.len())?
+        }
+    };
     let rank = fields.size_or(&["markov_rank"])?.filter(|&rank| rank > 0);
     if rank.is_some() {
         fields.refuse("markov_head_type", |value| value == "vanilla")?;
@@ -283,21 +298,26 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
 /// The architecture whose rows guess the token after their position.
 const DSPARK: &str = "Qwen3DSparkModel";
 
-/// The field with the layers whose states are read.
+/// The field with the layers whose outputs are read, counted from 0; -1 are the embeddings.
 const IDS: &str = "target_layer_ids";
 
-/// The numbers of layers after which a head reads the states of a target with `count` layers. Its list has the layers whose
-/// outputs are read, counted from 0, and -1 for the embeddings.
-fn layers_read(fields: &Fields, count: usize) -> Result<Vec<usize>, String> {
-    let ids = fields.list(IDS)?.ok_or_else(|| format!("{IDS} is missing"))?;
-    let number = |id: &Value| usize::try_from(id.as_i64()?.checked_add(1)?).ok();
+/// The field of speculators with the layers whose inputs are read.
+const INPUTS: &str = "aux_hidden_state_layer_ids";
+
+/// The field of speculators with the description of the layers.
+const LAYERS: &str = "transformer_layer_config";
+
+/// The numbers of layers after which a head reads the states of a target with `count` layers: those of a list, and
+/// `more` layers.
+fn layers_read(name: &str, ids: &[Value], more: i64, count: usize) -> Result<Vec<usize>, String> {
+    let number = |id: &Value| usize::try_from(id.as_i64()?.checked_add(more)?).ok();
     let layers: Option<Vec<usize>> = ids.iter().map(number).collect();
     // The output of the last layer would be taken after the norm in some programs, and before it in others.
     let fits =
         |layers: &Vec<usize>| layers.is_sorted_by(|a, b| a < b) && layers.last().is_some_and(|&last| last < count);
     layers.filter(fits).ok_or_else(|| {
         format!(
-            "{IDS} is {}, but must be ascending layers of the model before its last one; it has {count}",
+            "{name} is {}, but must be ascending layers of the model before its last one; it has {count}",
             shown(&Value::from(ids.to_vec()).to_string())
         )
     })

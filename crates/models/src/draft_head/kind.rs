@@ -36,8 +36,10 @@ pub(super) fn kind(fields: &Fields) -> Option<Kind> {
     }
     let unsupported = |name: &str| Kind::Unsupported(format!("{} is not supported: give {SUPPORTED}", shown(name)));
     if let Some(name) = fields.get("speculators_model_type").and_then(Value::as_str) {
-        if name == "eagle3" {
-            return Some(Kind::Eagle3);
+        match name {
+            "eagle3" => return Some(Kind::Eagle3),
+            "dspark" => return Some(Kind::Block),
+            _ => {}
         }
         return Some(unsupported(&format!("a draft head of speculators' type {name}")));
     }

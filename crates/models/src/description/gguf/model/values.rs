@@ -85,17 +85,17 @@ impl<'a> Values<'a> {
         Ok(if self.architecture == ASSISTANT { 0 } else { count })
     }
 
-    /// The whole numbers of a list, if it is there.
+    /// The whole numbers of a list with at most one for each layer, if it is there.
     pub(super) fn integers(&self, name: &str) -> Result<Option<Vec<i64>>, String> {
         let name = self.reading(name);
         let Some(value) = self.gguf.get(&name) else { return Ok(None) };
         let all = match value {
-            Value::Numbers(list) => {
-                (0..Numbers::count(list).min(DecoderConfig::MAX_LAYERS)).map(|i| list.at(i)?.integer()).collect()
+            Value::Numbers(list) if Numbers::count(list) <= DecoderConfig::MAX_LAYERS => {
+                (0..Numbers::count(list)).map(|i| list.at(i)?.integer()).collect()
             }
             _ => None,
         };
-        all.map(Some).ok_or_else(|| format!("{name} is not a list of whole numbers"))
+        all.map(Some).ok_or_else(|| format!("{name} is not a list of whole numbers, at most one for each layer"))
     }
 
     /// A count for each layer, or one for all, if it is there.
