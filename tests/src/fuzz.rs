@@ -171,8 +171,7 @@ pub fn checkpoint(mut data: &[u8]) -> bool {
         return true;
     }
     let files = ModelFiles::beside(&checkpoint).expect("they are there");
-    let written =
-        verdigris_checkpoint::ModelFolder::new(&checkpoint, &files).write(&at("out"), || |_: &_| (), |_, _| ());
+    let written = verdigris_checkpoint::ModelFolder::new(&checkpoint, &files).write(&at("out"), |_| (), |_, _| ());
     let Some(written) = checked(written) else {
         assert!(!at("out").exists());
         return false;

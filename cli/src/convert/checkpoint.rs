@@ -72,14 +72,15 @@ impl CheckpointOptions {
             model = model.stored_as(dtype);
         }
         let bar = progress::of_conversion();
-        let begin = || {
-            let beginning = Beginning::new();
-            move |folder: &Path| beginning.begun(folder)
-        };
-        let written = model.write(out, begin, |done, of| {
-            bar.set_length(of);
-            bar.set_position(done);
-        })?;
+        let beginning = Beginning::new();
+        let written = model.write(
+            out,
+            |folder| beginning.begun(folder),
+            |done, of| {
+                bar.set_length(of);
+                bar.set_position(done);
+            },
+        )?;
         bar.finish_and_clear();
         let output = Output {
             folder: out,

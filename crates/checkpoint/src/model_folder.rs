@@ -110,18 +110,18 @@ impl<'a> ModelFolder<'a> {
         self
     }
 
-    /// Writes the folder under a temporary name, and renames it when it is complete. `begin` is called before the
-    /// temporary folder is created, and what it returns is called with its path; it may return a guard that is kept
-    /// until the folder is complete or removed. `each` is called with the bytes of weights written so far and in
-    /// total. At most one weight is in memory, and only if it must be assembled from blocks.
+    /// Writes the folder under a temporary name, and renames it when it is complete. `begun` is called with the
+    /// temporary path, and may return a guard that is kept until the folder is complete or removed. `each` is called
+    /// with the bytes of weights written so far and in total. At most one weight is in memory, and only if it must be
+    /// assembled from blocks.
     ///
     /// # Errors
     /// If the target exists, unless it is an empty folder; errors of the file system; and if a number is too large for
     /// half precision.
-    pub fn write<G, B: FnOnce(&Path) -> G>(
+    pub fn write<G>(
         &self,
         to: &Path,
-        begin: impl FnOnce() -> B,
+        begun: impl FnOnce(&Path) -> G,
         mut each: impl FnMut(u64, u64),
     ) -> Result<Written, CheckpointError> {
         let failed = |source| CheckpointError::Write { path: to.to_owned(), source };
@@ -138,8 +138,8 @@ impl<'a> ModelFolder<'a> {
         builder.prefix(".verdigris-").suffix(".part");
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-        let begun = begin();
         let folder = builder.tempdir_in(above).map_err(failed)?;
+        // The guard is dropped after the folder.
         let (_kept, folder) = (begun(folder.path()), folder);
         for file in &self.files.files {
             let name = file.file_name().expect("it was found by its name");

@@ -31,7 +31,7 @@ fn tensors(path: &Path) -> Vec<(String, Dtype, Vec<usize>, Vec<u8>)> {
 
 fn write(folder: &ModelFolder<'_>, to: &Path) -> Written {
     let mut heard = Vec::new();
-    let written = folder.write(to, || |_: &_| (), |done, of| heard.push((done, of))).unwrap();
+    let written = folder.write(to, |_| (), |done, of| heard.push((done, of))).unwrap();
     assert!(heard.is_sorted() && heard.iter().all(|&(_, of)| of == written.bytes));
     assert_eq!(heard.last().map(|&(done, _)| done), Some(written.bytes));
     written
@@ -182,10 +182,10 @@ fn nothing_is_replaced_and_nothing_is_half_written() {
     fs::create_dir(out.path().join("full")).unwrap();
     fs::write(out.path().join("full/file"), "mine").unwrap();
     for there in ["file", "full"] {
-        let fault = folder.write(&out.path().join(there), || |_: &_| (), |_, _| ()).unwrap_err().to_string();
+        let fault = folder.write(&out.path().join(there), |_| (), |_, _| ()).unwrap_err().to_string();
         assert!(fault.ends_with("exists already: choose another name, or remove it"), "{fault}");
     }
-    let fault = folder.write(&out.path().join("none/model"), || |_: &_| (), |_, _| ()).unwrap_err().to_string();
+    let fault = folder.write(&out.path().join("none/model"), |_| (), |_, _| ()).unwrap_err().to_string();
     assert!(fault.starts_with("cannot write"), "{fault}");
     assert_eq!(fs::read_dir(&out).unwrap().count(), 2, "nothing else stays");
     assert_eq!(fs::read_to_string(out.path().join("full/file")).unwrap(), "mine");
