@@ -145,15 +145,14 @@ fn published_heads_leave_the_text_unchanged() {
     let plain = [&greedy, &seeded].map(|arguments| written(&folder, arguments)[0]["tokens"].clone());
     let folders = ["medusa", "eagle3", "speculators", "dflash", "dspark"].map(|name| format!("{PUBLISHED}/{name}"));
     let files = ["eagle3", "dspark"].map(|name| format!("{GGUF_HEADS}/{name}.gguf"));
-    for name in folders.iter().chain(&files) {
-        let head = name;
+    for head in folders.iter().chain(&files) {
         for shape in [["--draft-tokens", "3"], ["--draft-tree", "3,2,1"]] {
             let text = &written(&folder, &[&greedy[..], &["--draft", head], &shape].concat())[0];
-            assert_eq!(text["tokens"], plain[0], "{name}, {shape:?}");
+            assert_eq!(text["tokens"], plain[0], "{head}, {shape:?}");
             assert!(text["drafted"].as_u64() > Some(60), "{text}");
         }
         for more in [&["--draft", head][..], &["--draft", head, "--lookup"]] {
-            assert_eq!(written(&folder, &[&seeded[..], more].concat())[0]["tokens"], plain[1], "{name}, {more:?}");
+            assert_eq!(written(&folder, &[&seeded[..], more].concat())[0]["tokens"], plain[1], "{head}, {more:?}");
         }
         folder.run(&["generate", "x", "--draft", head]).fails("take the model that it was trained for");
     }

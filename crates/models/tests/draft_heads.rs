@@ -522,8 +522,8 @@ fn a_head_belongs_to_one_model() {
     assert!(DraftHead::is_in(&feature) && !DraftHead::is_in(&other));
 }
 
-/// Assistants of Gemma 4, in folders and in files of llama.cpp, one with all logits and one with those of some groups: the rows of four drafts after beginnings
-/// of a text, around the length of its window.
+/// Assistants of Gemma 4, in folders and in files of llama.cpp, one with all logits and one with those of some groups:
+/// the rows of four drafts after beginnings of a text, around the length of its window.
 #[test]
 fn assistants_do_what_transformers_does() {
     let root = fixtures().join("golden");

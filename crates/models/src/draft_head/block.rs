@@ -32,7 +32,7 @@ use super::fusion::Taps;
 use crate::cache::CacheLayout;
 use crate::cpu::{CpuDecoder, CpuItem, Given, Peers, Sight, State, Work, forward, give, reserve};
 use crate::description::config::{DecoderConfig, Mixer, Norm};
-use crate::description::families::{LLAMA, llama_layers};
+use crate::description::families::{Fields, LLAMA, llama_layers};
 use crate::description::parts::Parts;
 use crate::description::weight::Weight;
 use crate::error::ModelError;
@@ -76,6 +76,8 @@ struct Markov {
 /// The shape of a head.
 struct Shape {
     config: DecoderConfig,
+    /// The fields of its layers, if they are in a field of their own.
+    inner: Option<Fields>,
     layers: Vec<usize>,
     block: Block,
     vocabulary: usize,
@@ -84,10 +86,10 @@ struct Shape {
 
 impl BlockModel {
     pub(super) fn new(files: DraftFiles) -> Result<Self, ModelError> {
-        let Shape { config, layers, block, vocabulary, rank } = shape(&files).map_err(|fault| files.wrong(fault))?;
+        let Shape { config, inner, layers, block, vocabulary, rank } =
+            shape(&files).map_err(|fault| files.wrong(fault))?;
         let (checkpoint, width) = (&files.checkpoint, config.width);
         let Norm::Rms { epsilon } = config.norm else { unreachable!("Qwen3 has no other norm") };
-        let inner = files.fields.inner(LAYERS).map_err(|fault| files.wrong(fault))?;
         let (decoder_layers, norm) = llama_layers(checkpoint, &config, inner.as_ref().unwrap_or(&files.fields))?;
         let taps = Taps {
             matrix: checkpoint.matrix("fc.weight", [width, layers.len() * width])?,
@@ -223,7 +225,7 @@ impl BlockSequence {
 
 fn shape(files: &DraftFiles) -> Result<Shape, String> {
     let (fields, of_target) = (&files.fields, &files.config);
-    let inner = fields.inner(LAYERS)?;
+    let inner = files.fields_of_layers()?;
     let of_layers = inner.as_ref().unwrap_or(fields);
     let nested = fields.inner("dflash_config")?;
     let of = |name: &str| nested.as_ref().filter(|nested| nested.get(name).is_some()).unwrap_or(fields);
@@ -292,7 +294,7 @@ fn shape(files: &DraftFiles) -> Result<Shape, String> {
     let vocabulary = fields.size_or(&["draft_vocab_size"])?.unwrap_or(config.vocabulary);
     let config = DecoderConfig { context: config.context.min(of_target.context), tied: false, ..config };
     config.check().map_err(|fault| fault.to_string())?;
-    Ok(Shape { config, layers, block: Block { mask, size: block, silent, sight }, vocabulary, rank })
+    Ok(Shape { config, inner, layers, block: Block { mask, size: block, silent, sight }, vocabulary, rank })
 }
 
 /// The architecture whose rows guess the token after their position.
@@ -303,9 +305,6 @@ const IDS: &str = "target_layer_ids";
 
 /// The field of speculators with the layers whose inputs are read.
 const INPUTS: &str = "aux_hidden_state_layer_ids";
-
-/// The field of speculators with the description of the layers.
-const LAYERS: &str = "transformer_layer_config";
 
 /// The numbers of layers after which a head reads the states of a target with `count` layers: those of a list, and
 /// `more` layers.

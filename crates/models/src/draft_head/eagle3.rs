@@ -92,7 +92,7 @@ struct Flags {
 
 fn shape(files: &DraftFiles) -> Result<Shape, String> {
     let (fields, of_target) = (&files.fields, &files.config);
-    let inner = fields.inner("transformer_layer_config")?;
+    let inner = files.fields_of_layers()?;
     let of_layer = inner.as_ref().unwrap_or(fields);
     let eagle = fields.inner("eagle_config")?;
     let is_absent_or_false = |value: &serde_json::Value| value == false;

@@ -41,16 +41,16 @@ pub(super) struct DraftFiles {
 
 /// Whether a folder has a head.
 pub(super) fn is_in(folder: &ModelFolder) -> bool {
-    folder.fields_of_head().is_ok_and(|fields| kind(&fields).is_some())
+    folder.opened_head().is_ok_and(|head| kind(&head.fields).is_some())
 }
 
 impl DraftFiles {
     pub(super) fn read(folder: &ModelFolder, target: &ModelFolder) -> Result<Self, ModelError> {
         let path = folder.path(CONFIG);
         let wrong = |fault: String| ModelError::DraftHead { path: path.clone(), fault };
-        let fields = folder.fields_of_head()?;
-        let Some(kind) = kind(&fields) else {
-            let model_type = fields.model_type().unwrap_or("nothing");
+        let head = folder.opened_head()?;
+        let Some(kind) = kind(&head.fields) else {
+            let model_type = head.fields.model_type().unwrap_or("nothing");
             return Err(wrong(format!(
                 "model_type is {:?}, which is not a draft head: give {SUPPORTED}",
                 shown(model_type)
@@ -61,9 +61,9 @@ impl DraftFiles {
         }
         let (config, parts) = target.describe()?;
         if matches!(kind, Kind::Feature | Kind::Medusa) {
-            check_fingerprint(&fields, fingerprint(&config, &parts)).map_err(wrong)?;
+            check_fingerprint(&head.fields, fingerprint(&config, &parts)).map_err(wrong)?;
         }
-        let checkpoint = folder.weights_of_head()?;
+        let checkpoint = head.weights()?;
         let tokens = match kind {
             Kind::Feature | Kind::Medusa => checkpoint.integers(TOKENS)?,
             _ => None,
@@ -79,7 +79,7 @@ impl DraftFiles {
         };
         let tokens = tokens.unwrap_or_else(|| (0..config.vocabulary as TokenId).collect());
         let Parts { embedding, layers, norm, .. } = parts;
-        Ok(Self { path, kind, fields, checkpoint, config, embedding, layers, norm, output, tokens })
+        Ok(Self { path, kind, fields: head.fields, checkpoint, config, embedding, layers, norm, output, tokens })
     }
 
     pub(super) fn kind(&self) -> &Kind {
@@ -119,6 +119,11 @@ impl DraftFiles {
         let of_target = || self.output.gather(tokens.iter().map(|&token| token as usize));
         let output = own("lm_head.weight", tokens.len())?.unwrap_or_else(of_target);
         Ok([embedding, output])
+    }
+
+    /// The fields of its layers, if they are in a field of their own, as the library speculators writes them.
+    pub(super) fn fields_of_layers(&self) -> Result<Option<Fields>, String> {
+        self.fields.inner("transformer_layer_config")
     }
 
     /// The description of layers of a family, in `fields` of the head.

@@ -62,6 +62,14 @@ pub(crate) struct Opened {
     pub(crate) checkpoint: Checkpoint,
 }
 
+/// A draft head whose weights are not read yet.
+pub(crate) struct OpenedHead<'a> {
+    /// The fields of its `config.json`, or those that a GGUF file has instead.
+    pub(crate) fields: Fields,
+    files: &'a Files,
+    gguf: Option<Gguf>,
+}
+
 impl ModelFolder {
     const fn new(files: Files) -> Self {
         Self { files, cached_as: None, layout: CacheLayout::DEFAULT, adapter: None }
@@ -513,18 +521,26 @@ impl ModelFolder {
         checkpoint(self.files.safetensors()?)
     }
 
-    /// The fields of the `config.json` of a draft head, or of a model.
-    pub(crate) fn fields_of_head(&self) -> Result<Fields, ModelError> {
-        let Some(gguf) = self.files.gguf()? else { return self.fields(None) };
-        let fields = gguf.check_kinds().and_then(|()| gguf::model::fields_of_head(&gguf));
-        let wrong = |fault: String| ModelError::DraftHead { path: self.files.path(CONFIG), fault };
-        fields.map_err(wrong)?.map_or_else(|| self.fields(Some(&gguf)), Ok)
+    /// Opens a draft head, or a model that is taken for one.
+    pub(crate) fn opened_head(&self) -> Result<OpenedHead<'_>, ModelError> {
+        let gguf = self.files.gguf()?;
+        let fields = match &gguf {
+            None => self.fields(None)?,
+            Some(gguf) => {
+                let fields = gguf.check_kinds().and_then(|()| gguf::model::fields_of_head(gguf));
+                let wrong = |fault: String| ModelError::DraftHead { path: self.files.path(CONFIG), fault };
+                fields.map_err(wrong)?.map_or_else(|| self.fields(Some(gguf)), Ok)?
+            }
+        };
+        Ok(OpenedHead { fields, files: &self.files, gguf })
     }
+}
 
-    /// All weights of a draft head as they are stored.
-    pub(crate) fn weights_of_head(&self) -> Result<Checkpoint, ModelError> {
-        match self.files.gguf()? {
-            Some(gguf) => Ok(gguf::model::checkpoint(&gguf)),
+impl OpenedHead<'_> {
+    /// All weights as they are stored.
+    pub(crate) fn weights(&self) -> Result<Checkpoint, ModelError> {
+        match &self.gguf {
+            Some(gguf) => Ok(gguf::model::checkpoint(gguf)),
             None => checkpoint(self.files.safetensors_of_head()?),
         }
     }
