@@ -1,7 +1,6 @@
 //! Whether texts of keys with variants, and of keys with a public part, are called marked or forged too often.
 
 use std::fmt;
-use std::ops::Range;
 
 use rayon::prelude::*;
 use verdigris::Outcome;
@@ -10,7 +9,7 @@ use verdigris::watermark::Scheme;
 use verdigris::{Key, Level, Look, Reader};
 use verdigris_tests::dialects::every_kind;
 
-use crate::{WINDOW, are_rare, error_of};
+use crate::{Spread, WINDOW, are_rare, error_of};
 
 /// Windows of each key.
 const WINDOWS: usize = 1000;
@@ -40,12 +39,11 @@ struct ForgedRow {
 
 /// Whether alarms are as rare as levels claim: unmarked texts that are called marked, and any texts that are called
 /// forged though each token has one mark at most.
-pub(super) fn forged(reader: &Reader, tokens: &[u32], keys: Range<u32>) -> bool {
-    let windows = &tokens[..tokens.len().min(WINDOWS * WINDOW) / WINDOW * WINDOW];
+pub(super) fn forged(reader: &Reader, tokens: &[u32], spread: &Spread) -> bool {
+    let windows: Vec<&[u32]> = tokens.chunks_exact(WINDOW).take(WINDOWS).collect();
     println!(
-        "keys with 8 variants, or a public part: {} windows of {WINDOW} tokens under {} keys of each kind\n",
-        windows.len() / WINDOW,
-        keys.len()
+        "keys with 8 variants, or a public part: {} windows of {WINDOW} tokens under {spread} of each kind\n",
+        windows.len()
     );
     println!(
         "| key | texts | marked at 1e-1 | 1e-2 | 1e-3 | forged at 1e-1 | 1e-2 | 1e-3 | alarms of the worst key at 1e-2 |"
@@ -75,8 +73,9 @@ pub(super) fn forged(reader: &Reader, tokens: &[u32], keys: Range<u32>) -> bool 
         for (texts, is_plain, text) in kinds.into_iter().filter(|(_, is_plain, _)| *is_plain || !is_published) {
             let of_key = |number: u32| {
                 let key = key(number);
-                let each = windows.chunks_exact(WINDOW).zip(number.wrapping_mul(7919)..);
-                each.fold([[0usize; 3]; 2], |mut count, (window, seed)| {
+                let part = spread.part(number, &windows);
+                let mut count = [[0usize; 3]; 2];
+                for (window, seed) in part.iter().zip(number.wrapping_mul(7919)..) {
                     let text = text(&key, window, seed);
                     for (i, level) in LEVELS.into_iter().enumerate() {
                         let look = Look { level: Level::new(level).expect("a level"), ..Look::default() };
@@ -84,11 +83,11 @@ pub(super) fn forged(reader: &Reader, tokens: &[u32], keys: Range<u32>) -> bool 
                         count[0][i] += usize::from(outcome.is_marked());
                         count[1][i] += usize::from(outcome == Outcome::Forged);
                     }
-                    count
-                })
+                }
+                count.map(|of_levels| of_levels.map(|alarms| alarms as f64 / part.len() as f64))
             };
-            let all: Vec<[[usize; 3]; 2]> = keys.clone().into_par_iter().map(of_key).collect();
-            let row = ForgedRow::new(name, texts, is_plain, keys.start, windows.len() / WINDOW, &all);
+            let all: Vec<[[f64; 3]; 2]> = spread.numbers().into_par_iter().map(of_key).collect();
+            let row = ForgedRow::new(name, texts, is_plain, spread.first, &all);
             println!("{row}");
             passed &= row.is_honest();
         }
@@ -126,24 +125,14 @@ fn score(scheme: &dyn Scheme, text: &[u32], token: u32) -> f32 {
 }
 
 impl ForgedRow {
-    /// The row of the counts of each key, from the first on, of some windows each.
-    fn new(
-        key: &'static str,
-        texts: &'static str,
-        is_plain: bool,
-        first: u32,
-        windows: usize,
-        all: &[[[usize; 3]; 2]],
-    ) -> Self {
-        let rates = |which: usize, i: usize| -> Vec<f64> {
-            all.iter().map(|count| count[which][i] as f64 / windows as f64).collect()
-        };
+    /// The row of the rates of marked and of forged texts of each key, from the first on.
+    fn new(key: &'static str, texts: &'static str, is_plain: bool, first: u32, all: &[[[f64; 3]; 2]]) -> Self {
+        let rates = |which: usize, i: usize| -> Vec<f64> { all.iter().map(|rates| rates[which][i]).collect() };
         let mean = |which| [0, 1, 2].map(|i| rates(which, i).iter().sum::<f64>() / all.len() as f64);
         let (marked, forged) = (mean(0), mean(1));
-        let errors = [0, 1].map(|which| [0, 1, 2].map(|i| error_of(&rates(which, i), LEVELS[i])));
-        let alarms = all.iter().zip(first..).map(|(count, key)| (key, count[usize::from(!is_plain)][1]));
-        let worst = alarms.max_by_key(|(_, alarms)| *alarms).expect("at least one key");
-        let worst = (worst.0, worst.1 as f64 / windows as f64);
+        let errors = [0, 1].map(|which| [0, 1, 2].map(|i| error_of(&rates(which, i))));
+        let alarms = (first..).zip(all).map(|(key, rates)| (key, rates[usize::from(!is_plain)][1]));
+        let worst = alarms.max_by(|a, b| a.1.total_cmp(&b.1)).expect("at least one key");
         Self { key, texts, marked, forged, errors, worst, is_plain }
     }
 

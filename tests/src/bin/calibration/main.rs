@@ -5,7 +5,8 @@
 //! sources) and of templated text are judged under many keys of every dialect. Then human prose in other layouts
 //! (doubled spaces, tabs, wrapped lines, capitals, titles) is judged as the detector reads and repairs it, and texts of
 //! keys with variants, marked and unmarked. Without the folder only code and templated text are judged, and a message
-//! says so. `VERDIGRIS_SEED` is the number of the first key.
+//! says so. `VERDIGRIS_SEED` is the number of the first key. Each window is judged under KEYS keys; with fewer than 20,
+//! others judge other windows.
 #![forbid(unsafe_code)]
 
 mod forged;
@@ -29,6 +30,8 @@ const HUMAN_WINDOWS: usize = 10_000;
 const OTHER_WINDOWS: usize = 1_000;
 /// Windows in other layouts, which are tokenized three times under every key.
 const LAYOUT_WINDOWS: usize = 500;
+/// Rates are compared with the spread over at least this number of keys.
+const FEWEST_KEYS: u32 = 20;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
     let shared = PathBuf::from(arguments.next().unwrap_or_else(|| "../shared".into()));
     // The number of the first key.
     let first = harness::seed();
+    let spread = Spread::new(first, keys);
     let reader = Reader::new(harness::tokenizer("tale"));
     let tokens = |text: &str, windows: usize| {
         let mut tokens = reader.tokenizer().encode(text).expect("a token for every text");
@@ -52,28 +56,29 @@ fn main() -> ExitCode {
     texts.push(("templated text", tokens(&templated(), OTHER_WINDOWS)));
     let mut passed = true;
     for (name, tokens) in texts {
-        println!("{name}: {} windows of {WINDOW} tokens under {keys} keys of each dialect\n", tokens.len() / WINDOW);
+        println!("{name}: {} windows of {WINDOW} tokens under {spread} of each dialect\n", tokens.len() / WINDOW);
         println!("| dialect | scored | mean z | sd of z | 1e-2 | 1e-3 | 1e-4 | KS of mid-p | worst key at 1e-2 |");
         println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
         for kind in every_kind() {
             // Two of its numbers take a thousand steps each.
             let keys = if kind.name == "three-bricks, gumbel" { keys.div_ceil(10) } else { keys };
-            let row = judge(&kind, &reader, &tokens, first..first + keys);
+            let row = judge(&kind, &reader, &tokens, &Spread::new(first, keys));
             println!("{row}");
             passed &= row.honest();
         }
         println!();
         if name == "human prose" {
-            passed &= layouts(&reader, &tokens[..LAYOUT_WINDOWS * WINDOW], first..first + keys.div_ceil(4));
-            passed &= forged::forged(&reader, &tokens, first..first + keys);
+            let few = Spread::new(first, keys.div_ceil(4));
+            passed &= layouts(&reader, &tokens[..LAYOUT_WINDOWS * WINDOW], &few);
+            passed &= forged::forged(&reader, &tokens, &spread);
         }
     }
     harness::as_claimed(passed)
 }
 
 /// Whether texts in other layouts are called marked as rarely as the p-values claim, with all looks counted.
-fn layouts(reader: &Reader, tokens: &[u32], keys: Range<u32>) -> bool {
-    println!("the same in other layouts, read with repair, under {} keys of each dialect\n", keys.len());
+fn layouts(reader: &Reader, tokens: &[u32], spread: &Spread) -> bool {
+    println!("the same in other layouts, read with repair, under {spread} of each dialect\n");
     println!("| dialect | layout | scored | mean z | sd of z | 1e-2 | 1e-3 | 1e-4 | KS of p | worst key at 1e-2 |");
     println!("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|");
     let mut passed = true;
@@ -91,11 +96,9 @@ fn layouts(reader: &Reader, tokens: &[u32], keys: Range<u32>) -> bool {
                     let p = evidence.ln_p_corrected().exp();
                     WindowScores { p, mid: p, z: evidence.z, scored: evidence.scored as u32 }
                 };
-                texts.iter().map(judge).collect()
+                spread.part(number, texts).iter().map(judge).collect()
             };
-            let name = format!("{} | {layout}", kind.name);
-            let row =
-                CalibrationRow::new(name, keys.start, &keys.clone().into_par_iter().map(of_key).collect::<Vec<_>>());
+            let row = CalibrationRow::new(format!("{} | {layout}", kind.name), spread, of_key);
             passed &= row.honest();
             println!("{row}");
         }
@@ -161,6 +164,42 @@ fn templated() -> String {
     out
 }
 
+/// The keys that judge some windows. For each key that is asked for, every window is judged once; few keys are made
+/// more, each of which judges a part of the windows.
+struct Spread {
+    first: u32,
+    keys: u32,
+    parts: u32,
+}
+
+impl Spread {
+    fn new(first: u32, keys: u32) -> Self {
+        let parts = FEWEST_KEYS.div_ceil(keys);
+        Self { first, keys: keys * parts, parts }
+    }
+
+    fn numbers(&self) -> Range<u32> {
+        self.first..self.first + self.keys
+    }
+
+    /// The windows that the key with a number judges.
+    fn part<'a, T>(&self, number: u32, windows: &'a [T]) -> &'a [T] {
+        let part = ((number - self.first) % self.parts) as usize;
+        let cut = |part: usize| part * windows.len() / self.parts as usize;
+        &windows[cut(part)..cut(part + 1)]
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} keys", self.keys)?;
+        match self.parts {
+            1 => Ok(()),
+            parts => write!(f, " (1/{parts} of the windows each)"),
+        }
+    }
+}
+
 /// Statistics of the windows of one text under one dialect.
 struct CalibrationRow {
     name: String,
@@ -175,8 +214,9 @@ struct CalibrationRow {
 }
 
 impl CalibrationRow {
-    /// The row of the results of each key, from the first on, for each window.
-    fn new(name: String, first: u32, all: &[Vec<WindowScores>]) -> Self {
+    /// The row of the results of each key for each of its windows.
+    fn new(name: String, spread: &Spread, of_key: impl Fn(u32) -> Vec<WindowScores> + Send + Sync) -> Self {
+        let all: Vec<Vec<WindowScores>> = spread.numbers().into_par_iter().map(of_key).collect();
         let n = all.iter().map(Vec::len).sum::<usize>() as f64;
         let every = || all.iter().flatten();
         let sum = |f: fn(&WindowScores) -> f64| every().map(f).sum::<f64>();
@@ -190,7 +230,7 @@ impl CalibrationRow {
         let rate = |windows: &[WindowScores], level: f64| {
             windows.iter().filter(|w| w.p <= level).count() as f64 / windows.len() as f64
         };
-        let worst = all.iter().zip(first..).map(|(windows, key)| (key, rate(windows, LEVELS[0])));
+        let worst = all.iter().zip(spread.numbers()).map(|(windows, key)| (key, rate(windows, LEVELS[0])));
         Self {
             name,
             scored: sum(|w| f64::from(w.scored)) / n,
@@ -198,7 +238,7 @@ impl CalibrationRow {
             deviation: (squares - mean * mean).sqrt(),
             errors: LEVELS.map(|level| {
                 let rates: Vec<f64> = all.iter().map(|windows| rate(windows, level)).collect();
-                error_of(&rates, level)
+                error_of(&rates)
             }),
             rates: LEVELS.map(|level| every().filter(|w| w.p <= level).count() as f64 / n),
             distance: distance.fold(0.0, f64::max),
@@ -211,12 +251,12 @@ impl CalibrationRow {
     }
 }
 
-/// The standard error of the mean of a rate over keys. The windows of one key share phrases, so it is estimated from the
-/// spread over keys; that of a single key is allowed 40 times the level, for texts from a template are one observation.
-fn error_of(rates: &[f64], level: f64) -> f64 {
+/// The standard error of the mean of a rate over keys. The windows of one key share phrases, and those of a template
+/// are little more than one observation, so it is estimated from the spread over keys.
+fn error_of(rates: &[f64]) -> f64 {
     let (k, mean) = (rates.len() as f64, rates.iter().sum::<f64>() / rates.len() as f64);
     let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
-    if k > 1.0 { (squares / (k - 1.0) / k).sqrt() } else { 10.0 * level }
+    (squares / (k - 1.0) / k).sqrt()
 }
 
 /// Whether rates of alarms exceed their levels by no more than chance.
@@ -247,16 +287,12 @@ struct WindowScores {
     scored: u32,
 }
 
-fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], keys: Range<u32>) -> CalibrationRow {
-    let first = keys.start;
-    let all: Vec<Vec<WindowScores>> = keys
-        .into_par_iter()
-        .map(|number| {
-            let key = kind.key(number, reader.vocabulary());
-            windows(&*key.scheme().expect("a scheme"), tokens)
-        })
-        .collect();
-    CalibrationRow::new(kind.name.to_owned(), first, &all)
+fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], spread: &Spread) -> CalibrationRow {
+    let each: Vec<&[u32]> = tokens.chunks_exact(WINDOW).collect();
+    CalibrationRow::new(kind.name.to_owned(), spread, |number| {
+        let key = kind.key(number, reader.vocabulary());
+        windows(&*key.scheme().expect("a scheme"), &spread.part(number, &each).concat())
+    })
 }
 
 /// Judges each window by itself like the detector, but computes the observations of the whole text once.
