@@ -12,12 +12,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::{Grammar, Style};
-use verdigris_tests::foreign::{self, Instance};
+use verdigris_tests::foreign::{self, Case, Instance};
 use verdigris_tests::{harness, random_text};
 
 fn main() -> ExitCode {
@@ -41,10 +42,9 @@ fn read(path: &Path) -> String {
 
 /// Tokenizers of other models: text survives, reading in pieces changes no token.
 fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
-    let mut passed = true;
     println!("| tokenizer | tokens | fingerprint | text back | in pieces |");
     println!("|---|--:|---|---|---|");
-    for name in ["gpt2", "qwen2", "o200k"] {
+    let read = |name: &&str| {
         let json = std::fs::read(shared.join("tokenizers").join(name).join("tokenizer.json")).expect("a tokenizer");
         let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
         let tokens = tokenizer.encode(text).expect("a token for every text");
@@ -53,10 +53,78 @@ fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
         tokenizer.encode_reader(text.as_bytes(), |_, ids| pieces.extend_from_slice(ids)).expect("UTF-8");
         let same = pieces == tokens;
         let (size, fingerprint) = (tokenizer.vocabulary().size(), tokenizer.vocabulary().fingerprint());
-        println!("| {name} | {size} | {fingerprint} | {back} | {same} |");
-        passed &= back && same;
+        (format!("| {name} | {size} | {fingerprint} | {back} | {same} |"), back && same)
+    };
+    let rows: Vec<(String, bool)> = ["gpt2", "qwen2", "o200k"].par_iter().map(read).collect();
+    rows.iter().for_each(|(row, _)| println!("{row}"));
+    rows.iter().all(|(_, passed)| *passed)
+}
+
+/// The results of one schema.
+struct Outcome<'c> {
+    id: &'c str,
+    /// The time of a processor that compiling it takes.
+    time: Duration,
+    /// The keyword for which it is refused.
+    refused: Option<String>,
+    /// Valid instances, those that are accepted, and invalid ones.
+    valid: usize,
+    accepted: usize,
+    invalid: usize,
+    /// Random texts.
+    written: usize,
+    /// Invalid instances that are accepted, and invalid texts that are written.
+    wrong: Vec<String>,
+    /// Messages about refused schemas and refused valid instances.
+    refusals: Vec<String>,
+}
+
+/// The outcome of the schema of a case with a number.
+fn foreign_schema<'c>(number: usize, case: &'c Case, index: &Arc<TokenIndex>) -> Outcome<'c> {
+    let start = thread_time();
+    let grammar = Grammar::json_schema(&case.schema, Style::default().any_order());
+    let mut of = Outcome {
+        id: &case.id,
+        time: thread_time() - start,
+        refused: None,
+        valid: 0,
+        accepted: 0,
+        invalid: 0,
+        written: 0,
+        wrong: Vec::new(),
+        refusals: Vec::new(),
+    };
+    let grammar = match grammar {
+        Ok(grammar) => grammar,
+        Err(fault) => {
+            of.refusals.push(format!("refused: {}: {fault}", case.id));
+            of.refused = Some(fault.fault.split('"').nth(1).unwrap_or(&fault.fault).to_owned());
+            return of;
+        }
+    };
+    let machine = Machine::new(grammar, index.clone());
+    for Instance { valid: is_valid, data } in &case.tests {
+        let accepts = harness::accepts(&machine, &data.to_string());
+        of.valid += usize::from(*is_valid);
+        of.invalid += usize::from(!is_valid);
+        of.accepted += usize::from(*is_valid && accepts);
+        if *is_valid && !accepts {
+            of.refusals.push(format!("refused instance: {}: {data}", case.id));
+        }
+        if accepts && !is_valid {
+            of.wrong.push(format!("FAILED: {} accepts {data}, which is not valid", case.id));
+        }
     }
-    passed
+    let Ok(judge) = jsonschema::validator_for(&case.schema) else { return of };
+    let random = Random::new(1);
+    for seed in 0..5 {
+        let text = random_text(&machine, |i| random.uniform((number as u64) << 32 | seed << 16 | i, Purpose::Token));
+        of.written += 1;
+        if !harness::is_valid(&judge, &text) {
+            of.wrong.push(format!("FAILED: {} writes {}", case.id, String::from_utf8_lossy(&text)));
+        }
+    }
+    of
 }
 
 /// Schemas of other people: counts those that are supported, and checks that nothing invalid is ever accepted or
@@ -65,57 +133,36 @@ fn foreign_schemas(shared: &Path, names_refused: bool) -> bool {
     let cases = foreign::cases(&shared.join("json-schema/schemas-dev.jsonl.zst")).expect("the schemas");
     // A vocabulary of bytes would suffice, since only the machine's states are used.
     let index = Arc::new(TokenIndex::new(harness::tokenizer("tale").vocabulary()));
-    let random = Random::new(1);
-    let (mut compiled, mut valid, mut accepted, mut invalid, mut wrong, mut written) = (0, 0, 0, 0, 0, 0);
-    let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
-    let mut times: Vec<(Duration, &str)> = Vec::new();
-    for (number, case) in cases.iter().enumerate() {
-        let start = thread_time();
-        let grammar = Grammar::json_schema(&case.schema, Style::default().any_order());
-        times.push((thread_time() - start, &case.id));
-        let grammar = match grammar {
-            Ok(grammar) => grammar,
-            Err(fault) => {
-                if names_refused {
-                    println!("refused: {}: {fault}", case.id);
-                }
-                let keyword = fault.fault.split('"').nth(1).unwrap_or(&fault.fault).to_owned();
-                *refusals.entry(keyword).or_default() += 1;
-                continue;
-            }
-        };
-        compiled += 1;
-        let machine = Machine::new(grammar, index.clone());
-        for Instance { valid: is_valid, data } in &case.tests {
-            let accepts = harness::accepts(&machine, &data.to_string());
-            (valid, invalid) = (valid + u32::from(*is_valid), invalid + u32::from(!is_valid));
-            accepted += u32::from(*is_valid && accepts);
-            if names_refused && *is_valid && !accepts {
-                println!("refused instance: {}: {data}", case.id);
-            }
-            if accepts && !is_valid {
-                println!("FAILED: {} accepts {data}, which is not valid", case.id);
-                wrong += 1;
-            }
+    let all: Vec<Outcome<'_>> =
+        cases.par_iter().enumerate().map(|(number, case)| foreign_schema(number, case, &index)).collect();
+    let count = |of: fn(&Outcome<'_>) -> usize| all.iter().map(of).sum::<usize>();
+    let mut refusals: BTreeMap<&str, usize> = BTreeMap::new();
+    for of in &all {
+        of.wrong.iter().for_each(|line| println!("{line}"));
+        if names_refused {
+            of.refusals.iter().for_each(|line| println!("{line}"));
         }
-        let Ok(judge) = jsonschema::validator_for(&case.schema) else { continue };
-        for seed in 0..5 {
-            let text =
-                random_text(&machine, |i| random.uniform((number as u64) << 32 | seed << 16 | i, Purpose::Token));
-            written += 1;
-            if !harness::is_valid(&judge, &text) {
-                println!("FAILED: {} writes {}", case.id, String::from_utf8_lossy(&text));
-                wrong += 1;
-            }
+        if let Some(keyword) = &of.refused {
+            *refusals.entry(keyword).or_default() += 1;
         }
     }
+    let (compiled, wrong) = (count(|of| usize::from(of.refused.is_none())), count(|of| of.wrong.len()));
     println!("\n{} schemas of other people: {compiled} are understood", cases.len());
-    println!("valid instances accepted as they are written there: {accepted} of {valid}");
-    println!("invalid instances: {invalid}; random texts written: {written}; wrongly accepted or written: {wrong}");
-    let mut refusals: Vec<(String, usize)> = refusals.into_iter().collect();
+    println!(
+        "valid instances accepted as they are written there: {} of {}",
+        count(|of| of.accepted),
+        count(|of| of.valid)
+    );
+    println!(
+        "invalid instances: {}; random texts written: {}; wrongly accepted or written: {wrong}",
+        count(|of| of.invalid),
+        count(|of| of.written)
+    );
+    let mut refusals: Vec<(&str, usize)> = refusals.into_iter().collect();
     refusals.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let refusals: Vec<String> = refusals.iter().take(12).map(|(keyword, count)| format!("{keyword} {count}")).collect();
     println!("refused for: {}", refusals.join(", "));
+    let mut times: Vec<(Duration, &str)> = all.iter().map(|of| (of.time, of.id)).collect();
     times.sort_unstable();
     let ms = |share: f64| times[((times.len() - 1) as f64 * share) as usize].0.as_secs_f64() * 1e3;
     let [p50, p90, p99, p999, most] = [0.5, 0.9, 0.99, 0.999, 1.0].map(ms);

@@ -55,54 +55,64 @@ fn main() -> ExitCode {
 }
 
 fn regular_expressions(words: &SortedVocabulary, tokenizer: &Tokenizer, patterns: &[Pattern], seed: u64) -> usize {
-    let (mut chance, mut compared, mut failed, mut looks) = (Chance::new(5 | seed << 8), 0, 0, 0);
-    for Pattern { id, regex, matches } in patterns {
-        let Some(language) = Derivatives::new(regex) else {
-            looks += 1;
-            continue;
-        };
-        let Ok(grammar) = Grammar::regex(regex) else {
-            println!("FAILED: {id} has no grammar");
-            failed += 1;
-            continue;
-        };
-        let machine = Machine::new(grammar, words.index().clone());
-        let mut texts: Vec<Vec<u8>> = matches.iter().map(|text| text.as_bytes().to_vec()).collect();
-        // Random texts.
-        for _ in 0..3 {
-            let (mut state, mut text) = (language.start().expect("some text matches"), Vec::new());
-            for _ in 0..6 {
-                let mask = words.mask(&language, &state);
-                let Some(token) = mask.iter().nth(chance.below(mask.iter().count().max(1))) else { break };
-                for &byte in tokenizer.vocabulary().bytes(token) {
-                    state = language.next(&state, byte).expect("the token was allowed");
-                    text.push(byte);
-                }
+    let of_pattern = |(number, pattern)| {
+        let chance = Chance::new(5 | (number as u64) << 4 | seed << 16);
+        regular_expression(words, tokenizer, pattern, chance)
+    };
+    // `None` for those that look around.
+    let all: Vec<Option<(usize, Vec<String>)>> = patterns.par_iter().enumerate().map(of_pattern).collect();
+    let failures: Vec<&String> = all.iter().flatten().flat_map(|(_, failures)| failures).collect();
+    failures.iter().for_each(|failure| println!("FAILED: {failure}"));
+    println!(
+        "{} regular expressions, {} beginnings compared ({} look around and were left out)",
+        patterns.len(),
+        all.iter().flatten().map(|(compared, _)| compared).sum::<usize>(),
+        all.iter().filter(|of| of.is_none()).count()
+    );
+    failures.len()
+}
+
+/// The number of beginnings whose masks were compared, and failures. `None` if the expression looks around.
+fn regular_expression(
+    words: &SortedVocabulary,
+    tokenizer: &Tokenizer,
+    Pattern { id, regex, matches }: &Pattern,
+    mut chance: Chance,
+) -> Option<(usize, Vec<String>)> {
+    let language = Derivatives::new(regex)?;
+    let (mut compared, mut failures) = (0, Vec::new());
+    let Ok(grammar) = Grammar::regex(regex) else {
+        return Some((0, vec![format!("{id} has no grammar")]));
+    };
+    let machine = Machine::new(grammar, words.index().clone());
+    let mut texts: Vec<Vec<u8>> = matches.iter().map(|text| text.as_bytes().to_vec()).collect();
+    // Random texts.
+    for _ in 0..3 {
+        let (mut state, mut text) = (language.start().expect("some text matches"), Vec::new());
+        for _ in 0..6 {
+            let mask = words.mask(&language, &state);
+            let Some(token) = mask.iter().nth(chance.below(mask.iter().count().max(1))) else { break };
+            for &byte in tokenizer.vocabulary().bytes(token) {
+                state = language.next(&state, byte).expect("the token was allowed");
+                text.push(byte);
             }
-            texts.push(text);
         }
-        for text in texts {
-            for _ in 0..3 {
-                let begun = &text[..chance.below(text.len() + 1)];
-                let start = language.start();
-                let state = begun
-                    .iter()
-                    .try_fold(start.expect("some text matches"), |state, &byte| language.next(&state, byte));
-                let state = state.expect("it begins a text");
-                let again = || Grammar::regex(regex).expect("it has a grammar");
-                compared += 1;
-                if let Err(difference) = words.compare(&language, &state, &machine, again, begun) {
-                    println!("FAILED: {id}: {difference}");
-                    failed += 1;
-                }
+        texts.push(text);
+    }
+    for text in texts {
+        for _ in 0..3 {
+            let begun = &text[..chance.below(text.len() + 1)];
+            let start = language.start().expect("some text matches");
+            let state = begun.iter().try_fold(start, |state, &byte| language.next(&state, byte));
+            let state = state.expect("it begins a text");
+            let again = || Grammar::regex(regex).expect("it has a grammar");
+            compared += 1;
+            if let Err(difference) = words.compare(&language, &state, &machine, again, begun) {
+                failures.push(format!("{id}: {difference}"));
             }
         }
     }
-    println!(
-        "{} regular expressions, {compared} beginnings compared ({looks} look around and were left out)",
-        patterns.len()
-    );
-    failed
+    Some((compared, failures))
 }
 
 /// Counts of outcomes over some schemas.
