@@ -100,7 +100,7 @@ fn a_fault_of_the_library_is_one_of_the_file() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/parquet/offsets-beyond-the-page.parquet");
     let run = folder.run(&["detect", file, "--key", "my.key"]);
     assert_eq!((run.status, &*run.err), (2, ""), "{run:?}");
-    let said = ".parquet:1: the file is damaged, or reading it takes more than 1 GiB of memory or 10 s of processor \
+    let said = ".parquet:1: the file is damaged, or reading it takes more than 1 GiB of memory or 4 s of processor \
                 time: write it again with smaller pages\n";
     assert!(run.out.contains(said) && run.out.contains("1 faulty"), "{run:?}");
 }

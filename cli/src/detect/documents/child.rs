@@ -23,7 +23,7 @@ pub(super) const MEMORY: u64 = 1 << 30;
 /// The most processor time of the child for a file of `size` bytes, in seconds: more than any text of the length that
 /// such a file may have needs.
 pub(super) fn seconds(size: u64) -> u64 {
-    10 + (size >> 15)
+    4 + (size >> 15)
 }
 
 /// The head of a record: a line of JSON. The bytes of a text or of a reason follow it.
