@@ -189,18 +189,18 @@ pub(crate) trait Simd: Copy + Debug {
     /// Finishes a dot product: adds the rest, then halves the number of lanes four times.
     #[inline(always)]
     fn finish(self, sum: Self::Lanes, a_rest: &[f32], b_rest: &[f32]) -> f32 {
-        let mut lanes = self.store(sum);
-        for (lane, (a, b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
-            *lane = a.mul_add(*b, *lane);
-        }
-        let mut half = LANES / 2;
-        while half > 0 {
-            for i in 0..half {
-                lanes[i] += lanes[i + half];
+        let mut lanes = sum;
+        if !a_rest.is_empty() {
+            let mut each = self.store(sum);
+            for (lane, (a, b)) in each.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+                *lane = a.mul_add(*b, *lane);
             }
-            half /= 2;
+            lanes = self.load(&each);
         }
-        lanes[0]
+        let lanes = self.fold::<8>(lanes, lanes);
+        let lanes = self.fold::<4>(lanes, lanes);
+        let lanes = self.fold::<2>(lanes, lanes);
+        self.store(self.fold::<1>(lanes, lanes))[0]
     }
 }
 
