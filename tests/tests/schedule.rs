@@ -348,7 +348,8 @@ fn one_page_of_a_text_keeps_its_states() {
     let (model, mut dice) = (HYBRID.model(), Dice::new(3));
     let long: Vec<TokenId> = (0..1500).map(|_| dice.below(3) as TokenId).collect();
     let store = Arc::new(Onlooker::default());
-    let schedule = Schedule::new(model.clone(), Capacity::of_texts(&**model, 4, 1600));
+    // More texts than there are pages, so that the number of states is not limited otherwise.
+    let schedule = Schedule::new(model.clone(), Capacity::of_texts(&**model, 1600, 1600));
     let page = schedule.statistics().page_tokens;
     let mut schedule = schedule.with_store(store.clone());
     let asked = |prompt: &[TokenId]| Ask { storing: Storing::Shared, ..ask(prompt, 1, 0) };
@@ -364,6 +365,29 @@ fn one_page_of_a_text_keeps_its_states() {
     // The page that a prompt shares has not been begun from before.
     let with_states = seen.iter().skip(1).filter(|(kept, ends)| ends.contains(kept)).count();
     assert!(with_states <= 1 + 2, "{with_states} of {} pages have states", seen.len());
+}
+
+/// The kept pages of hybrids that were used last have states, up to the number of texts that may run.
+#[test]
+fn states_of_few_pages_are_kept() {
+    let (model, store) = (HYBRID.model(), Arc::new(Onlooker::default()));
+    let schedule = Schedule::new(model.clone(), Capacity::of_texts(&**model, 4, 1600));
+    let page = schedule.statistics().page_tokens;
+    let mut schedule = schedule.with_store(store.clone());
+    let mut write = |number: usize, last: TokenId| {
+        // The first page is that of the number.
+        let digits = (0..page as u32).map(|at| (number / 3usize.pow(at.min(3)) % 3) as TokenId);
+        let prompt: Vec<TokenId> = digits.chain([last, 1]).collect();
+        schedule.submit(Ask { storing: Storing::Shared, ..ask(&prompt, 1, 0) }).unwrap();
+        finish(&mut schedule);
+    };
+    (0..12).for_each(|number| write(number, 0));
+    store.0.lock().unwrap().clear();
+    // The latest first, since the states of a page that is used are there afterwards.
+    (0..12).rev().for_each(|number| write(number, 2));
+    let seen = store.0.lock().unwrap();
+    let with_states: Vec<bool> = seen.iter().map(|(kept, ends)| *kept == page && ends.contains(kept)).collect();
+    assert_eq!(with_states, [[true; 4].as_slice(), &[false; 8]].concat());
 }
 
 /// A pass has the same number of tokens, however many texts wait.

@@ -18,6 +18,7 @@
 
 mod ended;
 mod event;
+mod kept;
 pub mod policy;
 pub mod prefix_store;
 mod rereading;

@@ -1,6 +1,6 @@
 //! The loop: one pass of a model after the other, as planned by the [policy](crate::policy).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use verdigris_models::{LanguageModel, ModelError, PageShape, Rows, Sequence};
 
 use crate::ended::Ended;
 use crate::event::{Event, TokenEvent};
+use crate::kept::KeptPages;
 use crate::policy::{Account, Bounds, Counts, Policy, PrefixId, Space, Step, Submission, TextId, TooLong};
 use crate::prefix_store::{PrefixStore, Stored, Storing};
 use crate::rereading::{Rereading, RowReader};
@@ -148,7 +149,7 @@ pub struct Schedule {
     spaces: Spaces,
     pub(crate) texts: BTreeMap<TextId, Entry>,
     /// The memory kept for texts with a common prefix.
-    pub(crate) kept: HashMap<PrefixId, Box<dyn Sequence>>,
+    pub(crate) kept: KeptPages,
     pub(crate) store: Option<Arc<dyn PrefixStore>>,
     /// The rows of texts that are read once more.
     rows: Rows,
@@ -207,7 +208,7 @@ impl Schedule {
             policy: Policy::new(bounds),
             spaces: Spaces::default(),
             texts: BTreeMap::new(),
-            kept: HashMap::new(),
+            kept: KeptPages::new(texts),
             store: None,
             rows: Rows::default(),
             steps: Vec::new(),
@@ -339,7 +340,7 @@ impl Schedule {
     fn arrange(&mut self, step: Step) -> Result<(), ModelError> {
         match step {
             Step::Read { .. } => (),
-            Step::Forget(prefix) => drop(self.kept.remove(&prefix)),
+            Step::Forget(prefix) => self.kept.remove(prefix),
             Step::Preempt(id) => match &mut self.entry(id).stage {
                 Stage::Rereads(text) => text.sequence = None,
                 _ => {
@@ -350,12 +351,7 @@ impl Schedule {
             },
             Step::Begin(id, from) => {
                 let shared = from.map_or(0, |(_, tokens)| tokens);
-                let from = from.map(|(prefix, tokens)| {
-                    let kept = self.kept.get_mut(&prefix).expect("a page that is kept");
-                    kept.read_again()?;
-                    kept.fork_at(tokens)
-                });
-                let from = from.transpose()?;
+                let from = from.map(|(prefix, tokens)| self.kept.begin_at(prefix, tokens)).transpose()?;
                 let entry = self.entry(id);
                 entry.begin(from)?;
                 entry.stored.iter_mut().for_each(|stored| stored.shares(shared));
@@ -370,8 +366,8 @@ impl Schedule {
                 // States of fixed size are large, so of the pages of a text only the last one has them, besides those
                 // that another text began from.
                 let before = self.entry(id).last_kept.replace(prefix).filter(|before| *before != prefix);
-                if let Some(page) = before.and_then(|before| self.kept.get_mut(&before)) {
-                    page.forget_states();
+                if let Some(page) = before {
+                    self.kept.forget_states(page);
                 }
             }
         }

@@ -26,7 +26,7 @@ impl Schedule {
             return;
         }
         let sequence = match kept.pages {
-            Some((page, tokens)) => self.kept[&page].fork_at(tokens),
+            Some((page, tokens)) => self.kept.fork_at(page, tokens),
             None => model.clone().begin(capacity),
         };
         let Ok(mut sequence) = sequence else { return };
@@ -42,12 +42,12 @@ impl Schedule {
         let adopted = self.policy.adopt(space, &tokens[..length], &mut steps);
         for step in steps {
             if let Step::Forget(prefix) = step {
-                self.kept.remove(&prefix);
+                self.kept.remove(prefix);
             }
         }
         let restored = adopted.last().map_or(0, |&(_, to)| to.saturating_sub(kept.tokens));
         self.statistics.restored += restored;
-        self.kept.extend(adopted.into_iter().zip(pages).map(|((prefix, _), page)| (prefix, page)));
+        adopted.into_iter().zip(pages).for_each(|((prefix, _), page)| self.kept.insert(prefix, page));
     }
 
     /// Stores the beginning of a text as soon as the text has read it.
