@@ -1,13 +1,16 @@
 //! `verdigris bench harm`: measures how often a mark makes right answers wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::{Engine, Key, Message, Prompt, Written};
+use verdigris::schedule::Capacity;
+use verdigris::{Engine, Event, Key, Message, Prompt, Request, Service};
 
 use super::marks::{MarkConfig, RowOptions};
 use super::questions::{self, Question};
@@ -23,6 +26,9 @@ const TOGETHER: usize = 16;
 
 /// The maximum number of tokens of an answer.
 const MAX_TOKENS: usize = 48;
+
+/// The maximum number of tokens of a question and its answer.
+const MEMORY: usize = 4096;
 
 /// Compare how many answers are right with a mark and without
 #[derive(Args)]
@@ -108,7 +114,8 @@ impl Harm {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Answers all questions with each key.
+    /// Answers all questions with each key. The answers to one question are written at the same time, so its prompt is
+    /// read once.
     fn answers(
         &self,
         engine: &Engine,
@@ -116,45 +123,67 @@ impl Harm {
         way: Option<&MarkConfig>,
         bar: &indicatif::ProgressBar,
     ) -> Result<Answers, Failure> {
-        let mut all = Answers { texts: vec![Vec::new(); questions.len()], nats: (0.0, 0.0) };
-        // Those with a schema are answered one by one.
-        let (free, constrained): (Vec<usize>, Vec<usize>) =
-            (0..questions.len()).partition(|&i| questions[i].schema.is_none());
-        let groups: Vec<&[usize]> = free.chunks(TOGETHER).chain(constrained.chunks(1)).collect();
-        for number in 0..self.keys {
-            let key = way.map(|way| way.key(engine, self.rows.seed, number)).transpose()?;
-            for group in &groups {
-                let seed = self.rows.seed << 40 | u64::from(number) << 20 | group[0] as u64;
-                let written = self.write(engine, way, key.as_ref(), seed, group.iter().map(|&i| &questions[i]))?;
-                for (&i, text) in group.iter().zip(written) {
-                    bar.inc(1);
-                    all.nats.0 -= text.logprobs.iter().flatten().map(|of| of.chosen.logprob).sum::<f64>();
-                    all.nats.1 += text.tokens.len() as f64;
-                    all.texts[i].push(text.text);
+        let key = |number| way.map(|way| way.key(engine, self.rows.seed, number)).transpose();
+        let keys: Vec<Option<Key>> = (0..self.keys).map(key).collect::<Result<_, _>>()?;
+        let model = engine.model();
+        let capacity = Capacity::of_texts(&**model, TOGETHER, model.context_length().min(MEMORY));
+        let service = Service::start(engine, capacity);
+        let (sender, ended) = mpsc::channel();
+        let mut all = Answers { texts: vec![vec![String::new(); keys.len()]; questions.len()], nats: (0.0, 0.0) };
+        let mut left = (0..questions.len()).flat_map(|i| (0..keys.len()).map(move |number| (i, number)));
+        let (mut written, mut constraint) = (HashMap::new(), None);
+        loop {
+            while written.len() < 2 * TOGETHER
+                && let Some((i, number)) = left.next()
+            {
+                if number == 0 {
+                    let schema = questions[i].schema.clone();
+                    constraint = match schema {
+                        Some(schema) => engine.request("").json_schema(schema).compiled_constraint()?,
+                        None => None,
+                    };
                 }
+                let request = self.request(engine, way, keys[number].as_ref(), &questions[i]);
+                let request = request.seed(self.rows.seed << 40 | (number as u64) << 20 | i as u64);
+                let request = constraint.iter().fold(request, |request, constraint| request.constraint(constraint));
+                let sender = sender.clone();
+                let handle = request.submit(&service, move |event| {
+                    let sent = match event {
+                        Event::End(ending) => sender.send(((i, number), Ok(ending))),
+                        Event::Failed(error) => sender.send(((i, number), Err(error))),
+                        Event::Begun | Event::Reasoning(_) | Event::Text(_) => Ok(()),
+                    };
+                    // The receiver is gone if another answer has failed.
+                    sent.map_or(ControlFlow::Break(()), |()| ControlFlow::Continue(()))
+                })?;
+                written.insert((i, number), (request, handle));
             }
+            if written.is_empty() {
+                return Ok(all);
+            }
+            let (answer, ending) = ended.recv().expect("this function has a sender");
+            let (request, _) = written.remove(&answer).expect("an answer ends once");
+            let text = ending?.written(&request)?;
+            bar.inc(1);
+            all.nats.0 -= text.logprobs.iter().flatten().map(|of| of.chosen.logprob).sum::<f64>();
+            all.nats.1 += text.tokens.len() as f64;
+            all.texts[answer.0][answer.1] = text.text;
         }
-        Ok(all)
     }
 
-    fn write<'q>(
+    /// The request of an answer, without its seed and its constraint.
+    fn request<'e>(
         &self,
-        engine: &Engine,
+        engine: &'e Engine,
         way: Option<&MarkConfig>,
-        key: Option<&Key>,
-        seed: u64,
-        questions: impl Iterator<Item = &'q Question> + Clone,
-    ) -> Result<Vec<Written>, Failure> {
-        let request = self.rows.request(engine, way, key).max_tokens(MAX_TOKENS).seed(seed);
-        let request = match questions.clone().find_map(|question| question.schema.clone()) {
-            Some(schema) => request.json_schema(schema),
-            None => request,
-        };
-        let prompts = questions.map(|question| match self.chat {
+        key: Option<&'e Key>,
+        question: &Question,
+    ) -> Request<'e> {
+        let prompt = match self.chat {
             true => Prompt::from(vec![Message::user(question.prompt.clone())]),
             false => Prompt::Text(format!("Question: {}\nAnswer:", question.prompt)),
-        });
-        Ok(request.prompts(prompts)?)
+        };
+        self.rows.request(engine, way, key).prompt(prompt).max_tokens(MAX_TOKENS)
     }
 
     fn row<'w>(

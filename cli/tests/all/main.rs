@@ -6,6 +6,7 @@ mod answers;
 mod architectures;
 mod bad_input;
 mod batch;
+mod bench_harm;
 mod chat;
 mod comply;
 mod constraints;
