@@ -11,7 +11,7 @@ fn answers_are_judged_with_a_mark_and_without() {
         "judge": "value", "answer": {"ships": 7}});
     let of_text =
         |prompt: &str, answer: &str| json!({"kind": "text", "prompt": prompt, "judge": "text", "answer": answer});
-    let questions = [of_schema, of_text("Who is it?", "no model writes this"), of_text("Where is it?", "")];
+    let questions = [of_schema, of_text("Is it a ship?", "no model writes this"), of_text("Where is it?", "")];
     folder.write("questions.jsonl", &questions.map(|question| question.to_string() + "\n").concat());
     let bench = ["bench", "harm", "-m", TALE_SMALL, "--questions", "questions.jsonl", "--keys", "3"];
     let rows = || folder.run(&[&bench[..], &["--only", "gumbel, 8", "--only", "delta 2", "--json"]].concat()).done();

@@ -5,8 +5,8 @@ use verdigris_logits::TokenId;
 
 use crate::ended::Ended;
 
-/// An event of a text, for every reader from the loop to a stream of HTTP: the type of its parts is that of tokens, later
-/// that of strings. First comes [`Event::Begun`], last either [`Event::End`] or [`Event::Failed`].
+/// An event of a text, for every reader from the loop to a stream of HTTP: the type of its parts is that of tokens,
+/// later that of strings. First comes [`Event::Begun`], last either [`Event::End`] or [`Event::Failed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<T, E, F> {
     /// The text has had its turn and memory, and its prompt is read from now on.
