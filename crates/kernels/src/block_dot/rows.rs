@@ -108,7 +108,7 @@ fn block<S: Simd>(unit: S, x: &[f32; BLOCK], excess: i32, has_halves: bool) -> B
     let most = unit.largest(unit.max(size(first), size(second)));
     // NaN if an element is not finite.
     let harm = unit.fma(first, unit.zero(), unit.mul(second, unit.zero()));
-    let [harm, _] = sums(unit, harm, harm);
+    let [harm, _] = unit.sums(harm, harm);
     let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
     // Elements too small for a finite inverse become zero.
     let inverse = unit.splat(if inverse.is_finite() { inverse } else { 0.0 });
@@ -121,20 +121,10 @@ fn block<S: Simd>(unit: S, x: &[f32; BLOCK], excess: i32, has_halves: bool) -> B
     }
     let [first, second] = rounded.map(|lanes| unit.add(lanes, unit.splat(-ROUND)));
     let scale = most / 127.0 + harm;
-    let mut halves = sums(unit, first, second);
+    let mut halves = unit.sums(first, second);
     if !has_halves {
         halves = [halves[0] + halves[1], 0.0];
     }
     let sums = halves.map(|sum| if excess > 0 { (-excess * sum as i32) as u32 } else { (scale * sum).to_bits() });
     Block { numbers, scale, sums }
-}
-
-/// The sums of all lanes of `a` and of `b`.
-#[inline(always)]
-fn sums<S: Simd>(unit: S, a: S::Lanes, b: S::Lanes) -> [f32; 2] {
-    let lanes = unit.fold::<8>(a, b);
-    let lanes = unit.fold::<4>(lanes, lanes);
-    let lanes = unit.fold::<2>(lanes, lanes);
-    let lanes = unit.store(unit.fold::<1>(lanes, lanes));
-    [lanes[0], lanes[8]]
 }

@@ -197,10 +197,17 @@ pub(crate) trait Simd: Copy + Debug {
             }
             lanes = self.load(&each);
         }
-        let lanes = self.fold::<8>(lanes, lanes);
+        self.sums(lanes, lanes)[0]
+    }
+
+    /// The sums of all lanes of `a` and of `b`, each by halving their number four times.
+    #[inline(always)]
+    fn sums(self, a: Self::Lanes, b: Self::Lanes) -> [f32; 2] {
+        let lanes = self.fold::<8>(a, b);
         let lanes = self.fold::<4>(lanes, lanes);
         let lanes = self.fold::<2>(lanes, lanes);
-        self.store(self.fold::<1>(lanes, lanes))[0]
+        let lanes = self.store(self.fold::<1>(lanes, lanes));
+        [lanes[0], lanes[8]]
     }
 }
 
