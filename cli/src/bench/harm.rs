@@ -27,9 +27,6 @@ const TOGETHER: usize = 16;
 /// The maximum number of tokens of an answer.
 const MAX_TOKENS: usize = 48;
 
-/// The maximum number of tokens of a question and its answer.
-const MEMORY: usize = 4096;
-
 /// Compare how many answers are right with a mark and without
 #[derive(Args)]
 #[command(after_help = "\
@@ -125,8 +122,7 @@ impl Harm {
     ) -> Result<Answers, Failure> {
         let key = |number| way.map(|way| way.key(engine, self.rows.seed, number)).transpose();
         let keys: Vec<Option<Key>> = (0..self.keys).map(key).collect::<Result<_, _>>()?;
-        let model = engine.model();
-        let capacity = Capacity::of_texts(&**model, TOGETHER, model.context_length().min(MEMORY));
+        let capacity = Capacity::of_texts(&**engine.model(), TOGETHER, engine.context_length());
         let service = Service::start(engine, capacity);
         let (sender, ended) = mpsc::channel();
         let mut all = Answers { texts: vec![vec![String::new(); keys.len()]; questions.len()], nats: (0.0, 0.0) };
@@ -138,10 +134,8 @@ impl Harm {
             {
                 if number == 0 {
                     let schema = questions[i].schema.clone();
-                    constraint = match schema {
-                        Some(schema) => engine.request("").json_schema(schema).compiled_constraint()?,
-                        None => None,
-                    };
+                    constraint =
+                        schema.into_iter().fold(engine.request(""), Request::json_schema).compiled_constraint()?;
                 }
                 let request = self.request(engine, way, keys[number].as_ref(), &questions[i]);
                 let request = request.seed(self.rows.seed << 40 | (number as u64) << 20 | i as u64);

@@ -61,6 +61,7 @@ fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
 }
 
 /// The results of one schema.
+#[derive(Default)]
 struct Outcome<'c> {
     id: &'c str,
     /// The time of a processor that compiling it takes.
@@ -83,17 +84,7 @@ struct Outcome<'c> {
 fn foreign_schema<'c>(number: usize, case: &'c Case, index: &Arc<TokenIndex>) -> Outcome<'c> {
     let start = thread_time();
     let grammar = Grammar::json_schema(&case.schema, Style::default().any_order());
-    let mut of = Outcome {
-        id: &case.id,
-        time: thread_time() - start,
-        refused: None,
-        valid: 0,
-        accepted: 0,
-        invalid: 0,
-        written: 0,
-        wrong: Vec::new(),
-        refusals: Vec::new(),
-    };
+    let mut of = Outcome { id: &case.id, time: thread_time() - start, ..Outcome::default() };
     let grammar = match grammar {
         Ok(grammar) => grammar,
         Err(fault) => {

@@ -40,7 +40,8 @@ struct ForgedRow {
 /// Whether alarms are as rare as levels claim: unmarked texts that are called marked, and any texts that are called
 /// forged though each token has one mark at most.
 pub(super) fn forged(reader: &Reader, tokens: &[u32], spread: &Spread) -> bool {
-    let windows: Vec<&[u32]> = tokens.chunks_exact(WINDOW).take(WINDOWS).collect();
+    let (windows, _) = tokens.as_chunks::<WINDOW>();
+    let windows = &windows[..windows.len().min(WINDOWS)];
     println!(
         "keys with 8 variants, or a public part: {} windows of {WINDOW} tokens under {spread} of each kind\n",
         windows.len()
@@ -73,7 +74,7 @@ pub(super) fn forged(reader: &Reader, tokens: &[u32], spread: &Spread) -> bool {
         for (texts, is_plain, text) in kinds.into_iter().filter(|(_, is_plain, _)| *is_plain || !is_published) {
             let of_key = |number: u32| {
                 let key = key(number);
-                let part = spread.part(number, &windows);
+                let part = spread.part(number, windows);
                 let mut count = [[0usize; 3]; 2];
                 for (window, seed) in part.iter().zip(number.wrapping_mul(7919)..) {
                     let text = text(&key, window, seed);

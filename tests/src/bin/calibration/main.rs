@@ -288,10 +288,10 @@ struct WindowScores {
 }
 
 fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], spread: &Spread) -> CalibrationRow {
-    let each: Vec<&[u32]> = tokens.chunks_exact(WINDOW).collect();
+    let (each, _) = tokens.as_chunks::<WINDOW>();
     CalibrationRow::new(kind.name.to_owned(), spread, |number| {
         let key = kind.key(number, reader.vocabulary());
-        windows(&*key.scheme().expect("a scheme"), &spread.part(number, &each).concat())
+        windows(&*key.scheme().expect("a scheme"), spread.part(number, each).as_flattened())
     })
 }
 
