@@ -39,9 +39,7 @@ pub(super) fn attend_each(
     let &Attention { heads, kv_heads, head_dim, .. } = attention;
     project_all(parts.query.matrix.columns(), parts, work);
     if let Some(weight) = &parts.value_norm {
-        work.normed.resize(work.value.len(), 0.0);
-        rms_norm(&work.value, weight, decoder.epsilon(), &mut work.normed);
-        std::mem::swap(&mut work.value, &mut work.normed);
+        norm_rows(&mut work.value, weight, decoder.epsilon(), &mut work.normed);
     }
     if attention.gated {
         split_gates(head_dim, &mut work.query, &mut work.gates);
@@ -53,9 +51,7 @@ pub(super) fn attend_each(
                 norm_over_ranks(x, weight, decoder.epsilon(), &mut work.normed, peers)?;
                 continue;
             }
-            work.normed.resize(x.len(), 0.0);
-            rms_norm(x, weight, decoder.epsilon(), &mut work.normed);
-            std::mem::swap(x, &mut work.normed);
+            norm_rows(x, weight, decoder.epsilon(), &mut work.normed);
         }
         Ok(())
     };
@@ -163,7 +159,14 @@ fn project_all(width: usize, parts: &AttentionParts, work: &mut Work) {
     }
 }
 
-/// Like [`rms_norm`], for rows that are split into equal parts across ranks.
+/// Normalises rows, whose vector is exchanged with `room`.
+pub(super) fn norm_rows(x: &mut Vec<f32>, weight: &[f32], epsilon: f32, room: &mut Vec<f32>) {
+    room.resize(x.len(), 0.0);
+    rms_norm(x, weight, epsilon, room);
+    std::mem::swap(x, room);
+}
+
+/// Like [`norm_rows`], for rows that are split into equal parts across ranks.
 fn norm_over_ranks(
     x: &mut [f32],
     weight: &[f32],

@@ -1,7 +1,8 @@
 //! Keys and values that are computed from given rows, not from a text.
 
-use verdigris_kernels::{rms_norm, rotate};
+use verdigris_kernels::rotate;
 
+use super::attention::norm_rows;
 use super::decoder::CpuDecoder;
 use super::pages::Half;
 use super::projection::project_each;
@@ -58,9 +59,7 @@ pub(crate) fn give(
             }
             for (x, weight) in [(&mut work.key, &parts.key_norm), (&mut work.value, &parts.value_norm)] {
                 let Some(weight) = weight.as_deref() else { continue };
-                work.normed.resize(x.len(), 0.0);
-                rms_norm(x, weight, source.epsilon(), &mut work.normed);
-                std::mem::swap(x, &mut work.normed);
+                norm_rows(x, weight, source.epsilon(), &mut work.normed);
             }
             if let (Positions::Rotary(rotaries), Some(which)) = (&config.positions, of.rotary) {
                 work.cos.clear();
