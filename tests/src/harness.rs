@@ -83,24 +83,14 @@ pub fn argument<T: FromStr>(at: usize, default: T) -> Option<T> {
     std::env::args().nth(at).map_or(Some(default), |argument| argument.parse().ok())
 }
 
-/// The seed of a suite that samples its cases: `VERDIGRIS_SEED`, below 2^28; 0 by default.
+/// The seed of a suite that draws its cases, which it prints: `VERDIGRIS_SEED`; 0 by default.
 ///
 /// # Panics
-/// If it is not such a number.
+/// If it is not a number below 2^28.
 pub fn seed() -> u32 {
-    let seed = std::env::var("VERDIGRIS_SEED").map_or(0, |seed| seed.parse().expect("VERDIGRIS_SEED is a number"));
-    assert!(seed < 1 << 28, "VERDIGRIS_SEED is below 2^28");
+    let seed = crate::sampled::seed().unwrap_or(0);
     println!("VERDIGRIS_SEED={seed}\n");
-    seed
-}
-
-/// The cases of a test: all of them or, if `VERDIGRIS_SEED` is set, every `nth` from one that it chooses.
-pub fn sampled<T>(cases: impl IntoIterator<Item = T>, nth: usize) -> impl Iterator<Item = T> {
-    let (skipped, step) = match std::env::var_os("VERDIGRIS_SEED") {
-        Some(_) => (seed() as usize % nth, nth),
-        None => (0, 1),
-    };
-    cases.into_iter().skip(skipped).step_by(step)
+    seed as u32
 }
 
 /// Ends a program that was called with other arguments than this line shows.

@@ -10,6 +10,7 @@ pub mod harness;
 pub mod oracle;
 pub mod random_model;
 pub mod random_schema;
+pub mod sampled;
 pub mod tiny_models;
 
 use verdigris::constrain::Machine;

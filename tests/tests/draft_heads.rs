@@ -8,7 +8,8 @@ use verdigris::decoding::{AssistantDrafter, Coupling, DraftTree, Drafter, Seeded
 use verdigris::logits::{Chain, Random, Sampler, TokenId, Transform};
 use verdigris::models::{Batch, DraftHead, Rows, Wanted};
 use verdigris::{Device, Engine, Key, Marking, ModelFolder, Request};
-use verdigris_tests::harness::{TALE, TALE_SMALL, model, path, sampled};
+use verdigris_tests::harness::{TALE, TALE_SMALL, model, path};
+use verdigris_tests::sampled::sampled;
 
 static HEADS: LazyLock<[DraftHead; 2]> =
     LazyLock::new(|| ["tale-draft", "tale-medusa"].map(|name| DraftHead::load(&model(name), &model("tale")).unwrap()));

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use verdigris::{Grammar, Style};
-use verdigris_tests::harness::sampled;
+use verdigris_tests::sampled::sampled;
 
 /// A list of `n` schemas.
 fn list(n: usize, schema: impl FnMut(usize) -> Value) -> Value {

@@ -5,7 +5,8 @@ use verdigris::watermark::dialects::native;
 use verdigris::watermark::{Context, ContextFunction};
 use verdigris::{Dialect, Evidence, Gamma, GreenLists, Key, Level, Look, Marking, Offsets, Request, Strength};
 use verdigris_tests::dialects::every_kind;
-use verdigris_tests::harness::{TALE_SMALL as ENGINE, sampled};
+use verdigris_tests::harness::TALE_SMALL as ENGINE;
+use verdigris_tests::sampled::sampled;
 
 fn key(gamma: f64, strength: Strength, function: ContextFunction, width: usize) -> Key {
     let marking =

@@ -7,7 +7,8 @@ use verdigris::decoding::tree::{DraftTree, Origin, TreeShape};
 use verdigris::decoding::{Coupling, DraftModel, Drafter, Rule, Seeded, Stop, Typical};
 use verdigris::logits::{Chain, Random, Sampler, Transform};
 use verdigris::{Key, Marking, Request};
-use verdigris_tests::harness::{TALE, TALE_SMALL as SMALL, engine, sampled};
+use verdigris_tests::harness::{TALE, TALE_SMALL as SMALL, engine};
+use verdigris_tests::sampled::sampled;
 use verdigris_watermark::dialects::{native, native_gumbel};
 use verdigris_watermark::{Context, ContextFunction, Dialect, Gamma};
 

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::sampled::sampled;
 use crate::support::Folder;
 use crate::support::checkpoint::{OF_JSON, add_checkpoint};
 
@@ -47,7 +48,7 @@ fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
 #[test]
 fn drafts_change_no_text_of_mixtures_and_hybrids() {
     let constraints = [["--regex", "[a-z]{30}"], ["--json-schema", "schema.json"]];
-    for name in MODELS {
+    for name in sampled(MODELS, 3) {
         let folder = folder(name);
         for (key, constraint) in
             [("soft.key", constraints[0]), ("soft.key", constraints[1]), ("noise.key", constraints[1])]

@@ -42,7 +42,8 @@ fn an_output_that_is_not_whole_is_removed() {
 fn a_batch_says_that_it_can_be_resumed() {
     let folder = Folder::new();
     folder.write("in.jsonl", &"{\"prompt\": \"The captain\"}\n".repeat(4000));
-    let child = begun(&folder, &["batch", "in.jsonl", "out.jsonl", "--quiet"], |folder| {
+    let batch = ["batch", "in.jsonl", "out.jsonl", "--max-tokens", "20", "--quiet"];
+    let child = begun(&folder, &batch, |folder| {
         fs::read(folder.path("out.jsonl")).is_ok_and(|answers| answers.contains(&b'\n'))
     });
     let (by, said) = ended(child, "-INT");

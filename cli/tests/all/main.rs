@@ -48,6 +48,8 @@ mod reasoning;
 mod reports;
 mod rewards;
 mod rows;
+#[path = "../../../tests/src/sampled.rs"]
+mod sampled;
 mod samples;
 mod scan;
 mod schemas;

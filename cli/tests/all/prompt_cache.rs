@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::sampled::sampled;
 use crate::support::{Folder, Run, TALE_SMALL};
 
 const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
@@ -42,14 +43,15 @@ fn texts(folder: &Folder, prompt: &str, arguments: &[&str]) -> (Vec<Value>, Opti
 /// Marked, constrained, drafted, several and explained texts: all fields are those without a cache.
 #[test]
 fn texts_are_those_without_a_cache() {
-    for more in [
+    let ways = [
         &["--key", "my.key"][..],
         &["--key", "my.key", "--logprobs", "2", "--texts", "3"],
         &["--draft", "tale-small", "--draft-tokens", "3"],
         &["--lookup", "--draft-tokens", "3", "--explain"],
         &["--regex", " [a-z ]{20,60}\\.", "--key", "my.key"],
         &["--best-of", "3", "--model", TALE_SMALL],
-    ] {
+    ];
+    for more in sampled(ways, 2) {
         let folder = folder();
         let cached = [more, &["--prompt-cache", "p.cache"]].concat();
         let (plain, none) = texts(&folder, "one.txt", more);

@@ -34,6 +34,10 @@ mod decoder;
 mod draw;
 mod weights;
 
+#[cfg(test)]
+#[path = "../../../tests/src/sampled.rs"]
+mod sampled;
+
 pub use architectures::{has, model_types};
 pub use backend::Candle;
 

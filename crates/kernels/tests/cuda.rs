@@ -18,6 +18,10 @@ use verdigris_logits::{
     Chain, CountPenalty, Purpose, Random, RepetitionPenalty, Row, Sampler, Steps, TokenSet, Transform,
 };
 
+#[allow(dead_code, reason = "only the seed is used here")]
+#[path = "../../../tests/src/sampled.rs"]
+mod sampled;
+
 fn gpu() -> Gpu {
     #[cfg(feature = "cuda")]
     if let Ok(number) = std::env::var("VERDIGRIS_GPU") {
@@ -125,8 +129,7 @@ fn products(block: usize, shapes: &[(usize, usize)]) {
     let gpus = gpus();
     let cases = gpus.iter().enumerate().flat_map(|(i, gpu)| formats.iter().zip(i..).map(move |(&of, i)| (gpu, of, i)));
     // In CI each format is multiplied on one of the two: on which one, the commit decides.
-    let seed: Option<usize> = std::env::var("VERDIGRIS_SEED").ok().map(|seed| seed.parse().unwrap());
-    let is_due = |i: usize| gpus.len() == 1 || seed.is_none_or(|seed| (seed + i).is_multiple_of(2));
+    let is_due = |i: usize| gpus.len() == 1 || sampled::seed().is_none_or(|seed| (seed + i).is_multiple_of(2));
     for (gpu, format, _) in cases.filter(|&(.., i)| is_due(i)) {
         // One piece is the same code without the second products.
         let each = shapes.iter().map(|shape| (shape, Precision::Two)).chain([(&shapes[1], Precision::One)]);

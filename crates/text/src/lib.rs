@@ -38,6 +38,10 @@ pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;
 
+#[cfg(test)]
+#[path = "../../../tests/src/sampled.rs"]
+mod sampled;
+
 pub use bpe::ScoredToken;
 pub use chat::{ChatError, ChatTemplate, Conversation, Message, Turn};
 pub use chunks::{Chunks, ReadError};

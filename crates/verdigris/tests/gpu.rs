@@ -6,6 +6,10 @@ use std::path::Path;
 use verdigris::models::Format;
 use verdigris::{Device, Engine, Key, Marking, ModelFolder, Request, device};
 
+#[allow(dead_code, reason = "only the seed is used here")]
+#[path = "../../../tests/src/sampled.rs"]
+mod sampled;
+
 fn gpu() -> Device {
     let number = std::env::var("VERDIGRIS_GPU").unwrap_or_else(|_| "emulated".into());
     device(&format!("cuda:{number}")).unwrap()
@@ -52,8 +56,7 @@ fn texts(marked: bool) {
         ("guessed", |request| request.temperature(0.7).top_p(1.0).lookup()),
     ];
     // In CI each way runs either with or without a mark: with which one, the commit decides.
-    let seed: Option<usize> = std::env::var("VERDIGRIS_SEED").ok().map(|seed| seed.parse().unwrap());
-    let is_due = |(i, _): &(usize, _)| seed.is_none_or(|seed| (seed + i).is_multiple_of(2) == marked);
+    let is_due = |(i, _): &(usize, _)| sampled::seed().is_none_or(|seed| (seed + i).is_multiple_of(2) == marked);
     for (_, (name, way)) in ways.into_iter().enumerate().filter(is_due) {
         let [expected, got] = [&cpu, &there].map(|engine| {
             let request = way(engine.request("The captain said that").max_tokens(24).seed(5));

@@ -3,7 +3,6 @@
 mod arrays;
 mod branches;
 mod faults;
-mod limits;
 mod masks;
 mod notations;
 mod numbers;

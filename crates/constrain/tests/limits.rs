@@ -1,10 +1,31 @@
-//! Large schemas, deep schemas and deep texts.
+//! Large schemas and grammars, deep schemas, and deep texts.
+
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
+use verdigris_constrain::{BadSchema, Grammar, Machine, Style, TokenIndex};
+use verdigris_text::Tokenizer;
 
-use super::{accepts, fault, machine};
-use crate::Grammar;
-use crate::json::style::Style;
+static INDEX: LazyLock<Arc<TokenIndex>> = LazyLock::new(|| {
+    let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+    Arc::new(TokenIndex::new(Tokenizer::from_json(json).expect("it is a tokenizer").vocabulary()))
+});
+
+fn of(grammar: Grammar) -> Machine {
+    Machine::new(grammar, INDEX.clone())
+}
+
+fn machine(schema: &Value) -> Machine {
+    of(Grammar::json_schema(schema, Style::default()).unwrap_or_else(|fault| panic!("{fault}")))
+}
+
+fn fault(schema: &Value) -> BadSchema {
+    Grammar::json_schema(schema, Style::default()).expect_err("it must be refused")
+}
+
+fn accepts(machine: &Machine, text: &str) -> bool {
+    machine.accepts(machine.next(machine.start(), text.as_bytes()))
+}
 
 /// Large schemas, and schemas that are deep by reference, give a grammar or an error within a moment.
 #[test]
@@ -17,7 +38,7 @@ fn large_schemas_are_answered() {
         json!({"$ref": "#/$defs/0", "$defs": links})
     };
     assert!(accepts(&machine(&chain(20_000)), "[[[]]]"));
-    assert!(fault(json!({"type": "object", "properties": {"x".repeat(1 << 23): {}}})).fault.contains("too long"));
+    assert!(fault(&json!({"type": "object", "properties": {"x".repeat(1 << 23): {}}})).fault.contains("too long"));
     let names: Vec<String> = (0..50_000).map(|i| i.to_string()).collect();
     let _ = Grammar::json_schema(&json!({"type": "object", "required": names}), Style::default());
     // The shortest text has more than 2^100 bytes.
@@ -33,7 +54,7 @@ fn large_schemas_are_answered() {
     assert!(endless.to_end(begun) > 1 << 40 && !endless.mask(begun).tokens.is_empty());
     let parts: Vec<Value> =
         (0..14).map(|i| json!({"anyOf": [{"required": [format!("a{i}")]}, {"required": [format!("b{i}")]}]})).collect();
-    assert!(fault(json!({"type": "object", "allOf": parts})).fault.contains("too many ways"));
+    assert!(fault(&json!({"type": "object", "allOf": parts})).fault.contains("too many ways"));
     let strings: Vec<Value> = (0..200).map(|i| json!({"type": "string", "maxLength": 500_000 + i})).collect();
     assert!(accepts(&machine(&json!({"anyOf": strings})), "\"a\""));
 }
@@ -79,5 +100,19 @@ fn deep_schemas_are_answered() {
     }
     let chain: serde_json::Map<String, Value> =
         (0..20_000).map(|i| (i.to_string(), json!({"$ref": format!("#/$defs/{}", i + 1)}))).collect();
-    assert!(fault(json!({"$ref": "#/$defs/0", "$defs": chain})).fault.contains("deep"));
+    assert!(fault(&json!({"$ref": "#/$defs/0", "$defs": chain})).fault.contains("deep"));
+}
+
+/// Long chains of rules, wide rules and long repetitions are built in linear time, or refused.
+#[test]
+fn large_grammars_do_not_take_long() {
+    let chain: String = (0..5_000).map(|i| format!("r{i} ::= \"a\" r{} | \"b\"\n", i + 1)).collect();
+    let chain = format!("root ::= r0\n{chain}r5000 ::= root?");
+    let machine = of(Grammar::gbnf(&chain).unwrap());
+    assert!(accepts(&machine, "aab") && !accepts(&machine, "aa"));
+    let nested: String = (0..40).map(|i| format!("r{i} ::= r{} r{}\n", i + 1, i + 1)).collect();
+    let machine = of(Grammar::gbnf(&format!("root ::= r0\n{nested}r40 ::= \"a\"?")).unwrap());
+    assert!(accepts(&machine, "") && accepts(&machine, &"a".repeat(20)) && !accepts(&machine, "b"));
+    let machine = of(Grammar::gbnf("root ::= x{0,20000}\nx ::= \"a\" | \"(\" x \")\"").unwrap());
+    assert!(accepts(&machine, "a((a))a") && !accepts(&machine, "a(a"));
 }
