@@ -18,25 +18,25 @@ pub(crate) struct ConstraintOptions {
     #[command(flatten)]
     constraint: GrammarOptions,
     /// The language of --grammar, whatever the extension of its file
-    #[arg(long, value_name = "LANGUAGE", value_parser = OneOf(LANGUAGES), requires = "grammar")]
+    #[arg(long, value_name = "LANGUAGE", value_parser = OneOf(LANGUAGES), requires = "with_grammar")]
     grammar_language: Option<Language>,
     /// Resolve references also to the schemas in the `.json` files of this folder, by their "$id" or their names
-    #[arg(long, value_name = "FOLDER", requires = "json_schema")]
+    #[arg(long, value_name = "FOLDER", requires = "with_json_schema")]
     schemas: Option<PathBuf>,
     /// The white space in JSON
-    #[arg(long, value_name = "STYLE", value_parser = OneOf(WHITESPACE), requires = "json_schema")]
+    #[arg(long, value_name = "STYLE", value_parser = OneOf(WHITESPACE), requires = "with_json_schema")]
     whitespace: Option<Whitespace>,
     /// Allow properties in any order, not only that of the schema
-    #[arg(long, requires = "json_schema")]
+    #[arg(long, requires = "with_json_schema")]
     any_order: bool,
     /// Allow only the properties that the schema names, unless it explicitly allows others
-    #[arg(long, requires = "json_schema")]
+    #[arg(long, requires = "with_json_schema")]
     closed: bool,
     /// Allow numbers in every notation of JSON, including 1.0 and 1e2
-    #[arg(long, requires = "json_schema")]
+    #[arg(long, requires = "with_json_schema")]
     full_numbers: bool,
     /// Allow any escape for a character in a string, such as \u00e9 for é
-    #[arg(long, requires = "json_schema")]
+    #[arg(long, requires = "with_json_schema")]
     any_escapes: bool,
 }
 
@@ -80,11 +80,11 @@ struct GrammarOptions {
     #[arg(long, value_name = "FILE")]
     choices: Option<PathBuf>,
     /// The text obeys the grammar in this file, in the language of its extension: .lark, .gbnf or .ebnf
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "with_grammar")]
     grammar: Option<PathBuf>,
     /// The text is JSON that matches this JSON Schema: a file, or the schema itself, which is true, false or begins
     /// with {
-    #[arg(long, value_name = "FILE|JSON")]
+    #[arg(long, value_name = "FILE|JSON", group = "with_json_schema")]
     json_schema: Option<String>,
 }
 
@@ -204,22 +204,7 @@ impl ConstraintOptions {
 
     /// The schema with the schemas that it may refer to.
     fn schema(&self) -> Result<Option<(serde_json::Value, Option<Registry>)>, Failure> {
-        let given = [
-            self.schemas.is_some(),
-            self.whitespace.is_some(),
-            self.any_order,
-            self.closed,
-            self.full_numbers,
-            self.any_escapes,
-        ];
-        let Some(schema) = &self.constraint.json_schema else {
-            if given.contains(&true) {
-                let message = "--schemas, --whitespace, --any-order, --closed, --full-numbers and --any-escapes need \
-                    --json-schema";
-                return Err(Failure::Usage(message.into()));
-            }
-            return Ok(None);
-        };
+        let Some(schema) = &self.constraint.json_schema else { return Ok(None) };
         let registry = self.schemas.as_deref().map(Registry::folder).transpose();
         let registry = registry.map_err(|error| Failure::Usage(error.to_string()))?;
         if schema.trim().is_empty() {

@@ -151,7 +151,8 @@ enum Command {
 }
 
 /// The commands. All options take negative numbers as values rather than as unknown options, so that errors are about
-/// the value.
+/// the value. An option that another one requires is in a group of its own, `with_NAME`, if it conflicts with a third:
+/// clap waives what an option requires if that conflicts with a given option, unless it is a group.
 fn commands() -> clap::Command {
     fn with_numbers_below_0(command: clap::Command) -> clap::Command {
         let command = command.mut_args(|option| match option.get_action().takes_values() {
@@ -281,4 +282,66 @@ fn failed(failure: &Failure) -> ExitCode {
     let line = failure.to_string();
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {}", terminal::shown_line(&line));
     ExitCode::from(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    use clap::{Arg, Command};
+
+    /// An option with a value of every type that one has.
+    fn given(option: &Arg) -> Vec<Vec<String>> {
+        let name = format!("--{}", option.get_long().unwrap_or_default());
+        if !option.get_action().takes_values() {
+            return vec![vec![name]];
+        }
+        let named: Vec<String> = option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        let values = named.into_iter().chain(["1", ".5", "a", "a=1"].map(str::to_owned));
+        values.map(|value| vec![format!("{name}={value}")]).collect()
+    }
+
+    /// Parses options of a command; the kind of the error, and the options that are missing.
+    fn refused(command: &Command, options: &[String]) -> Option<(ErrorKind, String)> {
+        let arguments = std::iter::once(command.get_name().to_owned()).chain(options.iter().cloned());
+        let error = command.clone().try_get_matches_from(arguments).err()?;
+        let missing = match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(missing)) => missing.join(" "),
+            _ => String::new(),
+        };
+        Some((error.kind(), missing))
+    }
+
+    #[test]
+    fn what_an_option_requires_is_required_whatever_else_is_given() {
+        let commands = super::commands();
+        let mut checked = 0;
+        for command in commands.get_subcommands().filter(|command| !command.has_subcommands()) {
+            let options: Vec<&Arg> = command.get_arguments().filter(|option| option.get_long().is_some()).collect();
+            let is_missing = |with: &[String]| match refused(command, with) {
+                Some((ErrorKind::MissingRequiredArgument, missing)) => Some(missing),
+                _ => None,
+            };
+            let without = is_missing(&[]).unwrap_or_default();
+            for option in &options {
+                for with in given(option) {
+                    let Some(missing) = is_missing(&with) else { continue };
+                    let needed = options.iter().filter(|needed| {
+                        let name = format!("--{}", needed.get_long().unwrap_or_default());
+                        let is_named = |said: &str| said.split([' ', '<', '>', '|']).any(|word| word == name);
+                        is_named(&missing) && !is_named(&without)
+                    });
+                    for third in needed.flat_map(|needed| command.get_arg_conflicts_with(needed)) {
+                        let all = given(third).into_iter().map(|third| [&with[..], &third].concat());
+                        for all in all {
+                            let refused = refused(command, &all);
+                            assert!(refused.is_some(), "{} {all:?} lacks {missing}", command.get_name());
+                            checked += usize::from(refused.is_some_and(|(kind, _)| kind != ErrorKind::InvalidValue));
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+        assert!(checked > 20, "{checked}");
+    }
 }

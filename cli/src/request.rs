@@ -13,10 +13,10 @@ use crate::payload::PayloadChoice;
 #[derive(Args)]
 pub(crate) struct RequestOptions {
     /// Treat the prompt as a chat message, with the model's chat template, and write the answer
-    #[arg(long)]
+    #[arg(long, group = "with_chat")]
     pub(crate) chat: bool,
     /// With --chat: the system prompt
-    #[arg(long, value_name = "TEXT", requires = "chat", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", requires = "with_chat", allow_hyphen_values = true)]
     pub(crate) system: Option<String>,
     /// Choose the last tokens of the prompt again, with the text: for prompts that end inside a word, as code often does
     #[arg(long, conflicts_with = "chat")]
@@ -25,10 +25,10 @@ pub(crate) struct RequestOptions {
     #[arg(short, long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Mark the text with the key of this folder that is valid today
-    #[arg(long, value_name = "DIR", conflicts_with = "key")]
+    #[arg(long, value_name = "DIR", conflicts_with = "key", group = "with_ring")]
     ring: Option<PathBuf>,
     /// For --ring: the tenant of the key
-    #[arg(long, value_name = "NAME", requires = "ring", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "NAME", requires = "with_ring", default_value = "", hide_default_value = true)]
     tenant: String,
     /// For a key that carries numbers: the number, such as 0xbeef; or new, for one that no entry of --ledger has, by
     /// which the text leads to its entry and manifest

@@ -154,7 +154,7 @@ pub(crate) struct MemberPromptOptions {
     #[arg(long, value_name = "TEXT", requires = "guidance_scale", allow_hyphen_values = true)]
     negative_prompt: Option<String>,
     /// With --guidance-scale and --chat: the system prompt to steer away from; the message stays the same
-    #[arg(long, value_name = "TEXT", requires_all = ["guidance_scale", "chat"], allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", requires_all = ["guidance_scale", "with_chat"], allow_hyphen_values = true)]
     negative_system: Option<String>,
     /// The prompt of experts; one for all or one for each
     #[arg(long, value_name = "TEXT", requires = "expert", allow_hyphen_values = true)]

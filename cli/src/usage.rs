@@ -14,7 +14,7 @@ pub(crate) fn line(error: &clap::Error, given: &[OsString], commands: &Command) 
     let mut lines = rendered.lines();
     let first = lines.next().unwrap_or_default();
     // Missing arguments and possible values have their own lines.
-    let rest: Vec<&str> = lines.map_while(|line| line.strip_prefix("  ")).map(str::trim).collect();
+    let rest: Vec<&str> = lines.map_while(|line| line.strip_prefix("  ")).map(|line| alone(line.trim())).collect();
     let mut said = clustered(error, given).unwrap_or_else(|| first.trim_start_matches("error: ").to_owned());
     if !rest.is_empty() {
         said = format!("{said} {}", rest.join(", "));
@@ -31,6 +31,12 @@ pub(crate) fn line(error: &clap::Error, given: &[OsString], commands: &Command) 
         said += "; put quotes around a prompt of several words";
     }
     format!("{said} (see {path} --help)")
+}
+
+/// A group of one option, in angle brackets, as that option.
+fn alone(missing: &str) -> &str {
+    let option = missing.strip_prefix('<').and_then(|group| group.strip_suffix('>'));
+    option.filter(|option| option.starts_with("--") && !option.contains("|--")).unwrap_or(missing)
 }
 
 /// The original argument, if its letters were taken for a short option and its value.

@@ -99,13 +99,13 @@ pub(crate) struct Detect {
     pub(super) html: Option<PathBuf>,
     /// Write a signed report for each text that has a verdict, one on each line: a JSON Web Signature with the hash of
     /// the text, the time, the keys and the verdict, which verify-report checks
-    #[arg(long, value_name = "FILE", group = "reports", requires = "report_key")]
+    #[arg(long, value_name = "FILE", groups = ["reports", "with_report"], requires = "report_key")]
     pub(super) report: Option<PathBuf>,
     /// The private key that signs reports; `verdigris key report` makes one
-    #[arg(long, value_name = "FILE", requires = "report")]
+    #[arg(long, value_name = "FILE", requires = "with_report")]
     pub(super) report_key: Option<PathBuf>,
     /// The address of this detector, which reports name
-    #[arg(long, value_name = "URL", requires = "report")]
+    #[arg(long, value_name = "URL", requires = "with_report")]
     pub(super) report_url: Option<DetectorUrl>,
     /// Let --html and --report replace existing files
     #[arg(long, requires = "reports")]
@@ -159,13 +159,13 @@ pub(super) struct WeighOptions {
     /// Weigh tokens by the probabilities of --model, which must be the model that wrote the text: finds a mark in fewer
     /// tokens if the text had little choice
     #[arg(long, value_enum, value_name = "METHOD",
-          conflicts_with_all = ["windows", "html", "color", "ring", "offsets", "report"])]
+          conflicts_with_all = ["windows", "html", "color", "ring", "offsets", "report"], group = "with_weigh")]
     pub(super) weigh: Option<Method>,
     /// The temperature at which the text was presumably written
-    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature, requires = "weigh")]
+    #[arg(long, value_name = "T", default_value_t = Sampling::default().temperature, requires = "with_weigh")]
     pub(super) temperature: f64,
     /// For --weigh sweet: the entropy above which tokens count, in nats
-    #[arg(long, value_name = "NATS", requires = "weigh")]
+    #[arg(long, value_name = "NATS", requires = "with_weigh")]
     pub(super) entropy_threshold: Option<f64>,
 }
 

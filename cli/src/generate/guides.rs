@@ -15,17 +15,17 @@ use crate::number::whole;
 pub(crate) struct GuideOptions {
     /// Guide every token by this reward model: its score of the text with each of the likeliest tokens is added to
     /// their logits, and all other tokens are left out
-    #[arg(long, value_name = "PATH|NAME")]
+    #[arg(long, value_name = "PATH|NAME", group = "with_guide")]
     guide: Option<PathBuf>,
     /// Treat the guide's score as the logit of an attribute, and add its log-probability (FUDGE)
-    #[arg(long, requires = "guide")]
+    #[arg(long, requires = "with_guide")]
     guide_logit: bool,
     /// Guide by language models of classes of texts instead (GeDi), the wanted class first; one model for all classes
     /// or one for each
-    #[arg(long, value_name = "PATH|NAME", conflicts_with = "guide")]
+    #[arg(long, value_name = "PATH|NAME", conflicts_with = "guide", group = "with_class_model")]
     class_model: Vec<PathBuf>,
     /// The text that the class model reads before the prompt, such as the name of the class; one for each class
-    #[arg(long, value_name = "TEXT", requires = "class_model", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", requires = "with_class_model", allow_hyphen_values = true)]
     class_prompt: Vec<String>,
     /// The factor for scores; below 0 steers away [default: 1, and 30 for classes]
     #[arg(long, value_name = "W", allow_negative_numbers = true)]

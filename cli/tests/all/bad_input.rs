@@ -330,7 +330,7 @@ fn a_schema_that_cannot_be_used() {
     assert_eq!(folder.run(&["generate", "--json-schema", "a.schema.json", "--regex", "a"]).status, 2);
     assert_eq!(folder.run(&["generate", "--whitespace", "free"]).status, 2);
     let stray = ["generate", "--model", TALE_SMALL, "--regex", "a", "--any-order"];
-    folder.run(&stray).fails("--full-numbers and --any-escapes need --json-schema");
+    folder.run(&stray).fails("the following required arguments were not provided: --json-schema <FILE|JSON>");
     let nowhere = ["generate", "--model", TALE_SMALL, "--json-schema", "a.schema.json", "--schemas", "nowhere"];
     folder.run(&nowhere).fails("the folder of schemas cannot be used: nowhere");
 }
