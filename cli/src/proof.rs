@@ -28,9 +28,9 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// The fields for the evidence in a text, with or without a constraint.
-    pub(crate) fn new(evidence: &Evidence, has_constraint: bool) -> Self {
-        let check = MarkCheck::of(evidence, Level::DEFAULT, has_constraint);
+    /// The fields for the evidence in a text; `is_forced` is whether its constraint is why nothing is scored.
+    fn new(evidence: &Evidence, is_forced: bool) -> Self {
+        let check = MarkCheck::of(evidence, Level::DEFAULT, is_forced);
         Self {
             status: check.status.name(),
             reason: check.reason,
@@ -67,6 +67,11 @@ impl<'k> Proof<'k> {
     /// The evidence in a text; without the constraint if a stop string broke it.
     pub(crate) fn evidence(&self, text: &str) -> Option<Evidence> {
         self.reader.detect_delivered(self.key, text).ok()
+    }
+
+    /// The fields for the evidence in a text.
+    pub(crate) fn carried(&self, evidence: &Evidence, text: &str) -> Carried {
+        Carried::new(evidence, evidence.scored == 0 && self.reader.scores_without_constraint(self.key, text))
     }
 
     /// Warns if some texts would not be called marked, with the evidence that was to be expected of them, if known.

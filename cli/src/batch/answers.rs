@@ -14,6 +14,7 @@ use verdigris::{Evidence, Written};
 use super::prompts::BatchPrompt;
 use crate::error::Failure;
 use crate::generate::TextFields;
+use crate::proof::Proof;
 
 const FORMAT: &str = "verdigris-batch-1";
 
@@ -186,12 +187,12 @@ impl Answers {
         &mut self,
         asked: &BatchPrompt,
         written: &Written,
-        key_id: Option<&str>,
+        proof: Option<&Proof<'_>>,
         evidence: Option<&Evidence>,
         names: Names<'_>,
         signed: Option<Result<String, String>>,
     ) -> Result<(), Failure> {
-        let text = Box::new(TextFields::new(written, key_id, evidence));
+        let text = Box::new(TextFields::new(written, proof, evidence));
         let (signed, c2pa_error) = match signed {
             None => (None, None),
             Some(Ok(signed)) => (Some(signed), None),

@@ -375,7 +375,7 @@ impl Desk<'_> {
             recorder.record(&Delivered { id, part: 0, text: &written.text, key, payload, manifest })?;
         }
         let names = Names { ledger_id: self.recorder.as_ref().map(|_| &**id), label: label.as_ref() };
-        self.answers.write(asked, written, key.map(Key::id), evidence.as_ref(), names, signed)?;
+        self.answers.write(asked, written, self.proof, evidence.as_ref(), names, signed)?;
         self.count.unproved += usize::from(self.proof.is_some() && !is_proof(evidence.as_ref()));
         self.count.answers += 1;
         self.count.tokens += written.tokens.len();

@@ -114,7 +114,7 @@ pub(crate) struct TextFields<'a> {
 }
 
 impl<'a> TextFields<'a> {
-    pub(crate) fn new(written: &'a Written, key_id: Option<&'a str>, evidence: Option<&Evidence>) -> Self {
+    pub(crate) fn new(written: &'a Written, proof: Option<&'a Proof<'_>>, evidence: Option<&Evidence>) -> Self {
         Self {
             text: &written.text,
             reasoning: written.reasoning.as_deref(),
@@ -126,8 +126,8 @@ impl<'a> TextFields<'a> {
             complete: written.complete,
             closed: written.closed,
             seed: written.seed,
-            key_id,
-            mark: evidence.map(|evidence| Carried::new(evidence, written.complete.is_some())),
+            key_id: proof.map(|proof| proof.key().id()),
+            mark: proof.zip(evidence).map(|(proof, evidence)| proof.carried(evidence, &written.text)),
             steering_kl: written.steering_kl.as_deref().map(mean),
         }
     }
@@ -473,7 +473,7 @@ impl Generate {
             prompt,
             ledger_id: log.map(Log::id),
             label: labels.map(|labels| labels.metadata(index, &written.text)),
-            text: TextFields::new(written, proof.map(|proof| proof.key().id()), evidence.as_ref()).expecting(expected),
+            text: TextFields::new(written, proof, evidence.as_ref()).expecting(expected),
             signed,
             c2pa_error,
             seconds: started.elapsed().as_secs_f64(),

@@ -460,3 +460,38 @@ fn the_demo_is_as_wide_as_the_terminal() {
         }
     }
 }
+
+/// The evidence is that of `detect`, which reads a text with doubled spaces in two ways.
+#[test]
+fn a_mark_is_judged_as_detect_judges_it() {
+    let folder = Folder::with_key();
+    let spaces = r#"[a-z]{2}(  [a-z]{2}){40}"#;
+    let write = ["generate", "A ship", "--key", "my.key", "-n", "300", "--seed", "4", "--json", "--regex", spaces];
+    let written = folder.run(&write).json();
+    folder.write("text.txt", written["text"].as_str().unwrap());
+    let found = folder.run(&["detect", "text.txt", "--key", "my.key", "--json", "--regex", spaces]).json();
+    assert_eq!(written["mark"]["log10_p"], found["log10_p"], "{written}\n{found}");
+    let plain = folder
+        .run(&["generate", "It is 12  13  14  15  ", "--key", "my.key", "-n", "60", "--seed", "9", "--json"])
+        .json();
+    folder.write("text.txt", &format!("{}  x  x  x  x  x", plain["text"].as_str().unwrap()));
+    let found = folder.run(&["detect", "text.txt", "--key", "my.key", "--json"]).json();
+    assert_eq!(found["looks"], 2.0, "two readings");
+}
+
+/// A text that is too short to be scored is not skipped because of its constraint.
+#[test]
+fn a_short_text_is_skipped_for_its_length() {
+    let folder = Folder::with_key();
+    let reason = |pattern: &str| {
+        let write = ["generate", "A ship", "--key", "my.key", "--seed", "4", "-n", "60", "--json", "--regex", pattern];
+        let mark = folder.run(&write).json()["mark"].clone();
+        assert_eq!(mark["status"], "skipped", "{mark}");
+        mark["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(reason("[a-c]{1,3}"), "the text is too short");
+    assert_eq!(
+        reason("The captain said that the ship would not leave the harbour before"),
+        "the constraint left no choice"
+    );
+}

@@ -12,6 +12,7 @@ use verdigris_watermark::{Detector, Detectors, Evidence, Key, Mark, Repeats, Sch
 
 use crate::error::DetectError;
 use crate::evidence::{best_of, evidence, read};
+use crate::look::Look;
 use crate::manifest::Unwrapping;
 use crate::obeyed::Obeyed;
 use crate::tokens::Tokens;
@@ -167,16 +168,26 @@ impl Reader {
         self.detect_repeats(key, text, Repeats::default())
     }
 
-    /// Like [`Reader::detect`], for a text as it was delivered: one that breaks the reader's constraint, for example
-    /// because a stop string ended it, is read without the constraint.
+    /// The evidence of [`Reader::judge`], in all readings, for a text as it was delivered: one that breaks the reader's
+    /// constraint, for example because a stop string ended it, is read without the constraint.
     ///
     /// # Errors
-    /// Those of [`Reader::detect`], except [`DetectError::Constraint`].
+    /// Those of [`Reader::judge`], except [`DetectError::Constraint`].
     pub fn detect_delivered(&self, key: &Key, text: &str) -> Result<Evidence, DetectError> {
-        match self.detect(key, text.as_bytes()) {
-            Err(DetectError::Constraint(_)) => Self { obeyed: None, ..self.clone() }.detect(key, text.as_bytes()),
-            read => read,
+        let judge = |reader: &Self| reader.judge(&[key], text, &Look::default()).map(|judgement| judgement.evidence);
+        match judge(self) {
+            Err(DetectError::Constraint(_)) => judge(&self.without_constraint()),
+            judged => judged,
         }
+    }
+
+    /// Whether tokens of a text would be scored, if the reader had no constraint.
+    pub fn scores_without_constraint(&self, key: &Key, text: &str) -> bool {
+        self.without_constraint().detect_delivered(key, text).is_ok_and(|evidence| evidence.scored > 0)
+    }
+
+    fn without_constraint(&self) -> Self {
+        Self { obeyed: None, ..self.clone() }
     }
 
     /// Like [`Reader::detect_delivered`], for a text with control tokens, which the reader's constraint may require.

@@ -46,10 +46,10 @@ pub struct MarkCheck {
 
 impl MarkCheck {
     /// Summarizes the evidence of a text at a level. If the text has a constraint, the evidence must be that of a
-    /// reader that knows it.
-    pub fn of(evidence: &Evidence, level: Level, has_constraint: bool) -> Self {
+    /// reader that knows it; `is_forced` is whether that is why nothing is scored.
+    pub fn of(evidence: &Evidence, level: Level, is_forced: bool) -> Self {
         let (status, reason) = match evidence.is_marked(level) {
-            _ if evidence.scored == 0 && has_constraint => (MarkStatus::Skipped, Some("the constraint left no choice")),
+            _ if evidence.scored == 0 && is_forced => (MarkStatus::Skipped, Some("the constraint left no choice")),
             _ if evidence.scored == 0 => (MarkStatus::Skipped, Some("the text is too short")),
             Ok(true) => (MarkStatus::Watermarked, None),
             Err(TooShort { .. }) => (MarkStatus::TooWeak, Some("the text is too short for a verdict")),
@@ -63,7 +63,10 @@ impl MarkCheck {
 impl Engine {
     /// Runs detection with this key on a text that this engine has written. It reads the delivered text, and the control
     /// tokens in it, under its constraint, if there is one. If the text does not satisfy the constraint, since a stop
-    /// string cut it, the constraint and the control tokens are ignored.
+    /// string cut it, the constraint and the control tokens are ignored. A text without control tokens is judged like
+    /// any other ([`Reader::judge`]): in all its readings, repaired ones included.
+    ///
+    /// [`Reader::judge`]: verdigris_detector::Reader::judge
     ///
     /// # Errors
     /// [`Error::Detect`] if the key is for another tokenizer.
@@ -74,7 +77,8 @@ impl Engine {
             None => reader,
         };
         let evidence = reader.detect_parts(key, written.parts()).map_err(Error::Detect)?;
-        Ok(MarkCheck::of(&evidence, level, written.constraint.is_some()))
+        let is_forced = evidence.scored == 0 && reader.scores_without_constraint(key, &written.text);
+        Ok(MarkCheck::of(&evidence, level, is_forced))
     }
 }
 
