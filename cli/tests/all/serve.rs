@@ -151,6 +151,10 @@ fn what_else_is_there() {
     assert_eq!(text["prompt"], "The captain");
     assert_eq!(server.get("/version").json()["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(server.get("/ready").status, 200);
+    let refused = server.get("/manifest/cmpl-1");
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (404, &json!("no_ledger")));
+    let refused = server.post("/detokenize", &json!({"tokens": [9_999_999]}));
+    assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("tokens")));
     server.post("/v1/completions", &json!({"prompt": "The", "max_tokens": 5, "ignore_eos": true}));
     // The count of running requests is updated after the end of one is reported.
     let mut looks = std::iter::repeat_with(|| server.get("/metrics").text).take(1000);
@@ -160,6 +164,22 @@ fn what_else_is_there() {
         ["verdigris_requests_total{route=\"/v1/completions\",status=\"200\"} 1", "verdigris_generation_tokens_total 5"]
     {
         assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+}
+
+/// With an echoed prompt, each token is at its offset in the text.
+#[test]
+fn tokens_are_at_their_offsets() {
+    let (_folder, server) = Server::marking(&[]);
+    let short =
+        json!({"prompt": "She was", "max_completion_tokens": 3, "ignore_eos": true, "echo": true, "logprobs": 0});
+    let answer = server.post("/v1/completions", &short).json();
+    assert_eq!(answer["usage"]["completion_tokens"], 3);
+    let (choice, columns) = (&answer["choices"][0], &answer["choices"][0]["logprobs"]);
+    for (token, offset) in columns["tokens"].as_array().unwrap().iter().zip(columns["text_offset"].as_array().unwrap())
+    {
+        let rest: String = choice["text"].as_str().unwrap().chars().skip(offset.as_u64().unwrap() as usize).collect();
+        assert!(rest.starts_with(token.as_str().unwrap()), "{choice}");
     }
 }
 

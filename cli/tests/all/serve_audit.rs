@@ -66,7 +66,7 @@ fn each_tenant_is_marked_with_its_own_key_of_today() {
     let told = found(ANN);
     let mut names: Vec<&str> = told.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
-    assert_eq!(names, ["format", "is_watermarked", "key_id", "verdict"], "{told}");
+    assert_eq!(names, ["dialect", "format", "is_watermarked", "key_id", "verdict"], "{told}");
     for (field, value) in
         [("tokens", json!(true)), ("course", json!(true)), ("windows", json!(true)), ("level", json!(0.1))]
     {

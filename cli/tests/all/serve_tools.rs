@@ -308,3 +308,49 @@ fn a_prompt_may_be_tokens() {
     let bad = server.post("/v1/completions", &json!({"prompt": [99_999_999]}));
     assert_eq!((bad.status, bad.json()["error"]["param"].as_str()), (400, Some("prompt")), "{bad:?}");
 }
+
+/// In a stream a call is sent when it is complete, if a stop string may cut it: what is cut is text, as it is without a
+/// stream.
+#[test]
+fn a_call_that_a_stop_string_cuts_is_text_in_streams_too() {
+    let (_folder, server) = server(KNOWS);
+    let parameters = json!({"type": "object", "required": ["a", "b"], "additionalProperties": false,
+        "properties": {"a": {"type": "integer", "maximum": 9}, "b": {"const": "the end"}}});
+    let tools = json!([{"type": "function", "function": {"name": "note", "parameters": parameters}}]);
+    for (stop, calls) in [("end", 0), ("nowhere", 1)] {
+        let mut body = json!({"messages": [{"role": "user", "content": "Note."}], "tools": tools,
+            "tool_choice": "required", "parallel_tool_calls": false, "seed": 3, "max_tokens": 300, "stop": [stop]});
+        let whole = server.post("/v1/chat/completions", &body).json();
+        body["stream"] = json!(true);
+        let (mut content, mut arguments, mut named) = (String::new(), String::new(), 0);
+        for event in server.post("/v1/chat/completions", &body).events() {
+            let delta = &event["choices"][0]["delta"];
+            content += delta["content"].as_str().unwrap_or_default();
+            let function = &delta["tool_calls"][0]["function"];
+            named += usize::from(function["name"].is_string());
+            arguments += function["arguments"].as_str().unwrap_or_default();
+        }
+        let message = &whole["choices"][0]["message"];
+        assert_eq!(content, message["content"].as_str().unwrap_or_default(), "{stop}: {whole}");
+        assert_eq!(named, calls, "{stop}: {whole}");
+        let called = message["tool_calls"][0]["function"]["arguments"].as_str().unwrap_or_default();
+        assert_eq!(arguments, called, "{stop}: {whole}");
+        assert_eq!(content.is_empty(), calls == 1, "{stop}: {whole}");
+    }
+}
+
+/// A response has the sampling options that its text was written with, and is incomplete if a stop string broke its
+/// constraint.
+#[test]
+fn a_response_describes_its_text() {
+    let (_folder, server) = server(KNOWS);
+    let response = server.post("/v1/responses", &json!({"input": "The", "max_output_tokens": 3})).json();
+    assert_eq!((&response["temperature"], &response["top_p"]), (&json!(0.8), &json!(0.95)));
+    let format = json!({"type": "json_schema", "name": "x", "schema": {"const": "a the b"}});
+    let broken = json!({"input": "The", "stop": ["the"], "text": {"format": format}});
+    let response = server.post("/v1/responses", &broken).json();
+    assert_eq!(
+        (&response["status"], &response["incomplete_details"]["reason"]),
+        (&json!("incomplete"), &json!("stop"))
+    );
+}

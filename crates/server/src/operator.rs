@@ -151,7 +151,9 @@ impl Operator {
 
     /// The entries of a tenant's answer in the ledger; none without a ledger.
     pub(crate) fn recorded(&self, tenant: &str, id: &str) -> Result<Vec<LedgerEntry>, Refusal> {
-        let Some(ledger) = &self.ledger else { return Ok(Vec::new()) };
+        let Some(ledger) = &self.ledger else {
+            return Err(Refusal::new(404, "no_ledger", "this server keeps no ledger: start it with --ledger FILE"));
+        };
         ledger.answer(tenant, id).map_err(|error| {
             tracing::error!(%error, "the ledger cannot be read");
             Refusal::new(503, "ledger_unavailable", "the ledger cannot be read: contact the operator")

@@ -93,7 +93,9 @@ impl Choices {
         if let Some(all) = &ended.written.logprobs {
             choice["logprobs"] = match self.shape {
                 Shape::Chat => json!({"content": logprobs::objects(all), "refusal": null}),
-                Shape::Completion => logprobs::columns(all),
+                Shape::Completion => {
+                    logprobs::columns(all, ended.echo.as_deref().map_or(0, |echo| echo.chars().count()))
+                }
             };
         }
         if self.return_token_ids {

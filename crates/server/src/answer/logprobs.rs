@@ -24,12 +24,12 @@ pub(super) fn objects(all: &[TokenLogprobs]) -> Vec<Value> {
     all.iter().map(of_token).collect()
 }
 
-/// The format of completions: parallel arrays.
-pub(super) fn columns(all: &[TokenLogprobs]) -> Value {
+/// The format of completions: parallel arrays. `before` is the number of characters before the first token.
+pub(super) fn columns(all: &[TokenLogprobs], before: usize) -> Value {
     let tops = all.iter().map(|token| -> Value {
         token.top.iter().map(|top| (top.text.clone(), Value::from(number(top.logprob)))).collect()
     });
-    let offsets = all.iter().scan(0, |at, token| {
+    let offsets = all.iter().scan(before, |at, token| {
         let offset = *at;
         *at += token.chosen.text.chars().count();
         Some(offset)

@@ -32,7 +32,8 @@ pub(crate) struct Response {
 
 #[derive(Debug)]
 struct Ended {
-    is_cut: bool,
+    /// The reason why it is not complete: its tokens ran out, or a stop string broke its constraint.
+    cut: Option<&'static str>,
     mark: Value,
     tokens: Option<Value>,
     manifest: Option<ManifestField>,
@@ -40,7 +41,7 @@ struct Ended {
 
 impl Ended {
     fn status(&self) -> &'static str {
-        if self.is_cut { "incomplete" } else { "completed" }
+        if self.cut.is_some() { "incomplete" } else { "completed" }
     }
 }
 
@@ -132,7 +133,7 @@ impl Response {
     /// The answer so far, as JSON.
     fn body(&self, status: &str, items: &[Value], ended: Option<&Ended>, usage: Option<Usage>) -> Value {
         let mut body = self.asked.clone();
-        let why = (status == "incomplete").then(|| json!({"reason": "max_output_tokens"}));
+        let why = ended.and_then(|ended| ended.cut).map(|reason| json!({"reason": reason}));
         let own = json!({
             "id": self.id, "object": "response", "created_at": self.created, "model": self.model, "status": status,
             "error": null, "incomplete_details": why, "output": items, "usage": usage.map(used), "store": false,
@@ -152,7 +153,9 @@ impl Response {
 
     fn ended(&self, choice: &Choice) -> Ended {
         let tokens = self.return_token_ids.then(|| json!(choice.written.tokens));
-        Ended { is_cut: choice.is_cut(), mark: json!(choice.mark), tokens, manifest: choice.manifest.clone() }
+        let is_broken = choice.written.complete == Some(false);
+        let cut = choice.is_cut().then_some("max_output_tokens").or(is_broken.then_some("stop"));
+        Ended { cut, mark: json!(choice.mark), tokens, manifest: choice.manifest.clone() }
     }
 
     /// Sends an event.

@@ -21,8 +21,7 @@ pub(crate) fn chat(mut body: Fields) -> Result<Ask, Refusal> {
     let messages = messages::take(&mut body, "messages")?;
     let turn = turn(&mut body, &messages)?;
     let prompt = Prompt::Chat(Conversation { turn, ..messages.into() });
-    let older = max_tokens(&mut body)?;
-    let max_tokens = body.count("max_completion_tokens", 1, usize::MAX)?.or(older);
+    let max_tokens = max_tokens(&mut body)?;
     let top = body.count("top_logprobs", 0, TOP_LOGPROBS)?;
     let logprobs = match (body.take("logprobs")?.unwrap_or(false), top) {
         (false, Some(1..)) => {
@@ -59,9 +58,11 @@ pub(crate) fn completion(mut body: Fields) -> Result<Ask, Refusal> {
     Ok(Ask { stream, logprobs, echo, ..Ask::whole(body, prompts, max_tokens)? })
 }
 
-/// Takes the maximum number of tokens: `max_tokens`, or the name of another server. There, -1 and -2 mean none.
+/// Takes the maximum number of tokens: `max_completion_tokens`, its older name `max_tokens`, or the name of another
+/// server. There, -1 and -2 mean none.
 fn max_tokens(body: &mut Fields) -> Result<Option<usize>, Refusal> {
-    let mut max_tokens = body.count("max_tokens", 1, usize::MAX)?;
+    let older = body.count("max_tokens", 1, usize::MAX)?;
+    let mut max_tokens = body.count("max_completion_tokens", 1, usize::MAX)?.or(older);
     for name in MAX_TOKENS {
         max_tokens = max_tokens.or(count_or_all(body, name)?);
     }

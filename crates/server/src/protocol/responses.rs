@@ -11,8 +11,8 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::tools::{ToolShape, Tools, arguments};
 use crate::protocol::unknown::Unknown;
 
-/// The fields that an answer repeats from its request, with their defaults.
-fn repeated() -> [(&'static str, Value); 14] {
+/// The fields that an answer repeats from its request, with their defaults; those of sampling are added.
+fn repeated() -> [(&'static str, Value); 12] {
     [
         ("instructions", Value::Null),
         ("max_output_tokens", Value::Null),
@@ -21,12 +21,10 @@ fn repeated() -> [(&'static str, Value); 14] {
         ("prompt_cache_key", Value::Null),
         ("reasoning", json!({"effort": null, "summary": null})),
         ("safety_identifier", Value::Null),
-        ("temperature", json!(1.0)),
         ("text", json!({"format": {"type": "text"}})),
         ("tool_choice", json!("auto")),
         ("tools", json!([])),
         ("top_logprobs", json!(0)),
-        ("top_p", json!(1.0)),
         ("user", Value::Null),
     ]
 }
@@ -69,6 +67,11 @@ pub(crate) fn take(body: Value, unknown: &Unknown) -> Result<(Ask, Map<String, V
         return Err(Refusal::field("structured_outputs", "two_constraints", message));
     }
     ask.constraint = ask.constraint.or(constraint);
+    let options = &ask.sampling.options;
+    asked.extend(
+        [("temperature", options.temperature), ("top_p", options.mass())]
+            .map(|(name, value)| (name.to_owned(), value.into())),
+    );
     Ok((Ask { tools, logprobs, stream, conversation: "input", ..ask }, asked))
 }
 
@@ -284,7 +287,7 @@ mod tests {
             Some(ConstraintField::json_schema(json!({"type": "integer"}), "text.format.schema"))
         );
         assert!(ask.stream.is_some() && ask.tools.unwrap().tools.len() == 1);
-        assert_eq!((&asked["temperature"], &asked["top_p"]), (&json!(0.5), &json!(1.0)));
+        assert_eq!((&asked["temperature"], &asked["top_p"]), (&json!(0.5), &json!(0.95)));
         assert_eq!((&asked["tool_choice"], &asked["instructions"]), (&json!("required"), &json!(null)));
     }
 

@@ -18,7 +18,7 @@ pub(crate) const ALIASES: [(&str, &str); 2] = [("repetition_penalty", "repeat_pe
 /// The surprise that mirostat aims at in llama.cpp and Ollama, in bits.
 const MIROSTAT_TAU: f64 = 5.0;
 
-/// Sampling parameters. The defaults are OpenAI's: temperature 1, top-p 1, no penalty.
+/// Sampling parameters. The defaults are those of [`Sampling`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sampled {
     pub(crate) options: Sampling,
@@ -31,6 +31,11 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
+    /// Whether a stop string may end the text.
+    pub(crate) fn has_stops(&self) -> bool {
+        !self.stop.is_empty()
+    }
+
     /// Takes its fields.
     pub(crate) fn take(body: &mut Fields) -> Result<Self, Refusal> {
         Self::take_with_stop(body, "stop", STOPS)

@@ -111,13 +111,13 @@ pub(super) async fn detect(
 
 impl Shown<'_> {
     /// The part of a result, or of the verdict in a report, that the client gets. A client without the right `detect`
-    /// gets the verdict only: from numbers, colours or levels of its own choice it could learn, text by text, which
+    /// gets the verdict and the key that gave it: from numbers, colours or levels of its own choice it could learn, text by text, which
     /// tokens the key prefers.
     fn of(&self, found: Value) -> Value {
         if self.has_all {
             return found;
         }
-        let kept = ["format", "verdict", "is_watermarked", "key_id", "public", "error", "code"];
+        let kept = ["format", "verdict", "is_watermarked", "key_id", "dialect", "public", "error", "code"];
         kept.iter().filter_map(|&name| found.get(name).map(|value| (name.to_owned(), value.clone()))).collect()
     }
 }

@@ -11,7 +11,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use verdigris::schedule::Handle;
-use verdigris::text::calls::CallReader;
+use verdigris::text::calls::{CallReader, ParsedPart};
 use verdigris::{Ending, Key, Prompt};
 
 use super::computed;
@@ -307,6 +307,8 @@ struct Streaming {
     first: Option<(usize, Piece)>,
     /// The parsers of the texts that have begun.
     readers: Vec<Option<CallReader>>,
+    /// The parts of each text's current call, if a stop string may cut it: until it is complete, it may be text.
+    held: Vec<Vec<ParsedPart>>,
     /// Events to send before waiting for the next piece.
     ready: VecDeque<StreamEvent>,
     is_over: bool,
@@ -315,7 +317,8 @@ struct Streaming {
 impl Streaming {
     fn new(texts: Generation, first: Option<(usize, Piece)>) -> Self {
         let readers = (0..texts.open).map(|_| None).collect();
-        Self { texts, first, readers, ready: VecDeque::new(), is_over: false }
+        let held = vec![Vec::new(); texts.open];
+        Self { texts, first, readers, held, ready: VecDeque::new(), is_over: false }
     }
 
     async fn next(mut self) -> Option<(StreamEvent, Self)> {
@@ -335,6 +338,23 @@ impl Streaming {
         }
     }
 
+    /// Sends parts of a text, but holds a call back until it is complete if a stop string may cut it.
+    fn send(&mut self, number: usize, parts: Vec<ParsedPart>, events: &mut Vec<StreamEvent>) {
+        let (voice, held) = (&mut self.texts.voice, &mut self.held[number]);
+        let may_be_cut = self.texts.ask.sampling.has_stops();
+        for part in parts {
+            let is_end = matches!(part, ParsedPart::CallEnd);
+            if may_be_cut && !matches!(part, ParsedPart::Text(_)) {
+                held.push(part);
+                if is_end {
+                    held.drain(..).for_each(|part| voice.part(number, part, events));
+                }
+            } else {
+                voice.part(number, part, events);
+            }
+        }
+    }
+
     /// Converts the next piece to events.
     async fn read(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Refusal> {
         let (number, piece) = match self.first.take() {
@@ -351,16 +371,20 @@ impl Streaming {
         match piece {
             Piece::Text(piece) => {
                 piece.parts().for_each(|part| reader.push_part(part, &mut parts));
-                parts.into_iter().for_each(|part| self.texts.voice.part(number, part, events));
+                self.send(number, parts, events);
             }
             Piece::Reasoning(thought) if self.texts.ask.reasoning.is_included => {
                 self.texts.voice.thought(number, thought.text, events);
             }
             Piece::Begun | Piece::Reasoning(_) => (),
             Piece::End(ending) => {
-                // A call that is cut short has been sent as far as it goes.
-                reader.finish(&mut parts);
-                parts.into_iter().for_each(|part| self.texts.voice.part(number, part, events));
+                let cut = reader.finish(&mut parts);
+                self.send(number, parts, events);
+                // A call that the limit cuts short has been sent as far as it goes.
+                let is_unsent = !std::mem::take(&mut self.held[number]).is_empty();
+                if let Some(cut) = cut.filter(|cut| (is_unsent || !cut.is_begun) && !cut.text.is_empty()) {
+                    self.texts.voice.part(number, ParsedPart::Text(cut.text), events);
+                }
                 let choice = self.texts.ended(number, ending).await?;
                 self.texts.voice.end(number, &choice, events);
             }

@@ -62,7 +62,8 @@ pub(super) async fn detokenize(
     let tokenizer = service.entry(service.model(model.as_deref())?).reader().tokenizer();
     let size = tokenizer.vocabulary().size();
     if let Some(&token) = tokens.iter().find(|&&token| token as usize >= size) {
-        return Err(verdigris::Error::UnknownToken { token, size }.into());
+        let message = verdigris::Error::UnknownToken { token, size }.to_string();
+        return Err(Refusal::field("tokens", "invalid_value", message));
     }
     Ok(Json(json!({"prompt": tokenizer.decode(&tokens)})))
 }
