@@ -219,7 +219,7 @@ impl Serve {
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
         let report_key = self.report_key.as_deref().map(ReportKey::load).transpose()?;
         let ledger = self.ledger.open()?;
-        self.drafts.check(None)?;
+        self.drafts.check_for_requests()?;
         let signer = self.manifests.signer()?;
         let unstamped = signer.as_ref().and_then(Signer::warning);
         if !self.run.quiet {

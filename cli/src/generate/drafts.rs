@@ -44,8 +44,8 @@ enum DraftRule {
     EachToken,
     /// A chain of drafts as a whole, which accepts more of them: the output distribution does not change
     Block,
-    /// Drafts that the model finds likely enough (typical acceptance): changes the output distribution, and the output
-    /// says so
+    /// Drafts that the model finds likely enough (typical acceptance): changes the output distribution, and generate and
+    /// batch say so
     Typical,
 }
 
@@ -53,6 +53,19 @@ impl DraftOptions {
     /// Whether the number of drafts is given.
     fn are_counted(&self) -> bool {
         self.draft_tokens.is_some() || !self.draft_tree.is_empty()
+    }
+
+    /// Refuses a number of drafts that depends on timing where texts depend on it, since requests may have a seed.
+    #[cfg(feature = "serve")]
+    pub(crate) fn check_for_requests(&self) -> Result<(), Failure> {
+        if self.draft_rule == DraftRule::Typical && !self.are_counted() {
+            return Err(Failure::Usage(
+                "--draft-rule typical needs --draft-tokens or --draft-tree: the automatic number of drafts depends on \
+                 timing, and with this rule the answer to a request with a seed would depend on it"
+                    .into(),
+            ));
+        }
+        self.check(None)
     }
 
     /// Refuses options of drafts without a drafter, and a seed that could not repeat its text.

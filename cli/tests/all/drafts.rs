@@ -1,5 +1,6 @@
 //! Drafting through the program: by draft heads, by the steering expert, and for several texts at a time.
 
+use crate::sampled::sampled;
 use crate::support::{Folder, KEY, TALE_SMALL};
 use serde_json::Value;
 
@@ -81,6 +82,10 @@ fn what_decides_is_chosen_and_said() {
     };
     let [each, block, typical] = ["each-token", "block", "typical"].map(accepted);
     assert!(block >= each && typical != each, "{each} {block} {typical}");
+    let serve = ["serve", "--draft", FEATURE, "--draft-rule", "typical"];
+    if cfg!(feature = "serve") {
+        folder.run(&serve).fails("--draft-rule typical needs --draft-tokens or --draft-tree");
+    }
     let said = folder.run(&[&["generate"], &drafts[..], &["--draft-rule", "typical"]].concat()).err;
     assert!(said.contains("typical acceptance, which changes the distribution of the text"), "{said}");
     let timed = ["generate", "--lookup", "--seed", "1", "--draft-rule", "typical"];
@@ -145,7 +150,7 @@ fn published_heads_leave_the_text_unchanged() {
     let plain = [&greedy, &seeded].map(|arguments| written(&folder, arguments)[0]["tokens"].clone());
     let folders = ["medusa", "eagle3", "speculators", "dflash", "dspark"].map(|name| format!("{PUBLISHED}/{name}"));
     let files = ["eagle3", "dspark"].map(|name| format!("{GGUF_HEADS}/{name}.gguf"));
-    for head in folders.iter().chain(&files) {
+    for head in sampled(folders.iter().chain(&files), 2) {
         for shape in [["--draft-tokens", "3"], ["--draft-tree", "3,2,1"]] {
             let text = &written(&folder, &[&greedy[..], &["--draft", head], &shape].concat())[0];
             assert_eq!(text["tokens"], plain[0], "{head}, {shape:?}");
