@@ -234,6 +234,9 @@ impl Detect {
         if let Some(signed) = signed {
             signed.write()?;
         }
+        if self.json && counts == [0; FAULTY + 1] {
+            return Err(Failure::Usage("the input has no text: give a file that has some".into()));
+        }
         if !self.json {
             let hint = (hidden && !self.searches()).then_some(hints::WINDOWS);
             words::summary(&mut out, counts, self.level, hint)?;

@@ -241,3 +241,10 @@ fn memory_does_not_grow_with_texts() {
     let bomb = folder.peak(&["detect", "bomb.parquet", "--key", "my.key", "--json"]);
     assert!(bomb < 200, "{bomb} MiB for rows of 1.5 MB");
 }
+
+#[test]
+fn no_texts_are_an_error() {
+    let folder = Folder::with_key();
+    folder.write("none.jsonl", "");
+    folder.run(&["detect", "none.jsonl", "--key", "my.key", "--json"]).fails("the input has no text");
+}
