@@ -267,12 +267,16 @@ fn public_keys_are_told() {
         let file = format!("{i}.key");
         let run = folder.run(&[&["key", "new", &file], arguments].concat());
         assert_eq!((run.status, run.err.contains("warning: this key is public")), (0, public), "{run:?}");
-        assert_eq!(folder.run(&["key", "show", &file]).out.contains("a public key"), public, "{arguments:?}");
+        assert_eq!(
+            folder.run(&["key", "show", &file]).out.contains("its secret is publicly known"),
+            public,
+            "{arguments:?}"
+        );
         let json = folder.run(&["key", "show", &file, "--json"]).out;
         assert!(json.contains(&format!(r#""public":{public}"#)), "{json}");
     }
     folder.write_private("zero.key", &crate::support::KEY.replace("f1e2d3c4b5a697887968574635241302", &"0".repeat(32)));
-    assert!(folder.run(&["key", "show", "zero.key"]).out.contains("a public key"));
+    assert!(folder.run(&["key", "show", "zero.key"]).out.contains("its secret is publicly known"));
 }
 
 /// A damaged key is reported, since it would find nothing, as in a text without a mark.

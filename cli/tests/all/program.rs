@@ -172,7 +172,7 @@ fn a_key_never_shows_its_secret() {
 fn the_kgw_dialect_writes_and_reads() {
     let folder = Folder::new();
     let run = folder.run(&["key", "new", "kgw.key", "--dialect", "kgw-simple-1", "--gamma", "0.5"]);
-    assert!(run.out.contains("kgw, gamma 0.5, simple_1 (a public key"), "{run:?}");
+    assert!(run.out.contains("kgw, gamma 0.5, simple_1 (its secret is publicly known"), "{run:?}");
     let text = folder.run(&["generate", "--key", "kgw.key", "--seed", "1", "--max-tokens", "200"]).out;
     folder.write("text.txt", &text);
     assert_eq!(folder.run(&["detect", "text.txt", "--key", "kgw.key"]).status, 0);

@@ -172,8 +172,8 @@ pub enum BadKeyFile {
     Key(#[source] Box<KeyError>),
     /// Its check value does not match its contents.
     #[error(
-        "it was changed after it was made (its check value does not fit): take a copy of it, or, if you changed it on \
-         purpose, take the line \"check\" out"
+        "it was changed after it was made (its check value does not fit): restore it from a copy or, if you changed it \
+         on purpose, remove the line \"check\""
     )]
     Changed,
 }

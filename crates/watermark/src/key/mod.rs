@@ -261,7 +261,8 @@ impl Key {
 
     /// The dialect in words, such as `native, gamma 0.25, minimum over 4 tokens`.
     pub fn describe(&self) -> String {
-        let public = if self.is_public() { " (a public key: whoever likes can read and forge it)" } else { "" };
+        let public =
+            if self.is_public() { " (its secret is publicly known: anyone can find and forge the mark)" } else { "" };
         let variants = if self.variants > 1 { format!(", {} variants", self.variants) } else { String::new() };
         format!("{}{variants}{public}", self.dialect)
     }
