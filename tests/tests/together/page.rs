@@ -120,9 +120,8 @@ At temperature 0 all drafters give the text itself.
 ## Ways of generating, with constraints, marks, steering, and how tokens are chosen
 
 {}
-Constraints, marks, steering and choices all go with each other. Options that go together in pairs go together as a
-whole: a combination is refused if two of its parts
-are, and only then.
+Constraints, marks, steering and choices all go with each other. A combination is refused only if
+two of its options cannot be combined.
 
 ## What is refused
 
