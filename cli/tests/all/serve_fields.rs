@@ -80,6 +80,8 @@ fn fields_of_other_servers_mean_what_they_say() {
         (json!({"best_of": 2}), "best_of"),
         (json!({"logits_processors": ["x"]}), "logits_processors"),
         (json!({"stop_token_ids": [2]}), "stop_token_ids"),
+        (json!({"suppress_tokens": [2]}), "suppress_tokens"),
+        (json!({"entropy_threshold": 1}), "entropy_threshold"),
         (json!({"modalities": ["text", "audio"]}), "modalities"),
         (json!({"guided_whitespace_pattern": " ?"}), "guided_whitespace_pattern"),
         (json!({"reasoning_effort": "high"}), "reasoning_effort"),

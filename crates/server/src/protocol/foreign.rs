@@ -50,6 +50,9 @@ const LEAVE_OUT: &str = "leave it out";
 const NO_BEAMS: &str = "leave it out: texts are sampled, without beams";
 const CONSTRAIN: &str = "use response_format or structured_outputs with a JSON Schema, a regular expression or choices";
 const OPERATOR: &str = "leave it out: the operator chooses the model, its adapters and its chat template";
+const KEY: &str = "leave it out: the operator chooses the key, which decides what a mark is and which tokens have it";
+const BIAS: &str = "use logit_bias";
+const REPETITION: &str = "use repetition_penalty or dry_multiplier";
 
 /// Fields that are refused unless they have a neutral value.
 const UNSUPPORTED: &[Unsupported] = &[
@@ -61,7 +64,17 @@ const UNSUPPORTED: &[Unsupported] = &[
     ("early_stopping", is_empty, NO_BEAMS),
     ("do_sample", is_true, "use temperature 0 for the most probable tokens"),
     ("suffix", is_empty, "leave it out: texts only continue prompts"),
-    ("bad_words", is_empty, "use logit_bias"),
+    ("bad_words", is_empty, BIAS),
+    ("suppress_tokens", is_empty, BIAS),
+    ("begin_suppress_tokens", is_empty, BIAS),
+    ("sequence_bias", is_empty, BIAS),
+    ("forced_bos_token_id", is_empty, "use structured_outputs"),
+    ("forced_eos_token_id", is_empty, "use structured_outputs"),
+    ("no_repeat_ngram_size", is_empty, REPETITION),
+    ("encoder_no_repeat_ngram_size", is_empty, REPETITION),
+    ("encoder_repetition_penalty", is_one, REPETITION),
+    ("exponential_decay_length_penalty", is_empty, "use max_tokens"),
+    ("prompt_embeds", is_empty, "send the prompt as text"),
     ("allowed_token_ids", is_empty, "use logit_bias or structured_outputs"),
     ("stop_token_ids", is_empty, "use stop, with strings"),
     ("stop_regex", is_empty, "use stop, with strings"),
@@ -71,6 +84,10 @@ const UNSUPPORTED: &[Unsupported] = &[
     ("truncate_prompt_tokens", is_negative, "leave it out, and shorten the prompt: it is never cut"),
     ("prompt_logprobs", is_empty, LEAVE_OUT),
     ("n_probs", is_empty, "use logprobs"),
+    ("top_n_tokens", is_empty, "use logprobs"),
+    ("post_sampling_probs", is_empty, "use logprobs: they are of the model"),
+    ("decoder_input_details", is_empty, "use echo and logprobs, in completions"),
+    ("return_full_text", is_empty, "use echo, in completions"),
     ("return_hidden_states", is_empty, LEAVE_OUT),
     ("logits_processors", is_empty, LEAVE_OUT),
     ("custom_logit_processor", is_empty, LEAVE_OUT),
@@ -85,10 +102,22 @@ const UNSUPPORTED: &[Unsupported] = &[
     ("samplers", is_empty, "leave it out: the order of samplers is fixed"),
     ("top_n_sigma", is_negative, "use min_p"),
     ("tfs_z", is_one, "use min_p or typical_p"),
+    ("top_a", is_empty, "use min_p"),
+    ("epsilon_cutoff", is_empty, "use min_p"),
+    ("eta_cutoff", is_empty, "use min_p"),
+    ("smoothing_factor", is_empty, "use temperature"),
+    ("dynatemp_range", is_empty, "use temperature"),
+    ("penalty_alpha", is_empty, "leave it out: texts are sampled, without contrastive search"),
+    ("guidance_scale", is_one, "use alpha, on a server with --expert or --anti"),
+    ("negative_prompt", is_empty, "use alpha, on a server with --expert or --anti"),
     ("min_keep", is_empty, LEAVE_OUT),
     ("penalize_nl", is_true, LEAVE_OUT),
     ("penalize_newline", is_true, LEAVE_OUT),
     ("t_max_predict_ms", is_negative, "use max_tokens"),
+    ("n_indent", is_empty, "use structured_outputs"),
+    ("mark_after", is_empty, KEY),
+    ("entropy_threshold", is_empty, KEY),
+    ("payload", never, KEY),
 ];
 
 /// Takes the fields of other servers.
@@ -165,6 +194,8 @@ mod tests {
             assert_eq!(refusal.param.as_deref(), Some(*name));
             assert!(refusal.message.ends_with(remedy), "{}", refusal.message);
         }
+        let names = UNSUPPORTED.iter().map(|(name, ..)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        assert!(include_str!("../../../../docs/serve.md").contains(&format!("| {names} | refused")), "{names}");
         let refusal = taken(json!({"best_of": 3})).unwrap_err();
         assert_eq!(refusal.message, "best_of is 3, which this server does not support: leave it out, and use n");
         let refusal = taken(json!({"modalities": ["text", "audio"]})).unwrap_err();
