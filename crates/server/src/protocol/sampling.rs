@@ -58,8 +58,7 @@ impl Sampled {
             logit_bias: logit_bias(body)?,
             ignore_eos: body.take("ignore_eos")?.unwrap_or(false),
             token_healing: body.take("token_healing")?.unwrap_or(false),
-            // OpenAI's seeds are signed.
-            seed: body.take::<i64>("seed")?.map(|seed| seed as u64),
+            seed: seed(body)?,
             stop: stop(body, name, most)?,
         })
     }
@@ -126,6 +125,13 @@ fn ranges(body: &mut Fields, options: &Sampling) -> Result<(), Refusal> {
     body.unsupported("dry_sequence_breakers", |_| !is_dry, "leave it out: no strings interrupt a run")
 }
 
+/// Takes a seed of 64 bits: OpenAI's are signed, and those of other servers and of the program are not.
+fn seed(body: &mut Fields) -> Result<Option<u64>, Refusal> {
+    let path = body.path("seed");
+    let Some(value) = body.value("seed") else { return Ok(None) };
+    value.as_u64().map_or_else(|| read::<i64>(value, path).map(|seed| seed as u64), Ok).map(Some)
+}
+
 /// Takes biases from -100 to 100, by token ids as strings.
 fn logit_bias(body: &mut Fields) -> Result<Vec<(TokenId, f64)>, Refusal> {
     let path = body.path("logit_bias");
@@ -187,6 +193,8 @@ mod tests {
         let expected =
             Sampled { options, stop: vec!["\n".into()], seed: Some(u64::MAX), logit_bias: vec![(3, -100.0)], ..plain };
         assert_eq!(all, expected);
+        assert_eq!(taken(json!({"seed": u64::MAX})).unwrap().seed, Some(u64::MAX));
+        assert_eq!(taken(json!({"seed": i64::MIN})).unwrap().seed, Some(1 << 63));
     }
 
     #[test]
@@ -221,6 +229,7 @@ mod tests {
             (json!({"stop": ["a", "b", "c", "d", "e"]}), "stop"),
             (json!({"stop": [1]}), "stop"),
             (json!({"seed": 0.5}), "seed"),
+            (json!({"seed": 1.9e19}), "seed"),
             (json!({"min_tokens": -1}), "min_tokens"),
             (json!({"best_of": 2}), "best_of"),
             (json!({"repeat_penalty": 0}), "repeat_penalty"),
