@@ -55,27 +55,28 @@ impl DraftOptions {
         self.draft_tokens.is_some() || !self.draft_tree.is_empty()
     }
 
-    /// Refuses a number of drafts that depends on timing where texts depend on it, since requests may have a seed.
+    /// Refuses what could not repeat the text of a seed; `seed` is the option that asks for that.
+    fn check_repeatable(&self, seed: &str) -> Result<(), Failure> {
+        if self.draft_rule != DraftRule::Typical || self.are_counted() {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "{seed}--draft-rule typical needs --draft-tokens or --draft-tree: the automatic number of drafts depends \
+             on timing, and with this rule the text of a seed would depend on it"
+        )))
+    }
+
+    /// The same as [`DraftOptions::check`], for requests, which may have a seed.
     #[cfg(feature = "serve")]
     pub(crate) fn check_for_requests(&self) -> Result<(), Failure> {
-        if self.draft_rule == DraftRule::Typical && !self.are_counted() {
-            return Err(Failure::Usage(
-                "--draft-rule typical needs --draft-tokens or --draft-tree: the automatic number of drafts depends on \
-                 timing, and with this rule the answer to a request with a seed would depend on it"
-                    .into(),
-            ));
-        }
+        self.check_repeatable("")?;
         self.check(None)
     }
 
     /// Refuses options of drafts without a drafter, and a seed that could not repeat its text.
     pub(crate) fn check(&self, seed: Option<u64>) -> Result<(), Failure> {
-        if self.draft_rule == DraftRule::Typical && seed.is_some() && !self.are_counted() {
-            return Err(Failure::Usage(
-                "--seed with --draft-rule typical needs --draft-tokens or --draft-tree: the automatic number of drafts \
-                 depends on timing, and with this rule the text depends on it"
-                    .into(),
-            ));
+        if seed.is_some() {
+            self.check_repeatable("--seed with ")?;
         }
         if let Some(drafts) = self.draft_tokens.filter(|&drafts| drafts > MAX_NODES) {
             return Err(Failure::Usage(format!(
