@@ -71,7 +71,7 @@ impl<'k> Proof<'k> {
 
     /// The fields for the evidence in a text.
     pub(crate) fn carried(&self, evidence: &Evidence, text: &str) -> Carried {
-        Carried::new(evidence, evidence.scored == 0 && self.reader.scores_without_constraint(self.key, text))
+        Carried::new(evidence, self.reader.is_forced(self.key, text, evidence))
     }
 
     /// Warns if some texts would not be called marked, with the evidence that was to be expected of them, if known.

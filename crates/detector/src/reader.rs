@@ -181,9 +181,11 @@ impl Reader {
         }
     }
 
-    /// Whether tokens of a text would be scored, if the reader had no constraint.
-    pub fn scores_without_constraint(&self, key: &Key, text: &str) -> bool {
-        self.without_constraint().detect_delivered(key, text).is_ok_and(|evidence| evidence.scored > 0)
+    /// Whether a text with this evidence has no scored tokens because the reader's constraint left no choice: without
+    /// the constraint some would be scored.
+    pub fn is_forced(&self, key: &Key, text: &str, evidence: &Evidence) -> bool {
+        let is_scored = |evidence: Evidence| evidence.scored > 0;
+        evidence.scored == 0 && self.without_constraint().detect_delivered(key, text).is_ok_and(is_scored)
     }
 
     fn without_constraint(&self) -> Self {

@@ -46,14 +46,14 @@ pub struct MarkCheck {
 
 impl MarkCheck {
     /// Summarizes the evidence of a text at a level. If the text has a constraint, the evidence must be that of a
-    /// reader that knows it; `is_forced` is whether that is why nothing is scored.
+    /// reader that knows it; `is_forced` is [`Reader::is_forced`](verdigris_detector::Reader::is_forced).
     pub fn of(evidence: &Evidence, level: Level, is_forced: bool) -> Self {
         let (status, reason) = match evidence.is_marked(level) {
-            _ if evidence.scored == 0 && is_forced => (MarkStatus::Skipped, Some("the constraint left no choice")),
+            _ if is_forced => (MarkStatus::Skipped, Some("the constraint left no choice")),
             _ if evidence.scored == 0 => (MarkStatus::Skipped, Some("the text is too short")),
             Ok(true) => (MarkStatus::Watermarked, None),
             Err(TooShort { .. }) => (MarkStatus::TooWeak, Some("the text is too short for a verdict")),
-            Ok(false) => (MarkStatus::TooWeak, Some("the text had too little choice for a verdict")),
+            Ok(false) => (MarkStatus::TooWeak, Some("the text is too short, or had too little choice, for a verdict")),
         };
         let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
         Self { status, reason, scored: evidence.scored, log10_p, level }
@@ -77,8 +77,7 @@ impl Engine {
             None => reader,
         };
         let evidence = reader.detect_parts(key, written.parts()).map_err(Error::Detect)?;
-        let is_forced = evidence.scored == 0 && reader.scores_without_constraint(key, &written.text);
-        Ok(MarkCheck::of(&evidence, level, is_forced))
+        Ok(MarkCheck::of(&evidence, level, reader.is_forced(key, &written.text, &evidence)))
     }
 }
 
