@@ -58,6 +58,14 @@ impl ReasoningOptions {
         }
     }
 
+    /// Checks that a part is only named for texts that are marked.
+    pub(crate) fn check_mark(&self, is_marked: bool) -> Result<(), Failure> {
+        match self.mark {
+            MarkedPart::Answer if !is_marked => Err(Failure::Usage("--mark answer needs a key: --key FILE".into())),
+            _ => Ok(()),
+        }
+    }
+
     /// Applies the options.
     pub(crate) fn apply<'r>(&self, mut request: Request<'r>) -> Request<'r> {
         let format: ReasoningFormat = self.reasoning_format.parse().expect("one of the names");

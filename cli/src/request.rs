@@ -75,6 +75,11 @@ impl Mark<'_> {
 }
 
 impl RequestOptions {
+    /// Whether texts are marked.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.key.is_some() || self.ring.is_some()
+    }
+
     /// The key's file, which must not be written to.
     pub(crate) fn key_file(&self) -> Option<&Path> {
         self.key.as_deref()
@@ -84,7 +89,7 @@ impl RequestOptions {
     pub(crate) fn mark(&self) -> Result<Mark<'_>, Failure> {
         let key = self.key.as_deref().map(Key::load).transpose()?;
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
-        if self.payload.is_some() && key.is_none() && ring.is_none() {
+        if self.payload.is_some() && !self.is_marked() {
             return Err(Failure::Usage("a payload needs a key that carries it: --key FILE".into()));
         }
         Ok(Mark { key, ring, tenant: &self.tenant })

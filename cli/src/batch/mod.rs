@@ -126,6 +126,7 @@ impl Batch {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
         let mark = self.asked.mark()?;
+        self.reasoning.check_mark(self.asked.is_marked())?;
         self.drafts.check(self.asked.seed)?;
         // Refuses one of the files that are read here.
         let inputs = [Some(&*self.prompts), self.asked.key_file(), self.ledger.file()];

@@ -28,6 +28,7 @@ impl Chat {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
         let key = self.key.as_deref().map(Key::load).transpose()?;
+        self.reasoning.check_mark(key.is_some())?;
         if !self.run.quiet {
             self.engine.warn();
         }

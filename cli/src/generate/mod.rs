@@ -161,6 +161,7 @@ impl Generate {
         self.run.begin()?;
         let mark = self.asked.mark()?;
         self.reasoning.check(self.asked.chat)?;
+        self.reasoning.check_mark(self.asked.is_marked())?;
         self.drafts.check(self.asked.seed)?;
         self.search.check(self.texts, self.rewards.best_of.is_some())?;
         // Faults are reported before anything is computed.

@@ -95,6 +95,7 @@ fn a_thought_may_be_empty_or_without_an_end() {
 #[test]
 fn marks_are_found_in_the_answer_alone() {
     let folder = Folder::with_key();
+    folder.run(&["generate", "Hi", "--mark", "answer"]).fails("--mark answer needs a key");
     folder.run(&["key", "new", "noise.key"]).done();
     let asked = ["--thinking-token-budget", "40", "-n", "260"];
     let plain = thought(&folder, &asked);

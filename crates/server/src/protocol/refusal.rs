@@ -101,7 +101,13 @@ impl Refusal {
 /// A fault of the request has status 400, with the field if it is known; a fault of the server has status 500.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        let message = error.to_string();
+        let message = match &error {
+            // Requests cannot choose the markers.
+            Error::NoReasoning => "this model does not think before it answers, or its chat template has none of the \
+                                   known markers: leave the effort and the budget out"
+                .into(),
+            error => error.to_string(),
+        };
         let (status, param, code) = match &error {
             Error::Schema(_) => (400, None, "invalid_json_schema"),
             Error::Regex(_) => (400, None, "invalid_regex"),
