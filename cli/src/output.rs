@@ -1,12 +1,15 @@
 //! Files that commands write: whole or not at all, and without replacing existing files unless requested.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use verdigris::models::whole_file::{folder, write_whole};
 
 use crate::error::Failure;
+
+/// The bytes of a file in which a key shows itself.
+const BEGINNING: u64 = 4096;
 
 /// A file to write. It is checked before the work whose result it takes, so that a file that cannot be written is
 /// reported first.
@@ -22,8 +25,8 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Refuses a file that exists, unless `replace` is set; one of `inputs` under any name, even with `replace`; and a
-    /// folder that does not exist.
+    /// Refuses a file that exists, unless `replace` is set; one of `inputs` under any name, and a key, even with
+    /// `replace`; and a folder that does not exist.
     pub(crate) fn new(name: &Path, replace: bool, inputs: &[&Path]) -> Result<Self, Failure> {
         if name == Path::new("-") {
             let message = "- is not a file name: leave the option out for standard output, or give ./- for such a file";
@@ -47,6 +50,10 @@ impl OutputFile {
         if there.is_some() && !stream && !replace {
             return Err(exists(name));
         }
+        if there.is_some() && !stream && is_key(&path) {
+            let message = format!("{} is a key, which --force does not replace: write to another file", name.display());
+            return Err(Failure::Usage(message));
+        }
         fs::metadata(folder(&path)).map_err(write)?;
         Ok(Self { name: name.into(), path, replace, stream })
     }
@@ -68,6 +75,18 @@ impl OutputFile {
 
 fn exists(name: &Path) -> Failure {
     Failure::Usage(format!("{} exists already; --force replaces it", name.display()))
+}
+
+/// Whether a file begins like a key of marks, or like a private key of reports or signatures. Such a file cannot be made
+/// again.
+fn is_key(path: &Path) -> bool {
+    let mut beginning = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning));
+    let text = String::from_utf8_lossy(&beginning);
+    let text = text.trim_start();
+    read.is_ok()
+        && (text.starts_with('{') && text.contains("\"verdigris-key-")
+            || text.starts_with("-----BEGIN") && text.contains("PRIVATE KEY-----"))
 }
 
 /// Whether two paths lead to the same file, under any names.
@@ -107,6 +126,26 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file stays");
         assert!(put(&folder.path().join("none/a.txt"), false, "").is_err());
         assert!(put(folder.path(), true, "").is_err());
+    }
+
+    #[test]
+    fn keys_are_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.key");
+        for key in [
+            "{\n  \"format\": \"verdigris-key-1\",",
+            "-----BEGIN PRIVATE KEY-----\nMC4C",
+            "\n-----BEGIN EC PRIVATE KEY-----",
+        ] {
+            fs::write(&path, key).unwrap();
+            let error = put(&path, true, "new").unwrap_err().to_string();
+            assert!(error.contains("is a key, which --force does not replace"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), key);
+        }
+        for text in ["a text on \"verdigris-key-1\"", "{\"text\": 1}", "-----BEGIN CERTIFICATE-----\n"] {
+            fs::write(&path, text).unwrap();
+            put(&path, true, "new").unwrap();
+        }
     }
 
     /// A file that was created after the check is not replaced either.

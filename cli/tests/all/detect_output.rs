@@ -19,6 +19,11 @@ fn a_report_replaces_nothing_unasked() {
         onto(&["text.txt", "--html", "text.txt"]).fails("is a file that is read here");
         onto(&["texts", "--html", "texts/a.txt"]).fails("is a file that is read here");
     }
+    // A key of marks is not replaced either, whether it is in use or not.
+    let key = folder.read("my.key");
+    detect(&folder, &["text.txt", "--html", "my.key", "--force"]).fails("my.key is a key, which --force does not");
+    folder.run(&["generate", "-o", "my.key", "--force"]).fails("my.key is a key, which --force does not");
+    assert_eq!(folder.read("my.key"), key);
     assert_eq!(folder.read("text.txt"), text);
     assert_eq!(folder.read("texts/a.txt"), text);
     folder.write("report.html", "mine");
