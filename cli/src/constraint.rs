@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use verdigris::constrain::{Escapes, Extra, ForcedText, Language, NumberForms, Order, Whitespace};
+use verdigris::constrain::{Escapes, Extra, ForcedText, Language, NumberForms, Order, Whitespace, inexact_number};
 use verdigris::{Grammar, Registry, Request, Style};
 
 use crate::choice::{Choice, OneOf};
@@ -175,8 +175,11 @@ impl ConstraintOptions {
         };
         match texts.iter().any(String::is_empty) || texts.is_empty() {
             true => {
-                let message = "--choice or --choices has an empty text, or none: give texts of at least one character";
-                Err(Failure::Usage(message.into()))
+                let at = texts.iter().position(String::is_empty).filter(|_| self.constraint.choices.is_some());
+                let at = at.map_or(String::new(), |at| format!(" (line {})", at + 1));
+                Err(Failure::Usage(format!(
+                    "--choice or --choices has an empty text{at}, or none: give texts of at least one character"
+                )))
             }
             false => Ok(Some(texts)),
         }
@@ -256,5 +259,13 @@ fn read_text(path: &Path) -> Result<String, Failure> {
 fn parsed(name: &str, json: &[u8]) -> Result<serde_json::Value, Failure> {
     // The byte order mark that some editors write.
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
-    serde_json::from_slice(json).map_err(|error| Failure::Usage(format!("{name} is not JSON: {error}")))
+    let parsed =
+        serde_json::from_slice(json).map_err(|error| Failure::Usage(format!("{name} is not JSON: {error}")))?;
+    match str::from_utf8(json).ok().and_then(|json| inexact_number(json, |_| true)) {
+        Some(number) => {
+            let cure = "write it with at most 15 digits";
+            Err(Failure::Usage(format!("{name} has {number}, which is not read exactly: {cure}")))
+        }
+        None => Ok(parsed),
+    }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use serde_json::Value;
 use verdigris::ReasoningSyntax;
-use verdigris_detector::constrain::{Constraint as Inner, ForcedText, Language, NumberForms, Order, Whitespace};
+use verdigris_detector::constrain::{
+    Constraint as Inner, ForcedText, Language, NumberForms, Order, Whitespace, inexact_number,
+};
 use verdigris_detector::{Grammar, Reader, Style};
 use verdigris_logits::TokenId;
 
@@ -67,6 +69,10 @@ pub(crate) fn schema(given: &Bound<'_, PyAny>) -> PyResult<Value> {
             given.py().import("json")?.call_method1("dumps", (schema,))?.extract()?
         }
     };
+    if let Some(number) = inexact_number(&text, |_| true) {
+        let fault = format!("the schema has {number}, which is not read exactly: write it with at most 15 digits");
+        return Err(error::constraint(fault));
+    }
     serde_json::from_str(&text).map_err(|error| error::constraint(format!("the schema is not JSON: {error}")))
 }
 

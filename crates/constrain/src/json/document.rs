@@ -57,7 +57,6 @@ impl Draft {
     fn of(root: &Value) -> Self {
         let declared = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let drafts = [
-            ("draft-03", Self::Four),
             ("draft-04", Self::Four),
             ("draft-06", Self::Six),
             ("draft-07", Self::Seven),
@@ -85,6 +84,13 @@ impl Draft {
             _ => Self::Four,
         }
     }
+}
+
+/// Whether a document declares a draft before the fourth, which has other keywords, such as `disallow` and `extends`,
+/// and another `required`.
+pub(crate) fn is_too_old(root: &Value) -> bool {
+    let declared = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    ["draft-00", "draft-01", "draft-02", "draft-03"].iter().any(|draft| declared.contains(draft))
 }
 
 /// Whether a document is nested too deeply.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::json::exact::inexact_number;
+
 /// The maximum number of files, and the maximum size of one in bytes.
 const MAX_FILES: usize = 10_000;
 const MAX_BYTES: u64 = 16 << 20;
@@ -53,6 +55,11 @@ impl Registry {
                     let bytes = std::fs::read(&path).map_err(|error| bad(&path, error.to_string()))?;
                     let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
                     let schema = serde_json::from_slice(json).map_err(|error| bad(&path, error.to_string()))?;
+                    let number = str::from_utf8(json).ok().and_then(|json| inexact_number(json, |_| true));
+                    if let Some(number) = number {
+                        let fault = format!("{number} is not read exactly: write it with at most 15 digits");
+                        return Err(bad(&path, fault));
+                    }
                     let parts = path.strip_prefix(folder).expect("it is below the folder").components();
                     let name: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
                     registry.insert(name.join("/"), schema);

@@ -41,8 +41,12 @@ impl StringContent {
         let longest = characters.longest[Automaton::START as usize];
         let most = most.filter(|&most| most < u64::from(longest));
         let least = if least <= u64::from(characters.shortest[Automaton::START as usize]) { 0 } else { least };
-        if least > u64::from(longest) || most.is_some_and(|most| most < least) {
+        if most.is_some_and(|most| most < least) {
             return Ok(None);
+        }
+        if least > u64::from(longest) {
+            // This is also the length of texts without a longest one.
+            return if longest == u32::MAX { Err(NoAutomaton::TooLarge) } else { Ok(None) };
         }
         let limit = most.unwrap_or(least);
         let states = characters.automaton.states() as u64;

@@ -4,14 +4,27 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use verdigris::constrain::inexact_number;
 
 use crate::protocol::refusal::Refusal;
+use crate::protocol::spellings;
 
-/// Parses a body.
+/// The fields of requests that have schemas in them, in addition to those of other servers.
+const SCHEMAS: [&str; 6] = ["response_format", "structured_outputs", "tools", "functions", "text", "format"];
+
+/// Parses a body. A number of a schema that cannot be kept exactly is refused.
 pub(crate) fn json(body: &[u8]) -> Result<Value, Refusal> {
     let read: Result<Strict, _> = serde_json::from_slice(body);
-    read.map(|Strict(value)| value)
-        .map_err(|error| Refusal::new(400, "invalid_json", format!("the body is not JSON: {error}")))
+    let read = read.map_err(|error| Refusal::new(400, "invalid_json", format!("the body is not JSON: {error}")))?;
+    let has_schemas = |name: &str| SCHEMAS.contains(&name) || spellings::NAMES.contains(&name);
+    match str::from_utf8(body).ok().and_then(|body| inexact_number(body, has_schemas)) {
+        Some(number) => Err(Refusal::new(
+            400,
+            "invalid_json_schema",
+            format!("the schema has {number}, which is not read exactly: write it with at most 15 digits"),
+        )),
+        None => Ok(read.0),
+    }
 }
 
 struct Strict(Value);
@@ -82,6 +95,16 @@ impl<'de> Visitor<'de> for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_schemas_are_exact() {
+        let read = |body: &str| json(body.as_bytes()).map_err(|refusal| refusal.code);
+        let big = r#"{"const": 123456789012345678901}"#;
+        for of_schema in ["response_format", "tools", "guided_json", "text"] {
+            assert_eq!(read(&format!(r#"{{"{of_schema}": [{big}]}}"#)), Err(Some("invalid_json_schema")));
+        }
+        assert!(read(&format!(r#"{{"messages": [{big}], "temperature": 0.69999998807907104492}}"#)).is_ok());
+    }
 
     #[test]
     fn what_is_read_is_what_serde_json_reads() {

@@ -23,7 +23,7 @@ use crate::grammar::Grammar;
 use crate::grammar::builder::{GrammarBuilder, NoGrammar};
 use crate::grammar::punctuation::Punctuation;
 use crate::grammar::step::{RETURN, Rule, Step, StepIndex};
-use crate::json::document::is_too_deep;
+use crate::json::document::{is_too_deep, is_too_old};
 use crate::json::expand::{Schemas, normal};
 use crate::json::fault::{BadSchema, Result, bad, check};
 use crate::json::flat::{Flat, Key, Numbers, Strings, Types};
@@ -59,9 +59,7 @@ impl Grammar {
     /// # Errors
     /// As for [`Grammar::json_schema`].
     pub fn json_schema_with(schema: &Value, style: Style, registry: &Registry) -> Result<Self, BadSchema> {
-        if registry.schemas().chain([schema]).any(is_too_deep) {
-            return bad("#", "it is nested too deep");
-        }
+        check_document(schema, registry)?;
         Compiler::new(schema, style, registry).compile(Level::Json)
     }
 
@@ -77,9 +75,7 @@ impl Grammar {
         notation: &Notation<Vec<u8>>,
     ) -> Result<(Self, BTreeMap<String, Kinds>), BadSchema> {
         let registry = Registry::default();
-        if is_too_deep(schema) {
-            return bad("#", "it is nested too deep");
-        }
+        check_document(schema, &registry)?;
         let style = match notation.nested {
             Nested::Same(Some(_)) => style.whitespace(Whitespace::Compact),
             _ => style,
@@ -107,6 +103,17 @@ enum Level {
 
 /// Automata, by index, that must accept a text or must not; and texts that are excluded.
 type Contents = (Vec<(u32, bool)>, Vec<String>);
+
+/// Refuses documents that cannot be read as they are meant.
+fn check_document(schema: &Value, registry: &Registry) -> Result<()> {
+    if registry.schemas().chain([schema]).any(is_too_deep) {
+        return bad("#", "it is nested too deep");
+    }
+    if registry.schemas().chain([schema]).any(is_too_old) {
+        return bad("#/$schema", "drafts before draft 4 are not supported: declare the draft that it is written in");
+    }
+    Ok(())
+}
 
 struct Compiler<'a> {
     schemas: Schemas<'a>,

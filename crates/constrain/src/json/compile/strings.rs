@@ -112,7 +112,8 @@ impl Compiler<'_> {
                 self.schemas.budget.take(content.cells());
                 self.grammar.terminal(Terminal::Text(Quoted::new(content, escapes)))
             }),
-            Err(_) => return bad(path, "\"pattern\" with \"maxLength\" is too large"),
+            Err(_) if strings.contents.is_empty() => return bad(path, "\"minLength\" or \"maxLength\" is too large"),
+            Err(_) => return bad(path, "\"pattern\" with \"minLength\" or \"maxLength\" is too large"),
         };
         self.strings.insert(name, terminal);
         Ok(terminal)

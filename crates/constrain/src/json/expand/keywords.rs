@@ -469,8 +469,8 @@ fn count(keywords: &Keywords, keyword: &str, path: &str) -> Result<Option<u64>> 
     match keywords.get(keyword) {
         None => Ok(None),
         Some(value) => {
-            // 2.0 counts as an integer too.
-            let whole = value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n)).map(|n| n as u64);
+            // 2.0 counts as an integer too. The largest of all is more than any text has.
+            let whole = value.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0).map(|n| n as u64);
             match value.as_u64().or(whole) {
                 Some(count) => Ok(Some(count)),
                 None => bad(path, format!("{keyword:?} is a whole number, at least 0")),

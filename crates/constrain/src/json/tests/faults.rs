@@ -31,6 +31,11 @@ fn what_is_not_understood_is_named() {
     is(json!({"$ref": "#/$defs/nothing"}), "#", "leads nowhere");
     is(json!({"minimum": "x"}), "#", "\"minimum\"");
     is(json!({"minLength": -1}), "#", "\"minLength\"");
+    is(json!({"minLength": 1.5}), "#", "\"minLength\"");
+    for least in [100_000_000u64, 4_294_967_296, u64::MAX] {
+        is(json!({"minLength": least}), "#", "\"minLength\" or \"maxLength\" is too large");
+    }
+    is(json!({"$schema": "http://json-schema.org/draft-03/schema#"}), "#/$schema", "drafts before draft 4");
     is(json!({"required": "a"}), "#", "\"required\"");
     is(json!(3), "#", "a schema is");
     is(json!({"$ref": "#"}), "#", "refers to itself");
