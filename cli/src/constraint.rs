@@ -65,6 +65,13 @@ impl TextConstraint {
     pub(crate) fn is_given(&self) -> bool {
         self.constraint.is_given()
     }
+
+    /// The files that the constraint is read from, except those of --schemas.
+    pub(crate) fn files(&self) -> Vec<&Path> {
+        let GrammarOptions { choices, grammar, json_schema, .. } = &self.constraint.constraint;
+        let schema = json_schema.as_deref().filter(|schema| !is_json(schema)).map(Path::new);
+        choices.as_deref().into_iter().chain(grammar.as_deref()).chain(schema).collect()
+    }
 }
 
 #[derive(Args)]

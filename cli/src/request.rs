@@ -66,9 +66,9 @@ pub(crate) struct Mark<'o> {
 
 impl Mark<'_> {
     /// The key that marks the texts of a tokenizer; of a ring, the one for today.
-    pub(crate) fn key(self, reader: &Reader) -> Result<Option<Key>, Failure> {
+    pub(crate) fn key(self, reader: &Reader, quiet: bool) -> Result<Option<Key>, Failure> {
         match (self.key, self.ring) {
-            (None, Some(ring)) => Ok(Some(writer_of(ring, self.tenant, reader)?)),
+            (None, Some(ring)) => Ok(Some(writer_of(ring, self.tenant, reader, quiet)?)),
             (key, _) => Ok(key),
         }
     }

@@ -87,12 +87,14 @@ pub(super) struct Answers {
     there: BTreeMap<usize, There>,
     /// The length of all whole lines, in bytes.
     whole: u64,
-    /// Whether this run created the file and has not begun to write. Such a file is removed on drop.
+    /// Whether this run created the file. If it has not begun to write, the file is removed on drop.
     is_new: bool,
+    has_begun: bool,
 }
 
 impl Answers {
-    /// Opens a file of answers, or creates one. With `anew` its contents are ignored, and [`Self::begin`] removes them.
+    /// Opens a file of answers, or creates one. With `anew` its contents are ignored, and the first new answer, or
+    /// [`Self::begin`], removes them.
     pub(super) fn open(path: &Path, anew: bool) -> Result<Self, Failure> {
         let fault = |source| Failure::Write { path: path.into(), source };
         let mut options = OpenOptions::new();
@@ -114,12 +116,14 @@ impl Answers {
             return Err(Failure::Usage(format!("{} is being written by another process", path.display())));
         }
         let (there, whole) = if anew { Default::default() } else { whole_lines(&file, path)? };
-        Ok(Self { path: path.into(), file, there, whole, is_new })
+        Ok(Self { path: path.into(), file, there, whole, is_new, has_begun: false })
     }
 
-    /// Truncates the file to the answers that are kept. Nothing in it is lost before this call.
+    /// Truncates the file to the answers that are kept, once. Nothing in it is lost before.
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
-        self.is_new = false;
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Ok(());
+        }
         let cut = self.file.set_len(self.whole).and_then(|()| self.file.seek(SeekFrom::Start(self.whole)));
         cut.map(drop).map_err(|source| Failure::Write { path: self.path.clone(), source })
     }
@@ -210,13 +214,14 @@ impl Answers {
         let line = AnswerLine { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, names, what };
         let mut line = serde_json::to_vec(&line).expect("an answer serialises");
         line.push(b'\n');
+        self.begin()?;
         self.file.write_all(&line).map_err(|source| Failure::Write { path: self.path.clone(), source })
     }
 }
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        if self.is_new {
+        if self.is_new && !self.has_begun {
             // A file that cannot be removed stays empty.
             let _ = std::fs::remove_file(&self.path);
         }

@@ -182,7 +182,7 @@ impl Batch {
         if converse {
             engine.chat_template()?;
         }
-        let key = mark.key(engine.reader())?;
+        let key = mark.key(engine.reader(), self.run.quiet)?;
         answers.are_of(key.as_ref().map(Key::id), self.asked.seed)?;
         // Checked last, since the other errors say what differs.
         if let Some(line) = changed {
@@ -205,8 +205,11 @@ impl Batch {
                 open.len()
             );
         }
-        answers.begin()?;
-        crate::interrupt::clean_up(Some(format!("the same command resumes {}", self.answers.display())));
+        crate::interrupt::clean_up(Some(format!(
+            "the same command{} resumes {}",
+            if self.force { " without --force" } else { "" },
+            self.answers.display()
+        )));
         let signer = signer.map(|signer| signer.marked(key.as_ref(), None));
         let warning = signer.as_ref().and_then(Signer::warning).filter(|_| !self.run.quiet);
         warning.into_iter().for_each(|said| crate::terminal::headed("warning", said));
@@ -226,32 +229,39 @@ impl Batch {
                 signing.finish(|signed| desk.keep(signed)).and(answered)
             })?,
         }
+        desk.answers.begin()?;
         desk.bar.finish_and_clear();
         Ok(self.report(&desk))
     }
 
-    /// A digest of everything but the prompts that answers depend on: the model and the options as given, without
-    /// options that change no answer, and without the seed, which each answer records. Nothing in it is secret, since
-    /// keys are given as files.
+    /// A digest of everything but the prompts that answers depend on: the model and the options as given, and the files
+    /// of the constraint, without options that change no answer, and without the seed, which each answer records.
+    /// Nothing in it is secret, since keys are given as files that are not read here.
     fn digest(&self) -> Sha256 {
         const CHANGES_NOTHING: [&str; 3] = ["-q", "--quiet", "--force"];
+        // With a value that changes nothing.
+        const LONG: [&str; 3] = ["--seed", "--ledger", "--threads"];
+        const SHORT: [&str; 2] = ["-s", "-t"];
         let mut digest = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            digest.update(bytes.len().to_le_bytes());
+            digest.update(bytes);
+        };
         let mut options = std::env::args_os().skip(2);
         while let Some(option) = options.next() {
             let is_file = [&self.prompts, &self.answers].iter().any(|path| path.as_os_str() == option);
             match option.to_str() {
-                Some("--seed" | "--ledger") => _ = options.next(),
+                Some(option) if LONG.contains(&option) || SHORT.contains(&option) => _ = options.next(),
                 Some(option)
                     if CHANGES_NOTHING.contains(&option)
-                        || option.starts_with("--seed=")
-                        || option.starts_with("--ledger=") => {}
+                        || option.split_once('=').is_some_and(|(name, _)| LONG.contains(&name))
+                        || SHORT.iter().any(|short| option.starts_with(short)) => {}
                 _ if is_file => (),
-                _ => {
-                    digest.update(option.len().to_le_bytes());
-                    digest.update(option.as_encoded_bytes());
-                }
+                _ => add(option.as_encoded_bytes()),
             }
         }
+        // A file that cannot be read is reported when the constraint is made.
+        self.constraint.files().iter().filter_map(|file| std::fs::read(file).ok()).for_each(|file| add(&file));
         digest
     }
 

@@ -193,7 +193,7 @@ impl Generate {
         }
         let engine = self.engine.engine_on(&self.ranks)?;
         let cache = self.prompt_cache.as_ref().map(|path| PromptCache::open(&engine, path)).transpose()?;
-        let key = mark.key(engine.reader())?;
+        let key = mark.key(engine.reader(), self.run.quiet)?;
         let drafter = self.drafts.drafter(&self.engine)?;
         let payload = match (self.asked.payload, &recorder, &key) {
             (Some(PayloadChoice::New), Some(recorder), Some(key)) => Some(recorder.new_payload(key)?),

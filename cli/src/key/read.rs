@@ -48,10 +48,13 @@ fn note(skipped: &[Skipped]) {
     }
 }
 
-/// The key for a tokenizer that a ring writes with today.
-pub(crate) fn writer_of(ring: KeyRing, tenant: &str, reader: &Reader) -> Result<Key, Failure> {
+/// The key for a tokenizer that a ring writes with today. Unless it is to be quiet, notes name the files that are
+/// skipped.
+pub(crate) fn writer_of(ring: KeyRing, tenant: &str, reader: &Reader, quiet: bool) -> Result<Key, Failure> {
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let ring = ring.for_vocabulary(&reader.vocabulary())?;
-    note(ring.skipped());
+    if !quiet {
+        note(ring.skipped());
+    }
     Ok(ring.into_writer(today, tenant)?)
 }

@@ -80,7 +80,16 @@ fn an_interrupted_batch_goes_on() {
     assert_eq!(folder.run(&[&BATCH[..], &options].concat()).status, 0);
     assert_eq!(answers(&folder), resumed);
     // `--force` keeps the old answers if the new run cannot start.
+    folder.run(&["key", "new", "numbered.key", "--payload-bits", "8", "--model", TALE_SMALL]).done();
     folder.run(&["batch", "in.jsonl", "out.jsonl", "--model", "none", "--force"]).fails("none is not a model");
+    for (fault, said) in [
+        (&["--key", "numbered.key"][..], "carries a payload"),
+        (&["--regex", "["], "the regular expression"),
+        (&["--suppress-tokens", "99999"], "99999"),
+        (&["--reasoning-effort", "high"], "does not think"),
+    ] {
+        folder.run(&[&BATCH[..], &["--force"], fault].concat()).fails(said);
+    }
     assert_eq!(answers(&folder), resumed);
     assert_eq!(folder.run(&[&BATCH[..], &options, &["--force"]].concat()).status, 0);
     assert_eq!(answers(&folder), resumed);
