@@ -73,6 +73,16 @@ impl From<verdigris::Error> for Failure {
             verdigris::Error::Detect(error @ verdigris::DetectError::ForeignKey { .. }) => {
                 Self::Usage(format!("{error}, with --model (the default is the built-in tale)"))
             }
+            verdigris::Error::NoChatTemplate => Self::Usage(
+                "this model has no chat template, since it was not made for conversations: name one that was with \
+                 --model, or let generate continue a text"
+                    .into(),
+            ),
+            verdigris::Error::NoReasoning => Self::Usage(
+                "this model does not think before it answers, or its chat template has none of the known markers: \
+                 leave --reasoning-effort and --thinking-token-budget out, or name the markers with --reasoning-format"
+                    .into(),
+            ),
             error => Self::Verdigris(error),
         }
     }

@@ -3,17 +3,21 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
-use verdigris::{Event, Level, MarkCheck, Message, Prompt, Request};
+use verdigris::{Event, Level, MarkCheck, Message, Prompt, Request, Written};
 
 use crate::chat::talk::Talk;
 use crate::error::Failure;
 use crate::terminal::{say, shown};
 
+/// The time after which a wait looks whether the answer was stopped.
+const STOPPED: Duration = Duration::from_millis(50);
+
 impl Talk<'_> {
-    /// Writes the answer to the conversation, and adds it.
-    pub(super) fn answer(&mut self) -> Result<(), Failure> {
+    /// Writes the answer to the conversation, and adds it. `false` if it was stopped before its text began.
+    pub(super) fn answer(&mut self) -> Result<bool, Failure> {
         let chat = self.chat;
         let prompt = Prompt::Chat(self.state.conversation());
         let mut request = self.engine.request("").prompt(prompt).max_tokens(chat.max_tokens);
@@ -38,7 +42,13 @@ impl Talk<'_> {
         })?;
         let mut page = Page { is_terminal: self.is_terminal, in_thought: false, answer: String::new() };
         let mut written = None;
-        for event in events {
+        loop {
+            // While the prompt is read there are no events.
+            let event = match events.recv_timeout(STOPPED) {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) if !self.is_stopped.load(Ordering::Relaxed) => continue,
+                Err(_) => break,
+            };
             match event {
                 Event::Begun => (),
                 Event::Reasoning(piece) => page.thought(&piece.text)?,
@@ -53,17 +63,31 @@ impl Talk<'_> {
         drop(text);
         page.end()?;
         let answer = std::mem::take(&mut page.answer);
-        if let Some(written) = written.filter(|_| self.is_terminal && !chat.run.quiet) {
-            let key = self.key.filter(|_| self.state.is_marked);
-            let check = key.map(|key| self.engine.mark_check(key, &written, Level::DEFAULT)).transpose()?;
+        if written.is_none() && answer.is_empty() {
+            return Ok(false);
+        }
+        if self.is_terminal && !chat.run.quiet {
+            let (how, check) = self.said_of(&answer, written.as_ref())?;
             let dim = anstyle::Style::new().dimmed();
             let mark = check.map(|check| format!(", {}", said(&check))).unwrap_or_default();
-            let cut =
-                if written.is_cut_short() || written.stop == Some(verdigris::Stop::Length) { ", cut" } else { "" };
-            say!("{dim}{} tokens{cut}{mark}{dim:#}", written.tokens.len());
+            say!("{dim}{how}{mark}{dim:#}");
         }
         self.state.messages.push(Message::assistant(answer));
-        Ok(())
+        Ok(true)
+    }
+
+    /// How an answer ended, and whether its mark is found, if it should have one. An answer that was stopped has nothing
+    /// but its text.
+    fn said_of(&self, answer: &str, written: Option<&Written>) -> Result<(String, Option<MarkCheck>), Failure> {
+        let key = self.key.filter(|_| self.state.is_marked);
+        let Some(written) = written else {
+            let evidence = key.map(|key| self.engine.reader().detect_delivered(key, answer)).transpose();
+            let evidence = evidence.map_err(verdigris::Error::Detect)?;
+            return Ok(("stopped".into(), evidence.map(|found| MarkCheck::of(&found, Level::DEFAULT, false))));
+        };
+        let check = key.map(|key| self.engine.mark_check(key, written, Level::DEFAULT)).transpose()?;
+        let is_cut = written.is_cut_short() || written.stop == Some(verdigris::Stop::Length);
+        Ok((format!("{} tokens{}", written.tokens.len(), if is_cut { ", cut" } else { "" }), check))
     }
 }
 

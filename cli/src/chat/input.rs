@@ -14,6 +14,14 @@ const BLOCK: &str = "\"\"\"";
 /// The most bytes of a message.
 const MOST: usize = 16 << 20;
 
+/// The result of reading a line.
+enum Entered {
+    Line(String),
+    /// Ctrl-C drops a line, and the message that it is part of.
+    Dropped,
+    End,
+}
+
 /// The source of lines.
 pub(super) enum Input {
     Terminal(Box<Editor<(), MemHistory>>),
@@ -32,49 +40,69 @@ impl Input {
 
     /// The next message or command; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<String>, Failure> {
-        let Some(first) = self.line("> ")? else { return Ok(None) };
-        let Some(rest) = first.trim().strip_prefix(BLOCK) else { return Ok(Some(first)) };
-        // The marks may also be around one line.
-        if let Some(whole) = rest.strip_suffix(BLOCK) {
-            return Ok(Some(format!(" {whole}")));
+        loop {
+            let first = match self.line("> ")? {
+                Entered::Line(first) => first,
+                Entered::Dropped => continue,
+                Entered::End => return Ok(None),
+            };
+            let Some(rest) = first.trim().strip_prefix(BLOCK) else { return Ok(Some(first)) };
+            // The marks may also be around one line.
+            if let Some(whole) = rest.strip_suffix(BLOCK) {
+                return Ok(Some(format!(" {whole}")));
+            }
+            if let Some(block) = self.block(rest)? {
+                return Ok(block);
+            }
         }
+    }
+
+    /// The message that begins with a line of marks and `rest`. Where that is nothing, a line of marks ends it, so that
+    /// other lines may have any marks; otherwise a line that ends with marks does. The outer `None` if it was dropped,
+    /// the inner one at the end.
+    fn block(&mut self, rest: &str) -> Result<Option<Option<String>>, Failure> {
         // A space keeps a first line with a slash from being a command.
         let mut all = format!(" {rest}");
-        while let Some(line) = self.line("... ")? {
-            let end = line.trim_end().strip_suffix(BLOCK);
+        loop {
+            let line = match (self.line("... ")?, &self) {
+                (Entered::Line(line), _) => line,
+                (Entered::Dropped, _) => return Ok(None),
+                (Entered::End, Self::Terminal(_)) => return Ok(Some(None)),
+                (Entered::End, Self::Lines(_)) => {
+                    let message = format!("the last message has no end: put {BLOCK} into a line of its own after it");
+                    return Err(Failure::Usage(message));
+                }
+            };
+            let end = line.trim_end().strip_suffix(BLOCK).filter(|before| !rest.is_empty() || before.trim().is_empty());
             all.push('\n');
             all.push_str(end.unwrap_or(&line));
             if end.is_some() {
-                break;
+                return Ok(Some(Some(all)));
             }
             if all.len() > MOST {
                 return Err(Failure::Usage("the message has more than 16 MiB".into()));
             }
         }
-        Ok(Some(all))
     }
 
-    fn line(&mut self, prompt: &str) -> Result<Option<String>, Failure> {
+    fn line(&mut self, prompt: &str) -> Result<Entered, Failure> {
         match self {
-            Self::Terminal(editor) => loop {
-                match editor.readline(prompt) {
-                    Ok(line) => {
-                        // A history that is full drops its oldest line.
-                        let _ = editor.add_history_entry(&line);
-                        return Ok(Some(line));
-                    }
-                    // Ctrl-C drops the line.
-                    Err(ReadlineError::Interrupted) => (),
-                    Err(ReadlineError::Eof) => return Ok(None),
-                    Err(fault) => return Err(Failure::Usage(format!("the terminal cannot be read: {fault}"))),
+            Self::Terminal(editor) => match editor.readline(prompt) {
+                Ok(line) => {
+                    // A history that is full drops its oldest line.
+                    let _ = editor.add_history_entry(&line);
+                    Ok(Entered::Line(line))
                 }
+                Err(ReadlineError::Interrupted) => Ok(Entered::Dropped),
+                Err(ReadlineError::Eof) => Ok(Entered::End),
+                Err(fault) => Err(Failure::Usage(format!("the terminal cannot be read: {fault}"))),
             },
             Self::Lines(stdin) => {
                 let mut line = String::new();
                 let read = stdin.read_line(&mut line);
                 let read = read.map_err(|fault| Failure::Usage(format!("standard input cannot be read: {fault}")))?;
                 let line = line.strip_suffix('\n').map_or(&*line, |line| line.strip_suffix('\r').unwrap_or(line));
-                Ok((read > 0).then(|| line.to_owned()))
+                Ok(if read > 0 { Entered::Line(line.to_owned()) } else { Entered::End })
             }
         }
     }

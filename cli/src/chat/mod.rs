@@ -43,6 +43,11 @@ impl Chat {
         engine.chat_template()?;
         if let Some(key) = &key {
             engine.reader().fits(key).map_err(verdigris::Error::Detect)?;
+            if key.payload_bits().is_some() {
+                let message = "this key carries a payload, and answers of a chat have none: name another key".into();
+                return Err(Failure::Usage(message));
+            }
+            key.embed()?;
         }
         let tokens = engine.context_length().min(KEPT);
         // What was read of a conversation is kept for its next turn.

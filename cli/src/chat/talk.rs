@@ -47,13 +47,10 @@ impl State {
         if self.has_controls { message.with_controls() } else { message }
     }
 
-    /// Forgets the last answer, and its message if `whole`. Returns whether there was one.
-    fn forget(&mut self, whole: bool) -> bool {
-        let had = self.messages.pop_if(|last| last.role == "assistant").is_some();
-        if had && whole {
-            self.messages.pop();
-        }
-        had
+    /// Forgets the last answer, and returns it.
+    fn forget_answer(&mut self) -> Result<Message, Failure> {
+        let answer = self.messages.pop_if(|last| last.role == "assistant");
+        answer.ok_or_else(|| Failure::Usage("nothing has been answered yet".into()))
     }
 }
 
@@ -66,20 +63,32 @@ impl Talk<'_> {
                 let message = state.given(Message::user(text));
                 state.messages.push(message);
                 let answered = self.answer();
-                if answered.is_err() {
+                if !matches!(answered, Ok(true)) {
                     self.state.messages.pop();
                 }
-                return answered;
+                self.end(answered, "the message was forgotten")?;
             }
-            Line::Regenerate if state.forget(false) => return self.answer(),
-            Line::Undo if state.forget(true) => (),
-            Line::Regenerate | Line::Undo => return Err(Failure::Usage("nothing has been answered yet".into())),
+            Line::Regenerate => {
+                let old = state.forget_answer()?;
+                let answered = self.answer();
+                if !matches!(answered, Ok(true)) {
+                    self.state.messages.push(old);
+                }
+                self.end(answered, "the last answer was kept")?;
+            }
+            Line::Undo => {
+                state.forget_answer()?;
+                state.messages.pop();
+            }
             Line::System(text) => state.system = text,
             Line::Clear => state.messages.clear(),
             Line::Mark(true) if self.key.is_none() => {
                 return Err(Failure::Usage("marks need a key: start the program with --key FILE".into()));
             }
             Line::Mark(is_marked) => state.is_marked = is_marked,
+            Line::Save(path) if path.exists() => {
+                return Err(Failure::Usage(format!("{} exists already: give another name", path.display())));
+            }
             Line::Save(path) => {
                 let messages = state.conversation().messages;
                 let text = serde_json::to_string_pretty(&messages).expect("messages are JSON") + "\n";
@@ -89,5 +98,25 @@ impl Talk<'_> {
             Line::Help | Line::End => (),
         }
         Ok(())
+    }
+
+    /// Says what became of the conversation if an answer was stopped before it began. The cures of faults are those of a
+    /// conversation.
+    fn end(&self, answered: Result<bool, Failure>, kept: &str) -> Result<(), Failure> {
+        match answered {
+            Ok(is_answered) => {
+                if !is_answered && self.is_terminal {
+                    say!("stopped: {kept}");
+                }
+                Ok(())
+            }
+            Err(Failure::Verdigris(verdigris::Error::PromptTooLong { tokens, context })) => {
+                Err(Failure::Usage(format!(
+                    "the conversation has {tokens} tokens, and {context} fit with the answer: /undo and /clear forget \
+                     messages; a larger -c may help"
+                )))
+            }
+            Err(failure) => Err(failure),
+        }
     }
 }

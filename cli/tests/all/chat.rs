@@ -50,6 +50,11 @@ fn a_conversation_goes_from_line_to_line() {
     let again = saved(&folder, "again.json");
     assert_eq!((again.len(), again[0].1.as_str()), (2, "Two\n/lines"));
     assert_eq!(saved(&folder, "empty.json"), [("system".to_owned(), "X".to_owned())]);
+
+    // Between lines of marks, other lines may end with marks.
+    let code = ["\"\"\"", "def f():", "    \"\"\"One.\"\"\"", "\"\"\"", "/save code.json"];
+    chat(&folder, &code, &[]).done();
+    assert_eq!(saved(&folder, "code.json")[0].1, "def f():\n    \"\"\"One.\"\"\"");
 }
 
 #[test]
@@ -78,8 +83,15 @@ fn faults_are_one_line() {
     chat(&folder, &["/mark on"], &[]).fails("--key");
     chat(&folder, &["/undo"], &[]).fails("nothing has been answered");
     folder.write("taken.json", "");
-    chat(&folder, &["/save taken.json"], &[]).fails("taken.json");
-    folder.run(&["chat", "-m", TALE_SMALL]).fails("chat template");
+    chat(&folder, &["/save taken.json"], &[]).fails("taken.json exists already: give another name");
+    chat(&folder, &["\"\"\"", "Hi", "/save talk.json"], &[]).fails("the last message has no end");
+    chat(&folder, &[&"captain ".repeat(3000)], &[]).fails("/undo and /clear forget messages");
+    folder.run(&["key", "new", "numbered.key", "--payload-bits", "8"]).done();
+    chat(&folder, &[], &["--key", "numbered.key"]).fails("this key carries a payload");
+    folder.run(&["key", "new", "both.key", "--public-part"]).done();
+    folder.run(&["key", "publish", "both.key", "public.key"]).done();
+    chat(&folder, &[], &["--key", "public.key"]).fails("published");
+    folder.run(&["chat", "-m", TALE_SMALL]).fails("name one that was with --model");
 }
 
 /// A template from a file replaces the model's own, also where the model has none.
