@@ -149,6 +149,11 @@ impl ModelOption {
         Ok(engine)
     }
 
+    /// Whether it is built in or at a path, so that nothing is fetched.
+    pub(crate) fn is_here(&self) -> bool {
+        self.model.as_deref().is_none_or(|source| named(source).is_some() || source.exists())
+    }
+
     pub(crate) fn reader(&self) -> Result<Reader, Failure> {
         let find = |source: &Path| match named(source) {
             Some(folder) => Ok(folder),

@@ -115,7 +115,7 @@ pub(crate) struct Serve {
     pub(crate) api_key_file: Option<PathBuf>,
     /// Answer everyone who can reach the address
     #[arg(long)]
-    allow_anyone: bool,
+    pub(crate) allow_anyone: bool,
     /// The most texts that are written at the same time; others wait
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = some::<usize>)]
     max_num_seqs: usize,
@@ -170,7 +170,7 @@ pub(crate) struct Serve {
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitOptions,
     #[command(flatten)]
-    models: ServedModelOptions,
+    pub(crate) models: ServedModelOptions,
     #[command(flatten)]
     engine: EngineSettings,
     #[command(flatten, next_help_heading = "Drafts")]

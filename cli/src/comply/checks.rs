@@ -4,7 +4,10 @@
 use jiff::ToSpan;
 use jiff::civil::Date;
 use serde::Serialize;
-use verdigris::{Key, KeyRing};
+use verdigris::detector::report::ReportKey;
+use verdigris::models::whole_file;
+use verdigris::{Key, KeyRing, Reader};
+use verdigris_server::ApiKeys;
 
 use crate::doctor::keys::{Last, SOON, last_day};
 use crate::error::Failure;
@@ -69,11 +72,18 @@ pub(super) fn all(serve: &Serve, today: Date) -> Result<Vec<Check>, Failure> {
     let keys = key.iter().chain(ring.iter().flat_map(KeyRing::keys));
     // Published keys mark nothing.
     let keys: Vec<&Key> = keys.filter(|key| !key.is_published()).collect();
+    // Files that keep the server from starting are errors here, too.
+    serve.report_key.as_deref().map(ReportKey::load).transpose()?;
+    serve.api_key_file.as_deref().map(ApiKeys::load).transpose()?;
+    if let Some(folder) = serve.audit_log.as_deref().map(whole_file::folder) {
+        std::fs::metadata(folder).map_err(|source| Failure::Write { path: folder.into(), source })?;
+    }
+    let readers = serve.models.readers()?;
     let met = |value: &str| Finding::new(State::Met, value);
     let yours = |value: &str| Finding::new(State::Yours, value);
     let checks = [
         ("1.1.1", "signed metadata", signed(serve)),
-        ("1.1.2", "every answer is marked", marked(serve, &keys)),
+        ("1.1.2", "every answer is marked", marked(serve, &keys, &readers, today)),
         ("1.1.2", "short texts", unmarkable(serve)),
         ("1.1.3", "answers are logged", logged(serve)),
         ("1.2", "marks of inputs are noticed", inputs(serve)),
@@ -111,10 +121,19 @@ pub(super) fn all(serve: &Serve, today: Date) -> Result<Vec<Check>, Failure> {
 }
 
 /// Whether every answer is marked.
-fn marked(serve: &Serve, keys: &[&Key]) -> Finding {
+fn marked(serve: &Serve, keys: &[&Key], readers: &[(String, Reader)], today: Date) -> Finding {
     if keys.is_empty() {
         let cure = "verdigris key new ring/first.key, and ring = \"ring\" in the options";
         return Finding::new(State::Missing, "no key: answers are not marked").cure(cure);
+    }
+    if let Some((name, _)) = readers.iter().find(|(_, reader)| keys.iter().all(|key| reader.fits(key).is_err())) {
+        let value = format!("no key is for the tokenizer of the model {name}, so the server does not start");
+        return Finding::new(State::Missing, value).cure("verdigris key new --model PATH, with the path of the model");
+    }
+    // A ring only writes with keys that are for today.
+    if serve.key.is_none() && last_day(keys, today) == Last::None {
+        let value = "none of the keys is for today, so requests are refused";
+        return Finding::new(State::Missing, value).cure("verdigris key new ring/next.key --valid-from DAY");
     }
     if !serve.enforce_all {
         let value = "requests may say \"watermarking\": false";
@@ -200,6 +219,10 @@ fn detector(serve: &Serve) -> Finding {
         return Finding::new(State::Missing, "without a key POST /detect finds nothing").cure("see 1.1.2");
     }
     match (serve.host.is_loopback(), &serve.api_key_file) {
+        (false, None) if !serve.allow_anyone => {
+            let value = "the server does not start at an address for all without API keys";
+            Finding::new(State::Missing, value).cure("allow-anyone = true, or api-key-file = \"keys.txt\"")
+        }
         (true, _) => Finding::new(
             State::Yours,
             "POST /detect and the page are at a loopback address: publish them through your proxy, free of charge",

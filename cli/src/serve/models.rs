@@ -105,6 +105,12 @@ impl ServedModelOptions {
         Ok(ServedModels { sources, first, limits })
     }
 
+    /// The tokenizers of the models that are built in or at a path, with the models' names.
+    pub(crate) fn readers(&self) -> Result<Vec<(String, Reader)>, Failure> {
+        let here = self.named(false)?.into_iter().filter(|Named { model, .. }| model.is_here());
+        here.map(|Named { name, model, .. }| Ok((name, model.reader()?))).collect()
+    }
+
     /// The models with their names, at least one.
     fn named(&self, has_adapter: bool) -> Result<Vec<Named>, Failure> {
         let all: Result<Vec<Named>, Failure> = self.model.iter().map(|given| Named::parse(given)).collect();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Folder;
+use crate::support::{Folder, KEY};
 
 /// The state of each check.
 fn states(report: &Value) -> Vec<(String, String)> {
@@ -90,6 +90,22 @@ fn options_are_compared_with_the_measures() {
     let run = folder.run(&["comply", "--config", "tenants.toml", "--json"]);
     assert_eq!(state(&serde_json::from_str(&run.out).unwrap(), "keys are rotated"), "missing");
 
+    // Options that keep the server from starting, or from answering.
+    folder.run(&["key", "new", "late.key", "--valid-from", "2999-01-01"]).done();
+    std::fs::create_dir(folder.path("late")).unwrap();
+    std::fs::rename(folder.path("late.key"), folder.path("late/late.key")).unwrap();
+    folder.write_private("foreign.key", &KEY.replace("e106f5b2", "00000000"));
+    for (options, subject, expected) in [
+        ("ring = \"late\"\nenforce-all = true\n", "every answer is marked", "missing"),
+        ("key = \"foreign.key\"\nenforce-all = true\n", "every answer is marked", "missing"),
+        ("ring = \"ring\"\nhost = \"0.0.0.0\"\n", "a detector for everyone", "missing"),
+        ("ring = \"ring\"\nhost = \"0.0.0.0\"\nallow-anyone = true\n", "a detector for everyone", "met"),
+    ] {
+        folder.write("odd.toml", options);
+        let run = folder.run(&["comply", "--config", "odd.toml", "--json"]);
+        assert_eq!(state(&serde_json::from_str(&run.out).unwrap(), subject), expected, "{options}");
+    }
+
     let run = folder.run(&["comply", "--config", "good.toml", "--markdown"]);
     assert!(run.out.contains("| 1.1.2 | every answer is marked | met | by native-gumbel, with 2 keys |"), "{run:?}");
     let run = folder.run(&["comply", "--config", "bare.toml"]);
@@ -106,4 +122,9 @@ fn options_and_keys_that_cannot_be_read_are_errors() {
     folder.run(&["comply", "--config", "needs.toml"]).fails("needs.toml: the following required arguments");
     folder.write("key.toml", "key = \"no.key\"\n");
     folder.run(&["comply", "--config", "key.toml"]).fails("no.key");
+    folder.run(&["key", "new", "my.key"]).done();
+    folder.write("report.toml", "report-key = \"my.key\"\n");
+    folder.run(&["comply", "--config", "report.toml"]).fails("my.key");
+    folder.write("audit.toml", "audit-log = \"nowhere/audit.jsonl\"\n");
+    folder.run(&["comply", "--config", "audit.toml"]).fails("cannot write nowhere");
 }
