@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use verdigris::detector::{self, Identified};
-use verdigris::{Level, Outcome, Repeats};
+use verdigris::{Key, Level, Outcome, Repeats};
 
 use crate::choice::OneOf;
-use crate::detect::{REPEATS, hint_of_lines};
+use crate::detect::{PUBLIC, REPEATS, hint_of_lines};
 use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
+use crate::number::some;
 use crate::terminal::shown_line;
 use crate::{report, text};
 
@@ -50,7 +51,7 @@ pub(crate) struct Identify {
     #[arg(long, value_name = "P", default_value_t)]
     level: Level,
     /// The number of best candidates to show
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = some::<usize>)]
     show: usize,
     /// Print one JSON object
     #[arg(long)]
@@ -63,10 +64,20 @@ impl Identify {
             return Err(Failure::Usage(format!("--gammas has {share}, but a green share is above 0 and below 1")));
         }
         let reader = self.model.reader()?;
-        let mut candidates = Vec::new();
-        for key in crate::key::fitting(self.keys.load()?, &reader)?.keys {
-            candidates.extend(detector::candidates(&key, &self.vocabulary_sizes, &self.gammas)?);
+        let keys = crate::key::fitting(self.keys.load()?, &reader)?.keys;
+        let tried = |sizes: &[usize], gammas: &[f64]| -> Result<Vec<(String, Key)>, Failure> {
+            let all: Result<Vec<_>, _> = keys.iter().map(|key| detector::candidates(key, sizes, gammas)).collect();
+            Ok(all?.into_iter().flatten().collect())
+        };
+        for (option, sizes, gammas) in
+            [("--gammas", &[][..], &self.gammas[..]), ("--vocabulary-sizes", &self.vocabulary_sizes, &[])]
+        {
+            if sizes.len() + gammas.len() > 0 && tried(sizes, gammas)?.len() == keys.len() {
+                let message = format!("{option} changes nothing for these keys: leave it out, or give others");
+                return Err(Failure::Usage(message));
+            }
         }
+        let candidates = tried(&self.vocabulary_sizes, &self.gammas)?;
         let name = text::name(&self.file);
         let text = match text::read(&self.file) {
             Err(failure) if self.json => return report::json_error(Identified::FORMAT, &name, &failure),
@@ -103,6 +114,9 @@ impl Identify {
             "\nverdict   {style}{words}{style:#} (level {}, corrected for all candidates tried)",
             self.level
         )?;
+        if best.marked && best.public {
+            writeln!(out, "note      {PUBLIC}")?;
+        }
         if best.marked && !best.repairs.is_empty() {
             writeln!(out, "repaired  {}", report::repairs(&best.repairs))?;
         }

@@ -9,12 +9,13 @@ mod read;
 mod report;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use verdigris::models::whole_file;
 use verdigris::watermark::{KeyError, Period};
-use verdigris::{Key, Strength};
+use verdigris::{Key, KeyRing, Strength};
 
 use crate::error::Failure;
 use crate::key::days::days;
@@ -114,6 +115,15 @@ impl New {
             None => key,
         };
         let key = key.with_period(period);
+        // A verdict names a key by its id and its tenant.
+        let others = self.id.as_ref().and_then(|_| KeyRing::load(whole_file::folder(&self.file)).ok());
+        let same = |(_, other): &(&Path, &Key)| (other.id(), other.tenant()) == (key.id(), key.tenant());
+        if let Some((other, _)) = others.as_ref().and_then(|others| others.files().find(same)) {
+            let (other, id) = (other.display(), key.id());
+            return Err(Failure::Usage(format!(
+                "{other} has the id {id} already: give another --id, or another folder"
+            )));
+        }
         key.save(&self.file)?;
         if key.is_public() {
             crate::terminal::headed(

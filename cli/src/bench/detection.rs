@@ -14,7 +14,7 @@ use crate::demo::secret;
 use crate::error::Failure;
 use crate::key::{FUNCTIONS, marking};
 use crate::model::{DeviceOption, ModelOption};
-use crate::number::samples;
+use crate::number::{samples, some};
 use crate::progress;
 use crate::report::print_json;
 
@@ -36,7 +36,7 @@ pub(crate) struct Detection {
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = samples::<u64>)]
     samples: u64,
     /// Tokens of each text
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = some::<usize>)]
     tokens: usize,
     /// The share of green tokens
     #[arg(long, default_value_t = 0.25)]
@@ -92,6 +92,11 @@ impl Detection {
         }
         let marking = marking(self.gamma, self.delta, self.hard, self.context, self.width)?;
         let engine = self.model.engine(None, &self.device.device()?)?;
+        if self.tokens >= engine.context_length() {
+            let (tokens, context) = (self.tokens, engine.context_length());
+            let message = format!("--tokens is {tokens}, but the model's context has {context}: give fewer");
+            return Err(Failure::Usage(message));
+        }
         let bar = progress::of_texts(2 * self.samples);
         let (mut marked, mut plain) = (Vec::new(), Vec::new());
         for sample in 0..self.samples {

@@ -30,6 +30,7 @@ pub(crate) use crate::detect::hints::hint_of_lines;
 use crate::detect::judged_text::JudgedText;
 pub(crate) use crate::detect::options::{Detect, REPEATS};
 use crate::detect::signed::SignedReports;
+pub(crate) use crate::detect::words::PUBLIC;
 use crate::error::Failure;
 use crate::output::OutputFile;
 use crate::{report, terminal};

@@ -16,7 +16,7 @@ const TABLE: usize = 50;
 const LABEL: usize = 10;
 
 /// The note on marks that anyone can write.
-const PUBLIC: &str = "this key is public: anyone can have written the mark";
+pub(crate) const PUBLIC: &str = "this key is public: anyone can have written the mark";
 
 /// A verdict as a phrase; `None` is an error.
 pub(super) fn outcome(outcome: Option<Outcome>) -> &'static str {

@@ -435,15 +435,30 @@ fn strengths_have_names() {
 fn what_is_identified_is_said_in_words_and_in_fields() {
     let folder = with_ring(2);
     folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
-    let run = folder.run(&["identify", "text.txt", "--ring", "ring", "--vocabulary-sizes", "4000", "--json"]);
+    let by_size = ["identify", "text.txt", "--ring", "ring", "--vocabulary-sizes", "4000", "--json"];
+    folder.run(&by_size).fails("--vocabulary-sizes changes nothing for these keys");
+    folder.run(&["key", "new", "noise.key"]).done();
+    folder.run(&["identify", "text.txt", "--key", "noise.key", "--gammas", "0.5"]).fails("--gammas changes nothing");
+    folder.run(&["key", "new", "hf.key", "--dialect", "hugging-face", "--id", "hugging-face"]);
+    let run = folder.run(&[&by_size[..], &["--key", "hf.key"]].concat());
     let found = run.json();
+    let p = |at: usize| found["best"][at]["log10_p"].as_f64().unwrap();
+    assert!(p(0) < p(1) && p(1) <= p(2) && p(2) <= p(3), "the best first: {found}");
     assert_eq!((run.status, &found["tried"]), (0, &4.into()), "{run:?}");
     let best = &found["best"][0];
     assert_eq!((&best["key_id"], &best["dialect"], &best["gamma"]), (&"key-1".into(), &"native".into(), &0.25.into()));
     // A key whose id is its dialect is not named twice.
-    folder.run(&["key", "new", "hf.key", "--dialect", "hugging-face", "--id", "hugging-face"]);
     let run = folder.run(&["identify", "text.txt", "--key", "hf.key"]);
     assert!(run.status == 1 && !run.out.contains("hugging-face: hugging-face"), "{run:?}");
+    // The mark of a published key is anyone's.
+    folder.run(&["key", "new", "both.key", "--public-part"]).done();
+    folder.run(&["key", "publish", "both.key", "public.key"]).done();
+    let write = ["generate", "--key", "both.key", "--seed", "1", "-n", "300", "--temperature", "1"];
+    folder.write("both.txt", &folder.run(&write).out);
+    let run = folder.run(&["identify", "both.txt", "--key", "public.key"]);
+    assert!(run.status == 0 && run.out.contains("note      this key is public"), "{run:?}");
+    let found = folder.run(&["identify", "both.txt", "--key", "public.key", "--json"]).json();
+    assert_eq!(found["found"]["public"], true, "{found}");
 }
 
 /// `identify` finds what `detect` finds, and refuses what it refuses.

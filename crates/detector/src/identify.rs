@@ -5,7 +5,7 @@ use verdigris_text::ReadError;
 use verdigris_text::parallel::try_map;
 use verdigris_watermark::dialect::BadDialect;
 use verdigris_watermark::normalize::Repair;
-use verdigris_watermark::{Evidence, Key, KeyError, Level, Repeats};
+use verdigris_watermark::{Dialect, Evidence, Key, KeyError, Level, Repeats};
 
 use crate::error::DetectError;
 use crate::evidence::evidence;
@@ -40,6 +40,9 @@ pub struct Candidate {
     pub log10_p: f64,
     /// Whether `p` is at or below the level.
     pub marked: bool,
+    /// Whether the key is public, so that anyone can have written the mark.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub public: bool,
     /// The repairs of its best look, each with the number of times it was made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<(Repair, usize)>,
@@ -52,12 +55,15 @@ pub struct Candidate {
 }
 
 /// Returns the candidates that [`Reader::identify`] can try for a key: its own vocabulary size and those of `sizes`,
-/// each with its own green share and those of `gammas`, except sizes and shares that its dialect does not support.
+/// each with its own green share and those of `gammas`, except sizes and shares that its dialect does not support, and
+/// sizes that change nothing.
 ///
 /// # Errors
 /// Those of [`Key::with_vocabulary_size`] and [`Key::with_gamma`].
 pub fn candidates(key: &Key, sizes: &[usize], gammas: &[f64]) -> Result<Vec<(String, Key)>, KeyError> {
     let own = key.vocabulary().size();
+    // The colours and the noise of our own dialects depend on a token's number alone.
+    let sizes = if matches!(key.dialect(), Dialect::Native(_) | Dialect::NativeGumbel(_)) { &[] } else { sizes };
     let mut candidates = Vec::new();
     for size in std::iter::once(own).chain(sizes.iter().copied().filter(|&size| size != own)) {
         let Some(key) = known(key.with_vocabulary_size(size))? else { continue };
@@ -139,12 +145,17 @@ impl Reader {
                 p: evidence.p(),
                 log10_p: log10(evidence.ln_p_corrected()),
                 marked: evidence.ln_p_corrected() <= level.ln(),
+                public: key.is_public(),
                 repairs: repairs.clone(),
                 index,
                 evidence,
             })
         })?;
-        found.sort_by(|a, b| a.evidence.ln_p_corrected().total_cmp(&b.evidence.ln_p_corrected()));
+        // Corrected p-values are at most 1, and some are equal.
+        let by =
+            |of: fn(&Evidence) -> f64| move |a: &Candidate, b: &Candidate| of(&a.evidence).total_cmp(&of(&b.evidence));
+        let (by_p, by_look) = (by(Evidence::ln_p_corrected), by(|evidence| evidence.ln_p));
+        found.sort_by(|a, b| by_p(a, b).then_with(|| by_look(a, b)));
         Ok(found)
     }
 
@@ -163,7 +174,7 @@ impl Reader {
 mod tests {
     use verdigris_watermark::attack::Attack;
     use verdigris_watermark::dialects::tgi;
-    use verdigris_watermark::{Dialect, GreenShare, Marking};
+    use verdigris_watermark::{GreenShare, Marking};
 
     use super::*;
     use crate::written::{numbered, reader, words, written};

@@ -37,8 +37,8 @@ pub struct PayloadVerdict {
     pub key_id: String,
     /// The payload; `None` if no mark was found.
     pub payload: Option<u32>,
-    /// The payload that fits best, whether there is a mark or not.
-    pub best: u32,
+    /// The payload that fits best, whether there is a mark or not; `None` if nothing was counted.
+    pub best: Option<u32>,
     /// The number of tokens that were counted.
     pub scored: u64,
     /// The number of them that are green under the best payload.
@@ -79,7 +79,7 @@ impl PayloadFinding {
             repairs,
             key_id: key.id().to_owned(),
             payload: marked.then_some(read.payload),
-            best: read.payload,
+            best: Some(read.payload).filter(|_| read.scored > 0),
             scored: read.scored,
             green: read.green,
             log10_p: log10(ln_p),

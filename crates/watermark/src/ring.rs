@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::civil::Date;
 
-use crate::key::{Key, KeyError};
+use crate::key::{BadKeyFile, Key, KeyError};
 use crate::vocabulary_id::VocabularyId;
 
 /// The most keys of a ring, since every key makes p-values larger.
@@ -30,7 +30,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// Displays as in `keys/a.key is skipped: it is empty`.
+/// Displays as in `keys/a.key is skipped: it is not a key file`.
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is skipped: {}", self.file.display(), self.why)
@@ -39,7 +39,7 @@ impl fmt::Display for Skipped {
 
 impl KeyRing {
     /// Reads all files of a folder that end in `.key` or `.json`. A file that is not a key file is skipped and listed
-    /// in [`KeyRing::skipped`]. A damaged key file is an error, since a ring that lost a key would call marked texts
+    /// in [`KeyRing::skipped`]. A damaged or empty key file is an error, since a ring that lost a key would call marked texts
     /// unmarked.
     ///
     /// # Errors
@@ -70,6 +70,10 @@ impl KeyRing {
         for file in files {
             match Key::load(&file) {
                 Ok(key) => keys.push((file, key)),
+                // A file of this kind without content lost it.
+                Err(KeyError::NotAKey { path, fault: fault @ BadKeyFile::Empty }) => {
+                    return Err(KeyError::Malformed { path, fault });
+                }
                 Err(KeyError::NotAKey { fault, .. }) => {
                     skipped.push(Skipped { file, why: format!("it is not a key file: {fault}") });
                 }
@@ -238,6 +242,10 @@ mod tests {
         assert_eq!((ring.keys().len(), names(&ring)), (1, vec!["stray.key".into(), "theirs.key".into()]));
         assert!(ring.skipped()[1].to_string().contains("another tokenizer of theirs (100 tokens)"));
         assert!(ring.for_vocabulary(&VocabularyId::new(100, "z").unwrap()).is_err(), "no key is left");
+        std::fs::write(path("gone.key"), "").unwrap();
+        let gone = KeyRing::load(folder.path()).unwrap_err().to_string();
+        assert!(gone.contains("gone.key cannot be used: it is empty"), "{gone}");
+        std::fs::remove_file(path("gone.key")).unwrap();
         let mut half = std::fs::read(path("ours.key")).unwrap();
         half.truncate(200);
         std::fs::write(path("half.key"), half).unwrap();
