@@ -177,8 +177,14 @@ impl CallReader {
                 let next = [&syntax.end[..], &syntax.between, &syntax.name].concat();
                 let goes_on = syntax.several && self.held.starts_with(&next);
                 if goes_on {
+                    // The close of the call before it is not a part of the next one.
+                    let close = match syntax.between.strip_suffix(&syntax.open[..]) {
+                        Some(close) if !syntax.open.is_empty() => close.len(),
+                        _ => syntax.between.iter().take_while(|byte| byte.is_ascii_whitespace()).count(),
+                    };
+                    self.held.drain(..syntax.end.len() + close);
                     self.call.clear();
-                    self.take(next.len());
+                    self.take(next.len() - syntax.end.len() - close);
                     self.state = ReaderState::Name;
                 } else if !next.starts_with(&self.held) {
                     self.state = ReaderState::Rest;

@@ -267,6 +267,13 @@ fn a_call_that_is_cut_short_is_none() {
         assert_eq!(parts, [text("Yes."), begun].concat());
         assert_eq!(cut, Some(CutCall { text: written[4..].into(), is_begun: true }));
     }
+    // Of a second call, only that one is cut.
+    let second = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"";
+    let both = format!("<tool_call>\n{{\"name\": \"f\", \"arguments\": {{}}}}\n</tool_call>\n{second}");
+    for piece in [1, 4, 100] {
+        let (_, cut) = read(&hermes, both.as_bytes(), piece);
+        assert_eq!(cut.map(|cut| cut.text).as_deref(), Some(second), "{piece}");
+    }
     let cut = CutCall { text: "<tool_call>\n{".into(), is_begun: false };
     assert_eq!(read(&hermes, b"<tool_call>\n{", 3), (vec![], Some(cut)));
 }
