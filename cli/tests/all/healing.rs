@@ -57,6 +57,8 @@ fn the_server_heals_prompts() {
     let chat = json!({"messages": [{"role": "assistant", "content": CUT}], "max_tokens": 8, "temperature": 0});
     let continued = json!({"continue_final_message": true, "add_generation_prompt": false, "token_healing": true});
     assert_eq!(text("/v1/chat/completions", &with(chat.clone(), &continued)), healed);
-    let next = |heals: bool| text("/v1/chat/completions", &with(chat.clone(), &json!({"token_healing": heals})));
-    assert_eq!(next(true), next(false));
+    // Where a new message begins, there is nothing to heal.
+    assert_eq!(server.post("/v1/chat/completions", &with(chat.clone(), &json!({"token_healing": false}))).status, 200);
+    let refused = server.post("/v1/chat/completions", &with(chat, &json!({"token_healing": true})));
+    assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("token_healing")));
 }

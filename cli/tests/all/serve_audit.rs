@@ -195,6 +195,23 @@ fn answers_that_did_not_begin_are_not_on_record() {
     assert_eq!(outcomes, ["whole"]);
 }
 
+/// Streams that the end of the server cuts are recorded, even if it does not wait for them.
+#[test]
+fn streams_that_the_server_cuts_are_on_record() {
+    let folder = Folder::with_key();
+    let server = Server::start(&folder, &["--key", "my.key", "--audit-log", "audit.jsonl"]);
+    let endless = completion(json!({"max_tokens": 4000, "ignore_eos": true, "n": 8, "stream": true}));
+    let mut running = server.ask("/v1/completions", &endless);
+    std::io::Read::read_exact(&mut running, &mut [0; 300]).unwrap();
+    server.stop(|server| {
+        std::thread::sleep(Duration::from_millis(200));
+        // The second signal ends it at once.
+        server.tell_to_stop();
+    });
+    let outcomes: Vec<Value> = all_lines(&folder, "audit.jsonl").iter().map(|line| line["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["begun", "cut"]);
+}
+
 /// When the server is killed in the middle of many answers, each answer that was received completely is recorded once.
 #[test]
 fn every_answer_that_came_whole_is_on_record_whatever_happens() {

@@ -59,6 +59,7 @@ const FIELDS: &[(&str, u16, &str, &str)] = &[
     (r#""\u0000": 1"#, 400, "unknown_field", "\u{0}"),
     (r#""watermarking": "yes""#, 400, "invalid_type", "watermarking"),
     (r#""watermarking": false"#, 400, "watermark_enforced", "watermarking"),
+    (r#""watermark": {"enabled": false}"#, 400, "watermark_enforced", "watermark.enabled"),
     (r#""watermark": {"enabled": true}, "watermarking": false"#, 400, "contradiction", "watermark.enabled"),
     (r#""watermark": {"key": "00"}"#, 400, "unknown_field", "watermark.key"),
     (r#""watermark": true"#, 400, "invalid_type", "watermark"),

@@ -227,6 +227,11 @@ fn who_waits_too_long_for_the_first_token_is_told_to_come_again() {
     let answer = server.post("/v1/completions", &json!({"prompt": "a", "max_tokens": 1}));
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("queue_timeout")));
     assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
+    // The error of a stream, whose status was sent before, is counted too.
+    let stream = server.post("/v1/completions", &json!({"prompt": "a", "max_tokens": 1, "stream": true}));
+    assert!(stream.status == 200 && stream.text.contains("queue_timeout"), "{stream:?}");
+    let metrics = server.get("/metrics").text;
+    assert!(metrics.contains("admission_rejections_total{reason=\"queue_timeout\"} 2"), "{metrics}");
 }
 
 /// A client that reads nothing is disconnected, and its pending output is dropped.

@@ -59,6 +59,18 @@ fn answers_have_their_thoughts_beside_them() {
     let without = post(&chat(json!({"include_reasoning": false}))).json();
     let silent = &without["choices"][0]["message"];
     assert!(silent.get("reasoning").is_none() && silent["content"] == message["content"], "{without}");
+    // Neither are its tokens returned.
+    let with_tokens = |more: Value| {
+        let all = json!({"return_token_ids": true, "logprobs": true});
+        let choice = post(&chat(with(all, &more))).json()["choices"][0].clone();
+        let texts = choice["logprobs"]["content"].as_array().unwrap().iter().map(|one| one["token"].as_str().unwrap());
+        (choice["token_ids"].as_array().unwrap().clone(), texts.collect::<String>())
+    };
+    let (all, text_of_all) = with_tokens(json!({}));
+    let (shown, text) = with_tokens(json!({"include_reasoning": false}));
+    assert!(all.len() > shown.len() + 10 && all.ends_with(&shown), "{} of {}", shown.len(), all.len());
+    assert!(text_of_all.contains(&thought[..8]) && !text.contains(&thought[..8]), "{text}");
+    assert_eq!(json!(text.trim_start_matches('\n')), message["content"]);
     for off in [
         json!({"reasoning_effort": "none", "thinking_token_budget": null}),
         json!({"chat_template_kwargs": {"enable_thinking": false}}),

@@ -115,7 +115,11 @@ impl ApiKeys {
                     "there is an unknown right after the name and the key: the rights are metrics and detect",
                 ));
             }
-            keys.push(ApiKey { name: name.into(), rights, digest: Sha256::digest(secret).into() });
+            let digest: [u8; 32] = Sha256::digest(secret).into();
+            if keys.iter().any(|key| key.digest == digest) {
+                return Err(bad("an earlier line has the same key under another name"));
+            }
+            keys.push(ApiKey { name: name.into(), rights, digest });
         }
         if keys.is_empty() { Err(AccessError::Empty(path.into())) } else { Ok(Self { path: Some(path.into()), keys }) }
     }
@@ -205,6 +209,7 @@ mod tests {
             ("ann 0123456789abcdef metrics 0123456789abcdef", "line 1: there is an unknown right"),
             ("\nann short", "line 2: the key is shorter"),
             ("a 0123456789abcdef\na fedcba9876543210", "line 2: an earlier line has the same name"),
+            ("a 0123456789abcdef\nb 0123456789abcdef", "line 2: an earlier line has the same key"),
         ] {
             let error = loaded(text).unwrap_err().to_string();
             assert!(error.contains(fault) && !error.contains("0123456789abcdef"), "{error}");

@@ -1,6 +1,6 @@
 //! The client of a request, and the report on the request for the log.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::HeaderMap;
 
@@ -28,19 +28,36 @@ pub(crate) struct Caller {
     pub(crate) unknown: Unknown,
 }
 
-/// The audit entry of a request, for the log; it is filled in while the request is answered.
+/// The part of a log line that is filled in while the request is answered.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Report(Arc<Mutex<Option<Entry>>>);
+pub(crate) struct Report(Arc<Mutex<Reported>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Reported {
+    /// The audit entry.
+    pub(crate) entry: Option<Entry>,
+    /// The code of the error that a stream ended with.
+    pub(crate) failed: Option<&'static str>,
+}
 
 impl Report {
     /// Stores the audit entry.
     pub(crate) fn fill(&self, entry: Entry) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        self.lock().entry = Some(entry);
     }
 
-    /// Takes the audit entry, if there is one.
-    pub(crate) fn take(&self) -> Option<Entry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Stores the code of the error that a stream ends with.
+    pub(crate) fn fail(&self, code: &'static str) {
+        self.lock().failed = Some(code);
+    }
+
+    /// Takes all of it.
+    pub(crate) fn take(&self) -> Reported {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reported> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -122,7 +122,11 @@ impl Default for Metrics {
         registry.register("requests", "Requests by route and status", requests.clone());
         registry.register("watermark_requests", "Answers by the status of their mark", marks.clone());
         registry.register("c2pa_manifests", "Texts by whether they could be signed", manifests.clone());
-        registry.register("request_success", "Texts by finish reason (abort: client disconnected)", finished.clone());
+        registry.register(
+            "request_success",
+            "Texts by finish reason (abort: an answer that ended early)",
+            finished.clone(),
+        );
         let help = "Requests refused with status 429 or 503, by the code of the refusal";
         registry.register("admission_rejections", help, rejected.clone());
         registry.register("model_loads", "Models loaded, by name", loads.clone());

@@ -167,6 +167,11 @@ impl Operator {
         }
     }
 
+    /// Waits until the audit log has all entries so far. Not for asynchronous code.
+    pub(crate) fn close_audit(&self) {
+        self.audit.iter().for_each(AuditLog::settle);
+    }
+
     /// Records that an answer was cut off, without waiting.
     pub(crate) fn note(&self, entry: &Entry) {
         if let Some(audit) = &self.audit {

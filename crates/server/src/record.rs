@@ -59,6 +59,14 @@ impl Record {
         self.has_begun = true;
     }
 
+    /// Notes that a stream ends with an error, which its status does not show.
+    pub(crate) fn failed(&self, refusal: &Refusal) {
+        if let (429 | 503, Some(code)) = (refusal.status, refusal.code) {
+            self.service.metrics.rejected(code);
+        }
+        refusal.code.iter().for_each(|code| self.report.fail(code));
+    }
+
     /// Adds a text that has ended; `usage` is that of the answer so far.
     pub(crate) fn text(&mut self, index: usize, choice: &Choice, usage: Usage) {
         let Choice { written, mark, manifest, .. } = choice;

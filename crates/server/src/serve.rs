@@ -56,6 +56,9 @@ pub enum ServeError {
 /// The time that states of prompts may take to be stored at shutdown.
 const STORING: Duration = Duration::from_secs(10);
 
+/// The time that computations may take to notice the shutdown.
+const CLOSING: Duration = Duration::from_millis(200);
+
 /// Serves until SIGTERM or Ctrl-C. Then no new requests are accepted, and running ones may finish within
 /// [`Options::drain`]; a second signal ends the server at once. `ready` is called with the address when connections are
 /// accepted.
@@ -81,12 +84,14 @@ pub fn serve(
     let operator = Operator::new(key, ring, api_keys, audit, ledger, &models.sources)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let service = Arc::new(Service::new(models, operator, options)?);
-    let models = service.models.clone();
+    let (models, closing) = (service.models.clone(), service.clone());
     let served = runtime.block_on(until_stopped(service, ready));
     let pending = models.pending();
     drop(models);
-    // Does not wait for running computations, so that a second signal ends them.
-    runtime.shutdown_background();
+    // Drops requests that are cut, which records them. Hardly waits for running computations, so that a second signal
+    // ends them.
+    runtime.shutdown_timeout(CLOSING);
+    closing.operator.close_audit();
     if served.is_ok() {
         pending.iter().for_each(|pending| _ = pending.wait(STORING));
     }

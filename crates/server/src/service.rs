@@ -206,17 +206,17 @@ impl Service {
     /// The key that an answer of a model is marked with, if any.
     pub(crate) fn key_for(&self, model: ModelId, ask: &Ask, caller: &Caller) -> Result<Option<Arc<Key>>, Refusal> {
         match (ask.watermarking, self.operator.marks()) {
-            (Some(true), false) => Err(Refusal::field(
-                "watermarking",
+            (Some((true, field)), false) => Err(Refusal::field(
+                field,
                 "no_key",
                 "a mark is requested, but this server has no key: leave the field out, or use another server",
             )),
-            (Some(false), true) if self.options.enforce_all => Err(Refusal::field(
-                "watermarking",
+            (Some((false, field)), true) if self.options.enforce_all => Err(Refusal::field(
+                field,
                 "watermark_enforced",
                 "this server marks all texts that it writes: leave the field out",
             )),
-            (Some(false), _) | (None, false) => Ok(None),
+            (Some((false, _)), _) | (None, false) => Ok(None),
             (_, true) => self.operator.writer(model, &caller.tenant).map(Some).ok_or_else(|| {
                 let message = "the server has no key for marking this answer today: tell the operator";
                 Refusal::new(503, "no_key_today", message)

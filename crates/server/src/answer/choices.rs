@@ -90,7 +90,7 @@ impl Choices {
         if let Some(string) = &ended.written.stop_string {
             choice["stop_reason"] = string.as_str().into();
         }
-        if let Some(all) = &ended.written.logprobs {
+        if let Some(all) = ended.logprobs() {
             choice["logprobs"] = match self.shape {
                 Shape::Chat => json!({"content": logprobs::objects(all), "refusal": null}),
                 Shape::Completion => {
@@ -99,7 +99,7 @@ impl Choices {
             };
         }
         if self.return_token_ids {
-            choice["token_ids"] = json!(ended.written.tokens);
+            choice["token_ids"] = json!(ended.tokens());
         }
         if let (Some(manifest), Some(choice)) = (&ended.manifest, choice.as_object_mut()) {
             manifest.add_to(choice);

@@ -26,7 +26,7 @@ impl Extras {
     pub(super) fn of(&self, choice: &Choice) -> Map<String, Value> {
         let mut fields = Map::from_iter([("watermark".to_owned(), json!(choice.mark))]);
         fields.extend(self.input_marks.clone().map(|marks| ("input_marks".to_owned(), marks)));
-        fields.extend(self.return_token_ids.then(|| ("token_ids".to_owned(), json!(choice.written.tokens))));
+        fields.extend(self.return_token_ids.then(|| ("token_ids".to_owned(), json!(choice.tokens()))));
         choice.manifest.iter().for_each(|manifest| manifest.add_to(&mut fields));
         fields
     }

@@ -21,8 +21,9 @@ mod response;
 use std::time::Duration;
 
 use serde_json::Value;
+use verdigris::logits::TokenId;
 use verdigris::text::calls::ParsedPart;
-use verdigris::{Stop, Written};
+use verdigris::{Stop, TokenLogprobs, Written};
 
 use crate::caller::random;
 use crate::input_marks::InputMark;
@@ -72,6 +73,8 @@ pub(crate) struct Choice {
     /// The prompt as text, if it is echoed before the answer.
     pub(crate) echo: Option<String>,
     pub(crate) written: Box<Written>,
+    /// The number of tokens before the answer that are not returned, since its thought is not.
+    pub(crate) hidden: usize,
     pub(crate) content: Content,
     pub(crate) mark: MarkField,
     /// The manifest of the words, if they are to be signed and there are any.
@@ -79,6 +82,16 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
+    /// The tokens that are returned.
+    fn tokens(&self) -> &[TokenId] {
+        &self.written.tokens[self.hidden..]
+    }
+
+    /// The log-probabilities of these tokens, if they are requested.
+    fn logprobs(&self) -> Option<&[TokenLogprobs]> {
+        self.written.logprobs.as_ref().map(|all| &all[self.hidden..])
+    }
+
     /// Whether the tokens ran out before the text was complete, or a call was closed because of that.
     fn is_cut(&self) -> bool {
         let is_whole = !self.content.calls.is_empty() && self.written.complete == Some(true) && !self.written.closed;

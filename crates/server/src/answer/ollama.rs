@@ -89,7 +89,7 @@ impl OllamaAnswer {
     fn ending(&self, choice: &Choice) -> Map<String, Value> {
         let reason = if choice.finish_reason() == "length" { "length" } else { "stop" };
         let mut ending = Map::from_iter([("done_reason".to_owned(), json!(reason))]);
-        if let Some(all) = &choice.written.logprobs {
+        if let Some(all) = choice.logprobs() {
             ending.insert("logprobs".into(), logprobs::objects(all).into());
         }
         ending.extend(self.extras.of(choice));

@@ -99,9 +99,10 @@ fn part(text: &str, logprobs: &[TokenLogprobs]) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs::objects(logprobs)})
 }
 
-/// The log-probabilities of the tokens of `text`, with which the whole text begins; the tokens after it are calls.
+/// The log-probabilities of the tokens of `text`, with which the answer begins; the tokens after it are calls.
 fn of_text<'l>(text: &str, choice: &'l Choice) -> &'l [TokenLogprobs] {
     let all = choice.written.logprobs.as_deref().unwrap_or_default();
+    let all = all.get(choice.written.answer_start..).unwrap_or_default();
     let mut length = 0;
     let tokens = all.iter().take_while(|token| {
         let is_in = length < text.len();
@@ -152,7 +153,7 @@ impl Response {
     }
 
     fn ended(&self, choice: &Choice) -> Ended {
-        let tokens = self.return_token_ids.then(|| json!(choice.written.tokens));
+        let tokens = self.return_token_ids.then(|| json!(choice.tokens()));
         let is_broken = choice.written.complete == Some(false);
         let cut = choice.is_cut().then_some("max_output_tokens").or(is_broken.then_some("stop"));
         Ended { cut, mark: json!(choice.mark), tokens, manifest: choice.manifest.clone() }
@@ -224,10 +225,16 @@ impl Voice for Response {
         let (content, ended) = (&choice.content, self.ended(choice));
         let status = ended.status();
         let mut items = Vec::new();
+        // A thought that was cut short has no answer after it.
+        let is_cut = ended.cut.is_some() && choice.written.answer_start == choice.written.tokens.len();
         if let Some(thought) = &choice.written.reasoning {
-            items.push(OutputItem::thought(thought.clone()).body("completed", &[]));
+            let status = if is_cut { "incomplete" } else { "completed" };
+            items.push(OutputItem::thought(thought.clone()).body(status, &[]));
         }
-        if content.calls.is_empty() || !content.text.is_empty() {
+        if items.is_empty() && content.calls.is_empty()
+            || !content.text.is_empty()
+            || !is_cut && content.calls.is_empty()
+        {
             let message = OutputItem::message(content.text.clone());
             items.push(message.body(status, of_text(&content.text, choice)));
         }

@@ -55,6 +55,15 @@ impl AuditLog {
         }
     }
 
+    /// Waits until all lines so far are written. Not for asynchronous code.
+    pub(crate) fn settle(&self) {
+        let (done, told) = oneshot::channel();
+        if self.orders.as_ref().is_some_and(|orders| orders.send(Order::Write(Vec::new(), done)).is_ok()) {
+            // A line that cannot be written has been reported.
+            let _ = told.blocking_recv();
+        }
+    }
+
     /// Continues in a new file of the same name if the old one has been moved.
     ///
     /// # Errors

@@ -49,13 +49,15 @@ pub(crate) struct Ask {
     pub(crate) echo: bool,
     pub(crate) return_token_ids: bool,
     /// Whether to mark the texts; `None` for the server's default.
-    pub(crate) watermarking: Option<bool>,
+    pub(crate) watermarking: Option<(bool, &'static str)>,
     /// Whether to sign the texts; `None` for the server's default.
     pub(crate) c2pa: Option<bool>,
     /// The options of a streamed answer; `None` for a complete one.
     pub(crate) stream: Option<Stream>,
     /// The name of the field with the conversation.
     pub(super) conversation: &'static str,
+    /// The name of the field with the maximum number of tokens.
+    pub(super) limit: &'static str,
 }
 
 /// The options of a streamed answer.
@@ -79,6 +81,13 @@ impl Ask {
         max_tokens: Option<usize>,
     ) -> Result<Self, Refusal> {
         let is_chat = matches!(prompts[..], [Prompt::Chat(_)]);
+        if sampling.token_healing
+            && prompts.iter().all(|prompt| matches!(prompt, Prompt::Chat(chat) if chat.turn != Turn::Within))
+        {
+            let message =
+                "token_healing is for a prompt that is continued: set continue_final_message, or leave it out";
+            return Err(Refusal::field("token_healing", "contradiction", message));
+        }
         let reasoning = ReasoningField::take(&mut body, is_chat)?;
         let prompts = prompts.into_iter().map(|prompt| reasoning.prompt(prompt)).collect();
         let ask = Self {
@@ -100,6 +109,7 @@ impl Ask {
             c2pa: body.take("c2pa")?,
             stream: None,
             conversation: "messages",
+            limit: "max_tokens",
         };
         foreign::take(&mut body)?;
         body.end()?;
@@ -218,6 +228,7 @@ impl Ask {
                 | Error::OverBudget(_)
         );
         let of_reasoning = matches!(error, Error::NoReasoning);
+        let of_limit = matches!(error, Error::NoRoom(_));
         let of_prompt = matches!(error, Error::PromptTooLong { .. } | Error::NoPrompt);
         let refusal = Refusal::from(error);
         let param = match &self.constraint {
@@ -225,6 +236,10 @@ impl Ask {
             Some(constraint) if of_constraint => constraint.path(),
             _ if of_prompt => self.prompt_field(),
             _ if of_reasoning => self.reasoning.asked_by.unwrap_or("reasoning_effort"),
+            _ if of_limit => {
+                let message = refusal.message.replace("max_tokens", self.limit);
+                return Refusal { param: Some(self.limit.into()), message, ..refusal };
+            }
             _ => return refusal,
         };
         Refusal { param: Some(param.into()), ..refusal }

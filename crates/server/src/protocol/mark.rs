@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::protocol::fields::Fields;
 use crate::protocol::refusal::Refusal;
 
-/// Takes whether to mark an answer; `None` if the request does not say.
-pub(crate) fn take(body: &mut Fields) -> Result<Option<bool>, Refusal> {
+/// Takes whether to mark an answer, with the field that says so; `None` if the request does not say.
+pub(crate) fn take(body: &mut Fields) -> Result<Option<(bool, &'static str)>, Refusal> {
     let plain = body.take::<bool>("watermarking")?;
     let object = match body.strict_object("watermark")? {
         None => None,
@@ -22,7 +22,10 @@ pub(crate) fn take(body: &mut Fields) -> Result<Option<bool>, Refusal> {
                 format!("watermarking is {a} and watermark.enabled is {b}: give only one, or the same value in both");
             Err(Refusal::field("watermark.enabled", "contradiction", message))
         }
-        (plain, object) => Ok(plain.or(object)),
+        (plain, object) => {
+            let plain = plain.map(|wanted| (wanted, "watermarking"));
+            Ok(plain.or(object.map(|wanted| (wanted, "watermark.enabled"))))
+        }
     }
 }
 
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn taken(body: Value) -> Result<Option<bool>, Refusal> {
+    fn taken(body: Value) -> Result<Option<(bool, &'static str)>, Refusal> {
         let mut fields = Fields::of(body, "").unwrap();
         let wanted = take(&mut fields)?;
         fields.end()?;
@@ -69,10 +72,13 @@ mod tests {
     #[test]
     fn both_fields_are_read_and_must_agree() {
         assert_eq!(taken(json!({})), Ok(None));
-        assert_eq!(taken(json!({"watermarking": false})), Ok(Some(false)));
-        assert_eq!(taken(json!({"watermark": {"enabled": true}})), Ok(Some(true)));
+        assert_eq!(taken(json!({"watermarking": false})), Ok(Some((false, "watermarking"))));
+        assert_eq!(taken(json!({"watermark": {"enabled": true}})), Ok(Some((true, "watermark.enabled"))));
         assert_eq!(taken(json!({"watermark": {}, "watermarking": null})), Ok(None));
-        assert_eq!(taken(json!({"watermark": {"enabled": true}, "watermarking": true})), Ok(Some(true)));
+        assert_eq!(
+            taken(json!({"watermark": {"enabled": true}, "watermarking": true})),
+            Ok(Some((true, "watermarking")))
+        );
         for body in [
             json!({"watermark": {"enabled": true}, "watermarking": false}),
             json!({"watermark": {"key": "00"}}),

@@ -153,7 +153,7 @@ mod tests {
         .unwrap();
         assert_eq!((ask.model.as_deref(), ask.choices, ask.max_tokens), (Some("smol"), 2, Some(7)));
         assert_eq!((ask.logprobs, ask.stream), (Some(3), Some(Stream { include_usage: true })));
-        assert_eq!((ask.watermarking, ask.return_token_ids), (Some(true), true));
+        assert_eq!((ask.watermarking, ask.return_token_ids), (Some((true, "watermark.enabled")), true));
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl ReasoningField {
             }
         }
         self.budget = thinking.count("budget_tokens", 0, usize::MAX)?.or(self.budget);
-        thinking.ignore(&["display"]);
+        self.is_included &= thinking.take::<String>("display")?.is_none_or(|display| display != "omitted");
         thinking.end()
     }
 

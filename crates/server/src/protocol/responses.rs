@@ -72,7 +72,7 @@ pub(crate) fn take(body: Value, unknown: &Unknown) -> Result<(Ask, Map<String, V
         [("temperature", options.temperature), ("top_p", options.mass())]
             .map(|(name, value)| (name.to_owned(), value.into())),
     );
-    Ok((Ask { tools, logprobs, stream, conversation: "input", ..ask }, asked))
+    Ok((Ask { tools, logprobs, stream, conversation: "input", limit: "max_output_tokens", ..ask }, asked))
 }
 
 /// Refuses fields that need stored answers.

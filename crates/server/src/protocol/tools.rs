@@ -67,6 +67,9 @@ impl Tool {
     /// The schema of the arguments, which are an object.
     pub(crate) fn schema(&self) -> Value {
         let mut schema = self.parameters.clone();
+        if names_nothing(&schema) {
+            schema["additionalProperties"] = false.into();
+        }
         if let Value::Object(keywords) = &mut schema {
             keywords.entry("type").or_insert_with(|| json!("object"));
         }
@@ -191,6 +194,21 @@ impl Tool {
     }
 }
 
+/// Whether a schema is how clients describe a tool without arguments: an object, and no property.
+fn names_nothing(schema: &Value) -> bool {
+    const ABOUT: [&str; 4] = ["type", "title", "description", "$schema"];
+    let is_empty = |value: &Value| match value {
+        Value::Object(properties) => properties.is_empty(),
+        Value::Array(names) => names.is_empty(),
+        _ => false,
+    };
+    schema.as_object().is_some_and(|keywords| {
+        keywords.iter().all(|(keyword, value)| {
+            ABOUT.contains(&&**keyword) || matches!(&**keyword, "properties" | "required") && is_empty(value)
+        })
+    })
+}
+
 /// Takes which tools the model must call; `None` if it may call none.
 fn choice(body: &mut Fields, name: &str, tools: &[Tool], shape: ToolShape) -> Result<Option<ToolChoice>, Refusal> {
     let path = body.path(name);
@@ -273,6 +291,12 @@ mod tests {
             ("tools[0].function.parameters", "tools[0].parameters")
         );
         assert_eq!(nested.tools[0].schema()["type"], "object");
+        assert!(nested.tools[0].schema().get("additionalProperties").is_none());
+        for nothing in [json!({}), json!({"type": "object", "properties": {}, "required": []}), json!({"title": "t"})] {
+            let tools = json!({"tools": [{"type": "function", "name": "now", "parameters": nothing}]});
+            let now = &taken(tools, ToolShape::Flat).unwrap().unwrap().tools[0];
+            assert_eq!((&now.parameters, &now.schema()["additionalProperties"]), (&nothing, &json!(false)));
+        }
         assert_eq!(nested.tools[0].told()["function"]["description"], "Sums.");
     }
 

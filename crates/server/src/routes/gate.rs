@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::{cors, host, page, read_body, report_keys};
 use crate::access::Rights;
-use crate::caller::{Caller, REQUEST_ID, Report, request_id};
+use crate::caller::{Caller, REQUEST_ID, Report, Reported, request_id};
 use crate::protocol::Refusal;
 use crate::protocol::refusal::ErrorShape;
 use crate::protocol::unknown::Unknown;
@@ -197,7 +197,7 @@ impl Drop for LogLine {
         if self.status < 400 && PROBES.contains(&&*self.route) {
             return;
         }
-        let entry = self.report.take();
+        let Reported { entry, failed } = self.report.take();
         let entry = entry.as_ref();
         tracing::info!(
             target: "verdigris_server::request",
@@ -206,9 +206,9 @@ impl Drop for LogLine {
             method = self.method.as_str(),
             route = &*self.route,
             status = self.status,
-            code = self.code,
+            code = self.code.or(failed),
             seconds = (self.arrived.elapsed().as_secs_f64() * 1e6).round() / 1e6,
-            whole = self.is_whole,
+            whole = self.is_whole && failed.is_none(),
             ignored_fields = self.unknown.report(),
             outcome = entry.map(|entry| entry.outcome.name()),
             prompt_tokens = entry.map(|entry| entry.prompt_tokens),

@@ -191,7 +191,9 @@ impl Generation {
                 if self.usage.prompt_time.is_zero() {
                     self.usage.prompt_time = self.arrived.elapsed();
                 }
-                self.clock.piece();
+                if matches!(piece, Piece::Text(_) | Piece::Reasoning(_)) {
+                    self.clock.piece();
+                }
                 self.record.piece();
                 Ok((number, piece))
             }
@@ -220,12 +222,14 @@ impl Generation {
         let echo = self.echo(number);
         let look = move || -> Result<Choice, Refusal> {
             let mut written = ending.at_once();
+            let mut hidden = 0;
             if !ask.reasoning.is_included {
                 written.reasoning = None;
+                hidden = written.answer_start;
             }
             let mark = service.mark_of(&model.engine, key.as_deref(), &written);
             let content = Content::of(&written, ask.call_format());
-            Ok(Choice { echo, written: Box::new(written), content, mark, manifest: None })
+            Ok(Choice { echo, written: Box::new(written), hidden, content, mark, manifest: None })
         };
         let mut choice = computed(look).await??;
         // The texts of one prompt share it, so its tokens count once.
@@ -331,6 +335,7 @@ impl Streaming {
             }
             let mut events = Vec::new();
             if let Err(refusal) = self.read(&mut events).await {
+                self.texts.record.failed(&refusal);
                 self.texts.voice.failed(&refusal, &mut events);
                 self.is_over = true;
             }

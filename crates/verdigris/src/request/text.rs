@@ -27,6 +27,8 @@ pub(super) struct Text {
     rest: usize,
     /// The number of control tokens that were passed on.
     passed_controls: usize,
+    /// Whether the answer after a thought has begun.
+    has_answer: bool,
     /// Whether the provenance of tokens is kept.
     is_explained: bool,
 }
@@ -39,6 +41,7 @@ impl Text {
             controls: Vec::new(),
             reasoning: None,
             reasoning_tokens: 0,
+            answer_start: 0,
             tokens: Vec::new(),
             prompt_tokens,
             stop: None,
@@ -64,6 +67,7 @@ impl Text {
             stops: StopStrings::new(&request.ends.stops),
             rest: structure.healing.as_ref().map_or(0, Healing::rest),
             passed_controls: 0,
+            has_answer: false,
             is_explained: request.reported.explain,
         }
     }
@@ -88,6 +92,10 @@ impl Text {
                 let mut bytes = SectionBytes::default();
                 sections.push(position, token, |section, some| bytes.add(section, some));
                 self.written.reasoning_tokens = position.thought_tokens();
+                self.has_answer |= !bytes.answer.is_empty();
+                if self.written.reasoning_tokens > 0 && !self.has_answer {
+                    self.written.answer_start = self.written.tokens.len();
+                }
                 self.push_thought(&bytes.thought, each);
                 self.push_answer(&bytes.answer);
             }

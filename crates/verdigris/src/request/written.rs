@@ -21,6 +21,8 @@ pub struct Written {
     pub reasoning: Option<String>,
     /// The number of its tokens that belong to the thought and its end marker.
     pub reasoning_tokens: usize,
+    /// The number of tokens before the answer: those of the thought with its markers. 0 without a thought.
+    pub answer_start: usize,
     /// All tokens, including those of the thought and of a stop string.
     pub tokens: Vec<TokenId>,
     /// The number of tokens of the prompt.

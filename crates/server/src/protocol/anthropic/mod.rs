@@ -128,7 +128,10 @@ mod tests {
             "watermarking": true, "tools": [{"name": "f", "input_schema": {"type": "object"}}],
         }))
         .unwrap();
-        assert_eq!((ask.model.as_deref(), ask.max_tokens, ask.watermarking), (Some("m"), Some(9), Some(true)));
+        assert_eq!(
+            (ask.model.as_deref(), ask.max_tokens, ask.watermarking),
+            (Some("m"), Some(9), Some((true, "watermarking")))
+        );
         assert!(ask.stream.is_some() && ask.tools.is_some());
         let schema = json!({"type": "integer"});
         assert_eq!(ask.constraint, Some(ConstraintField::json_schema(schema.clone(), "output_config.format.schema")));
