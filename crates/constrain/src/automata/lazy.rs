@@ -56,8 +56,13 @@ struct Walk {
 /// existed before count too, so that the limit does not depend on earlier texts.
 const WALK: usize = 64 << 20;
 
-/// Above this many bytes, the states of a walk are dropped when it ends.
+/// Above this many bytes, the states of a walk are dropped when it ends, unless they are few: the next walk often needs
+/// those again.
 const KEPT: usize = 8 << 20;
+const FEW: usize = 1 << 20;
+
+/// Above this many bytes, they are dropped in any case.
+const MOST: usize = 64 << 20;
 
 const NONE: u32 = u32::MAX;
 const UNMADE: u32 = u32::MAX - 1;
@@ -99,7 +104,7 @@ impl Lazy {
     pub(crate) fn end_walk(&self) -> bool {
         let made = &mut *self.made();
         let Some(walk) = made.walk.take() else { return false };
-        if made.bytes > KEPT {
+        if made.bytes > MOST || made.bytes > KEPT && made.bytes - walk.bytes > FEW {
             for state in made.states.drain(walk.states..) {
                 made.numbers.remove(&state);
             }

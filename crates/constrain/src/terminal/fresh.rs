@@ -244,6 +244,8 @@ fn best_first<'a, T: Language + 'a>(
     let mut open: BinaryHeap<_> =
         starts.iter().enumerate().map(|(which, &(_, state))| begun(which, state, Vec::new())).collect();
     let (mut found, mut texts) = (HashSet::new(), Vec::new());
+    // Many texts lead to the same state, from which few bytes lead on.
+    let mut ways: HashMap<(usize, u32), Vec<(u8, u32)>> = HashMap::new();
     while let Some(Reverse((_, text, which, state))) = open.pop() {
         let terminal = starts[which].0;
         if texts.len() == wanted {
@@ -252,11 +254,10 @@ fn best_first<'a, T: Language + 'a>(
         if terminal.accepts(state) && !except.contains(&text[..]) && found.insert(text.clone()) {
             texts.push(text.clone());
         }
-        for byte in 0..=255 {
-            if let Some(next) = terminal.next(state, byte) {
-                open.push(begun(which, next, [&text[..], &[byte]].concat()));
-            }
-        }
+        let ways = ways
+            .entry((which, state))
+            .or_insert_with(|| (0..=255).filter_map(|byte| Some((byte, terminal.next(state, byte)?))).collect());
+        open.extend(ways.iter().map(|&(byte, next)| begun(which, next, [&text[..], &[byte]].concat())));
     }
     texts
 }
