@@ -202,7 +202,7 @@ fn streams_that_the_server_cuts_are_on_record() {
     let server = Server::start(&folder, &["--key", "my.key", "--audit-log", "audit.jsonl"]);
     let endless = completion(json!({"max_tokens": 4000, "ignore_eos": true, "n": 8, "stream": true}));
     let mut running = server.ask("/v1/completions", &endless);
-    std::io::Read::read_exact(&mut running, &mut [0; 300]).unwrap();
+    running.read_exact(&mut [0; 300]).unwrap();
     server.stop(|server| {
         std::thread::sleep(Duration::from_millis(200));
         // The second signal ends it at once.

@@ -9,7 +9,7 @@
 //! | `expand` | the ways to obey a schema, with its branches resolved |
 //! | `flat` | demands on each type, which can be joined |
 //! | `compile` | from demands to the rules of a grammar |
-//! | [`exact`] | numbers that are not read exactly |
+//! | `exact` | numbers that are not read exactly |
 //! | [`style`] | how JSON is written where a schema leaves that open |
 //! | `number`, `pattern`, `format` | automata of numbers, of texts that match, and of formats |
 
