@@ -178,8 +178,8 @@ impl<T: Language> Fresh<T> {
         if self.pending {
             return *states.pending_ends.entry(base).or_insert_with(|| {
                 // Whatever the unknown item was, one more text is left.
-                let left = shortest_from(&*self.terminal, base, &HashSet::new(), self.seen.len() + 2)?;
-                left.first().map(|text| text.len() as u64)
+                let left = lengths(&[(&*self.terminal, base)], &HashSet::new(), self.seen.len() + 2)?;
+                left.first().copied()
             });
         }
         let seen = self.after(text);
@@ -190,7 +190,7 @@ impl<T: Language> Fresh<T> {
     }
 
     fn search(&self, base: u32, except: &HashSet<&[u8]>) -> Option<u64> {
-        shortest_from(&*self.terminal, base, except, 1).map(|texts| texts[0].len() as u64)
+        lengths(&[(&*self.terminal, base)], except, 1).map(|lengths| lengths[0])
     }
 }
 
@@ -210,9 +210,8 @@ impl States {
 
 /// The lengths of the `wanted` shortest unseen texts that some terminals accept; `None` if there are fewer.
 pub(crate) fn shortest<T: Language>(alternatives: &[(u32, Arc<T>)], seen: &Seen, wanted: usize) -> Option<Vec<u64>> {
-    let starts = alternatives.iter().map(|(_, terminal)| (&**terminal, terminal.start()));
-    let texts = best_first(starts, &seen.iter().map(|text| &**text).collect(), wanted);
-    (texts.len() == wanted).then(|| texts.iter().map(|text| text.len() as u64).collect())
+    let starts: Vec<(&T, u32)> = alternatives.iter().map(|(_, terminal)| (&**terminal, terminal.start())).collect();
+    lengths(&starts, &seen.iter().map(|text| &**text).collect(), wanted)
 }
 
 /// The `wanted` shortest texts that a terminal accepts, in order; all if there are fewer.
@@ -220,14 +219,78 @@ pub(crate) fn shortest_texts<T: Language>(terminal: &T, wanted: usize) -> Vec<Ve
     best_first(std::iter::once((terminal, terminal.start())), &HashSet::new(), wanted)
 }
 
-fn shortest_from<T: Language>(
-    terminal: &T,
-    state: u32,
-    except: &HashSet<&[u8]>,
-    wanted: usize,
-) -> Option<Vec<Vec<u8>>> {
-    let texts = best_first(std::iter::once((terminal, state)), except, wanted);
-    (texts.len() == wanted).then_some(texts)
+/// The lengths of the `wanted` shortest texts from some states of terminals, other than those of `except`; `None` if
+/// there are fewer.
+fn lengths<T: Language>(starts: &[(&T, u32)], except: &HashSet<&[u8]>, wanted: usize) -> Option<Vec<u64>> {
+    if except.len() + wanted > SEARCHED
+        && let Some(counted) = counted(starts, except, wanted)
+    {
+        return counted;
+    }
+    let texts = best_first(starts.iter().copied(), except, wanted);
+    (texts.len() == wanted).then(|| texts.iter().map(|text| text.len() as u64).collect())
+}
+
+/// The number of texts up to which they are searched one by one, which takes time for each.
+const SEARCHED: usize = 32;
+
+/// The most states of texts of one length that are counted.
+const COUNTED: usize = 1 << 10;
+
+/// Like [`lengths`], from the number of texts of each length instead of the texts. `None` if some text may belong to
+/// two of the terminals, or if there are too many states.
+#[expect(clippy::option_option, reason = "not counted, or counted and too few")]
+fn counted<T: Language>(starts: &[(&T, u32)], except: &HashSet<&[u8]>, wanted: usize) -> Option<Option<Vec<u64>>> {
+    let mut ways: HashMap<(usize, u32), Vec<(u8, u32)>> = HashMap::new();
+    let mut after = |which: usize, state: u32| {
+        let next = |byte| Some((byte, starts[which].0.next(state, byte)?));
+        ways.entry((which, state)).or_insert_with(|| (0..=255).filter_map(next).collect()).clone()
+    };
+    // Texts of two terminals differ if their first bytes do.
+    let mut first = HashSet::new();
+    for (which, &(terminal, state)) in starts.iter().enumerate() {
+        let is_apart = after(which, state).iter().all(|(byte, _)| first.insert(*byte));
+        if starts.len() > 1 && (!is_apart || terminal.accepts(state)) {
+            return None;
+        }
+    }
+    let mut taken: HashMap<usize, u64> = HashMap::new();
+    for text in except {
+        let ends = |&(terminal, state): &(&T, u32)| {
+            let end = text.iter().try_fold(state, |state, &byte| terminal.next(state, byte));
+            end.is_some_and(|end| terminal.accepts(end))
+        };
+        *taken.entry(text.len()).or_default() += u64::from(starts.iter().any(ends));
+    }
+    // The number of texts that lead to each state.
+    let mut level: HashMap<(usize, u32), u64> =
+        starts.iter().enumerate().map(|(which, &(_, state))| ((which, state), 1)).collect();
+    let mut found = Vec::new();
+    for length in 0.. {
+        let accepted = level.iter().filter(|((which, state), _)| starts[*which].0.accepts(*state));
+        let all = accepted.fold(0u64, |all, (_, texts)| all.saturating_add(*texts));
+        let left = all - taken.get(&length).copied().unwrap_or(0).min(all);
+        let some = usize::try_from(left).unwrap_or(usize::MAX).min(wanted - found.len());
+        found.resize(found.len() + some, length as u64);
+        if found.len() == wanted {
+            return Some(Some(found));
+        }
+        let mut next: HashMap<(usize, u32), u64> = HashMap::new();
+        for ((which, state), texts) in level {
+            for (_, to) in after(which, state) {
+                let sum = next.entry((which, to)).or_default();
+                *sum = sum.saturating_add(texts);
+            }
+        }
+        if next.len() > COUNTED {
+            return None;
+        }
+        if next.is_empty() {
+            return Some(None);
+        }
+        level = next;
+    }
+    unreachable!("the lengths are not bounded")
 }
 
 /// Searches for the shortest texts, in the order of the bytes written plus the bytes missing (A*; Hart, Nilsson and
@@ -260,4 +323,77 @@ fn best_first<'a, T: Language + 'a>(
         open.extend(ways.iter().map(|&(byte, next)| begun(which, next, [&text[..], &[byte]].concat())));
     }
     texts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A small automaton, from each of whose states the end is reached.
+    #[derive(Debug)]
+    struct Small {
+        next: Vec<[Option<u32>; 3]>,
+        accepts: Vec<bool>,
+        to_end: Vec<u64>,
+    }
+
+    impl Language for Small {
+        fn start(&self) -> u32 {
+            0
+        }
+
+        fn next(&self, state: u32, byte: u8) -> Option<u32> {
+            self.next[state as usize].get(usize::from(byte.wrapping_sub(b'a'))).copied().flatten()
+        }
+
+        fn accepts(&self, state: u32) -> bool {
+            self.accepts[state as usize]
+        }
+
+        fn goes_on(&self, state: u32) -> bool {
+            self.next[state as usize].iter().any(Option::is_some)
+        }
+
+        fn to_end(&self, state: u32) -> u64 {
+            self.to_end[state as usize]
+        }
+
+        fn farthest(&self) -> u64 {
+            self.to_end.iter().copied().max().unwrap_or(0)
+        }
+    }
+
+    /// Removes the ways to states that do not reach the end; `None` if the first does not.
+    fn small(mut next: Vec<[Option<u32>; 3]>, accepts: Vec<bool>) -> Option<Small> {
+        let count = next.len();
+        let mut to_end: Vec<u64> = accepts.iter().map(|&accepts| if accepts { 0 } else { u64::MAX }).collect();
+        for _ in 0..count {
+            for state in 0..count {
+                let ways = next[state].iter().flatten().map(|&to| to_end[to as usize].saturating_add(1));
+                to_end[state] = ways.chain([to_end[state]]).min().unwrap_or(u64::MAX);
+            }
+        }
+        next.iter_mut().flatten().for_each(|way| *way = way.filter(|&to| to_end[to as usize] != u64::MAX));
+        (to_end[0] != u64::MAX).then_some(Small { next, accepts, to_end })
+    }
+
+    proptest! {
+        /// Counting finds what the search finds.
+        #[test]
+        fn counted_lengths_are_those_of_the_texts(
+            next in proptest::collection::vec(proptest::array::uniform3(proptest::option::of(0u32..5)), 5),
+            accepts in proptest::collection::vec(any::<bool>(), 5),
+            except in proptest::collection::vec("[a-c]{0,4}", 0..30),
+            wanted in 1usize..20,
+        ) {
+            let Some(small) = small(next, accepts) else { return Ok(()) };
+            let starts = [(&small, 0)];
+            let except: HashSet<&[u8]> = except.iter().map(|text| text.as_bytes()).collect();
+            let texts = best_first(starts.iter().copied(), &except, wanted);
+            let searched = (texts.len() == wanted).then(|| texts.iter().map(|text| text.len() as u64).collect());
+            prop_assert_eq!(counted(&starts, &except, wanted), Some(searched));
+        }
+    }
 }
