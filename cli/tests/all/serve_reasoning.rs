@@ -117,4 +117,14 @@ fn responses_have_reasoning_items() {
     let last = &events.last().unwrap()["response"];
     assert_eq!(types(&last["output"]), ["reasoning", "message"]);
     assert!(last["usage"]["output_tokens_details"]["reasoning_tokens"].as_u64().unwrap() > 12, "{last}");
+
+    // A thought that the limit cuts is incomplete, and the only item, in both.
+    let cut = json!({"input": "A number?", "seed": 5, "max_output_tokens": 5});
+    let whole = server.post("/v1/responses", &cut).json();
+    let events = server.post("/v1/responses", &with(cut, &json!({"stream": true}))).named_events();
+    for answer in [&whole, &events.last().unwrap()["response"]] {
+        let items = answer["output"].as_array().unwrap();
+        let about: Vec<(&Value, &Value)> = items.iter().map(|item| (&item["type"], &item["status"])).collect();
+        assert_eq!(about, [(&json!("reasoning"), &json!("incomplete"))], "{answer}");
+    }
 }

@@ -231,10 +231,8 @@ impl Voice for Response {
             let status = if is_cut { "incomplete" } else { "completed" };
             items.push(OutputItem::thought(thought.clone()).body(status, &[]));
         }
-        if items.is_empty() && content.calls.is_empty()
-            || !content.text.is_empty()
-            || !is_cut && content.calls.is_empty()
-        {
+        let ends_in_thought = is_cut && !items.is_empty();
+        if !content.text.is_empty() || content.calls.is_empty() && !ends_in_thought {
             let message = OutputItem::message(content.text.clone());
             items.push(message.body(status, of_text(&content.text, choice)));
         }
