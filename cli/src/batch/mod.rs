@@ -242,6 +242,8 @@ impl Batch {
         // With a value that changes nothing.
         const LONG: [&str; 3] = ["--seed", "--ledger", "--threads"];
         const SHORT: [&str; 2] = ["-s", "-t"];
+        // Other texts that begin like these are values of other options.
+        let is_number = |value: &str| value.strip_prefix('=').unwrap_or(value).parse::<u64>().is_ok();
         let mut digest = Sha256::new();
         let mut add = |bytes: &[u8]| {
             digest.update(bytes.len().to_le_bytes());
@@ -255,7 +257,7 @@ impl Batch {
                 Some(option)
                     if CHANGES_NOTHING.contains(&option)
                         || option.split_once('=').is_some_and(|(name, _)| LONG.contains(&name))
-                        || SHORT.iter().any(|short| option.starts_with(short)) => {}
+                        || SHORT.iter().filter_map(|short| option.strip_prefix(short)).any(is_number) => {}
                 _ if is_file => (),
                 _ => add(option.as_encoded_bytes()),
             }

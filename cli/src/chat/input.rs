@@ -51,33 +51,33 @@ impl Input {
             if let Some(whole) = rest.strip_suffix(BLOCK) {
                 return Ok(Some(format!(" {whole}")));
             }
-            if let Some(block) = self.block(rest)? {
-                return Ok(block);
+            match self.block(rest)? {
+                Entered::Line(block) => return Ok(Some(block)),
+                Entered::Dropped => (),
+                Entered::End => return Ok(None),
             }
         }
     }
 
     /// The message that begins with a line of marks and `rest`. Where that is nothing, a line of marks ends it, so that
-    /// other lines may have any marks; otherwise a line that ends with marks does. The outer `None` if it was dropped,
-    /// the inner one at the end.
-    fn block(&mut self, rest: &str) -> Result<Option<Option<String>>, Failure> {
+    /// other lines may have any marks; otherwise a line that ends with marks does.
+    fn block(&mut self, rest: &str) -> Result<Entered, Failure> {
         // A space keeps a first line with a slash from being a command.
         let mut all = format!(" {rest}");
         loop {
             let line = match (self.line("... ")?, &self) {
                 (Entered::Line(line), _) => line,
-                (Entered::Dropped, _) => return Ok(None),
-                (Entered::End, Self::Terminal(_)) => return Ok(Some(None)),
                 (Entered::End, Self::Lines(_)) => {
                     let message = format!("the last message has no end: put {BLOCK} into a line of its own after it");
                     return Err(Failure::Usage(message));
                 }
+                (other, _) => return Ok(other),
             };
             let end = line.trim_end().strip_suffix(BLOCK).filter(|before| !rest.is_empty() || before.trim().is_empty());
             all.push('\n');
             all.push_str(end.unwrap_or(&line));
             if end.is_some() {
-                return Ok(Some(Some(all)));
+                return Ok(Entered::Line(all));
             }
             if all.len() > MOST {
                 return Err(Failure::Usage("the message has more than 16 MiB".into()));

@@ -7,6 +7,7 @@ use verdigris::{Error, Grammar, Request, Style};
 
 use crate::protocol::fields::Fields;
 use crate::protocol::refusal::Refusal;
+use crate::protocol::strict::check_exact;
 
 /// The constraint of a text, and the field that it comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,8 +204,11 @@ fn schema(about: &mut Fields) -> Result<ConstraintField, Refusal> {
 /// A schema, which may be JSON in a string, as in vLLM.
 pub(super) fn parsed(schema: Value, path: &str) -> Result<Value, Refusal> {
     match schema {
-        Value::String(text) => serde_json::from_str(&text)
-            .map_err(|error| Refusal::field(path, "invalid_json_schema", format!("{path} is not JSON: {error}"))),
+        Value::String(text) => {
+            check_exact(&text, |_| true)?;
+            serde_json::from_str(&text)
+                .map_err(|error| Refusal::field(path, "invalid_json_schema", format!("{path} is not JSON: {error}")))
+        }
         other => Ok(other),
     }
 }
