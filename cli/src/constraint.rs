@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use verdigris::constrain::{Escapes, Extra, ForcedText, Language, NumberForms, Order, Whitespace, inexact_number};
+use verdigris::constrain::{Escapes, Extra, ForcedText, Language, NumberForms, Order, Whitespace, parse_schema};
 use verdigris::{Grammar, Registry, Request, Style};
 
 use crate::choice::{Choice, OneOf};
@@ -264,15 +264,5 @@ fn read_text(path: &Path) -> Result<String, Failure> {
 }
 
 fn parsed(name: &str, json: &[u8]) -> Result<serde_json::Value, Failure> {
-    // The byte order mark that some editors write.
-    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
-    let parsed =
-        serde_json::from_slice(json).map_err(|error| Failure::Usage(format!("{name} is not JSON: {error}")))?;
-    match str::from_utf8(json).ok().and_then(|json| inexact_number(json, |_| true)) {
-        Some(number) => {
-            let cure = "write it with at most 15 digits";
-            Err(Failure::Usage(format!("{name} has {number}, which is not read exactly: {cure}")))
-        }
-        None => Ok(parsed),
-    }
+    parse_schema(json).map_err(|fault| Failure::Usage(format!("{name}: {fault}")))
 }

@@ -323,8 +323,8 @@ fn a_schema_that_cannot_be_used() {
     with(r#"{"type": "integer", "multipleOf": 4097}"#).fails("it may be at most 4096, or less where those zeros");
     with(r#"{"type": "string", "pattern": "(a"}"#).fails("\"pattern\" \"(a\": unclosed group");
     with(r#"{"type": "integer", "minimum": 3, "maximum": 2}"#).fails("no finite text obeys it");
-    with(r#"{"type": "#).fails("a.schema.json is not JSON: EOF while parsing");
-    with(&"[".repeat(100_000)).fails("is not JSON: recursion limit");
+    with(r#"{"type": "#).fails("a.schema.json: invalid JSON: EOF while parsing");
+    with(&"[".repeat(100_000)).fails("invalid JSON: recursion limit");
     with("3").fails("a schema is an object, true or false");
     folder.run(&["generate", "--json-schema", "none.json"]).fails("cannot open none.json");
     assert_eq!(folder.run(&["generate", "--json-schema", "a.schema.json", "--regex", "a"]).status, 2);

@@ -173,7 +173,7 @@ fn a_schema_stands_on_the_command_line_or_in_a_file() {
     assert_eq!(inline.json().as_array().unwrap().len(), 3);
     let run = generate(&folder, &["--json-schema", "true", "--max-tokens", "40"]);
     assert!(run.status == 0 && serde_json::from_str::<Value>(&run.out).is_ok(), "{run:?}");
-    generate(&folder, &["--json-schema", "{\"type\": "]).fails("--json-schema is not JSON: EOF");
+    generate(&folder, &["--json-schema", "{\"type\": "]).fails("--json-schema: invalid JSON: EOF");
     generate(&folder, &["--json-schema", "{\"type\": \"none\"}"]).fails("#");
     // A regular expression may begin like an option.
     let run = generate(&folder, &["--regex", "-[0-9]{2}"]);

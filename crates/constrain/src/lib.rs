@@ -45,7 +45,7 @@ pub use constraint::lexicon::Lexicon;
 pub use constraint::{Constraint, ForcedText, NoRoom};
 pub use grammar::compose::BadChoice;
 pub use grammar::{Grammar, TooLarge};
-pub use json::exact::inexact_number;
+pub use json::exact::{InexactNumber, UnreadableSchema, check_numbers, parse_schema};
 pub use json::fault::BadSchema;
 pub use json::registry::{BadRegistry, Registry};
 pub use json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use serde_json::Value;
 use verdigris::ReasoningSyntax;
 use verdigris_detector::constrain::{
-    Constraint as Inner, ForcedText, Language, NumberForms, Order, Whitespace, inexact_number,
+    Constraint as Inner, ForcedText, Language, NumberForms, Order, Whitespace, parse_schema,
 };
 use verdigris_detector::{Grammar, Reader, Style};
 use verdigris_logits::TokenId;
@@ -69,11 +69,7 @@ pub(crate) fn schema(given: &Bound<'_, PyAny>) -> PyResult<Value> {
             given.py().import("json")?.call_method1("dumps", (schema,))?.extract()?
         }
     };
-    if let Some(number) = inexact_number(&text, |_| true) {
-        let fault = format!("the schema has {number}, which is not read exactly: write it with at most 15 digits");
-        return Err(error::constraint(fault));
-    }
-    serde_json::from_str(&text).map_err(|error| error::constraint(format!("the schema is not JSON: {error}")))
+    parse_schema(text.as_bytes()).map_err(|fault| error::constraint(format!("the schema: {fault}")))
 }
 
 /// The style of JSON.

@@ -6,11 +6,49 @@ use serde_json::Value;
 const BOUNDS: [&str; 5] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
 const VALUES: [&str; 2] = ["const", "enum"];
 
-/// Returns the first number of the schemas in a JSON text that [`serde_json::Value`] does not keep exactly, such as
-/// 99999999999999999999: it would allow other numbers than it says. Only bounds and values of schemas are looked at.
-/// `is_checked` is called with the names of the members of the outermost object, as they are written, and chooses those
-/// that have schemas; with an empty name for any other text.
-pub fn inexact_number(json: &str, is_checked: impl Fn(&str) -> bool) -> Option<&str> {
+/// A number of a schema that [`Value`] does not keep exactly, such as 99999999999999999999: it would allow other numbers
+/// than it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{number} is not read exactly: {}", Self::CURE)]
+pub struct InexactNumber {
+    /// The number as it is written.
+    pub number: String,
+}
+
+impl InexactNumber {
+    /// The cure that messages give.
+    pub(crate) const CURE: &str = "write it with at most 15 digits";
+}
+
+/// A text that cannot be read as a schema.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadableSchema {
+    /// It is not JSON.
+    #[error("invalid JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It has a number that is not kept exactly.
+    #[error(transparent)]
+    Number(#[from] InexactNumber),
+}
+
+/// Reads the text of a schema, which may begin with the byte order mark that some editors write.
+///
+/// # Errors
+/// It is not JSON, or has a number that is not kept exactly.
+pub fn parse_schema(json: &[u8]) -> Result<Value, UnreadableSchema> {
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    let schema = serde_json::from_slice(json)?;
+    check_numbers(str::from_utf8(json).expect("JSON is UTF-8"), |_| true)?;
+    Ok(schema)
+}
+
+/// Checks that the numbers of the schemas in a JSON text are kept exactly. Only bounds and values of schemas are looked
+/// at. `is_checked` is called with the names of the members of the outermost object, as they are written, and chooses
+/// those that have schemas; with an empty name for any other text.
+///
+/// # Errors
+/// The first number that is not.
+pub fn check_numbers(json: &str, is_checked: impl Fn(&str) -> bool) -> Result<(), InexactNumber> {
     let bytes = json.as_bytes();
     // The name before a value, and for each open array or object whether it is part of a value of a schema.
     let (mut name, mut open, mut is_watched) = ("", Vec::new(), is_checked(""));
@@ -45,13 +83,13 @@ pub fn inexact_number(json: &str, is_checked: impl Fn(&str) -> bool) -> Option<&
                 }
                 let counts = open.last() == Some(&true) || VALUES.contains(&name) || BOUNDS.contains(&name);
                 if is_watched && counts && !is_exact(&json[begun..at]) {
-                    return Some(&json[begun..at]);
+                    return Err(InexactNumber { number: json[begun..at].to_owned() });
                 }
             }
             _ => (),
         }
     }
-    None
+    Ok(())
 }
 
 fn is_exact(number: &str) -> bool {
@@ -80,7 +118,9 @@ mod tests {
 
     #[test]
     fn numbers_with_too_many_digits_are_found() {
-        let found = |number: &str| inexact_number(&format!("{{\"const\": {number}}}"), |_| true).map(str::to_owned);
+        let found = |number: &str| {
+            check_numbers(&format!("{{\"const\": {number}}}"), |_| true).err().map(|inexact| inexact.number)
+        };
         for exact in [
             "0",
             "-0.0",
@@ -113,7 +153,7 @@ mod tests {
 
     #[test]
     fn only_what_a_schema_says_about_numbers_counts() {
-        let all = |json: &str| inexact_number(json, |_| true).map(str::to_owned);
+        let all = |json: &str| check_numbers(json, |_| true);
         for (json, found) in [
             (r#"{"maximum": 1e-400}"#, true),
             (r#"{"items": [{"multipleOf" : 1e-400}]}"#, true),
@@ -122,11 +162,23 @@ mod tests {
             (r#"{"properties": {"maximum": {"default": 1e-400}}}"#, false),
             ("1e-400", false),
         ] {
-            assert_eq!(all(json).is_some(), found, "{json}");
+            assert_eq!(all(json).is_err(), found, "{json}");
         }
         let json = r#"{"a\"": {"const": 1e-400}, "deep": {"a": [{"const": 1e-401}]}, "const": 1e-402}"#;
-        let found = |name: &'static str| inexact_number(json, move |of| of == name);
-        assert_eq!([found("a\\\""), found("deep"), found("const")], [Some("1e-400"), Some("1e-401"), Some("1e-402")]);
-        assert_eq!([found("a"), found("")], [None, None]);
+        let found = |name: &str| check_numbers(json, |of| of == name).map_err(|inexact| inexact.number);
+        for (name, number) in [("a\\\"", "1e-400"), ("deep", "1e-401"), ("const", "1e-402")] {
+            assert_eq!(found(name), Err(number.to_owned()));
+        }
+        assert_eq!([found("a"), found("")], [Ok(()), Ok(())]);
+    }
+
+    #[test]
+    fn a_schema_is_read_or_refused_with_the_cause() {
+        assert_eq!(parse_schema(b"\xef\xbb\xbf{\"const\": 1}").unwrap(), serde_json::json!({"const": 1}));
+        let fault = |json: &[u8]| parse_schema(json).unwrap_err().to_string();
+        assert!(fault(b"{").starts_with("invalid JSON: EOF"));
+        assert!(fault(b"\"\xff\"").starts_with("invalid JSON: invalid unicode"));
+        let number = "18446744073709551617 is not read exactly: write it with at most 15 digits";
+        assert_eq!(fault(b"{\"maximum\": 18446744073709551617}"), number);
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::json::exact::inexact_number;
+use crate::json::exact::parse_schema;
 
 /// The maximum number of files, and the maximum size of one in bytes.
 const MAX_FILES: usize = 10_000;
@@ -33,7 +33,7 @@ impl Registry {
     /// Reads all files of a folder and its subfolders whose names end in `.json`. Links are not followed.
     ///
     /// # Errors
-    /// The folder or a file in it cannot be read, a file is not JSON or too large, or there are too many.
+    /// The folder or a file in it cannot be read, a file is not a schema or too large, or there are too many.
     pub fn folder(folder: impl AsRef<Path>) -> Result<Self, BadRegistry> {
         let folder = folder.as_ref();
         let bad = |path: &Path, fault: String| BadRegistry { path: path.to_owned(), fault };
@@ -53,13 +53,7 @@ impl Registry {
                         return Err(bad(&path, fault));
                     }
                     let bytes = std::fs::read(&path).map_err(|error| bad(&path, error.to_string()))?;
-                    let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-                    let schema = serde_json::from_slice(json).map_err(|error| bad(&path, error.to_string()))?;
-                    let number = str::from_utf8(json).ok().and_then(|json| inexact_number(json, |_| true));
-                    if let Some(number) = number {
-                        let fault = format!("{number} is not read exactly: write it with at most 15 digits");
-                        return Err(bad(&path, fault));
-                    }
+                    let schema = parse_schema(&bytes).map_err(|error| bad(&path, error.to_string()))?;
                     let parts = path.strip_prefix(folder).expect("it is below the folder").components();
                     let name: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
                     registry.insert(name.join("/"), schema);

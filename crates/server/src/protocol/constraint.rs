@@ -1,13 +1,12 @@
 //! The constraint of a text: OpenAI's `response_format` or vLLM's `structured_outputs`, but not both.
 
 use serde_json::{Value, json};
-use verdigris::constrain::Language;
+use verdigris::constrain::{Language, parse_schema};
 use verdigris::text::Tokenizer;
 use verdigris::{Error, Grammar, Request, Style};
 
 use crate::protocol::fields::Fields;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::strict::check_exact;
 
 /// The constraint of a text, and the field that it comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,11 +203,8 @@ fn schema(about: &mut Fields) -> Result<ConstraintField, Refusal> {
 /// A schema, which may be JSON in a string, as in vLLM.
 pub(super) fn parsed(schema: Value, path: &str) -> Result<Value, Refusal> {
     match schema {
-        Value::String(text) => {
-            check_exact(&text, |_| true)?;
-            serde_json::from_str(&text)
-                .map_err(|error| Refusal::field(path, "invalid_json_schema", format!("{path} is not JSON: {error}")))
-        }
+        Value::String(text) => parse_schema(text.as_bytes())
+            .map_err(|fault| Refusal::field(path, "invalid_json_schema", format!("{path}: {fault}"))),
         other => Ok(other),
     }
 }
@@ -301,6 +297,7 @@ mod tests {
             (json!({"structured_outputs": {"regex": "a", "choice": ["b"]}}), "structured_outputs"),
             (json!({"structured_outputs": {"grammar": 3}}), "structured_outputs.grammar"),
             (json!({"structured_outputs": {"json": "{"}}), "structured_outputs.json"),
+            (json!({"structured_outputs": {"json": "{\"const\": 1e-400}"}}), "structured_outputs.json"),
             (json!({"structured_outputs": {"structural_tag": "{"}}), "structured_outputs.structural_tag"),
             (json!({"response_format": {"type": "structural_tag", "tags": []}}), "response_format.tags"),
             (json!({"structured_outputs": {"regex": 3}}), "structured_outputs.regex"),

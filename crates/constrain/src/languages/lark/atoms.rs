@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::parser::Parser;
 use crate::grammar::Grammar;
-use crate::json::exact::inexact_number;
+use crate::json::exact::{InexactNumber, check_numbers};
 use crate::json::style::Style;
 use crate::languages::expression::Expression;
 use crate::languages::fault::{Position, Result};
@@ -158,8 +158,8 @@ impl Parser<'_> {
         match values.next() {
             Some(Ok(value)) => {
                 let bytes = values.byte_offset();
-                if let Some(number) = inexact_number(&self.scanner.rest()[..bytes], |_| true) {
-                    return at.wrong(format!("{number} is not read exactly"), "write it with at most 15 digits");
+                if let Err(InexactNumber { number }) = check_numbers(&self.scanner.rest()[..bytes], |_| true) {
+                    return at.wrong(format!("{number} is not read exactly"), InexactNumber::CURE);
                 }
                 self.scanner.skip(bytes);
                 Ok(value)
