@@ -1,5 +1,6 @@
 //! `verdigris detect`: judges whether texts are marked, and how sure that is.
 
+mod counts;
 mod documents;
 mod hints;
 mod html;
@@ -22,6 +23,7 @@ use verdigris::detector::FittingKeys;
 use verdigris::detector::report::{Content, Hashing};
 use verdigris::{DetectError, Hint, Key, Look, Outcome, Reader};
 
+use crate::detect::counts::Counts;
 use crate::detect::documents::{Document, DocumentError, Format, Source};
 pub(crate) use crate::detect::documents::{DocumentText, Fields, sources};
 #[cfg(feature = "parquet")]
@@ -39,19 +41,6 @@ use crate::{report, terminal};
 /// takes about thirty times the bytes of the texts.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 2 << 20;
-
-/// The index at which texts that could not be judged are counted, after those of each outcome.
-const FAULTY: usize = 6;
-
-/// The exit status for the given numbers of texts of each outcome: that of the strongest evidence, or 2 for no verdict.
-fn status(counts: [u64; FAULTY + 1]) -> ExitCode {
-    let [whole, part, not, _, _, forged, _] = counts;
-    ExitCode::from(match (whole + part, not + forged) {
-        (1.., _) => 0,
-        (0, 1..) => 1,
-        (0, 0) => 2,
-    })
-}
 
 /// The files that are written in addition to the output.
 struct Reports {
@@ -160,11 +149,11 @@ impl Detect {
             signed.add(keys, &judged, self.hint(&judged))?;
             signed.write()?;
         }
-        let mut counts = [0; FAULTY + 1];
-        counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] = 1;
+        let mut counts = Counts::default();
+        counts.add(outcome);
         if self.json {
             self.print_json(&judged)?;
-            return Ok(status(counts));
+            return Ok(counts.status());
         }
         let judgement = judged.result.as_ref().map_err(|fault| Failure::Usage(format!("{name}: {fault}")))?;
         if judgement.outcome() == Outcome::TooShort {
@@ -183,7 +172,7 @@ impl Detect {
             }
         }
         words::describe(&mut out, judgement, self.hint(&judged).as_deref())?;
-        Ok(status(counts))
+        Ok(counts.status())
     }
 
     /// Judges many texts, and prints a line for each.
@@ -197,7 +186,7 @@ impl Detect {
     ) -> Result<ExitCode, Failure> {
         let Reports { html, mut signed } = reports;
         let mut documents = documents.peekable();
-        let mut counts = [0u64; FAULTY + 1];
+        let mut counts = Counts::default();
         let mut kept = Vec::new();
         let mut out = anstream::stdout();
         let (mut header, mut hidden) = (!self.json, false);
@@ -215,7 +204,7 @@ impl Detect {
                         signed.add(keys, judged, self.hint(judged))?;
                     }
                     let outcome = judged.outcome();
-                    counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] += 1;
+                    counts.add(outcome);
                     hidden |= outcome == Some(Outcome::NotMarked)
                         && judged.result.as_ref().is_ok_and(Hint::may_hide_a_passage);
                     match self.json {
@@ -225,7 +214,7 @@ impl Detect {
                 }
                 Ok(())
             })?;
-            bar.set_message(format!("{} texts, ", counts.iter().sum::<u64>()));
+            bar.set_message(format!("{} texts, ", counts.texts()));
             if html.is_some() {
                 kept.extend(judged.into_iter().take(html::MOST.saturating_sub(kept.len())));
             }
@@ -235,14 +224,14 @@ impl Detect {
         if let Some(signed) = signed {
             signed.write()?;
         }
-        if self.json && counts == [0; FAULTY + 1] {
+        if self.json && counts.texts() == 0 {
             return Err(Failure::Usage("the input has no text: give a file that has some".into()));
         }
         if !self.json {
             let hint = (hidden && !self.searches()).then_some(hints::WINDOWS);
-            words::summary(&mut out, counts, self.level, hint)?;
+            words::summary(&mut out, &counts, self.level, hint)?;
         }
-        Ok(status(counts))
+        Ok(counts.status())
     }
 
     /// Judges a text. The error does not name it.

@@ -5,7 +5,7 @@ use std::io::Write;
 use anstyle::AnsiColor;
 use verdigris::{Evidence, Judgement, Level, MarkedPassage, Outcome};
 
-use super::FAULTY;
+use super::counts::Counts;
 use super::judged_text::JudgedText;
 use crate::error::Failure;
 use crate::report;
@@ -183,16 +183,9 @@ pub(super) fn line(out: &mut impl Write, judged: &JudgedText<'_>) -> Result<(), 
 }
 
 /// Prints the totals over all texts.
-pub(super) fn summary(
-    out: &mut impl Write,
-    counts: [u64; FAULTY + 1],
-    level: Level,
-    hint: Option<&str>,
-) -> Result<(), Failure> {
-    // Only a single text is weighed, so none of many is known to have had too few choices.
-    let [whole, part, not, _, short, forged, faulty] = counts;
-    let (marked, width) = (whole + part, width());
-    let texts = marked + not + short + forged + faulty;
+pub(super) fn summary(out: &mut impl Write, counts: &Counts, level: Level, hint: Option<&str>) -> Result<(), Failure> {
+    let &Counts { marked, not, short, forged, faulty, .. } = counts;
+    let (texts, width) = (counts.texts(), width());
     let s = if texts == 1 { "" } else { "s" };
     let forgeries = if forged > 0 { format!("{forged} forged, ") } else { String::new() };
     let line = format!("{texts} text{s}: {marked} marked, {forgeries}{not} not, {short} too short, {faulty} faulty");
