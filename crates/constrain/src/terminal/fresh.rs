@@ -13,6 +13,12 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use crate::terminal::language::Language;
 use crate::terminal::memory_counter::MemoryCounter;
 
+/// The number of texts up to which they are searched one by one, which takes time for each.
+const SEARCHED: usize = 32;
+
+/// The most states of texts of one length that are counted.
+const COUNTED: usize = 1 << 10;
+
 /// The texts of the earlier items, in order.
 pub(crate) type Seen = Arc<Vec<Box<[u8]>>>;
 
@@ -216,7 +222,7 @@ pub(crate) fn shortest<T: Language>(alternatives: &[(u32, Arc<T>)], seen: &Seen,
 
 /// The `wanted` shortest texts that a terminal accepts, in order; all if there are fewer.
 pub(crate) fn shortest_texts<T: Language>(terminal: &T, wanted: usize) -> Vec<Vec<u8>> {
-    best_first(std::iter::once((terminal, terminal.start())), &HashSet::new(), wanted)
+    best_first(&[(terminal, terminal.start())], &HashSet::new(), wanted)
 }
 
 /// The lengths of the `wanted` shortest texts from some states of terminals, other than those of `except`; `None` if
@@ -227,29 +233,37 @@ fn lengths<T: Language>(starts: &[(&T, u32)], except: &HashSet<&[u8]>, wanted: u
     {
         return counted;
     }
-    let texts = best_first(starts.iter().copied(), except, wanted);
+    let texts = best_first(starts, except, wanted);
     (texts.len() == wanted).then(|| texts.iter().map(|text| text.len() as u64).collect())
 }
 
-/// The number of texts up to which they are searched one by one, which takes time for each.
-const SEARCHED: usize = 32;
+/// The bytes that lead on from states of several terminals. Many texts lead to the same state, from which few bytes do.
+struct Ways<'a, T> {
+    terminals: Vec<&'a T>,
+    known: HashMap<(usize, u32), Vec<(u8, u32)>>,
+}
 
-/// The most states of texts of one length that are counted.
-const COUNTED: usize = 1 << 10;
+impl<'a, T: Language> Ways<'a, T> {
+    fn new(starts: &[(&'a T, u32)]) -> Self {
+        Self { terminals: starts.iter().map(|&(terminal, _)| terminal).collect(), known: HashMap::new() }
+    }
+
+    /// The bytes that may follow in a state of the terminal at an index, and the states that they lead to.
+    fn from(&mut self, (which, state): (usize, u32)) -> &[(u8, u32)] {
+        let next = |byte| Some((byte, self.terminals[which].next(state, byte)?));
+        self.known.entry((which, state)).or_insert_with(|| (0..=255).filter_map(next).collect())
+    }
+}
 
 /// Like [`lengths`], from the number of texts of each length instead of the texts. `None` if some text may belong to
 /// two of the terminals, or if there are too many states.
 #[expect(clippy::option_option, reason = "not counted, or counted and too few")]
 fn counted<T: Language>(starts: &[(&T, u32)], except: &HashSet<&[u8]>, wanted: usize) -> Option<Option<Vec<u64>>> {
-    let mut ways: HashMap<(usize, u32), Vec<(u8, u32)>> = HashMap::new();
-    let mut after = |which: usize, state: u32| {
-        let next = |byte| Some((byte, starts[which].0.next(state, byte)?));
-        ways.entry((which, state)).or_insert_with(|| (0..=255).filter_map(next).collect()).clone()
-    };
+    let mut ways = Ways::new(starts);
     // Texts of two terminals differ if their first bytes do.
     let mut first = HashSet::new();
     for (which, &(terminal, state)) in starts.iter().enumerate() {
-        let is_apart = after(which, state).iter().all(|(byte, _)| first.insert(*byte));
+        let is_apart = ways.from((which, state)).iter().all(|(byte, _)| first.insert(*byte));
         if starts.len() > 1 && (!is_apart || terminal.accepts(state)) {
             return None;
         }
@@ -277,7 +291,7 @@ fn counted<T: Language>(starts: &[(&T, u32)], except: &HashSet<&[u8]>, wanted: u
         }
         let mut next: HashMap<(usize, u32), u64> = HashMap::new();
         for ((which, state), texts) in level {
-            for (_, to) in after(which, state) {
+            for &(_, to) in ways.from((which, state)) {
                 let sum = next.entry((which, to)).or_default();
                 *sum = sum.saturating_add(texts);
             }
@@ -295,32 +309,23 @@ fn counted<T: Language>(starts: &[(&T, u32)], except: &HashSet<&[u8]>, wanted: u
 
 /// Searches for the shortest texts, in the order of the bytes written plus the bytes missing (A*; Hart, Nilsson and
 /// Raphael 1968).
-fn best_first<'a, T: Language + 'a>(
-    starts: impl Iterator<Item = (&'a T, u32)>,
-    except: &HashSet<&[u8]>,
-    wanted: usize,
-) -> Vec<Vec<u8>> {
-    let starts: Vec<(&T, u32)> = starts.collect();
+fn best_first<T: Language>(starts: &[(&T, u32)], except: &HashSet<&[u8]>, wanted: usize) -> Vec<Vec<u8>> {
     let begun = |which: usize, state: u32, text: Vec<u8>| {
         Reverse((text.len() as u64 + starts[which].0.to_end(state), text, which, state))
     };
     let mut open: BinaryHeap<_> =
         starts.iter().enumerate().map(|(which, &(_, state))| begun(which, state, Vec::new())).collect();
     let (mut found, mut texts) = (HashSet::new(), Vec::new());
-    // Many texts lead to the same state, from which few bytes lead on.
-    let mut ways: HashMap<(usize, u32), Vec<(u8, u32)>> = HashMap::new();
+    let mut ways = Ways::new(starts);
     while let Some(Reverse((_, text, which, state))) = open.pop() {
-        let terminal = starts[which].0;
         if texts.len() == wanted {
             break;
         }
-        if terminal.accepts(state) && !except.contains(&text[..]) && found.insert(text.clone()) {
+        if starts[which].0.accepts(state) && !except.contains(&text[..]) && found.insert(text.clone()) {
             texts.push(text.clone());
         }
-        let ways = ways
-            .entry((which, state))
-            .or_insert_with(|| (0..=255).filter_map(|byte| Some((byte, terminal.next(state, byte)?))).collect());
-        open.extend(ways.iter().map(|&(byte, next)| begun(which, next, [&text[..], &[byte]].concat())));
+        let ways = ways.from((which, state)).iter();
+        open.extend(ways.map(|&(byte, next)| begun(which, next, [&text[..], &[byte]].concat())));
     }
     texts
 }
@@ -391,7 +396,7 @@ mod tests {
             let Some(small) = small(next, accepts) else { return Ok(()) };
             let starts = [(&small, 0)];
             let except: HashSet<&[u8]> = except.iter().map(|text| text.as_bytes()).collect();
-            let texts = best_first(starts.iter().copied(), &except, wanted);
+            let texts = best_first(&starts, &except, wanted);
             let searched = (texts.len() == wanted).then(|| texts.iter().map(|text| text.len() as u64).collect());
             prop_assert_eq!(counted(&starts, &except, wanted), Some(searched));
         }
