@@ -152,10 +152,10 @@ impl Reader {
             })
         })?;
         // Corrected p-values are at most 1, and some are equal.
-        let by =
-            |of: fn(&Evidence) -> f64| move |a: &Candidate, b: &Candidate| of(&a.evidence).total_cmp(&of(&b.evidence));
-        let (by_p, by_look) = (by(Evidence::ln_p_corrected), by(|evidence| evidence.ln_p));
-        found.sort_by(|a, b| by_p(a, b).then_with(|| by_look(a, b)));
+        let order = |a: &Evidence, b: &Evidence| {
+            a.ln_p_corrected().total_cmp(&b.ln_p_corrected()).then(a.ln_p.total_cmp(&b.ln_p))
+        };
+        found.sort_by(|a, b| order(&a.evidence, &b.evidence));
         Ok(found)
     }
 

@@ -193,9 +193,11 @@ impl Metrics {
         self.finished.get_or_create(&[("finished_reason", reason)]).inc();
     }
 
-    /// Counts a refused request by its code.
-    pub(crate) fn rejected(&self, reason: &'static str) {
-        self.rejected.get_or_create(&[("reason", reason)]).inc();
+    /// Counts a request by the code of its error, if the server had no room for it.
+    pub(crate) fn refused(&self, status: u16, code: Option<&'static str>) {
+        if let (429 | 503, Some(reason)) = (status, code) {
+            self.rejected.get_or_create(&[("reason", reason)]).inc();
+        }
     }
 
     /// Counts a model that was loaded.
@@ -284,7 +286,7 @@ mod tests {
         metrics.marked("watermarked");
         metrics.signed("failed");
         metrics.finished("stop");
-        metrics.rejected("overloaded");
+        metrics.refused(503, Some("overloaded"));
         metrics.loaded("chat");
         let text = metrics.text((1, Statistics::default()));
         let exported = names(text.lines().filter(|line| !line.starts_with('#')));

@@ -61,9 +61,7 @@ impl Record {
 
     /// Notes that a stream ends with an error, which its status does not show.
     pub(crate) fn failed(&self, refusal: &Refusal) {
-        if let (429 | 503, Some(code)) = (refusal.status, refusal.code) {
-            self.service.metrics.rejected(code);
-        }
+        self.service.metrics.refused(refusal.status, refusal.code);
         refusal.code.iter().for_each(|code| self.report.fail(code));
     }
 

@@ -59,9 +59,7 @@ pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, 
         response = in_shape(response, &refusal, shape);
     }
     service.metrics.answered(&line.route, line.status);
-    if let (429 | 503, Some(code)) = (line.status, line.code) {
-        service.metrics.rejected(code);
-    }
+    service.metrics.refused(line.status, line.code);
     if let Ok(id) = HeaderValue::from_str(&line.request_id) {
         if shape == ErrorShape::Anthropic {
             response.headers_mut().insert(ANTHROPIC_REQUEST_ID, id.clone());
