@@ -47,7 +47,8 @@ impl Chat {
                 let message = "this key carries a payload, and answers of a chat have none: name another key".into();
                 return Err(Failure::Usage(message));
             }
-            key.embed()?;
+            // A key that marks nothing, such as a published one, is refused before the first message.
+            key.variant(0).embed()?;
         }
         let tokens = engine.context_length().min(KEPT);
         // What was read of a conversation is kept for its next turn.

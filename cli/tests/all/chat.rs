@@ -63,9 +63,12 @@ fn answers_are_marked_and_thoughts_are_apart() {
     let long = ["-n", "150", "--key", "my.key"];
     let marked = chat(&folder, &["A story, please."], &long).done().out;
     let plain = chat(&folder, &["/mark off", "Another one."], &long).done().out;
-    for (text, is_marked) in [(marked, true), (plain, false)] {
+    // A key as it is made by default has variants, of which each answer takes one.
+    folder.run(&["key", "new", "default.key", "--model", "teller"]).done();
+    let varied = chat(&folder, &["A story, please."], &["-n", "150", "--key", "default.key"]).done().out;
+    for (key, text, is_marked) in [("my.key", marked, true), ("my.key", plain, false), ("default.key", varied, true)] {
         folder.write("text.txt", &text);
-        let found = folder.run(&["detect", "--key", "my.key", "text.txt", "--json"]).json();
+        let found = folder.run(&["detect", "--key", key, "text.txt", "--json"]).json();
         assert_eq!(found["marked"], is_marked, "{found}");
     }
     folder.write("teller/chat_template.jinja", THINKS);
