@@ -7,6 +7,7 @@ mod marking;
 mod publish;
 mod read;
 mod report;
+mod retire;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use verdigris::{Key, KeyRing, Strength};
 
 use crate::error::Failure;
 use crate::key::days::days;
+pub(crate) use crate::key::days::today;
 use crate::key::dialect::DialectOptions;
 pub(crate) use crate::key::marking::{FUNCTIONS, marking};
 pub(crate) use crate::key::read::{KeysOption, fitting, writer_of};
@@ -33,6 +35,7 @@ pub(crate) enum KeyCommand {
     Show(Show),
     List(list::List),
     Publish(publish::Publish),
+    Retire(retire::Retire),
     Report(report::Report),
 }
 
@@ -93,6 +96,7 @@ impl KeyCommand {
             Self::Show(show) => show.run(),
             Self::List(list) => list.run(),
             Self::Publish(publish) => publish.run(),
+            Self::Retire(retire) => retire.run(),
             Self::Report(report) => report.run(),
         }
     }

@@ -24,6 +24,7 @@ use crate::doctor::keys::KeyFile;
 use crate::doctor::processor::Processor;
 use crate::doctor::speed::{Expected, MemorySpeed, Tale};
 use crate::error::Failure;
+use crate::key::today;
 use crate::report::print_json;
 use crate::run::RunOptions;
 
@@ -91,7 +92,6 @@ impl Doctor {
             Failure::Open { path, source }
         };
         let keys = keys::found(self.ring.as_deref()).map_err(open)?;
-        let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
         let (program, processor, gpu) =
             (Build::of_this_program(), Processor::of_this_machine(), Gpus::of_this_machine());
         #[cfg(feature = "hub")]
@@ -110,7 +110,7 @@ impl Doctor {
         findings.extend([tale.finding(), gpu.finding()]);
         #[cfg(feature = "hub")]
         findings.extend([cache.finding(), hub.finding()]);
-        findings.extend(keys::findings(&keys, self.ring.as_deref(), today));
+        findings.extend(keys::findings(&keys, self.ring.as_deref(), today()));
         Ok(Report {
             format: "verdigris-doctor-1",
             broken: findings.iter().any(Finding::is_fault),

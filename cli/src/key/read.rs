@@ -8,6 +8,7 @@ use verdigris::watermark::ring::Skipped;
 use verdigris::{Key, KeyRing, Reader};
 
 use crate::error::Failure;
+use crate::key::days::today;
 use crate::terminal;
 
 /// Keys to read with: files, or a folder of them.
@@ -51,10 +52,9 @@ fn note(skipped: &[Skipped]) {
 /// The key for a tokenizer that a ring writes with today. Unless it is to be quiet, notes name the files that are
 /// skipped.
 pub(crate) fn writer_of(ring: KeyRing, tenant: &str, reader: &Reader, quiet: bool) -> Result<Key, Failure> {
-    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let ring = ring.for_vocabulary(&reader.vocabulary())?;
     if !quiet {
         note(ring.skipped());
     }
-    Ok(ring.into_writer(today, tenant)?)
+    Ok(ring.into_writer(today(), tenant)?)
 }

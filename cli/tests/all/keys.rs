@@ -296,6 +296,42 @@ fn a_damaged_key_is_told() {
     assert_eq!(folder.run(&["key", "show", "old.key"]).status, 0, "files without a check value are read");
 }
 
+/// A retired key is the same one, with which a ring no longer writes.
+#[test]
+fn a_key_can_be_retired() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("ring")).unwrap();
+    folder.run(&["key", "new", "ring/old.key"]).done();
+    let (before, write) = (folder.read("ring/old.key"), ["generate", "The captain", "--ring", "ring", "--seed", "1"]);
+    folder.write("marked.txt", &folder.run(&write).done().out);
+    folder.run(&["key", "retire", "ring/old.key", "--until", "9999-12-31"]).done();
+    folder.run(&write).done();
+    folder.run(&["key", "retire", "ring/old.key", "--until", "tomorrow"]).fails("is no date");
+    folder.run(&["key", "retire", "ring/no.key"]).fails("ring/no.key");
+    let retired = folder.run(&["key", "retire", "ring/old.key"]).done().out;
+    assert!(retired.starts_with("ring/old.key retired: vg-"), "{retired}");
+    folder.run(&["key", "retire", "ring/old.key", "--until", "2199-01-01"]).fails("cannot be made to last longer");
+    folder.run(&write).fails("the key ring ring has no key to write with on");
+    folder.run(&["detect", "marked.txt", "--ring", "ring"]).done();
+    // Nothing else has changed, nor is anything left.
+    let without = |text: &str| {
+        let mut key: serde_json::Value = serde_json::from_str(text).unwrap();
+        let fields = key.as_object_mut().unwrap();
+        fields.remove("check").unwrap();
+        let period = fields.remove("period");
+        (key, period)
+    };
+    let (before, after) = (without(&before), without(&folder.read("ring/old.key")));
+    assert_eq!((before.0, before.1), (after.0, None));
+    assert!(after.1.unwrap()["until"].as_str().unwrap() >= "2026");
+    assert_eq!(fs::read_dir(folder.path("ring")).unwrap().count(), 1);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(folder.path("ring/old.key")).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn what_is_no_key_is_called_so() {
