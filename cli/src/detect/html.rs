@@ -141,7 +141,7 @@ fn sentence(judgement: &Judgement<'_>) -> String {
         ),
         Outcome::NotMarked => format!(
             "No mark of the key {key} was found: texts without it look as marked as this one with a probability of \
-             {p}. This does not prove that no machine wrote it. Texts that were heavily edited or paraphrased, or \
+             at most {p}. This does not prove that no machine wrote it. Texts that were heavily edited or paraphrased, or \
              left little choice to the writer, can lose their mark."
         ),
     }
@@ -207,8 +207,10 @@ fn facts(text: &str, judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
     if !judgement.repairs.is_empty() {
         facts.push(("Repaired", report::repairs(&judgement.repairs)));
     }
-    if let Some(payload) = judgement.verdict().payload {
-        facts.push(("Payload", format!("{payload:#x}")));
+    let verdict = judgement.verdict();
+    if let (Some(payload), Some(doubt)) = (verdict.payload, verdict.doubt) {
+        let doubt = report::doubt(doubt);
+        facts.push(("Payload", format!("{payload:#x}, which is wrong with a probability of {doubt}")));
     }
     let digest: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     facts.push(("Text", format!("{} bytes of UTF-8 with SHA-256 {digest}", text.len())));

@@ -110,5 +110,6 @@ pub const COLUMNS: &[Column] = columns! {
     key_id: Text = |verdict| Some(Value::Text(&verdict.key_id));
     dialect: Text = |verdict| Some(Value::Text(verdict.dialect));
     payload: U32 = |verdict| verdict.payload.map(Value::U32);
+    doubt: F64 = |verdict| verdict.doubt.map(Value::F64);
     error: Text = |verdict| verdict.error.as_deref().map(Value::Text);
 };

@@ -142,6 +142,9 @@ pub struct Verdict<'a> {
     /// The payload of the mark, if there is one; only for keys that carry payloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<u32>,
+    /// The probability that the payload is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<f64>,
     /// The number of variants of the key that the text is marked with; `None` for keys with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variants: Option<usize>,
@@ -178,6 +181,7 @@ impl<'a> Verdict<'a> {
         let (evidence, outcome) = (&judgement.evidence, judgement.outcome());
         let short = evidence.is_marked(judgement.level).err().filter(|_| outcome == Outcome::TooShort);
         let tokens = Some(&judgement.tokens).filter(|tokens| judgement.has_constraint && !tokens.is_empty());
+        let payload = judgement.payload.filter(|_| outcome.is_marked());
         Self {
             verdict: outcome,
             marked: outcome.is_marked(),
@@ -204,7 +208,8 @@ impl<'a> Verdict<'a> {
             passages: judgement.searched.then(|| judgement.passages.iter().map(PassageVerdict::of).collect()),
             forced: tokens.map(|tokens| forced(tokens)),
             counted: tokens.map(|tokens| counted(tokens)),
-            payload: judgement.payload.map(|read| read.payload).filter(|_| outcome.is_marked()),
+            payload: payload.map(|read| read.payload),
+            doubt: payload.map(|read| read.doubt),
             variants: Some(judgement.variants).filter(|_| judgement.key.variants() > 1),
             public: judgement.key.is_public(),
             colours: evidence.colours,

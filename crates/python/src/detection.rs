@@ -56,7 +56,7 @@ impl Passage {
 }
 
 /// The attributes that the JSON may omit. Hints, and what only the model can expect, are the program's.
-const ABSENT: [(&str, Absent); 13] = [
+const ABSENT: [(&str, Absent); 14] = [
     ("error", Absent::None),
     ("needed", Absent::None),
     ("green", Absent::None),
@@ -69,6 +69,7 @@ const ABSENT: [(&str, Absent); 13] = [
     ("forced", Absent::None),
     ("counted", Absent::None),
     ("payload", Absent::None),
+    ("doubt", Absent::None),
     ("variants", Absent::None),
 ];
 

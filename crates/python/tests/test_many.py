@@ -8,7 +8,7 @@ import pytest
 import verdigris
 
 FIELDS = ("verdict", "marked", "p", "log10_p", "z", "tokens", "scored", "score", "expected", "looks", "sampled",
-          "key_id", "dialect", "payload", "error")
+          "key_id", "dialect", "payload", "doubt", "error")
 
 
 @pytest.fixture(scope="module")

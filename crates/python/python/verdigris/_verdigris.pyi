@@ -183,6 +183,7 @@ class Detection:
     forced: int | None
     counted: list[tuple[int, int]] | None
     payload: int | None
+    doubt: float | None
     variants: int | None
     skipped_keys: list[str]
     def to_dict(self) -> dict[str, Any]: ...
