@@ -69,11 +69,15 @@ impl Identify {
             let all: Result<Vec<_>, _> = keys.iter().map(|key| detector::candidates(key, sizes, gammas)).collect();
             Ok(all?.into_iter().flatten().collect())
         };
-        for (option, sizes, gammas) in
-            [("--gammas", &[][..], &self.gammas[..]), ("--vocabulary-sizes", &self.vocabulary_sizes, &[])]
-        {
-            if sizes.len() + gammas.len() > 0 && tried(sizes, gammas)?.len() == keys.len() {
-                let message = format!("{option} changes nothing for these keys: leave it out, or give others");
+        let own_gammas = |gamma: f64| keys.iter().any(|key| key.dialect().gamma() == Some(gamma));
+        let own_sizes = |size: usize| keys.iter().any(|key| key.vocabulary().size() == size);
+        let gammas =
+            self.gammas.iter().map(|&gamma| ("--gammas", gamma.to_string(), own_gammas(gamma), vec![], vec![gamma]));
+        let sizes = self.vocabulary_sizes.iter();
+        let sizes = sizes.map(|&size| ("--vocabulary-sizes", size.to_string(), own_sizes(size), vec![size], vec![]));
+        for (option, value, is_own, sizes, gammas) in gammas.chain(sizes) {
+            if !is_own && tried(&sizes, &gammas)?.len() == keys.len() {
+                let message = format!("{option} {value} changes nothing for these keys: leave it out, or give another");
                 return Err(Failure::Usage(message));
             }
         }
@@ -106,9 +110,13 @@ impl Identify {
             writeln!(out, "\nverdict   {short}")?;
             return Err(verdigris::Error::from(short).into());
         }
-        let style = report::verdict_style(best.marked);
+        let style = report::verdict_style(identified.outcome().is_marked());
         let label = shown_line(&best.candidate);
-        let words = if best.marked { format!("written with {label}") } else { "none of them".into() };
+        let words = match (best.marked, best.forged) {
+            (false, _) => "none of them".into(),
+            (true, false) => format!("written with {label}"),
+            (true, true) => format!("forged, with the marks of several variants of {label}"),
+        };
         writeln!(
             out,
             "\nverdict   {style}{words}{style:#} (level {}, corrected for all candidates tried)",
@@ -116,6 +124,10 @@ impl Identify {
         )?;
         if best.marked && best.public {
             writeln!(out, "note      {PUBLIC}")?;
+        }
+        let alike = found[1..].iter().take_while(|other| best.marked && other.evidence.ln_p == best.evidence.ln_p);
+        for other in alike {
+            writeln!(out, "note      {} fits equally well", shown_line(&other.candidate))?;
         }
         if best.marked && !best.repairs.is_empty() {
             writeln!(out, "repaired  {}", report::repairs(&best.repairs))?;

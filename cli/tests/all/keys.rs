@@ -472,9 +472,11 @@ fn what_is_identified_is_said_in_words_and_in_fields() {
     let folder = with_ring(2);
     folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
     let by_size = ["identify", "text.txt", "--ring", "ring", "--vocabulary-sizes", "4000", "--json"];
-    folder.run(&by_size).fails("--vocabulary-sizes changes nothing for these keys");
+    folder.run(&by_size).fails("--vocabulary-sizes 4000 changes nothing for these keys");
     folder.run(&["key", "new", "noise.key"]).done();
-    folder.run(&["identify", "text.txt", "--key", "noise.key", "--gammas", "0.5"]).fails("--gammas changes nothing");
+    folder
+        .run(&["identify", "text.txt", "--key", "noise.key", "--gammas", "0.5"])
+        .fails("--gammas 0.5 changes nothing");
     folder.run(&["key", "new", "hf.key", "--dialect", "hugging-face", "--id", "hugging-face"]);
     let run = folder.run(&[&by_size[..], &["--key", "hf.key"]].concat());
     let found = run.json();

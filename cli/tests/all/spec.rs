@@ -27,6 +27,8 @@ fn texts_have_the_verdicts_of_the_specification() {
     }
     let cases = vectors["texts"].as_array().unwrap();
     assert!(cases.len() > 40);
+    let mut forged = 0;
+    let options_are_default = |input: &Value| input["options"].as_object().is_none_or(serde_json::Map::is_empty);
     for case in cases {
         let input = &case["input"];
         let text = input["text"].as_str().unwrap().repeat(input["times"].as_u64().unwrap_or(1) as usize);
@@ -43,8 +45,17 @@ fn texts_have_the_verdicts_of_the_specification() {
         let command = |name: &str| [name, "text", "--json"].map(str::to_owned).to_vec();
         let detect = [command("detect"), vec!["--format".into(), "text".into()], keys.clone(), options.collect()];
         compare(&folder, &detect.concat(), &case["answer"]["verdict"]);
+        // The command that tries keys agrees on forged texts.
+        if case["answer"]["verdict"]["verdict"] == "forged" && options_are_default(input) {
+            let found = [command("identify"), keys.clone()].concat();
+            let run = folder.run(&found.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!((run.status, &run.json()["verdict"]), (1, &"forged".into()), "{run:?}");
+            assert_eq!(run.json()["found"]["forged"], true, "{run:?}");
+            forged += 1;
+        }
         if let Some(payload) = case["answer"].get("payload") {
             compare(&folder, &[command("payload"), keys].concat(), payload);
         }
     }
+    assert!(forged > 0);
 }

@@ -9,10 +9,9 @@
 //! their mark, so that the chance of a false alarm is at most the level.
 
 use verdigris_watermark::real::ln;
-use verdigris_watermark::{Detector, Evidence, Key, Mark};
+use verdigris_watermark::{Detector, Evidence, Key, Level, Mark, Repeats};
 
 use crate::error::DetectError;
-use crate::look::Look;
 use crate::tokens::Tokens;
 
 /// The cost of a cut, in standard deviations of a score: about that of three tokens that speak for the other variant.
@@ -24,14 +23,14 @@ pub(crate) fn is_forged(
     key: &Key,
     variants: &[u8],
     tokens: &Tokens,
-    look: &Look,
+    (repeats, level): (Repeats, Level),
     tried: f64,
 ) -> Result<bool, DetectError> {
     // The scores of each token under all variants; `None` if it is not counted under one of them.
     let mut scores: Vec<Option<Vec<f64>>> = vec![Some(Vec::new()); tokens.len()];
     let schemes = key.schemes()?;
     for &variant in variants {
-        let mut detector = Detector::new(schemes[usize::from(variant)].clone()).repeats(look.repeats);
+        let mut detector = Detector::new(schemes[usize::from(variant)].clone()).repeats(repeats);
         let mut at = 0;
         tokens.read(&mut detector, |_, marks| {
             for (of_token, mark) in scores[at..].iter_mut().zip(marks) {
@@ -47,7 +46,7 @@ pub(crate) fn is_forged(
     let distribution = schemes[0].distribution();
     let owners = owners(&scores, variants.len(), |score| distribution.z_score(1, score));
     let pairs = (variants.len() * (variants.len() - 1)) as f64;
-    let bound = look.level.ln() - ln(tried * pairs);
+    let bound = level.ln() - ln(tried * pairs);
     let is_found = |of: usize, by: usize| {
         let part = owners.iter().zip(&scores).filter(|(owner, _)| **owner == of);
         let (count, sum) = part.fold((0, 0.0), |(count, sum), (_, scores)| (count + 1, sum + scores[by]));
@@ -83,9 +82,10 @@ fn owners(scores: &[Vec<f64>], variants: usize, standardized: impl Fn(f64) -> f6
 #[cfg(test)]
 mod tests {
     use verdigris_logits::{Chain, TokenId};
-    use verdigris_watermark::{Context, Dialect, Level, Marking, dialects::native_gumbel};
+    use verdigris_watermark::{Context, Dialect, Marking, dialects::native_gumbel};
 
     use super::*;
+    use crate::look::Look;
     use crate::reader::Reader;
     use crate::verdict::Outcome;
     use crate::written::{reader, words, written};

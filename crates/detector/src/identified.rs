@@ -33,6 +33,7 @@ impl<'a> Identified<'a> {
         let short = best.evidence.is_marked(level).err();
         let outcome = match (&short, best.marked) {
             (Some(_), _) => Outcome::TooShort,
+            (None, true) if best.forged => Outcome::Forged,
             (None, true) => Outcome::Marked,
             (None, false) => Outcome::NotMarked,
         };
@@ -43,7 +44,7 @@ impl<'a> Identified<'a> {
             short,
             tried: candidates.len(),
             level: level.value(),
-            found: Some(best).filter(|_| outcome == Outcome::Marked),
+            found: Some(best).filter(|best| short.is_none() && best.marked),
             best: &candidates[..shown.clamp(1, candidates.len())],
         }
     }

@@ -8,7 +8,8 @@ use verdigris_watermark::normalize::Repair;
 use verdigris_watermark::{Dialect, Evidence, Key, KeyError, Level, Repeats};
 
 use crate::error::DetectError;
-use crate::evidence::evidence;
+use crate::evidence::{evidence, of_each};
+use crate::forged::is_forged;
 use crate::reader::Reader;
 use crate::tokens::Tokens;
 use crate::verdict::log10;
@@ -40,6 +41,9 @@ pub struct Candidate {
     pub log10_p: f64,
     /// Whether `p` is at or below the level.
     pub marked: bool,
+    /// Whether the text was forged: the same tokens have the marks of several variants of the key.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forged: bool,
     /// Whether the key is public, so that anyone can have written the mark.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub public: bool,
@@ -125,14 +129,15 @@ impl Reader {
         let indices: Vec<usize> = (0..candidates.len()).collect();
         let mut found = try_map(&indices, |&index| {
             let (label, key) = &candidates[index];
-            let mut best: Option<(Evidence, &Vec<(Repair, usize)>)> = None;
-            for (tokens, repairs) in &readings {
-                let evidence = evidence(key, tokens, repeats)?;
+            let mut best: Option<(Evidence, &TokenizedVersion)> = None;
+            for reading in &readings {
+                let evidence = evidence(key, &reading.0, repeats)?;
                 if best.is_none_or(|(best, _)| evidence.ln_p < best.ln_p) {
-                    best = Some((evidence.best_of(evidence.tried * looks), repairs));
+                    best = Some((evidence.best_of(evidence.tried * looks), reading));
                 }
             }
-            let (evidence, repairs) = best.expect("a text has at least one reading");
+            let (evidence, (tokens, repairs)) = best.expect("a text has at least one reading");
+            let is_marked = evidence.ln_p_corrected() <= level.ln();
             Ok::<_, DetectError>(Candidate {
                 candidate: label.clone(),
                 key_id: key.id().into(),
@@ -144,7 +149,8 @@ impl Reader {
                 z: evidence.z,
                 p: evidence.p(),
                 log10_p: log10(evidence.ln_p_corrected()),
-                marked: evidence.ln_p_corrected() <= level.ln(),
+                marked: is_marked,
+                forged: is_marked && has_variants(key, tokens, (repeats, level), evidence.tried)?,
                 public: key.is_public(),
                 repairs: repairs.clone(),
                 index,
@@ -168,6 +174,18 @@ impl Reader {
         })?;
         Ok(readings?)
     }
+}
+
+/// Whether the same tokens have the marks of several variants of a key, as [`Reader::judge`] finds them.
+fn has_variants(key: &Key, tokens: &Tokens, rules: (Repeats, Level), tried: f64) -> Result<bool, DetectError> {
+    if key.variants() == 1 {
+        return Ok(false);
+    }
+    let (repeats, level) = rules;
+    let each = of_each(key, key.schemes()?, tokens, repeats).into_iter().map(|evidence| evidence.best_of(tried));
+    let marked = (0..).zip(each).filter(|(_, evidence)| evidence.ln_p_corrected() <= level.ln());
+    let marked: Vec<u8> = marked.map(|(variant, _)| variant).collect();
+    Ok(marked.len() > 1 && is_forged(key, &marked, tokens, rules, tried)?)
 }
 
 #[cfg(test)]

@@ -301,7 +301,8 @@ impl Reader {
             evidence.ln_p_corrected() <= look.level.ln() || of_passages.contains(&(key, reading, variant))
         });
         let marked: Vec<u8> = marked.map(|other| other.variant as u8).collect();
-        let forged = marked.len() > 1 && is_forged(key, &marked, &reading.tokens, look, seen.evidence.tried)?;
+        let rules = (look.repeats, look.level);
+        let forged = marked.len() > 1 && is_forged(key, &marked, &reading.tokens, rules, seen.evidence.tried)?;
         let variants = if key.variants() > 1 { marked.len() } else { 0 };
         let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
