@@ -224,7 +224,7 @@ fn names_in_key_files_are_no_commands() {
     folder.write_private("ring/one.key", &key);
     folder.write_private("n.key", &numbered);
     folder.write_private("foreign.key", &key.replace("e106f5b2", r"e1\u001b]8;;"));
-    folder.write("ring/\u{1b}]0;stray.key", "no key");
+    folder.write("ring/\u{1b}]0;stray.key", "ssh-rsa no key");
     folder.write("text.txt", PROSE[1]);
     let shown = r"a\x1b]0;owned\x07";
     for (arguments, more) in [

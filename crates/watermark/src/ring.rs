@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use jiff::civil::Date;
@@ -38,9 +38,9 @@ impl fmt::Display for Skipped {
 }
 
 impl KeyRing {
-    /// Reads all files of a folder that end in `.key` or `.json`. A file that is not a key file is skipped and listed
-    /// in [`KeyRing::skipped`]. A damaged or empty key file is an error, since a ring that lost a key would call marked
-    /// texts unmarked.
+    /// Reads all files of a folder that end in `.key` or `.json`. Other JSON, and keys in PEM or of SSH, are skipped and
+    /// listed in [`KeyRing::skipped`]. A damaged or empty key file is an error, since a ring that lost a key would call
+    /// marked texts unmarked.
     ///
     /// # Errors
     /// [`KeyError::Ring`] if the folder cannot be read, and the error of a damaged key.
@@ -70,13 +70,11 @@ impl KeyRing {
         for file in files {
             match Key::load(&file) {
                 Ok(key) => keys.push((file, key)),
-                // A file of this kind without content lost it.
-                Err(KeyError::NotAKey { path, fault: fault @ BadKeyFile::Empty }) => {
-                    return Err(KeyError::Malformed { path, fault });
-                }
-                Err(KeyError::NotAKey { fault, .. }) => {
+                Err(KeyError::NotAKey { fault, .. }) if !matches!(fault, BadKeyFile::Empty) && is_foreign(&file) => {
                     skipped.push(Skipped { file, why: format!("it is not a key file: {fault}") });
                 }
+                // A file of this kind without content, or with damaged content, may have been a key.
+                Err(KeyError::NotAKey { path, fault }) => return Err(KeyError::Malformed { path, fault }),
                 Err(error) => return Err(error),
             }
         }
@@ -170,6 +168,14 @@ impl KeyRing {
     }
 }
 
+/// Whether a file that is not a key file belongs to something else, by its name or its beginning.
+fn is_foreign(file: &Path) -> bool {
+    let mut beginning = [0; 10];
+    let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut beginning));
+    let is_other_key = beginning.starts_with(b"-----BEGIN") || beginning.starts_with(b"ssh-");
+    file.extension().is_some_and(|kind| kind == "json") || read.is_ok() && is_other_key
+}
+
 /// The index of the key that writes on a day, for a tenant, like [`KeyRing::writer`].
 pub fn writer_among<'a>(keys: impl Iterator<Item = &'a Key>, day: Date, tenant: &str) -> Option<usize> {
     let usable =
@@ -246,11 +252,21 @@ mod tests {
         let gone = KeyRing::load(folder.path()).unwrap_err().to_string();
         assert!(gone.contains("gone.key cannot be used: it is empty"), "{gone}");
         std::fs::remove_file(path("gone.key")).unwrap();
+        let private = |name: &str, bytes: &[u8]| {
+            std::fs::write(path(name), bytes).unwrap();
+            #[cfg(unix)]
+            std::fs::set_permissions(path(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        };
+        private("other.json", b"{}");
+        private("server.key", b"-----BEGIN PRIVATE KEY-----");
+        assert_eq!(KeyRing::load(folder.path()).unwrap().skipped().len(), 3);
+        private("zeros.key", &[0; 400]);
+        let zeros = KeyRing::load(folder.path()).unwrap_err().to_string();
+        assert!(zeros.contains("zeros.key cannot be used: it does not name the format"), "{zeros}");
+        std::fs::remove_file(path("zeros.key")).unwrap();
         let mut half = std::fs::read(path("ours.key")).unwrap();
         half.truncate(200);
-        std::fs::write(path("half.key"), half).unwrap();
-        #[cfg(unix)]
-        std::fs::set_permissions(path("half.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        private("half.key", &half);
         let broken = KeyRing::load(folder.path()).unwrap_err().to_string();
         assert!(broken.contains("half.key"), "a key is not passed over: {broken}");
     }
