@@ -85,17 +85,22 @@ impl Records {
 struct Elements<R> {
     input: R,
     began: bool,
+    /// Whether the end of the array was read.
+    closed: bool,
     ended: bool,
     is_object: bool,
 }
 
 impl<R: BufRead> Elements<R> {
     fn of(input: R) -> Self {
-        Self { input, began: false, ended: false, is_object: false }
+        Self { input, began: false, closed: false, ended: false, is_object: false }
     }
 
     /// The bytes of the next element; `None` after the last.
     fn next_element(&mut self) -> Result<Option<Vec<u8>>, String> {
+        if self.closed {
+            return self.end().map(|()| None);
+        }
         let first = !std::mem::replace(&mut self.began, true);
         match if first { self.word()? } else { Some(b'[') } {
             Some(b'[') => {}
@@ -130,11 +135,20 @@ impl<R: BufRead> Elements<R> {
                 return Err(too_long("element"));
             }
             let Some(last) = last else { continue };
-            self.ended = last;
+            self.closed = last;
             return match last && first && element.trim_ascii().is_empty() {
-                true => Ok(None),
+                true => self.end().map(|()| None),
                 false => Ok(Some(element)),
             };
+        }
+    }
+
+    /// Checks that nothing comes after the array.
+    fn end(&mut self) -> Result<(), String> {
+        self.ended = true;
+        match self.word()? {
+            None => Ok(()),
+            Some(_) => Err("there is more after the end of the array: give one array, or JSON lines".into()),
         }
     }
 
@@ -307,6 +321,9 @@ mod tests {
         assert_eq!(found.len(), 3);
         assert!(array("[]").is_empty() && array(" [ \n ] ").is_empty());
         assert_eq!(array("[\"a\""), ["f:1 ! the array does not end: the file is cut short"]);
+        let more = "there is more after the end of the array: give one array, or JSON lines";
+        assert_eq!(array("[\"a\"]\n[\"b\"]"), ["f:1 None a".to_owned(), format!("f:2 ! {more}")]);
+        assert_eq!(array("[] x"), [format!("f:1 ! {more}")]);
         assert_eq!(array("5"), ["f:1 ! it is not an array of texts: it does not begin with ["]);
         assert_eq!(array("{}"), ["f:1 ! there is no field \"text\": choose one with --column"]);
         assert_eq!(array(" {\"text\": \"a, [b]\",\n \"id\": 1}\n"), ["f:1 Some(\"1\") a, [b]"]);
