@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use verdigris::detector::report::{Content, Hashing, PublicKeys, Report, ReportError, SignedReport, VerifiedReport};
 
+use crate::detect::PUBLIC;
 use crate::error::Failure;
 use crate::report::{self, print_json};
 use crate::terminal::{shown_line, width, wrap};
@@ -150,9 +151,28 @@ impl VerifyReport {
         if let Some(log10_p) = verdict["log10_p"].as_f64() {
             row("p", &report::p_value(log10_p * std::f64::consts::LN_10))?;
         }
+        let passages = verdict["passages"].as_array().map_or(&[][..], Vec::as_slice);
+        for passage in passages {
+            let number = |name: &str| passage[name].as_u64().unwrap_or_default();
+            let p = passage["log10_p"].as_f64().unwrap_or(f64::NAN) * std::f64::consts::LN_10;
+            let (key, p) = (passage["key_id"].as_str().unwrap_or("no key"), report::p_value(p));
+            row("passage", &format!("bytes {} to {}: p {p} ({key})", number("start"), number("end")))?;
+        }
+        if let (Some(payload), doubt) = (verdict["payload"].as_u64(), verdict["doubt"].as_f64()) {
+            let doubt = doubt.map_or("an unknown probability".into(), report::doubt);
+            row("payload", &format!("{payload:#x}, which is wrong with a probability of {doubt}"))?;
+        }
         let level = verdict["level"].as_f64().map_or(String::new(), |level| format!(", level {level}"));
-        let key = verdict["key_id"].as_str().unwrap_or("no key");
-        row("verdict", &format!("{} ({key}{level})", verdict["verdict"].as_str().unwrap_or("unknown")))?;
+        let mut keys: Vec<&str> = match verdict["verdict"].as_str() {
+            Some("marked in part") => passages.iter().filter_map(|passage| passage["key_id"].as_str()).collect(),
+            _ => verdict["key_id"].as_str().into_iter().collect(),
+        };
+        keys.dedup();
+        let keys = if keys.is_empty() { "no key".into() } else { keys.join(", ") };
+        row("verdict", &format!("{} ({keys}{level})", verdict["verdict"].as_str().unwrap_or("unknown")))?;
+        if verdict["marked"] == true && verdict["public"] == true {
+            row("note", PUBLIC)?;
+        }
         Ok(())
     }
 }

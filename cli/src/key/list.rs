@@ -70,7 +70,11 @@ fn row(file: &Path, key: &Key) -> [String; 6] {
     let vocabulary = key.vocabulary();
     let named = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     let model = vocabulary.model().map_or_else(|| format!("{} tokens", vocabulary.size()), str::to_owned);
-    let writes = if key.period().is_open() { "always".into() } else { days(key.period()) };
+    let writes = match key.is_published() {
+        true => "never: it is published".into(),
+        false if key.period().is_open() => "always".into(),
+        false => days(key.period()),
+    };
     let file = file.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
     // Names given by strangers must not reach the terminal as control sequences.
     [file, named(key.id()), named(key.tenant()), writes, model, key.describe()]
