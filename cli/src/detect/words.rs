@@ -146,9 +146,9 @@ pub(super) fn line(out: &mut impl Write, judged: &JudgedText<'_>) -> Result<(), 
         None => style(AnsiColor::Red).bold(),
         _ => anstyle::Style::new(),
     };
-    // The number of passages after the name says that it is a part.
+    // The number of passages after the name says that it is only a part.
     let verdict = match outcome {
-        Some(Outcome::MarkedInPart) => Outcome::Marked.name(),
+        Some(Outcome::MarkedInPart) => "in part",
         outcome => self::outcome(outcome),
     };
     let name = shown_line(&judged.name);

@@ -138,6 +138,8 @@ fn hints_say_what_else_to_try() {
     let run = detect(&folder, &["long.txt", "--windows"]);
     assert!(run.status == 0 && run.out.contains("verdict   marked in part") && !run.out.contains("hint"), "{run:?}");
     assert_eq!(verdicts(&detect(&folder, &["long.txt", "--windows", "--json"])), ["marked in part"]);
+    let table = detect(&folder, &["long.txt", "long.txt", "--windows"]).out;
+    assert!(table.lines().any(|line| line.contains("  in part") && line.contains("long.txt (1 passage)")), "{table}");
     folder.write("loud.txt", &PLAIN.repeat(5).to_uppercase());
     let run = detect(&folder, &["loud.txt"]);
     assert!(run.status == 1 && run.out.contains("hint      the text is in capitals"), "{run:?}");
