@@ -6,6 +6,8 @@ use jiff::civil::Date;
 use serde::Serialize;
 use verdigris::detector::report::ReportKey;
 use verdigris::models::whole_file;
+use verdigris::watermark::KeyError;
+use verdigris::watermark::ring::writer_among;
 use verdigris::{Key, KeyRing, Reader};
 use verdigris_server::ApiKeys;
 
@@ -69,12 +71,18 @@ impl Finding {
 pub(super) fn all(serve: &Serve, today: Date) -> Result<Vec<Check>, Failure> {
     let key = serve.key.as_deref().map(Key::load).transpose()?;
     let ring = serve.ring.as_deref().map(KeyRing::load).transpose()?;
-    let keys = key.iter().chain(ring.iter().flat_map(KeyRing::keys));
-    // Published keys mark nothing.
-    let keys: Vec<&Key> = keys.filter(|key| !key.is_published()).collect();
-    // Files that keep the server from starting are errors here, too.
+    // What keeps the server from starting is an error here, too.
+    if let Some(key) = key.iter().find(|key| key.is_published()) {
+        return Err(KeyError::Published { id: key.id().into() }.into());
+    }
     serve.report_key.as_deref().map(ReportKey::load).transpose()?;
-    serve.api_key_file.as_deref().map(ApiKeys::load).transpose()?;
+    let api_keys = serve.api_key_file.as_deref().map(ApiKeys::load).transpose()?;
+    // A client without an API key has no name.
+    let clients: Vec<&str> = api_keys.as_ref().map_or_else(|| vec![""], |keys| keys.names().collect());
+    let of_ring: Vec<&Key> = ring.iter().flat_map(KeyRing::keys).collect();
+    let writers = Writers { for_all: key.as_ref(), of_ring: &of_ring, clients: &clients };
+    // Published keys mark nothing.
+    let keys: Vec<&Key> = key.iter().chain(of_ring.iter().copied()).filter(|key| !key.is_published()).collect();
     if let Some(folder) = serve.audit_log.as_deref().map(whole_file::folder) {
         std::fs::metadata(folder).map_err(|source| Failure::Write { path: folder.into(), source })?;
     }
@@ -83,7 +91,7 @@ pub(super) fn all(serve: &Serve, today: Date) -> Result<Vec<Check>, Failure> {
     let yours = |value: &str| Finding::new(State::Yours, value);
     let checks = [
         ("1.1.1", "signed metadata", signed(serve)),
-        ("1.1.2", "every answer is marked", marked(serve, &keys, &readers, today)),
+        ("1.1.2", "every answer is marked", marked(serve, &keys, &writers, &readers, today)),
         ("1.1.2", "short texts", unmarkable(serve)),
         ("1.1.3", "answers are logged", logged(serve)),
         ("1.2", "marks of inputs are noticed", inputs(serve)),
@@ -120,20 +128,44 @@ pub(super) fn all(serve: &Serve, today: Date) -> Result<Vec<Check>, Failure> {
     Ok(checks.into_iter().map(check).collect())
 }
 
+/// The keys of a server, and the names of its clients.
+struct Writers<'a> {
+    for_all: Option<&'a Key>,
+    of_ring: &'a [&'a Key],
+    clients: &'a [&'a str],
+}
+
+impl<'a> Writers<'a> {
+    /// A client for whom no key is for a day. One with keys of its own in the ring only uses those, as in the server.
+    fn refused(&self, today: Date) -> Option<&'a str> {
+        self.clients.iter().copied().find(|client| {
+            let has_own = !client.is_empty() && self.of_ring.iter().any(|key| key.tenant() == *client);
+            let tenant = if has_own { client } else { "" };
+            let is_there = writer_among(self.of_ring.iter().copied(), today, tenant).is_some();
+            !is_there && (has_own || self.for_all.is_none())
+        })
+    }
+}
+
 /// Whether every answer is marked.
-fn marked(serve: &Serve, keys: &[&Key], readers: &[(String, Reader)], today: Date) -> Finding {
-    if keys.is_empty() {
+fn marked(serve: &Serve, keys: &[&Key], writers: &Writers<'_>, readers: &[(String, Reader)], today: Date) -> Finding {
+    if keys.is_empty() && writers.of_ring.is_empty() {
         let cure = "verdigris key new ring/first.key, and ring = \"ring\" in the options";
         return Finding::new(State::Missing, "no key: answers are not marked").cure(cure);
+    }
+    if keys.is_empty() {
+        let value = "all keys of the ring are published ones, which mark nothing, so requests are refused";
+        return Finding::new(State::Missing, value).cure("verdigris key new ring/first.key");
     }
     if let Some((name, _)) = readers.iter().find(|(_, reader)| keys.iter().all(|key| reader.fits(key).is_err())) {
         let value = format!("no key is for the tokenizer of the model {name}, so the server does not start");
         return Finding::new(State::Missing, value).cure("verdigris key new --model PATH, with the path of the model");
     }
-    // A ring only writes with keys that are for today.
-    if serve.key.is_none() && last_day(keys, today) == Last::None {
-        let value = "none of the keys is for today, so requests are refused";
-        return Finding::new(State::Missing, value).cure("verdigris key new ring/next.key --valid-from DAY");
+    if let Some(client) = writers.refused(today) {
+        let whose = if client.is_empty() { String::new() } else { format!(" and for the API key {client}") };
+        let value = format!("none of the keys is for today{whose}, so requests are refused");
+        let cure = "verdigris key new ring/next.key --valid-from DAY, without --tenant or with the name of the API key";
+        return Finding::new(State::Missing, value).cure(cure);
     }
     if !serve.enforce_all {
         let value = "requests may say \"watermarking\": false";
@@ -276,7 +308,7 @@ fn rotation(keys: &[&Key], today: Date) -> Finding {
     }
     match (first, open) {
         (Some(day), _) if day <= soon => {
-            let value = format!("the last day with a key is {day}");
+            let value = format!("no key follows the one that ends on {day}");
             Finding::new(State::Missing, value).cure("verdigris key new ring/next.key --valid-from DAY")
         }
         (_, Some(open)) => open,

@@ -95,6 +95,28 @@ fn options_are_compared_with_the_measures() {
     std::fs::create_dir(folder.path("late")).unwrap();
     std::fs::rename(folder.path("late.key"), folder.path("late/late.key")).unwrap();
     folder.write_private("foreign.key", &KEY.replace("e106f5b2", "00000000"));
+    // A server with these keys refuses the requests of clients whose names are not those of the tenant.
+    std::fs::create_dir(folder.path("of-ann")).unwrap();
+    folder.run(&["key", "new", "of-ann/ann.key", "--tenant", "ann"]).done();
+    folder.run(&["key", "new", "both.key", "--public-part"]).done();
+    std::fs::create_dir(folder.path("published")).unwrap();
+    folder.run(&["key", "publish", "both.key", "published/public.key"]).done();
+    folder.write("clients", "ann 0123456789abcdef\n");
+    folder.write("more-clients", "ann 0123456789abcdef\nbob 123456789abcdef0\n");
+    for (options, expected) in [
+        ("ring = \"of-ann\"", "none of the keys is for today"),
+        ("ring = \"of-ann\"\napi-key-file = \"more-clients\"", "for the API key bob"),
+        ("ring = \"of-ann\"\napi-key-file = \"clients\"", "by native-gumbel, with 1 key"),
+        ("ring = \"published\"", "all keys of the ring are published"),
+    ] {
+        folder.write("odd.toml", &format!("{options}\nenforce-all = true\n"));
+        let report = folder.run(&["comply", "--config", "odd.toml", "--json"]).json();
+        let checks = report["checks"].as_array().unwrap();
+        let marked = checks.iter().find(|check| check["subject"] == "every answer is marked").unwrap();
+        assert!(marked["value"].as_str().unwrap().contains(expected), "{options}: {marked}");
+    }
+    folder.write("odd.toml", "key = \"published/public.key\"\n");
+    folder.run(&["comply", "--config", "odd.toml"]).fails("published");
     for (options, subject, expected) in [
         ("ring = \"late\"\nenforce-all = true\n", "every answer is marked", "missing"),
         ("key = \"foreign.key\"\nenforce-all = true\n", "every answer is marked", "missing"),

@@ -138,7 +138,7 @@ impl ApiKeys {
     }
 
     /// The names of all keys.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|key| &*key.name)
     }
 
