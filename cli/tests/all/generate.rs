@@ -377,6 +377,19 @@ fn top_k_may_be_off() {
 const TRAIN: [&str; 12] =
     ["train", "lm", "--corpus", "corpus.txt", "--steps", "2", "--window", "16", "--batch", "1", "--out", "out"];
 
+/// Nothing is expected of a mark that has not begun.
+#[test]
+fn a_late_mark_has_no_expectation() {
+    let folder = Folder::new();
+    folder.run(&["key", "new", "lists.key", "--dialect", "native", "--model", TALE_SMALL]).done();
+    let marked = ["The captain", "--key", "lists.key", "--max-tokens", "40", "--json"];
+    let mark = |more: &[&str]| generate(&folder, &[&marked[..], more].concat()).json()["mark"].clone();
+    let late = mark(&["--mark-after", "1e9"]);
+    assert!(late["status"] == "too_weak" && late.get("expected_z").is_none(), "{late}");
+    let forced = mark(&["--temperature", "0.2"]);
+    assert!(forced["status"] == "watermarked" || forced["expected_z"].is_number(), "{forced}");
+}
+
 /// Repeating the command does not overwrite a finished model.
 #[test]
 fn a_finished_model_is_not_trained_over() {

@@ -18,7 +18,8 @@ impl Request<'_> {
     /// Those of [`Request::text`], and [`Error::Detect`] if the text does not satisfy the constraint, which can happen
     /// if a stop string ended it.
     pub fn expected_mark(&self, written: &Written) -> Result<Option<Evidence>, Error> {
-        let Some(key) = self.mark.key.filter(|_| self.sampling.temperature > 0.0) else { return Ok(None) };
+        let marks_all = self.mark.after.is_none_or(|nats| nats == 0.0);
+        let Some(key) = self.mark.key.filter(|_| marks_all && self.sampling.temperature > 0.0) else { return Ok(None) };
         // The variants of a key differ in their lists, over which this is a mean.
         let scheme = self.engine.reader().scheme(&key.variant(0))?;
         let ScoreDistribution::Green { gamma } = scheme.distribution() else { return Ok(None) };
