@@ -28,6 +28,7 @@ fn the_context_may_be_limited() {
     }
     let tokens = |context: &str| {
         let written = generate(&folder, &["The captain", "-c", context, "--json"]).done().json();
+        assert_eq!(written["stop"], if context == "0" { "length" } else { "context" });
         (written["prompt_tokens"].as_u64().unwrap(), written["tokens"].as_array().unwrap().len() as u64)
     };
     let (prompt, _) = tokens("0");

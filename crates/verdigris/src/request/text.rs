@@ -31,6 +31,7 @@ pub(super) struct Text {
     has_answer: bool,
     /// Whether the provenance of tokens is kept.
     is_explained: bool,
+    max_tokens: usize,
 }
 
 impl Text {
@@ -69,6 +70,7 @@ impl Text {
             passed_controls: 0,
             has_answer: false,
             is_explained: request.reported.explain,
+            max_tokens: request.ends.max_tokens,
         }
     }
 
@@ -163,7 +165,12 @@ impl Text {
         let answer = Ready { text: &written.text[from..], from, controls };
         pass(Section::Answer, answer, &mut |section, piece| rest.push((section, piece.piece())));
         written.stop_string = self.stops.found().map(str::to_owned);
-        written.stop = if written.stop_string.is_some() { Some(Stop::StopString) } else { ended.stop };
+        written.stop = match ended.stop {
+            _ if written.stop_string.is_some() => Some(Stop::StopString),
+            // The limit of prompt and text together was the lower one.
+            Some(Stop::Length) if written.tokens.len() < self.max_tokens => Some(Stop::Context),
+            stop => stop,
+        };
         written.acceptance = ended.acceptance;
         written.lossy = ended.lossy;
         (written, rest)
