@@ -47,6 +47,10 @@ impl Loss {
         let corpus = Corpus::read(&self.text, engine.reader().tokenizer(), end)?;
         corpus.check(self.window, &self.text)?;
         let found = engine.perplexity(corpus.spread(self.window, self.windows))?;
+        if found.loss().is_nan() {
+            let message = "the loss is not a number, since the model's logits are not: its weights are damaged";
+            return Err(Failure::Usage(message.into()));
+        }
         if self.json {
             let (tokens, loss, perplexity) = (found.tokens, found.loss(), found.value());
             return print_json(&serde_json::json!({"tokens": tokens, "loss": loss, "perplexity": perplexity}));

@@ -437,6 +437,26 @@ fn files_that_are_converted_at_once_do_not_meet() {
     }
 }
 
+#[test]
+fn damaged_weights_are_named() {
+    let folder = Folder::new();
+    folder.copy_model(TALE_SMALL, "damaged");
+    let weights = folder.path("damaged/model.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    // The last weight of the file is NaN in f16.
+    let last = bytes.len() - 2;
+    bytes[last..].copy_from_slice(&[0x00, 0x7e]);
+    fs::write(&weights, &bytes).unwrap();
+    for format in ["q8_0", "q4_k", "f16", "f32"] {
+        let run = folder.run(&["convert", "damaged", "--out", "bad.gguf", "--format", format]);
+        run.fails("has a weight that is NaN: the model is damaged");
+        assert!(!folder.path("bad.gguf").exists());
+    }
+    folder.write("text.txt", &"The moon came up, and the sea lay still. ".repeat(20));
+    let loss = ["bench", "loss", "-m", "damaged", "--text", "text.txt", "--windows", "1", "--window", "8"];
+    folder.run(&loss).fails("the loss is not a number");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_output_is_an_error_of_convert() {

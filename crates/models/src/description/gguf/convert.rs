@@ -124,7 +124,7 @@ fn write_file(
     let planned: Vec<Planned> = tensors.iter().map(|(name, source)| plan(name, source, format)).collect();
     let mut done = 0;
     let total: usize = planned.iter().map(|planned| planned.shape.iter().product::<usize>()).sum();
-    let written = write_whole(to, may_replace, |file| {
+    let written: Result<u64, Unwritten> = write_whole(to, may_replace, |file| {
         let mut file = BufWriter::new(file);
         file.write_all(&head(values, &planned))?;
         for ((_, source), planned) in tensors.iter().zip(&planned) {
@@ -144,8 +144,44 @@ fn write_file(
             None => weights.push((planned.format, count)),
         }
     }
-    let failed = |source| ModelError::Write { path: to.to_owned(), source };
+    let failed = |fault| match fault {
+        Unwritten::File(source) => ModelError::Write { path: to.to_owned(), source },
+        Unwritten::Weight { name, fault } => {
+            ModelError::Convert { fault: format!("the tensor {:?} {fault}", shown(&name)) }
+        }
+    };
     Ok(Converted { bytes: written.map_err(failed)?, weights })
+}
+
+/// Why a file was not written.
+#[derive(Debug)]
+enum Unwritten {
+    File(std::io::Error),
+    /// A tensor has a weight that the format cannot hold.
+    Weight {
+        name: String,
+        fault: String,
+    },
+}
+
+impl From<std::io::Error> for Unwritten {
+    fn from(error: std::io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+/// Checks that weights are numbers that a format can hold.
+fn check(numbers: &[f32], planned: &Planned) -> Result<(), Unwritten> {
+    /// The largest number of f16.
+    const LARGEST: f32 = 65504.0;
+    let fault = if let Some(bad) = numbers.iter().find(|number| !number.is_finite()) {
+        format!("has a weight that is {bad}: the model is damaged")
+    } else if let Some(bad) = numbers.iter().find(|number| planned.format == Format::F16 && number.abs() > LARGEST) {
+        format!("has the weight {bad}, and f16 ends at {LARGEST}: choose bf16 or f32")
+    } else {
+        return Ok(());
+    };
+    Err(Unwritten::Weight { name: planned.name.clone(), fault })
 }
 
 /// The name of the architecture in the file.
@@ -281,12 +317,24 @@ fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
     }
     if written != read {
         let [ours, theirs] = [written, read].map(|config| format!("{config:#?}"));
-        let differs = ours.lines().zip(theirs.lines()).find(|(ours, theirs)| ours != theirs);
-        let (ours, theirs) = differs.unwrap_or_default();
-        let [ours, theirs] = [ours, theirs].map(|line| line.trim().trim_end_matches(','));
+        let (ours, theirs) = difference(&ours, &theirs);
         return Err(format!("a GGUF file of this kind cannot say that it has {ours}; it would be read as {theirs}"));
     }
     Ok(())
+}
+
+/// The first line in which two descriptions differ, each with the name of its value.
+fn difference<'a>(ours: &'a str, theirs: &'a str) -> (String, &'a str) {
+    fn plain(line: &str) -> &str {
+        line.trim().trim_end_matches([',', ' ', '{', '('])
+    }
+    let (mut name, mut lines) = ("", ours.lines().zip(theirs.lines()));
+    let differs = lines.find(|(ours, theirs)| {
+        name = ours.trim().split_once(": ").map_or(name, |(name, _)| name);
+        ours != theirs
+    });
+    let (ours, theirs) = differs.map_or(("", ""), |(ours, theirs)| (plain(ours), plain(theirs)));
+    (if ours.contains(": ") { ours.into() } else { format!("{name}: {ours}") }, theirs)
 }
 
 /// All tensors with their names.
@@ -414,7 +462,7 @@ fn write(
     source: &Source<'_>,
     planned: &Planned,
     each: &mut dyn FnMut(usize),
-) -> std::io::Result<()> {
+) -> Result<(), Unwritten> {
     /// Weights that are decoded at a time, per thread.
     const CHUNK: usize = 1 << 18;
     let matrix = match source {
@@ -424,8 +472,12 @@ fn write(
             each(shape.iter().product());
             return Ok(());
         }
-        Source::Vector(numbers) => return write_numbers(out, numbers, each),
-        Source::Numbers(numbers) => return write_numbers(out, numbers, each),
+        Source::Vector(numbers) => {
+            check(numbers, planned)?;
+            return Ok(write_numbers(out, numbers, each)?);
+        }
+        // Factors of positions may be infinite.
+        Source::Numbers(numbers) => return Ok(write_numbers(out, numbers, each)?),
     };
     let columns = matrix.columns();
     let rows = (CHUNK / columns).max(1);
@@ -437,11 +489,12 @@ fn write(
             for (j, row) in numbers.chunks_exact_mut(columns).enumerate() {
                 matrix.decode(from + j, row);
             }
+            check(&numbers, planned)?;
             let mut bytes = vec![0; count * planned.format.bytes(columns)];
             planned.format.encode(&numbers, &mut bytes);
-            (numbers.len(), bytes)
+            Ok((numbers.len(), bytes))
         };
-        let encoded: Vec<(usize, Vec<u8>)> = starts.par_iter().map(encode).collect();
+        let encoded: Vec<(usize, Vec<u8>)> = starts.par_iter().map(encode).collect::<Result<_, Unwritten>>()?;
         for (weights, bytes) in encoded {
             out.write_all(&bytes)?;
             each(weights);
@@ -454,4 +507,32 @@ fn write_numbers(out: &mut impl Write, numbers: &[f32], each: &mut dyn FnMut(usi
     numbers.iter().try_for_each(|number| out.write_all(&number.to_le_bytes()))?;
     each(numbers.len());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_must_fit_their_format() {
+        let planned = |format| Planned { name: "output.weight".into(), shape: vec![2], format };
+        let fault = |numbers: &[f32], format| match check(numbers, &planned(format)) {
+            Err(Unwritten::Weight { name, fault }) => format!("{name} {fault}"),
+            other => format!("{other:?}"),
+        };
+        for format in [Format::F16, Format::Bf16, Format::F32, Format::Q8_0] {
+            assert_eq!(fault(&[1.0, -65504.0], format), "Ok(())");
+            assert!(fault(&[1.0, f32::NEG_INFINITY], format).starts_with("output.weight has a weight that is -inf"));
+        }
+        assert_eq!(fault(&[70000.0], Format::Bf16), "Ok(())");
+        assert!(fault(&[70000.0], Format::F16).contains("has the weight 70000, and f16 ends at 65504"));
+    }
+
+    #[test]
+    fn differences_have_names() {
+        let ours = "Config {\n    scale: Some(\n        0.5,\n    ),\n    scaling: Dynamic {\n    },\n}";
+        let difference = |theirs: &str| difference(ours, theirs).0;
+        assert_eq!(difference(&ours.replace("0.5", "0.25")), "scale: 0.5");
+        assert_eq!(difference(&ours.replace("Dynamic {", "None,")), "scaling: Dynamic");
+    }
 }
