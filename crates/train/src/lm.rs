@@ -14,7 +14,7 @@ use crate::corpus::Corpus;
 use crate::error::TrainError;
 use crate::model::TrainedModel;
 use crate::trainer::{Objective, Outcome, Progress, Steps, check, run};
-use crate::weights::Weights;
+use crate::weights::{Weights, digest};
 
 /// The most held-out windows in one measurement.
 const HELDOUT_WINDOWS: usize = 128;
@@ -70,11 +70,15 @@ impl Options {
     }
 
     /// The settings that must be the same to resume an interrupted run.
-    fn settings(&self, parameters: usize, tokens: usize) -> String {
-        format!(
-            "{parameters} parameters, {tokens} tokens of text, seed {}, batch {}, window {}, learning rate {}",
-            self.steps.seed, self.batch, self.window, self.steps.learning_rate
-        )
+    fn settings(&self, parameters: usize, model: &TrainedModel, corpus: &Corpus) -> Result<String, TrainError> {
+        let weights = digest(model.variables().values().map(|var| var.as_tensor()), [])?;
+        let text = digest([], [corpus.tokens()])?;
+        let (tokens, steps) = (corpus.len(), self.steps.settings());
+        Ok(format!(
+            "{parameters} parameters that begin as {weights}, {tokens} tokens of the text {text}, batch {}, window {}, \
+             {steps}",
+            self.batch, self.window
+        ))
     }
 }
 
@@ -113,7 +117,7 @@ pub fn train(options: &Options, watch: impl FnMut(&Progress<f64>) -> bool) -> Re
     std::fs::create_dir_all(&options.out).map_err(TrainError::file("create", &options.out))?;
 
     let parameters = model.variables().values().map(|var| var.elem_count()).sum();
-    let settings = options.settings(parameters, corpus.len());
+    let settings = options.settings(parameters, &model, &corpus)?;
     let mut windows = Windows { options, model, corpus, heldout };
     let Some(Outcome { steps, tokens, minutes, before, after, resumed_at }) =
         run(&mut windows, &options.steps, settings, &checkpoint, watch)?
@@ -169,10 +173,10 @@ fn write_model(
     model: &TrainedModel,
     summary: &Summary,
 ) -> Result<(), TrainError> {
-    model.save(&options.out.join("model.safetensors"))?;
+    let dtype = model.save(&options.out.join("model.safetensors"))?;
     let training = serde_json::to_vec_pretty(summary).expect("a summary serialises");
     for (name, content) in [
-        ("config.json", source.file("config.json")?.into_owned()),
+        ("config.json", with_dtype(&source.file("config.json")?, dtype)),
         ("tokenizer.json", source.file("tokenizer.json")?.into_owned()),
         ("training.json", [training, b"\n".to_vec()].concat()),
     ] {
@@ -180,4 +184,17 @@ fn write_model(
         replace(&path, &content).map_err(TrainError::file("write", path))?;
     }
     Ok(())
+}
+
+/// A `config.json` that names the type of the weights, if it names one.
+fn with_dtype(config: &[u8], dtype: &str) -> Vec<u8> {
+    let Ok(mut fields) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(config) else {
+        return config.to_vec();
+    };
+    let named = ["dtype", "torch_dtype"].into_iter().filter(|name| fields.contains_key(*name)).collect::<Vec<_>>();
+    if named.is_empty() {
+        return config.to_vec();
+    }
+    named.into_iter().for_each(|name| fields[name] = dtype.into());
+    [serde_json::to_vec_pretty(&fields).expect("it is JSON"), b"\n".to_vec()].concat()
 }

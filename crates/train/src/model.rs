@@ -93,20 +93,35 @@ impl TrainedModel {
         Ok(candle_nn::loss::cross_entropy(&logits, &targets)?)
     }
 
-    /// Writes the weights as f16 safetensors, completely or not at all.
+    /// Writes the weights as safetensors, completely or not at all: in f16, or in f32 if one of them is too large for
+    /// that. Returns the name of the type.
     ///
     /// # Errors
     /// [`TrainError::File`] if it cannot be written.
-    pub fn save(&self, path: &Path) -> Result<(), TrainError> {
+    pub fn save(&self, path: &Path) -> Result<&'static str, TrainError> {
+        let (dtype, name) = match largest(&self.variables)? <= LARGEST {
+            true => (DType::F16, "float16"),
+            false => (DType::F32, "float32"),
+        };
         let tensors = self
             .variables
             .iter()
-            .map(|(name, var)| Ok((name.clone(), var.as_tensor().to_dtype(DType::F16)?)))
+            .map(|(name, var)| Ok((name.clone(), var.as_tensor().to_dtype(dtype)?)))
             .collect::<Result<HashMap<_, _>, TrainError>>()?;
         // Older versions of transformers refuse a file without this field.
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-        save(path, &tensors, Some(metadata))
+        save(path, &tensors, Some(metadata))?;
+        Ok(name)
     }
+}
+
+/// The largest number of f16.
+const LARGEST: f32 = 65504.0;
+
+/// The largest absolute value of some weights.
+fn largest(variables: &BTreeMap<String, Var>) -> Result<f32, TrainError> {
+    let each = variables.values().map(|var| Ok(var.as_tensor().abs()?.max_all()?.to_scalar::<f32>()?));
+    each.collect::<Result<Vec<f32>, TrainError>>().map(|all| all.into_iter().fold(0.0, f32::max))
 }
 
 /// A standard normal number by the Box-Muller transform.

@@ -37,6 +37,14 @@ pub struct Steps {
 }
 
 impl Steps {
+    /// Those that must be the same to resume a run.
+    pub(crate) fn settings(&self) -> String {
+        let Self { learning_rate, warm_up, weight_decay, max_norm, seed, .. } = self;
+        format!(
+            "seed {seed}, learning rate {learning_rate}, warm-up {warm_up}, weight decay {weight_decay}, clip {max_norm}"
+        )
+    }
+
     pub(crate) fn check(&self) -> Result<(), TrainError> {
         check("--steps", self.count as f64, self.count >= 1, "at least 1")?;
         let positive = |value: f64| value > 0.0 && value.is_finite();

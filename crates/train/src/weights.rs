@@ -7,6 +7,8 @@ use std::path::Path;
 use candle_core::safetensors::Load;
 use candle_core::{DType, Device, Tensor};
 use safetensors::SafeTensors;
+use sha2::{Digest, Sha256};
+use verdigris_logits::TokenId;
 use verdigris_models::whole_file::write_whole;
 use verdigris_models::{ModelError, ModelFolder};
 
@@ -64,6 +66,22 @@ impl Weights {
     pub fn tensors(&self) -> &HashMap<String, Tensor> {
         &self.tensors
     }
+}
+
+/// The first digits of the SHA-256 of some tensors, and of tokens.
+pub(crate) fn digest<'a>(
+    tensors: impl IntoIterator<Item = &'a Tensor>,
+    tokens: impl IntoIterator<Item = &'a [TokenId]>,
+) -> Result<String, TrainError> {
+    let mut hash = Sha256::new();
+    for tensor in tensors {
+        let numbers = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
+        numbers.iter().for_each(|number| hash.update(number.to_le_bytes()));
+    }
+    for tokens in tokens {
+        tokens.iter().for_each(|token| hash.update(token.to_le_bytes()));
+    }
+    Ok(hash.finalize()[..4].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Writes tensors as a safetensors file, completely or not at all.

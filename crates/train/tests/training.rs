@@ -94,11 +94,42 @@ fn a_checkpoint_of_another_run_or_a_damaged_one_is_refused() {
     let error = train(&options, |_| true).unwrap_err();
     assert!(matches!(error, TrainError::ForeignCheckpoint { .. }), "{error}");
     options.steps.seed = 1;
+    let given = options.clone();
+    let refused = |options: &Options| {
+        let error = train(options, |_| true).unwrap_err();
+        assert!(matches!(error, TrainError::ForeignCheckpoint { .. }), "{error}");
+    };
+    options.init = None;
+    refused(&options);
+    options = given.clone();
+    options.steps.weight_decay = 0.5;
+    refused(&options);
+    options = given.clone();
+    // The same number of tokens in another order.
+    let text = fs::read_to_string(&given.corpus).unwrap();
+    let (first, second) = text.split_at(text.len() / 2);
+    fs::write(&given.corpus, [second, first].concat()).unwrap();
+    refused(&options);
+    fs::write(&given.corpus, &text).unwrap();
     let tensors = options.out.join("checkpoint-2.safetensors");
     let bytes = fs::read(&tensors).unwrap();
     fs::write(&tensors, &bytes[..bytes.len() / 2]).unwrap();
     let error = train(&options, |_| true).unwrap_err();
     assert!(matches!(error, TrainError::DamagedCheckpoint { .. }), "{error}");
+}
+
+/// Weights that f16 cannot hold are written in f32.
+#[test]
+fn large_weights_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), "out");
+    options.steps = Steps { count: 1, warm_up: 0, learning_rate: 1e6, ..options.steps };
+    run(&options);
+    let weights = candle_core::safetensors::load(options.out.join("model.safetensors"), &candle_core::Device::Cpu);
+    let largest = |tensor: &candle_core::Tensor| tensor.abs().unwrap().max_all().unwrap().to_scalar::<f32>();
+    let largest = weights.unwrap().values().map(|tensor| largest(tensor).unwrap()).fold(0.0, f32::max);
+    assert!(largest > 65504.0 && largest.is_finite(), "{largest}");
+    assert!(fs::read_to_string(options.out.join("config.json")).unwrap().contains("\"float32\""));
 }
 
 #[test]

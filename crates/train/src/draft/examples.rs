@@ -77,6 +77,11 @@ impl Examples {
         self.trained.iter().chain(&self.held_out).map(|one| one.tokens.len()).sum()
     }
 
+    /// The tokens of each text.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &[TokenId]> {
+        self.trained.iter().chain(&self.held_out).map(|one| &one.tokens[..])
+    }
+
     /// The batch of a step. Each pass over the texts has its own order.
     pub(super) fn batch(&mut self, step: u64) -> Result<Batch, TrainError> {
         let batches = self.trained.len().div_ceil(self.batch) as u64;

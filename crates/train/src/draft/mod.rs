@@ -37,6 +37,7 @@ use verdigris_models::{Device, DraftTarget, LanguageModel};
 use crate::checkpoint::Checkpoint;
 use crate::error::TrainError;
 use crate::trainer::{Objective, Outcome, Progress, run};
+use crate::weights::digest;
 
 use agreement::{Agreement, Judge, Sums};
 use examples::Examples;
@@ -135,7 +136,7 @@ pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> 
         }
     };
     let parameters = head.variables().values().map(|var| var.elem_count()).sum();
-    let settings = options.settings(head.name(), parameters, &examples, tokens.len());
+    let settings = options.settings(head.name(), parameters, &examples, &output)?;
     let judge = Judge { output, cap: config.logit_cap };
     let mut drafting = Drafting { head, judge, examples };
     let Some(Outcome { steps, tokens: trained, minutes, before, after, resumed_at }) =
@@ -165,17 +166,24 @@ pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> 
 
 impl Options {
     /// The settings that must be the same to resume an interrupted run.
-    fn settings(&self, head: &str, parameters: usize, examples: &Examples, vocabulary: usize) -> String {
-        format!(
-            "{head} of {parameters} parameters, {} texts of {} tokens, draft vocabulary {vocabulary}, seed {}, batch \
-             {}, window {}, learning rate {}",
+    fn settings(
+        &self,
+        head: &str,
+        parameters: usize,
+        examples: &Examples,
+        output: &Tensor,
+    ) -> Result<String, TrainError> {
+        let (target, texts) = (digest([output], [])?, digest([], examples.texts())?);
+        Ok(format!(
+            "{head} of {parameters} parameters for the target {target}, {} texts {texts} of {} tokens, draft \
+             vocabulary {}, batch {}, window {}, {}",
             examples.trained() + examples.held_out(),
             examples.tokens(),
-            self.steps.seed,
+            output.dim(0)?,
             self.batch,
             self.window,
-            self.steps.learning_rate
-        )
+            self.steps.settings()
+        ))
     }
 }
 
