@@ -19,7 +19,7 @@ pub(crate) struct AttackCommand {
     edit: Edit,
     /// The text; - for standard input
     file: PathBuf,
-    /// The share of the text that the edit affects, from 0 to 1
+    /// The mean share of the text that the edit affects, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     strength: f64,
     #[command(flatten)]

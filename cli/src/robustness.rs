@@ -45,7 +45,7 @@ pub(crate) struct Robustness {
     /// Only this edit; may be given several times [default: all, but copy-paste only with --human]
     #[arg(long, value_name = "EDIT", value_parser = edits::edits())]
     edit: Vec<Edit>,
-    /// The shares of the text that each edit affects, from 0 to 1 [default: 0.05,0.1,0.2,0.4, or 1 for layouts]
+    /// The mean shares of the text that each edit affects, from 0 to 1 [default: 0.05,0.1,0.2,0.4, or 1 for layouts]
     #[arg(long, value_name = "SHARE,..", value_delimiter = ',')]
     strength: Vec<f64>,
     #[command(flatten)]

@@ -554,8 +554,6 @@ fn the_doubt_of_a_payload_is_bounded() {
     let run = folder.run(&["payload", "text.txt", "--key", "n.key"]);
     assert!(run.status == 0 && run.out.contains("payload   0x4d"), "{run:?}");
     assert!(!run.out.contains("0.0e0") && run.out.contains("less than 1e-12"), "{run:?}");
-    // After repair, which counts as another look.
-    folder.write("zw.txt", &folder.run(&["attack", "zero-width", "text.txt", "--strength", "0.4"]).out);
     // A short text is marked without a doubt, and its number is in doubt wherever it is shown.
     let all = folder.read("text.txt");
     let doubt_of = |length: usize| {
@@ -568,6 +566,8 @@ fn the_doubt_of_a_payload_is_bounded() {
     assert_eq!(payload["doubt"].as_f64(), Some(doubt));
     folder.run(&["detect", "part.txt", "--key", "n.key", "--html", "part.html"]).done();
     assert!(folder.read("part.html").contains("which is wrong with a probability of"), "{}", folder.read("part.html"));
+    // After repair, which counts as another look.
+    folder.write("zw.txt", &folder.run(&["attack", "zero-width", "text.txt", "--strength", "0.4"]).out);
     let prose = "The ship went out of the harbour with the tide, and nobody on the shore saw it again before spring. \
                  His wife kept a lamp in the window all that winter, and the children asked her every evening \
                  whether it was a star or a sail that they could see so far away above the grey water.";
