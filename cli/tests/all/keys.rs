@@ -306,7 +306,7 @@ fn a_key_can_be_retired() {
     folder.write("marked.txt", &folder.run(&write).done().out);
     folder.run(&["key", "retire", "ring/old.key", "--until", "9999-12-31"]).done();
     folder.run(&write).done();
-    folder.run(&["key", "retire", "ring/old.key", "--until", "tomorrow"]).fails("is no date");
+    folder.run(&["key", "retire", "ring/old.key", "--until", "tomorrow"]).fails("such as 2026-08-02");
     folder.run(&["key", "retire", "ring/no.key"]).fails("ring/no.key");
     let retired = folder.run(&["key", "retire", "ring/old.key"]).done().out;
     assert!(retired.starts_with("ring/old.key retired: vg-"), "{retired}");

@@ -438,13 +438,15 @@ fn main() {
     let index = Arc::new(TokenIndex::new(vocabulary));
     println!("{name}: {} tokens, tree made in {:.1} ms", vocabulary.size(), micros(start) / 1e3);
 
+    // What texts are sampled with is not known to the machines that are measured.
+    let of_samples = Arc::new(TokenIndex::new(vocabulary));
     let factory = peer.then(|| factory(vocabulary));
     let mut tallies = [Tally::default(), Tally::default()];
     for case in cases {
         let text = |(valid, text): &(bool, String)| (*valid, text.clone(), tokenizer.encode(text).unwrap());
         let mut texts: Vec<_> = case.texts().iter().map(text).collect();
         if let (Case::Grammar(_), Ok(grammar)) = (&case, case.grammar(Style::default())) {
-            let machine = Machine::new(grammar, index.clone());
+            let machine = Machine::new(grammar, of_samples.clone());
             texts.extend((0..SAMPLES).filter_map(|seed| sampled(&machine, &tokenizer, seed, often_plain)));
         }
         ours(&case, &texts, &tokenizer, &index, &mut tallies[0]);

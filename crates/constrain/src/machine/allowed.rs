@@ -5,8 +5,37 @@ use std::sync::Arc;
 
 use verdigris_logits::{TokenId, TokenSet};
 
-use super::slice::TokenSlice;
+use super::run::Run;
+use super::slice::{Ends, TokenSlice};
 use crate::vocabulary::tree::Tree;
+
+/// A state that tokens lead to, or the one before their last byte, whose own next state is computed when it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct After {
+    state: u32,
+    byte: Option<u8>,
+}
+
+impl After {
+    pub(super) fn state(state: u32) -> Self {
+        Self { state, byte: None }
+    }
+
+    pub(super) fn byte(state: u32, byte: u8) -> Self {
+        Self { state, byte: Some(byte) }
+    }
+
+    /// The fewest bytes from there to the end of the text.
+    pub(super) fn bytes_to_end(self, run: &mut Run) -> u64 {
+        let state = self.reached(run);
+        run.bytes_to_end(state)
+    }
+
+    /// The state.
+    pub(super) fn reached(self, run: &mut Run) -> u32 {
+        self.byte.map_or(self.state, |byte| run.next(self.state, byte))
+    }
+}
 
 /// The tokens that a group of threads allows, and the states outside its segment that they lead to.
 #[derive(Debug)]
@@ -16,7 +45,7 @@ pub(super) struct Allowed {
     pub(super) is_shared: bool,
     pub(super) without: Vec<TokenId>,
     pub(super) with: Vec<TokenId>,
-    pub(super) reached: Vec<u32>,
+    pub(super) reached: Vec<After>,
     /// Where they continue in a part of the stack that was cut off. What follows there is not included.
     pub(super) cuts: Vec<Cut>,
 }
@@ -26,8 +55,8 @@ pub(super) struct Allowed {
 pub(super) struct Cut {
     /// The bytes after the segment up to there.
     pub(super) outside: Arc<[u8]>,
-    /// The nodes of the tree after these bytes.
-    pub(super) nodes: Arc<[u32]>,
+    /// The remainders after these bytes: those below nodes, unless there are no such bytes.
+    pub(super) ends: Ends,
 }
 
 impl Allowed {
@@ -46,7 +75,8 @@ impl Cut {
             let mut bytes = tree.bytes(node);
             all.entry(bytes.split_off(bytes.len() - depth)).or_default().push(node);
         }
-        all.into_iter().map(|(outside, nodes)| Self { outside: outside.into(), nodes: nodes.into() }).collect()
+        let below = |nodes: Vec<u32>| Ends::Below { nodes: nodes.into(), of_rest: false };
+        all.into_iter().map(|(outside, nodes)| Self { outside: outside.into(), ends: below(nodes) }).collect()
     }
 }
 
@@ -54,15 +84,15 @@ impl Cut {
 #[derive(Debug, Default)]
 pub(super) struct Reached {
     pub(super) tokens: Vec<TokenId>,
-    pub(super) states: Vec<u32>,
+    pub(super) states: Vec<After>,
     pub(super) cuts: Vec<Cut>,
 }
 
 impl Reached {
-    pub(super) fn push(&mut self, token: TokenId, state: u32) {
+    pub(super) fn push(&mut self, token: TokenId, after: After) {
         self.tokens.push(token);
-        if self.states.last() != Some(&state) {
-            self.states.push(state);
+        if self.states.last() != Some(&after) {
+            self.states.push(after);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use verdigris_logits::TokenId;
 
-use super::allowed::{Allowed, union};
+use super::allowed::{After, Allowed, union};
 use super::masks::Masks;
 use super::run::{DEAD, Run, Thread};
 use super::work::{OUTSIDE, Work};
@@ -52,7 +52,7 @@ impl Masks {
         for (token, state) in tried {
             if state != DEAD {
                 allowed.with.push(token);
-                allowed.reached.push(state);
+                allowed.reached.push(After::state(state));
             }
         }
         allowed.reached.sort_unstable();

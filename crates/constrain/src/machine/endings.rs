@@ -170,7 +170,10 @@ impl Endings {
         let outside = run.join(DEAD, |run, threads| run.leave(thread, thread.inner, threads));
         let most = self.tokens_to_end(run, trie, outside)?.saturating_add(terminal.farthest());
         let reached = masks.allowed(run, thread);
-        reached.reached.iter().try_fold(most, |most, &state| Some(most.max(self.tokens_to_end(run, trie, state)?)))
+        reached.reached.iter().try_fold(most, |most, &after| {
+            let state = after.reached(run);
+            Some(most.max(self.tokens_to_end(run, trie, state)?))
+        })
     }
 
     /// Like [`Endings::tokens_to_end_after`] for a text in an item or a name that must differ from others: except for

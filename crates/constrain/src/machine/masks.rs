@@ -5,13 +5,13 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use verdigris_logits::{TokenId, TokenSet};
 
-use super::allowed::{Allowed, Cut, Reached, Recipe, union};
+use super::allowed::{After, Allowed, Cut, Reached, Recipe, union};
 use super::groups::Group;
 use super::index::TokenIndex;
 use super::mask::{Mask, OverBudget};
 use super::run::{DEAD, Run, Thread};
 use super::slice::{Ends, Exit, TokenSlice};
-use super::work::{self, Costs, MaskPart, Work};
+use super::work::{self, Costs, EndsId, MaskPart, Work};
 use crate::grammar::step::Step;
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
@@ -47,9 +47,9 @@ pub(super) struct Kept {
     pub(super) cuts: HashMap<u32, Cuts>,
     /// By terminal, its state, and whether anything may follow; with the work.
     slices: HashMap<(u32, u32, bool), (Arc<TokenSlice>, u64)>,
-    /// By the address of ends, which are kept so that it is not used again, and the state outside: the tokens that
+    /// By the id of ends, which are kept so that it is not used again, and the state outside: the tokens that
     /// continue; with the work.
-    ends: HashMap<(usize, u32), (Ends, Arc<Reached>, u64)>,
+    ends: HashMap<(EndsId, u32), (Ends, Arc<Reached>, u64)>,
     /// The first terminal of each set of names; those that the schema does not list are a set of their own.
     representatives: HashMap<NamesIdentity, u32>,
     /// Sets of tokens by recipe.
@@ -80,10 +80,17 @@ impl Kept {
         self.bytes += ENTRY + entries.iter().map(|entries| size_of_val(*entries)).sum::<usize>();
     }
 
-    fn count_cuts(&mut self, cuts: &[Cut]) {
-        for Cut { outside, nodes } in cuts {
-            self.count(&[outside]);
+    fn count_ends(&mut self, ends: &Ends) {
+        // Trees and classes are those of the vocabulary.
+        if let Ends::Below { nodes, .. } = ends {
             self.count(&[nodes]);
+        }
+    }
+
+    fn count_cuts(&mut self, cuts: &[Cut]) {
+        for Cut { outside, ends } in cuts {
+            self.count(&[outside]);
+            self.count_ends(ends);
         }
     }
 }
@@ -234,7 +241,8 @@ impl Masks {
         let costs = self.work.end(group, outer);
         // An incomplete result is not cached.
         if !self.work.is_spent() {
-            self.kept.count(&[&allowed.with, &allowed.without, &allowed.reached]);
+            self.kept.count(&[&allowed.with, &allowed.without]);
+            self.kept.count(&[&allowed.reached]);
             self.kept.count_cuts(&allowed.cuts);
             self.kept.count(&[&costs]);
             self.kept.allowed.insert(group, (allowed.clone(), costs));
@@ -285,8 +293,8 @@ impl Masks {
 
     /// Adds the tokens that leave a segment and continue outside.
     fn go_on_by(&mut self, run: &mut Run, ends: &Ends, outside: u32, allowed: &mut Allowed) {
-        if let (true, Ends::Below { nodes, .. }) = (run.is_cut(outside), ends) {
-            allowed.cuts.push(Cut { outside: Arc::default(), nodes: nodes.clone() });
+        if run.is_cut(outside) && !matches!(ends, Ends::Tree(_)) {
+            allowed.cuts.push(Cut { outside: Arc::default(), ends: ends.clone() });
             return;
         }
         if run.threads(outside).threads.is_empty() {
@@ -302,36 +310,71 @@ impl Masks {
 
     /// The remainders of tokens that continue from a state outside their segments.
     pub(super) fn outside(&mut self, run: &mut Run, ends: &Ends, outside: u32, is_kept: bool) -> Arc<Reached> {
-        let key = (ends.address(), outside);
+        let key = (ends.id(), outside);
         if let Some((_, known, cost)) = self.kept.ends.get(&key).filter(|_| is_kept) {
             self.work.pay(&[(MaskPart::Ends(key.0, key.1), *cost)]);
             return known.clone();
         }
         let before = self.work.left();
         let (mut reached, mut cuts) = (Reached::default(), Vec::new());
-        let found = |token, (state, _)| reached.push(token, state);
         let Self { index, work, .. } = self;
-        let step = |(state, depth): (u32, usize), byte, node| {
+        let all = index.trie().all();
+        // A tree of remainders has lists of nodes of the tree of all tokens.
+        let merged = match ends {
+            Ends::Class { class, most } if !class.may_begin(run.first(outside)) => Some((class.remainders(all), *most)),
+            _ => None,
+        };
+        let tree = match (ends, merged) {
+            (_, Some((remainders, _))) => &remainders.tree,
+            (Ends::Tree(tree), None) => tree,
+            (Ends::Below { of_rest: true, .. }, None) => index.trie().rest(),
+            (Ends::Below { .. } | Ends::Class { .. }, None) => all,
+        };
+        let found = |token, (after, _): (After, usize)| match merged {
+            None => reached.push(token, after),
+            Some((remainders, most)) => {
+                let tokens = remainders.node(token, most).map_or(&[][..], |node| all.tokens_at(node));
+                tokens.iter().for_each(|&token| reached.push(token, after));
+            }
+        };
+        // Most remainders begin with a byte that cannot come next.
+        let first = run.first(outside);
+        let step = |(after, depth): (After, usize), byte: u8, node| {
+            if depth == 0 && first[usize::from(byte) / 64] >> (byte % 64) & 1 == 0 {
+                return None;
+            }
+            let state = after.reached(run);
+            // The state after the last byte of the longest tokens is not needed.
+            if !tree.goes_on(node) {
+                let after = After::byte(state, byte);
+                return (run.may_read(state, byte) && work.take(work::OUTSIDE)).then_some((after, depth));
+            }
             let next = run.next(state, byte);
             if run.is_cut(next) {
-                cuts.push((node, depth + 1));
+                match merged {
+                    None => cuts.push((node, depth + 1)),
+                    Some((remainders, most)) => {
+                        let nodes = tree.tokens_at(node).iter().filter_map(|&index| remainders.node(index, most));
+                        cuts.extend(nodes.map(|node| (node, depth + 1)));
+                    }
+                }
                 work.take(work::OUTSIDE);
                 return None;
             }
-            (next != DEAD && work.take(work::OUTSIDE)).then_some((next, depth + 1))
+            (next != DEAD && work.take(work::OUTSIDE)).then_some((After::state(next), depth + 1))
         };
-        match ends {
-            Ends::Tree(tree) => tree.walk((outside, 0), step, found),
-            Ends::Below { nodes, of_rest } => {
-                let tree = if *of_rest { index.trie().rest() } else { index.trie().all() };
-                tree.walk_below(nodes.iter().copied(), (outside, 0), step, found);
-            }
+        let start = (After::state(outside), 0);
+        match (ends, merged) {
+            (_, Some(_)) | (Ends::Tree(_), None) => tree.walk(start, step, found),
+            (Ends::Below { nodes, .. }, None) => tree.walk_below(nodes.iter().copied(), start, step, found),
+            (Ends::Class { class, most }, None) => tree.walk_below(class.nodes_up_to(*most), start, step, found),
         }
         reached.cuts = Cut::by_bytes(index.trie().all(), &cuts);
         let reached = Arc::new(reached);
         if is_kept && !self.work.is_spent() {
             let cost = self.work.made(MaskPart::Ends(key.0, key.1), before);
-            self.kept.count(&[&reached.tokens, &reached.states]);
+            self.kept.count(&[&reached.tokens]);
+            self.kept.count(&[&reached.states]);
             self.kept.count_cuts(&reached.cuts);
             self.kept.ends.insert(key, (ends.clone(), reached.clone(), cost));
         }
@@ -434,7 +477,7 @@ impl Masks {
                     };
                     tree.walk_below([node], after, step, |token, state| {
                         right.push(token);
-                        allowed.reached.push(state);
+                        allowed.reached.push(After::state(state));
                     });
                 }
             }
@@ -510,9 +553,7 @@ impl Masks {
         }
         self.kept.count(&[&slice.few]);
         for Exit { ends, .. } in &slice.exits {
-            if let Ends::Below { nodes, .. } = ends {
-                self.kept.count(&[nodes]);
-            }
+            self.kept.count_ends(ends);
         }
         self.kept.slices.insert((number, inner, follows), (slice.clone(), cost));
         slice
@@ -535,7 +576,7 @@ impl Masks {
             }
             self.work = Work::of_a_mask();
             let allowed = self.allowed_by_work(run, shallow);
-            let above = allowed.reached.iter().map(|&state| run.bytes_to_end(state)).max();
+            let above = allowed.reached.iter().map(|&after| after.bytes_to_end(run)).max();
             let above = above.map_or(0, |bytes| bytes.saturating_add(run.farthest_below(part)));
             self.work = Work::of_a_mask();
             bound = self.below(run, part, &allowed.cuts, &mut |_| ()).max(above).max(bound);

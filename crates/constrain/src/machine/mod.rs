@@ -11,7 +11,7 @@
 //! | `shallow` | masks of deeply nested texts |
 //! | `distinct_items` | the tokens allowed in an item that must differ from others |
 //! | `nested` | values as one segment |
-//! | `run` | the states of a grammar, created as texts reach them |
+//! | `run`, `transitions` | the states of a grammar, created as texts reach them, and the state after each byte |
 //! | `work` | the work budget of one mask |
 //! | [`mask`] | masks, and why one may be unknown |
 
@@ -28,6 +28,7 @@ mod nested;
 mod run;
 mod shallow;
 mod slice;
+mod transitions;
 mod work;
 
 use std::cell::Cell;

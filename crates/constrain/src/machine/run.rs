@@ -6,6 +6,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use super::entering::Entered;
 use super::nested::NestedRun;
+use super::transitions::Transitions;
 use crate::grammar::Grammar;
 use crate::grammar::step::{NO_END, RETURN, Rule, Step, StepIndex};
 use crate::grammar::unfold::Unfolding;
@@ -89,7 +90,7 @@ pub(super) struct ThreadSet {
 pub(super) struct Entry {
     pub(super) threads: Arc<ThreadSet>,
     /// The state after each byte, as far as computed.
-    next: Vec<(u8, u32)>,
+    next: Transitions,
     /// The bytes that may come next.
     first: Option<[u64; 4]>,
     /// The fewest bytes to the end of the text, and an upper bound on it after any token of the mask, as far as
@@ -164,7 +165,7 @@ impl Run {
         self.bytes += 2 * size_of::<Entry>() + 48 + 2 * size_of::<ThreadSet>() + size_of_val(&threads.threads[..]);
         let threads = Arc::new(threads);
         let (first, to_end, to_end_after) = (None, None, None);
-        self.states.push(Entry { threads: threads.clone(), next: Vec::new(), first, to_end, to_end_after });
+        self.states.push(Entry { threads: threads.clone(), next: Transitions::default(), first, to_end, to_end_after });
         self.state_numbers.insert(threads, number);
         number
     }
@@ -305,8 +306,7 @@ impl Run {
 
     /// The state after one more byte, if it has been computed.
     pub(super) fn known(&self, state: u32, byte: u8) -> Option<u32> {
-        let known = &self.states[state as usize].next;
-        known.iter().find(|(of, _)| *of == byte).map(|&(_, next)| next)
+        self.states[state as usize].next.get(byte)
     }
 
     /// The bytes that may come next.
@@ -332,6 +332,14 @@ impl Run {
         })
     }
 
+    /// Whether some text continues with a byte.
+    pub(super) fn may_read(&mut self, state: u32, byte: u8) -> bool {
+        match self.known(state, byte) {
+            Some(next) => next != DEAD,
+            None => self.first(state)[usize::from(byte) / 64] >> (byte % 64) & 1 == 1,
+        }
+    }
+
     /// The state after one more byte.
     pub(super) fn next(&mut self, state: u32, byte: u8) -> u32 {
         let may_begin = |first: [u64; 4]| first[usize::from(byte) / 64] >> (byte % 64) & 1 == 1;
@@ -342,7 +350,8 @@ impl Run {
         if let Some(known) = self.known(state, byte) {
             return known;
         }
-        if !may_begin(self.first(state)) {
+        let first = self.first(state);
+        if !may_begin(first) {
             return DEAD;
         }
         let threads = self.states[state as usize].threads.clone();
@@ -360,10 +369,7 @@ impl Run {
             }
         }
         let next = self.state(after);
-        let known = &mut self.states[state as usize].next;
-        let before = known.capacity();
-        known.push((byte, next));
-        self.bytes += (known.capacity() - before) * size_of::<(u8, u32)>();
+        self.bytes += self.states[state as usize].next.insert(byte, next, first);
         next
     }
 

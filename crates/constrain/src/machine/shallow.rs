@@ -111,19 +111,19 @@ impl Masks {
         let (tree, mut farthest) = (index.trie().all(), 0);
         let outside = run.leave_all(group, run.threads(group).threads[0].inner);
         let mut open: Vec<(u32, Cut)> = cuts.iter().map(|cut| (outside, cut.clone())).collect();
-        while let Some((before, Cut { outside, nodes })) = open.pop() {
+        while let Some((before, Cut { outside, ends })) = open.pop() {
             let state = run.next_all(before, &outside);
             if state == DEAD || !self.work.take(work::OUTSIDE * outside.len() as u64) {
                 continue;
             }
-            if !outside.is_empty() {
+            if let (false, Ends::Below { nodes, .. }) = (outside.is_empty(), &ends) {
                 nodes.iter().flat_map(|&node| tree.tokens_at(node)).for_each(|&token| found(token));
                 farthest = farthest.max(run.bytes_to_end(state));
             }
             let shallow = run.shallow(state);
-            let reached = self.outside(run, &Ends::Below { nodes, of_rest: false }, shallow, true);
+            let reached = self.outside(run, &ends, shallow, true);
             reached.tokens.iter().for_each(|&token| found(token));
-            let above = reached.states.iter().map(|&state| run.bytes_to_end(state)).max();
+            let above = reached.states.iter().map(|&after| after.bytes_to_end(run)).max();
             farthest = above.map_or(0, |bytes| bytes.saturating_add(run.farthest_below(state))).max(farthest);
             open.extend(reached.cuts.iter().map(|cut| (state, cut.clone())));
         }

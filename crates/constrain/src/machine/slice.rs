@@ -9,7 +9,7 @@ use std::sync::Arc;
 use verdigris_logits::{TokenId, TokenSet};
 
 use super::closings::Closings;
-use super::work::Work;
+use super::work::{EndsId, Work};
 use crate::automata::self_loop::SelfLoop;
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
@@ -54,14 +54,17 @@ pub(crate) enum Ends {
     Below { nodes: Arc<[u32]>, of_rest: bool },
     /// A tree of remainders.
     Tree(Arc<Tree>),
+    /// Everything after one or more given characters, and at most a number of them.
+    Class { class: Arc<ClassTokens>, most: u32 },
 }
 
 impl Ends {
-    /// Identifies these ends.
-    pub(crate) fn address(&self) -> usize {
+    /// Identifies these ends as long as they exist.
+    pub(super) fn id(&self) -> EndsId {
         match self {
-            Self::Below { nodes, .. } => nodes.as_ptr().addr(),
-            Self::Tree(tree) => Arc::as_ptr(tree).addr(),
+            Self::Below { nodes, .. } => (nodes.as_ptr().addr(), 0),
+            Self::Tree(tree) => (Arc::as_ptr(tree).addr(), 0),
+            Self::Class { class, most } => (Arc::as_ptr(class).addr(), *most),
         }
     }
 }
@@ -87,14 +90,16 @@ impl TokenSlice {
     /// work runs out.
     pub(super) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
         let found = SliceBuilder::new(trie, None);
-        let mut rows = AlongLoops { trie, terminal, follows, work, found, nodes: Vec::new() };
+        let (nodes, ends) = (Vec::new(), Vec::new());
+        let mut rows = AlongLoops { trie, terminal, follows, work, found, nodes, ends };
         if !rows.below(None, inner) {
             return Self::walked(trie, terminal, inner, follows, work);
         }
-        let nodes = rows.nodes;
-        let exit =
-            (!nodes.is_empty()).then_some(Exit { inner: 0, ends: Ends::Below { nodes: nodes.into(), of_rest: false } });
-        rows.found.slice(exit.into_iter().collect())
+        let AlongLoops { nodes, mut ends, found, .. } = rows;
+        if !nodes.is_empty() {
+            ends.push(Ends::Below { nodes: nodes.into(), of_rest: false });
+        }
+        found.slice(ends.into_iter().map(|ends| Exit { inner: 0, ends }).collect())
     }
 
     fn walked(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
@@ -129,8 +134,9 @@ struct AlongLoops<'a> {
     follows: bool,
     work: &'a mut Work,
     found: SliceBuilder,
-    /// The nodes of longer tokens at which the segment may end.
+    /// The nodes of longer tokens at which the segment may end, in addition to those of `ends`.
     nodes: Vec<u32>,
+    ends: Vec<Ends>,
 }
 
 impl AlongLoops<'_> {
@@ -179,10 +185,12 @@ impl AlongLoops<'_> {
     }
 
     /// Adds the nodes where the segment may end between the characters that keep it.
-    fn leave_inside(&mut self, class: &ClassTokens, inner: u32, most: u32) {
+    fn leave_inside(&mut self, class: &Arc<ClassTokens>, inner: u32, most: u32) {
         let ends = |count| self.terminal.accepts(self.terminal.after_loop(inner, count));
         let ends: Vec<bool> = (0..=most.min(self.trie.max_token_chars())).map(ends).collect();
-        if ends.contains(&true) {
+        if ends[1..].iter().all(|&ends| ends) {
+            self.ends.push(Ends::Class { class: class.clone(), most });
+        } else if ends.contains(&true) {
             let inside = class.nodes.iter().filter(|&&(_, count)| ends.get(count as usize) == Some(&true));
             self.nodes.extend(inside.map(|&(node, _)| node));
         }

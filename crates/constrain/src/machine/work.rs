@@ -10,13 +10,16 @@ const WORK: u64 = 1 << 22;
 /// The cost of a step that may create a state of the grammar; a step inside a segment costs 1.
 pub(super) const OUTSIDE: u64 = 8;
 
+/// The id of the ends of tokens: an address, and the most characters of a class.
+pub(super) type EndsId = (usize, u32);
+
 /// A part of a mask that is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum MaskPart {
     /// The slice of a terminal in one of its states; and whether anything may follow.
     Slice(u32, u32, bool),
-    /// The tokens of a tree of ends, by address, that continue from a state.
-    Ends(usize, u32),
+    /// The tokens of some ends that continue from a state.
+    Ends(EndsId, u32),
     /// The tokens that a group of threads allows, without its slices and ends.
     Group(u32),
 }

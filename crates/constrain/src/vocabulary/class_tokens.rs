@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use verdigris_logits::{TokenId, TokenSet};
 
 use super::character_set::CharacterSet;
+use super::remainders::Remainders;
 use super::tree::Tree;
 
 /// The tokens that consist only of given characters, and the nodes at which tokens leave these characters.
@@ -26,6 +27,9 @@ pub(crate) struct ClassTokens {
     pub(crate) strangers: Vec<Stranger>,
     /// The nodes where one of the characters ends and tokens continue, with the number of characters so far.
     pub(crate) nodes: Vec<(u32, u32)>,
+    /// The bytes with which one of the characters, or any beyond ASCII, may begin.
+    inside: [u64; 4],
+    remainders: OnceLock<Remainders>,
 }
 
 /// A node at which another character beyond ASCII has begun, or a byte that is not UTF-8.
@@ -160,7 +164,29 @@ impl ClassTokens {
         strangers.sort_by_key(|stranger| stranger.count);
         leaving.iter_mut().for_each(|nodes: &mut Vec<(u32, u32)>| nodes.sort_by_key(|&(_, count)| count));
         let sets = tokens.iter().map(|_: &Vec<TokenId>| OnceLock::new()).collect();
-        Self { tokens, sets, vocabulary, leaving, strangers, nodes }
+        let mut inside = [0, 0, u64::MAX, u64::MAX];
+        (0..128u8).filter(|&byte| characters.contains_ascii(byte)).for_each(|byte| {
+            inside[usize::from(byte / 64)] |= 1 << (byte % 64);
+        });
+        let remainders = OnceLock::new();
+        Self { tokens, sets, vocabulary, leaving, strangers, nodes, inside, remainders }
+    }
+
+    /// Whether one of the characters, or any beyond ASCII, may begin with one of some bytes.
+    pub(crate) fn may_begin(&self, bytes: [u64; 4]) -> bool {
+        self.inside.iter().zip(bytes).any(|(inside, bytes)| inside & bytes != 0)
+    }
+
+    /// The nodes after one of the characters, at most `most` of them, at which tokens continue.
+    pub(crate) fn nodes_up_to(&self, most: u32) -> impl Iterator<Item = u32> {
+        self.nodes.iter().filter(move |&&(_, count)| count <= most).map(|&(node, _)| node)
+    }
+
+    /// The remainders of tokens that continue with another ASCII character after one or more of these.
+    pub(crate) fn remainders(&self, all: &Tree) -> &Remainders {
+        self.remainders.get_or_init(|| {
+            Remainders::new(all, self.leaving.iter().flatten().copied().filter(|&(_, count)| count > 0))
+        })
     }
 
     /// The approximate number of bytes, including the sets that are built on demand.
@@ -168,7 +194,8 @@ impl ClassTokens {
         let lists: usize = self.tokens.iter().map(|tokens| size_of_val(&tokens[..])).sum();
         let leaving: usize = self.leaving.iter().map(|nodes| size_of_val(&nodes[..])).sum();
         let sets = self.sets.len() * self.vocabulary.div_ceil(8);
-        lists + leaving + sets + size_of_val(&self.strangers[..]) + size_of_val(&self.nodes[..])
+        let remainders = self.remainders.get().map_or(0, Remainders::bytes);
+        lists + leaving + sets + remainders + size_of_val(&self.strangers[..]) + size_of_val(&self.nodes[..])
     }
 
     /// The tokens of at most `most` characters.

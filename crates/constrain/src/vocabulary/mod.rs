@@ -2,5 +2,6 @@
 
 pub(crate) mod character_set;
 pub(crate) mod class_tokens;
+mod remainders;
 pub(crate) mod tree;
 pub(crate) mod trie;

@@ -97,6 +97,21 @@ impl Tree {
         Self::new(ends.iter().map(|&(from, to, token)| (&bytes[from..to], token)))
     }
 
+    /// Calls `each` with a node and all nodes below it, in the order of the tree, with their depth below the first and
+    /// their bytes.
+    pub(crate) fn each_at_and_below(&self, first: u32, mut each: impl FnMut(u32, usize, u8)) {
+        let root = &self.nodes[first as usize];
+        for at in first..root.skip {
+            let node = &self.nodes[at as usize];
+            each(at, node.depth() - root.depth(), node.byte());
+        }
+    }
+
+    /// The number of bytes that the tree takes.
+    pub(crate) fn bytes_held(&self) -> usize {
+        size_of_val(&self.nodes[..]) + size_of_val(&self.tokens[..])
+    }
+
     /// The node of some bytes.
     pub(crate) fn node(&self, bytes: &[u8]) -> Option<u32> {
         let mut found = None;
