@@ -158,9 +158,10 @@ impl VerifyReport {
             let (key, p) = (passage["key_id"].as_str().unwrap_or("no key"), report::p_value(p));
             row("passage", &format!("bytes {} to {}: p {p} ({key})", number("start"), number("end")))?;
         }
-        if let (Some(payload), doubt) = (verdict["payload"].as_u64(), verdict["doubt"].as_f64()) {
-            let doubt = doubt.map_or("an unknown probability".into(), report::doubt);
-            row("payload", &format!("{payload:#x}, which is wrong with a probability of {doubt}"))?;
+        if let Some(payload) = verdict["payload"].as_u64() {
+            let doubt = verdict["doubt"].as_f64().map(report::doubt);
+            let doubt = doubt.map_or(String::new(), |doubt| format!(", which is wrong with a probability of {doubt}"));
+            row("payload", &format!("{payload:#x}{doubt}"))?;
         }
         let level = verdict["level"].as_f64().map_or(String::new(), |level| format!(", level {level}"));
         let mut keys: Vec<&str> = match verdict["verdict"].as_str() {

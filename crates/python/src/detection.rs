@@ -56,7 +56,7 @@ impl Passage {
 }
 
 /// The attributes that the JSON may omit. Hints, and what only the model can expect, are the program's.
-const ABSENT: [(&str, Absent); 14] = [
+const ABSENT: [(&str, Absent); 15] = [
     ("error", Absent::None),
     ("needed", Absent::None),
     ("green", Absent::None),
@@ -71,6 +71,7 @@ const ABSENT: [(&str, Absent); 14] = [
     ("payload", Absent::None),
     ("doubt", Absent::None),
     ("variants", Absent::None),
+    ("public", Absent::False),
 ];
 
 impl Detection {

@@ -24,6 +24,7 @@ pub(crate) enum Absent {
     Zero,
     Empty,
     NotANumber,
+    False,
 }
 
 /// An attribute of an object with these fields, of which those in `absent` may be missing.
@@ -40,6 +41,7 @@ pub(crate) fn attribute<'py>(
             Absent::Zero => 0u64.into_pyobject(py)?.into_any(),
             Absent::Empty => PyList::empty(py).into_any(),
             Absent::NotANumber => f64::NAN.into_pyobject(py)?.into_any(),
+            Absent::False => false.into_pyobject(py)?.to_owned().into_any(),
         }),
         (Some(value), _) => python(py, value),
         (None, None) => Err(PyAttributeError::new_err(format!("'{class}' object has no attribute '{name}'"))),

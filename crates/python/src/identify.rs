@@ -17,8 +17,14 @@ use crate::tokenizer::tokenizer;
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Candidate(Inner);
 
-const ABSENT: [(&str, Absent); 4] =
-    [("tenant", Absent::None), ("gamma", Absent::None), ("repairs", Absent::Empty), ("z", Absent::NotANumber)];
+const ABSENT: [(&str, Absent); 6] = [
+    ("tenant", Absent::None),
+    ("gamma", Absent::None),
+    ("repairs", Absent::Empty),
+    ("z", Absent::NotANumber),
+    ("forged", Absent::False),
+    ("public", Absent::False),
+];
 
 #[pymethods]
 impl Candidate {

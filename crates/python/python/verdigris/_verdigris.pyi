@@ -185,6 +185,7 @@ class Detection:
     payload: int | None
     doubt: float | None
     variants: int | None
+    public: bool
     skipped_keys: list[str]
     def to_dict(self) -> dict[str, Any]: ...
 
@@ -210,6 +211,8 @@ class Candidate:
     p: float
     log10_p: float
     marked: bool
+    forged: bool
+    public: bool
     repairs: list[tuple[str, int]]
     def to_dict(self) -> dict[str, Any]: ...
 
