@@ -107,7 +107,7 @@ fn a_checkpoint_of_another_run_or_a_damaged_one_is_refused() {
     options = given.clone();
     // The same number of tokens in another order.
     let text = fs::read_to_string(&given.corpus).unwrap();
-    let (first, second) = text.split_at(text.len() / 2);
+    let (first, second) = text.split_at(40);
     fs::write(&given.corpus, [second, first].concat()).unwrap();
     refused(&options);
     fs::write(&given.corpus, &text).unwrap();
