@@ -7,9 +7,8 @@ use serde::Serialize;
 use verdigris::detector::report::ReportKey;
 use verdigris::models::whole_file;
 use verdigris::watermark::KeyError;
-use verdigris::watermark::ring::writer_among;
 use verdigris::{Key, KeyRing, Reader};
-use verdigris_server::ApiKeys;
+use verdigris_server::{ApiKeys, writer_for};
 
 use crate::doctor::keys::{Last, SOON, last_day};
 use crate::error::Failure;
@@ -136,14 +135,10 @@ struct Writers<'a> {
 }
 
 impl<'a> Writers<'a> {
-    /// A client for whom no key is for a day. One with keys of its own in the ring only uses those, as in the server.
+    /// A client for whom no key is for a day.
     fn refused(&self, today: Date) -> Option<&'a str> {
-        self.clients.iter().copied().find(|client| {
-            let has_own = !client.is_empty() && self.of_ring.iter().any(|key| key.tenant() == *client);
-            let tenant = if has_own { client } else { "" };
-            let is_there = writer_among(self.of_ring.iter().copied(), today, tenant).is_some();
-            !is_there && (has_own || self.for_all.is_none())
-        })
+        let is_refused = |client: &&str| writer_for(self.for_all.as_ref(), self.of_ring, client, today).is_none();
+        self.clients.iter().copied().find(is_refused)
     }
 }
 

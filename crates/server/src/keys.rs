@@ -1,5 +1,6 @@
 //! The watermark keys of a server, by tenant and day.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -96,13 +97,9 @@ impl Keys {
         self.for_all.is_none() && self.ring.is_empty()
     }
 
-    /// The key that marks texts for a tenant on a day. A tenant with its own keys in the ring only uses those; all
-    /// others use the keys without a tenant, or else the key for all tenants.
+    /// See [`writer_for`].
     pub(crate) fn writer(&self, tenant: &str, day: Date) -> Option<&Arc<Key>> {
-        let among =
-            |tenant| writer_among(self.ring.iter().map(|key| &**key), day, tenant).map(|index| &self.ring[index]);
-        let has_own = !tenant.is_empty() && self.ring.iter().any(|key| key.tenant() == tenant);
-        if has_own { among(tenant) } else { among("").or(self.for_all.as_ref()) }
+        writer_for(self.for_all.as_ref(), &self.ring, tenant, day)
     }
 
     /// The keys, of all days, with which texts are tested for a tenant: its own and those without a tenant; all keys if
@@ -111,6 +108,14 @@ impl Keys {
         let theirs = |key: &&Arc<Key>| tenant.is_none_or(|tenant| key.tenant() == tenant || key.tenant().is_empty());
         distinct(self.for_all.iter().chain(self.ring.iter().filter(theirs)).cloned())
     }
+}
+
+/// The key that marks texts for a tenant on a day. A tenant with its own keys in the ring only uses those; all others use
+/// the keys without a tenant, or else the key for all tenants.
+pub fn writer_for<'k, K: Borrow<Key>>(for_all: Option<&'k K>, ring: &'k [K], tenant: &str, day: Date) -> Option<&'k K> {
+    let among = |tenant| writer_among(ring.iter().map(Borrow::borrow), day, tenant).map(|index| &ring[index]);
+    let has_own = !tenant.is_empty() && ring.iter().any(|key| key.borrow().tenant() == tenant);
+    if has_own { among(tenant) } else { among("").or(for_all) }
 }
 
 #[cfg(test)]

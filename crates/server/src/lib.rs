@@ -66,7 +66,7 @@ mod writer;
 struct Readme;
 
 pub use access::{AccessError, ApiKeys};
-pub use keys::BadKeys;
+pub use keys::{BadKeys, writer_for};
 pub use ledger::{Ledger, LedgerEntry, LedgerText};
 pub use limits::Limits;
 pub use model_source::{LoadModel, LoadedModel, ModelLimits, ModelSource, ServedModels};
