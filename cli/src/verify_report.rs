@@ -164,11 +164,14 @@ impl VerifyReport {
             row("payload", &format!("{payload:#x}{doubt}"))?;
         }
         let level = verdict["level"].as_f64().map_or(String::new(), |level| format!(", level {level}"));
-        let mut keys: Vec<&str> = match verdict["verdict"].as_str() {
-            Some("marked in part") => passages.iter().filter_map(|passage| passage["key_id"].as_str()).collect(),
-            _ => verdict["key_id"].as_str().into_iter().collect(),
-        };
-        keys.dedup();
+        let of_mark = std::slice::from_ref(verdict);
+        let found = if verdict["verdict"] == "marked in part" { passages } else { of_mark };
+        let mut keys: Vec<&str> = Vec::new();
+        for key in found.iter().filter_map(|found| found["key_id"].as_str()) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
         let keys = if keys.is_empty() { "no key".into() } else { keys.join(", ") };
         row("verdict", &format!("{} ({keys}{level})", verdict["verdict"].as_str().unwrap_or("unknown")))?;
         if verdict["marked"] == true && verdict["public"] == true {

@@ -141,8 +141,8 @@ fn sentence(judgement: &Judgement<'_>) -> String {
         ),
         Outcome::NotMarked => format!(
             "No mark of the key {key} was found: texts without it look as marked as this one with a probability of \
-             at most {p}. This does not prove that no machine wrote it. Texts that were heavily edited or paraphrased, or \
-             left little choice to the writer, can lose their mark."
+             at most {p}. This does not prove that no machine wrote it. Texts that were heavily edited or paraphrased, \
+             or left little choice to the writer, can lose their mark."
         ),
     }
 }
