@@ -19,10 +19,12 @@
 //! | `terminal` | what one step of a grammar reads: strings, names, items that must all differ |
 //! | `automata` | automata over bytes and over classes of characters, built at once or as texts reach their states |
 //! | `vocabulary` | a vocabulary as a tree of bytes, and what its tokens consist of |
+//! | `byte_set` | sets of bytes |
 //! | [`cancellation`] | cancelling work whose caller has gone |
 #![forbid(unsafe_code)]
 
 mod automata;
+mod byte_set;
 pub mod cancellation;
 pub mod constraint;
 #[cfg(test)]

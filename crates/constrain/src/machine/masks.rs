@@ -12,6 +12,7 @@ use super::mask::{Mask, OverBudget};
 use super::run::{DEAD, Run, Thread};
 use super::slice::{Ends, Exit, TokenSlice};
 use super::work::{self, Costs, EndsId, MaskPart, Work};
+use crate::byte_set::has_byte;
 use crate::grammar::step::Step;
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
@@ -340,7 +341,7 @@ impl Masks {
         // Most remainders begin with a byte that cannot come next.
         let first = run.first(outside);
         let step = |(after, depth): (After, usize), byte: u8, node| {
-            if depth == 0 && first[usize::from(byte) / 64] >> (byte % 64) & 1 == 0 {
+            if depth == 0 && !has_byte(&first, byte) {
                 return None;
             }
             let state = after.reached(run);

@@ -6,7 +6,9 @@ use foldhash::{HashMap, HashMapExt};
 
 use super::entering::Entered;
 use super::nested::NestedRun;
+pub(super) use super::transitions::DEAD;
 use super::transitions::Transitions;
+use crate::byte_set::has_byte;
 use crate::grammar::Grammar;
 use crate::grammar::step::{NO_END, RETURN, Rule, Step, StepIndex};
 use crate::grammar::unfold::Unfolding;
@@ -16,9 +18,6 @@ use crate::terminal::language::Language;
 
 /// Not a state: what follows has not been computed.
 const UNKNOWN: u32 = u32::MAX;
-
-/// The state of a text that cannot become a text of the grammar.
-pub(super) const DEAD: u32 = 0;
 
 /// The stack that returns to an unknown position.
 pub(super) const CUT: u32 = 1;
@@ -336,22 +335,21 @@ impl Run {
     pub(super) fn may_read(&mut self, state: u32, byte: u8) -> bool {
         match self.known(state, byte) {
             Some(next) => next != DEAD,
-            None => self.first(state)[usize::from(byte) / 64] >> (byte % 64) & 1 == 1,
+            None => has_byte(&self.first(state), byte),
         }
     }
 
     /// The state after one more byte.
     pub(super) fn next(&mut self, state: u32, byte: u8) -> u32 {
-        let may_begin = |first: [u64; 4]| first[usize::from(byte) / 64] >> (byte % 64) & 1 == 1;
         // Most steps of a walk end here.
-        if self.states[state as usize].first.is_some_and(|first| !may_begin(first)) {
+        if self.states[state as usize].first.is_some_and(|first| !has_byte(&first, byte)) {
             return DEAD;
         }
         if let Some(known) = self.known(state, byte) {
             return known;
         }
         let first = self.first(state);
-        if !may_begin(first) {
+        if !has_byte(&first, byte) {
             return DEAD;
         }
         let threads = self.states[state as usize].threads.clone();

@@ -1,6 +1,9 @@
 //! The states after each byte of a state, as far as computed.
 
-use super::run::DEAD;
+use crate::byte_set::has_byte;
+
+/// The state of a text that cannot become a text of the grammar.
+pub(super) const DEAD: u32 = 0;
 
 /// The number of known bytes up to which they are a list.
 const FEW: usize = 8;
@@ -37,8 +40,7 @@ impl Transitions {
         if self.few.len() <= FEW {
             return (self.few.capacity() - before) * size_of::<(u8, u32)>();
         }
-        let may_begin = |byte: usize| first[byte / 64] >> (byte % 64) & 1 == 1;
-        let mut all = Box::new(std::array::from_fn(|byte| if may_begin(byte) { UNKNOWN } else { DEAD }));
+        let mut all = Box::new(std::array::from_fn(|byte| if has_byte(&first, byte as u8) { UNKNOWN } else { DEAD }));
         self.few.drain(..).for_each(|(byte, next)| all[usize::from(byte)] = next);
         self.few = Vec::new();
         self.all = Some(all);

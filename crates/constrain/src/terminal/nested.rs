@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::byte_set::has_byte;
+
 /// A language of whole values.
 ///
 /// Its implementation keeps a stack and therefore depends on terminals, which get it as a trait object.
@@ -29,7 +31,7 @@ impl dyn Nested + '_ {
     /// The bytes that may come next, each with the state after it.
     pub(crate) fn ways(&self, state: u32) -> impl Iterator<Item = (u8, u32)> + '_ {
         let first = self.first(state);
-        let may_come = move |byte: &u8| first[usize::from(*byte) / 64] >> (byte % 64) & 1 == 1;
+        let may_come = move |byte: &u8| has_byte(&first, *byte);
         (0..=u8::MAX).filter(may_come).filter_map(move |byte| Some((byte, self.next(state, byte)?)))
     }
 }
