@@ -258,8 +258,8 @@ dispatch! {
 }
 
 dispatch! {
-    /// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. Its sign makes
-    /// the largest of them a multiple of the lowest `q`.
+    /// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. Its sign
+    /// makes the largest of them a multiple of the lowest `q`.
     fn signed(some: &[f32], most: f32) -> f32 = signed_body
 }
 

@@ -56,8 +56,8 @@ impl<'a> Cached<'a> {
         Self::new(Format::F32, format::bytes(numbers))
     }
 
-    /// Only the first `elements` of each head, which must be whole blocks: values that are the beginnings of keys, as in
-    /// latent attention (DeepSeek-AI, *DeepSeek-V2*, 2024, section 2.1).
+    /// Only the first `elements` of each head, which must be whole blocks: values that are the beginnings of keys, as
+    /// in latent attention (DeepSeek-AI, *DeepSeek-V2*, 2024, section 2.1).
     #[must_use]
     pub fn first(self, elements: usize) -> Self {
         Self { first: Some(elements), ..self }
@@ -132,8 +132,8 @@ impl<'a> Cached<'a> {
         }
     }
 
-    /// Decodes one head's rows for some tokens into rows of `width`: the elements that are read. Those after them do not
-    /// change.
+    /// Decodes one head's rows for some tokens into rows of `width`: the elements that are read. Those after them do
+    /// not change.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn decode<S: Bytewise>(

@@ -172,6 +172,27 @@ pub(crate) trait BlockDot: Blocks + Sized {
 
 impl<F: Blocks> BlockDot for F {}
 
+/// The bound on the size of a format's integers for products with `rows` rows. A larger one than needed takes fewer
+/// registers, of which AVX2 has too few for two whole blocks and more than two rows.
+pub(crate) const fn most<F: BlockDot>(rows: usize) -> u8 {
+    match (F::LAYOUT.numbers, F::LAYOUT.high) {
+        (Numbers::Signed, _) => 128,
+        (Numbers::Listed(list), _) => {
+            let (mut most, mut i) = (0, 0);
+            while i < list.len() {
+                if list[i].unsigned_abs() > most {
+                    most = list[i].unsigned_abs();
+                }
+                i += 1;
+            }
+            most
+        }
+        _ if rows > 2 && F::BLOCKS == 2 && !F::HAS_HALVES => 127,
+        (_, Some(high)) => (1 << (F::LAYOUT.low.count + high.count)) - 1,
+        (_, None) => (1 << F::LAYOUT.low.count) - 1,
+    }
+}
+
 /// The lower four bits of each byte, and the lower two.
 const FOUR: u32 = 0x0f0f_0f0f;
 const TWO: u32 = 0x0303_0303;

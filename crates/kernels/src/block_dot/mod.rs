@@ -22,7 +22,7 @@ use crate::out::Out;
 use crate::simd::{LANES, LINE};
 use crate::weights::Weights;
 use columns::Columns;
-use formats::BlockDot;
+use formats::{BlockDot, most};
 use rows::{BLOCK, Block, excess};
 
 pub(crate) use rows::QuantizedRows;
@@ -39,6 +39,7 @@ fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     let (stored, bytes) = (F::LAYOUT.block, F::LAYOUT.bytes);
     assert!(x.iter().all(|x| x.len() == k / BLOCK), "rows of {k}");
     let mut sums = [unit.zero(); M];
+    let most = const { most::<F>(M) };
     // The next sixteen columns, of which each group prefetches as many bytes as it reads.
     let soon = w.as_ptr().wrapping_add(LANES * stride);
     for group in 0..k / stored {
@@ -68,7 +69,7 @@ fn tile<S: Bytewise, F: BlockDot, const M: usize>(
                     for a in 0..M {
                         // SAFETY: rows have the blocks of `k` elements, of which `at` is one.
                         let x = unsafe { x[a].get_unchecked(at) };
-                        sums[a] = add::<S, F>(unit, x, half, weights, scale, least, sums[a]);
+                        sums[a] = add::<S, F>(unit, x, half, (weights, most), scale, least, sums[a]);
                     }
                 }
             }
@@ -77,26 +78,24 @@ fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     sums
 }
 
-/// Adds the products of a row with 16 or 32 weights of each column.
+/// Adds the products of a row with 16 or 32 weights of each column, of at most some size.
 #[inline(always)]
 fn add<S: Bytewise, F: BlockDot>(
     unit: S,
     x: &Block,
     half: usize,
-    weights: &[S::Ints],
+    (weights, most): (&[S::Ints], u8),
     scale: S::Lanes,
     least: S::Lanes,
     sum: S::Lanes,
 ) -> S::Lanes {
     let needs_start = excess(F::LAYOUT.numbers) > 0 && (S::IS_BIASED || !F::IS_SIGNED);
-    let mut products = unit.word(if needs_start { x.sums[half] } else { 0 });
-    for (&weights, &numbers) in weights.iter().zip(&x.numbers[4 * half..]) {
-        let numbers = unit.word(u32::from_le_bytes(numbers));
-        products = match F::IS_SIGNED {
-            true => unit.dot_signed(weights, numbers, products),
-            false => unit.dot_small(weights, numbers, products),
-        };
-    }
+    let start = unit.word(if needs_start { x.sums[half] } else { 0 });
+    let numbers = &x.numbers[4 * half..4 * half + weights.len()];
+    let products = match F::IS_SIGNED {
+        true => unit.dot_bytes::<true>(weights, numbers, most, start),
+        false => unit.dot_bytes::<false>(weights, numbers, most, start),
+    };
     let sum = unit.fma(unit.float(products), unit.mul(scale, unit.splat(x.scale)), sum);
     match F::HAS_LEAST {
         true => unit.fma(unit.splat(f32::from_bits(x.sums[half])), least, sum),

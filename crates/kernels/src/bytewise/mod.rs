@@ -25,14 +25,18 @@ pub(crate) trait Bytewise: Simd {
     /// For each byte of `at`, all below sixteen, the number of `list` at that index.
     fn look_bytes(self, list: &[i8; 16], at: Self::Ints) -> Self::Ints;
 
-    /// Adds to each lane of `sum` four products of a weight from 0 to 127 and a signed number from -127 to 127.
-    fn dot_small(self, weights: Self::Ints, numbers: Self::Ints, sum: Self::Ints) -> Self::Ints;
+    /// Adds to each lane of `sum` the products of weights, four per register, and signed numbers from -127 to 127. The
+    /// weights are from 0 to `most`, at most 127; or, if they are signed, from `-most` to `most`, at most 128, and as
+    /// returned by [`Bytewise::bias`].
+    fn dot_bytes<const IS_SIGNED: bool>(
+        self,
+        weights: &[Self::Ints],
+        numbers: &[[u8; 4]],
+        most: u8,
+        sum: Self::Ints,
+    ) -> Self::Ints;
 
-    /// Adds to each lane of `sum` four products of a signed weight, as returned by [`Bytewise::bias`], and a signed
-    /// number from -127 to 127.
-    fn dot_signed(self, weights: Self::Ints, numbers: Self::Ints, sum: Self::Ints) -> Self::Ints;
-
-    /// Converts signed weights to what [`Bytewise::dot_signed`] takes.
+    /// Converts signed weights to what [`Bytewise::dot_bytes`] takes.
     #[inline(always)]
     fn bias(self, weights: Self::Ints) -> Self::Ints {
         weights
@@ -82,17 +86,21 @@ impl Bytewise for Portable {
     }
 
     #[inline(always)]
-    fn dot_small(self, weights: U32Lanes, numbers: U32Lanes, sum: U32Lanes) -> U32Lanes {
-        self.dot_signed(weights, numbers, sum)
-    }
-
-    #[inline(always)]
-    fn dot_signed(self, weights: U32Lanes, numbers: U32Lanes, sum: U32Lanes) -> U32Lanes {
-        lanes(|i| {
-            let (weights, numbers) = (weights[i].to_le_bytes(), numbers[i].to_le_bytes());
-            let products = weights.iter().zip(numbers).map(|(&w, x)| i32::from(w as i8) * i32::from(x as i8));
-            sum[i].wrapping_add(products.sum::<i32>() as u32)
-        })
+    fn dot_bytes<const IS_SIGNED: bool>(
+        self,
+        weights: &[U32Lanes],
+        numbers: &[[u8; 4]],
+        _most: u8,
+        mut sum: U32Lanes,
+    ) -> U32Lanes {
+        for (weights, numbers) in weights.iter().zip(numbers) {
+            sum = lanes(|i| {
+                let of_bytes = weights[i].to_le_bytes().into_iter().zip(numbers);
+                let products = of_bytes.map(|(w, &x)| i32::from(w as i8) * i32::from(x as i8));
+                sum[i].wrapping_add(products.sum::<i32>() as u32)
+            });
+        }
+        sum
     }
 }
 
@@ -108,23 +116,31 @@ mod tests {
     /// The results of every byte operation of a unit.
     fn all<S: Bytewise>(unit: S, w: &[[u8; 16]; 16], x: &[u8; 4]) -> Vec<[f32; 16]> {
         let weights = unit.transpose(w.each_ref());
-        let numbers = unit.word(u32::from_le_bytes(*x));
         let four = unit.and(weights[1], 0x0f0f_0f0f);
-        let list = std::array::from_fn(|i| w[0][i] as i8);
-        let looked = unit.look_bytes(&list, four);
+        let list: [i8; 16] = std::array::from_fn(|i| w[0][i] as i8);
+        let looked = |list| unit.look_bytes(list, four);
         // Corrects for the 128 added to each weight; units that add nothing start at 0.
         let less = x.iter().map(|&x| -128 * i32::from(x as i8)).sum::<i32>();
-        let signed = |weights| {
-            let start = unit.word(if S::IS_BIASED { less as u32 } else { 0 });
-            unit.dot_signed(unit.bias(weights), numbers, start)
+        let signed = |weights: &[S::Ints], most| {
+            let start = unit.word(if S::IS_BIASED { (less * weights.len() as i32) as u32 } else { 0 });
+            let weights: Vec<_> = weights.iter().map(|&weights| unit.bias(weights)).collect();
+            unit.dot_bytes::<true>(&weights, &[*x; 8][..weights.len()], most, start)
         };
-        let start = unit.word(77);
+        let small = |most: u8| {
+            let weights = [weights, weights].concat();
+            let weights: Vec<_> = weights.into_iter().map(|all| unit.and(all, 0x0101_0101 * u32::from(most))).collect();
+            unit.dot_bytes::<false>(&weights, &[*x; 8], most, unit.word(77))
+        };
         let ints = [
-            signed(weights[0]),
-            signed(weights[3]),
-            signed(looked),
-            unit.dot_small(unit.and(weights[2], 0x7f7f_7f7f), numbers, start),
-            unit.dot_small(four, numbers, unit.dot_small(four, numbers, start)),
+            signed(&weights[..1], 128),
+            signed(&weights[3..], 128),
+            signed(&[looked(&list)], 128),
+            signed(&[looked(&list.map(|x| x.clamp(-12, 12))); 8], 12),
+            small(3),
+            small(15),
+            small(31),
+            small(63),
+            small(127),
         ];
         let mut out = ints.map(|ints| unit.store(unit.float(ints))).to_vec();
         // Finite numbers in half precision.
@@ -142,8 +158,12 @@ mod tests {
                 // Extreme bytes are frequent.
                 [(state >> 24) as u8, 0x80, 0x7f, 0][if state >> 16 & 3 == 0 { (state >> 18 & 3) as usize } else { 0 }]
             };
-            let w: [[u8; 16]; 16] = std::array::from_fn(|_| std::array::from_fn(|_| byte()));
-            let x: [u8; 4] = std::array::from_fn(|_| byte()).map(|x| if x == 0x80 { 0x81 } else { x });
+            let mut w: [[u8; 16]; 16] = std::array::from_fn(|_| std::array::from_fn(|_| byte()));
+            let mut x: [u8; 4] = std::array::from_fn(|_| byte()).map(|x| if x == 0x80 { 0x81 } else { x });
+            // The largest sums.
+            if let Some(&most) = [0xff, 0x7f, 0x80].get(seed as usize / 2) {
+                (w, x) = ([[most; 16]; 16], [[0x7f, 0x81][seed as usize % 2]; 4]);
+            }
             let portable = all(Portable, &w, &x);
             #[cfg(target_arch = "x86_64")]
             {

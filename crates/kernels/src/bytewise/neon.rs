@@ -61,12 +61,17 @@ impl Bytewise for Neon {
     }
 
     #[inline(always)]
-    fn dot_small(self, weights: [uint32x4_t; 4], numbers: [uint32x4_t; 4], sum: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
-        self.dot_signed(weights, numbers, sum)
-    }
-
-    #[inline(always)]
-    fn dot_signed(self, weights: [uint32x4_t; 4], numbers: [uint32x4_t; 4], sum: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
-        self.add_ints(sum, [0, 1, 2, 3].map(|i| products(weights[i], numbers[i])))
+    fn dot_bytes<const IS_SIGNED: bool>(
+        self,
+        weights: &[[uint32x4_t; 4]],
+        numbers: &[[u8; 4]],
+        _most: u8,
+        mut sum: [uint32x4_t; 4],
+    ) -> [uint32x4_t; 4] {
+        for (weights, &numbers) in weights.iter().zip(numbers) {
+            let numbers = self.word(u32::from_le_bytes(numbers));
+            sum = self.add_ints(sum, [0, 1, 2, 3].map(|i| products(weights[i], numbers[i])));
+        }
+        sum
     }
 }

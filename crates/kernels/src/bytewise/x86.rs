@@ -17,9 +17,6 @@ impl Bytewise for Avx512 {
     intrinsics! {
         fn word(word: u32) -> Self::Ints { _mm512_set1_epi32(word as i32) }
         fn halves(a: Self::Ints) -> Self::Lanes { _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)) }
-        fn dot_small(weights: Self::Ints, numbers: Self::Ints, sum: Self::Ints) -> Self::Ints {
-            _mm512_dpbusd_epi32(sum, weights, numbers)
-        }
         fn bias(weights: Self::Ints) -> Self::Ints { _mm512_xor_si512(weights, _mm512_set1_epi8(-128)) }
     }
 
@@ -65,8 +62,18 @@ impl Bytewise for Avx512 {
     }
 
     #[inline(always)]
-    fn dot_signed(self, weights: __m512i, numbers: __m512i, sum: __m512i) -> __m512i {
-        self.dot_small(weights, numbers, sum)
+    fn dot_bytes<const IS_SIGNED: bool>(
+        self,
+        weights: &[__m512i],
+        numbers: &[[u8; 4]],
+        _most: u8,
+        mut sum: __m512i,
+    ) -> __m512i {
+        for (&weights, &numbers) in weights.iter().zip(numbers) {
+            // SAFETY: `self` exists only where the CPU has avx512vnni.
+            sum = unsafe { _mm512_dpbusd_epi32(sum, weights, self.word(u32::from_le_bytes(numbers))) };
+        }
+        sum
     }
 
     #[cfg(amx)]
@@ -136,31 +143,35 @@ impl Bytewise for Avx2 {
     }
 
     #[inline(always)]
-    fn dot_small(self, weights: [__m256i; 2], numbers: [__m256i; 2], sum: [__m256i; 2]) -> [__m256i; 2] {
-        let mut out = sum;
-        for (i, out) in out.iter_mut().enumerate() {
-            // Two products add up to at most 2 * 127 * 127, which fits sixteen bits.
+    fn dot_bytes<const IS_SIGNED: bool>(
+        self,
+        weights: &[[__m256i; 2]],
+        numbers: &[[u8; 4]],
+        most: u8,
+        mut sum: [__m256i; 2],
+    ) -> [__m256i; 2] {
+        // The number of registers whose products, two by two, add up to what fits sixteen bits: at least one.
+        let group = i16::MAX as usize / (2 * 127 * usize::from(most));
+        for (weights, numbers) in weights.chunks(group).zip(numbers.chunks(group)) {
             // SAFETY: `self` exists only where the CPU has avx2.
             unsafe {
-                let pairs = _mm256_maddubs_epi16(weights[i], numbers[i]);
-                *out = _mm256_add_epi32(*out, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+                let mut all = [_mm256_setzero_si256(); 2];
+                for (weights, &numbers) in weights.iter().zip(numbers) {
+                    let numbers = _mm256_set1_epi32(i32::from_le_bytes(numbers));
+                    for (all, &weights) in all.iter_mut().zip(weights) {
+                        // The sign of a weight moves to the number.
+                        let pairs = match IS_SIGNED {
+                            true => _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(numbers, weights)),
+                            false => _mm256_maddubs_epi16(weights, numbers),
+                        };
+                        *all = _mm256_add_epi16(*all, pairs);
+                    }
+                }
+                for (sum, all) in sum.iter_mut().zip(all) {
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(all, _mm256_set1_epi16(1)));
+                }
             }
         }
-        out
-    }
-
-    #[inline(always)]
-    fn dot_signed(self, weights: [__m256i; 2], numbers: [__m256i; 2], sum: [__m256i; 2]) -> [__m256i; 2] {
-        let mut out = sum;
-        for (i, out) in out.iter_mut().enumerate() {
-            // The sign moves to the number; two products add up to at most 2 * 128 * 127, which fits sixteen bits.
-            // SAFETY: `self` exists only where the CPU has avx2.
-            unsafe {
-                let signed = _mm256_sign_epi8(numbers[i], weights[i]);
-                let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(weights[i]), signed);
-                *out = _mm256_add_epi32(*out, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-            }
-        }
-        out
+        sum
     }
 }

@@ -221,8 +221,8 @@ struct Share {
     count: usize,
 }
 
-/// All rows of a pass. Up to [`RECORDED`] are one share of the full capacity, so that a recording suits other inputs too.
-/// If there may be more, only the rows present are included, and each share has at most [`ROWS`].
+/// All rows of a pass. Up to [`RECORDED`] are one share of the full capacity, so that a recording suits other inputs
+/// too. If there may be more, only the rows present are included, and each share has at most [`ROWS`].
 fn shares(rows: &Inputs, m: usize) -> Vec<Share> {
     if m <= RECORDED {
         return vec![Share { tile: 0, tiles: m, row: 0, count: m }];
