@@ -73,7 +73,8 @@ impl EngineSettings {
         self.steer.steer(engine, &device)
     }
 
-    /// A drafter for a model: another model on the same device, a draft head, or the model's own layer for later tokens.
+    /// A drafter for a model: another model on the same device, a draft head, or the model's own layer for later
+    /// tokens.
     pub(crate) fn drafter(&self, model: &ModelOption, source: &Path) -> Result<DraftSource, Failure> {
         if source == Path::new(OWN) {
             return Ok(DraftSource::Head(DraftHead::own(&self.folder(model)?)?));

@@ -41,8 +41,8 @@ pub(crate) struct Mcp {
     /// Serve over HTTP at this address, such as 127.0.0.1:8010, at the path /mcp
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
-    /// With --http: also answer to this host name; may be given several times. At a loopback address only this machine's
-    /// own names are accepted by default, at other addresses every name
+    /// With --http: also answer to this host name; may be given several times. At a loopback address only this
+    /// machine's own names are accepted by default, at other addresses every name
     #[arg(long, value_name = "NAME", requires = "http")]
     allowed_host: Vec<String>,
     /// With --http: answer all clients that can reach the address

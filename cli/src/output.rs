@@ -77,8 +77,8 @@ fn exists(name: &Path) -> Failure {
     Failure::Usage(format!("{} exists already; --force replaces it", name.display()))
 }
 
-/// Whether a file begins like a key of marks, or like a private key of reports or signatures. Such a file cannot be made
-/// again.
+/// Whether a file begins like a key of marks, or like a private key of reports or signatures. Such a file cannot be
+/// made again.
 fn is_key(path: &Path) -> bool {
     let mut beginning = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning));

@@ -17,8 +17,8 @@ pub(crate) struct ReasoningOptions {
     /// Maximum number of tokens of the thought, which then ends
     #[arg(long, value_name = "N", visible_alias = "reasoning-budget", value_parser = whole::<usize>)]
     thinking_token_budget: Option<usize>,
-    /// The markers of thoughts: auto takes those of the chat template for answers to messages; none treats all of a text
-    /// as the answer
+    /// The markers of thoughts: auto takes those of the chat template for answers to messages; none treats all of a
+    /// text as the answer
     #[arg(long, value_name = "NAME", default_value = "auto", hide_default_value = true,
           value_parser = PossibleValuesParser::new(["auto", "none"].into_iter().chain(ReasoningSyntax::names())))]
     reasoning_format: String,

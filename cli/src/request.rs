@@ -18,7 +18,8 @@ pub(crate) struct RequestOptions {
     /// With --chat: the system prompt
     #[arg(long, value_name = "TEXT", requires = "with_chat", allow_hyphen_values = true)]
     pub(crate) system: Option<String>,
-    /// Choose the last tokens of the prompt again, with the text: for prompts that end inside a word, as code often does
+    /// Choose the last tokens of the prompt again, with the text: for prompts that end inside a word, as code often
+    /// does
     #[arg(long, conflicts_with = "chat")]
     heal: bool,
     /// Mark the text with this key

@@ -127,8 +127,8 @@ pub(crate) struct Serve {
     /// the prompts of others begin
     #[arg(long)]
     share_caches: bool,
-    /// Keep what the model computed from the system messages of chats, and from what prompts have in common, in files in
-    /// this folder, so that a restarted server need not read them again. Servers can share a folder
+    /// Keep what the model computed from the system messages of chats, and from what prompts have in common, in files
+    /// in this folder, so that a restarted server need not read them again. Servers can share a folder
     #[arg(long, value_name = "DIR")]
     prefix_store: Option<PathBuf>,
     /// With --prefix-store: the most bytes of its files; those not used for longest are removed

@@ -130,8 +130,8 @@ enum Value<'a> {
     Text(&'a str),
 }
 
-/// Writes random weights in a block format as a GGUF file: matrices in the format, vectors in f32. Returns their size in
-/// bytes.
+/// Writes random weights in a block format as a GGUF file: matrices in the format, vectors in f32. Returns their size
+/// in bytes.
 fn write_gguf(path: &Path, shape: Shape, format: Format, number: u32) -> io::Result<u64> {
     let Shape { vocabulary, width, layers, heads, kv_heads, head_dim, inner, .. } = shape;
     let metadata = [
@@ -290,8 +290,8 @@ impl RandomModel {
         ModelFolder::at(path)
     }
 
-    /// Writes a head of DSpark for it, which reads its embeddings and guesses two tokens at once, with weights of the same
-    /// kind. Returns its folder, which is removed with the model.
+    /// Writes a head of DSpark for it, which reads its embeddings and guesses two tokens at once, with weights of the
+    /// same kind. Returns its folder, which is removed with the model.
     pub fn write_dspark(&self, spread: f32, seed: u64) -> ModelFolder {
         let Shape { vocabulary, width, .. } = self.shape;
         let shape = Shape { layers: 1, heads: 2, kv_heads: 1, head_dim: 4, inner: 8, tied: true, ..self.shape };

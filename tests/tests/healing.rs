@@ -96,8 +96,8 @@ fn spelled(tokens: &[TokenId]) -> String {
 }
 
 /// The distribution of the token after `written`, by definition: that of the model after the kept prompt, over the
-/// tokens that agree with the removed bytes and leave a text that matches. Tokens that begin after the removed bytes are
-/// marked, with the token before them as their context.
+/// tokens that agree with the removed bytes and leave a text that matches. Tokens that begin after the removed bytes
+/// are marked, with the token before them as their context.
 fn distribution(way: Way, key: &Key, written: &[TokenId]) -> Vec<f64> {
     let read = [&PROMPT[..1], written].concat();
     let (mut rows, mut sequence) = (Rows::default(), TINY.model().clone().begin(read.len()).unwrap());
@@ -146,8 +146,8 @@ fn texts(way: Way, key: &Key) -> BTreeMap<Vec<TokenId>, f64> {
     all
 }
 
-/// Every text has the probability of the definition. Texts sampled without replacement are all texts if there are enough
-/// of them, each with its probability.
+/// Every text has the probability of the definition. Texts sampled without replacement are all texts if there are
+/// enough of them, each with its probability.
 #[test]
 fn healed_texts_have_their_distribution() {
     let key = key();

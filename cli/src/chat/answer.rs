@@ -76,8 +76,8 @@ impl Talk<'_> {
         Ok(true)
     }
 
-    /// How an answer ended, and whether its mark is found, if it should have one. An answer that was stopped has nothing
-    /// but its text.
+    /// How an answer ended, and whether its mark is found, if it should have one. An answer that was stopped has
+    /// nothing but its text.
     fn said_of(&self, answer: &str, written: Option<&Written>) -> Result<(String, Option<MarkCheck>), Failure> {
         let key = self.key.filter(|_| self.state.is_marked);
         let Some(written) = written else {

@@ -100,8 +100,8 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Says what became of the conversation if an answer was stopped before it began. The cures of faults are those of a
-    /// conversation.
+    /// Says what became of the conversation if an answer was stopped before it began. The cures of faults are those of
+    /// a conversation.
     fn end(&self, answered: Result<bool, Failure>, kept: &str) -> Result<(), Failure> {
         match answered {
             Ok(is_answered) => {

@@ -44,8 +44,8 @@ enum DraftRule {
     EachToken,
     /// A chain of drafts as a whole, which accepts more of them: the output distribution does not change
     Block,
-    /// Drafts that the model finds likely enough (typical acceptance): changes the output distribution, and generate and
-    /// batch say so
+    /// Drafts that the model finds likely enough (typical acceptance): changes the output distribution, and generate
+    /// and batch say so
     Typical,
 }
 

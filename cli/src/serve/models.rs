@@ -21,8 +21,8 @@ const LONGEST_NAME: usize = 256;
 pub(crate) struct ServedModelOptions {
     /// A model folder, a GGUF file, a model on the Hugging Face hub such as Qwen/Qwen2.5-0.5B or owner/name:file.gguf,
     /// or a built-in model: tale, tale-small, tale-expert [default: tale, a small storyteller]. May be given several
-    /// times, also as NAME=PATH with the name of the model in requests: the first is loaded at once and answers requests
-    /// that name none, the others when a request names them
+    /// times, also as NAME=PATH with the name of the model in requests: the first is loaded at once and answers
+    /// requests that name none, the others when a request names them
     #[arg(short, long, value_name = "PATH|NAME")]
     model: Vec<String>,
     /// The name of the model in requests, if there is only one [default: the name of its file or folder]

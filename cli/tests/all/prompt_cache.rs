@@ -75,7 +75,8 @@ fn texts_are_those_without_a_cache() {
     }
 }
 
-/// A model with gated delta nets, whose states are in the file too. Its texts continue from the end of the stored prompt.
+/// A model with gated delta nets, whose states are in the file too. Its texts continue from the end of the stored
+/// prompt.
 #[test]
 fn models_with_states_have_a_cache() {
     let folder = Folder::new();

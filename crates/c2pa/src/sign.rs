@@ -105,8 +105,8 @@ fn stamp_room(credentials: &Credentials) -> Result<usize, C2paError> {
     credentials.authority().map_or(Ok(0), |authority| Ok(authority.token_size()? + STAMP_FRAME))
 }
 
-/// Returns a manifest store with this hard binding, which is signed unless it is a trial: then it only has the length of
-/// a signed one, without its time stamp. Nothing but a time stamp comes from a network, and the library verifies the
+/// Returns a manifest store with this hard binding, which is signed unless it is a trial: then it only has the length
+/// of a signed one, without its time stamp. Nothing but a time stamp comes from a network, and the library verifies the
 /// result.
 fn store(
     credentials: &Credentials,

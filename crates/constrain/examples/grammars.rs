@@ -1,7 +1,7 @@
 //! Judges texts by grammars: `tests/scripts/grammars.py` compares the answers with those of other libraries.
 //!
-//! Each line of the input is `{"language": "gbnf", "grammar": "...", "texts": [...]}`, each line of the output a list of
-//! whether each text is accepted, or the fault of the grammar.
+//! Each line of the input is `{"language": "gbnf", "grammar": "...", "texts": [...]}`, each line of the output a list
+//! of whether each text is accepted, or the fault of the grammar.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::Arc;

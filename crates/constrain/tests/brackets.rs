@@ -35,7 +35,8 @@ root ::= "(" root? ")"? | "a" "+"? | "[" root "]" "]"?
 
 const CHARACTERS: &[u8] = b"()[]{}<>;:,+-*ab1efilnost ";
 
-/// All characters, all pairs of opening and runs of up to three closing brackets, and random tokens, most of which close brackets.
+/// All characters, all pairs of opening and runs of up to three closing brackets, and random tokens, most of which
+/// close brackets.
 fn lexicon() -> Lexicon {
     let random = Random::new(0);
     let mut tokens: BTreeSet<Vec<u8>> = CHARACTERS.iter().map(|&byte| vec![byte]).collect();

@@ -1,9 +1,9 @@
 //! The exact distribution of a decoder, by taking every branch of the code that runs.
 //!
-//! A [`Branch`] is a [`Chance`] that chooses outcomes systematically instead of at random, and [`distribution`] runs the
-//! decoder again until all outcomes have been taken. Authors of a [`Drafter`](crate::Drafter) can prove with it that the
-//! drafter leaves the distribution of texts unchanged: on a model of a few tokens, for texts of a few tokens, with a
-//! total variation below 1e-12.
+//! A [`Branch`] is a [`Chance`] that chooses outcomes systematically instead of at random, and [`distribution`] runs
+//! the decoder again until all outcomes have been taken. Authors of a [`Drafter`](crate::Drafter) can prove with it
+//! that the drafter leaves the distribution of texts unchanged: on a model of a few tokens, for texts of a few tokens,
+//! with a total variation below 1e-12.
 
 use std::collections::BTreeMap;
 

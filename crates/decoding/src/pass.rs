@@ -30,8 +30,8 @@ pub struct Drafting {
     pub memory: Option<DraftMemory>,
 }
 
-/// A text that is written in passes, alone or together with others. It is the same text that [`Plain`](crate::Plain) or,
-/// with a drafter, [`Speculative`] gives.
+/// A text that is written in passes, alone or together with others. It is the same text that [`Plain`](crate::Plain)
+/// or, with a drafter, [`Speculative`] gives.
 pub struct BatchedText<C = Seeded> {
     text: Speculative<BoxedDrafter, C>,
     /// The rule that judges drafts, if any are made.

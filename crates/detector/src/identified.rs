@@ -26,8 +26,8 @@ impl<'a> Identified<'a> {
     /// The format name and version of the fields.
     pub const FORMAT: &'static str = "verdigris-identify-1";
 
-    /// The result for the text `name`, from all candidates, of which there is at least one, the best first. It lists the
-    /// first `shown` of them, or at least one.
+    /// The result for the text `name`, from all candidates, of which there is at least one, the best first. It lists
+    /// the first `shown` of them, or at least one.
     pub fn new(name: &'a str, candidates: &'a [Candidate], shown: usize, level: Level) -> Self {
         let best = &candidates[0];
         let short = best.evidence.is_marked(level).err();

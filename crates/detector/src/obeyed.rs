@@ -17,8 +17,8 @@ impl Obeyed {
         (!constraints.is_empty()).then_some(Self(constraints))
     }
 
-    /// The constraint that a text obeys, and the number of ways in which the text could have continued before each token
-    /// ([`Constraint::choices`]).
+    /// The constraint that a text obeys, and the number of ways in which the text could have continued before each
+    /// token ([`Constraint::choices`]).
     pub(crate) fn of(&self, before: &[u8], tokens: &[TokenId]) -> Result<(&Constraint, Vec<u32>), Departure> {
         let mut farthest: Option<Departure> = None;
         for constraint in &self.0 {

@@ -60,10 +60,9 @@ impl Reader {
     /// use verdigris_detector::{Grammar, Key, Marking, Reader, Style, Tokenizer};
     ///
     /// let tokenizer = Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json"))?;
-    /// let schema = r#"{"properties": {"sea": {"type": "string"}}, "required": ["sea"], "additionalProperties": false}"#;
-    /// let constraint = Grammar::json_schema(&schema.parse()?, Style::default())?;
-    /// let reader = Reader::new(tokenizer).of_grammar(constraint);
-    /// let key = Key::generate(Marking::lists(), reader.vocabulary());
+    /// let schema = r#"{"properties": {"sea": {"type": "string"}}, "required": ["sea"], "additionalProperties":
+    /// false}"#; let constraint = Grammar::json_schema(&schema.parse()?, Style::default())?; let reader =
+    /// Reader::new(tokenizer).of_grammar(constraint); let key = Key::generate(Marking::lists(), reader.vocabulary());
     /// let evidence = reader.detect(&key, r#"{"sea": "The Red Sea is wide and deep"}"#.as_bytes())?;
     /// assert!(evidence.scored < evidence.tokens);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -73,8 +72,8 @@ impl Reader {
         self.of_grammars([grammar.into()])
     }
 
-    /// Like [`Reader::of_grammar`], for texts that were written under one of several grammars: the first one that a text
-    /// obeys counts. For texts with a thought, they are [`Grammar::readings_with_thought`].
+    /// Like [`Reader::of_grammar`], for texts that were written under one of several grammars: the first one that a
+    /// text obeys counts. For texts with a thought, they are [`Grammar::readings_with_thought`].
     #[must_use]
     pub fn of_grammars(self, grammars: impl IntoIterator<Item = Arc<Grammar>>) -> Self {
         // No end tokens: the text already ends somewhere, and the constraint only says where it may end.

@@ -40,8 +40,8 @@ impl fmt::Display for Device {
     }
 }
 
-/// The device with this name: `cpu`, `cuda` (the GPU with the most free memory) or `cuda:1`; with the feature `emulated-cuda` also
-/// `cuda:emulated`.
+/// The device with this name: `cpu`, `cuda` (the GPU with the most free memory) or `cuda:1`; with the feature
+/// `emulated-cuda` also `cuda:emulated`.
 ///
 /// # Errors
 /// [`ModelError::Device`] for an unknown name and for a device that cannot be used.

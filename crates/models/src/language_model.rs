@@ -28,8 +28,8 @@ pub trait LanguageModel: Send + Sync {
         None
     }
 
-    /// Identifies what the saved states of its sequences with this capacity depend on; `None` if they cannot be saved. It
-    /// reads all weights, so a caller keeps the result.
+    /// Identifies what the saved states of its sequences with this capacity depend on; `None` if they cannot be saved.
+    /// It reads all weights, so a caller keeps the result.
     fn state_id(&self, _capacity: usize) -> Option<StateId> {
         None
     }
@@ -188,8 +188,8 @@ pub trait Sequence: Any + Send {
         None
     }
 
-    /// Drops the states of layers with a state of fixed size, which take memory that does not depend on the tokens held.
-    /// They are computed again, from a snapshot, when they are needed.
+    /// Drops the states of layers with a state of fixed size, which take memory that does not depend on the tokens
+    /// held. They are computed again, from a snapshot, when they are needed.
     fn forget_states(&mut self) {}
 
     /// The numbers of first tokens after which a saved state can be continued, in order; `None` if after any number.

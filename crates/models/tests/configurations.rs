@@ -153,8 +153,8 @@ fn what_is_wrong_with_gemma_4() {
     }
 }
 
-/// Gemma 3n has the older names of rotary positions, and tokens of pictures and sounds without a row of their own in the
-/// second embedding.
+/// Gemma 3n has the older names of rotary positions, and tokens of pictures and sounds without a row of their own in
+/// the second embedding.
 #[test]
 fn what_gemma_3n_leaves_out_is_as_transformers_has_it() {
     let fields =

@@ -211,8 +211,8 @@ fn heads_of_eagle_3_guess_what_numpy_does() {
     }
 }
 
-/// DFlash, with a layer that has a window, and DSpark: the rows of a block after a context that is read at once, in parts,
-/// and again after it was cut back.
+/// DFlash, with a layer that has a window, and DSpark: the rows of a block after a context that is read at once, in
+/// parts, and again after it was cut back.
 #[test]
 fn heads_that_guess_blocks_do_what_numpy_does() {
     let published = crate::golden::load(fixtures().join("golden/published_heads/expected.safetensors"));
@@ -316,8 +316,8 @@ fn heads_that_guess_blocks_and_cannot_be_used_are_refused() {
     }
 }
 
-/// The layers of Qwen3.5 (dense and with experts), DeepSeek-V3 and GLM-4.5 that predict later tokens, of folders and GGUF
-/// files: with the model's states for the first tokens, and with their own for the last four.
+/// The layers of Qwen3.5 (dense and with experts), DeepSeek-V3 and GLM-4.5 that predict later tokens, of folders and
+/// GGUF files: with the model's states for the first tokens, and with their own for the last four.
 #[test]
 fn layers_that_predict_later_tokens_do_what_transformers_does() {
     let root = fixtures().join("golden/predictors");

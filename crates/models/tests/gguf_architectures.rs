@@ -142,8 +142,8 @@ fn heads() -> [(PathBuf, PathBuf); 6] {
     [eagle3, speculators, dflash, dspark, dense, unified]
 }
 
-/// Values that are missing, of another type, or out of range, and tensors that are missing or of another shape: whatever
-/// is wrong with a file, the answer is a model, or a draft head, or a line.
+/// Values that are missing, of another type, or out of range, and tensors that are missing or of another shape:
+/// whatever is wrong with a file, the answer is a model, or a draft head, or a line.
 #[test]
 fn damaged_descriptions_are_errors() {
     let models = names().into_iter().map(|name| (file(&name), None));

@@ -85,8 +85,8 @@ fn a_restored_text_has_the_bits_of_one_that_was_read() {
     }
 }
 
-/// Layers with states: gated delta nets, state-space models, convolutions, alone and next to attention. A text continues
-/// from the end of the file and from the snapshot inside it without reading anything again, and elsewhere
+/// Layers with states: gated delta nets, state-space models, convolutions, alone and next to attention. A text
+/// continues from the end of the file and from the snapshot inside it without reading anything again, and elsewhere
 /// after reading some tokens again, always with the same bits.
 #[test]
 fn states_of_fixed_size_are_restored_where_they_are_known() {

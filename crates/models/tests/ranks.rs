@@ -82,8 +82,8 @@ fn every_architecture_has_the_rows_of_one_process() {
         let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
         for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 2)] {
             if let Err(fault) = folder.shared().unwrap().check(split, world) {
-                // Only layers of attention and one network are cut, and layers with states are on one rank, as are layers
-                // that read more of others than the residual stream.
+                // Only layers of attention and one network are cut, and layers with states are on one rank, as are
+                // layers that read more of others than the residual stream.
                 let config = folder.config().unwrap();
                 let said = fault.to_string();
                 let is_whole = config.per_layer.is_some() || config.attentions().any(|one| one.reads.is_some());

@@ -31,15 +31,14 @@ impl Engine {
     /// keyword arguments, and most have the names and meanings of Verdigris' command line and transformers or vLLM.
     ///
     /// Length: max_tokens (256), min_tokens, stop (a text or several).
-    /// Prompt: token_healing (True: its last tokens are chosen again with the text, for prompts that end inside a word).
-    /// Constraint: one of regex, choice (texts), json_schema (a dictionary, a string or a pydantic model) and
-    /// constraint (a Constraint over the engine's tokenizer).
-    /// Mark: watermark (a Key), payload, entropy_threshold, mark_after (nats).
-    /// Sampling: seed, temperature (0.8), top_k, top_p (0.95), min_p, top_a, typical_p, epsilon_cutoff, eta_cutoff,
-    /// xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent, mirostat_tau, mirostat_eta, penalty_alpha.
-    /// Penalties: repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, dry_multiplier,
-    /// dry_base, dry_allowed_length, logit_bias (numbers by token), bad_words (texts), suppress_tokens.
-    /// Speed: draft (a smaller Engine of the same tokenizer), lookup (True), draft_tokens.
+    /// Prompt: token_healing (True: its last tokens are chosen again with the text, for prompts that end inside a
+    /// word). Constraint: one of regex, choice (texts), json_schema (a dictionary, a string or a pydantic model) and
+    /// constraint (a Constraint over the engine's tokenizer). Mark: watermark (a Key), payload, entropy_threshold,
+    /// mark_after (nats). Sampling: seed, temperature (0.8), top_k, top_p (0.95), min_p, top_a, typical_p,
+    /// epsilon_cutoff, eta_cutoff, xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent, mirostat_tau,
+    /// mirostat_eta, penalty_alpha. Penalties: repetition_penalty, presence_penalty, frequency_penalty,
+    /// no_repeat_ngram_size, dry_multiplier, dry_base, dry_allowed_length, logit_bias (numbers by token), bad_words
+    /// (texts), suppress_tokens. Speed: draft (a smaller Engine of the same tokenizer), lookup (True), draft_tokens.
     /// Output: logprobs (the number of most probable tokens to return).
     #[pyo3(signature = (prompt, **options))]
     fn request(&self, prompt: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Request> {

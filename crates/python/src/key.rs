@@ -99,7 +99,8 @@ impl Key {
         Ok(Self(Arc::new(self.0.published().map_err(error::key)?)))
     }
 
-    /// Writes a new file that only its owner can read; that of a published key everyone may read. An existing file is not changed, and is an error.
+    /// Writes a new file that only its owner can read; that of a published key everyone may read. An existing file is
+    /// not changed, and is an error.
     fn save(&self, path: PathBuf) -> PyResult<()> {
         self.0.save(&path).map_err(error::key)
     }

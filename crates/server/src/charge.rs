@@ -3,8 +3,8 @@
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 
-/// The bytes of an answer for each text, its manifest, each token, and each log-probability, of the token itself and of the likeliest
-/// ones listed with it. An answer that is not streamed holds all log-probabilities as JSON at once.
+/// The bytes of an answer for each text, its manifest, each token, and each log-probability, of the token itself and of
+/// the likeliest ones listed with it. An answer that is not streamed holds all log-probabilities as JSON at once.
 const TEXT: usize = 2048;
 const MANIFEST: usize = 32768;
 const TOKEN: usize = 64;

@@ -16,7 +16,8 @@ const BYTES: usize = 256 << 10;
 /// The most bytes, counted once for each key.
 const WORK: usize = 1 << 20;
 
-/// The verdict on a text that is not examined: it is beyond the limits, cannot be read, or the client has none of the keys.
+/// The verdict on a text that is not examined: it is beyond the limits, cannot be read, or the client has none of the
+/// keys.
 const NOT_EXAMINED: &str = "not examined";
 
 /// The finding in one message or prompt. It contains no number that a client could learn the key's preferences from.

@@ -110,8 +110,8 @@ impl Keys {
     }
 }
 
-/// The key that marks texts for a tenant on a day. A tenant with its own keys in the ring only uses those; all others use
-/// the keys without a tenant, or else the key for all tenants.
+/// The key that marks texts for a tenant on a day. A tenant with its own keys in the ring only uses those; all others
+/// use the keys without a tenant, or else the key for all tenants.
 pub fn writer_for<'k, K: Borrow<Key>>(for_all: Option<&'k K>, ring: &'k [K], tenant: &str, day: Date) -> Option<&'k K> {
     let among = |tenant| writer_among(ring.iter().map(Borrow::borrow), day, tenant).map(|index| &ring[index]);
     let has_own = !tenant.is_empty() && ring.iter().any(|key| key.borrow().tenant() == tenant);

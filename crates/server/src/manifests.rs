@@ -14,8 +14,8 @@ use crate::turns::Turns;
 /// The number of texts that are signed at the same time, of which one is kept for a tenant that signs no other.
 const AT_A_TIME: usize = 9;
 
-/// The manifest store of a text, or `None` if the text could not be signed. The log has the reason, which may name files
-/// of the operator.
+/// The manifest store of a text, or `None` if the text could not be signed. The log has the reason, which may name
+/// files of the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ManifestField(Option<Vec<u8>>);
 

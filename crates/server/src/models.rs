@@ -1,8 +1,8 @@
 //! The models of a server: loaded on demand, and released when others need their memory.
 //!
-//! A request that uses a model holds a [`Lease`], and a model is only released when nothing holds one. At most one model
-//! is loaded at a time, in the order of the requests. If all loaded models are in use, the least recently used one takes
-//! no further requests until its answers have ended and it was released, so that no model waits forever.
+//! A request that uses a model holds a [`Lease`], and a model is only released when nothing holds one. At most one
+//! model is loaded at a time, in the order of the requests. If all loaded models are in use, the least recently used
+//! one takes no further requests until its answers have ended and it was released, so that no model waits forever.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,7 +22,8 @@ use crate::writer::{Writer, WriterOptions};
 /// The number of permits of a loaded model; a lease holds one, and releasing the model takes all.
 const LEASES: u32 = 1 << 20;
 
-/// The time in which a model that could not be loaded is not tried again, so that requests for it do not release others.
+/// The time in which a model that could not be loaded is not tried again, so that requests for it do not release
+/// others.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// The number of a model, in the order of the operator.

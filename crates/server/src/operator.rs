@@ -112,8 +112,8 @@ impl Operator {
         self.secrets().keys[model.index()].writer(tenant, Timestamp::now().to_zoned(TimeZone::UTC).date()).cloned()
     }
 
-    /// The keys, of all days, with which texts of a model are tested for a tenant, each once: its own and those without a
-    /// tenant; all keys if no API key is required.
+    /// The keys, of all days, with which texts of a model are tested for a tenant, each once: its own and those without
+    /// a tenant; all keys if no API key is required.
     pub(crate) fn readers(&self, model: ModelId, tenant: &str) -> Vec<Arc<Key>> {
         let secrets = self.secrets();
         secrets.keys[model.index()].readers(Some(tenant).filter(|_| !secrets.api_keys.is_open()))

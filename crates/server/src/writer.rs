@@ -150,8 +150,8 @@ impl Writer {
         self.options.planned(tenant, settle).await?
     }
 
-    /// Writes all texts of a request: those of the first prompt, then those of the next. [`WriterOptions::at_a_time`] of them
-    /// are started, and one more whenever one has been read to its end.
+    /// Writes all texts of a request: those of the first prompt, then those of the next. [`WriterOptions::at_a_time`]
+    /// of them are started, and one more whenever one has been read to its end.
     pub(crate) fn write(self: &Arc<Self>, ask: &Arc<Ask>, key: Option<&Arc<Key>>, tenant: &Arc<str>) -> Pieces {
         let (sender, pieces) = unbounded_channel();
         let room = Arc::new(Semaphore::new(self.options.at_a_time()));

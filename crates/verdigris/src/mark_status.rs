@@ -61,10 +61,10 @@ impl MarkCheck {
 }
 
 impl Engine {
-    /// Runs detection with this key on a text that this engine has written. It reads the delivered text, and the control
-    /// tokens in it, under its constraint, if there is one. If the text does not satisfy the constraint, since a stop
-    /// string cut it, the constraint and the control tokens are ignored. A text without control tokens is judged like
-    /// any other ([`Reader::judge`]): in all its readings, repaired ones included.
+    /// Runs detection with this key on a text that this engine has written. It reads the delivered text, and the
+    /// control tokens in it, under its constraint, if there is one. If the text does not satisfy the constraint, since
+    /// a stop string cut it, the constraint and the control tokens are ignored. A text without control tokens is judged
+    /// like any other ([`Reader::judge`]): in all its readings, repaired ones included.
     ///
     /// [`Reader::judge`]: verdigris_detector::Reader::judge
     ///

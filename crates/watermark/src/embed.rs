@@ -67,8 +67,8 @@ impl Embed {
         self.threshold.is_none_or(|threshold| row.entropy().is_some_and(|entropy| entropy > threshold))
     }
 
-    /// The score of a token in a state, or `None` where nothing is marked, and in the public half of a key with a [public
-    /// part](crate::Key::with_public_part). Assumes that the row [has choice](Embed::has_choice).
+    /// The score of a token in a state, or `None` where nothing is marked, and in the public half of a key with a
+    /// [public part](crate::Key::with_public_part). Assumes that the row [has choice](Embed::has_choice).
     pub fn score(&self, tail: &Tail, token: TokenId) -> Option<MarkScore> {
         let context = self.marked_context(tail)?;
         let mut observations = Vec::with_capacity(1);

@@ -38,9 +38,9 @@ impl fmt::Display for Skipped {
 }
 
 impl KeyRing {
-    /// Reads all files of a folder that end in `.key` or `.json`. Other JSON, and keys in PEM or of SSH, are skipped and
-    /// listed in [`KeyRing::skipped`]. A damaged or empty key file is an error, since a ring that lost a key would call
-    /// marked texts unmarked.
+    /// Reads all files of a folder that end in `.key` or `.json`. Other JSON, and keys in PEM or of SSH, are skipped
+    /// and listed in [`KeyRing::skipped`]. A damaged or empty key file is an error, since a ring that lost a key would
+    /// call marked texts unmarked.
     ///
     /// # Errors
     /// [`KeyError::Ring`] if the folder cannot be read, and the error of a damaged key.

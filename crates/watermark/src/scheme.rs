@@ -20,8 +20,8 @@ pub struct Observation {
     /// threshold on it takes a random sample. Equal observations can have different contexts: where the smallest of
     /// several hashes decides, the other tokens may change.
     pub identity: u64,
-    /// The score of the position; its distribution over keys is [`Scheme::distribution`]. NaN if the position belongs to
-    /// another [part](crate::dialects::native_gumbel::Part) of the key, and is not judged.
+    /// The score of the position; its distribution over keys is [`Scheme::distribution`]. NaN if the position belongs
+    /// to another [part](crate::dialects::native_gumbel::Part) of the key, and is not judged.
     pub score: f32,
 }
 

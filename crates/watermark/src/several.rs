@@ -15,8 +15,8 @@ const AT_ONCE: usize = 1 << 16;
 /// Reads the tokens of one text, in any number of pieces, for the marks of several schemes. The evidence is that of a
 /// [`Detector`] for each.
 ///
-/// Schemes whose repeats do not depend on the key ([`Scheme::by_position`]) count the same tokens, which are found once,
-/// and only those are scored.
+/// Schemes whose repeats do not depend on the key ([`Scheme::by_position`]) count the same tokens, which are found
+/// once, and only those are scored.
 pub struct Detectors {
     way: Way,
 }

@@ -1,12 +1,13 @@
 //! Measures masks, compared with llguidance in the same run: `tests/scripts/masks [--tokenizer NAME] [--cases FILE]
-//! [--no-peer] [--forced] [--cpu]`. `--cases grammars` are the example grammars and random ones, whose texts are sampled.
+//! [--no-peer] [--forced] [--cpu]`. `--cases grammars` are the example grammars and random ones, whose texts are
+//! sampled.
 //!
 //! Each schema or regular expression is compiled, and each of its instances is walked token by token as in generation:
 //! compute a mask, check that the token is in it, advance. Valid instances are walked a second time. Times are those of
 //! one thread, in wall-clock time or with `--cpu` in CPU time, which other programs do not affect but which takes a
 //! third of a microsecond to read. `SHOW=1` in the environment lists every schema and every valid instance that either
-//! engine refuses, and the costs of each. `--forced` instead counts the forced tokens of valid instances, and `--samples
-//! N` prints N texts of each example grammar with the tokens of `tale`, and the grammar in Lark, as JSON.
+//! engine refuses, and the costs of each. `--forced` instead counts the forced tokens of valid instances, and
+//! `--samples N` prints N texts of each example grammar with the tokens of `tale`, and the grammar in Lark, as JSON.
 #![forbid(unsafe_code)]
 
 mod grammars;
@@ -385,8 +386,8 @@ fn often_signs(vocabulary: &Vocabulary, mut allowed: Vec<u32>, random: &Random, 
     kinds.get(chosen).map(|kind| kind.to_vec()).unwrap_or_default()
 }
 
-/// A random text under a grammar, whose tokens are uniform among those that `choice` leaves. `None` if it was cut within
-/// a character.
+/// A random text under a grammar, whose tokens are uniform among those that `choice` leaves. `None` if it was cut
+/// within a character.
 fn sampled(machine: &Machine, tokenizer: &Tokenizer, seed: u64, choice: Choice) -> Option<(bool, String, Vec<u32>)> {
     let (random, vocabulary) = (Random::new(seed), tokenizer.vocabulary());
     let (mut state, mut tokens, mut text) = (machine.start(), Vec::new(), Vec::new());

@@ -139,7 +139,8 @@ impl std::iter::Sum for Tally {
     }
 }
 
-/// Every n-th case from one that the seed chooses, so that with `each` checks per case there are about `places` checks in total.
+/// Every n-th case from one that the seed chooses, so that with `each` checks per case there are about `places` checks
+/// in total.
 fn spread(cases: &[Case], each: usize, places: usize, seed: u64) -> impl ParallelIterator<Item = (usize, &Case)> {
     let step = (cases.len() * each / places.max(1)).max(1);
     cases.par_iter().enumerate().filter(move |(at, _)| at % step == seed as usize % step)

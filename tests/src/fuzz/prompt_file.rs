@@ -62,8 +62,8 @@ impl Sequence for Counting {
 }
 
 /// A file with the state of a prompt gives an error, or the tokens that it names. The same with the digest of its index
-/// set right, so that changes of the index are not all found by the digest. Returns whether it is a file whose state can
-/// be used.
+/// set right, so that changes of the index are not all found by the digest. Returns whether it is a file whose state
+/// can be used.
 ///
 /// # Panics
 /// If a promise is broken.

@@ -47,7 +47,8 @@ impl Lexicon {
         &self.end
     }
 
-    /// The bytes that represent a token in a grammar: see [`Vocabulary::spelling`](verdigris_text::Vocabulary::spelling).
+    /// The bytes that represent a token in a grammar: see
+    /// [`Vocabulary::spelling`](verdigris_text::Vocabulary::spelling).
     pub fn bytes(&self, token: TokenId) -> &[u8] {
         self.tokenizer.vocabulary().spelling(token)
     }

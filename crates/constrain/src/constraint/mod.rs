@@ -236,8 +236,8 @@ impl Constraint {
         Self { forced, ..self.clone() }
     }
 
-    /// A constraint made from the grammar of this one, such as one with text around it. It is made once for each `name`,
-    /// and shared by all clones of this constraint. The eight that were used last are kept.
+    /// A constraint made from the grammar of this one, such as one with text around it. It is made once for each
+    /// `name`, and shared by all clones of this constraint. The eight that were used last are kept.
     ///
     /// # Errors
     /// Those of `make`.

@@ -35,8 +35,8 @@ impl Grammar {
         }
     }
 
-    /// Creates the grammar of exactly one text. [`Tokenizer::spell`](verdigris_text::Tokenizer::spell) returns the bytes
-    /// of one with control tokens.
+    /// Creates the grammar of exactly one text. [`Tokenizer::spell`](verdigris_text::Tokenizer::spell) returns the
+    /// bytes of one with control tokens.
     pub fn text(text: impl AsRef<[u8]>) -> Self {
         match Automaton::literals([text]) {
             Ok(automaton) => Self::of(automaton),

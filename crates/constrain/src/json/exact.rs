@@ -6,8 +6,8 @@ use serde_json::Value;
 const BOUNDS: [&str; 5] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
 const VALUES: [&str; 2] = ["const", "enum"];
 
-/// A number of a schema that [`Value`] does not keep exactly, such as 99999999999999999999: it would allow other numbers
-/// than it says.
+/// A number of a schema that [`Value`] does not keep exactly, such as 99999999999999999999: it would allow other
+/// numbers than it says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{number} is not read exactly: {}", Self::CURE)]
 pub struct InexactNumber {

@@ -151,7 +151,8 @@ struct Removal<'g, 'b> {
     nonempty: HashMap<u32, u32>,
 }
 
-/// The continuation of a copy of nodes: a node, and the rule whose rest it is, if it is the rest of a rule after itself.
+/// The continuation of a copy of nodes: a node, and the rule whose rest it is, if it is the rest of a rule after
+/// itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Rest {
     node: NodeIndex,

@@ -8,8 +8,8 @@ use crate::automata::budget::Budget;
 /// The maximum total size of the regular parts that are written out where their rules are used.
 const MAX_INLINED: u64 = 1_000_000;
 
-/// Replaces rules that are regular by their texts where they are used, and joins adjacent regular parts. Each is read by
-/// one automaton then, which is faster than rules.
+/// Replaces rules that are regular by their texts where they are used, and joins adjacent regular parts. Each is read
+/// by one automaton then, which is faster than rules.
 pub(super) fn simplify(rules: &mut Rules, budget: &Budget) -> Result<()> {
     let count = rules.bodies.len();
     // The number of mentions of rules in each that are not known to be regular, and where each rule is mentioned.

@@ -1,7 +1,7 @@
 //! States whose stacks are cut at some depth.
 //!
-//! The stack of a text grows with every bracket that it opens, but few tokens close more than one. So the mask of a state
-//! is computed for the same state with a short stack, which texts reach again and again, and only the tokens that
+//! The stack of a text grows with every bracket that it opens, but few tokens close more than one. So the mask of a
+//! state is computed for the same state with a short stack, which texts reach again and again, and only the tokens that
 //! continue in the part that was cut off are looked at for each text.
 
 use std::sync::Arc;

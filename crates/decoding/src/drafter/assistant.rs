@@ -18,8 +18,8 @@ const MOST_CHILDREN: usize = 4;
 
 /// An [`AssistantModel`] as a drafter. The target's transforms apply to its rows too.
 ///
-/// It drafts nothing before the first call of its target, and nothing past its own context. It sees no draft, so only the
-/// state that it continues from says which tokens it has guessed, and which were written without a call.
+/// It drafts nothing before the first call of its target, and nothing past its own context. It sees no draft, so only
+/// the state that it continues from says which tokens it has guessed, and which were written without a call.
 #[doc(alias = "mtp")]
 pub struct AssistantDrafter {
     network: AssistantNetwork,

@@ -23,15 +23,15 @@ pub(crate) struct Given<'a> {
     pub(crate) rows: &'a [f32],
 }
 
-/// Appends tokens with the keys and values that the layers of `source` compute from given rows: one item for each layer,
-/// with the same number of rows. The state may be that of another decoder, with the same rotary embeddings.
+/// Appends tokens with the keys and values that the layers of `source` compute from given rows: one item for each
+/// layer, with the same number of rows. The state may be that of another decoder, with the same rotary embeddings.
 ///
 /// # Errors
 /// [`ModelError::ContextFull`], and an error if there is not enough memory.
 ///
 /// # Panics
-/// If a layer of the source has other attention than queries, keys and values of its own, or one of the state stores keys
-/// and values of another width.
+/// If a layer of the source has other attention than queries, keys and values of its own, or one of the state stores
+/// keys and values of another width.
 pub(crate) fn give(
     source: &CpuDecoder,
     state: &mut State,

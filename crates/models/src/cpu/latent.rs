@@ -1,9 +1,9 @@
 //! Attention to latent vectors in a pass.
 //!
-//! The score of a head's query `q` and a key `W c`, where `c` is a latent vector, is the product of `W^T q` and `c`; and
-//! the sum of values `V c` over tokens is `V` times the sum of `c`. So all heads attend to the same stored rows, which
-//! are the latent vector and the rotated elements of the key, and no key or value is computed. It is the same sum for
-//! any number of rows, so a row has the same bits in any batch.
+//! The score of a head's query `q` and a key `W c`, where `c` is a latent vector, is the product of `W^T q` and `c`;
+//! and the sum of values `V c` over tokens is `V` times the sum of `c`. So all heads attend to the same stored rows,
+//! which are the latent vector and the rotated elements of the key, and no key or value is computed. It is the same sum
+//! for any number of rows, so a row has the same bits in any batch.
 
 use verdigris_kernels::{AttentionMask, Heads, Pairs, attend, rms_norm, rotate};
 

@@ -165,8 +165,8 @@ fn feed(
     Ok(())
 }
 
-/// Leaves out the tokens whose rows are not wanted, for layers that only read keys and values that all tokens have. Returns
-/// the slices of the other tokens.
+/// Leaves out the tokens whose rows are not wanted, for layers that only read keys and values that all tokens have.
+/// Returns the slices of the other tokens.
 fn leave_out(
     decoder: &CpuDecoder,
     items: &mut [CpuItem<'_>],

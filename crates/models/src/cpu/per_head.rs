@@ -15,8 +15,8 @@ pub(super) struct PerHead {
 impl PerHead {
     /// Multiplies the rows of each head by the head's matrix, all of which have the same shape.
     ///
-    /// `x` is `m x heads x x_stride`, of which the first elements are multiplied, and `out` is `m x heads x out_stride`,
-    /// of which the first are written.
+    /// `x` is `m x heads x x_stride`, of which the first elements are multiplied, and `out` is `m x heads x
+    /// out_stride`, of which the first are written.
     pub(super) fn product(
         &mut self,
         matrices: &[Weight],

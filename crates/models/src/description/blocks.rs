@@ -356,8 +356,8 @@ pub struct Groups {
 }
 
 /// Several residual streams, of which each layer computes one and corrects the others by its result (alternating
-/// updates: Baykal et al. 2023), and a projection of low rank past attention (learned augmented residual layers: Menghani
-/// et al. 2024).
+/// updates: Baykal et al. 2023), and a projection of low rank past attention (learned augmented residual layers:
+/// Menghani et al. 2024).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alternating {
     /// The number of streams.

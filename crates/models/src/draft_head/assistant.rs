@@ -7,13 +7,13 @@
 //! logits = output h
 //! ```
 //!
-//! with the target's embedding. Its layers attend to the keys and values that the last layers of the target with own ones
-//! stored, one of full attention and one with a window, which are computed here again from the residual stream before
-//! those layers. The next guess continues from `out h` instead of `f`, at the same position: whatever the assistant has
-//! guessed, it sees the tokens of the text and no others.
+//! with the target's embedding. Its layers attend to the keys and values that the last layers of the target with own
+//! ones stored, one of full attention and one with a window, which are computed here again from the residual stream
+//! before those layers. The next guess continues from `out h` instead of `f`, at the same position: whatever the
+//! assistant has guessed, it sees the tokens of the text and no others.
 //!
-//! Some assistants compute few logits (`use_ordered_embeddings`): tokens are grouped, the groups with the highest scores
-//! are chosen, and all other tokens have one less than the least logit of these.
+//! Some assistants compute few logits (`use_ordered_embeddings`): tokens are grouped, the groups with the highest
+//! scores are chosen, and all other tokens have one less than the least logit of these.
 
 use std::sync::Arc;
 
@@ -251,7 +251,8 @@ impl AssistantSequence {
 }
 
 impl Groups {
-    /// Computes the logits of the chosen groups from one state. Those of other tokens are one less than the least of them.
+    /// Computes the logits of the chosen groups from one state. Those of other tokens are one less than the least of
+    /// them.
     fn product(&self, hidden: &[f32], logits: &mut [f32]) {
         let mut scores = vec![0.0; self.scores.rows()];
         self.scores.product(hidden, &mut scores);

@@ -44,8 +44,8 @@ pub(super) fn tokens(d2t: &[u32], t2d: Option<&[bool]>, size: usize) -> Result<V
     })
 }
 
-/// For each token of a vocabulary of `size` whether it is one of `tokens`. `None` if one of them is not in the vocabulary,
-/// or is there twice and would have two guesses.
+/// For each token of a vocabulary of `size` whether it is one of `tokens`. `None` if one of them is not in the
+/// vocabulary, or is there twice and would have two guesses.
 pub(super) fn presence(tokens: &[TokenId], size: usize) -> Option<Vec<bool>> {
     let mut present = vec![false; size];
     let is_new = |&token: &TokenId| {

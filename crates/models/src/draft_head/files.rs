@@ -99,8 +99,8 @@ impl DraftFiles {
         ))
     }
 
-    /// The embedding of a published head (`vocabulary x width`) and its output matrix, a row for each of its tokens. The
-    /// target has those that a head lacks.
+    /// The embedding of a published head (`vocabulary x width`) and its output matrix, a row for each of its tokens.
+    /// The target has those that a head lacks.
     pub(super) fn own_or_of_target(
         &self,
         [vocabulary, width]: [usize; 2],

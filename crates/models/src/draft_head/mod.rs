@@ -89,8 +89,8 @@ impl DraftHead {
         files::is_in(folder)
     }
 
-    /// The layers after which it reads the model's states: see [`Rows::with_layers`](crate::Rows::with_layers). If there
-    /// are none, it reads the last ones.
+    /// The layers after which it reads the model's states: see [`Rows::with_layers`](crate::Rows::with_layers). If
+    /// there are none, it reads the last ones.
     pub fn layers(&self) -> &[usize] {
         match self {
             Self::Feature(model) => model.layers(),

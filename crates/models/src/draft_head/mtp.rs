@@ -12,8 +12,8 @@
 //! with a block, an embedding and an output matrix of the model's own kind, and the next `f` is `h`.
 //!
 //! Folders of Qwen have it under `mtp.`; their norms multiply by one more than the weight. Folders of DeepSeek and GLM,
-//! and GGUF files of all, have it as a layer after the last one. If there are several such layers, the first one guesses
-//! all tokens.
+//! and GGUF files of all, have it as a layer after the last one. If there are several such layers, the first one
+//! guesses all tokens.
 
 use verdigris_logits::TokenId;
 

@@ -1,8 +1,8 @@
 //! The OpenAPI document at `/openapi.json`: every address, every field of a request, and the schemas of answers.
 //!
 //! Bodies are read field by field. There are no Rust types from which the document could be derived: it is a file for
-//! each protocol, and tests check that exactly the documented fields are read. The sampling options, fields that several
-//! requests have ([`shared`]) and the version are added to it.
+//! each protocol, and tests check that exactly the documented fields are read. The sampling options, fields that
+//! several requests have ([`shared`]) and the version are added to it.
 
 mod shared;
 

@@ -111,8 +111,8 @@ pub(super) async fn detect(
 
 impl Shown<'_> {
     /// The part of a result, or of the verdict in a report, that the client gets. A client without the right `detect`
-    /// gets the verdict and the key that gave it: from numbers, colours or levels of its own choice it could learn, text by text, which
-    /// tokens the key prefers.
+    /// gets the verdict and the key that gave it: from numbers, colours or levels of its own choice it could learn,
+    /// text by text, which tokens the key prefers.
     fn of(&self, found: Value) -> Value {
         if self.has_all {
             return found;

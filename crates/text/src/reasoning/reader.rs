@@ -11,8 +11,8 @@ use crate::vocabulary::Vocabulary;
 /// A syntax of thoughts with the markers of one tokenizer. It finds the sections of texts; a text's [`Position`] is the
 /// only state.
 ///
-/// A marker is found in any tokens, also if a token has a part of it and more. The first end marker ends a thought, even
-/// if the model only quotes it.
+/// A marker is found in any tokens, also if a token has a part of it and more. The first end marker ends a thought,
+/// even if the model only quotes it.
 #[derive(Clone, Debug)]
 pub struct Reasoning {
     syntax: &'static ReasoningSyntax,
@@ -90,7 +90,8 @@ impl Reasoning {
         self.syntax
     }
 
-    /// The [spellings](Vocabulary::spelling) of the markers that may begin a message, with the section that each begins.
+    /// The [spellings](Vocabulary::spelling) of the markers that may begin a message, with the section that each
+    /// begins.
     pub fn begin(&self) -> &[(Vec<u8>, Section)] {
         &self.begin
     }

@@ -169,7 +169,8 @@ pub(super) fn of_section<E, F>(section: Section, piece: Ready<'_>) -> Event<Read
 }
 
 impl Begun {
-    /// Turns an event of tokens into events of text, and passes them to `reader`: pieces are never empty. When `reader` breaks, or at a stop string, the text should end for the returned reason.
+    /// Turns an event of tokens into events of text, and passes them to `reader`: pieces are never empty. When `reader`
+    /// breaks, or at a stop string, the text should end for the returned reason.
     pub(super) fn take(&mut self, event: TokenEvent, reader: EventReader<'_>) -> ControlFlow<Stop> {
         let read = match event {
             Event::Begun => {
@@ -200,7 +201,8 @@ impl Begun {
         read.map_break(|()| Stop::StopString)
     }
 
-    /// Returns the end of the text, and the pieces that were held back. If the reader ended the text, these are dropped.
+    /// Returns the end of the text, and the pieces that were held back. If the reader ended the text, these are
+    /// dropped.
     pub(super) fn end(&mut self, mut ended: Ended) -> (Ending, Vec<(Section, Piece)>) {
         if self.is_cut {
             ended.stop = None;

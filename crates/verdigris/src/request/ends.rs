@@ -32,8 +32,8 @@ impl Request<'_> {
         self
     }
 
-    /// Sets the maximum number of tokens of prompt and text together. By default it is the model's context length, which
-    /// is the limit in any case. A prompt that leaves no room is an error.
+    /// Sets the maximum number of tokens of prompt and text together. By default it is the model's context length,
+    /// which is the limit in any case. A prompt that leaves no room is an error.
     #[doc(alias = "n_ctx")]
     #[doc(alias = "max_model_len")]
     pub fn context(mut self, tokens: usize) -> Self {

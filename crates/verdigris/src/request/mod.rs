@@ -73,10 +73,10 @@ use crate::sampling::Sampling;
 /// [`Request::suppress_tokens`] and [`Request::through_end`]; biases ([`Request::logit_bias`],
 /// [`Request::sequence_bias`], [`Request::bad_words`]); penalties; [`Request::dry_multiplier`];
 /// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; custom steps ([`Request::transform`]);
-/// [`Request::heal`]; the constraint (such as [`Request::regex`]); guides ([`Request::guide`]), which therefore score only allowed tokens
-/// and change the distribution that is marked; a watermark of green lists; temperature, top-k, top-p, min-p, typical,
-/// epsilon, eta, top-a, XTC and mirostat; and a watermark of noise, which preserves the distribution that results from
-/// all these. Then the token is sampled.
+/// [`Request::heal`]; the constraint (such as [`Request::regex`]); guides ([`Request::guide`]), which therefore score
+/// only allowed tokens and change the distribution that is marked; a watermark of green lists; temperature, top-k,
+/// top-p, min-p, typical, epsilon, eta, top-a, XTC and mirostat; and a watermark of noise, which preserves the
+/// distribution that results from all these. Then the token is sampled.
 #[must_use = "a request does nothing until a text is requested"]
 #[derive(Clone)]
 pub struct Request<'a> {

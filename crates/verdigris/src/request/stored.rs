@@ -10,7 +10,8 @@ use crate::stored::cache::PromptCache;
 
 impl Request<'_> {
     /// Keeps the state of the prompt in a file, and takes from there what the prompt has in common with the one that is
-    /// in it. Of several texts after one prompt the first reads it; of several prompts the first that has ended is kept.
+    /// in it. Of several texts after one prompt the first reads it; of several prompts the first that has ended is
+    /// kept.
     pub fn prompt_cache(mut self, cache: &PromptCache) -> Self {
         self.caller.cache = Some(cache.clone_of_file());
         self

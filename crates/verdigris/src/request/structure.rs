@@ -13,8 +13,8 @@ use crate::request::reasoning::Sections;
 pub(super) struct Structure {
     /// The constraint on the answer.
     pub(super) answer: Option<Constraint>,
-    /// The constraint on all of the text: that on the answer, after the healed end of the prompt, and after a thought if
-    /// there may be one.
+    /// The constraint on all of the text: that on the answer, after the healed end of the prompt, and after a thought
+    /// if there may be one.
     pub(super) whole: Option<Constraint>,
     pub(super) sections: Option<Sections>,
     /// The end of the prompt that the text begins with.

@@ -16,8 +16,8 @@ use crate::engine::Engine;
 use crate::error::Error;
 
 /// A file with the state of the last prompt that was read: its keys and values. A request whose prompt begins with the
-/// same tokens does not read these again ([`Request::prompt_cache`](crate::Request::prompt_cache)). Its text is the same
-/// as without the file, bit for bit.
+/// same tokens does not read these again ([`Request::prompt_cache`](crate::Request::prompt_cache)). Its text is the
+/// same as without the file, bit for bit.
 ///
 /// The file is replaced after a prompt with other tokens was read, unless it is read-only. It can be read by its owner
 /// only, since a prompt can be computed from its state.

@@ -36,10 +36,10 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 /// Receives faults of the folder, in one line each.
 pub type FaultReader = Box<dyn Fn(&str) + Send + Sync>;
 
-/// A folder with the states of beginnings of prompts, for a [`Service`](crate::Service) and for its next process: a file
-/// for each 64 tokens and all tokens before them. Several processes can share a folder, also with different models. Its
-/// files can be read by their owner only. Their names are digests, of the model, the salt and the tokens, so texts of
-/// one salt never find the files of another.
+/// A folder with the states of beginnings of prompts, for a [`Service`](crate::Service) and for its next process: a
+/// file for each 64 tokens and all tokens before them. Several processes can share a folder, also with different
+/// models. Its files can be read by their owner only. Their names are digests, of the model, the salt and the tokens,
+/// so texts of one salt never find the files of another.
 pub struct PrefixFolder {
     folder: PathBuf,
     ids: Ids,

@@ -43,8 +43,8 @@ struct KeyFile<'a> {
 
 impl Key {
     /// Reads a key file. On Unix a file that others can read is refused, except for published keys and for root's files
-    /// of mode 0440, which is how secrets are mounted into containers with processes of other users. A pipe is read only if it belongs to this
-    /// process, such as a shell's `<(command)`.
+    /// of mode 0440, which is how secrets are mounted into containers with processes of other users. A pipe is read
+    /// only if it belongs to this process, such as a shell's `<(command)`.
     ///
     /// # Errors
     /// [`KeyError::Read`], [`KeyError::Exposed`], [`KeyError::NotAKey`] and [`KeyError::Malformed`].

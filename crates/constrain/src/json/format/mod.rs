@@ -52,8 +52,8 @@ fn ipv6() -> String {
     ways.join("|")
 }
 
-/// Labels with dots between them. A label has at most 63 characters, and its third and fourth are two hyphens only after
-/// `xn`: RFC 5891, section 4.2.3.1.
+/// Labels with dots between them. A label has at most 63 characters, and its third and fourth are two hyphens only
+/// after `xn`: RFC 5891, section 4.2.3.1.
 fn domain() -> String {
     let (end, any) = ("[0-9A-Za-z]", "[0-9A-Za-z-]");
     let short = format!("{end}(?:{any}?{end})?|{end}{any}{any}{end}");

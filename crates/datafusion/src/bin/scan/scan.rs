@@ -38,7 +38,8 @@ struct Work {
     judge: Judge,
     folder: Option<Folder>,
     schema: SchemaRef,
-    /// The indices of the column of texts and of the first column of the verdict, which follows the number of manifests.
+    /// The indices of the column of texts and of the first column of the verdict, which follows the number of
+    /// manifests.
     text: usize,
     verdict: usize,
     fdr: f64,
@@ -240,8 +241,8 @@ async fn rows(
     documents(context, columns, std::slice::from_ref(file))?.execute_stream().await
 }
 
-/// Returns the columns of the documents, the file, the number of manifests, and the verdict. A column of these whose name is taken is prefixed
-/// with `verdigris_`.
+/// Returns the columns of the documents, the file, the number of manifests, and the verdict. A column of these whose
+/// name is taken is prefixed with `verdigris_`.
 fn schema(context: &SessionContext, columns: &Columns, files: &[Opened]) -> Result<SchemaRef, Failure> {
     let documents = documents(context, columns, files)?;
     let mut fields: Vec<FieldRef> = documents.schema().fields().iter().cloned().collect();

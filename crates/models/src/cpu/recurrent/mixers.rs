@@ -297,7 +297,8 @@ impl Memory {
         Outputs { parts: [(out_of_first, first), (out_of_later, later)], heads }
     }
 
-    /// Keeps the rows of the tokens from `first` on, and takes the histories of `base` before them and of `now` past them.
+    /// Keeps the rows of the tokens from `first` on, and takes the histories of `base` before them and of `now` past
+    /// them.
     fn move_to(&mut self, rows: &[f32], first: usize, batch: &Batch<'_>) {
         let Self { shape, base, now, additions } = self;
         let columns = shape.columns;

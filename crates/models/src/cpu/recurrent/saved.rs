@@ -1,5 +1,5 @@
-//! The states of layers as bytes: for each layer the last inputs of its convolution and its matrices, as numbers in F32,
-//! little-endian.
+//! The states of layers as bytes: for each layer the last inputs of its convolution and its matrices, as numbers in
+//! F32, little-endian.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Nemotron-H and Nemotron 3: a state-space model, attention, a network or experts in each layer, with one norm before it.
+//! Nemotron-H and Nemotron 3: a state-space model, attention, a network or experts in each layer, with one norm before
+//! it.
 //!
 //! A block here is a layer that mixes tokens together with the feed-forward layer after it, if there is one.
 

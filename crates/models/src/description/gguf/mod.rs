@@ -259,8 +259,8 @@ impl Gguf {
         if let Value::Numbers(numbers) = self.get(name)? { Some(numbers) } else { None }
     }
 
-    /// Checks that all tensors but lists of tokens have supported formats. The error says which ones do not, and what to
-    /// do.
+    /// Checks that all tensors but lists of tokens have supported formats. The error says which ones do not, and what
+    /// to do.
     pub(crate) fn check_kinds(&self) -> Result<(), String> {
         let weights = self.tensors.iter().filter(|(name, _)| *name != "d2t");
         let mut unknown: Vec<(&String, &String)> =

@@ -111,8 +111,8 @@ impl Healing {
         self.bytes.len()
     }
 
-    /// The tokens that are allowed where `rest` bytes are left: those that spell the beginning of these bytes, or all of
-    /// them and more.
+    /// The tokens that are allowed where `rest` bytes are left: those that spell the beginning of these bytes, or all
+    /// of them and more.
     pub(super) fn allowed(&self, rest: usize) -> &TokenSet {
         &self.allowed[self.bytes.len() - rest]
     }

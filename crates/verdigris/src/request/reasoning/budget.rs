@@ -43,7 +43,8 @@ impl Transform for ThoughtBudget {
             return;
         }
         let marker = self.sections.close_tokens();
-        // After a marker that did not end the thought, because its first bytes belong to another token, it is forced again.
+        // After a marker that did not end the thought, because its first bytes belong to another token, it is forced
+        // again.
         let token = marker[over % marker.len()];
         if row.logits().get(token as usize).is_some_and(|logit| *logit > f32::NEG_INFINITY) {
             row.with_set(row.len(), |row, only| {

@@ -152,8 +152,8 @@ impl Request<'_> {
 
     /// Sets how much the model should think: the variables `enable_thinking`, `thinking` and `reasoning_effort` of its
     /// chat template, unless [`Conversation::arguments`](crate::Conversation::arguments) has them. With
-    /// [`ReasoningEffort::None`], a constraint applies at once, unless the template begins a thought all the same. Other
-    /// efforts are an error if the model does not think.
+    /// [`ReasoningEffort::None`], a constraint applies at once, unless the template begins a thought all the same.
+    /// Other efforts are an error if the model does not think.
     pub fn reasoning_effort(mut self, effort: ReasoningEffort) -> Self {
         self.thinking.effort = Some(effort);
         self
