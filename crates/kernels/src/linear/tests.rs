@@ -15,7 +15,11 @@ fn noise(n: usize, seed: u64) -> Vec<f32> {
 /// Random bytes as weights, with scales in a reasonable range.
 fn stored(format: Format, rows: usize, k: usize) -> Vec<u8> {
     let random = Random::new(7);
-    let byte = |i: usize| (random.uniform(i as u64, Purpose::Token) * 256.0) as u8;
+    stored_as(format, rows, k, |i| (random.uniform(i as u64, Purpose::Token) * 256.0) as u8)
+}
+
+/// These bytes as weights, but for scales in a reasonable range.
+fn stored_as(format: Format, rows: usize, k: usize, byte: impl FnMut(usize) -> u8) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..rows * format.bytes(k)).map(byte).collect();
     // Scales of about 1/16: 0x2c00 in half precision, 0x3d80 as the upper half of an `f32`.
     let scales: &[usize] = match format {
@@ -52,6 +56,25 @@ fn in_small() {
         x.chunks(k).zip(alone.chunks_mut(n)).for_each(|(x, out)| linear(x, w, out));
         linear(&x, w, &mut together);
         assert_eq!(together, alone, "{format:?}");
+    }
+}
+
+/// Sums of the largest products do not overflow.
+#[test]
+fn the_largest_weights_and_numbers() {
+    for format in Format::ALL.into_iter().filter(|format| format.block() > 1) {
+        for bits in [0xff, 0x77, 0x88, 0x80, 0x00] {
+            let (n, k) = (16, format.block());
+            let bytes = stored_as(format, n, k, |_| bits);
+            let x: Vec<f32> = [1.0, -1.0, 1.0, 1.0].into_iter().flat_map(|x| vec![x; k]).collect();
+            let w = Weights::new(format, &bytes, k);
+            let expected = on_unit(Portable, &x, w);
+            for rows in 1..=4 {
+                let mut out = vec![f32::NAN; rows * n];
+                linear(&x[..rows * k], w, &mut out);
+                assert_eq!(out, expected[..rows * n], "{format:?} {bits:#x}, {rows} rows");
+            }
+        }
     }
 }
 
