@@ -12,7 +12,7 @@ use verdigris::constrain::Cancellation;
 pub(crate) struct Turns(Arc<Mutex<State>>);
 
 struct State {
-    places: usize,
+    slots: usize,
     taken: HashMap<Arc<str>, usize>,
     /// The waiting requests of each tenant, in the order of the ring. No queue is empty.
     ring: VecDeque<(Arc<str>, VecDeque<Sender<Turn>>)>,
@@ -46,8 +46,8 @@ impl Turn {
 }
 
 impl Turns {
-    pub(crate) fn new(places: usize) -> Self {
-        Self(Arc::new(Mutex::new(State { places, taken: HashMap::new(), ring: VecDeque::new() })))
+    pub(crate) fn new(slots: usize) -> Self {
+        Self(Arc::new(Mutex::new(State { slots, taken: HashMap::new(), ring: VecDeque::new() })))
     }
 
     /// Waits for the turn of a tenant.
@@ -69,7 +69,7 @@ impl Turns {
         loop {
             let next = self.state().next();
             let Some((tenant, sender)) = next else { return };
-            // If the receiver is gone, the slot is freed again.
+            // If the receiver has gone since then, the slot is freed again.
             drop(sender.send(Turn { of: self.clone(), tenant }));
         }
     }
@@ -82,7 +82,10 @@ impl Turns {
 impl State {
     /// Takes a slot for the next tenant of the ring that may have one.
     fn next(&mut self) -> Option<(Arc<str>, Sender<Turn>)> {
-        let free = self.places - self.taken.values().sum::<usize>();
+        // Disconnected clients have left their senders behind.
+        self.ring.iter_mut().for_each(|(_, queue)| queue.retain(|sender| !sender.is_closed()));
+        self.ring.retain(|(_, queue)| !queue.is_empty());
+        let free = self.slots - self.taken.values().sum::<usize>();
         let may = |(tenant, _): &(Arc<str>, _)| match self.taken.get(tenant) {
             None => free > 0,
             Some(_) => free > 1,
@@ -152,6 +155,20 @@ mod tests {
         assert!(has_ended.await.unwrap().contains("cancelled"));
         let whole = turns.take(&acme).await.spend(|| Cancellation::current().unwrap().is_cancelled()).await;
         assert_eq!(whole, Some(false));
+    }
+
+    /// Clients that disconnect while they wait are forgotten, however many they are.
+    #[test]
+    fn those_that_leave_before_their_turn_are_forgotten() {
+        let (turns, acme) = (Turns::new(2), "acme".into());
+        let first = now(pin!(turns.take(&acme))).unwrap();
+        for _ in 0..20_000 {
+            assert!(now(pin!(turns.take(&acme))).is_none(), "the last slot is for others");
+        }
+        let waiting = turns.state().ring.iter().map(|(_, queue)| queue.len()).sum::<usize>();
+        assert!(waiting <= 1, "{waiting} wait");
+        drop(first);
+        assert!(turns.state().taken.is_empty() && turns.state().ring.is_empty());
     }
 
     #[test]
