@@ -100,9 +100,10 @@ fn shown(serve: &Command, matches: &ArgMatches) -> String {
 
 fn scalar(option: &Arg, value: &OsStr) -> toml::Value {
     let text = value.to_string_lossy();
-    match (option.get_action(), text.parse()) {
+    match (option.get_action(), text.parse::<i64>()) {
         (ArgAction::SetTrue, _) => toml::Value::Boolean(text == "true"),
-        (_, Ok(number)) => toml::Value::Integer(number),
+        // A name like 007 is not a number.
+        (_, Ok(number)) if number.to_string() == text => toml::Value::Integer(number),
         _ => toml::Value::String(text.into()),
     }
 }

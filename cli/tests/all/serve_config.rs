@@ -35,6 +35,8 @@ fn a_flag_counts_more_than_a_variable_and_that_more_than_the_file() {
     let run = in_force(&folder, &variables, &["-p", "5"]);
     assert!(run.out.contains("port = 5\n") && run.out.contains("enforce-all = false\n"), "{run:?}");
     assert_eq!(folder.run(&["serve", "--print-config"]).out.lines().next(), Some("enforce-all = false"));
+    let named = folder.run(&["serve", "--print-config", "--served-model-name", "007"]).done().out;
+    assert!(named.contains("\"007\""), "{named}");
 }
 
 #[test]
@@ -45,6 +47,9 @@ fn a_probe_shows_whether_a_server_is_healthy() {
     let port = server.port().to_owned();
     let probe = |more: &[&str]| folder.run(&[&["serve", "--probe", "--port", &port], more].concat());
     probe(&[]).succeeds();
+    // Without an API key no body is waited for.
+    let head = format!("POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", 4 << 20);
+    assert_eq!(server.raw(head.as_bytes()).map(|answer| answer.status), Some(405));
     // All addresses of this machine are reached at its loopback address, and other options change nothing.
     probe(&["--host", "0.0.0.0", "--key", "none.key"]).succeeds();
     drop(server);

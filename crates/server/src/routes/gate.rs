@@ -118,6 +118,7 @@ impl LogLine {
             service.operator.holder(text(header::AUTHORIZATION), text(X_API_KEY))
         };
         self.tenant = holder.as_ref().map(|(tenant, _)| tenant.clone());
+        let is_stranger = holder.is_none();
         let (tenant, rights) = match holder {
             Some(holder) => holder,
             None if is_open(request.uri().path()) => ("".into(), Rights::default()),
@@ -127,7 +128,8 @@ impl LogLine {
                 return Err(Refusal::new(401, "invalid_api_key", message));
             }
         };
-        let mut request = if request.method() == Method::POST {
+        // Open addresses take no body, and one of a client without an API key must not take memory.
+        let mut request = if request.method() == Method::POST && !is_stranger {
             let length = check_body(request.headers(), options.max_body, is_shared)?;
             // Twice, for the parsed body.
             self.body = Some(service.bytes(&tenant, length.saturating_mul(2))?);
