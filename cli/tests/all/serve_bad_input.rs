@@ -72,7 +72,7 @@ const FIELDS: &[(&str, u16, &str, &str)] = &[
         r#""structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}"#,
         400,
         "two_constraints",
-        "structured_outputs",
+        "structured_outputs.regex",
     ),
     (r#""structured_outputs": {"grammar": "root ::= x"}"#, 400, "invalid_grammar", "structured_outputs.grammar"),
     (r#""structured_outputs": {"regex": "("}"#, 400, "invalid_regex", "structured_outputs.regex"),

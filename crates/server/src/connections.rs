@@ -29,12 +29,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) async fn answer(listener: TcpListener, router: Router, limits: Limits, stop: impl Future<Output = ()>) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_headers(HEADERS).max_buf_size(HEAD);
-    let (places, open) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
+    let slots = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
+    let open = GracefulShutdown::new();
     let mut stop = pin!(stop);
     loop {
         // The semaphore is never closed.
-        let place = tokio::select! {
-            place = places.clone().acquire_owned() => place,
+        let slot = tokio::select! {
+            slot = slots.clone().acquire_owned() => slot,
             () = &mut stop => break,
         };
         let stream = tokio::select! {
@@ -47,7 +48,7 @@ pub(crate) async fn answer(listener: TcpListener, router: Router, limits: Limits
         tokio::spawn(async move {
             // Errors are of no interest: the client disconnected, or was too slow.
             let _ = connection.await;
-            drop(place);
+            drop(slot);
         });
     }
     drop(listener);

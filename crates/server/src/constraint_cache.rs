@@ -37,6 +37,7 @@ impl<Source: Clone + PartialEq, Compiled: Clone> ConstraintCache<Source, Compile
         // The lock is not held meanwhile: a concurrent request for the same constraint compiles it too.
         let constraint = work_out()?;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|known| known.salt != *salt || known.source != *source);
         kept.push(Known { salt: salt.clone(), source: source.clone(), constraint: constraint.clone() });
         if kept.len() > KEPT {
             // Evicts the oldest of a tenant with the most, so that a tenant with few keeps them.

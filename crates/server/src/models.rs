@@ -4,6 +4,7 @@
 //! model is loaded at a time, in the order of the requests. If all loaded models are in use, the least recently used
 //! one takes no further requests until its answers have ended and it was released, so that no model waits forever.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ const LEASES: u32 = 1 << 20;
 const RETRY: Duration = Duration::from_secs(10);
 
 /// The number of a model, in the order of the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ModelId(usize);
 
 impl ModelId {
@@ -91,8 +92,8 @@ struct State {
     leaving: Option<Arc<Running>>,
     /// The statistics of released models.
     released: Totals,
-    /// The last model that could not be loaded, and when that was.
-    failed: Option<(ModelId, Instant)>,
+    /// The models that could not be loaded, and when that was.
+    failed: HashMap<ModelId, Instant>,
 }
 
 impl State {
@@ -193,7 +194,7 @@ impl Models {
         if let Some(lease) = self.leased(id) {
             return Ok(lease);
         }
-        if self.state().failed.is_some_and(|(failed, at)| failed == id && at.elapsed() < RETRY) {
+        if self.state().failed.get(&id).is_some_and(|at| at.elapsed() < RETRY) {
             return Err(self.unavailable(id));
         }
         let models = self.clone();
@@ -207,7 +208,10 @@ impl Models {
         match loading.await {
             Ok(Ok(loaded)) => loaded,
             // It panicked.
-            Ok(Err(_)) | Err(_) => Err(self.unavailable(id)),
+            Ok(Err(_)) | Err(_) => {
+                self.state().failed.insert(id, Instant::now());
+                Err(self.unavailable(id))
+            }
         }
     }
 
@@ -252,7 +256,7 @@ impl Models {
         Some(model)
     }
 
-    /// Loads a model. Takes as long as that takes.
+    /// Loads a model, and blocks until then.
     fn load(&self, id: ModelId) -> Result<Lease, Refusal> {
         let name = self.entry(id).name();
         let begun = Instant::now();
@@ -263,7 +267,7 @@ impl Models {
         });
         let model = model.map_err(|error| {
             tracing::error!(model = name, %error, "cannot load the model {name:?}");
-            self.state().failed = Some((id, Instant::now()));
+            self.state().failed.insert(id, Instant::now());
             self.unavailable(id)
         })?;
         tracing::info!(model = name, seconds = begun.elapsed().as_secs_f64(), "loaded the model {name:?}");

@@ -102,7 +102,7 @@ async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) ->
     let address = service.options.address;
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })?;
     #[cfg(unix)]
-    tokio::spawn(reload_when_told(service.clone(), hangups()?));
+    tokio::spawn(reload_on_hangup(service.clone(), hangups()?));
     if service.operator.has_ledger() {
         tokio::spawn(prune_hourly(service.clone()));
     }
@@ -110,14 +110,14 @@ async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) ->
     let (drained, patience) = (service.clone(), service.options.drain);
     let limits = service.options.limits;
     let server = connections::answer(listener, routes::router(service), limits, async move {
-        told().await;
+        stop_signal().await;
         // Connections are still accepted, so that `/health` reports the shutdown.
         drained.drain().await;
     });
     let cut_off = async move {
-        told().await;
+        stop_signal().await;
         tokio::select! {
-            () = told() => {}
+            () = stop_signal() => {}
             () = tokio::time::sleep(patience) => {}
         }
     };
@@ -136,7 +136,7 @@ fn hangups() -> std::io::Result<tokio::signal::unix::Signal> {
 
 /// Reads the keys again at every SIGHUP. If they cannot be used, nothing changes.
 #[cfg(unix)]
-async fn reload_when_told(service: Arc<Service>, mut hangups: tokio::signal::unix::Signal) {
+async fn reload_on_hangup(service: Arc<Service>, mut hangups: tokio::signal::unix::Signal) {
     while hangups.recv().await.is_some() {
         match service.operator.reload(&service.models).await {
             Ok(()) => tracing::info!("the keys have been read again"),
@@ -156,7 +156,7 @@ async fn prune_hourly(service: Arc<Service>) {
 }
 
 /// Waits for a signal to stop; forever if there are no signals.
-async fn told() {
+async fn stop_signal() {
     if signal().await.is_err() {
         std::future::pending().await
     }

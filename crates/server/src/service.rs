@@ -66,7 +66,7 @@ impl Service {
             manifests: Manifests::new(&options),
             metrics,
             begun: jiff::Timestamp::now().as_second(),
-            slots: Arc::new(Semaphore::new(options.max_requests)),
+            slots: Arc::new(Semaphore::new(options.max_requests.min(Semaphore::MAX_PERMITS))),
             requests: Shares::new(options.max_requests),
             bytes: Shares::new(options.limits.pending),
             draining: AtomicBool::new(false),

@@ -57,10 +57,10 @@ impl AuditLog {
 
     /// Waits until all lines so far are written. Not for asynchronous code.
     pub(crate) fn settle(&self) {
-        let (done, told) = oneshot::channel();
+        let (done, written) = oneshot::channel();
         if self.orders.as_ref().is_some_and(|orders| orders.send(Order::Write(Vec::new(), done)).is_ok()) {
             // A line that cannot be written has been reported.
-            let _ = told.blocking_recv();
+            let _ = written.blocking_recv();
         }
     }
 
@@ -73,10 +73,10 @@ impl AuditLog {
     }
 
     async fn order(&self, order: impl FnOnce(Completion) -> Order) -> io::Result<()> {
-        let (done, told) = oneshot::channel();
+        let (done, written) = oneshot::channel();
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order(done)).is_ok());
         let gone = || io::Error::other("the audit log is closed");
-        if sent { told.await.unwrap_or_else(|_| Err(gone())) } else { Err(gone()) }
+        if sent { written.await.unwrap_or_else(|_| Err(gone())) } else { Err(gone()) }
     }
 }
 
@@ -135,25 +135,25 @@ impl Lines {
     /// Executes orders until the channel is closed.
     fn follow(&mut self, orders: &mpsc::Receiver<Order>) {
         while let Ok(first) = orders.recv() {
-            let (mut bytes, mut told, mut reopen) = (Vec::new(), Vec::new(), None);
+            let (mut bytes, mut waiting, mut reopen) = (Vec::new(), Vec::new(), None);
             for order in std::iter::once(first).chain(orders.try_iter()) {
                 match order {
                     Order::Write(line, done) => {
                         bytes.extend(line);
-                        told.push(done);
+                        waiting.push(done);
                     }
                     Order::Reopen(done) => reopen = Some(done),
                 }
-                if reopen.is_some() || told.len() == BATCH {
+                if reopen.is_some() || waiting.len() == BATCH {
                     break;
                 }
             }
-            if !told.is_empty() {
+            if !waiting.is_empty() {
                 let written = self.write(&bytes);
                 if let Err(error) = &written {
                     tracing::error!(file = %self.path.display(), %error, "the audit log cannot be written");
                 }
-                for done in told {
+                for done in waiting {
                     // The caller of `note` does not wait for the result.
                     let _ = done.send(match &written {
                         Ok(()) => Ok(()),

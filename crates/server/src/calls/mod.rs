@@ -27,7 +27,7 @@ pub(crate) struct Calls {
 }
 
 /// Adds the tools to a conversation, and adapts its calls and results to the model.
-pub(crate) fn tell(
+pub(crate) fn add_tools(
     template: &ChatTemplate,
     conversation: Conversation,
     tools: Option<&Tools>,
@@ -35,14 +35,14 @@ pub(crate) fn tell(
     Ok(match CallTemplate::of(template) {
         Some(calls) if calls.describes_tools => {
             let tools = tools.into_iter().flat_map(|tools| &tools.tools);
-            let conversation = Conversation { tools: tools.map(|tool| tool.told()).collect(), ..conversation };
+            let conversation = Conversation { tools: tools.map(|tool| tool.to_template()).collect(), ..conversation };
             (calls.adapt(conversation), calls.syntax)
         }
         Some(calls) => {
             let conversation = calls.adapt(conversation);
             (words::described(template, conversation, tools, calls.syntax), calls.syntax)
         }
-        None => (words::told(template, conversation, tools), &HERMES),
+        None => (words::in_words(template, conversation, tools), &HERMES),
     })
 }
 
@@ -83,6 +83,6 @@ pub(crate) fn prompt(
     tools: Option<&Tools>,
 ) -> Result<(Prompt, &'static Syntax), Refusal> {
     let Prompt::Chat(conversation) = prompt else { return Ok((prompt, &HERMES)) };
-    let (conversation, syntax) = tell(&engine.chat_template()?, conversation, tools)?;
+    let (conversation, syntax) = add_tools(&engine.chat_template()?, conversation, tools)?;
     Ok((Prompt::Chat(conversation), syntax))
 }

@@ -10,7 +10,7 @@ use verdigris::{Conversation, Message};
 use crate::protocol::tools::{ToolChoice, Tools};
 
 /// The conversation with the tools described in its first message, and with calls and their results as text.
-pub(super) fn told(template: &ChatTemplate, conversation: Conversation, tools: Option<&Tools>) -> Conversation {
+pub(super) fn in_words(template: &ChatTemplate, conversation: Conversation, tools: Option<&Tools>) -> Conversation {
     let conversation = Conversation { messages: spoken(conversation.messages), ..conversation };
     described(template, conversation, tools, &HERMES)
 }
@@ -48,7 +48,7 @@ fn words(tools: &Tools, syntax: &Syntax) -> String {
         "You can call these tools, each with arguments that obey the JSON Schema in its parameters:\n".to_owned();
     for tool in &tools.tools {
         // Writing to a string cannot fail.
-        let _ = writeln!(words, "{}", tool.told()["function"]);
+        let _ = writeln!(words, "{}", tool.to_template()["function"]);
     }
     let _ = write!(words, "To call a tool, write:\n{}", example(syntax));
     words.push_str(match tools.choice {
@@ -133,17 +133,17 @@ mod tests {
         let refusing =
             format!("{{% if messages[0].role == 'system' %}}{{{{ raise_exception('no') }}}}{{% endif %}}{PLAIN}");
         let refusing = ChatTemplate::new(&refusing, None, None).unwrap();
-        let told = |template, messages: Vec<Message>, choice: &str| {
-            told(template, messages.into(), Some(&tools(json!(choice)))).messages
+        let in_words = |template, messages: Vec<Message>, choice: &str| {
+            in_words(template, messages.into(), Some(&tools(json!(choice)))).messages
         };
-        let plain = told(&template, vec![Message::user("Hi")], "auto");
+        let plain = in_words(&template, vec![Message::user("Hi")], "auto");
         assert_eq!((&*plain[0].role, &*plain[1].content), ("system", "Hi"));
         assert!(plain[0].content.contains(r#"{"name":"add","description":"Sums.""#), "{}", plain[0].content);
         assert!(plain[0].content.contains("<tool_call>\n{\"name\": \"NAME\", \"arguments\": ARGUMENTS}\n</tool_call>"));
-        let own = told(&template, vec![Message::system("Be brief."), Message::user("Hi")], "required");
+        let own = in_words(&template, vec![Message::system("Be brief."), Message::user("Hi")], "required");
         assert!(own.len() == 2 && own[0].content.starts_with("Be brief.\n\nYou can call"), "{own:?}");
         assert!(own[0].content.ends_with("Call a tool now."));
-        let user = told(&refusing, vec![Message::user("Hi")], "auto");
+        let user = in_words(&refusing, vec![Message::user("Hi")], "auto");
         assert!(user.len() == 1 && user[0].content.ends_with("\n\nHi"), "{user:?}");
         refusing.render(&user.into()).unwrap();
     }
@@ -160,7 +160,7 @@ mod tests {
             Message::assistant("Both.").with("reasoning", json!("Hm.")),
         ];
         let template = ChatTemplate::new(PLAIN, None, None).unwrap();
-        let got = told(&template, messages.into(), None).messages;
+        let got = in_words(&template, messages.into(), None).messages;
         let expected = [
             Message::user("Add."),
             Message::assistant("Yes.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\":1}}\n</tool_call>"),

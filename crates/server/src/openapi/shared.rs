@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use verdigris::ReasoningEffort;
 
-use crate::protocol::{anthropic, foreign, ollama, openai, reasoning, sampling, spellings};
+use crate::protocol::{anthropic, foreign, ollama, openai, other_constraints, reasoning, sampling};
 
 /// The requests for texts.
 const REQUESTS: [&str; 6] = [
@@ -35,7 +35,7 @@ pub(super) fn add(schemas: &mut Value) {
     let chats = schemas["ChatRequest"]["properties"].clone();
     for request in REQUESTS {
         OF_CHATS.iter().for_each(|name| put(schemas, request, name, chats[*name].clone()));
-        spellings::NAMES.iter().for_each(|name| put(schemas, request, name, constraint(name)));
+        other_constraints::NAMES.iter().for_each(|name| put(schemas, request, name, constraint(name)));
         reasoning_fields().into_iter().for_each(|(name, field)| put(schemas, request, name, optional(field)));
         foreign::NO_EFFECT.iter().chain(reasoning::NO_EFFECT).for_each(|name| put(schemas, request, name, no_effect()));
     }

@@ -13,7 +13,7 @@ use crate::protocol::reasoning::ReasoningField;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::sampling::Sampled;
 use crate::protocol::tools::Tools;
-use crate::protocol::{foreign, mark, spellings};
+use crate::protocol::{foreign, mark, other_constraints};
 
 /// The maximum number of answers to one prompt, the same as OpenAI's.
 const CHOICES: usize = 128;
@@ -97,7 +97,7 @@ impl Ask {
             choices: body.count("n", 1, CHOICES)?.unwrap_or(1),
             sampling,
             alpha: body.number("alpha", 0.0, f64::from(f32::MAX))?,
-            constraint: spellings::take(&mut body)?,
+            constraint: other_constraints::take(&mut body)?,
             tools: None,
             calls: None,
             is_function_call: false,

@@ -30,13 +30,20 @@ impl ConstraintField {
         let path = body.path("response_format");
         let format = body.strict_object("response_format")?.map_or(Ok(None), |format| of_format(format, path, true))?;
         let outputs = body.strict_object("structured_outputs")?.map(structured_outputs).transpose()?;
-        match (format, outputs) {
-            (Some(_), Some(_)) => {
-                let message = "response_format and structured_outputs both constrain the text: use one of them";
-                Err(Refusal::field("structured_outputs", "two_constraints", message))
-            }
-            (format, outputs) => Ok(format.or(outputs)),
+        Self::one_of(format, outputs)
+    }
+
+    /// The only one of two constraints.
+    ///
+    /// # Errors
+    /// If there are two.
+    pub(super) fn one_of(first: Option<Self>, second: Option<Self>) -> Result<Option<Self>, Refusal> {
+        if let (Some(first), Some(second)) = (&first, &second) {
+            let (first, path) = (first.path(), second.path());
+            let message = format!("{first} and {path} both constrain the text: use one of them");
+            return Err(Refusal::field(path, "two_constraints", message));
         }
+        Ok(first.or(second))
     }
 
     /// Takes `format` of the field `text` of responses, where the fields of a schema are next to its type.
@@ -303,7 +310,7 @@ mod tests {
             (json!({"structured_outputs": {"regex": 3}}), "structured_outputs.regex"),
             (
                 json!({"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}),
-                "structured_outputs",
+                "structured_outputs.regex",
             ),
         ] {
             assert_eq!(taken(body.clone()).unwrap_err().param.as_deref(), Some(param), "{body}");

@@ -62,11 +62,7 @@ pub(crate) fn take(body: Value, unknown: &Unknown) -> Result<(Ask, Map<String, V
     // There is only one answer.
     body.count("n", 1, 1)?;
     let mut ask = Ask::whole(body, vec![Prompt::from(messages)], max_tokens)?;
-    if let (Some(_), Some(constraint)) = (&ask.constraint, &constraint) {
-        let message = format!("{} and structured_outputs both constrain the text: use one of them", constraint.path());
-        return Err(Refusal::field("structured_outputs", "two_constraints", message));
-    }
-    ask.constraint = ask.constraint.or(constraint);
+    ask.constraint = ConstraintField::one_of(constraint, ask.constraint)?;
     let options = &ask.sampling.options;
     asked.extend(
         [("temperature", options.temperature), ("top_p", options.mass())]
@@ -318,8 +314,9 @@ mod tests {
             (json!({"input": "x", "max_tokens": 5}), "max_tokens"),
             (
                 json!({"input": "x", "text": {"format": {"type": "json_object"}}, "structured_outputs": {"regex": "a"}}),
-                "structured_outputs",
+                "structured_outputs.regex",
             ),
+            (json!({"input": "x", "text": {"format": {"type": "json_object"}}, "guided_regex": "a"}), "guided_regex"),
         ] {
             let refusal = take(body.clone(), &Unknown::refused()).unwrap_err();
             assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)), "{body}");

@@ -6,8 +6,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::{Map, Value};
 use verdigris::constrain::check_numbers;
 
+use crate::protocol::other_constraints;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::spellings;
 
 /// The fields of requests that have schemas in them, in addition to those of other servers.
 const SCHEMAS: [&str; 6] = ["response_format", "structured_outputs", "tools", "functions", "text", "format"];
@@ -16,7 +16,7 @@ const SCHEMAS: [&str; 6] = ["response_format", "structured_outputs", "tools", "f
 pub(crate) fn json(body: &[u8]) -> Result<Value, Refusal> {
     let read: Result<Strict, _> = serde_json::from_slice(body);
     let read = read.map_err(|error| Refusal::new(400, "invalid_json", format!("the body is not JSON: {error}")))?;
-    let has_schemas = |name: &str| SCHEMAS.contains(&name) || spellings::NAMES.contains(&name);
+    let has_schemas = |name: &str| SCHEMAS.contains(&name) || other_constraints::NAMES.contains(&name);
     check_numbers(str::from_utf8(body).unwrap_or_default(), has_schemas)
         .map_err(|fault| Refusal::new(400, "invalid_json_schema", format!("a schema: {fault}")))?;
     Ok(read.0)

@@ -57,7 +57,7 @@ pub(crate) enum ToolShape {
 
 impl Tool {
     /// The tool in the format of chat templates, which is that of OpenAI's chats.
-    pub(crate) fn told(&self) -> Value {
+    pub(crate) fn to_template(&self) -> Value {
         let mut function = Map::from_iter([("name".to_owned(), json!(self.name))]);
         function.extend(self.description.iter().map(|text| ("description".to_owned(), json!(text))));
         function.insert("parameters".into(), self.parameters.clone());
@@ -283,7 +283,7 @@ mod tests {
         });
         let (nested, flat) = (taken(nested, ToolShape::Nested), taken(flat, ToolShape::Flat));
         let (nested, flat) = (nested.unwrap().unwrap(), flat.unwrap().unwrap());
-        assert_eq!(nested.tools[0].told(), flat.tools[0].told());
+        assert_eq!(nested.tools[0].to_template(), flat.tools[0].to_template());
         assert_eq!((nested.choice, nested.several), (ToolChoice::Named(0), false));
         assert_eq!((flat.choice, flat.several), (ToolChoice::Named(0), false));
         assert_eq!(
@@ -297,7 +297,7 @@ mod tests {
             let now = &taken(tools, ToolShape::Flat).unwrap().unwrap().tools[0];
             assert_eq!((&now.parameters, &now.schema()["additionalProperties"]), (&nothing, &json!(false)));
         }
-        assert_eq!(nested.tools[0].told()["function"]["description"], "Sums.");
+        assert_eq!(nested.tools[0].to_template()["function"]["description"], "Sums.");
     }
 
     #[test]

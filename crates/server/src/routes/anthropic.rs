@@ -36,12 +36,14 @@ pub(super) async fn count_tokens(
 ) -> Result<Json<Value>, Refusal> {
     let (conversation, tools, model) = anthropic::take_count(fields(body, &caller)?)?;
     let model = service.model(model.as_deref())?;
-    let model = service.lease(model, &Deadline::new(&service.options.limits)).await?;
+    let (slot, deadline) = (service.slot(&caller.tenant)?, Deadline::new(&service.options.limits));
+    let model = service.lease(model, &deadline).await?;
     let count = move || -> Result<usize, Refusal> {
+        let _slot = slot;
         let template = model.engine.chat_template()?;
-        let (conversation, _) = calls::tell(&template, conversation, tools.as_ref())?;
+        let (conversation, _) = calls::add_tools(&template, conversation, tools.as_ref())?;
         let tokens = template.tokens(&conversation, model.engine.reader().tokenizer());
         Ok(tokens.map_err(verdigris::Error::Chat)?.len())
     };
-    Ok(Json(json!({"input_tokens": computed(count).await??})))
+    Ok(Json(json!({"input_tokens": deadline.wait(computed(count)).await???})))
 }

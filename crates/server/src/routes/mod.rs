@@ -7,7 +7,7 @@ mod embeddings;
 mod gate;
 mod health;
 mod host;
-mod manifest;
+mod ledger;
 mod models;
 mod ollama;
 mod openai;
@@ -57,7 +57,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/detokenize", post(tokens::detokenize))
         .route("/detect", post(detect::detect))
         .route("/.well-known/jwks.json", get(report_keys::jwks))
-        .route("/manifest/{id}", get(manifest::manifest))
+        .route("/manifest/{id}", get(ledger::manifest))
         .route("/health", get(health::health))
         .route("/ready", get(health::health))
         .route("/metrics", get(health::metrics))

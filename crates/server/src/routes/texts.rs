@@ -81,18 +81,19 @@ impl Generation {
         // Before the prompt of a chat with tools is put into words.
         let inputs = service.options.reports_input_marks.then(|| Inputs::of(&ask.prompts));
         let (ask, held) = match ask.is_open() {
-            true => model.writer.settled(ask, &caller.tenant, held).await?,
+            true => deadline.wait(model.writer.settled(ask, &caller.tenant, held)).await??,
             false => (ask, held),
         };
         let ask = Arc::new(ask);
         if service.must_count(&ask, &model.engine) {
             let (service, model, ask) = (service.clone(), model.clone(), ask.clone());
-            computed(move || service.check_prompts(&ask, &model.engine)).await??;
+            deadline.wait(computed(move || service.check_prompts(&ask, &model.engine))).await???;
         }
         let mut input_marks = None;
         if let Some(inputs) = inputs {
             let (model, keys) = (model.clone(), service.operator.readers(model.id, &caller.tenant));
-            let marks = computed(move || inputs.examined(model.engine.reader(), &keys)).await?;
+            let examined = computed(move || inputs.examined(model.engine.reader(), &keys));
+            let marks = deadline.wait(examined).await??;
             voice.set_input_marks(&marks);
             input_marks = Some(marks);
         }
@@ -231,7 +232,7 @@ impl Generation {
             let content = Content::of(&written, ask.call_format());
             Ok(Choice { echo, written: Box::new(written), hidden, content, mark, manifest: None })
         };
-        let mut choice = computed(look).await??;
+        let mut choice = self.deadline.wait(computed(look)).await???;
         // The texts of one prompt share it, so its tokens count once.
         let (prompt, written) = (choice.written.prompt_tokens, choice.written.tokens.len());
         if number.is_multiple_of(self.ask.choices) {
@@ -246,7 +247,7 @@ impl Generation {
         if self.is_signed && !choice.content.text.is_empty() {
             let (model, text) = (self.service.entry(self.model.id).name(), &choice.content.text);
             let signing = self.service.manifests.sign(model, text, self.key.clone(), &self.tenant, &self.request_id);
-            choice.manifest = signing.await;
+            choice.manifest = self.deadline.wait(signing).await?;
         }
         choice.manifest.iter().for_each(|manifest| self.service.metrics.signed(manifest.status()));
         self.record.text(number, &choice, self.usage);

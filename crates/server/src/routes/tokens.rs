@@ -27,8 +27,13 @@ pub(super) async fn tokenize(
 ) -> Result<Json<Value>, Refusal> {
     let mut body = Fields::body(body_of(body)?, &caller.unknown)?;
     let model = service.model(body.take::<String>("model")?.as_deref())?;
-    let model = service.lease(model, &Deadline::new(&service.options.limits)).await?;
-    computed(move || tokens_of(&model.engine, body)).await?.map(Json)
+    let (slot, deadline) = (service.slot(&caller.tenant)?, Deadline::new(&service.options.limits));
+    let model = service.lease(model, &deadline).await?;
+    let work = move || {
+        let _slot = slot;
+        tokens_of(&model.engine, body)
+    };
+    deadline.wait(computed(work)).await??.map(Json)
 }
 
 fn tokens_of(engine: &Engine, mut body: Fields) -> Result<Value, Refusal> {
@@ -42,7 +47,8 @@ fn tokens_of(engine: &Engine, mut body: Fields) -> Result<Value, Refusal> {
             let turn = openai::turn(&mut body, &messages)?;
             let tools = Tools::take(&mut body, ToolShape::Nested)?;
             let template = engine.chat_template()?;
-            let (conversation, _) = calls::tell(&template, Conversation { turn, ..messages.into() }, tools.as_ref())?;
+            let (conversation, _) =
+                calls::add_tools(&template, Conversation { turn, ..messages.into() }, tools.as_ref())?;
             template.tokens(&conversation, tokenizer).map_err(verdigris::Error::Chat)?
         }
     };

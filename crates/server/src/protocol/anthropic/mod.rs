@@ -43,11 +43,7 @@ pub(crate) fn take(mut body: Fields) -> Result<Ask, Refusal> {
     let sampling = Sampled::take_with_stop(&mut body, "stop_sequences", STOPS)?;
     refuse_services(&mut body)?;
     let mut ask = Ask::sampled(body, sampling, vec![Prompt::Chat(conversation)], max_tokens)?;
-    if let (Some(other), Some(constraint)) = (&ask.constraint, &constraint) {
-        let message = format!("{} and {} both constrain the text: use one of them", constraint.path(), other.path());
-        return Err(Refusal::field(other.path(), "two_constraints", message));
-    }
-    ask.constraint = ask.constraint.or(constraint);
+    ask.constraint = ConstraintField::one_of(constraint, ask.constraint)?;
     Ok(Ask { tools, stream, ..ask })
 }
 
@@ -83,14 +79,7 @@ fn output_format(body: &mut Fields) -> Result<Option<ConstraintField>, Refusal> 
         config.ignore(&["effort", "task_budget"]);
         config.end()?;
     }
-    let path = body.path("output_format");
-    match (constraint, ConstraintField::of_field(body, "output_format")?) {
-        (Some(_), Some(_)) => {
-            let message = "output_config.format and output_format both constrain the text: use one of them";
-            Err(Refusal::field(path, "two_constraints", message))
-        }
-        (one, other) => Ok(one.or(other)),
-    }
+    ConstraintField::one_of(constraint, ConstraintField::of_field(body, "output_format")?)
 }
 
 fn refuse_services(body: &mut Fields) -> Result<(), Refusal> {

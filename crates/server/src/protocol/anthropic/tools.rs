@@ -93,7 +93,7 @@ mod tests {
         let one = |choice: Value| taken(json!({"tools": add, "tool_choice": choice})).unwrap();
         let auto = one(json!(null)).unwrap();
         assert_eq!((auto.choice, auto.several), (ToolChoice::Auto, true));
-        assert_eq!(auto.tools[0].told()["function"]["parameters"], add[0]["input_schema"]);
+        assert_eq!(auto.tools[0].to_template()["function"]["parameters"], add[0]["input_schema"]);
         assert_eq!(auto.tools[0].path, "tools[0].input_schema");
         let any = one(json!({"type": "any", "disable_parallel_tool_use": true})).unwrap();
         assert_eq!((any.choice, any.several), (ToolChoice::Required, false));

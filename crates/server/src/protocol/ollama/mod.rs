@@ -116,11 +116,7 @@ fn text(mut body: Fields, prompt: Prompt, tools: Option<Tools>) -> Result<Ask, R
     body.ignore(NO_EFFECT);
     let mut ask = Ask::sampled(body, sampling, vec![prompt], max_tokens)?;
     ask.limit = "options.num_predict";
-    if let (Some(other), Some(_)) = (&ask.constraint, &constraint) {
-        let message = format!("format and {} both constrain the text: use one of them", other.path());
-        return Err(Refusal::field(other.path(), "two_constraints", message));
-    }
-    ask.constraint = ask.constraint.or(constraint);
+    ask.constraint = ConstraintField::one_of(constraint, ask.constraint)?;
     Ok(Ask { tools, logprobs, stream, ..ask })
 }
 

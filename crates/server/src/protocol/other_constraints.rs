@@ -43,12 +43,7 @@ pub(super) fn take(body: &mut Fields) -> Result<Option<ConstraintField>, Refusal
             "structural_tag" => ConstraintField::structural_tag(value, path)?,
             _ => grammar(value, path)?,
         };
-        if let Some(other) = &known {
-            let message =
-                format!("{} and {} both constrain the text: use one of them", other.path(), constraint.path());
-            return Err(Refusal::field(constraint.path(), "two_constraints", message));
-        }
-        known = Some(constraint);
+        known = ConstraintField::one_of(known, Some(constraint))?;
     }
     Ok(known)
 }
