@@ -50,7 +50,7 @@ impl Carried {
 
 /// Whether a text with this evidence would be called marked.
 pub(crate) fn is_proof(evidence: Option<&Evidence>) -> bool {
-    evidence.is_some_and(|evidence| evidence.ln_p_corrected() <= Level::DEFAULT.ln())
+    evidence.is_some_and(|evidence| evidence.reaches(Level::DEFAULT))
 }
 
 impl<'k> Proof<'k> {

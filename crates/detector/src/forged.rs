@@ -26,6 +26,9 @@ pub(crate) fn is_forged(
     (repeats, level): (Repeats, Level),
     tried: f64,
 ) -> Result<bool, DetectError> {
+    if variants.len() < 2 {
+        return Ok(false);
+    }
     // The scores of each token under all variants; `None` if it is not counted under one of them.
     let mut scores: Vec<Option<Vec<f64>>> = vec![Some(Vec::new()); tokens.len()];
     let schemes = key.schemes()?;

@@ -137,7 +137,7 @@ impl Reader {
                 }
             }
             let (evidence, (tokens, repairs)) = best.expect("a text has at least one reading");
-            let is_marked = evidence.ln_p_corrected() <= level.ln();
+            let is_marked = evidence.reaches(level);
             Ok::<_, DetectError>(Candidate {
                 candidate: label.clone(),
                 key_id: key.id().into(),
@@ -183,9 +183,9 @@ fn has_variants(key: &Key, tokens: &Tokens, rules: (Repeats, Level), tried: f64)
     }
     let (repeats, level) = rules;
     let each = of_each(key, key.schemes()?, tokens, repeats).into_iter().map(|evidence| evidence.best_of(tried));
-    let marked = (0..).zip(each).filter(|(_, evidence)| evidence.ln_p_corrected() <= level.ln());
+    let marked = (0..).zip(each).filter(|(_, evidence)| evidence.reaches(level));
     let marked: Vec<u8> = marked.map(|(variant, _)| variant).collect();
-    Ok(marked.len() > 1 && is_forged(key, &marked, tokens, rules, tried)?)
+    is_forged(key, &marked, tokens, rules, tried)
 }
 
 #[cfg(test)]

@@ -298,11 +298,11 @@ impl Reader {
         }
         let same = all.iter().filter(|other| (other.key, other.reading) == (seen.key, seen.reading));
         let marked = same.filter(|&&Seen { key, reading, variant, evidence, .. }| {
-            evidence.ln_p_corrected() <= look.level.ln() || of_passages.contains(&(key, reading, variant))
+            evidence.reaches(look.level) || of_passages.contains(&(key, reading, variant))
         });
         let marked: Vec<u8> = marked.map(|other| other.variant as u8).collect();
         let rules = (look.repeats, look.level);
-        let forged = marked.len() > 1 && is_forged(key, &marked, &reading.tokens, rules, seen.evidence.tried)?;
+        let forged = is_forged(key, &marked, &reading.tokens, rules, seen.evidence.tried)?;
         let variants = if key.variants() > 1 { marked.len() } else { 0 };
         let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);

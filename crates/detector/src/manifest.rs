@@ -192,13 +192,13 @@ enum Candidate {
 
 /// Finds the first manifest at or after `from`.
 fn next(bytes: &[u8], from: usize, around: Around) -> Next {
-    let told = |candidate| match candidate {
+    let decided = |candidate| match candidate {
         Candidate::Whole(found) if found.len() <= LONGEST => Some(Next::Manifest(found)),
         Candidate::Open(start) if bytes.len() - start <= LONGEST + AFTER => Some(Next::Text(start)),
         _ => None,
     };
     // Readers of files remove a first U+FEFF as a byte order mark, so a wrapper at the beginning may lack it.
-    let bare = if from == 0 && around.first { told(wrapper(bytes, 0, 0, around)) } else { None };
+    let bare = if from == 0 && around.first { decided(wrapper(bytes, 0, 0, around)) } else { None };
     if let Some(next) = bare {
         return next;
     }
@@ -210,7 +210,7 @@ fn next(bytes: &[u8], from: usize, around: Around) -> Next {
             false if bytes[at..].starts_with(BEGIN) => block(bytes, from, at, around),
             _ => Candidate::No,
         };
-        if let Some(next) = told(candidate) {
+        if let Some(next) = decided(candidate) {
             return next;
         }
         at += 1;

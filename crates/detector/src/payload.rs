@@ -64,8 +64,7 @@ impl PayloadFinding {
     /// Returns the verdict at a level.
     pub fn verdict(self, key: &Key, level: Level) -> PayloadVerdict {
         let Self { read, evidence, repairs } = self;
-        let ln_p = evidence.ln_p_corrected();
-        let marked = ln_p <= level.ln();
+        let (ln_p, marked) = (evidence.ln_p_corrected(), evidence.reaches(level));
         let short = evidence.is_marked(level).err().filter(|_| !marked);
         let verdict = match (marked, &short) {
             (true, _) => Outcome::Marked,

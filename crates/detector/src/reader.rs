@@ -252,10 +252,12 @@ impl Reader {
         Ok(best_of(detectors.evidence(), f64::from(key.variants())))
     }
 
-    /// Like [`Reader::detect`], and passes each token's bytes and mark to `each`, in order.
+    /// Returns the evidence of a text of any length under a key with a single scheme, as [`Reader::detect`] does, and
+    /// passes each token's bytes and mark to `each`, in order. For a key with variants or payloads, [`Reader::judge`]
+    /// finds the one that the text has.
     ///
     /// # Errors
-    /// Those of [`Reader::detect`].
+    /// Those of [`Reader::scheme`], and if the text cannot be read.
     pub fn detect_marked(
         &self,
         key: &Key,

@@ -343,7 +343,12 @@ impl Evidence {
             let needed = (bound / self.least[1]).ceil().max(1.0) as u64;
             return Err(TooShort { scored: self.scored, needed: needed.max(self.scored + 1) });
         }
-        Ok(self.ln_p_corrected() <= level.ln())
+        Ok(self.reaches(level))
+    }
+
+    /// Whether the p-value is at or under a level, also if no text of this length could reach it.
+    pub fn reaches(&self, level: Level) -> bool {
+        self.ln_p_corrected() <= level.ln()
     }
 }
 

@@ -38,7 +38,7 @@ use crate::vocabulary_id::VocabularyId;
 /// ```no_run
 /// use verdigris_watermark::{Key, Marking, VocabularyId};
 ///
-/// // What it has to know of the tokenizer with which texts are written and read: as `Reader::vocabulary` has it.
+/// // The size and the fingerprint of the tokenizer, from `Reader::vocabulary`.
 /// let vocabulary = VocabularyId::new(4096, "e106f5b2af1d8f602ff85a4ace3e36b1")?.with_model("tale");
 /// let key = Key::generate(Marking::default(), vocabulary);
 /// // A new file, which its owner alone can read.
