@@ -82,6 +82,7 @@ pub(crate) fn engine(error: verdigris::Error) -> PyErr {
         verdigris::Error::Regex(_)
         | verdigris::Error::Grammar(_)
         | verdigris::Error::UnknownControl { .. }
+        | verdigris::Error::ForeignConstraint
         | verdigris::Error::Choice(_)
         | verdigris::Error::Schema(_)
         | verdigris::Error::OverBudget(_)

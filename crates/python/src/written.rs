@@ -124,10 +124,20 @@ impl From<verdigris::Logprob> for Logprob {
 }
 
 impl Written {
+    fn reason(&self) -> Option<Stop> {
+        match self.stop {
+            "end" => Some(Stop::End),
+            "length" => Some(Stop::Length),
+            "context" => Some(Stop::Context),
+            "stop_string" => Some(Stop::StopString),
+            _ => None,
+        }
+    }
+
     /// The text, which must satisfy its constraint.
     pub(crate) fn into_whole(self) -> PyResult<String> {
         match self.closed || self.complete == Some(false) {
-            true => Err(error::engine(Error::CutShort { tokens: self.tokens.len() })),
+            true => Err(error::engine(Error::CutShort { tokens: self.tokens.len(), stop: self.reason() })),
             false => Ok(self.text),
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use verdigris_constrain::{BadChoice, BadGrammar, BadRegex, BadSchema, BadTag, Constraint, NoRoom, OverBudget};
-use verdigris_decoding::{BadAlpha, DecodeError, Guide};
+use verdigris_decoding::{BadAlpha, DecodeError, Guide, Stop};
 use verdigris_detector::DetectError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
@@ -83,6 +83,9 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// A constraint was compiled for other tokens than the model's.
+    #[error("the constraint was compiled for another tokenizer: compile it with the tokenizer of this model")]
+    ForeignConstraint,
     /// Computing the tokens that the constraint allows next takes too much work or memory.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
@@ -90,15 +93,15 @@ pub enum Error {
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
     /// The JSON ended before it was complete.
-    #[error(
-        "the JSON was cut short after {tokens} tokens: raise max_tokens, or shorten the prompt if the context is full"
-    )]
+    #[error("the JSON was cut short after {tokens} tokens: {}", longer(*stop))]
     CutShort {
         /// The number of tokens written.
         tokens: usize,
+        /// The reason that it ended; `None` if the reader of the stream ended it.
+        stop: Option<Stop>,
     },
     /// JSON that satisfies the schema of a type but that the type rejects.
-    #[error("the type rejects JSON that its own schema allows: {source} (in {json})")]
+    #[error("the type rejects JSON that its own schema allows: {source}; narrow the schema (in {})", shown(json))]
     Value {
         /// The JSON.
         json: String,
@@ -233,7 +236,7 @@ pub enum Error {
         context: usize,
     },
     /// The prompt leaves no room in the model's context.
-    #[error("the prompt is {tokens} tokens long, but the model's context is {context}: shorten it to {}", context - 1)]
+    #[error("the prompt is {tokens} tokens long, but the model's context is {context}: {}", shorter(*context))]
     PromptTooLong {
         /// Its length.
         tokens: usize,
@@ -276,6 +279,7 @@ impl Error {
             | Self::Regex(_)
             | Self::Grammar(_)
             | Self::UnknownControl { .. }
+            | Self::ForeignConstraint
             | Self::Choice(_)
             | Self::Schema(_)
             | Self::Tag(_)
@@ -312,5 +316,31 @@ impl Error {
         }
         let gave_up = constraint.filter(|_| matches!(fault, DecodeError::DeadEnd { .. })).and_then(Constraint::fault);
         gave_up.map_or_else(|| fault.into(), Self::from)
+    }
+}
+
+/// How JSON that ended for a reason is written completely.
+fn longer(stop: Option<Stop>) -> &'static str {
+    match stop {
+        Some(Stop::Context) => "the context is full; shorten the prompt",
+        Some(Stop::StopString) => "a stop string ended it; leave that out",
+        Some(Stop::End | Stop::Length) => "raise max_tokens",
+        None => "the reader of the stream ended it; let it continue",
+    }
+}
+
+fn shorter(context: usize) -> String {
+    match context {
+        0 | 1 => "raise the context to at least 2".into(),
+        _ => format!("shorten it to {}", context - 1),
+    }
+}
+
+/// The start of some JSON.
+fn shown(json: &str) -> String {
+    const MOST: usize = 200;
+    match json.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &json[..end]),
+        None => json.into(),
     }
 }

@@ -496,8 +496,8 @@ impl Run {
         self.bytes_to_end(state)
     }
 
-    /// The state of a text in an item or name that must differ from others, as if it could be any; what it is, is not
-    /// recorded after it. `None` if the thread is not in such an item, or in a scalar after an unknown one. Tokens
+    /// The state of a text in an item or name that must differ from others, without comparing it; its value is not
+    /// recorded. `None` if the thread is not in such an item, or in a scalar after an unknown one. Tokens
     /// along which it may still equal an earlier item are handled by
     /// [`Masks::tried_anew`](super::masks::Masks::tried_anew).
     pub(super) fn as_any(&mut self, thread: Thread) -> Option<u32> {

@@ -101,7 +101,11 @@ impl Request<'_> {
             };
         };
         let constraint = match constraint {
-            ConstraintSource::Given(constraint) => constraint.clone(),
+            ConstraintSource::Given(constraint) => {
+                let shared = self.engine.shares_tokens(constraint.lexicon().tokenizer());
+                shared.map_err(|_| Error::ForeignConstraint)?;
+                constraint.clone()
+            }
             ConstraintSource::Regex(pattern) => self.engine.constraint(Grammar::regex(pattern)?),
             ConstraintSource::Choice(texts) => self.engine.constraint(Grammar::choice(texts)?),
             ConstraintSource::StructuralTag(tag) => {

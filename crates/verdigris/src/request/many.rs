@@ -61,8 +61,7 @@ impl Request<'_> {
             let planned = self.planned(&self.prompt, prompt, model, constraint.as_ref(), &guides, seed);
             planned.map_err(NoPlan::Request)
         });
-        let longest = prompt.read.len().saturating_add(self.ends.max_tokens);
-        let texts = SideBySide::new(&self, count, longest, &guides);
+        let texts = SideBySide::new(&self, count, prompt.read.len(), &guides);
         texts.written(planned, &mut each)
     }
 
@@ -117,7 +116,6 @@ impl Request<'_> {
             let planned = self.planned(&source, prompt, (model, context), constraint.as_ref(), &guides, seed);
             planned.map_err(NoPlan::Request)
         });
-        let longest = longest.saturating_add(self.ends.max_tokens);
         let texts = SideBySide::new(&self, count, longest, &guides);
         texts.written(planned, &mut each)
     }
@@ -168,10 +166,11 @@ pub(super) struct SideBySide<'r> {
 type Each<'e> = &'e mut dyn FnMut(usize, TextEvent<'_>) -> ControlFlow<()>;
 
 impl<'r> SideBySide<'r> {
-    /// Prepares `texts` texts of a request, of at most `longest` tokens each.
+    /// Prepares `texts` texts of a request, after prompts of at most `longest` tokens.
     pub(super) fn new(request: &'r Request<'r>, texts: usize, longest: usize, guides: &'r [Arc<Guide>]) -> Self {
         let (model, most) = (&request.engine.model, texts.clamp(1, Request::SIDE_BY_SIDE));
-        let longest = longest.min(model.context_length());
+        // A text of no tokens takes room for one, like every text that has begun.
+        let longest = longest.saturating_add(request.ends.max_tokens.max(1)).min(model.context_length());
         let (capacity, is_alone) = (Capacity::of_texts(&**model, most, longest), texts == 1);
         // Nothing else waits for the prompt of a single text, or continues from it.
         let capacity =

@@ -45,8 +45,7 @@ impl Request<'_> {
             return self.contrastive(contrast, each);
         }
         let Plan { planned, guides } = self.plan()?;
-        let longest = planned.prompt.read.len().saturating_add(self.ends.max_tokens);
-        let text = SideBySide::new(&self, 1, longest, &guides);
+        let text = SideBySide::new(&self, 1, planned.prompt.read.len(), &guides);
         text.one(planned, &mut |event| match event {
             Event::Reasoning(piece) => each(Section::Thought, piece),
             Event::Text(piece) => each(Section::Answer, piece),

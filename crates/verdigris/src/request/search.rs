@@ -98,9 +98,10 @@ impl<'a> Request<'a> {
         self.searched(found)
     }
 
-    /// Samples `count` different texts, without replacement: the first like this request without a search, the second
-    /// from the distribution without the first, and so on ([`Draws`]). Returns fewer if the distribution has no more.
-    /// [`Hypothesis::weight`] is the weight of each in a mean.
+    /// Samples `count` texts without replacement: the first like this request without a search, the second from the
+    /// distribution without the first, and so on ([`Draws`]). Returns fewer if the distribution has no more. They
+    /// differ in their tokens, but may be equal as characters, which can be tokenized in several ways; under a
+    /// constraint, [`Request::forced_text`] can prevent that. [`Hypothesis::weight`] is the weight of each in a mean.
     ///
     /// # Errors
     /// [`Error::Apart`] with drafts, keys of noise, [`Request::penalty_alpha`] and [`Request::explain`], and at

@@ -1,6 +1,6 @@
 //! Types, listed values, and keywords that have no effect.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::check;
 
@@ -18,6 +18,14 @@ fn types_and_values() {
     check(json!({"type": ["integer", "number"], "minimum": 2}), &["2", "2.5"], &["1.5", "1"]);
     check(json!({"type": "integer", "format": "uint8"}), &["0", "255"], &["256", "-1"]);
     check(json!({"type": "integer", "format": "int8", "minimum": -5}), &["-5", "127"], &["128", "-6"]);
+    // Whether or not a validator knows the format, exactly one branch holds.
+    let branch = |name: &str, of: Value| json!({"type": "object", "properties": {(name): of}, "required": [name]});
+    let one = json!({"oneOf": [branch("a", json!({"type": "integer", "format": "uint8"})), branch("b", json!({"type": "string"}))]});
+    check(
+        one,
+        &["{\"a\":1}", "{\"b\":\"x\"}", "{\"b\":\"x\",\"a\":\"x\"}"],
+        &["{\"a\":256}", "{\"b\":\"x\",\"a\":256}", "{\"b\":\"x\",\"a\":1}"],
+    );
 }
 
 /// Annotations, and keywords for other types, have no effect.
