@@ -24,6 +24,8 @@ pub(crate) struct Controls {
     begins: AhoCorasick,
     /// For each pattern of `begins`: the length of the first character in bytes, or 0 if the name has no other.
     breaks: Vec<usize>,
+    /// The first characters of longer names.
+    firsts: Vec<char>,
 }
 
 /// A part of a text.
@@ -50,7 +52,11 @@ impl Controls {
         let begins = builder.match_kind(MatchKind::Standard).build(&starts)?;
         let to_break = |name: &&str| name.chars().next().map(char::len_utf8).filter(|&first| first < name.len());
         let breaks = starts.iter().map(|name| to_break(name).unwrap_or(0)).collect();
-        Ok(Self { first, begins, breaks, all })
+        let longer = names().filter(|name| to_break(name).is_some());
+        let mut firsts: Vec<char> = longer.filter_map(|name| name.chars().next()).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        Ok(Self { first, begins, breaks, firsts, all })
     }
 
     /// Whether the name of any control token contains a character.
@@ -59,10 +65,15 @@ impl Controls {
     }
 
     /// Returns a text that contains no name of a control token: `guard` is inserted after the first character of each,
-    /// or before a name of one character.
-    pub(crate) fn guarded(&self, text: &str, guard: char) -> String {
+    /// or before a name of one character. It is also inserted after every other character that begins a name, so that
+    /// the text has no name even if parts of it are removed; except where one of these texts begins, which are looked
+    /// for before that.
+    pub(crate) fn guarded(&self, text: &str, guard: char, looked_for: &[String]) -> String {
         let found = self.begins.find_overlapping_iter(text);
         let mut positions: Vec<usize> = found.map(|m| m.start() + self.breaks[m.pattern()]).collect();
+        let firsts = text.char_indices().filter(|&(_, c)| self.firsts.contains(&c));
+        let is_looked_for = |at: usize| looked_for.iter().any(|literal| text[at..].starts_with(&**literal));
+        positions.extend(firsts.filter(|&(at, _)| !is_looked_for(at)).map(|(at, c)| at + c.len_utf8()));
         positions.sort_unstable();
         positions.dedup();
         let (mut out, mut from) = (String::with_capacity(text.len() + positions.len() * guard.len_utf8()), 0);
@@ -129,7 +140,7 @@ mod tests {
         let parts = controls.parts(&text, GUARD);
         assert_eq!(parts.len(), 400_000);
         assert!(parts.chunks(2).all(|pair| pair == [TextPart::Text("Hi"), TextPart::Control(7)]));
-        let guarded = controls.guarded(&text, GUARD);
+        let guarded = controls.guarded(&text, GUARD, &[]);
         assert_eq!(controls.parts(&guarded, GUARD), [TextPart::Text(&guarded)]);
     }
 
@@ -138,11 +149,25 @@ mod tests {
         // Names that overlap, that are prefixes of one another, and of one character.
         let controls = controls(&["ab", "bc", "abcd", "x", "xy", "é", "aba"]);
         for text in ["abc", "abcd", "ababab", "x", "xx", "xyx", "éé", "é", "zabz", "", "abxéabc"] {
-            let guarded = controls.guarded(text, GUARD);
+            let guarded = controls.guarded(text, GUARD, &[]);
             assert_eq!(guarded.replace(GUARD, ""), text);
             assert!(controls.parts(&guarded, GUARD).iter().all(|part| matches!(part, TextPart::Text(_))), "{text}");
         }
         assert_eq!(controls.parts("abcdx", GUARD), [TextPart::Control(2), TextPart::Control(3)]);
-        assert_eq!(controls.guarded("plain", GUARD), "plain");
+        assert_eq!(controls.guarded("zip", GUARD, &[]), "zip");
+    }
+
+    /// Whatever a template removes, no name is left.
+    #[test]
+    fn no_name_is_made_of_parts() {
+        let controls = controls(&["<|end|>", "</s>"]);
+        let looked_for = ["</think>".to_owned(), "<tool>".into()];
+        let text = "a</think><|e</think>nd|></think></s></tools>";
+        let guarded = controls.guarded(text, GUARD, &looked_for);
+        assert_eq!(guarded.matches("</think>").count(), 3, "{guarded}");
+        for removed in ["</think>", "/think", "nd", "|", "<|e", "tool"] {
+            let left = guarded.replace(removed, "");
+            assert_eq!(controls.parts(&left, GUARD), [TextPart::Text(&left)], "{removed}");
+        }
     }
 }

@@ -76,7 +76,7 @@ pub enum Turn {
     #[default]
     #[doc(alias = "add_generation_prompt")]
     Next,
-    /// With the last message, complete: the model decides what comes after it.
+    /// After the last message: the model decides what comes next.
     After,
     /// Within the last message, after its text: the model continues it.
     #[doc(alias = "continue_final_message")]
