@@ -103,6 +103,14 @@ impl Encoder {
         }
     }
 
+    /// Whether a space is added to the beginning of a text only, and not after control tokens.
+    pub(crate) fn leads_only_first(&self) -> bool {
+        match &self.kind {
+            Kind::Own(own) => own.leads_only_first(),
+            Kind::Library(inner) => inner.get_pre_tokenizer().is_some_and(Lead::is_only_first),
+        }
+    }
+
     /// Whether our own encoder reads a chunk of a text as one that begins a text.
     fn leads(&self, own: &Bpe, is_first: bool, vocabulary: &Vocabulary) -> bool {
         is_first || own.leads_inside(self.adds_space(vocabulary))

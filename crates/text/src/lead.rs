@@ -36,6 +36,15 @@ impl Lead {
         *self.adds_space.get_or_init(adds_space)
     }
 
+    /// Whether this step adds the space to the beginning of a text only, and not after control tokens.
+    pub(crate) fn is_only_first(step: &PreTokenizerWrapper) -> bool {
+        match step {
+            PreTokenizerWrapper::Metaspace(step) => step.get_prepend_scheme() == PrependScheme::First,
+            PreTokenizerWrapper::Sequence(steps) => steps.as_ref().iter().any(Self::is_only_first),
+            _ => false,
+        }
+    }
+
     /// The tokenizer of the library for parts of a text after its beginning.
     pub(crate) fn inside<'t>(
         &'t self,

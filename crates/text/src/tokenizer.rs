@@ -125,12 +125,16 @@ impl Tokenizer {
     /// Returns the tokens of a text in which the names of control tokens represent them, such as a rendered chat
     /// template. Names that must stay text are broken up by `guard`, which is removed.
     pub(crate) fn encode_with_controls(&self, text: &str, guard: char) -> Result<Vec<TokenId>, ReadError> {
-        let mut tokens = Vec::new();
+        let (mut tokens, mut is_first) = (Vec::new(), true);
         for part in self.controls.parts(text, guard) {
             match part {
                 TextPart::Control(id) => tokens.push(id),
-                TextPart::Text(text) => tokens.extend(self.encode(&text.replace(guard, ""))?),
+                TextPart::Text(text) => {
+                    let text = text.replace(guard, "");
+                    tokens.extend(self.encoder.ids(&text, is_first, &self.vocabulary)?);
+                }
             }
+            is_first = !self.encoder.leads_only_first();
         }
         Ok(tokens)
     }
@@ -192,7 +196,7 @@ impl Tokenizer {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::TextStream;
@@ -211,6 +215,44 @@ mod tests {
         let mut stream = TextStream::new(&tokenizer);
         let streamed: String = tokens.iter().map(|&token| stream.push(token).to_owned()).collect();
         assert_eq!(streamed + stream.finish(), text);
+    }
+
+    /// After control tokens there is a space where the library adds one.
+    #[test]
+    fn a_space_is_added_where_the_library_adds_it() {
+        let special = |id: u32, name: &str| {
+            json!({"id": id, "content": name, "special": true, "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": false})
+        };
+        for scheme in ["first", "always", "never"] {
+            let vocab = json!({"<s>": 0, "</s>": 1, "\u{2581}": 2, "a": 3, "b": 4, "\u{2581}a": 5});
+            let step =
+                json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": scheme, "split": false});
+            for (kind, vocab) in [
+                (
+                    "BPE",
+                    json!({"vocab": vocab, "merges": [["\u{2581}", "a"]], "byte_fallback": true, "unk_token": "</s>"}),
+                ),
+                (
+                    "Unigram",
+                    json!({"vocab": [["<s>", 0], ["</s>", 0], ["\u{2581}", -1], ["a", -2], ["b", -2], ["\u{2581}a", -1]],
+                        "unk_id": 1}),
+                ),
+            ] {
+                let mut model = vocab;
+                model["type"] = kind.into();
+                let file = json!({"added_tokens": [special(0, "<s>"), special(1, "</s>")], "pre_tokenizer": step,
+                    "decoder": step, "model": model});
+                let file = file.to_string();
+                let library: tokenizers::Tokenizer = file.parse().unwrap();
+                let ours = Tokenizer::from_json(file.as_bytes()).unwrap();
+                for text in ["<s>ab</s>ab", "ab<s>ab", "<s><s>ab", "ab", "</s>ab<s>"] {
+                    let expected = library.encode_fast(text, false).unwrap();
+                    let got = ours.encode_with_controls(text, '\u{FDD0}').unwrap();
+                    assert_eq!(got, expected.get_ids(), "{scheme} {kind} {text}");
+                }
+            }
+        }
     }
 
     /// Dropout of merges is for training.

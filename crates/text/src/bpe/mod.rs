@@ -284,6 +284,11 @@ impl Bpe {
         [&self.around.before[..], &self.ids(text, true), &self.around.after].concat()
     }
 
+    /// Whether a space is added to the beginning of a text only.
+    pub(crate) fn leads_only_first(&self) -> bool {
+        self.lead == Lead::MissingAtStart
+    }
+
     /// Whether parts of a text after its beginning get a space before them, too, given whether the beginning gets one.
     pub(crate) fn leads_inside(&self, adds_space: bool) -> bool {
         // As `Lead` decides it.

@@ -16,8 +16,7 @@ pub(super) struct Ranges<'t, L> {
 }
 
 impl<'t, L: Fn(char) -> usize> Ranges<'t, L> {
-    /// Begins at the beginning of a word. The range of what is added before it (whose name has `lead` bytes) is that of
-    /// `first`.
+    /// Begins at the beginning of a word. A prefix whose name has `lead` bytes has the range `first`.
     pub(super) fn new(word: &'t str, lead: usize, first: Range<usize>, length: L) -> Self {
         Self { rest: word.char_indices(), length, character: first, end: lead, covered: 0 }
     }
