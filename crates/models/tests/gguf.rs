@@ -120,6 +120,8 @@ fn what_is_wrong_with_a_file_is_said() {
         bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
         bytes
     };
+    let twice = fault(&edited("blk.1.ffn_up.weight", "blk.0.ffn_up.weight"));
+    assert!(twice.contains("the tensor \"blk.0.ffn_up.weight\" occurs twice"), "{twice}");
     assert!(
         fault(&edited("blk.1.ffn_up.weight", "blk.7.ffn_up.weight"))
             .contains("model.layers.1.mlp.up_proj.weight is missing")

@@ -31,7 +31,7 @@ pub(crate) enum Sight {
         /// Whether layers with a sliding window only see those before them.
         but_windows: bool,
     },
-    /// None of them: only the tokens that were held before, at least one, as if each was the last one of these. Nothing
+    /// None of them: only the tokens that were held before, at least one, each at the position of the last. Nothing
     /// of the batch is stored, so the caller cuts the text back to what was held.
     Held,
 }

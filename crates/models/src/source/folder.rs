@@ -409,7 +409,8 @@ impl ModelFolder {
                 let attention = config.attentions().next().cloned().unwrap_or_default();
                 let order = |heads: usize| neighbours(heads, attention.head_dim);
                 let order = is("rope_neighbours").then_some(order);
-                adapter.for_gguf([attention.heads, attention.kv_heads], order, is("norms_are_whole"))?;
+                let is_strided = is("value_heads_are_strided");
+                adapter.for_gguf([attention.heads, attention.kv_heads], order, is("norms_are_whole"), is_strided)?;
             }
             checkpoint = checkpoint.adapted(adapter)?;
         }

@@ -181,13 +181,20 @@ impl Adapter {
     }
 
     /// Converts the changes for a GGUF file, where the rows of queries and keys are in another order (`order` of the
-    /// number of heads), and where norms may be stored differently.
+    /// number of heads), and where norms and the heads of gated delta nets may be stored differently.
     pub(crate) fn for_gguf(
         &mut self,
         [heads, kv_heads]: [usize; 2],
         order: Option<impl Fn(usize) -> Vec<usize>>,
         norms_are_whole: bool,
+        value_heads_are_strided: bool,
     ) -> Result<(), ModelError> {
+        let of_heads = |name: &&String| name.contains(".linear_attn.");
+        if value_heads_are_strided && let Some(name) = self.changes.keys().find(of_heads) {
+            let fault = "cannot be changed in a GGUF file, which has the heads of this layer in another order: use the \
+                         folder that it was made of";
+            return Err(self.wrong(name, fault));
+        }
         let is_norm = |name: &str| name.ends_with("norm.weight");
         if norms_are_whole && let Some(name) = self.changes.keys().find(|name| is_norm(name)) {
             return Err(

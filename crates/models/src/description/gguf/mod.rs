@@ -176,7 +176,7 @@ impl Gguf {
             stored_values.push((name.clone(), bytes.part(from..reader.at).ok_or("it ends too soon")?));
             Ok((name, value))
         });
-        let values = values.collect::<Result<HashMap<_, _>, String>>()?;
+        let values = unique(values.collect::<Result<Vec<_>, String>>()?, "value")?;
         let infos = (0..tensors).map(|_| reader.tensor()).collect::<Result<Vec<_>, String>>()?;
         let alignment = values.get("general.alignment").and_then(Value::integer).unwrap_or(32);
         let alignment = usize::try_from(alignment).ok().filter(|alignment| alignment.is_power_of_two());
@@ -187,7 +187,7 @@ impl Gguf {
             bytes.part(from..from.checked_add(length?)?)
         };
         let order = infos.iter().map(|info| info.name.clone()).collect();
-        let mut tensors = HashMap::new();
+        let mut tensors = Vec::new();
         for Info { name, shape, format, offset } in infos {
             let outside = || format!("the tensor {:?} lies outside of the file", shown(&name));
             let count = shape.iter().try_fold(1usize, |count, &n| count.checked_mul(n)).ok_or_else(outside)?;
@@ -206,9 +206,9 @@ impl Gguf {
                     StoredTensor { format: Ok(format), shape, bytes: part }
                 }
             };
-            tensors.insert(name, stored);
+            tensors.push((name, stored));
         }
-        Ok(Self { values, tensors, stored_values, order })
+        Ok(Self { values, tensors: unique(tensors, "tensor")?, stored_values, order })
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
@@ -316,6 +316,18 @@ struct Info {
     shape: Vec<usize>,
     format: Result<Format, String>,
     offset: u64,
+}
+
+/// Entries by their names, of which no two may be the same.
+fn unique<T>(entries: Vec<(String, T)>, what: &str) -> Result<HashMap<String, T>, String> {
+    let mut all = HashMap::with_capacity(entries.len());
+    for (name, entry) in entries {
+        if all.contains_key(&name) {
+            return Err(format!("the {what} {:?} occurs twice", shown(&name)));
+        }
+        all.insert(name, entry);
+    }
+    Ok(all)
 }
 
 /// A file that has been read up to an offset.

@@ -101,10 +101,14 @@ fn file(gguf: &Gguf) -> Result<(File<'_>, Option<Vec<ScoredToken<'_>>>), String>
     // Rows of the model without a token are left out.
     let used = tokens.iter().enumerate().filter(|(id, _)| kind(*id) != UNUSED);
     let vocab: Vec<(&str, usize)> = used.map(|(id, token)| (*token, id)).collect();
+    // Files do not say which control tokens take the white space after them. llama.cpp knows it of Phi-3's.
+    let name = gguf.text("general.name")?.unwrap_or_default().to_lowercase();
+    let strips = ["phi-3", "phi3"].iter().any(|phi| name.contains(phi));
+    let strips_after = |id: usize| strips && !["<unk>", "<s>", "<|endoftext|>"].contains(&tokens[id]);
     let added: Vec<Json> = (0..tokens.len())
         .filter(|&id| matches!(kind(id), CONTROL | UNKNOWN | USER_DEFINED))
         .map(|id| {
-            json!({"id": id, "content": tokens[id], "single_word": false, "lstrip": false, "rstrip": false,
+            json!({"id": id, "content": tokens[id], "single_word": false, "lstrip": false, "rstrip": strips_after(id),
                 "normalized": false, "special": kind(id) != USER_DEFINED})
         })
         .collect();

@@ -47,7 +47,7 @@ impl Access {
             endpoint: std::env::var("HF_ENDPOINT").unwrap_or_else(|_| "https://huggingface.co".into()),
             cache: cache.path().clone(),
             token,
-            is_offline: std::env::var("HF_HUB_OFFLINE").is_ok_and(|value| !["", "0", "false"].contains(&&*value)),
+            is_offline: std::env::var("HF_HUB_OFFLINE").is_ok_and(|value| is_set(&value)),
         }
     }
 
@@ -77,11 +77,29 @@ fn ask() -> Result<(), String> {
     }
 }
 
+/// Whether a variable is set to what Hugging Face's libraries take as true.
+fn is_set(value: &str) -> bool {
+    ["1", "on", "yes", "true"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
+}
+
 /// A client for the hub, with the token if there is one.
 pub(super) fn builder() -> ApiBuilder {
     let builder = ApiBuilder::from_env().with_progress(false);
     match std::env::var("HF_TOKEN") {
         Ok(token) if !token.is_empty() => builder.with_token(Some(token)),
         _ => builder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_mean_what_they_mean_to_other_libraries() {
+        for (value, expected) in [("1", true), ("True", true), ("ON", true), ("yes", true), ("", false), ("0", false)] {
+            assert_eq!(is_set(value), expected, "{value:?}");
+        }
+        assert!(["False", "no", "off", "2"].iter().all(|value| !is_set(value)));
     }
 }

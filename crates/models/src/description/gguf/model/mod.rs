@@ -253,7 +253,10 @@ mod tests {
             ("llama.feed_forward_length", Put::U32(48)),
             ("llama.attention.head_count", Put::U32(4)),
         ];
-        values.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
+        let is_replaced = |name: &str| more.iter().any(|(other, _)| *other == name);
+        let mut all: Vec<_> = values.into_iter().filter(|(name, _)| !is_replaced(name)).collect();
+        all.extend(more);
+        all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// The description in a file with additional or replaced values and a tensor. The error says what is wrong with it.

@@ -104,7 +104,7 @@ pub(super) const SHARED_EXPERT: Names = &[
     ("ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"),
 ];
 
-/// Experts that every token uses, as one, and what is added to weights for the choice (GLM, DeepSeek).
+/// Experts that every token uses, as one, and the bias of the choice of experts (GLM, DeepSeek).
 pub(super) const SHARED_EXPERTS: Names = &[
     ("exp_probs_b.bias", "mlp.gate.e_score_correction_bias"),
     ("ffn_gate_shexp.weight", "mlp.shared_experts.gate_proj.weight"),
