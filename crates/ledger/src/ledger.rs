@@ -1,6 +1,6 @@
 //! Additions to a ledger, look-ups, and retention.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -115,11 +115,15 @@ impl Ledger {
     pub fn find(&self, text: &Fingerprint, tenant: Option<&str>) -> Result<Vec<Match>, LedgerError> {
         let fault = LedgerError::of(&self.path);
         let mut numbers: Vec<(i64, u32)> = self.sharing(text).map_err(&fault)?;
-        let mut same = self.file.prepare("SELECT number FROM entries WHERE digest = ?1").map_err(&fault)?;
-        let same: Vec<i64> =
-            same.query_map([text.digest()], |row| row.get(0)).and_then(Iterator::collect).map_err(&fault)?;
+        // All entries of the same text would be returned first, so more of them are not needed.
+        let same =
+            "SELECT number FROM entries WHERE digest = ?1 AND (?2 IS NULL OR tenant = ?2) ORDER BY number LIMIT ?3";
+        let mut same = self.file.prepare(same).map_err(&fault)?;
+        let same = same.query_map(params![text.digest(), tenant, MATCHES as i64], |row| row.get(0));
+        let same: HashSet<i64> = same.and_then(Iterator::collect).map_err(&fault)?;
         numbers.retain(|(number, _)| !same.contains(number));
         numbers.extend(same.iter().map(|&number| (number, 0)));
+        numbers.sort_unstable();
         let select =
             format!("SELECT {COLUMNS}, rate, signature FROM entries WHERE number = ?1 AND (?2 IS NULL OR tenant = ?2)");
         let mut select = self.file.prepare(&select).map_err(&fault)?;
@@ -151,7 +155,7 @@ impl Ledger {
         Ok(matches)
     }
 
-    /// The numbers of entries that share enough sampled sequences with a text, with how many they share.
+    /// The numbers of entries that share enough sampled sequences with a text, with the number that they share.
     fn sharing(&self, text: &Fingerprint) -> rusqlite::Result<Vec<(i64, u32)>> {
         let mut of_hash = self.file.prepare("SELECT entry FROM shingles WHERE hash = ?1 LIMIT ?2")?;
         let mut shared: HashMap<i64, u32> = HashMap::new();

@@ -53,6 +53,21 @@ fn contains(bytes: &[u8], part: &str) -> bool {
     bytes.windows(part.len()).any(|window| window == part.as_bytes())
 }
 
+/// Of a text that was written many times, the first hundred entries are found, of each tenant.
+#[test]
+fn a_text_may_be_written_often() {
+    let (_folder, path) = folder();
+    let mut ledger = Ledger::create(&path).unwrap();
+    for number in 0..250 {
+        add(&mut ledger, &number.to_string(), "ann", "Yes.");
+    }
+    add(&mut ledger, "other", "bob", "Yes.");
+    let first: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    assert_eq!(ids(&ledger, "Yes.", None), first);
+    assert_eq!(ids(&ledger, "Yes.", Some("ann")), first);
+    assert_eq!(ids(&ledger, "Yes.", Some("bob")), ["other"]);
+}
+
 #[test]
 fn entries_have_what_was_recorded_and_no_word_of_the_text() {
     let (_folder, path) = folder();
