@@ -92,13 +92,15 @@ pub enum CheckpointError {
         /// The size of the weight in bytes.
         bytes: usize,
     },
-    /// A number is too large for half precision.
-    #[error("the weight {name} holds {value}, which f16 cannot: choose bf16 or f32")]
+    /// A number is too large for the type of the output.
+    #[error("the weight {name} holds {value:e}, which {dtype} cannot{}", if *dtype == "f16" { ": choose bf16 or f32" } else { "" })]
     Overflow {
         /// The name of the weight.
         name: String,
         /// One of its numbers that is too large.
-        value: f32,
+        value: f64,
+        /// The type.
+        dtype: &'static str,
     },
 }
 

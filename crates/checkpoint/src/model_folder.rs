@@ -117,7 +117,7 @@ impl<'a> ModelFolder<'a> {
     ///
     /// # Errors
     /// If the target exists, unless it is an empty folder; errors of the file system; and if a number is too large for
-    /// half precision.
+    /// the type.
     pub fn write<G>(
         &self,
         to: &Path,

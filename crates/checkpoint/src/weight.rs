@@ -118,7 +118,7 @@ impl Weight {
                 true => each(block),
                 false => {
                     convert::convert(self.dtype, dtype, block, &mut converted)
-                        .map_err(|value| CheckpointError::Overflow { name: self.name.clone(), value })?;
+                        .map_err(|value| self.overflow(dtype, value))?;
                     each(&converted)
                 }
             })
@@ -127,6 +127,15 @@ impl Weight {
             Layout::Consecutive(parts) => parts.iter().try_for_each(|part| hand_over(&part.bytes())),
             Layout::Pasted(chunks) => hand_over(&self.paste(chunks)?),
         }
+    }
+
+    fn overflow(&self, dtype: Dtype, value: f64) -> CheckpointError {
+        let dtype = match dtype {
+            Dtype::F16 => "f16",
+            Dtype::BF16 => "bf16",
+            _ => "f32",
+        };
+        CheckpointError::Overflow { name: self.name.clone(), value, dtype }
     }
 
     fn paste(&self, chunks: &[Chunk]) -> Result<Vec<u8>, CheckpointError> {

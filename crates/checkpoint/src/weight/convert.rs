@@ -20,28 +20,37 @@ fn format(dtype: Dtype) -> Format {
 /// Converts floats to another type, each rounded to the nearest.
 ///
 /// # Errors
-/// The first number that is too large for half precision and would become infinite.
-pub(super) fn convert(from: Dtype, to: Dtype, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), f32> {
-    let numbers = numbers(from, bytes);
-    if to == Dtype::F16
-        && let Some(&large) = numbers.iter().find(|x| x.is_finite() && x.abs() > 65504.0)
-    {
-        return Err(large);
+/// The first number that is too large for the other type and would become infinite.
+pub(super) fn convert(from: Dtype, to: Dtype, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), f64> {
+    let numbers = numbers(from, bytes)?;
+    let most = match to {
+        Dtype::F16 => 65504.0,
+        // Half a step above the largest, a number is rounded to infinity.
+        Dtype::BF16 => f32::from_bits(0x7f7f_7fff),
+        _ => f32::MAX,
+    };
+    if let Some(&large) = numbers.iter().find(|x| x.is_finite() && x.abs() > most) {
+        return Err(large.into());
     }
     out.resize(format(to).bytes(numbers.len()), 0);
     format(to).encode(&numbers, out);
     Ok(())
 }
 
-fn numbers(from: Dtype, bytes: &[u8]) -> Vec<f32> {
+fn numbers(from: Dtype, bytes: &[u8]) -> Result<Vec<f32>, f64> {
     if from == Dtype::F64 {
-        return bytes.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes) as f32).collect();
+        let narrow = |&bytes: &[u8; 8]| {
+            let wide = f64::from_le_bytes(bytes);
+            let narrow = wide as f32;
+            if wide.is_finite() && narrow.is_infinite() { Err(wide) } else { Ok(narrow) }
+        };
+        return bytes.as_chunks().0.iter().map(narrow).collect();
     }
     let mut numbers = vec![0.0; bytes.len() / format(from).block_bytes()];
     if !numbers.is_empty() {
         Weights::new(format(from), bytes, numbers.len()).decode(0, &mut numbers);
     }
-    numbers
+    Ok(numbers)
 }
 
 #[cfg(test)]
@@ -63,5 +72,14 @@ mod tests {
         convert(Dtype::BF16, Dtype::F32, &bf16s[..4], &mut back).unwrap();
         assert_eq!(back, f32s[..8]);
         assert_eq!(convert(Dtype::BF16, Dtype::F16, &bf16s, &mut halves), Err(65536.0), "rounded up to it");
+        // Finite numbers stay finite.
+        let (f32s, mut out) = (f32::MAX.to_le_bytes(), Vec::new());
+        assert_eq!(convert(Dtype::F32, Dtype::BF16, &f32s, &mut out), Err(f32::MAX.into()));
+        assert_eq!(convert(Dtype::F64, Dtype::F32, &(-1e300f64).to_le_bytes(), &mut out), Err(-1e300));
+        convert(Dtype::F64, Dtype::F32, &f64::INFINITY.to_le_bytes(), &mut out).unwrap();
+        assert_eq!(out, f32::INFINITY.to_le_bytes());
+        let largest = f32::from_bits(0x7f7f_7fff).to_le_bytes();
+        convert(Dtype::F32, Dtype::BF16, &largest, &mut out).unwrap();
+        assert_eq!(out, 0x7f7fu16.to_le_bytes());
     }
 }
