@@ -29,6 +29,11 @@ pub(crate) struct State {
     pub(crate) tensors: String,
 }
 
+/// The name of the file with the weights and moments of a step.
+fn file_of(step: u64) -> String {
+    format!("checkpoint-{step}.safetensors")
+}
+
 /// The checkpoint in an output folder.
 pub(crate) struct Checkpoint {
     folder: PathBuf,
@@ -64,7 +69,7 @@ impl Checkpoint {
         let mut tensors: HashMap<String, Tensor> =
             variables.iter().map(|(name, var)| (format!("weight.{name}"), var.as_tensor().clone())).collect();
         adamw.save(&mut tensors);
-        state.tensors = format!("checkpoint-{}.safetensors", state.step);
+        state.tensors = file_of(state.step);
         let old = self.state().ok().flatten();
         save(&self.folder.join(&state.tensors), &tensors, None)?;
         let json = serde_json::to_vec_pretty(&state).expect("a state serialises");
@@ -81,9 +86,13 @@ impl Checkpoint {
             return Ok(None);
         }
         let json = fs::read(&path).map_err(TrainError::file("read", &path))?;
-        serde_json::from_slice(&json)
-            .map(Some)
-            .map_err(|error| TrainError::DamagedCheckpoint { path, fault: error.to_string() })
+        let state = serde_json::from_slice::<State>(&json).map_err(|error| error.to_string());
+        // The file is removed later, so it must be one of this folder.
+        let state = state.and_then(|state| match state.tensors == file_of(state.step) {
+            true => Ok(Some(state)),
+            false => Err(format!("the tensors of step {} are not in {:?}", state.step, state.tensors)),
+        });
+        state.map_err(|fault| TrainError::DamagedCheckpoint { path, fault })
     }
 
     /// Restores weights and optimizer, if there is a checkpoint of a run with these settings.

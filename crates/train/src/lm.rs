@@ -14,7 +14,7 @@ use crate::corpus::Corpus;
 use crate::error::TrainError;
 use crate::model::TrainedModel;
 use crate::trainer::{Objective, Outcome, Progress, Steps, check, run};
-use crate::weights::{Weights, digest};
+use crate::weights::{Weights, digest_of_tensors, digest_of_tokens};
 
 /// The most held-out windows in one measurement.
 const HELDOUT_WINDOWS: usize = 128;
@@ -71,8 +71,8 @@ impl Options {
 
     /// The settings that must be the same to resume an interrupted run.
     fn settings(&self, parameters: usize, model: &TrainedModel, corpus: &Corpus) -> Result<String, TrainError> {
-        let weights = digest(model.variables().values().map(|var| var.as_tensor()), [])?;
-        let text = digest([], [corpus.tokens()])?;
+        let weights = digest_of_tensors(model.variables().values().map(|var| var.as_tensor()))?;
+        let text = digest_of_tokens([corpus.tokens()]);
         let (tokens, steps) = (corpus.len(), self.steps.settings());
         Ok(format!(
             "{parameters} parameters that begin as {weights}, {tokens} tokens of the text {text}, batch {}, window {}, \

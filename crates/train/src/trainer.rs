@@ -162,14 +162,17 @@ pub(crate) fn run<O: Objective>(
         };
         if !watch(&progress) {
             state.elapsed = before + started.elapsed().as_secs_f64();
+            check_numbers(objective.variables(), state.step)?;
             checkpoint.save(state, objective.variables(), &adamw)?;
             return Ok(None);
         }
         if saved.elapsed().as_secs_f64() > 60.0 * steps.checkpoint_minutes {
             saved = Instant::now();
+            check_numbers(objective.variables(), state.step)?;
             checkpoint.save(state.clone(), objective.variables(), &adamw)?;
         }
     }
+    check_numbers(objective.variables(), state.step)?;
     Ok(Some(Outcome {
         steps: state.step,
         tokens: state.tokens,
@@ -178,4 +181,14 @@ pub(crate) fn run<O: Objective>(
         after: objective.measure()?,
         resumed_at,
     }))
+}
+
+/// Checks that all weights are finite before they are written: the loss of a step is that before it.
+fn check_numbers(variables: &BTreeMap<String, Var>, step: u64) -> Result<(), TrainError> {
+    for var in variables.values() {
+        if !var.as_tensor().sum_all()?.to_scalar::<f32>()?.is_finite() {
+            return Err(TrainError::Diverged { step });
+        }
+    }
+    Ok(())
 }

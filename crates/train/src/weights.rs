@@ -68,20 +68,25 @@ impl Weights {
     }
 }
 
-/// The first digits of the SHA-256 of some tensors, and of tokens.
-pub(crate) fn digest<'a>(
-    tensors: impl IntoIterator<Item = &'a Tensor>,
-    tokens: impl IntoIterator<Item = &'a [TokenId]>,
-) -> Result<String, TrainError> {
+/// The first digits of the SHA-256 of some tensors.
+pub(crate) fn digest_of_tensors<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<String, TrainError> {
     let mut hash = Sha256::new();
     for tensor in tensors {
         let numbers = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
         numbers.iter().for_each(|number| hash.update(number.to_le_bytes()));
     }
-    for tokens in tokens {
-        tokens.iter().for_each(|token| hash.update(token.to_le_bytes()));
-    }
-    Ok(hash.finalize()[..4].iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(first_digits(hash))
+}
+
+/// The first digits of the SHA-256 of some tokens.
+pub(crate) fn digest_of_tokens<'a>(tokens: impl IntoIterator<Item = &'a [TokenId]>) -> String {
+    let mut hash = Sha256::new();
+    tokens.into_iter().flatten().for_each(|token| hash.update(token.to_le_bytes()));
+    first_digits(hash)
+}
+
+fn first_digits(hash: Sha256) -> String {
+    hash.finalize()[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes tensors as a safetensors file, completely or not at all.

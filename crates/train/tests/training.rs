@@ -116,6 +116,13 @@ fn a_checkpoint_of_another_run_or_a_damaged_one_is_refused() {
     fs::write(&tensors, &bytes[..bytes.len() / 2]).unwrap();
     let error = train(&options, |_| true).unwrap_err();
     assert!(matches!(error, TrainError::DamagedCheckpoint { .. }), "{error}");
+    // The tensors are removed at the end, so they cannot be a file of another folder.
+    let (state, victim) = (options.out.join("checkpoint.json"), folder.path().join("victim.safetensors"));
+    fs::write(&victim, bytes).unwrap();
+    let text = fs::read_to_string(&state).unwrap();
+    fs::write(&state, text.replace("checkpoint-2.safetensors", "../victim.safetensors")).unwrap();
+    let error = train(&options, |_| true).unwrap_err();
+    assert!(matches!(error, TrainError::DamagedCheckpoint { .. }) && victim.exists(), "{error}");
 }
 
 /// Weights that f16 cannot hold are written in f32.

@@ -37,7 +37,7 @@ use verdigris_models::{Device, DraftTarget, LanguageModel};
 use crate::checkpoint::Checkpoint;
 use crate::error::TrainError;
 use crate::trainer::{Objective, Outcome, Progress, run};
-use crate::weights::digest;
+use crate::weights::{digest_of_tensors, digest_of_tokens};
 
 use agreement::{Agreement, Judge, Sums};
 use examples::Examples;
@@ -173,7 +173,7 @@ impl Options {
         examples: &Examples,
         output: &Tensor,
     ) -> Result<String, TrainError> {
-        let (target, texts) = (digest([output], [])?, digest([], examples.texts())?);
+        let (target, texts) = (digest_of_tensors([output])?, digest_of_tokens(examples.texts()));
         Ok(format!(
             "{head} of {parameters} parameters for the target {target}, {} texts {texts} of {} tokens, draft \
              vocabulary {}, batch {}, window {}, {}",
