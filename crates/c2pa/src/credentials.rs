@@ -53,8 +53,11 @@ impl Credentials {
     /// do not belong together.
     pub fn new(certificates: &[u8], private_key: &[u8]) -> Result<Self, C2paError> {
         let of_key = |algorithm: SigningAlg| {
-            let mut key = Pem::iter_from_buffer(private_key);
-            if !key.next().is_some_and(|pem| pem.is_ok_and(|pem| pem.label == "PRIVATE KEY")) {
+            // Only looked at, since a decoded copy would stay in memory.
+            const BEGIN: &[u8] = b"-----BEGIN ";
+            let begin = private_key.windows(BEGIN.len()).position(|bytes| bytes == BEGIN);
+            let label = begin.map(|at| &private_key[at + BEGIN.len()..]);
+            if !label.is_some_and(|label| label.starts_with(b"PRIVATE KEY-----")) {
                 return Err(C2paError::PrivateKey("is not PEM that begins with BEGIN PRIVATE KEY".into()));
             }
             let signer = c2pa::create_signer::from_keys(certificates, private_key, algorithm, None)

@@ -25,15 +25,20 @@ pub(crate) fn name(path: &Path) -> String {
 /// Returns the bytes of a file, or of standard input for `-`, if there are at most `most`.
 pub(crate) fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let mut read = Vec::new();
+    read_into(path, most, &mut read)?;
+    Ok(read)
+}
+
+fn read_into(path: &Path, most: u64, read: &mut Vec<u8>) -> Result<(), Failure> {
     let input: Box<dyn Read> = match is_stdin(path) {
         true => Box::new(io::stdin().lock()),
         false => Box::new(File::open(path).map_err(Failure::read(path))?),
     };
-    input.take(most + 1).read_to_end(&mut read).map_err(Failure::read(path))?;
+    input.take(most + 1).read_to_end(read).map_err(Failure::read(path))?;
     if read.len() as u64 > most {
         return Err(Failure::Usage(format!("{} is longer than {most} bytes, the maximum", name(path))));
     }
-    Ok(read)
+    Ok(())
 }
 
 /// Returns a text byte for byte, since a manifest is bound to its bytes.
@@ -46,7 +51,10 @@ pub(crate) fn text(path: &Path, most: u64) -> Result<String, Failure> {
 
 /// Returns a PEM file, which may contain a secret.
 pub(crate) fn pem(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    bytes(path, MAX_PEM).map(Zeroizing::new)
+    // Large enough that it never moves, which would leave a copy behind.
+    let mut read = Zeroizing::new(Vec::with_capacity(MAX_PEM as usize + 2));
+    read_into(path, MAX_PEM, &mut read)?;
+    Ok(read)
 }
 
 /// Checks that a file can be written: it does not exist, unless it may be replaced, and its folder exists.
