@@ -91,6 +91,11 @@ impl Config {
                     .into(),
             );
         }
+        for name in ["num_attention_heads", "num_key_value_heads"] {
+            if self.get(name).and_then(Value::as_u64) == Some(0) {
+                return Err(format!("{name} is 0"));
+            }
+        }
         for name in ["rope_parameters", "rope_scaling"] {
             let kind = self.get(name).and_then(|rotary| rotary.get("rope_type").or(rotary.get("type")));
             if let Some(kind) = kind.filter(|&kind| kind != "default") {

@@ -119,8 +119,8 @@ fn categorical(row: &Tensor, number: f64) -> Result<Option<TokenId>> {
     Ok(Some((block * BLOCK + token) as TokenId))
 }
 
-/// The index of the first weight at which the sum exceeds `left`, or of the last weight that is not zero; and what was
-/// left of the number before it.
+/// The index of the first weight at which the sum exceeds `left`, or of the last weight that is not zero; and the
+/// remainder before it.
 fn pick(weights: &[f64], mut left: f64) -> (usize, f64) {
     let mut chosen = (0, left);
     for (i, &weight) in weights.iter().enumerate().filter(|&(_, &weight)| weight > 0.0) {

@@ -26,7 +26,7 @@ pub(crate) fn gguf(
     let architecture = value("general.architecture")?.to_string()?.clone();
     let context = value(&format!("{architecture}.context_length"))?.to_u32()? as usize;
     let embedding = content.tensor_infos.get("token_embd.weight").ok_or("the file has no token_embd.weight")?;
-    let vocabulary = embedding.shape.dims()[0];
+    let &[vocabulary, _] = embedding.shape.dims() else { return Err("its token_embd.weight is not a matrix".into()) };
     let is_default = |name: &str, kinds: &[&str]| match content.metadata.get(&format!("{architecture}.{name}")) {
         Some(Value::String(kind)) => kinds.contains(&&**kind),
         _ => true,
