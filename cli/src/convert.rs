@@ -3,7 +3,7 @@
 mod checkpoint;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -14,6 +14,7 @@ use crate::choice::{Choice, OneOf};
 use crate::convert::checkpoint::CheckpointOptions;
 use crate::error::Failure;
 use crate::model::find;
+use crate::output::OutputFile;
 use crate::progress;
 use crate::report::print_json;
 
@@ -72,6 +73,7 @@ const FORMATS: &[Choice<Format>] = &[
 
 #[derive(Serialize)]
 struct Output {
+    #[serde(serialize_with = "crate::report::lossy")]
     file: PathBuf,
     bytes: u64,
     bits_a_weight: f64,
@@ -97,13 +99,14 @@ impl Convert {
             let message = format!("{option} is for checkpoints, but there is none at {}", self.model.display());
             return Err(Failure::Usage(message));
         }
-        if self.out.exists() && !self.force {
-            let message = format!("{} exists already; --force replaces it", self.out.display());
-            return Err(Failure::Usage(message));
-        }
+        // All files of a folder may be read.
+        let mut inputs = vec![self.model.clone()];
+        inputs.extend(std::fs::read_dir(&self.model).into_iter().flatten().flatten().map(|entry| entry.path()));
+        let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+        let path = OutputFile::new(&self.out, self.force, &inputs)?.into_path()?;
         let format = self.format.unwrap_or(Format::Q8_0);
         let bar = progress::of_conversion();
-        let converted = find(&self.model)?.convert(&self.out, format, self.force, |done, of| {
+        let converted = find(&self.model)?.convert(&path, format, self.force, |done, of| {
             bar.set_length(of);
             bar.set_position(done);
         })?;

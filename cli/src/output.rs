@@ -58,6 +58,14 @@ impl OutputFile {
         Ok(Self { name: name.into(), path, replace, stream })
     }
 
+    /// The path of the file, for what replaces files itself.
+    pub(crate) fn into_path(self) -> Result<PathBuf, Failure> {
+        match self.stream {
+            true => Err(Failure::Usage(format!("{} is a device or a pipe: give a file", self.name.display()))),
+            false => Ok(self.path),
+        }
+    }
+
     /// Lets `fill` write a temporary file in the same folder, which then takes the name at once. If anything fails, the
     /// folder is left unchanged.
     pub(crate) fn write(self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::ops::Range;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anstyle::{Ansi256Color, AnsiColor, Color, Style};
@@ -61,7 +62,7 @@ pub(crate) fn repairs(repairs: &[(Repair, usize)]) -> String {
     parts.join(", ")
 }
 
-/// The chance that another payload was written, as far down as it is known: it is what is left of 1.
+/// The chance that another payload was written. It is computed as a difference to 1, so the smallest are not known.
 pub(crate) fn doubt(doubt: f64) -> String {
     if doubt < 1e-12 { "less than 1e-12".into() } else { format!("{doubt:.1e}") }
 }
@@ -134,6 +135,11 @@ impl<W: Write> Shown<W> {
     fn close(&mut self) -> std::io::Result<()> {
         if std::mem::take(&mut self.open) { write!(self.out, "]") } else { Ok(()) }
     }
+}
+
+/// Serializes a path, with replacements for bytes that are not UTF-8, which JSON cannot hold.
+pub(crate) fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// Prints one JSON object, and returns the status of success.

@@ -46,6 +46,7 @@ struct Report {
     format: &'static str,
     program: &'static str,
     time: String,
+    #[serde(serialize_with = "crate::report::lossy")]
     config: PathBuf,
     /// Whether a check is missing.
     missing: bool,

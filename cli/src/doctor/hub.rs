@@ -21,6 +21,7 @@ const FILES: usize = 100_000;
 
 #[derive(Serialize)]
 pub(super) struct Cache {
+    #[serde(serialize_with = "crate::report::lossy")]
     path: PathBuf,
     /// Whether files can be created in it.
     writable: bool,

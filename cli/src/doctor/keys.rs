@@ -24,6 +24,7 @@ pub(crate) const SOON: i32 = 30;
 
 #[derive(Serialize)]
 pub(super) struct KeyFile {
+    #[serde(serialize_with = "crate::report::lossy")]
     file: PathBuf,
     /// The public name of the key; left out if the file cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -399,6 +399,35 @@ fn a_tokenizer_without_tokens_is_refused() {
     assert!(!folder.path("a.key").exists());
 }
 
+/// Files that cannot be made again are not replaced.
+#[test]
+fn a_conversion_replaces_no_key_and_no_input() {
+    let folder = Folder::with_key();
+    folder.run(&["convert", TALE_SMALL, "--out", "a.gguf"]).done();
+    let (key, model) = (folder.read("my.key"), fs::read(folder.path("a.gguf")).unwrap());
+    for (from, to, said) in [
+        (TALE_SMALL, "my.key", "my.key is a key, which --force does not replace"),
+        ("a.gguf", "a.gguf", "a.gguf is a file that is read here"),
+        (TALE_SMALL, "none/b.gguf", "none/b.gguf"),
+        (TALE_SMALL, "/dev/null", "/dev/null is a device or a pipe"),
+    ] {
+        folder.run(&["convert", from, "--out", to, "--force"]).fails(said);
+    }
+    assert_eq!((folder.read("my.key"), fs::read(folder.path("a.gguf")).unwrap()), (key, model));
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        std::os::unix::fs::symlink("a.gguf", folder.path("link.gguf")).unwrap();
+        folder.run(&["convert", TALE_SMALL, "--out", "link.gguf", "--format", "f32", "--force"]).done();
+        assert!(folder.path("link.gguf").is_symlink() && fs::read(folder.path("a.gguf")).unwrap().len() > 1_000_000);
+        // A name that JSON cannot hold.
+        let mut command = folder.command(&["convert", TALE_SMALL, "--json", "--out"]);
+        let made = command.arg(std::ffi::OsStr::from_bytes(b"c\xff.gguf")).output().unwrap();
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        assert_eq!(made["file"], "c\u{fffd}.gguf");
+    }
+}
+
 /// Two conversions to the same file at the same time: the result is the complete output of one of them.
 #[test]
 fn files_that_are_converted_at_once_do_not_meet() {
