@@ -11,7 +11,7 @@ use serde_json::Value;
 use verdigris::label::LabelMetadata;
 use verdigris::{Evidence, Written};
 
-use super::prompts::BatchPrompt;
+use super::prompts::{BatchPrompt, Id};
 use crate::error::Failure;
 use crate::generate::TextFields;
 use crate::proof::Proof;
@@ -22,7 +22,7 @@ const FORMAT: &str = "verdigris-batch-1";
 struct AnswerLine<'a> {
     format: &'static str,
     line: usize,
-    id: &'a Value,
+    id: &'a Id,
     digest: &'a str,
     #[serde(flatten)]
     names: Names<'a>,
@@ -67,7 +67,7 @@ struct There {
     format: String,
     line: usize,
     #[serde(default)]
-    id: Value,
+    id: Id,
     /// The digest of the prompt and the options; `None` in files of older versions.
     digest: Option<String>,
     /// The id of the key that a text was marked with.

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use verdigris::{Message, Prompt};
 
@@ -15,12 +16,35 @@ use crate::request::RequestOptions;
 /// The longest line of a file of prompts, in bytes.
 const LONGEST: u64 = 16 << 20;
 
+/// The id of a prompt: any JSON, which is returned as it was given; `null` if there is none.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(super) struct Id(Option<Box<RawValue>>);
+
+impl Id {
+    fn text(&self) -> &str {
+        self.0.as_deref().map_or("null", RawValue::get)
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl PartialEq for Id {
+    fn eq(&self, other: &Self) -> bool {
+        let values = || [self, other].map(|id| serde_json::from_str::<Value>(id.text()).ok());
+        self.text() == other.text() || matches!(values(), [Some(a), Some(b)] if a == b)
+    }
+}
+
 /// A line of the file.
 pub(super) struct BatchPrompt {
     /// The line number, from 1; blank lines count.
     pub(super) line: usize,
-    /// The id of the prompt; `null` if it has none.
-    pub(super) id: Value,
+    pub(super) id: Id,
     pub(super) prompt: Prompt,
     /// The digest of the line and the options, which an answer must match.
     pub(super) digest: String,
@@ -30,7 +54,7 @@ pub(super) struct BatchPrompt {
 #[serde(expecting = "an object")]
 struct PromptLine {
     #[serde(default)]
-    id: Value,
+    id: Id,
     prompt: Option<String>,
     messages: Option<Vec<PromptMessage>>,
 }

@@ -95,6 +95,22 @@ fn an_interrupted_batch_goes_on() {
     assert_eq!(answers(&folder), resumed);
 }
 
+/// An id is returned as it was given, also one that is not read exactly.
+#[test]
+fn ids_are_returned_as_they_are() {
+    let folder = Folder::new();
+    let ids = ["12345678901234567890123", "1e400", "{\"a\":[1.0,null]}", "\"\\u00e9\""];
+    let lines = ids.map(|id| format!("{{\"id\":{id},\"prompt\":\"A\"}}\n")).concat();
+    folder.write("in.jsonl", &lines);
+    folder.run(&BATCH[..7]).done();
+    let written = folder.read("out.jsonl");
+    assert!(ids.iter().all(|id| written.contains(&format!("\"id\":{id},"))), "{written}");
+    folder.run(&BATCH[..7]).done();
+    assert_eq!(folder.read("out.jsonl"), written, "all are answered");
+    folder.write("in.jsonl", &lines.replace("1e400", "1e401"));
+    folder.run(&BATCH[..7]).fails("line 2 had the id 1e400, and now has 1e401");
+}
+
 #[test]
 fn what_cannot_be_answered_is_said() {
     let folder = Folder::new();
