@@ -80,6 +80,13 @@ impl Fetch {
         if Path::new(&self.name).exists() {
             return Err(Failure::Usage(format!("{} is a path here: change to another folder to fetch it", self.name)));
         }
+        // The name of a model begins with its owner's.
+        if let Some(owner) = Path::new(&self.name).parent().filter(|owner| owner.exists()) {
+            let owner = owner.display();
+            let message =
+                format!("{owner} is a path here, so {} is one too: change to another folder to fetch it", self.name);
+            return Err(Failure::Usage(message));
+        }
         crate::model::find(Path::new(&self.name))?;
         if let Some(path) = all().into_iter().find(|model| model.name == self.name).and_then(|model| model.path) {
             writeln!(std::io::stdout(), "{}", path.display())?;

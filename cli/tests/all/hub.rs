@@ -184,6 +184,8 @@ fn models_are_listed_fetched_and_removed() {
     ] {
         hub.run(arguments, true).fails(said);
     }
+    fs::create_dir(hub.folder.path("o")).unwrap();
+    hub.run(&["models", "fetch", "o/n"], false).fails("o is a path here, so o/n is one too");
 }
 
 /// The scripts ask the program for the names of models, where an option takes one.
