@@ -52,7 +52,7 @@ impl Retire {
     }
 }
 
-/// Replaces a key file by that of another key, with its owner. If anything fails, it is unchanged.
+/// Replaces a key file by that of another key, with its owner and mode. If anything fails, it is unchanged.
 fn replace(key: &Key, file: &Path) -> Result<(), Failure> {
     let fault = |source: io::Error| Failure::Write { path: file.into(), source };
     let path = file.canonicalize().map_err(fault)?;
@@ -70,6 +70,8 @@ fn replace(key: &Key, file: &Path) -> Result<(), Failure> {
         if (old.uid(), old.gid()) != (made.uid(), made.gid()) {
             chown(&new, Some(old.uid()), Some(old.gid())).map_err(fault)?;
         }
+        // A container may read it by its group.
+        fs::set_permissions(&new, old.permissions()).map_err(fault)?;
     }
     fs::rename(&new, &path).map_err(fault)
 }
