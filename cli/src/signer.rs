@@ -151,9 +151,10 @@ impl Signer {
     /// The same for a text of a model that is marked with the key of this scheme and id.
     pub(crate) fn sign_marked(&self, model: &str, text: &str, mark: Option<(&str, &str)>) -> Result<Signed, Failure> {
         let mut command = self.command();
-        command.args(["--manifest", &self.place, "--model", model, "--output", "-"]);
+        // Names are in one argument, since one may begin with a dash.
+        command.args(["--manifest", &self.place]).arg(format!("--model={model}")).args(["--output", "-"]);
         if let Some((scheme, id)) = mark {
-            command.args(["--scheme", scheme, "--key-id", id]);
+            command.args(["--scheme", scheme]).arg(format!("--key-id={id}"));
             command.args(self.payload.map(|payload| format!("--payload={payload}")));
         }
         if !self.keeps_stores {

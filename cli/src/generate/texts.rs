@@ -180,10 +180,19 @@ struct Paper<'w> {
     terminal: bool,
     /// The signer of texts that are printed as JSON.
     manifests: Option<&'w Manifests>,
+    /// Whether all that is written is signed together, and then recorded as one text.
+    is_draft: bool,
     context: &'w WritingContext<'w>,
 }
 
 impl Paper<'_> {
+    /// Records the text with a number.
+    fn record(&self, part: usize, text: &str) {
+        if !self.is_draft {
+            self.context.record(part, text, None);
+        }
+    }
+
     /// Writes text unchanged, or for a terminal without what would move the cursor.
     fn text(&mut self, text: &str) -> io::Result<()> {
         match self.terminal {
@@ -248,7 +257,8 @@ impl Generate {
             None => write(paper),
             Some(manifests) => {
                 let mut unsigned = Vec::new();
-                let texts = write(Paper { out: &mut unsigned, terminal: false, manifests: None, context })?;
+                let draft = Paper { out: &mut unsigned, terminal: false, manifests: None, is_draft: true, context };
+                let texts = write(draft)?;
                 let unsigned = String::from_utf8(unsigned).expect("texts are UTF-8");
                 let signed = manifests.sign(&unsigned).inspect_err(|_| {
                     // The text that was computed must not be lost.
@@ -265,7 +275,8 @@ impl Generate {
             Some(file) => {
                 let mut written = None;
                 let saved = file.write(|out| {
-                    match written.insert(write(Paper { out, terminal: false, manifests: by, context })) {
+                    match written.insert(write(Paper { out, terminal: false, manifests: by, is_draft: false, context }))
+                    {
                         Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
                         Err(_) => Err(io::Error::other("the text could not be written completely")),
                         Ok(_) => Ok(()),
@@ -279,9 +290,9 @@ impl Generate {
                 }
             }
             None if io::stdout().is_terminal() => {
-                write(Paper { out: &mut anstream::stdout(), terminal: true, manifests: by, context })?
+                write(Paper { out: &mut anstream::stdout(), terminal: true, manifests: by, is_draft: false, context })?
             }
-            None => write(Paper { out: &mut io::stdout(), terminal: false, manifests: by, context })?,
+            None => write(Paper { out: &mut io::stdout(), terminal: false, manifests: by, is_draft: false, context })?,
         };
         manifests.map(Manifests::finish).transpose()?;
         if let (Some(labels), [written]) = (context.labels, &texts[..]) {
@@ -327,7 +338,7 @@ impl Generate {
         match self.json {
             true => self.print(paper, 0, &written, None)?,
             false => {
-                paper.context.record(0, &written.text, None);
+                paper.record(0, &written.text);
                 paper.begin(before.take())?;
                 paper.text(&label.map(Label::after).unwrap_or_default())?;
                 writeln!(paper.out)?;
@@ -354,7 +365,7 @@ impl Generate {
         match self.json {
             true => self.print(paper, best.index, written, Some(Chosen::ByReward(&best)))?,
             false => {
-                paper.context.record(best.index, &written.text, None);
+                paper.record(best.index, &written.text);
                 paper.faint(paper.context.shown_prompt)?;
                 paper.text(&written.text)?;
                 writeln!(paper.out)?;
@@ -385,7 +396,7 @@ impl Generate {
                 self.print(paper, i, written, Some(Chosen::BySearch(hypothesis)))?;
                 continue;
             }
-            paper.context.record(i, &written.text, None);
+            paper.record(i, &written.text);
             if found.len() > 1 {
                 paper.faint(&format!("score {:.3}\n", hypothesis.score))?;
             }
@@ -410,7 +421,7 @@ impl Generate {
                     match self.json {
                         true => self.print(paper, i, written, None)?,
                         false => {
-                            paper.context.record(i, &written.text, None);
+                            paper.record(i, &written.text);
                             paper.faint(&format!("seed {}\n", written.seed))?;
                             paper.faint(paper.context.shown_prompt)?;
                             paper.text(&written.text)?;

@@ -87,7 +87,7 @@ fn a_text_is_handed_over_whole_with_what_is_known_of_it() {
     assert_eq!(out(&place.generate(&["-k", "my.key"])), format!("{plain}SIGNED"));
     let fixed = "sign|-|--certificate|a.pem|--private-key|k.pem|";
     let asked = format!("{fixed}--check|--manifest|text|");
-    let told = format!("{fixed}--manifest|text|--model|tale|--output|-|--scheme|native|--key-id|my|");
+    let told = format!("{fixed}--manifest|text|--model=tale|--output|-|--scheme|native|--key-id=my|");
     assert_eq!(place.read("calls"), format!("{asked}{told}"));
 
     out(&place.generate(&["-k", "my.key", "-o", "a.txt"]));
@@ -104,7 +104,7 @@ fn a_format_is_handed_on_and_a_sidecar_is_written_beside_its_text() {
     let place = Place::with("structured");
     out(&place.generate(&["-o", "a.md"]));
     assert!(place.read("calls").contains("--check|--named|a.md|"), "{}", place.read("calls"));
-    assert!(place.read("calls").contains("--manifest|md|--model|tale|"), "{}", place.read("calls"));
+    assert!(place.read("calls").contains("--manifest|md|--model=tale|"), "{}", place.read("calls"));
     assert!(!place.has("a.md.c2pa"));
 
     let place = Place::with("sidecar");
@@ -158,7 +158,7 @@ fn time_stamps_and_commands_are_passed_on() {
     assert_eq!(
         place.read("calls"),
         format!(
-            "{signer}--check|--manifest|text|{signer}--timestamp-size=1500|--manifest|text|--model|tale|--output|-|"
+            "{signer}--check|--manifest|text|{signer}--timestamp-size=1500|--manifest|text|--model=tale|--output|-|"
         )
     );
     for (options, fault) in [
@@ -195,7 +195,7 @@ fn every_answer_of_a_batch_is_signed() {
         assert_eq!(answer["signed"], format!("{}SIGNED", answer["text"].as_str().unwrap()), "{answer}");
         assert!(answer.get("c2pa_error").is_none());
     }
-    let signing = "--manifest|text|--model|tale|--output|-|--scheme|native-gumbel|--key-id|my|";
+    let signing = "--manifest|text|--model=tale|--output|-|--scheme|native-gumbel|--key-id=my|";
     assert_eq!(place.read("calls").matches(signing).count(), 40);
     // All are there: nothing is signed again.
     out(&place.batch(40, &["-k", "my.key", "-q"]));

@@ -111,7 +111,7 @@ fn every_text_has_its_manifest_next_to_it() {
     let calls: Vec<&str> = calls.lines().collect();
     let fixed = "sign|-|--certificate|a.pem|--private-key|k.pem|";
     assert_eq!(calls[0], format!("{fixed}--check|--manifest|sidecar|"));
-    let each = format!("{fixed}--manifest|sidecar|--model|teller|--output|-|--scheme|native|--key-id|vg-c0ffee00|");
+    let each = format!("{fixed}--manifest|sidecar|--model=teller|--output|-|--scheme|native|--key-id=vg-c0ffee00|");
     assert!(calls.len() == 7 && calls[1..].iter().all(|call| *call == each), "{calls:?}");
     assert_eq!(audited(&folder), vec![json!("signed"); 6]);
     let metrics = server.get("/metrics").text;
@@ -127,7 +127,7 @@ fn a_request_may_ask_for_no_manifest() {
     // An unmarked text claims no mark.
     let answer = server.post(PATH, &completion(json!({"c2pa": true, "watermarking": false}))).json();
     assert_eq!(answer["choices"][0]["c2pa"], STORE);
-    assert!(folder.read("calls").lines().last().unwrap().ends_with("--model|tale|--output|-|"));
+    assert!(folder.read("calls").lines().last().unwrap().ends_with("--model=tale|--output|-|"));
     assert_eq!(audited(&folder), [Value::Null, json!("signed")]);
     let refused = server.post(PATH, &completion(json!({"c2pa": "yes"})));
     assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("c2pa")));
