@@ -41,11 +41,11 @@ pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
 /// Reads a whole text from a file or standard input.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     let input = open(path).map_err(|source| Failure::Open { path: path.into(), source })?;
-    let mut text = String::new();
-    let read = Decoder::new(input).take(MAX_TEXT + 1).read_to_string(&mut text);
-    if text.len() as u64 > MAX_TEXT {
+    let fault = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", name(path)));
+    let mut bytes = Vec::new();
+    Decoder::new(input).take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(|error| fault(&error))?;
+    if bytes.len() as u64 > MAX_TEXT {
         return Err(Failure::Usage(format!("{} is longer than {} MiB", name(path), MAX_TEXT >> 20)));
     }
-    read.map_err(|error| Failure::Usage(format!("{}: {error}", name(path))))?;
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| fault(&error))
 }

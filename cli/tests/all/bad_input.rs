@@ -287,6 +287,24 @@ fn a_prompt_longer_than_the_context() {
     folder.run(&["generate", &prompt, "--model", TALE_SMALL, "--json"]).fails("shorten it to 2047");
 }
 
+/// The largest text may end inside a character.
+#[test]
+fn a_text_that_is_too_long_is_called_so() {
+    let folder = Folder::new();
+    folder.write("long.txt", &"é".repeat((32 << 20) + 1));
+    folder.run(&["attack", "tabs", "long.txt"]).fails("long.txt is longer than 64 MiB");
+}
+
+/// Prompts that fill whole pages of memory too.
+#[test]
+fn no_tokens_can_be_requested() {
+    let folder = Folder::new();
+    for words in [63, 64, 127, 128] {
+        let run = folder.run(&["generate", &"the ".repeat(words), "--model", TALE_SMALL, "-n", "0"]);
+        assert_eq!((run.status, run.err.contains("panicked")), (0, false), "{words}: {run:?}");
+    }
+}
+
 #[test]
 fn experts_that_do_not_fit() {
     let folder = Folder::new();
