@@ -8,8 +8,8 @@ use verdigris_models::Sequence;
 /// Keeps states of the beginnings of texts of one model outside of memory. It is called between two passes, so it must
 /// be quick: reading a state must take much less time than computing it, and writing should be left to another thread.
 pub trait PrefixStore: Send + Sync {
-    /// Appends to `sequence`, which holds the first of these tokens, all following ones that are stored, if those are
-    /// more than the first `kept`, which are in memory. If nothing is restored, `sequence` may hold fewer tokens
+    /// Extends `sequence`, which holds the first of these tokens, by all following ones that are stored, if it is then
+    /// longer than `kept`, the number that is in memory. If nothing is restored, `sequence` may hold fewer tokens
     /// afterwards.
     fn restore(&self, texts: StoredTexts<'_>, tokens: &[TokenId], kept: usize, sequence: &mut dyn Sequence);
 

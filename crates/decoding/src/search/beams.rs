@@ -10,7 +10,6 @@
 //!
 //! There are two differences to `transformers`. A hypothesis that the transforms make impossible is dropped, so there
 //! may be fewer texts than hypotheses; and of equal scores the earlier hypothesis comes first, then the lower token.
-//! fewer texts than hypotheses; and of equal scores the earlier hypothesis goes first, then the lower token.
 
 use std::sync::Arc;
 
