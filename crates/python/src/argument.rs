@@ -55,7 +55,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Token {
 /// The caller's memory, as an array of numbers of one kind.
 pub(crate) fn array<T: Element>(given: &Bound<'_, PyAny>, what: &str, kind: &str) -> PyResult<PyBuffer<T>> {
     let wrong = || format!("{what} are an array of {kind}, such as numpy's, not {}", described(given));
-    PyBuffer::get(given).map_err(|_| error::wrong_type(given.py(), wrong()))
+    let array: PyBuffer<T> = PyBuffer::get(given).map_err(|_| error::wrong_type(given.py(), wrong()))?;
+    // PEP 3118: the first character of a format may be the order of bytes.
+    let other = if cfg!(target_endian = "little") { &b">!"[..] } else { b"<" };
+    match array.format().to_bytes().first().is_some_and(|order| other.contains(order)) {
+        true => Err(error::wrong_type(given.py(), wrong())),
+        false => Ok(array),
+    }
 }
 
 /// The type of a value, with its `dtype` if it has one.

@@ -24,6 +24,9 @@ pub(crate) struct Constraint {
     readings: Vec<Arc<Grammar>>,
     tokenizer: Py<Tokenizer>,
     description: String,
+    /// The most tokens of a text.
+    within: Option<usize>,
+    forced: ForcedText,
 }
 
 impl Constraint {
@@ -43,7 +46,7 @@ impl Constraint {
         let grammar = Arc::new(py.detach(grammar).map_err(error::constraint)?);
         let inner = py.detach(|| Inner::new(grammar.clone(), &tokenizer.get().lexicon(&end)));
         let readings = vec![grammar.clone()];
-        Ok(Self { inner, grammar, readings, tokenizer, description })
+        Ok(Self { inner, grammar, readings, tokenizer, description, within: None, forced: ForcedText::Any })
     }
 
     /// The constraint over its tokenizer.
@@ -177,12 +180,13 @@ impl Constraint {
             inner.check().map(|()| inner)
         });
         let inner = inner.map_err(error::constraint)?;
-        Ok(Self { inner, ..self.copy(py) })
+        Ok(Self { inner, within: Some(tokens), ..self.copy(py) })
     }
 
     /// The same constraint, with forced text split into tokens as the tokenizer splits it.
     fn canonical(&self, py: Python<'_>) -> Self {
-        Self { inner: self.inner.forced_text(ForcedText::Canonical), ..self.copy(py) }
+        let forced = ForcedText::Canonical;
+        Self { inner: self.inner.forced_text(forced), forced, ..self.copy(py) }
     }
 
     /// The same constraint on the answer of a text that may have a thought before it, with the markers of a format:
@@ -200,13 +204,18 @@ impl Constraint {
             readings = answer.clone().readings_with_thought(syntax)?.map(Arc::new).into();
             answer.with_thought(syntax)
         })?;
-        Ok(Self { readings, ..whole })
+        let inner = whole.inner.forced_text(self.forced);
+        let whole = Self { inner, readings, forced: self.forced, ..whole };
+        match self.within {
+            Some(tokens) => whole.within(py, tokens),
+            None => Ok(whole),
+        }
     }
 
     /// Starts a text under this constraint, after a prompt.
     #[pyo3(signature = (prompt=Vec::new()))]
     fn matcher(&self, prompt: Vec<TokenId>) -> Matcher {
-        Matcher::new(&self.inner, self.vocabulary_size(), &prompt)
+        Matcher::new(&self.inner, self.vocabulary_size(), self.within, &prompt)
     }
 
     /// The number of tokens of the tokenizer.
@@ -249,6 +258,8 @@ impl Constraint {
             readings: self.readings.clone(),
             tokenizer: self.tokenizer.clone_ref(py),
             description: self.description.clone(),
+            within: self.within,
+            forced: self.forced,
         }
     }
 }

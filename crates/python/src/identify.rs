@@ -48,7 +48,7 @@ impl Candidate {
 
 /// Tries keys with their own vocabulary sizes and green shares and with the given ones. Returns candidates, the best
 /// first. Other systems do not document which vocabulary size they use: the tokenizer's, the model's, or the width of
-/// the logits.
+/// the logits. Our own keys do not depend on it, so no other size is tried for them.
 #[pyfunction]
 #[pyo3(signature = (text, keys, tokenizer=None, *, vocabulary_sizes=Vec::new(), gammas=Vec::new(), repeats="context",
                     level=None))]

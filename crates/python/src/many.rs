@@ -17,7 +17,7 @@ use crate::detection::{Detection, Judge};
 use crate::error::BadText;
 use crate::look::look;
 use crate::pool;
-use crate::text_column::TextColumn;
+use crate::text_column::{TextColumn, View};
 
 /// The number of texts judged between checks for signals, such as Ctrl-C.
 const BATCH: usize = 4096;
@@ -118,9 +118,12 @@ pub(crate) fn detect_many(
     let judge = Judge::new(py, key, tokenizer, constraint, look)?;
     let texts = TextColumn::of(texts)?;
     let views = texts.views();
-    let one = |text: &Option<&str>| -> DetectionResult {
-        let judged = judge.judge((*text)?).map(Box::new);
-        Some(judged.map_err(|fault| Python::attach(|py| fault.value(py).to_string())))
+    let one = |text: &Option<View<'_>>| -> DetectionResult {
+        let judge = |text| {
+            let judged = judge.judge(text).map(Box::new);
+            judged.map_err(|fault| Python::attach(|py| fault.value(py).to_string()))
+        };
+        Some(text.as_ref()?.as_ref().map_err(String::clone).and_then(|text| judge(text)))
     };
     let mut found = Vec::with_capacity(views.len());
     for batch in views.chunks(BATCH) {

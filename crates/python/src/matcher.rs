@@ -16,6 +16,8 @@ use crate::error;
 pub(crate) struct Matcher {
     constraint: Constraint,
     vocabulary: usize,
+    /// The most tokens of the text.
+    within: Option<usize>,
     at: MatcherState,
     /// The state before each token.
     before: Vec<MatcherState>,
@@ -33,17 +35,22 @@ struct MatcherState {
 }
 
 impl Matcher {
-    pub(crate) fn new(constraint: &Constraint, vocabulary: usize, prompt: &[TokenId]) -> Self {
+    pub(crate) fn new(constraint: &Constraint, vocabulary: usize, within: Option<usize>, prompt: &[TokenId]) -> Self {
         let (cursor, state) = (constraint.cursor(prompt), constraint.start(prompt));
         let at = MatcherState { cursor, state, ended: false };
         let scratch = Mutex::default();
-        Self { constraint: constraint.clone(), vocabulary, at, before: Vec::new(), scratch }
+        Self { constraint: constraint.clone(), vocabulary, within, at, before: Vec::new(), scratch }
+    }
+
+    /// Whether the text has all its tokens, and is complete.
+    fn is_full(&self) -> bool {
+        self.within.is_some_and(|tokens| self.before.len() >= tokens) && self.at.cursor.is_accepting()
     }
 
     /// The words of the set of allowed next tokens.
     fn allowed(&mut self) -> PyResult<Vec<u64>> {
         let mut words = vec![0; self.vocabulary.div_ceil(64)];
-        if self.at.ended {
+        if self.at.ended || self.is_full() {
             for &token in self.constraint.lexicon().end() {
                 words[token as usize / 64] |= 1 << (token % 64);
             }
@@ -88,22 +95,26 @@ impl Matcher {
     }
 
     /// Accepts a token. Returns `False`, and changes nothing, if the token is not allowed.
-    fn accept(&mut self, token: Token) -> bool {
-        let Some(token) = token.0 else { return false };
+    fn accept(&mut self, token: Token) -> PyResult<bool> {
+        let Some(token) = token.0 else { return Ok(false) };
         let ends = self.constraint.lexicon().end().contains(&token);
-        let goes_on =
+        let mut continues =
             !self.at.ended && (token as usize) < self.vocabulary && self.at.cursor.mask().tokens.contains(token);
-        if !goes_on && !(ends && (self.at.ended || self.at.cursor.is_accepting())) {
-            return false;
+        // Near its most tokens, a text is led to its end.
+        if continues && self.within.is_some() {
+            continues = !self.is_full() && self.allowed()?[token as usize / 64] >> (token % 64) & 1 == 1;
+        }
+        if !continues && !(ends && (self.at.ended || self.at.cursor.is_accepting())) {
+            return Ok(false);
         }
         self.before.push(self.at.clone());
-        if goes_on {
+        if continues {
             self.at.cursor.advance(token);
             self.constraint.advance(&mut self.at.state, token);
         } else {
             self.at.ended = true;
         }
-        true
+        Ok(true)
     }
 
     /// Removes the last tokens.
@@ -128,7 +139,7 @@ impl Matcher {
     /// Whether the text has ended, or can only end here.
     fn is_finished(&self) -> bool {
         let mask = self.at.cursor.mask();
-        self.at.ended || (mask.accepts && mask.tokens.is_empty())
+        self.at.ended || self.is_full() || (mask.accepts && mask.tokens.is_empty())
     }
 
     /// The forced next tokens, as the tokenizer splits their text; empty if there is a choice.
@@ -152,7 +163,7 @@ impl Matcher {
     /// A fork of the text.
     fn __copy__(&self) -> Self {
         let (constraint, at, before) = (self.constraint.clone(), self.at.clone(), self.before.clone());
-        Self { constraint, vocabulary: self.vocabulary, at, before, scratch: Mutex::default() }
+        Self { constraint, vocabulary: self.vocabulary, within: self.within, at, before, scratch: Mutex::default() }
     }
 
     fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use verdigris::{Engine as Model, Error, Event, Prompt};
 
+use crate::engine::in_its_process;
 use crate::error;
 use crate::options::Options;
 use crate::written::Written;
@@ -58,6 +59,7 @@ impl Stream {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        in_its_process()?;
         loop {
             let piece = py.detach(|| {
                 let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);

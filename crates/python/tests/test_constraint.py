@@ -137,6 +137,8 @@ def test_rows_of_a_callers_memory():
         matcher.fill_bitmask(numpy.zeros(127, numpy.int32))
     with pytest.raises(verdigris.WrongType, match="an array of int32, such as numpy's, not ndarray of int64"):
         matcher.fill_bitmask(numpy.zeros(128, numpy.int64))
+    with pytest.raises(verdigris.WrongType, match="an array of int32"):
+        matcher.fill_bitmask(numpy.zeros(128, numpy.dtype(numpy.int32).newbyteorder("S")))
     for token in (-1, 4096, 2**40):
         assert matcher.accept(token) is False
         with pytest.raises(verdigris.Error, match="no such token among 4096"):
@@ -171,6 +173,15 @@ def test_texts_end_where_there_is_room_for_so_many_tokens():
             assert matcher.accept(tokens[-1])
         assert matcher.is_accepting()
         assert TALE.decode([token for token in tokens if token]).endswith("end")
+    # A thought before the answer, and canonical tokens, leave the limit as it is.
+    for same in (constraint.within(6).canonical(), constraint.within(6).with_thought("think")):
+        matcher = same.matcher()
+        while not matcher.is_finished():
+            token = chance.choice(matcher.allowed_tokens())
+            for other in range(0, 4096, 7):
+                is_allowed = other in matcher.allowed_tokens()
+                assert is_allowed == copy.copy(matcher).accept(other), other
+            assert matcher.accept(token) and len(matcher) <= 7
     with pytest.raises(verdigris.BadConstraint, match="fits into 2 tokens"):
         verdigris.Constraint.regex("[0-9]{40}").within(2)
 

@@ -94,13 +94,13 @@ def test_a_longer_text_than_the_program_holds_is_judged_alike(program, key, text
 
 def test_which_key_wrote_a_text(program, key, texts):
     other = verdigris.Key.lists(id="b")
+    # The green lists of these keys do not depend on the size of the vocabulary, so no other size is tried.
     tried = {"gammas": [0.5], "vocabulary_sizes": [4000]}
     best, *others = verdigris.identify(texts[0], [other, verdigris.Key.load(key)], **tried)
-    assert best.key_id == "a" and best.marked and len(others) == 7 and not others[-1].marked
-    mine = json.loads(program("identify", "-", "--key", key, "--gammas", 0.5, "--vocabulary-sizes", 4000, "--json",
-                              text=texts[0]))
+    assert best.key_id == "a" and best.marked and len(others) == 3 and not others[-1].marked
+    mine = json.loads(program("identify", "-", "--key", key, "--gammas", 0.5, "--json", text=texts[0]))
     best = verdigris.identify(texts[0], verdigris.Key.load(key), **tried)
-    assert len(best) == mine["tried"] == 4
+    assert len(best) == mine["tried"] == 2
     for ours, theirs in zip(best, mine["best"]):
         assert {name: getattr(ours, name) for name in theirs} == theirs
 

@@ -222,6 +222,24 @@ def test_a_constraint_follows_beams_and_batches(model, tokenizer):
             assert re.fullmatch(ANSWER, tokenizer.decode(row, skip_special_tokens=True))
 
 
+def test_a_constraint_follows_drafts(model, tokenizer):
+    constraint = verdigris.Constraint.regex("( the captain){3}\\.", tokenizer, end=[0])
+    prompt = tokenizer("The captain and the captain and the", return_tensors="pt")
+
+    def write(drafts, **options):
+        processors = [ConstraintProcessor(constraint, drafts=drafts)]
+        with torch.inference_mode():
+            made = model.generate(**prompt, max_new_tokens=24, do_sample=False, logits_processor=processors, **options)
+        return tokenizer.decode(made[0, prompt.input_ids.shape[1] :], skip_special_tokens=True)
+
+    plain = write(False)
+    assert plain == " the captain the captain the captain."
+    assert write(True, prompt_lookup_num_tokens=3) == plain
+    assert write(True, assistant_model=model) == plain
+    with pytest.raises(verdigris.Error, match="drafts=True"):
+        write(False, prompt_lookup_num_tokens=3)
+
+
 def test_a_configuration_tells_nothing_of_the_secret(tmp_path):
     path = tmp_path / "my.key"
     key = verdigris.Key.lists(id="named")

@@ -47,6 +47,12 @@ def test_arrow_goes_in_and_comes_out(mine):
     assert empty.num_rows == 0
     with pytest.raises(TypeError, match="give one of strings"):
         verdigris.detect_many(pyarrow.array([1, 2]), mine)
+    # Arrow does not check that strings are UTF-8.
+    broken = pyarrow.array([TEXTS[1].encode(), "a caf\u00e9".encode()[:-1], b"caf\xe9", None], pyarrow.binary())
+    for column in (broken.view(pyarrow.string()), broken.cast(pyarrow.large_binary()).view(pyarrow.large_string())):
+        found = verdigris.detect_many(column, mine)
+        assert found[0].to_dict() == verdigris.detect(TEXTS[1], mine).to_dict() and found[3] is None
+        assert found.errors == {1: "byte 5 is not valid UTF-8", 2: "byte 3 is not valid UTF-8"}
 
 
 def test_a_text_that_cannot_be_judged_does_not_stop_the_others(mine):

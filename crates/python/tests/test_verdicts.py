@@ -31,7 +31,7 @@ def arguments(case, folder):
     return case["text"] * case.get("times", 1), keys
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", list(cases()))
 def test_each_text_has_its_verdict(case, keys):
     text, own = arguments(case, keys)
     tokenizer = verdigris.Tokenizer.tale()

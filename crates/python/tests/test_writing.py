@@ -133,7 +133,7 @@ def test_a_smaller_model_drafts(engine):
     ({"temperature": -1.0}, verdigris.Error, "temperature is -1"),
     ({"regex": "("}, verdigris.BadConstraint, "unclosed"),
     ({"regex": "a", "choice": ["b"]}, verdigris.Error, "use only one of regex"),
-    ({"json_schema": "{"}, verdigris.BadConstraint, "not JSON"),
+    ({"json_schema": "{"}, verdigris.BadConstraint, "invalid JSON"),
     ({"payload": 3}, verdigris.Error, "payload"),
     ({"logit_bias": {5000: 1.0}}, verdigris.Error, "5000"),
 ])
@@ -192,15 +192,27 @@ def test_threads_go_on(engine):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="SKIPPED: this platform has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_is_told(engine):
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            engine.request("The captain", max_tokens=3).text()
-            words = "written"
-        except verdigris.Error as fault:
-            words = str(fault)
-        os.write(writer, words.encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert "spawn" in os.read(reader, 1000).decode()
+    stream = engine.request("The captain", max_tokens=300).stream()
+    next(stream)
+    for write in (lambda: engine.request("The captain", max_tokens=3).text(), lambda: list(stream)):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                write()
+                words = "written"
+            except verdigris.Error as fault:
+                words = str(fault)
+            os.write(writer, words.encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert "spawn" in os.read(reader, 1000).decode()
+
+
+def test_a_constraint_over_other_tokens_is_refused(engine):
+    words = {"model": {"type": "BPE", "vocab": {"a": 0, "1": 1, "\u0120": 2}, "merges": []},
+             "pre_tokenizer": (step := {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}),
+             "decoder": step}
+    other = verdigris.Constraint.regex("1{4}", verdigris.Tokenizer.from_json(json.dumps(words)), end=[0])
+    with pytest.raises(verdigris.BadConstraint, match="another tokenizer"):
+        engine.request("In the year", constraint=other).text()

@@ -219,7 +219,7 @@ class Candidate:
 @final
 class Payload:
     payload: int | None
-    best: int
+    best: int | None
     marked: bool
     verdict: Literal["marked", "not marked", "too short"]
     error: str | None

@@ -166,6 +166,9 @@ def _use(logits, lists, some, green, column, size, columns, delta, is_hard, MARK
             if is_hard:
                 tl.store(lists + column, green.to(tl.int8), mask=within)
                 old = tl.load(logits + column, mask=within, other=float("-inf"))
+                if old.dtype.is_bf16():
+                    # Which the interpreter does not compare.
+                    old = old.to(tl.float32)
                 is_allowed = (green & (old > float("-inf"))).to(tl.int32)
                 tl.store(some, 1, mask=tl.max(is_allowed) != 0)
             else:
@@ -197,7 +200,9 @@ def _mark(
             # From the oldest to the newest token that the key reads.
             contexts += row * context_stride + (given - width) * token_stride
             at = tl.arange(0, 8)
-            tokens = tl.load(contexts + at * token_stride, mask=(at < width) & (width <= given), other=-1)
+            # None of a text that is shorter.
+            read = tl.where(width <= given, width, 0)
+            tokens = tl.load(contexts + at * token_stride, mask=at < read, other=-1)
             if tl.min(tl.where(at < width, tokens, 0)) >= 0:
                 m = tl.load(parameters)
                 k = tl.load(parameters + 1)

@@ -55,7 +55,8 @@ class WatermarkProcessor(LogitsProcessor):
 class WatermarkConfig(BaseWatermarkingConfig):
     """`model.generate(watermarking_config=WatermarkConfig(key))` marks after temperature, top-k and top-p.
 
-    It is never saved with a model, since a key belongs in a separate file.
+    Give it to `generate`, and do not put it into the `generation_config` of a model that is saved: a key belongs in a
+    separate file, so only its name would be saved, with which transformers cannot load the model again.
     """
 
     def __init__(self, key: Key, payload: int | None = None) -> None:
