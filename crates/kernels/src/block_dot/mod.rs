@@ -40,15 +40,17 @@ fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     assert!(x.iter().all(|x| x.len() == k / BLOCK), "rows of {k}");
     let mut sums = [unit.zero(); M];
     let most = const { most::<F>(M) };
-    // The next sixteen columns, of which each group prefetches as many bytes as it reads.
+    // The next sixteen columns, of which each group prefetches as many bytes as it reads. A CPU fetches some twenty
+    // lines at a time, so those of a group are spread over its parts.
     let soon = w.as_ptr().wrapping_add(LANES * stride);
     for group in 0..k / stored {
-        for line in (group * LANES * bytes..(group + 1) * LANES * bytes).step_by(LINE) {
-            unit.prefetch(soon.wrapping_add(line));
-        }
+        let (at, lines) = (group * LANES * bytes, (LANES * bytes).div_ceil(LINE));
         let columns = Columns::new(&w[group * bytes..], stride, bytes);
         let head = F::header(unit, columns);
         for part in 0..F::PARTS {
+            for line in part * lines / F::PARTS..(part + 1) * lines / F::PARTS {
+                unit.prefetch(soon.wrapping_add(at + line * LINE));
+            }
             let mut weights = F::weights(unit, columns, &head, part);
             if F::IS_SIGNED {
                 for weights in &mut weights[..8 * F::BLOCKS] {
