@@ -20,8 +20,8 @@ impl Request<'_> {
     /// ([`Written::closed`]), it is [`Error::CutShort`].
     ///
     /// A type may reject what its schema allows ([`Error::Value`]): the schema of a `char` or `bool` that is the key of
-    /// a map allows any string, and with [`NumberForms::Full`](crate::NumberForms::Full) an integer may be written as
-    /// `1.0`.
+    /// a map allows any string, and with [`NumberForms::Full`](crate::constrain::NumberForms::Full) an integer may be
+    /// written as `1.0`.
     ///
     /// ```no_run
     /// use schemars::JsonSchema;
