@@ -4,10 +4,12 @@
     tests/scripts/random-gguf.py SHAPE BF16|Q8_0|Q4_K FILE
 
 SHAPE is smollm2-135m, qwen2.5-0.5b, llama-3.2-1b, lfm2-1.2b, qwen3.5-2b, gpt-oss-20b (experts in MXFP4 whatever the
-format), qwen3-30b-a3b or gemma-4-e2b. Needs: pip install gguf numpy. Most of its tokens are placeholders, so it is not
-for generating text. The file is written tensor by tensor, so memory does not grow with it.
+format), qwen3-30b-a3b (LAYERS=N for fewer than 48 layers) or gemma-4-e2b. Needs: pip install gguf numpy. Most of its
+tokens are placeholders, so it is not for generating text. The file is written tensor by tensor, so memory does not grow
+with it.
 """
 
+import os
 import sys
 
 import gguf
@@ -239,7 +241,8 @@ def gpt_oss(path, kind):
 
 
 def qwen3moe(path, kind):
-    width, layers, heads, kv_heads, head_dim, inner, vocabulary, count = 2048, 48, 32, 4, 128, 768, 151936, 128
+    width, heads, kv_heads, head_dim, inner, vocabulary, count = 2048, 32, 4, 128, 768, 151936, 128
+    layers = int(os.environ.get("LAYERS", 48))
     file = File(path, "qwen3moe", kind)
     base(file, 4096, width, layers, 6144, heads, kv_heads, head_dim, 1e6, 1e-6)
     file.values(expert_count=count, expert_used_count=8, expert_feed_forward_length=inner)
