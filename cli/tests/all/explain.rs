@@ -178,7 +178,7 @@ fn what_a_token_says_for_the_mark_is_told() {
     assert!((26..=30).contains(&marked) && (10..marked).contains(&greens), "{greens} of {marked}");
     // Noise chooses the token itself, and its score is a number, not a colour.
     folder.run(&["key", "new", "quiet.key", "--dialect", "native-gumbel"]);
-    let (_, tokens) = explained_in(&folder, &["--key", "quiet.key", "--temperature", "1"]);
+    let (_, tokens) = explained_in(&folder, &["--key", "quiet.key", "--temperature", "1", "--mark-after", "0"]);
     let of = tokens.iter().rfind(|of| of.get("mark").is_some()).unwrap();
     assert_eq!(step(of, "watermark").unwrap()["allowed"], 1, "{of}");
     assert!(number(&of["mark"]["score"]) > 0.0, "{of}");
