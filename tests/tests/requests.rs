@@ -8,7 +8,7 @@ use verdigris::logits::{Row, TokenId, Transform};
 use verdigris::schedule::Capacity;
 use verdigris::{
     Beams, Error, Event, Key, LogprobsMode, Marking, Prompt, Registry, Request, Sampling, Service, Stop, Style,
-    TextEvent, Written,
+    TextEvent, TreeShape, Written,
 };
 use verdigris_tests::harness::TALE_SMALL as ENGINE;
 
@@ -211,6 +211,13 @@ fn what_is_asked_for_in_vain_is_said() {
     fails(request().choice(["a"]).registry(Registry::default()), "a registry");
     fails(request().forced_text(ForcedText::Canonical), "a way to write forced text, which needs a constraint");
     fails(request().payload(3), "a payload, which needs a key that carries it");
+    fails(request().mark_answer_only(), "a mark of the answer alone, which needs a key");
+    fails(request().draft_tokens(3), "a number of drafts, which needs a drafter");
+    fails(request().draft_tree(TreeShape::levels(&[2, 1])), "a number of drafts");
+    fails(
+        request().logprobs_mode(LogprobsMode::Processed),
+        "a distribution of log-probabilities, which needs log-probabilities",
+    );
     fails(request().stop(""), "a stop string is 0 bytes long");
     fails(request().temperature(-1.0), "temperature is -1, but must be from 0 to 100");
     fails(request().temperature(1e39), "000, but must be from 0 to 100");

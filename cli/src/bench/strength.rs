@@ -142,7 +142,6 @@ impl Strength {
             .through_end()
             .temperature(self.temperature)
             .top_p(1.0)
-            .draft_tokens(4)
             .seed(seed);
         if let Some(key) = key {
             request = request.watermark(key);
@@ -151,7 +150,7 @@ impl Strength {
             request = request.constraint(constraint);
         }
         if let Some(draft) = way.draft {
-            request = draft.draft(request);
+            request = draft.draft(request).draft_tokens(4);
         }
         Ok(request.text()?.text)
     }

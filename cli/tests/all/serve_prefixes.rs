@@ -271,7 +271,7 @@ fn bad_folders_are_refused() {
         folder.run(&["serve", "--port", "0", "--model", "teller", "--prefix-store", path]).fails(&format!("{path}: "));
     }
     let expert = ["--expert", "tale-expert", "--anti", "tale-small", "--prefix-store", "store"];
-    folder.run(&[&["serve", "--port", "0"][..], &expert].concat()).fails("--prefix-store) needs the CPU engine");
+    folder.run(&[&["serve", "--port", "0"][..], &expert].concat()).fails("leave out the cache, or the other device");
     let server = server(&folder, &["--prefix-store", "store"]);
     fs::remove_dir_all(folder.path("store")).unwrap();
     said(&server, ACME, &chat("Where?"));

@@ -47,8 +47,8 @@ pub enum Error {
     NoHiddenStates,
     /// States of prompts cannot be kept for this model.
     #[error(
-        "keeping what was computed from prompts (--prompt-cache, --prefix-store) needs the CPU engine, with one model \
-         in one process: leave it out, or the other device, backend, ranks or experts"
+        "keeping what was computed from prompts needs the CPU engine, with one model in one process: leave out \
+         the cache, or the other device, backend, ranks or experts"
     )]
     NoStates,
     /// A file or folder for states of prompts that must not or cannot be used.

@@ -77,14 +77,15 @@ impl<'a> Request<'a> {
     }
 
     /// Drafts exactly this many tokens for each call of the model, at most 64. By default the number is chosen by
-    /// measurements and may be 0. For a fixed number, a seed always gives the same text.
+    /// measurements and may be 0. For a fixed number, a seed always gives the same text. An error without a drafter.
     pub fn draft_tokens(mut self, tokens: usize) -> Self {
         self.drafting.length = DraftLength::Fixed(tokens);
         self
     }
 
     /// Drafts a tree of this shape for each call of the model: several alternatives at a position, of which one may be
-    /// accepted. A drafter that does not support trees drafts a chain as long as the tree is deep.
+    /// accepted. A drafter that does not support trees drafts a chain as long as the tree is deep. An error without a
+    /// drafter.
     pub fn draft_tree(mut self, shape: TreeShape) -> Self {
         self.drafting.length = DraftLength::Tree(shape);
         self

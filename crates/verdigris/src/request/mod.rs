@@ -12,6 +12,7 @@ mod healing;
 mod logprobs;
 mod many;
 mod mark;
+mod needs;
 mod of_engine;
 mod one;
 mod options;

@@ -66,6 +66,7 @@ impl Request<'_> {
         let Structure { whole, sections, healing, .. } = structure;
         self.ends.check()?;
         self.sampling.check()?;
+        self.check_needs()?;
         let mut transforms = Chain::new();
         let (end, known) = (if self.ends.through_end { &self.engine.end[..] } else { &[] }, self.engine.known());
         let suppressed = &self.processors.suppress_tokens;
@@ -114,31 +115,19 @@ impl Request<'_> {
         }
         let (mut greedy, random) = (self.is_greedy(), Random::new(seed));
         let mut after = None;
-        match self.mark.key {
-            Some(key) => {
-                let embed = self.embed(key, random)?;
-                match embed.stage() {
-                    Stage::Logits => self.push_mark(&mut transforms, embed, structure),
-                    Stage::Warped => {
-                        let why = "it measures the surprise of each token, and their noise leaves no surprise; use a \
-                                   key of green lists";
-                        self.surprises_are_drawn("keys of noise", why)?;
-                        // Cuts that leave one token would leave the noise none to choose from.
-                        greedy = self.leaves_one_token();
-                        after = Some(embed);
-                    }
+        if let Some(key) = self.mark.key {
+            let embed = self.embed(key, random)?;
+            match embed.stage() {
+                Stage::Logits => self.push_mark(&mut transforms, embed, structure),
+                Stage::Warped => {
+                    let why = "it measures the surprise of each token, and their noise leaves no surprise; use a key of \
+                               green lists";
+                    self.surprises_are_drawn("keys of noise", why)?;
+                    // Cuts that leave one token would leave the noise none to choose from.
+                    greedy = self.leaves_one_token();
+                    after = Some(embed);
                 }
             }
-            None if self.mark.payload.is_some() => {
-                return Err(Error::Unused { what: "a payload", needs: "a key that carries it" });
-            }
-            None if self.mark.entropy_threshold.is_some() => {
-                return Err(Error::Unused { what: "an entropy threshold", needs: "a key of green lists" });
-            }
-            None if self.mark.after.is_some() => {
-                return Err(Error::Unused { what: "a surprise after which it is marked", needs: "a key" });
-            }
-            None => (),
         }
         let mut warpers = Chain::new();
         self.push_temperature(&mut warpers, greedy)?;

@@ -115,7 +115,7 @@ pub(in crate::request) struct Thinking {
     pub(super) format: ReasoningFormat,
     pub(super) effort: Option<ReasoningEffort>,
     pub(in crate::request) budget: Option<usize>,
-    pub(super) marks_answer_only: bool,
+    pub(in crate::request) marks_answer_only: bool,
     arguments: Map<String, Value>,
 }
 
