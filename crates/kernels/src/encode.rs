@@ -3,7 +3,7 @@
 use crate::decode::half_power;
 use crate::dispatch::dispatch;
 use crate::format::{Bits, Blocks as _, Format, Layout, Numbers, Scales, bits, bytes, with_blocks};
-use crate::half::{half, to_bf16, to_half, to_half_finite};
+use crate::half::{half, to_bf16, to_half_finite};
 use crate::simd::{LANES, Simd};
 
 impl Format {
@@ -27,7 +27,8 @@ impl Format {
     }
 }
 
-/// Encodes a block in one pass, since caches are written in this format.
+/// Encodes a block in one pass, since caches are written in this format. Numbers are divided by the scale before it is
+/// rounded, as in ggml, which makes a difference where half precision has few digits: below 1e-3.
 fn q8_0(block: &[f32; 32], out: &mut [u8; 34]) {
     let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
     let scale = most / 127.0;
@@ -73,7 +74,7 @@ fn quantize(layout: Layout, list: &Sorted, block: &[f32], out: &mut [u8], q: &mu
     match (scales, numbers) {
         (Scales::One, Numbers::Excess(excess)) => {
             let excess = f32::from(excess);
-            let inverse = inverse(write(to_half(signed(block, excess)), &mut out[at..]));
+            let inverse = inverse(write(to_half_finite(signed(block, excess)), &mut out[at..]));
             all.for_each(|(q, x)| *q = (x * inverse + excess).round().clamp(0.0, most) as u8);
         }
         (Scales::One, Numbers::Least) => {
@@ -383,6 +384,7 @@ fn f16_body<S: Simd>(unit: S, numbers: &[f32], out: &mut [[u8; 2]]) {
 mod tests {
     use super::*;
     use crate::Weights;
+    use crate::half::to_half;
     use verdigris_logits::{Purpose, Random};
 
     /// Sums of twelve uniform numbers: nearly normal, like weights.
@@ -463,7 +465,11 @@ mod tests {
                 assert!((back[77] - x).abs() <= x.abs() / part, "{format:?} {x}: {}", back[77]);
                 assert!(back.iter().enumerate().all(|(i, y)| i == 77 || y.abs() <= x.abs() / 30.0), "{format:?} {x}");
             }
-            for hostile in [f32::MAX, f32::INFINITY, f32::NAN, f32::MIN_POSITIVE] {
+            for hostile in [6e5, -1e7, f32::MIN_POSITIVE] {
+                let back = there_and_back(format, &one(hostile));
+                assert!(back.iter().all(|x| x.is_finite()), "{format:?} {hostile}");
+            }
+            for hostile in [f32::MAX, f32::INFINITY, f32::NAN] {
                 there_and_back(format, &one(hostile));
             }
         }
