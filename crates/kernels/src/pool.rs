@@ -166,8 +166,10 @@ impl Shared {
                 work(task);
             }
         }));
-        if done.is_err() {
+        if let Err(payload) = done {
             self.panicked.store(true, SeqCst);
+            // Its drop may panic again, and this thread must still end its part of the job.
+            std::mem::forget(payload);
         }
     }
 
@@ -291,5 +293,24 @@ mod tests {
             });
             assert_eq!(count.load(SeqCst), 64);
         }
+    }
+
+    /// The payload of a panic may itself panic when it is dropped.
+    #[test]
+    fn a_panic_of_a_panic_ends_no_thread() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("dropped");
+            }
+        }
+        let pool = Pool::new(3);
+        for _ in 0..3 {
+            let ran = catch_unwind(AssertUnwindSafe(|| pool.run(64, &|_| std::panic::panic_any(Bomb))));
+            assert_ne!(ran.unwrap_err().downcast_ref(), Some(&"dropped"));
+        }
+        let count = AtomicUsize::new(0);
+        pool.run(64, &|_| _ = count.fetch_add(1, SeqCst));
+        assert_eq!(count.load(SeqCst), 64);
     }
 }
