@@ -490,7 +490,7 @@ fn adjust<S: Simd>(unit: S, task: &Task<'_>, token: usize, head: usize, position
         *lanes = unit.store(unit.mul(unit.load(lanes), scale));
     }
     if let Some(cap) = cap {
-        scores.iter_mut().for_each(|score| *score = cap * (*score / cap).tanh());
+        scores.iter_mut().for_each(|score| *score = cap * libm::tanhf(*score / cap));
     }
     if !task.mask.is_by_position() {
         return 1.0;

@@ -125,6 +125,7 @@ fn block<S: Simd>(unit: S, x: &[f32; BLOCK], excess: i32, has_halves: bool) -> B
     if !has_halves {
         halves = [halves[0] + halves[1], 0.0];
     }
-    let sums = halves.map(|sum| if excess > 0 { (-excess * sum as i32) as u32 } else { (scale * sum).to_bits() });
+    let sums =
+        halves.map(|sum| if excess > 0 { (-excess).wrapping_mul(sum as i32) as u32 } else { (scale * sum).to_bits() });
     Block { numbers, scale, sums }
 }

@@ -130,7 +130,7 @@ impl Streams {
 fn modes_of(decoder: &CpuDecoder, part: &AlternatingPart, of: &[f32], x: &mut Vec<f32>, modes: &mut Vec<f32>) {
     decoder.normalize(of, &part.router_norm, x);
     project(x, &part.router, modes);
-    modes.iter_mut().for_each(|mode| *mode = mode.tanh());
+    modes.iter_mut().for_each(|mode| *mode = libm::tanhf(*mode));
 }
 
 /// Writes the products of rows, each with the magnitude of its row in `model`.

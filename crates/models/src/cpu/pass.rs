@@ -304,7 +304,7 @@ fn write_rows(
         }
         if let Some(cap) = config.logit_cap {
             let cap = cap as f32;
-            logits.iter_mut().for_each(|logit| *logit = cap * (*logit / cap).tanh());
+            logits.iter_mut().for_each(|logit| *logit = cap * libm::tanhf(*logit / cap));
         }
     };
     let logits_of = |slice: &TokenSlice, batch: &Batch<'_>| {
