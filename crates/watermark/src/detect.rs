@@ -193,8 +193,18 @@ impl Detector {
         }
     }
 
+    /// Like [`Detector::push`], without the marks.
+    pub(crate) fn count(&mut self, tokens: &[TokenId]) {
+        self.read::<false>(tokens, |_| true);
+    }
+
     /// Scores the tokens of the piece for whose index `is_free` returns true.
     fn push_if(&mut self, tokens: &[TokenId], is_free: impl Fn(usize) -> bool) -> &[Mark] {
+        self.read::<true>(tokens, is_free);
+        &self.marks
+    }
+
+    fn read<const MARKS: bool>(&mut self, tokens: &[TokenId], is_free: impl Fn(usize) -> bool) {
         let width = self.scheme.context_width();
         self.observations.clear();
         self.tail.extend_from_slice(tokens);
@@ -203,10 +213,13 @@ impl Detector {
         }
         self.marks.clear();
         let unscored = tokens.len() - self.observations.len();
-        self.marks.resize(unscored, Mark::Unscored);
+        if MARKS {
+            self.marks.resize(unscored, Mark::Unscored);
+        }
+        let mut index = unscored;
         let by_draw = self.repeats == Repeats::Observation || self.names.contexts.is_some();
         let name = |observation: &Observation| if by_draw { observation.identity } else { observation.context };
-        let mut at = self.tokens + unscored as u64;
+        let before = self.tokens;
         self.reserve(self.observations.len());
         for batch in self.observations.chunks(BATCH) {
             if self.names.all.is_none() {
@@ -216,10 +229,12 @@ impl Detector {
                 contexts.expect(batch.iter().map(|observation| observation.context));
             }
             for observation in batch {
-                let score = observation.score;
-                if score.is_nan() || !is_free(self.marks.len()) {
-                    self.marks.push(if score.is_nan() { Mark::Unscored } else { Mark::Forced });
-                    at += 1;
+                let (score, at) = (observation.score, index);
+                index += 1;
+                if score.is_nan() || !is_free(at) {
+                    if MARKS {
+                        self.marks.push(if score.is_nan() { Mark::Unscored } else { Mark::Forced });
+                    }
                     continue;
                 }
                 let counted = match &mut self.names {
@@ -237,17 +252,21 @@ impl Detector {
                         zeros.inspect(|&zeros| sum.add(zeros, score)).is_some()
                     }
                 };
-                let green = f64::from(score) > self.mean;
-                self.marks.push(if counted { Mark::Counted { green, score } } else { Mark::Repeated { green, score } });
-                if let Some(record) = self.record.as_mut().filter(|record| counted && record.len() < MAX_RECORD) {
-                    record.push(Scored { token: at as u32, score });
+                if MARKS {
+                    let green = f64::from(score) > self.mean;
+                    self.marks.push(if counted {
+                        Mark::Counted { green, score }
+                    } else {
+                        Mark::Repeated { green, score }
+                    });
                 }
-                at += 1;
+                if let Some(record) = self.record.as_mut().filter(|record| counted && record.len() < MAX_RECORD) {
+                    record.push(Scored { token: (before + at as u64) as u32, score });
+                }
             }
         }
         self.tail.drain(..self.tail.len().saturating_sub(width));
         self.tokens += tokens.len() as u64;
-        &self.marks
     }
 
     /// The counted observations, where a record is kept.

@@ -46,7 +46,7 @@ impl Detectors {
             Way::Each(detectors) => {
                 for detector in detectors {
                     detector.reserve(tokens.len());
-                    tokens.chunks(AT_ONCE).for_each(|tokens| _ = detector.push(tokens));
+                    tokens.chunks(AT_ONCE).for_each(|tokens| detector.count(tokens));
                 }
             }
         }

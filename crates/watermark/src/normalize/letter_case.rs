@@ -42,12 +42,24 @@ fn kind(c: char) -> u8 {
     }
 }
 
+/// The least number of bytes after which it is examined whether the letter case of a text is decided.
+const EVERY: usize = 4 << 10;
+
 /// The letter case of a text if it is not that of sentences; `None` otherwise, or if there are too few letters.
 pub fn changed(text: &str) -> Option<LetterCase> {
     let (mut upper, mut lower, mut words, mut capitals) = (0u64, 0u64, 0u64, 0u64);
+    let mut decided = EVERY;
     // The number of characters of the current word, and the kind of its first one.
     let (mut length, mut first) = (0u32, 0);
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
+        // Most texts are decided long before their end, whatever follows.
+        if at >= decided {
+            let (letters, more) = ((text.len() - at) as u64, ((text.len() - at) / 4 + 1) as u64);
+            if upper + letters <= 9 * lower && 10 * capitals + more < 9 * words {
+                return None;
+            }
+            decided = at + EVERY;
+        }
         let kind = kind(c);
         upper += u64::from(kind & UPPER != 0);
         lower += u64::from(kind & LOWER != 0);
@@ -159,6 +171,19 @@ mod tests {
         assert_eq!(changed(&title(&text)), Some(LetterCase::Title));
         assert_eq!(changed("SOS"), None);
         assert_eq!(changed(&"\u{6625}\u{590f}".repeat(100)), None);
+    }
+
+    /// A long beginning in sentence case decides nothing that the rest can change.
+    #[test]
+    fn the_end_of_a_text_counts() {
+        let sentence = "The captain came on deck at dawn, and the crew of the old ship was there before him. ";
+        let begin = sentence.repeat(100);
+        for (other, case) in [(sentence.to_uppercase(), LetterCase::Capitals), (title(sentence), LetterCase::Title)] {
+            // The first number of repetitions with which the text has the letter case.
+            let has = |n: usize| changed(&format!("{begin}{}", other.repeat(n))) == Some(case);
+            let first = (0..3000).collect::<Vec<_>>().partition_point(|&n| !has(n));
+            assert!((500..3000).contains(&first) && !has(first - 1) && has(first), "{case:?}: {first}");
+        }
     }
 
     #[test]
