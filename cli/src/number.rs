@@ -17,7 +17,6 @@ pub(crate) fn or_all(text: &str) -> Result<usize, String> {
 }
 
 /// Like [`whole`], but 1 or more.
-#[cfg(feature = "serve")]
 pub(crate) fn some<T: FromStr<Err = ParseIntError> + Default + PartialEq>(text: &str) -> Result<T, String> {
     whole(text)
         .ok()

@@ -31,13 +31,13 @@ pub(super) fn hub_name(name: &str) -> Result<HubName, Failure> {
 pub(super) fn all() -> Vec<ListedModel> {
     let built_in =
         built_in::sizes().map(|(name, bytes)| ListedModel { name: name.into(), bytes, format: "built-in", path: None });
-    let mut all = Vec::from(built_in);
+    let all = built_in.into_iter();
     #[cfg(feature = "hub")]
-    all.extend(verdigris::models::hub::Access::from_env().models().into_iter().map(|model| ListedModel {
+    let all = all.chain(verdigris::models::hub::Access::from_env().models().into_iter().map(|model| ListedModel {
         name: model.name,
         bytes: model.bytes,
         format: model.format,
         path: Some(model.path),
     }));
-    all
+    all.collect()
 }
