@@ -20,12 +20,15 @@ static __device__ inline void wait_for_inputs() {
 // `wait_for_inputs` in every thread, before it reads data of another kernel and before it writes anything.
 #define EAGER_KERNEL(name, Args, THREADS, BLOCKS) \
   extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) name(const __grid_constant__ Args a)
-#define KERNEL(name, Args)                                          \
-  static __device__ void name##_body(const Args &a);                \
-  extern "C" __global__ void name(const __grid_constant__ Args a) { \
-    wait_for_inputs();                                              \
-    name##_body(a);                                                 \
-  }                                                                 \
+#define KERNEL(name, Args) BOUNDED_KERNEL(name, Args, )
+// A kernel for blocks of at most `THREADS` threads.
+#define KERNEL_OF(name, Args, THREADS) BOUNDED_KERNEL(name, Args, __launch_bounds__(THREADS))
+#define BOUNDED_KERNEL(name, Args, BOUNDS)                                 \
+  static __device__ void name##_body(const Args &a);                       \
+  extern "C" __global__ void BOUNDS name(const __grid_constant__ Args a) { \
+    wait_for_inputs();                                                     \
+    name##_body(a);                                                        \
+  }                                                                        \
   static __device__ inline void name##_body(const Args &a)
 // Memory of the block, whose size is set by the launch, aligned as `multiply_wide` of tensor.cuh needs its tiles.
 extern __shared__ __align__(1024) unsigned char shared_memory[];

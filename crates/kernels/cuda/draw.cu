@@ -11,7 +11,7 @@
 #include "draw_list.cuh"
 
 // Applies the steps up to the first cut, to each token separately.
-KERNEL(edit, Draw) {
+KERNEL_OF(edit, Draw, DRAW_THREADS) {
   SHARED(BlockMemory, memory);
   const DrawItem item = a.items[blockIdx.y];
   DrawState *state = a.states + blockIdx.y;
@@ -57,7 +57,7 @@ static __device__ inline void choose_of_all(const Draw &a, const DrawItem &item,
 }
 
 // Chooses the token of a row without cuts. Else finds the bucket in which the first cut is, or the moments.
-KERNEL(tally, Draw) {
+KERNEL_OF(tally, Draw, DRAW_THREADS) {
   SHARED(BlockMemory, memory);
   const DrawItem item = a.items[blockIdx.y];
   DrawState *state = a.states + blockIdx.y;
@@ -105,7 +105,7 @@ KERNEL(tally, Draw) {
 }
 
 // Chooses the token of a row with cuts.
-KERNEL(choose, Draw) {
+KERNEL_OF(choose, Draw, DRAW_THREADS) {
   SHARED(BlockMemory, memory);
   const DrawItem item = a.items[blockIdx.y];
   DrawState *state = a.states + blockIdx.y;

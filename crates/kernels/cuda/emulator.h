@@ -61,6 +61,7 @@ template <class T> T exchange_as(T x, unsigned lane) {
   static void name##_run(const void *args) { name##_body(*static_cast<const Args *>(args)); } \
   static emulator::Register name##_registered(#name, name##_run);                             \
   static void name##_body([[maybe_unused]] const Args &a)
+#define KERNEL_OF(name, Args, THREADS) KERNEL(name, Args)
 #define EAGER_KERNEL(name, Args, THREADS, BLOCKS) KERNEL(name, Args)
 #define SHARED(Type, name) Type *name = static_cast<Type *>(emulator::shared())
 
