@@ -86,8 +86,10 @@ impl Gpus {
                 let about: Vec<String> = self.gpus.iter().map(Gpu::about).collect();
                 Finding::fine("GPU", about.join("; "))
             }
-            (true, false, true) => Finding::fine("GPU", format!("{listed}; this program could use one")),
-            (true, false, false) => {
+            (true, false, true) if self.fault.as_ref().is_none_or(|fault| fault.contains("no NVIDIA driver")) => {
+                Finding::fine("GPU", format!("{listed}; this program could use one"))
+            }
+            (true, false, _) => {
                 let fault = self.fault.as_deref().unwrap_or_default();
                 Finding::better("GPU", format!("{listed}, but it cannot be used: {fault}"), "nvidia-smi")
             }

@@ -58,7 +58,7 @@ pub fn device(name: &str) -> Result<Device, ModelError> {
     gpu(Some(number)).map_err(fault)
 }
 
-/// The NVIDIA GPUs of this machine; none without a driver.
+/// The NVIDIA GPUs of this machine that can be used; none without a driver.
 #[cfg(feature = "cuda")]
 pub fn gpus() -> Vec<About> {
     Gpu::all().unwrap_or_default()
@@ -69,7 +69,9 @@ pub fn gpus() -> Vec<About> {
 fn gpu(number: Option<usize>) -> Result<Device, String> {
     let with_most_memory = || {
         let all = Gpu::all()?;
-        Ok(all.iter().rev().max_by_key(|gpu| gpu.free).map_or(0, |gpu| gpu.number))
+        // One that is too old is chosen only without others, for its error.
+        let rank = |gpu: &&About| (gpu.capability >= (8, 0), gpu.free);
+        Ok(all.iter().rev().max_by_key(rank).map_or(0, |gpu| gpu.number))
     };
     let number = number.map_or_else(with_most_memory, Ok);
     number.and_then(Gpu::open).map(Device::Gpu).map_err(|error: CudaError| {

@@ -133,14 +133,28 @@ pub enum ModelError {
     },
     /// There is not enough memory on a GPU.
     #[error(
-        "no memory on the GPU: {:.1} GiB are needed{}; choose a smaller model, one in fewer bits, or cpu",
-        gib(*bytes as u64), but_free(*free)
+        "no memory on the GPU: {} are needed{}; {}", amount(*bytes as u64), but_free(*free), smaller(*free)
     )]
     DeviceMemory {
         /// The bytes needed.
         bytes: usize,
         /// The bytes free, if known.
         free: Option<u64>,
+    },
+    /// There is not enough memory on a GPU for the keys and values that may be held.
+    #[error(
+        "no memory on the GPU for keys and values of {tokens} tokens: {} are needed, and {} are free; hold at most \
+         {most} tokens, or keep them in fewer bits", amount(*bytes), amount(*free)
+    )]
+    PageMemory {
+        /// The number of tokens.
+        tokens: usize,
+        /// The bytes that they need.
+        bytes: u64,
+        /// The bytes free.
+        free: u64,
+        /// The number of tokens for which there is memory.
+        most: usize,
     },
     /// The GPU failed.
     #[error("the GPU failed: {0}")]
@@ -233,12 +247,30 @@ pub enum ModelError {
     Compute(#[source] BoxError),
 }
 
+const GIB: u64 = 1 << 30;
+
 fn gib(bytes: u64) -> f64 {
-    bytes as f64 / (1u64 << 30) as f64
+    bytes as f64 / GIB as f64
+}
+
+/// A number of bytes in words.
+fn amount(bytes: u64) -> String {
+    match bytes {
+        GIB.. => format!("{:.1} GiB", gib(bytes)),
+        _ => format!("{:.1} MiB", bytes as f64 / (1u64 << 20) as f64),
+    }
 }
 
 fn but_free(free: Option<u64>) -> String {
-    free.map_or_else(String::new, |free| format!(", and {:.1} GiB are free", gib(free)))
+    free.map_or_else(String::new, |free| format!(", and {} are free", amount(free)))
+}
+
+/// How less memory is needed: for weights, whose size is compared with the free memory, or else for texts.
+fn smaller(free: Option<u64>) -> &'static str {
+    match free {
+        Some(_) => "choose a smaller model, one in fewer bits, or cpu",
+        None => "let fewer or shorter texts be in memory at a time, or choose a smaller model, or cpu",
+    }
 }
 
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]

@@ -10,6 +10,9 @@ use verdigris_logits::{Sampler, TokenId};
 use crate::error::ModelError;
 use crate::saved::{SavedSection, StateId};
 
+/// The bytes of a GPU that are left for what passes compute: at most some 1 GiB, for very long texts.
+const FOR_PASSES: u64 = 1 << 30;
+
 /// A model's weights: immutable, and shared by all its sequences.
 pub trait LanguageModel: Send + Sync {
     /// The length of its rows: one more than the highest token.
@@ -21,6 +24,27 @@ pub trait LanguageModel: Send + Sync {
     /// The unit in which its sequences share memory with their forks.
     fn pages(&self) -> PageShape {
         PageShape { tokens: self.context_length().max(1), bytes: None, depends_on_capacity: true, has_parts: true }
+    }
+
+    /// The bytes of memory that are free for pages; `None` if that is not known, as on a CPU.
+    ///
+    /// # Errors
+    /// [`ModelError::Gpu`] if the GPU fails.
+    fn free_bytes(&self) -> Result<Option<u64>, ModelError> {
+        Ok(None)
+    }
+
+    /// Checks that there is memory for the pages of this number of tokens, all texts together.
+    ///
+    /// # Errors
+    /// [`ModelError::PageMemory`] if there is not, and those of [`LanguageModel::free_bytes`].
+    fn check_room(&self, tokens: usize) -> Result<(), ModelError> {
+        let PageShape { tokens: of_page, bytes: Some(bytes), .. } = self.pages() else { return Ok(()) };
+        let Some(free) = self.free_bytes()? else { return Ok(()) };
+        let (free, bytes) = (free.saturating_sub(FOR_PASSES), bytes.max(1) as u64);
+        let needed = bytes.saturating_mul(tokens.div_ceil(of_page) as u64);
+        let most = usize::try_from(free / bytes).unwrap_or(usize::MAX).saturating_mul(of_page);
+        if needed <= free { Ok(()) } else { Err(ModelError::PageMemory { tokens, bytes: needed, free, most }) }
     }
 
     /// The length of its hidden states, if it can store them for [`Rows::with_hidden`].

@@ -163,6 +163,33 @@ fn memory_that_is_not_there_is_an_error_that_says_how_much() {
     assert!(error.contains("1048576.0 GiB are needed"), "{error}");
 }
 
+/// Only on the emulation, since other processes use a GPU too.
+#[test]
+fn memory_of_texts_that_have_ended_is_free() {
+    if std::env::var_os("VERDIGRIS_GPU").is_some() {
+        return;
+    }
+    let [_, model] = both(&ModelFolder::at(fixtures().join("models/tale-small")));
+    let free = || model.free_bytes().unwrap().unwrap();
+    let page = model.pages().bytes.unwrap() as u64;
+    let prompt = text(300, 3, model.vocabulary_size());
+    let mut short = model.clone().begin(10).unwrap();
+    read(&mut *short, Batch::chain(&[5], Wanted::Last));
+    for token in [6, 7] {
+        let mut long = model.clone().begin(320).unwrap();
+        read(&mut *long, Batch::chain(&prompt, Wanted::Last));
+        let with_both = free();
+        drop(long);
+        read(&mut *short, Batch::chain(&[token], Wanted::Last));
+        assert!(free() >= with_both + 300 / 8 * page, "{} {with_both}", free());
+    }
+    let before = free();
+    let most = (before - (1 << 30)) / page * 8;
+    model.check_room(most as usize).unwrap();
+    let error = model.check_room(most as usize + 1).unwrap_err().to_string();
+    assert!(error.contains(&format!("free; hold at most {most} tokens")), "{error}");
+}
+
 #[test]
 fn several_sequences_have_the_rows_that_each_has_alone() {
     for name in ["bloom", "gemma2", "mistral"] {

@@ -116,6 +116,7 @@ impl Writer {
     ) -> Result<Self, Error> {
         let stores_prefixes = prefixes.is_some();
         let capacity = Capacity { rows: rows.unwrap_or(options.capacity.rows), ..options.capacity };
+        engine.model().check_room(capacity.tokens)?;
         let service = match prefixes {
             Some(prefixes) => Service::start_with_folder(&engine, capacity, prefixes)?,
             None => Service::start(&engine, capacity),

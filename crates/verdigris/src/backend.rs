@@ -3,8 +3,8 @@
 use verdigris_models::{Device, LoadedModel, ModelError, ModelFolder};
 
 /// The device with this name: `cpu`, `cuda` (the GPU with the most free memory) or `cuda:1`. If our own kernels do not
-/// run on it and the program was built with `candle-cuda`, the device is candle's. With `candle-metal` there are
-/// `metal` and `metal:1`.
+/// run on it and the program was built with `candle-cuda`, the device is candle's, whose `cuda` is the first GPU. With
+/// `candle-metal` there are `metal` and `metal:1`.
 ///
 /// # Errors
 /// Those of [`device`](fn@verdigris_models::device).

@@ -1,7 +1,7 @@
 //! Attention over paged keys and values.
 
 use super::activations::{ActivationArgs, Activations};
-use super::inputs::Inputs;
+use super::inputs::{Inputs, Pages};
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
 
@@ -53,6 +53,16 @@ fn shared_in_f32(queries: usize, dim: usize) -> usize {
     4 * (2 * queries * dim + 32 * (dim + 1) + queries * 32 + 2 * queries)
 }
 
+/// Whether a GPU has room for the queries and keys that a block of threads shares, for `group` query heads per key
+/// head.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
+pub fn fits(gpu: &Gpu, layout: Pages, group: usize) -> Result<bool, CudaError> {
+    Ok(layout.format != Format::F32
+        || shared_in_f32(layout.queries(group), layout.head_dim) <= gpu.backend.most_shared()? as usize)
+}
+
 /// The bytes that the threads of a block share: queries, keys or values, scores, and a number for each query.
 fn shared_memory(queries: usize, dim: usize) -> usize {
     let (keys, padded) = (if dim > 128 { 32 } else { 64 }, padded_dim(dim) + 8);
@@ -68,6 +78,11 @@ fn split_begin(split: usize) -> usize {
     if split < 16 { split * 128 } else { (8 + split % 8) * (256 << ((split - 16) / 8)) }
 }
 
+/// The number of splits of this number of tokens.
+fn splits(tokens: usize) -> usize {
+    (1..).find(|&split| split_begin(split) >= tokens).expect("splits have no end")
+}
+
 impl Splits {
     /// Allocates memory for `rows` rows of `heads` heads, each of which sees at most `tokens` tokens.
     ///
@@ -75,10 +90,17 @@ impl Splits {
     /// [`CudaError`] if the GPU has no memory for it, or the driver fails.
     pub fn new(gpu: &Gpu, rows: usize, heads: usize, head_dim: usize, tokens: usize) -> Result<Self, CudaError> {
         let rows = rows.min(ROWS);
-        let splits = (1..).find(|&split| split_begin(split) >= tokens).expect("splits have no end");
+        let splits = splits(tokens);
         let results = rows * heads * splits;
         let (sums, totals) = (gpu.allocate(results * head_dim * 4)?, gpu.allocate(results * 2 * 4)?);
         Ok(Self { rows, heads, splits, sums, totals })
+    }
+
+    /// The same memory for rows that see at most `tokens` tokens; `None` if that is more than it was allocated for.
+    pub fn within(&self, tokens: usize) -> Option<Self> {
+        let splits = splits(tokens);
+        let (sums, totals) = (self.sums.clone(), self.totals.clone());
+        (splits <= self.splits).then_some(Self { splits, sums, totals, ..*self })
     }
 }
 

@@ -50,6 +50,9 @@ pub(super) trait Backend: Send + Sync {
     /// The number of free bytes.
     fn free_memory(&self) -> Result<u64, CudaError>;
 
+    /// The most bytes that the threads of a block can share.
+    fn most_shared(&self) -> Result<u32, CudaError>;
+
     /// # Safety
     /// The arguments are those that the kernel takes, and all memory that it accesses through them lives until it is
     /// done.

@@ -47,8 +47,17 @@ pub(super) struct Driver {
     module: Arc<CudaModule>,
     /// The compute capability.
     capability: (i32, i32),
-    /// Kernels that have been launched, and the bytes of shared memory that their blocks may use.
-    functions: Mutex<HashMap<&'static str, (CudaFunction, u32)>>,
+    /// Kernels that have been launched.
+    functions: Mutex<HashMap<&'static str, Function>>,
+}
+
+#[derive(Clone)]
+struct Function {
+    function: CudaFunction,
+    /// The bytes of shared memory that its blocks may use.
+    shared: u32,
+    /// Whether it waits for the launches before it. Code that the driver compiles for a newer GPU does not.
+    waits: bool,
 }
 
 impl Driver {
@@ -63,18 +72,21 @@ impl Driver {
         Ok(Self { context, stream, recorder, module, capability, functions: Mutex::default() })
     }
 
-    fn function(&self, launch: &Launch<'_>) -> Result<CudaFunction, CudaError> {
+    fn function(&self, launch: &Launch<'_>) -> Result<Function, CudaError> {
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         if !functions.contains_key(launch.kernel) {
-            functions.insert(launch.kernel, (self.module.load_function(launch.kernel)?, SHARED));
+            let function = self.module.load_function(launch.kernel)?;
+            // The architecture that it was compiled for: 80 for 8.0.
+            let of = function.get_attribute(CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_PTX_VERSION)?;
+            functions.insert(launch.kernel, Function { function, shared: SHARED, waits: of >= 90 });
         }
-        let (function, shared) = functions.get_mut(launch.kernel).expect("it is there");
-        if launch.shared > *shared {
+        let known = functions.get_mut(launch.kernel).expect("it is there");
+        if launch.shared > known.shared {
             let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            function.set_attribute(attribute, launch.shared as i32)?;
-            *shared = launch.shared;
+            known.function.set_attribute(attribute, launch.shared as i32)?;
+            known.shared = launch.shared;
         }
-        Ok(function.clone())
+        Ok(known.clone())
     }
 }
 
@@ -86,29 +98,36 @@ fn find_driver() -> Result<(), CudaError> {
     }
 }
 
-/// All GPUs that the driver lists.
+/// All GPUs that can be used. The error of one that cannot is returned only if none can.
 pub(super) fn all() -> Result<Vec<About>, CudaError> {
     find_driver()?;
     let count = CudaContext::device_count()?;
-    (0..count as usize)
-        .map(|number| {
-            let context = CudaContext::new(number)?;
-            let (free, total) = context.mem_get_info()?;
-            let attribute = |of| context.attribute(of).map(|value| value as u64);
-            let kilohertz = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
-            let bits = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
-            let (major, minor) = context.compute_capability()?;
-            Ok(About {
-                number,
-                name: context.name()?,
-                capability: (major as u32, minor as u32),
-                total: total as u64,
-                free: free as u64,
-                // Twice a clock cycle.
-                bandwidth: 2 * kilohertz * 1000 * bits / 8,
-            })
-        })
-        .collect()
+    let (mut usable, mut fault) = (Vec::new(), None);
+    for number in 0..count as usize {
+        match about(number) {
+            Ok(one) => usable.push(one),
+            Err(error) => fault = fault.or(Some(error)),
+        }
+    }
+    fault.filter(|_| usable.is_empty()).map_or(Ok(usable), Err)
+}
+
+fn about(number: usize) -> Result<About, CudaError> {
+    let context = CudaContext::new(number)?;
+    let (free, total) = context.mem_get_info()?;
+    let attribute = |of| context.attribute(of).map(|value| value as u64);
+    let kilohertz = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+    let bits = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
+    let (major, minor) = context.compute_capability()?;
+    Ok(About {
+        number,
+        name: context.name()?,
+        capability: (major as u32, minor as u32),
+        total: total as u64,
+        free: free as u64,
+        // Twice a clock cycle.
+        bandwidth: 2 * kilohertz * 1000 * bits / 8,
+    })
 }
 
 impl Backend for Driver {
@@ -129,14 +148,20 @@ impl Backend for Driver {
         Ok(self.context.mem_get_info()?.0 as u64)
     }
 
+    fn most_shared(&self) -> Result<u32, CudaError> {
+        let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        Ok(self.context.attribute(attribute)? as u32)
+    }
+
     unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), CudaError> {
-        let function = self.function(&launch)?;
+        let Function { function, waits, .. } = self.function(&launch)?;
         self.context.bind_to_thread()?;
         let Launch { grid: [x, y, z], threads, shared, args, recorded, .. } = launch;
         let mut args = [args.as_ptr().cast_mut().cast::<c_void>()];
         let stream = if recorded { &self.recorder } else { &self.stream };
         let (function, stream) = (function.cu_function(), stream.cu_stream());
-        // A launch may begin while those before it end: kernels wait for them (`wait_for_inputs` of `device.cuh`).
+        // A launch may begin while those before it end, if its kernel waits for them: see `wait_for_inputs` of
+        // `device.cuh`.
         let mut early = CUlaunchAttribute_st {
             id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: Default::default(),
@@ -152,7 +177,7 @@ impl Backend for Driver {
             sharedMemBytes: shared,
             hStream: stream,
             attrs: &raw mut early,
-            numAttrs: (self.capability.0 >= 9).into(),
+            numAttrs: waits.into(),
         };
         // SAFETY: upheld by the caller; the function's module lives as long as `self`.
         Ok(unsafe { cuLaunchKernelEx(&raw const config, function, args.as_mut_ptr(), std::ptr::null_mut()) }

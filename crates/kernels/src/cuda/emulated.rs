@@ -2,7 +2,8 @@
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::backend::{Backend, DeviceMemory, Launch, Recording};
 use super::error::CudaError;
@@ -17,15 +18,25 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
+/// The bytes of memory of an emulated GPU.
+const MEMORY: u64 = 4 << 30;
+
 pub(super) struct Emulated {
     recording: Mutex<Vec<OwnedLaunch>>,
+    /// The bytes that are allocated.
+    allocated: Arc<AtomicU64>,
     has_wide_products: bool,
 }
 
 impl Emulated {
     pub(super) fn new(has_wide_products: bool) -> Self {
-        Self { recording: Mutex::default(), has_wide_products }
+        Self { recording: Mutex::default(), allocated: Arc::default(), has_wide_products }
     }
+}
+
+/// The bytes that a block may share on most GPUs since compute capability 8.0, and on those of 9.0.
+fn most_shared(has_wide_products: bool) -> u32 {
+    if has_wide_products { 227 << 10 } else { 99 << 10 }
 }
 
 struct OwnedLaunch {
@@ -40,8 +51,7 @@ struct OwnedLaunch {
 
 impl OwnedLaunch {
     fn new(launch: Launch<'_>, has_wide_products: bool) -> Self {
-        // The bytes that a block may use on most GPUs since compute capability 8.0, and on those of 9.0.
-        let most_shared = if has_wide_products { 227 << 10 } else { 99 << 10 };
+        let most_shared = most_shared(has_wide_products);
         let Launch { kernel, grid, threads, shared, args: bytes, .. } = launch;
         let mut args = vec![MaybeUninit::new(0u64); bytes.len().div_ceil(8)];
         // SAFETY: there is room for the bytes, and the two do not overlap.
@@ -66,13 +76,18 @@ impl OwnedLaunch {
 
 impl Backend for Emulated {
     fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn DeviceMemory>>, CudaError> {
+        if self.allocated.load(Ordering::Relaxed) + bytes as u64 > MEMORY {
+            return Ok(None);
+        }
         // Memory that has not been written holds NaN.
         let mut words = Vec::new();
         if words.try_reserve_exact(bytes.div_ceil(16)).is_err() {
             return Ok(None);
         }
         words.resize(bytes.div_ceil(16), u128::MAX);
-        Ok(Some(Box::new(Host { words: Box::into_raw(words.into_boxed_slice()), bytes })))
+        self.allocated.fetch_add(bytes as u64, Ordering::Relaxed);
+        let allocated = self.allocated.clone();
+        Ok(Some(Box::new(Host { words: Box::into_raw(words.into_boxed_slice()), bytes, allocated })))
     }
 
     fn has_wide_products(&self) -> bool {
@@ -80,7 +95,11 @@ impl Backend for Emulated {
     }
 
     fn free_memory(&self) -> Result<u64, CudaError> {
-        Ok(4 << 30)
+        Ok(MEMORY.saturating_sub(self.allocated.load(Ordering::Relaxed)))
+    }
+
+    fn most_shared(&self) -> Result<u32, CudaError> {
+        Ok(most_shared(self.has_wide_products))
     }
 
     unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), CudaError> {
@@ -119,6 +138,8 @@ impl Recording for Recorded {
 struct Host {
     words: *mut [u128],
     bytes: usize,
+    /// The bytes that are allocated on its GPU.
+    allocated: Arc<AtomicU64>,
 }
 
 // SAFETY: it owns its memory, which kernels change like a device's: its users must ensure that accesses do not overlap.
@@ -171,6 +192,7 @@ impl DeviceMemory for Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        self.allocated.fetch_sub(self.bytes as u64, Ordering::Relaxed);
         // SAFETY: the pointer came from a box.
         drop(unsafe { Box::from_raw(self.words) });
     }

@@ -42,6 +42,11 @@ impl Pages {
     }
 
     /// The most queries of a tile, as in `attention.cu` and `attention_f32.cu`, unless a single token has more.
+    /// The number of queries of a block of threads, for `group` query heads per key head.
+    pub(super) fn queries(&self, group: usize) -> usize {
+        (self.most_queries() / group).max(1) * group
+    }
+
     pub(super) fn most_queries(&self) -> usize {
         match self {
             Self { format: Format::F32, .. } => 16,
@@ -310,7 +315,20 @@ impl Inputs {
         self.bytes[wanted..end].fill(0);
         self.buffer.write(0, &self.bytes[..self.table_at() + self.table * 8])?;
         std::mem::swap(&mut self.reached, &mut self.next);
+        self.next.clear();
         Ok(())
+    }
+
+    /// Lets go of the pages that the rows on the GPU refer to, by replacing these with rows that do nothing.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver fails.
+    pub fn release(&mut self) -> Result<(), CudaError> {
+        if self.reached.is_empty() {
+            return Ok(());
+        }
+        self.clear();
+        self.finish()
     }
 
     /// The first row and the number of rows of each tile.

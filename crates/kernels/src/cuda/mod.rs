@@ -138,10 +138,10 @@ impl Gpu {
         Ok(Self { backend: Arc::new(driver::Driver::open(number)?), recorder: Arc::default(), number })
     }
 
-    /// All GPUs of this machine.
+    /// All GPUs of this machine that can be used.
     ///
     /// # Errors
-    /// [`CudaError::Driver`] if the driver does not exist, or fails.
+    /// [`CudaError::Driver`] if the driver does not exist, or if no GPU can be used.
     #[cfg(feature = "cuda")]
     pub fn all() -> Result<Vec<About>, CudaError> {
         driver::all()

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use verdigris_kernels::Format;
-use verdigris_kernels::cuda::Gpu;
 use verdigris_kernels::cuda::draw::Drawer;
+use verdigris_kernels::cuda::{CudaError, Gpu};
 
 use super::resident::Resident;
 use super::work::Work;
@@ -27,6 +27,14 @@ pub(super) struct Shared {
     /// By the number of rows.
     pub(super) works: HashMap<usize, Work>,
     pub(super) drawer: Drawer,
+}
+
+impl Shared {
+    /// Lets go of the pages of texts that earlier passes of other sizes refer to.
+    pub(super) fn release_all_but(&mut self, bucket: usize) -> Result<(), CudaError> {
+        let others = self.works.iter_mut().filter(|(size, _)| **size != bucket);
+        others.map(|(_, work)| work).try_for_each(Work::release)
+    }
 }
 
 impl fmt::Debug for Shared {

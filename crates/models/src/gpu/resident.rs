@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use verdigris_kernels::Format;
 use verdigris_kernels::cuda::activations::{Kinds, Precision};
-use verdigris_kernels::cuda::attention::MOST_DIM;
+use verdigris_kernels::cuda::attention::{self, MOST_DIM};
 use verdigris_kernels::cuda::elements;
 use verdigris_kernels::cuda::inputs::Pages;
 use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
@@ -125,13 +125,17 @@ impl Resident {
         format: Option<Format>,
         layout: CacheLayout,
     ) -> Result<Self, ModelError> {
-        let Attention { kv_heads, head_dim, .. } = *runs(&config).map_err(ModelError::NotOnGpu)?;
+        let Attention { heads, kv_heads, head_dim, .. } = *runs(&config).map_err(ModelError::NotOnGpu)?;
         let layers = config.blocks.len();
         let format = cache_format(&config, parts, format)?;
         if head_dim > MOST_DIM && format != Format::F32 {
             return Err(ModelError::HeadSize { head_dim, most: MOST_DIM });
         }
         let CacheLayout::Paged { tokens } = layout else { return Err(ModelError::PagesOnly) };
+        let layout = Pages { tokens: tokens.max(1), layers, kv_heads, head_dim, format };
+        if !attention::fits(&gpu, layout, heads / kv_heads)? {
+            return Err(ModelError::NotOnGpu("heads of this size in f32"));
+        }
         let (needed, free) = (bytes_of(parts), gpu.free_memory()?);
         if needed as u64 > free {
             return Err(ModelError::DeviceMemory { bytes: needed, free: Some(free) });
@@ -150,7 +154,6 @@ impl Resident {
                 angles += pairs;
             }
         }
-        let layout = Pages { tokens: tokens.max(1), layers, kv_heads, head_dim, format };
         let precision = Precision::default();
         Ok(Self { gpu, config, parts: on_gpu, kinds, precision, slopes, rotary, layout })
     }

@@ -73,6 +73,10 @@ impl LanguageModel for GpuDecoder {
         PageShape { tokens: layout.tokens, bytes: Some(layout.page_bytes()), depends_on_capacity, has_parts: true }
     }
 
+    fn free_bytes(&self) -> Result<Option<u64>, ModelError> {
+        Ok(Some(self.resident.gpu.free_memory()?))
+    }
+
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         let held = Held::none(capacity, self.config().context)?;
         let angles = self.resident.gpu.upload_numbers(&self.resident.angles(capacity))?;
@@ -106,6 +110,12 @@ fn own<'a>(decoder: &GpuDecoder, items: &'a mut [BatchItem<'_>]) -> Vec<GpuItem<
 /// Continues several sequences, and samples tokens from their rows or, without `draws`, writes their rows.
 fn forward(decoder: &GpuDecoder, items: &mut [GpuItem<'_>], draws: &mut [SampleRequest<'_>]) -> Result<(), ModelError> {
     let (resident, size) = (&decoder.resident, decoder.config().vocabulary);
+    let (mut slices, mut shared) = (Vec::new(), decoder.shared());
+    share_out(items.iter().map(|item| item.batch), &mut slices);
+    // Pages of texts that have ended are free before new ones are allocated.
+    if let Some(first) = passes(&slices).next() {
+        shared.release_all_but(bucket_of(first))?;
+    }
     let mut lengths = Vec::with_capacity(items.len());
     for GpuItem { state, batch, .. } in &mut *items {
         if batch.parents.is_some() && batch.tokens.len() > CHUNK {
@@ -120,14 +130,16 @@ fn forward(decoder: &GpuDecoder, items: &mut [GpuItem<'_>], draws: &mut [SampleR
             rows.prepare(batch.rows(), size);
         }
     }
-    let mut slices = Vec::new();
-    share_out(items.iter().map(|item| item.batch), &mut slices);
-    let mut shared = decoder.shared();
     let done = passes(&slices).try_for_each(|slices| one_pass(resident, &mut shared, items, slices, draws));
     if done.is_err() {
         items.iter_mut().zip(lengths).for_each(|(item, length)| item.state.held.truncate(length));
     }
     Ok(done?)
+}
+
+/// The size of the memory for a pass.
+fn bucket_of(slices: &[TokenSlice]) -> usize {
+    bucket(slices.iter().map(TokenSlice::len).sum())
 }
 
 fn one_pass(
@@ -138,7 +150,7 @@ fn one_pass(
     draws: &mut [SampleRequest<'_>],
 ) -> Result<(), CudaError> {
     let (gpu, size) = (&resident.gpu, resident.config.vocabulary);
-    let bucket = bucket(slices.iter().map(TokenSlice::len).sum());
+    let bucket = bucket_of(slices);
     let work = match works.entry(bucket) {
         Entry::Occupied(work) => work.into_mut(),
         Entry::Vacant(work) => work.insert(Work::new(resident, bucket)?),

@@ -1,7 +1,6 @@
 //! The memory of passes of a given size, and their recorded graphs.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use verdigris_kernels::cuda::activations::Activations;
 use verdigris_kernels::cuda::attention::{RECORDED, Splits};
@@ -106,18 +105,34 @@ impl Work {
         Ok(Self { rows: Inputs::new(gpu, *layout, bounds)?, buffers, spans: HashMap::new() })
     }
 
+    /// Lets go of the pages that the rows of the last pass refer to.
+    pub(super) fn release(&mut self) -> Result<(), CudaError> {
+        self.rows.release()
+    }
+
     /// The memory for a pass of the rows that are set. Spans are powers of two, which the pages of no sequence exceed.
     pub(super) fn for_these_rows(&mut self, resident: &Resident) -> Result<(&Inputs, &Buffers, &mut Span), CudaError> {
         let pages = self.rows.longest().next_power_of_two().max(4);
-        let span = match self.spans.entry(pages) {
-            Entry::Occupied(span) => span.into_mut(),
-            Entry::Vacant(span) => {
-                let (&Attention { heads, head_dim, .. }, _) = alike(&resident.config);
-                let tokens = pages * resident.layout.tokens;
-                let splits = Splits::new(&resident.gpu, self.rows.capacity(), heads, head_dim, tokens)?;
-                span.insert(Span { splits, done: HashMap::new() })
-            }
-        };
+        let (tokens, rows) = (pages * resident.layout.tokens, self.rows.capacity());
+        if !self.spans.contains_key(&pages) {
+            // Graphs use the addresses of theirs; all others share the memory of the longest.
+            let shared = match is_recorded(rows) {
+                true => None,
+                false => self.spans.values().find_map(|span| span.splits.within(tokens)),
+            };
+            let splits = match shared {
+                Some(splits) => splits,
+                None => {
+                    if !is_recorded(rows) {
+                        self.spans.clear();
+                    }
+                    let (&Attention { heads, head_dim, .. }, _) = alike(&resident.config);
+                    Splits::new(&resident.gpu, rows, heads, head_dim, tokens)?
+                }
+            };
+            self.spans.insert(pages, Span { splits, done: HashMap::new() });
+        }
+        let span = self.spans.get_mut(&pages).expect("it is there");
         Ok((&self.rows, &self.buffers, span))
     }
 }
