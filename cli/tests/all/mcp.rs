@@ -171,6 +171,7 @@ fn bad_requests_are_answered() {
         ("detect", json!({"text": "x", "key": SECRET}), "unknown field `key`"),
         ("detect", json!({"text": "x", "key_id": "other"}), "does not have the key \"other\""),
         ("identify", json!({"text": "x".repeat(2001)}), "the text has 2001 bytes, but may have up to 2000"),
+        ("detect", json!({"text": "x".repeat(300_000)}), "the text has 300000 bytes, but may have up to 2000"),
         ("mark_status", json!({"text": "x", "ring": "/"}), "unknown field `ring`"),
     ] {
         let fault = session.fault(tool, arguments.clone());

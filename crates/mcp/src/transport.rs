@@ -17,6 +17,9 @@ use crate::handler::Handler;
 /// The most bytes of a request for each byte of its text, which JSON may write as `\u0000`, and those around the text.
 const ESCAPED: usize = 6;
 const AROUND: usize = 64 << 10;
+/// A longer line of standard input is dropped without an answer. It is far above the length of any text that is judged,
+/// since a text that is too long should be refused with an answer.
+const LONGEST_LINE: usize = 256 << 20;
 
 /// The address of the endpoint.
 const PATH: &str = "/mcp";
@@ -70,11 +73,10 @@ fn runtime() -> Result<Runtime, std::io::Error> {
 /// # Errors
 /// [`McpError::Client`] and [`McpError::System`].
 pub fn serve_stdio(detector: Detector) -> Result<(), McpError> {
-    let most = most_bytes(&detector);
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         let (input, output) = stdio_pipes();
-        let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(most);
+        let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(LONGEST_LINE);
         let running = match Handler::new(detector).serve(transport).await {
             Ok(running) => running,
             // The client left before it said anything.
