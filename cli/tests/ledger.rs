@@ -166,6 +166,9 @@ fn a_number_leads_to_its_entry() {
     assert!(["`payload`", "`carrying`"].iter().all(|field| section.contains(field)));
 
     folder.run(&[&write[..], &["--payload", "new"]].concat()).fails("--payload new needs a ledger");
+    for several in [&["--texts", "2"][..], &["--beams", "2", "--beam-choice", "stochastic"]] {
+        folder.run(&[&new[..], several].concat()).fails("--payload new is one number for one text");
+    }
     folder.write("in.jsonl", "{\"prompt\": \"The captain\"}\n");
     let batch = ["batch", "in.jsonl", "out.jsonl", "--key", "n.key", "--payload", "new", "--ledger", "a.ledger"];
     folder.run(&batch).fails("all answers of a batch carry the same number");
@@ -174,6 +177,16 @@ fn a_number_leads_to_its_entry() {
     folder.run(&plain).fails("carries no payload");
     find(&folder, "one.txt", &["--key", "plain.key"]).fails("carries no payload");
     assert_eq!(list(&folder, &[]).len(), 2);
+}
+
+/// Names that mean something else to SQLite are files like all others.
+#[test]
+fn a_ledger_of_any_name_is_a_file() {
+    let folder = Folder::new();
+    for name in [":memory:", "file:x?mode=memory"] {
+        folder.run(&["generate", "The captain", "-n", "5", "-q", "--ledger", name]).succeeds();
+        assert_eq!(folder.run(&["ledger", "list", name, "--json"]).succeeds().lines().len(), 1, "{name}");
+    }
 }
 
 #[test]

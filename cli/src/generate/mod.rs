@@ -179,9 +179,17 @@ impl Generate {
         let labels =
             label.map(|label| Labels::new(label, &id, output.filter(|_| !self.json), several, self.force, &inputs));
         let labels = labels.transpose()?;
-        if self.asked.payload == Some(PayloadChoice::New) && self.ledger.file().is_none() {
-            let why = "--payload new needs a ledger, which remembers the numbers: give --ledger FILE";
-            return Err(Failure::Usage(why.into()));
+        if self.asked.payload == Some(PayloadChoice::New) {
+            let why = match self.ledger.file() {
+                None => "--payload new needs a ledger, which remembers the numbers: give --ledger FILE",
+                Some(_) if several || self.search.writes_all() => {
+                    "--payload new is one number for one text: write the texts one at a time, or give their number"
+                }
+                Some(_) => "",
+            };
+            if !why.is_empty() {
+                return Err(Failure::Usage(why.into()));
+            }
         }
         let recorder = self.ledger.recorder()?;
         let prompt = self.prompt.read(self.run.quiet)?;

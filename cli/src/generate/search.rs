@@ -64,6 +64,11 @@ impl SearchOptions {
         }
     }
 
+    /// Whether all texts are printed, unless their number is given.
+    pub(super) fn writes_all(&self) -> bool {
+        self.beams.is_some_and(|beams| beams > 1) && self.beam_choice == BeamChoice::Stochastic
+    }
+
     pub(super) fn apply<'r>(&self, request: Request<'r>) -> Request<'r> {
         match self.penalty_alpha {
             Some(alpha) => request.penalty_alpha(alpha),

@@ -15,7 +15,8 @@ use crate::error::Failure;
 /// Remove the entries of texts that were written before a day
 #[derive(Args)]
 #[command(after_help = "\
-The removed data is overwritten. Copies of the file still have it.
+The removed data is overwritten, in the log of changes too unless a process is
+reading the ledger. Copies of the file still have it.
 
 Example:
   verdigris ledger prune answers.ledger --before 2026-06-01")]

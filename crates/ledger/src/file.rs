@@ -64,7 +64,9 @@ pub(crate) fn open(path: &Path, create: bool) -> Result<Connection, LedgerError>
 fn connected(path: &Path, create: bool) -> Result<Connection, LedgerError> {
     let fault = LedgerError::of(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut file = Connection::open_with_flags(path, flags).map_err(&fault)?;
+    // Names such as `:memory:` have a meaning for SQLite, paths do not.
+    let absolute = std::path::absolute(path).map_err(|source| LedgerError::Open { path: path.into(), source })?;
+    let mut file = Connection::open_with_flags(absolute, flags).map_err(&fault)?;
     file.busy_timeout(PATIENCE).map_err(&fault)?;
     // The file may come from a stranger, and may have triggers and views.
     file.pragma_update(None, "trusted_schema", false).map_err(&fault)?;

@@ -226,10 +226,11 @@ impl Ledger {
     }
 
     /// Removes at most 500 of the entries before a time, of one tenant or of all, and returns their number. Call it
-    /// again until it returns 0. The removed data is overwritten.
+    /// again until it returns 0. The removed data is overwritten in the file, and in the log of changes unless another
+    /// process is reading it; then by a later call.
     ///
     /// # Errors
-    /// [`LedgerError`]; then none of them is removed.
+    /// [`LedgerError`]. Either all of them are removed or none.
     pub fn prune(&mut self, before: Timestamp, tenant: Option<&str>) -> Result<usize, LedgerError> {
         let fault = LedgerError::of(&self.path);
         let delete = "DELETE FROM entries WHERE number IN \
