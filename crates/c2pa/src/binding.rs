@@ -1,14 +1,16 @@
 //! Checks that a manifest belongs to this text: the hard binding.
 //!
 //! The library checks the bytes that the manifest does not exclude. For structured text and sidecars that is enough,
-//! except that the excluded part must be the manifest and nothing that people read. It does not support unstructured
-//! text, where the composed text (NFC) is hashed instead of the bytes: that is checked here.
+//! except that the excluded part must be the manifest and nothing that people read: the lines of a block may have only
+//! its delimiters, one reference, and comment signs around them, as [`Unwrapped`] removes them. The library does not
+//! support unstructured text, where the composed text (NFC) is hashed instead of the bytes: that is checked here.
 
 use std::ops::Range;
 
 use c2pa_unstructured_text::hardbinding::{Algorithm, Hasher as _, Normalizer as _, RustCrypto, UnicodeNfc};
 use serde::Deserialize;
 use serde_json::Value;
+use verdigris_detector::Unwrapped;
 
 use crate::locate::{Located, ManifestLocation};
 
@@ -45,15 +47,28 @@ pub(crate) fn check(text: &str, located: &Located, recorded: &Recorded) -> Resul
     }
     match located.place {
         ManifestLocation::Text => composed(text, range, excluded, recorded),
-        _ if excluded.start == range.start => Ok(()),
+        _ if excluded.start == range.start && is_bare(text, range) => Ok(()),
         _ => Err(MALFORMED),
     }
+}
+
+/// Whether the excluded bytes have nothing but a block and the line end before it, so that nothing that people or
+/// compilers read can be changed there.
+fn is_bare(text: &str, excluded: Range<usize>) -> bool {
+    let line_end = text[excluded.clone()].bytes().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let covers = |block: &Range<usize>| block.start <= excluded.start + line_end && excluded.end <= block.end;
+    Unwrapped::new(text).manifests.iter().any(covers)
 }
 
 /// A text with a sidecar may exclude the block that refers to it.
 fn of_sidecar(text: &str, exclusions: &[Exclusion]) -> Result<(), &'static str> {
     match (c2pa_structured_text::hardbinding::manifest_exclusion(text), exclusions) {
-        (Ok(block), [one]) if (block.start, block.length) == (one.start, one.length) => Ok(()),
+        (Ok(block), [one])
+            if (block.start, block.length) == (one.start, one.length)
+                && is_bare(text, block.start..block.start + block.length) =>
+        {
+            Ok(())
+        }
         _ => Err(MALFORMED),
     }
 }
@@ -126,5 +141,36 @@ mod tests {
             "the block that refers to the sidecar"
         );
         assert_eq!(said(ManifestLocation::Sidecar, None, one(block, 3)), Err(MALFORMED));
+    }
+
+    /// The lines of a block are not hashed, so words on them could be changed.
+    #[test]
+    fn a_block_has_its_lines_for_itself() {
+        let bound = |block: &str, before: &str| {
+            let text = format!("{before}{block}The captain.\n");
+            let (start, length) = (before.len(), block.len());
+            let exclusions = json!([{ "start": start, "length": length }]);
+            let recorded = serde_json::from_value(json!({ "exclusions": exclusions, "hash": [] })).unwrap();
+            let range = Some(start..start + length);
+            let at = |place, range| check(&text, &Located { place, store: Vec::new(), range }, &recorded);
+            let (inside, beside) = (at(ManifestLocation::Structured, range), at(ManifestLocation::Sidecar, None));
+            assert_eq!(inside, beside, "{block}");
+            inside
+        };
+        for block in [
+            "<!-- -----BEGIN C2PA MANIFEST----- urn:a -----END C2PA MANIFEST----- -->\n",
+            "-----BEGIN C2PA MANIFEST-----\nurn:a\n-----END C2PA MANIFEST-----\n",
+        ] {
+            assert_eq!(bound(block, ""), Ok(()), "{block}");
+            assert_eq!(bound(block, "#!/bin/sh\n"), Ok(()), "{block}");
+        }
+        for block in [
+            "FAKE -----BEGIN C2PA MANIFEST----- urn:a -----END C2PA MANIFEST----- -->\n",
+            "<!-- -----BEGIN C2PA MANIFEST----- urn:a -----END C2PA MANIFEST----- no.\n",
+            "<!-- -----BEGIN C2PA MANIFEST----- not a -----END C2PA MANIFEST----- -->\n",
+            "rm -r /; # -----BEGIN C2PA MANIFEST----- urn:a -----END C2PA MANIFEST-----\n",
+        ] {
+            assert_eq!(bound(block, ""), Err(MALFORMED), "{block}");
+        }
     }
 }

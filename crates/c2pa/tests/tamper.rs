@@ -61,6 +61,17 @@ fn a_changed_letter_is_seen_wherever_the_manifest_stands() {
     }
 }
 
+/// The lines of a manifest are not hashed, and may have nothing else.
+#[test]
+fn words_of_the_same_length_next_to_a_manifest_are_seen() {
+    let signed = Signed::new();
+    for (signs, words) in [("<!-- ", "FAKE "), (" -->\n", " no.\n")] {
+        let found = signed.changed("structured.md", |text| text.replacen(signs, words, 1));
+        assert_eq!(found["verdict"], "invalid", "{words}: {found}");
+        assert_eq!(codes(&found), ["assertion.dataHash.malformed"], "{words}");
+    }
+}
+
 /// Decomposing characters, as some programs do with pasted text, does not change unstructured text; of other texts the
 /// bytes are signed.
 #[test]
