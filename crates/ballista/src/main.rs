@@ -34,8 +34,8 @@ who can reach its ports: keep them on a private network. RUST_LOG=info logs its 
 
 Examples:
   verdigris-ballista scheduler
-  verdigris-ballista executor --name a --ring keys/ --port 50051 --control-port 50052
-  verdigris-ballista executor --name b --ring keys/ --port 50061 --control-port 50062
+  verdigris-ballista executor --name a --ring keys/ --work /tmp/a --port 50051 --control-port 50052
+  verdigris-ballista executor --name b --ring keys/ --work /tmp/b --port 50061 --control-port 50062
   verdigris-ballista query lake/ --sql \"SELECT author, verdigris_combine(text, 'my')['p'] AS p
       FROM documents GROUP BY author\""
 )]

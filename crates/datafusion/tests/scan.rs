@@ -397,6 +397,109 @@ fn columns_keep_their_names_and_a_query_is_written_whole() {
     assert!(out.contains("1 documents: 1 judged, 0 without a text, 0 faulty"), "{out}");
 }
 
+/// Columns that a reader would take for numbers, and fields that Parquet does not support.
+#[test]
+fn columns_are_kept_as_they_are_written() {
+    let lake = Lake::new();
+    lake.write("zip.csv", format!("zip,id,text\n00501,9007199254740993,\"{0}\"\n10115,7.0,\"{0}\"\n", plain(1)));
+    let rows = lake.lines(&["zip.csv", "--json", "--quiet"]);
+    let columns: Vec<_> = rows[..2].iter().map(|row| (&row["zip"], &row["id"])).collect();
+    let written = [("00501", "9007199254740993"), ("10115", "7.0")].map(|(zip, id)| (zip.into(), id.into()));
+    assert_eq!(columns, [(&written[0].0, &written[0].1), (&written[1].0, &written[1].1)] as [(&Value, &Value); 2]);
+    // In a query they are numbers.
+    let sum = lake.lines(&["zip.csv", "--json", "--quiet", "--sql", "SELECT sum(zip) AS sum FROM documents"]);
+    assert_eq!(sum[0]["sum"], 10_616);
+    let json = |text: &str| {
+        format!("{{\"text\": {text:?}, \"meta\": {{}}, \"all\": [{{}}], \"a\": {{\"b\": {{}}, \"n\": 1}}}}\n")
+    };
+    lake.write("empty.jsonl", json(&plain(1)) + &json(&plain(2)));
+    let done = lake.run(&["empty.jsonl", "--json", "-o", "out"]);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert!(said.contains("empty.jsonl: left out, since it has only empty objects: meta, all, b"), "{said}");
+    assert_eq!(table(&lake.path("out")).num_rows(), 2);
+}
+
+/// A folder may be named through a link.
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_folder_is_that_folder() {
+    let lake = Lake::new();
+    std::os::unix::fs::symlink(lake.path("lake"), lake.path("link")).unwrap();
+    write_parquet(&lake.path("lake/a.parquet"), &some((0..5).map(plain)), 5);
+    let answer = ["link/a.parquet", "-o", "link/a.parquet", "--force", "--sql", "SELECT 1"];
+    assert!(lake.fault(&answer).contains("exists already; --force replaces it if it is not an input"));
+    lake.lines(&["link", "-o", "link/out", "--quiet"]);
+    assert_eq!(lake.lines(&["link", "-o", "link/out", "--json"])[0]["resumed"], 5);
+}
+
+/// A part that a read error ended is written again when the file can be read.
+#[test]
+fn a_passing_read_error_is_made_good() {
+    let lake = Lake::new();
+    let file = lake.path("lake/a.parquet");
+    write_parquet(&file, &some((0..40_000).map(plain)), 4000);
+    let (whole, time) = (std::fs::read(&file).unwrap(), file.metadata().unwrap().modified().unwrap());
+    let set = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        std::fs::File::options().append(true).open(&file).unwrap().set_modified(time).unwrap();
+    };
+    let mut damaged = whole.clone();
+    let end = damaged.len() * 8 / 10;
+    damaged[end - 60_000..end].fill(0xff);
+    set(&damaged);
+    assert_eq!(lake.run(&["lake", "--json", "-o", "out"]).status.code(), Some(2));
+    let before = table(&lake.path("out")).num_rows() as u64;
+    assert!(before < 40_000);
+    // Again with the error, and then without it.
+    assert_eq!(lake.run(&["lake", "--json", "-o", "out"]).status.code(), Some(2));
+    assert_eq!(table(&lake.path("out")).num_rows() as u64, before);
+    set(&whole);
+    assert_eq!(lake.lines(&["lake", "--json", "-o", "out"])[0]["documents"], 40_000);
+    let all = table(&lake.path("out"));
+    let ids = all.column_by_name("id").unwrap().as_primitive::<Int64Type>();
+    assert!(ids.values().iter().copied().eq(0..40_000));
+    assert_eq!(lake.lines(&["lake", "--json", "-o", "out"])[0]["resumed"], 40_000);
+}
+
+/// A reader that has enough, such as `head`, is not an error.
+#[cfg(unix)]
+#[test]
+fn an_output_that_is_closed_ends_the_program_quietly() {
+    let lake = Lake::new();
+    write_parquet(&lake.path("lake/a.parquet"), &some((0..3000).map(plain)), 1000);
+    for more in [&[][..], &["--sql", "SELECT text FROM documents"]] {
+        let arguments = [&["lake", "--json", "--quiet", "--key", "my.key"][..], more].concat();
+        let piped = || std::process::Stdio::piped();
+        let mut child = lake.command(&arguments).stdout(piped()).stderr(piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let done = child.wait_with_output().unwrap();
+        assert_eq!((done.status.code(), &*done.stderr), (Some(141), &b""[..]), "{more:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_query_leaves_no_file() {
+    let lake = Lake::new();
+    write_parquet(&lake.path("lake/a.parquet"), &some((0..2000).map(plain)), 1000);
+    let sql = "SELECT a.id FROM documents a, documents b, documents c";
+    let arguments = ["lake", "--key", "my.key", "--quiet", "-o", "answer.parquet", "--sql", sql];
+    let mut child = lake.command(&arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let is_written = || {
+        lake.path("").read_dir().unwrap().any(|entry| entry.unwrap().file_name().to_string_lossy().starts_with(".tmp-"))
+    };
+    let began = Instant::now();
+    while !is_written() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(is_written() && child.try_wait().unwrap().is_none());
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert_eq!((done.status.code(), &*done.stderr), (Some(2), &b"error: stopped\n"[..]));
+    assert!(!lake.path("answer.parquet").exists() && !is_written());
+}
+
 #[test]
 fn several_keys_are_all_looked_for_and_a_ring_skips_what_is_not_for_it() {
     let lake = Lake::new();
@@ -405,7 +508,7 @@ fn several_keys_are_all_looked_for_and_a_ring_skips_what_is_not_for_it() {
     for id in ["mine", "theirs"] {
         key("mine").with_tenant(id).unwrap().with_id(id).unwrap().save(&ring.join(format!("{id}.key"))).unwrap();
     }
-    std::fs::write(ring.join("stray.key"), "none").unwrap();
+    std::fs::write(ring.join("stray.key"), "-----BEGIN PRIVATE KEY-----\n").unwrap();
     std::fs::create_dir(lake.path("foreign")).unwrap();
     for folder in ["ring", "foreign"] {
         let vocabulary = VocabularyId::new(100, "another").unwrap();

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringArray, UInt32Array, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, StringArray, UInt32Array, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, UInt32Type, UInt64Type};
 use datafusion::error::Result;
 
@@ -24,7 +24,7 @@ pub(super) fn fields() -> Vec<FieldRef> {
         of("tokens", DataType::UInt64),
         of("error", DataType::Utf8),
         of("level", DataType::UInt32),
-        of("observations", DataType::Binary),
+        of("observations", DataType::LargeBinary),
     ]
 }
 
@@ -41,7 +41,7 @@ pub(super) fn write(groups: &mut [Group]) -> Vec<ArrayRef> {
         count(|group| group.tokens),
         Arc::new(groups.iter().map(|group| group.error.as_deref()).collect::<StringArray>()),
         Arc::new(pools.iter().map(|pool| pool.0).collect::<UInt32Array>()),
-        Arc::new(pools.iter().map(|pool| Some(&*pool.1)).collect::<BinaryArray>()),
+        Arc::new(pools.iter().map(|pool| Some(&*pool.1)).collect::<LargeBinaryArray>()),
     ]
 }
 
@@ -49,7 +49,7 @@ pub(super) fn read(columns: &[ArrayRef], judges: &Judges) -> Result<Vec<Group>> 
     let [ids, documents, faulty, tokens, errors, levels, pools] = columns else { return Err(JudgeError::State.into()) };
     let ids = ids.as_string_opt::<i32>().ok_or(JudgeError::State)?;
     let errors = errors.as_string_opt::<i32>().ok_or(JudgeError::State)?;
-    let pools = pools.as_binary_opt::<i32>().ok_or(JudgeError::State)?;
+    let pools = pools.as_binary_opt::<i64>().ok_or(JudgeError::State)?;
     let levels = levels.as_primitive_opt::<UInt32Type>().ok_or(JudgeError::State)?;
     let count = |column: &ArrayRef, row| {
         let column = column.as_primitive_opt::<UInt64Type>().ok_or(JudgeError::State)?;

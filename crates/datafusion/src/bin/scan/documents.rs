@@ -17,7 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, ident};
 
 use crate::error::{Failure, line};
-use crate::inputs::Input;
+use crate::inputs::{CsvTypes, Input};
 
 /// A file and its columns.
 #[derive(Clone, Debug)]
@@ -26,20 +26,33 @@ pub(crate) struct Opened {
     schema: SchemaRef,
     /// The number of its rows, if its metadata contain it.
     pub(crate) rows: Option<u64>,
+    /// The fields that have only empty objects, which Parquet does not support. They are not read.
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Opened {
     /// Reads the schema and statistics of a file.
-    pub(crate) async fn new(context: &SessionContext, input: Input) -> Result<Self, Failure> {
+    pub(crate) async fn new(context: &SessionContext, input: Input, csv: CsvTypes) -> Result<Self, Failure> {
         let state = context.state();
         let store = context.runtime_env().object_store(&input.store)?;
-        let format = input.format.reader();
+        let format = input.format.reader(csv);
         let cannot = |error| Failure::Usage(format!("cannot read {}: {}", input.name, line(&error)));
         let schema = format.infer_schema(&state, &store, std::slice::from_ref(&input.meta)).await.map_err(cannot)?;
+        let mut left_out = Vec::new();
+        let fields: Fields = schema.fields().iter().filter_map(|field| filled(field, &mut left_out)).collect();
+        let schema = Arc::new(Schema::new(fields));
         let cannot = |error| Failure::Usage(format!("cannot read {}: {}", input.name, line(&error)));
         let known = format.infer_stats(&state, &store, schema.clone(), &input.meta).await.map_err(cannot)?;
         let rows = known.num_rows.get_value().map(|&rows| rows as u64);
-        Ok(Self { input, schema, rows })
+        Ok(Self { input, schema, rows, left_out })
+    }
+
+    /// Says on standard error which fields are not read.
+    pub(crate) fn note(&self) {
+        if !self.left_out.is_empty() {
+            let (file, fields) = (&self.input.name, self.left_out.join(", "));
+            eprintln!("note: {file}: left out, since it has only empty objects: {fields}");
+        }
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -50,6 +63,32 @@ impl Opened {
     pub(crate) fn kind(&self, name: &str) -> Option<&DataType> {
         self.schema.column_with_name(name).map(|(_, field)| field.data_type())
     }
+}
+
+/// A field without the objects in it that are always empty; `None` if nothing is left. Adds their names to `left_out`.
+fn filled(field: &FieldRef, left_out: &mut Vec<String>) -> Option<FieldRef> {
+    let kind = match field.data_type() {
+        DataType::Struct(fields) => {
+            let some: Fields = fields.iter().filter_map(|field| filled(field, left_out)).collect();
+            if some.is_empty() {
+                left_out.push(field.name().clone());
+                return None;
+            }
+            DataType::Struct(some)
+        }
+        DataType::List(items) => {
+            let before = left_out.len();
+            let Some(items) = filled(items, left_out) else {
+                // Its items have no name of their own.
+                left_out.truncate(before);
+                left_out.push(field.name().clone());
+                return None;
+            };
+            DataType::List(items)
+        }
+        _ => return Some(field.clone()),
+    };
+    Some(Arc::new(field.as_ref().clone().with_data_type(kind)))
 }
 
 /// The columns of all files together.
@@ -165,7 +204,8 @@ impl TableProvider for Table {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let Input { format, store, .. } = &self.files[0].input;
-        let reader = format.reader();
+        // The types are known.
+        let reader = format.reader(CsvTypes::Text);
         let files = self.files.iter().map(|file| {
             let name = ScalarValue::Utf8(Some(file.input.name.clone()));
             PartitionedFile::new_from_meta(file.input.meta.clone()).with_partition_values(vec![name])

@@ -93,9 +93,10 @@ impl Folder {
         of.last().is_some_and(|&(&(_, index), &last)| last && of.len() == index + 1)
     }
 
-    /// Whether a part exists.
-    pub(crate) fn has(&self, file: usize, index: usize) -> bool {
-        self.parts.contains_key(&(file, index))
+    /// The path of a part, if it exists.
+    pub(crate) fn part(&self, file: usize, index: usize) -> Option<PathBuf> {
+        let last = *self.parts.get(&(file, index))?;
+        Some(self.place(file, index, last))
     }
 
     /// The path of a part.

@@ -26,6 +26,28 @@ pub(crate) struct Input {
     pub(crate) format: Format,
 }
 
+impl Input {
+    /// Whether this is the file at a path, under any names.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let own = Path::new(&self.name);
+        #[cfg(unix)]
+        if let (Ok(own), Ok(other)) = (own.metadata(), path.metadata()) {
+            use std::os::unix::fs::MetadataExt;
+            return (own.dev(), own.ino()) == (other.dev(), other.ino());
+        }
+        matches!((own.canonicalize(), path.canonicalize()), (Ok(own), Ok(other)) if own == other)
+    }
+}
+
+/// The types of the columns of CSV files, which do not say them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CsvTypes {
+    /// Text, as it is written: zeros before a number and the digits of long ones are kept.
+    Text,
+    /// Inferred from all rows: numbers and dates can be computed with.
+    Inferred,
+}
+
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
@@ -64,8 +86,8 @@ impl Format {
         Some(Self { layout, compression })
     }
 
-    /// Returns the engine's reader. The types of columns are inferred from all rows.
-    pub(crate) fn reader(self) -> Arc<dyn FileFormat> {
+    /// Returns the engine's reader. The types of the columns of JSON lines are inferred from all rows.
+    pub(crate) fn reader(self, csv: CsvTypes) -> Arc<dyn FileFormat> {
         let compression = FileCompressionType::from(self.compression);
         match self.layout {
             Layout::Parquet => Arc::new(ParquetFormat::default()),
@@ -77,7 +99,8 @@ impl Format {
                     .with_delimiter(delimiter)
                     .with_has_header(true)
                     .with_newlines_in_values(true)
-                    .with_schema_infer_max_rec(usize::MAX)
+                    // With 0 all columns are text.
+                    .with_schema_infer_max_rec(if csv == CsvTypes::Text { 0 } else { usize::MAX })
                     .with_file_compression_type(compression),
             ),
         }
@@ -91,10 +114,14 @@ pub(crate) async fn inputs(
     output: Option<&Path>,
 ) -> Result<Vec<Input>, Failure> {
     let output = output.and_then(|path| path.canonicalize().ok());
+    let is_output = |input: &Input| {
+        let path = Path::new(&input.name);
+        output.as_ref().is_some_and(|output| path.canonicalize().is_ok_and(|path| path.starts_with(output)))
+    };
     let mut all: Vec<Input> = Vec::new();
     for argument in asked {
         let mut found = files(context, argument).await?;
-        found.retain(|input| output.as_ref().is_none_or(|output| !Path::new(&input.name).starts_with(output)));
+        found.retain(|input| !is_output(input));
         if found.is_empty() {
             return Err(Failure::Usage(format!(
                 "no file of documents at {argument}: names end in .parquet, .jsonl, .ndjson, .json, .csv or .tsv, all \

@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::inputs::Input;
 use crate::options::Options;
 
-pub(crate) const FORMAT: &str = "verdigris-scan-3";
+pub(crate) const FORMAT: &str = "verdigris-scan-4";
 
 /// Written when a scan starts, and compared when it is resumed.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

@@ -17,6 +17,8 @@ pub(crate) struct FilePart {
     pub(crate) index: usize,
     /// Whether it is the last part of the file.
     pub(crate) last: bool,
+    /// Whether the rows after it cannot be read.
+    pub(crate) is_cut: bool,
     pub(crate) batches: Vec<RecordBatch>,
 }
 
@@ -95,6 +97,7 @@ impl PartReader {
         let last = self.next.is_none() && self.fault.is_none();
         self.done = last;
         self.index += 1;
-        Some(Ok(FilePart { index: self.index - 1, last, batches }))
+        let is_cut = self.next.is_none() && self.fault.is_some();
+        Some(Ok(FilePart { index: self.index - 1, last, is_cut, batches }))
     }
 }

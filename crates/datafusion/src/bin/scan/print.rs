@@ -4,6 +4,7 @@ use std::io::{BufWriter, StdoutLock, Write, stdout};
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Float64Type, UInt64Type};
+use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::LineDelimitedWriter;
 use datafusion::error::DataFusionError;
 use verdigris_detector::Column;
@@ -75,11 +76,15 @@ impl Printer {
 /// Prints an object per row.
 pub(crate) fn json(out: &mut impl Write, batches: &[RecordBatch]) -> Result<(), Failure> {
     let mut writer = LineDelimitedWriter::new(out);
-    for batch in batches {
-        writer.write(batch).map_err(DataFusionError::from)?;
+    batches.iter().try_for_each(|batch| writer.write(batch)).and_then(|()| writer.finish()).map_err(failed)
+}
+
+/// The error of an output that cannot be written, or of a value that cannot be printed.
+fn failed(error: ArrowError) -> Failure {
+    match error {
+        ArrowError::IoError(_, error) => Failure::Output(error),
+        error => Failure::Query(DataFusionError::from(error)),
     }
-    writer.finish().map_err(DataFusionError::from)?;
-    Ok(())
 }
 
 /// Replaces control characters, so that the text stays on one line and cannot disturb a terminal.

@@ -1,6 +1,6 @@
 //! SQL queries of the table of all documents.
 
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::SessionContext;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::TryStreamExt;
 use indicatif::ProgressBar;
-use tokio::runtime::Handle;
-use tokio::task::block_in_place;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use verdigris_datafusion::Keys;
 
 use crate::documents::{Columns, Opened, documents};
 use crate::error::Failure;
 use crate::folder::parquet;
-use crate::inputs::Input;
+use crate::inputs::{CsvTypes, Input};
 use crate::options::Options;
 use crate::print::json;
 use crate::progress::progress;
@@ -33,7 +33,7 @@ pub(crate) async fn query(
     inputs: Vec<Input>,
 ) -> Result<ExitCode, Failure> {
     if let Some(path) = options.output.as_deref().filter(|path| path.exists()) {
-        let is_read = path.canonicalize().is_ok_and(|path| inputs.iter().any(|input| path == Path::new(&input.name)));
+        let is_read = inputs.iter().any(|input| input.is_at(path));
         if path.is_dir() || is_read || !options.force {
             let why =
                 if path.is_dir() { "is a folder" } else { "exists already; --force replaces it if it is not an input" };
@@ -43,7 +43,10 @@ pub(crate) async fn query(
     verdigris_datafusion::register(context, &Arc::new(keys.judges(options.level)?));
     let mut files = Vec::with_capacity(inputs.len());
     for input in inputs {
-        files.push(Opened::new(context, input).await?);
+        files.push(Opened::new(context, input, CsvTypes::Inferred).await?);
+    }
+    if !options.quiet {
+        files.iter().for_each(Opened::note);
     }
     let columns = Columns::of(&files)?;
     context.register_table("documents", documents(context, &columns, &files)?.into_view())?;
@@ -53,7 +56,7 @@ pub(crate) async fn query(
     let mut rows = answer.execute_stream().await?;
     let bar = progress(options.quiet, None);
     if let Some(path) = &options.output {
-        block_in_place(|| write(path, rows, &bar))?;
+        write(path, rows, &bar).await?;
         bar.finish_and_clear();
         return Ok(ExitCode::SUCCESS);
     }
@@ -75,14 +78,29 @@ pub(crate) async fn query(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes rows as one Parquet file, which appears when all are written.
-fn write(path: &Path, mut rows: SendableRecordBatchStream, bar: &ProgressBar) -> Result<(), Failure> {
-    let engine = Handle::current();
-    parquet(path, rows.schema(), |writer| {
-        while let Some(batch) = engine.block_on(rows.next()).transpose()? {
-            writer.write(&batch).map_err(Failure::write_parquet(path))?;
-            bar.inc(batch.num_rows() as u64);
+/// Writes rows as one Parquet file, which appears when all are written. If this is dropped, the file is removed.
+async fn write(path: &Path, mut rows: SendableRecordBatchStream, bar: &ProgressBar) -> Result<(), Failure> {
+    let (send, mut receive) = mpsc::channel::<Option<RecordBatch>>(1);
+    let (path, schema) = (path.to_owned(), rows.schema());
+    let written = spawn_blocking(move || {
+        parquet(&path, schema, |writer| {
+            loop {
+                match receive.blocking_recv() {
+                    Some(Some(batch)) => writer.write(&batch).map_err(Failure::write_parquet(&path))?,
+                    Some(None) => return Ok(()),
+                    None => return Err(Failure::Usage("the query was stopped".into())),
+                }
+            }
+        })
+    });
+    while let Some(batch) = rows.try_next().await? {
+        let count = batch.num_rows() as u64;
+        // It ends early only if it failed, with the error below.
+        if send.send(Some(batch)).await.is_err() {
+            break;
         }
-        Ok(())
-    })
+        bar.inc(count);
+    }
+    let _ = send.send(None).await;
+    written.await.map_err(io::Error::other)?
 }

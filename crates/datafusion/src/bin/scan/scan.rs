@@ -1,6 +1,7 @@
 //! Verdicts for all documents: parts are read, judged and written.
 
-use std::fs::File;
+use std::cmp::Ordering;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use verdigris_detector::Column;
 use crate::documents::{Columns, Opened, documents};
 use crate::error::{Failure, line};
 use crate::folder::{Folder, parquet};
-use crate::inputs::Input;
+use crate::inputs::{CsvTypes, Input};
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::parts::{FilePart, parts};
@@ -66,6 +67,9 @@ pub(crate) async fn scan(
     let readable: Vec<Opened> = files.iter().map(|(_, file)| file.clone()).collect();
     if let (true, Some(first)) = (readable.is_empty(), unreadable.first()) {
         return Err(Failure::Usage(first.error.clone()));
+    }
+    if !options.quiet {
+        readable.iter().for_each(Opened::note);
     }
     let columns = Columns::of(&readable)?;
     let text = find_text(&options.text_column, &columns, &readable)?;
@@ -195,7 +199,7 @@ async fn open(context: &SessionContext, inputs: Vec<Input>) -> (Vec<(usize, Open
     let (mut files, mut unreadable) = (Vec::new(), Vec::new());
     for (index, input) in inputs.into_iter().enumerate() {
         let file = input.name.clone();
-        match Opened::new(context, input).await {
+        match Opened::new(context, input, CsvTypes::Text).await {
             Ok(opened) => files.push((index, opened)),
             Err(error) => {
                 let error = format!("{error}; it is skipped: repair it, and scan it into another folder");
@@ -273,18 +277,28 @@ impl Work {
     }
 
     fn part(&self, file: usize, part: FilePart) -> Result<Done, Failure> {
-        let FilePart { index, last, batches } = part;
+        let FilePart { index, last, is_cut, batches } = part;
         let documents: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        if let Some(folder) = self.folder.as_ref().filter(|folder| folder.has(file, index)) {
-            let path = folder.place(file, index, last);
-            let tally = self.tally_of(&path)?;
-            if tally.documents != documents as u64 {
-                return Err(Failure::Usage(format!(
-                    "{} was split differently by another version of the program: write to a new folder",
-                    path.display()
-                )));
+        let before = self.folder.as_ref().and_then(|folder| Some((folder, folder.part(file, index)?)));
+        if let Some((folder, path)) = &before {
+            let tally = self.tally_of(path)?;
+            // Where a file could not be read further, now or then, the longer part counts.
+            match tally.documents.cmp(&(documents as u64)) {
+                Ordering::Less => {}
+                Ordering::Greater if !is_cut => {
+                    return Err(Failure::Usage(format!(
+                        "{} was split differently by another version of the program: write to a new folder",
+                        path.display()
+                    )));
+                }
+                order => {
+                    let place = folder.place(file, index, last);
+                    if order.is_eq() && *path != place {
+                        fs::rename(path, &place).map_err(Failure::write(&place))?;
+                    }
+                    return Ok(Done { tally, bytes: 0, resumed: true, rows: Vec::new() });
+                }
             }
-            return Ok(Done { tally, bytes: 0, resumed: true, rows: Vec::new() });
         }
         let (mut tally, mut bytes) = (Tally::default(), 0);
         let mut judged = Vec::with_capacity(batches.len());
@@ -302,6 +316,9 @@ impl Work {
             parquet(&path, self.schema.clone(), |writer| {
                 judged.iter().try_for_each(|batch| writer.write(batch)).map_err(Failure::write_parquet(&path))
             })?;
+            if let Some((_, cut)) = before.filter(|(_, cut)| *cut != path) {
+                fs::remove_file(&cut).map_err(Failure::write(&cut))?;
+            }
         }
         Ok(Done { tally, bytes, resumed: false, rows: if self.folder.is_none() { judged } else { Vec::new() } })
     }
