@@ -361,4 +361,17 @@ fn a_page_that_rebinds_its_name_is_refused() {
     // The page itself is not served under another name either.
     let page = server.raw(b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").unwrap();
     assert_eq!(page.status, 403);
+    // Probes use an address, and so may clients with an API key, which a page does not have.
+    let get = |server: &Server, path: &str, more: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: 10.0.0.7:8000\r\nConnection: close\r\n{more}\r\n");
+        server.raw(request.as_bytes()).expect("an answer").status
+    };
+    assert_eq!((get(&server, "/health", ""), get(&server, "/v1/models", "")), (200, 403));
+    let folder = Folder::with_key();
+    folder.write("api-keys", "ann 0123456789abcdef\n");
+    let server = Server::start(&folder, &["--allowed-host", "models.lan", "--api-key-file", "api-keys"]);
+    let key = "Authorization: Bearer 0123456789abcdef\r\n";
+    assert_eq!(get(&server, "/v1/models", key), 200);
+    assert_eq!(get(&server, "/v1/models", "Authorization: Bearer 0123456789abcdeg\r\n"), 403);
+    assert_eq!(get(&server, "/v1/models", &format!("{key}Origin: http://10.0.0.7:8000\r\n")), 403);
 }

@@ -1,5 +1,6 @@
 //! The metrics at `/metrics`, as OpenMetrics text, with the meanings of vLLM's metrics of the same names.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -38,6 +39,7 @@ pub(crate) struct Metrics {
     manifests: Family<Label, Counter>,
     finished: Family<Label, Counter>,
     rejected: Family<Label, Counter>,
+    broken: Family<Label, Counter>,
     loads: Family<OfName, Counter>,
     prompt_tokens: Counter,
     generation_tokens: Counter,
@@ -115,6 +117,7 @@ impl Default for Metrics {
         let (queue, prefill, per_token, writing) = (times(), times(), times(), times());
         let (requests, marks, finished, rejected) =
             (Family::default(), Family::default(), Family::default(), Family::default());
+        let broken = Family::default();
         let (manifests, loads) = (Family::default(), Family::default());
         let (prompt_tokens, generation_tokens) = (Counter::default(), Counter::default());
         let of_model = OfModel::default();
@@ -129,6 +132,8 @@ impl Default for Metrics {
         );
         let help = "Requests refused with status 429 or 503, by the code of the refusal";
         registry.register("admission_rejections", help, rejected.clone());
+        let help = "Streams that ended with an error, which their status does not show, by its code";
+        registry.register("stream_errors", help, broken.clone());
         registry.register("model_loads", "Models loaded, by name", loads.clone());
         let help = "From the first piece of a text to its end, per token after the first";
         registry.register("request_time_per_output_token_seconds", help, per_token.clone());
@@ -149,6 +154,7 @@ impl Default for Metrics {
             manifests,
             finished,
             rejected,
+            broken,
             loads,
             prompt_tokens,
             generation_tokens,
@@ -200,6 +206,11 @@ impl Metrics {
         }
     }
 
+    /// Counts a stream that ended with an error.
+    pub(crate) fn broke(&self, code: &'static str) {
+        self.broken.get_or_create(&[("code", code)]).inc();
+    }
+
     /// Counts a model that was loaded.
     pub(crate) fn loaded(&self, model: &str) {
         self.loads.get_or_create(&OfName { model: model.into() }).inc();
@@ -214,7 +225,7 @@ impl Metrics {
     /// Starts the clock of an answer, which runs until it is dropped.
     pub(crate) fn clock(self: &Arc<Self>) -> Clock {
         let now = Instant::now();
-        Clock { metrics: self.clone(), begun: now, turn: None, first: now, last: now, pieces: 0 }
+        Clock { metrics: self.clone(), begun: now, turn: None, texts: BTreeMap::new() }
     }
 }
 
@@ -224,9 +235,8 @@ pub(crate) struct Clock {
     begun: Instant,
     /// When the first text had its turn.
     turn: Option<Instant>,
-    first: Instant,
-    last: Instant,
-    pieces: u64,
+    /// When each text had its first and its last piece.
+    texts: BTreeMap<usize, (Instant, Instant)>,
 }
 
 impl Clock {
@@ -237,21 +247,22 @@ impl Clock {
         self.turn.get_or_insert(now);
     }
 
-    /// Records that a piece has arrived.
-    pub(crate) fn piece(&mut self) {
-        let (since, now) = (self.last, Instant::now());
-        let to = if self.pieces == 0 { &self.metrics.first_token } else { &self.metrics.between_pieces };
-        to.observe(now.duration_since(since).as_secs_f64());
-        if self.pieces == 0 {
-            self.first = now;
-            self.turn.iter().for_each(|turn| self.metrics.prefill.observe(now.duration_since(*turn).as_secs_f64()));
+    /// Records that a piece of a text has arrived.
+    pub(crate) fn piece(&mut self, number: usize) {
+        let now = Instant::now();
+        let observe = |times: &Histogram, since: Instant| times.observe(now.duration_since(since).as_secs_f64());
+        if self.texts.is_empty() {
+            observe(&self.metrics.first_token, self.begun);
+            self.turn.iter().for_each(|turn| observe(&self.metrics.prefill, *turn));
         }
-        (self.last, self.pieces) = (now, self.pieces + 1);
+        let times = self.texts.entry(number);
+        let times = times.and_modify(|(_, last)| observe(&self.metrics.between_pieces, *last)).or_insert((now, now));
+        times.1 = now;
     }
 
     /// Records that a text of `tokens` tokens has ended.
-    pub(crate) fn text(&self, tokens: usize) {
-        let seconds = self.first.elapsed().as_secs_f64();
+    pub(crate) fn text(&self, number: usize, tokens: usize) {
+        let seconds = self.texts.get(&number).map_or(0.0, |(first, _)| first.elapsed().as_secs_f64());
         self.metrics.writing.observe(seconds);
         if tokens > 1 {
             self.metrics.per_token.observe(seconds / (tokens - 1) as f64);
@@ -277,6 +288,23 @@ mod tests {
         words.filter(|word| word.starts_with("verdigris_")).collect()
     }
 
+    /// Pieces of texts that are written side by side are those of their own text.
+    #[test]
+    fn each_text_has_its_own_times() {
+        let metrics: Arc<Metrics> = Arc::default();
+        let mut clock = metrics.clock();
+        [0, 1, 0, 2, 1, 1].into_iter().for_each(|number| clock.piece(number));
+        (0..3).for_each(|number| clock.text(number, 2));
+        let text = metrics.text((1, Statistics::default()));
+        for line in [
+            "inter_token_latency_seconds_count 3",
+            "time_to_first_token_seconds_count 1",
+            "request_decode_time_seconds_count 3",
+        ] {
+            assert!(text.contains(&format!("verdigris_{line}\n")), "{line}: {text}");
+        }
+    }
+
     /// A metric that does not exist is not an error for Prometheus and Grafana: an alert for it never fires.
     #[test]
     fn alerts_and_the_dashboard_name_exported_metrics_only() {
@@ -287,6 +315,7 @@ mod tests {
         metrics.signed("failed");
         metrics.finished("stop");
         metrics.refused(503, Some("overloaded"));
+        metrics.broke("request_timeout");
         metrics.loaded("chat");
         let text = metrics.text((1, Statistics::default()));
         let exported = names(text.lines().filter(|line| !line.starts_with('#')));

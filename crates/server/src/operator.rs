@@ -70,15 +70,17 @@ impl Operator {
     /// # Errors
     /// If one of them cannot be used; then nothing changes, except for the audit log.
     pub(crate) async fn reload(&self, models: &Models) -> Result<(), ReloadError> {
-        if let Some(audit) = &self.audit {
-            audit.reopen().await?;
-        }
+        // Keys are read whatever becomes of the log: one of them may have leaked.
+        let reopened = match &self.audit {
+            Some(audit) => audit.reopen().await,
+            None => Ok(()),
+        };
         let api_keys = self.secrets().api_keys.reloaded()?;
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
         let models = models.all().map(|(_, model)| (model.name(), model.reader())).collect::<Vec<_>>();
         let secrets = Arc::new(Secrets::new(self.key.clone(), ring, api_keys, &models)?);
         *self.secrets.write().unwrap_or_else(PoisonError::into_inner) = secrets;
-        Ok(())
+        Ok(reopened?)
     }
 
     fn secrets(&self) -> Arc<Secrets> {
@@ -95,6 +97,11 @@ impl Operator {
         let keys = &secrets.api_keys;
         let holder = keys.holder(authorization).or_else(|| keys.holder_of(api_key?));
         holder.map(|(name, rights)| (name.clone(), rights))
+    }
+
+    /// Whether requests need an API key.
+    pub(crate) fn has_api_keys(&self) -> bool {
+        !self.secrets().api_keys.is_open()
     }
 
     /// Whether there is at most one tenant.
@@ -191,10 +198,19 @@ impl Secrets {
         let secrets = Self { keys: Keys::of_models(key.as_ref(), ring, models)?, api_keys };
         let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
         if secrets.has_keys() {
-            for name in secrets.api_keys.names() {
+            let everyone = secrets.api_keys.is_open().then_some("");
+            for name in secrets.api_keys.names().chain(everyone) {
                 for (keys, (model, _)) in secrets.keys.iter().zip(models) {
-                    if keys.writer(name, today).is_none() {
-                        tracing::warn!(tenant = name, model, "this tenant has no key today: its requests are refused");
+                    if keys.writer(name, today).is_some() {
+                        continue;
+                    }
+                    match name {
+                        "" => tracing::warn!(model, "no key is valid today: all requests are refused"),
+                        _ => tracing::warn!(
+                            tenant = name,
+                            model,
+                            "this tenant has no key today: its requests are refused"
+                        ),
                     }
                 }
             }

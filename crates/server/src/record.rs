@@ -62,7 +62,10 @@ impl Record {
     /// Notes that a stream ends with an error, which its status does not show.
     pub(crate) fn failed(&self, refusal: &Refusal) {
         self.service.metrics.refused(refusal.status, refusal.code);
-        refusal.code.iter().for_each(|code| self.report.fail(code));
+        if let Some(code) = refusal.code {
+            self.service.metrics.broke(code);
+            self.report.fail(code);
+        }
     }
 
     /// Adds a text that has ended; `usage` is that of the answer so far.

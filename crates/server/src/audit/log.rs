@@ -169,7 +169,12 @@ impl Lines {
 
     /// Appends lines, all or none.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        let about = self.file.metadata()?;
+        let mut about = self.file.metadata()?;
+        // Lines in a file without a name would be lost.
+        if is_removed(&about) {
+            *self = Self::open(self.path.clone())?;
+            about = self.file.metadata()?;
+        }
         let tear: &[u8] = if self.is_torn { b"\n" } else { b"" };
         let written = self.file.write_all(&[tear, lines].concat()).and_then(|()| self.file.sync_data());
         self.is_torn = match &written {
@@ -200,6 +205,20 @@ impl Lines {
             }
         }
         #[cfg(not(unix))]
+        false
+    }
+}
+
+/// Whether a file has lost its last name.
+fn is_removed(about: &std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        about.nlink() == 0
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = about;
         false
     }
 }
@@ -246,6 +265,23 @@ mod tests {
             std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions()) & 0o777,
             0o600
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_was_removed_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let log = AuditLog::open(&path).unwrap();
+        runtime().block_on(async {
+            log.enter(&1).await.unwrap();
+            std::fs::remove_file(&path).unwrap();
+            log.enter(&2).await.unwrap();
+            assert_eq!(numbers(&path), [2]);
+            // Without its folder a line cannot be written.
+            std::fs::remove_dir_all(folder.path()).unwrap();
+            assert!(log.enter(&3).await.is_err());
+        });
     }
 
     #[cfg(unix)]

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use super::{cors, host, page, read_body, report_keys};
 use crate::access::Rights;
 use crate::caller::{Caller, REQUEST_ID, Report, Reported, request_id};
+use crate::metrics::Metrics;
 use crate::protocol::Refusal;
 use crate::protocol::refusal::ErrorShape;
 use crate::protocol::unknown::Unknown;
@@ -47,6 +48,7 @@ pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, 
         is_whole: false,
         unknown: if service.options.strict { Unknown::refused() } else { Unknown::ignored() },
         body: None,
+        metrics: service.metrics.clone(),
     };
     let shape = ErrorShape::of(request.uri().path(), request.headers().contains_key("anthropic-version"));
     let mut response = match line.admitted(&service, request).await {
@@ -100,7 +102,11 @@ struct LogLine {
     unknown: Unknown,
     /// The memory that the body is charged for, until the answer ends.
     body: Option<Share>,
+    metrics: Arc<Metrics>,
 }
+
+/// The status in the metrics of a request whose client left before there was an answer, as in other servers.
+const LEFT: u16 = 499;
 
 impl LogLine {
     /// Returns the request with its body read, if it may be answered.
@@ -112,11 +118,16 @@ impl LogLine {
             return Err(Refusal::new(431, "headers_too_large", message));
         }
         let is_shared = cors::is_allowed(&options.cors, request.headers());
-        host::check(request.headers(), request.uri(), options.address.ip(), &options.allowed_hosts, is_shared)?;
         let holder = {
             let text = |name| request.headers().get(name).and_then(|header: &HeaderValue| header.to_str().ok());
             service.operator.holder(text(header::AUTHORIZATION), text(X_API_KEY))
         };
+        // A page that points its name to this machine has no API key, and learns nothing from the health.
+        let is_safe = request.uri().path() == "/health"
+            || holder.is_some() && service.operator.has_api_keys() && !request.headers().contains_key(header::ORIGIN);
+        if !is_safe {
+            host::check(request.headers(), request.uri(), options.address.ip(), &options.allowed_hosts, is_shared)?;
+        }
         self.tenant = holder.as_ref().map(|(tenant, _)| tenant.clone());
         let is_stranger = holder.is_none();
         let (tenant, rights) = match holder {
@@ -193,6 +204,9 @@ fn late(after: Duration) -> Refusal {
 
 impl Drop for LogLine {
     fn drop(&mut self) {
+        if self.status == 0 {
+            self.metrics.answered(&self.route, LEFT);
+        }
         // Probes arrive every few seconds, and are of interest only if they fail.
         if self.status < 400 && PROBES.contains(&&*self.route) {
             return;

@@ -193,7 +193,7 @@ impl Generation {
                     self.usage.prompt_time = self.arrived.elapsed();
                 }
                 if matches!(piece, Piece::Text(_) | Piece::Reasoning(_)) {
-                    self.clock.piece();
+                    self.clock.piece(number);
                 }
                 self.record.piece();
                 Ok((number, piece))
@@ -243,7 +243,7 @@ impl Generation {
         self.usage.reasoning += choice.written.reasoning_tokens;
         self.service.metrics.tokens(prompt, written);
         self.service.metrics.marked(choice.mark.status);
-        self.clock.text(written);
+        self.clock.text(number, written);
         if self.is_signed && !choice.content.text.is_empty() {
             let (model, text) = (self.service.entry(self.model.id).name(), &choice.content.text);
             let signing = self.service.manifests.sign(model, text, self.key.clone(), &self.tenant, &self.request_id);
