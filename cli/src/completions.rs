@@ -78,13 +78,13 @@ fn in_fish(script: &str) -> String {
 
 /// The action of an option comes after the name of its value.
 fn in_zsh(script: &str) -> String {
-    const ACTION: &str = ":_files'";
+    const ACTIONS: [&str; 2] = [":_files'", ":_default'"];
     let names = format!(r#":{{_files; compadd -- ${{(f)"$({NAMES} 2>/dev/null)"}}}}'"#);
     let mut changed = String::with_capacity(script.len() * 2);
     for line in script.lines() {
         let is_of = |name: &str| line.contains(&format!("--{name}=[")) || name == "model" && line.contains("'-m+[");
         match MODELS.iter().any(|name| is_of(name)) {
-            true => changed += &line.replace(ACTION, &names),
+            true => changed += &ACTIONS.iter().fold(line.to_owned(), |line, action| line.replace(action, &names)),
             false => changed += line,
         }
         changed.push('\n');

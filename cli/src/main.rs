@@ -193,12 +193,14 @@ fn main() -> ExitCode {
             Err(lost) => return failed(&lost.into()),
         },
     };
-    let (format, told) = match &arguments.command {
+    match &arguments.command {
         #[cfg(feature = "serve")]
-        Command::Serve(serve) => serve.log(),
-        _ => (log::LogFormat::Text, "error"),
-    };
-    log::begin(format, told);
+        Command::Serve(serve) => {
+            let (format, usual) = serve.log();
+            serve::unblocked_log::begin(format, usual);
+        }
+        _ => log::begin(log::LogFormat::Text, "error"),
+    }
     if matches!(arguments.command, Command::Generate(_) | Command::Mark(_) | Command::Convert(_) | Command::Train(_)) {
         interrupt::clean_up(None);
     }
@@ -247,6 +249,8 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run(commands()),
         Command::Man(man) => man.run(commands()),
     };
+    #[cfg(feature = "serve")]
+    serve::unblocked_log::flush();
     // Output without a final line end is written here, which can fail.
     match result.and_then(|code| Ok(std::io::stdout().flush().map(|()| code)?)) {
         Ok(code) => code,

@@ -6,11 +6,13 @@ mod manifests;
 mod models;
 mod probe;
 pub(crate) mod settings;
+pub(crate) mod unblocked_log;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
@@ -214,6 +216,10 @@ impl Serve {
             return Ok(probe::run(SocketAddr::new(self.host, self.port)));
         }
         self.run.begin()?;
+        let is_hung_up = Arc::new(AtomicBool::new(false));
+        // A reload that is asked for while the models are loaded must not end the program.
+        #[cfg(unix)]
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, is_hung_up.clone());
         let api_keys = self.api_key_file.as_deref().map(ApiKeys::load).transpose()?.unwrap_or_default();
         let key = self.key.as_deref().map(Key::load).transpose()?;
         let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
@@ -265,20 +271,27 @@ impl Serve {
         let unmarked = key.is_none() && options.ring.is_none();
         let readable = self.api_key_file.as_deref().and_then(readable);
         let (quiet, log) = (self.run.quiet, self.log_format);
-        verdigris_server::serve(models, key, options, |address| match log {
-            LogFormat::Text if quiet => (),
-            LogFormat::Text => {
-                eprintln!("listening at http://{address}");
-                if unmarked {
-                    headed("warning", "without --key or --ring no answer is marked");
+        verdigris_server::serve(models, key, options, |address| {
+            match log {
+                LogFormat::Text if quiet => (),
+                LogFormat::Text => {
+                    eprintln!("listening at http://{address}");
+                    if unmarked {
+                        headed("warning", "without --key or --ring no answer is marked");
+                    }
+                    unstamped.into_iter().for_each(|said| headed("warning", said));
+                    readable.into_iter().for_each(|said| headed("warning", said));
                 }
-                unstamped.into_iter().for_each(|said| headed("warning", said));
-                readable.into_iter().for_each(|said| headed("warning", said));
+                LogFormat::Json => {
+                    tracing::info!(%address, "listening at http://{address}");
+                    unstamped.into_iter().for_each(|said| tracing::warn!("{said}"));
+                    readable.into_iter().for_each(|said| tracing::warn!("{said}"));
+                }
             }
-            LogFormat::Json => {
-                tracing::info!(%address, "listening at http://{address}");
-                unstamped.into_iter().for_each(|said| tracing::warn!("{said}"));
-                readable.into_iter().for_each(|said| tracing::warn!("{said}"));
+            // Now it is heard by the server.
+            #[cfg(unix)]
+            if is_hung_up.load(Ordering::Relaxed) {
+                let _ = signal_hook::low_level::raise(signal_hook::consts::SIGHUP);
             }
         })?;
         Ok(ExitCode::SUCCESS)

@@ -237,6 +237,60 @@ fn who_waits_too_long_for_the_first_token_is_told_to_come_again() {
     assert!(stream.status == 200 && stream.text.contains("queue_timeout"), "{stream:?}");
     let metrics = server.get("/metrics").text;
     assert!(metrics.contains("admission_rejections_total{reason=\"queue_timeout\"} 2"), "{metrics}");
+    assert!(metrics.contains("stream_errors_total{code=\"queue_timeout\"} 1"), "{metrics}");
+}
+
+/// A log that is no longer read stops no request, and the server still ends.
+#[cfg(unix)]
+#[test]
+fn a_log_that_is_not_read_stops_nothing() {
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpStream;
+
+    let folder = Folder::new();
+    let mut child = folder.command(&["serve", "--port", "0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    let listens = |line: &String| line.contains("listening at http://");
+    let line = log.by_ref().map(Result::unwrap).find(listens).unwrap();
+    let address = line.split("http://").nth(1).unwrap();
+    // More than a pipe holds.
+    for _ in 0..600 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(child.wait().unwrap().success());
+    drop(log);
+}
+
+/// A client that leaves before there is an answer is counted.
+#[test]
+fn a_client_that_leaves_is_counted() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let endless = json!({"prompt": "The", "n": 64, "max_tokens": 2000, "ignore_eos": true});
+    let running = server.ask("/v1/completions", &endless);
+    let metrics = || server.get("/metrics").text;
+    until(|| metrics().contains("verdigris_num_requests_running 64"), metrics);
+    drop(running);
+    until(|| metrics().contains(r#"requests_total{route="/v1/completions",status="499"} 1"#), metrics);
+}
+
+/// Without API keys every client is the same tenant.
+#[test]
+fn a_server_without_a_key_for_today_says_so() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("ring")).unwrap();
+    folder.run(&["key", "new", "ring/late.key", "--valid-from", "2999-01-01"]).done();
+    let server = Server::start(&folder, &["--ring", "ring"]);
+    let said = || server.log().iter().any(|line| line.contains("no key is valid today: all requests are refused"));
+    until(said, || format!("{:?}", server.log()));
+    let answer = server.post("/v1/completions", &json!({"prompt": "a", "max_tokens": 1}));
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("no_key_today")));
 }
 
 /// A client that reads nothing is disconnected, and its pending output is dropped.
