@@ -18,8 +18,8 @@ const WAITING: usize = 10_000;
 /// The time that the last lines have to be written at the end of the program.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Starts the log, with the filter of `RUST_LOG`, or else `usual`. Lines for which there is no room are dropped, and
-/// their number is logged. [`flush`] writes the last lines.
+/// Starts the log, with the filter of `RUST_LOG`, or else `usual`. Lines without room are dropped, and their number is
+/// logged. [`flush`] writes the last lines.
 pub(crate) fn begin(format: LogFormat, usual: &str) {
     let (to, orders) = sync_channel(WAITING);
     let dropped = Arc::new(AtomicU64::new(0));

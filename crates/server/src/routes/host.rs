@@ -44,8 +44,8 @@ pub(super) fn check(
     if is_own || origin.is_some_and(|origin| allowed.iter().any(|name| name.eq_ignore_ascii_case(origin.host()))) {
         return Ok(());
     }
-    let message = "a browser sent this for a page of another site: use a page of this server, or another program; if it \
-                   is a page of this server behind a proxy, start the server with --allowed-host NAME";
+    let message = "a browser sent this for a page of another site: use a page of this server, or another program; for \
+                   a page of this server behind a proxy start it with --allowed-host NAME";
     Err(Refusal::new(403, "cross_site", message))
 }
 
