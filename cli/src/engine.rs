@@ -61,6 +61,7 @@ impl EngineSettings {
     }
 
     /// Whether an adapter is given.
+    #[cfg(feature = "serve")]
     pub(crate) fn has_adapter(&self) -> bool {
         self.adapter.is_some()
     }

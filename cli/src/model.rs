@@ -150,6 +150,7 @@ impl ModelOption {
     }
 
     /// Whether it is built in or at a path, so that nothing is fetched.
+    #[cfg(feature = "serve")]
     pub(crate) fn is_here(&self) -> bool {
         self.model.as_deref().is_none_or(|source| named(source).is_some() || source.exists())
     }

@@ -65,11 +65,13 @@ pub(crate) struct Signed {
 
 impl SignerOptions {
     /// Whether texts are to be signed.
+    #[cfg(feature = "serve")]
     pub(crate) fn is_given(&self) -> bool {
         self.c2pa_cert.is_some()
     }
 
     /// Whether signatures get a time stamp.
+    #[cfg(feature = "serve")]
     pub(crate) fn is_stamped(&self) -> bool {
         self.c2pa_timestamp.is_some()
     }
