@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+#[cfg(unix)]
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -216,8 +217,9 @@ impl Serve {
             return Ok(probe::run(SocketAddr::new(self.host, self.port)));
         }
         self.run.begin()?;
-        let is_hung_up = Arc::new(AtomicBool::new(false));
         // A reload that is asked for while the models are loaded must not end the program.
+        #[cfg(unix)]
+        let is_hung_up = Arc::new(AtomicBool::new(false));
         #[cfg(unix)]
         let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, is_hung_up.clone());
         let api_keys = self.api_key_file.as_deref().map(ApiKeys::load).transpose()?.unwrap_or_default();

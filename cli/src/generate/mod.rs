@@ -180,14 +180,13 @@ impl Generate {
             label.map(|label| Labels::new(label, &id, output.filter(|_| !self.json), several, self.force, &inputs));
         let labels = labels.transpose()?;
         if self.asked.payload == Some(PayloadChoice::New) {
-            let why = match self.ledger.file() {
-                None => "--payload new needs a ledger, which remembers the numbers: give --ledger FILE",
-                Some(_) if several || self.search.writes_all() => {
-                    "--payload new is one number for one text: write the texts one at a time, or give their number"
-                }
-                Some(_) => "",
-            };
-            if !why.is_empty() {
+            if self.ledger.file().is_none() {
+                let why = "--payload new needs a ledger, which remembers the numbers: give --ledger FILE";
+                return Err(Failure::Usage(why.into()));
+            }
+            if several || self.search.writes_all() {
+                let why =
+                    "--payload new is one number for one text: write the texts one at a time, or give their number";
                 return Err(Failure::Usage(why.into()));
             }
         }

@@ -85,18 +85,14 @@ fn write(format: LogFormat, orders: &Receiver<Order>, dropped: &AtomicU64) {
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
             let message = format!("{lost} lines of the log were dropped, since standard error was not read");
-            let time = Timestamp::now();
+            let (time, target) = (format!("{:.6}", Timestamp::now()), "verdigris::log");
             let line = match format {
-                LogFormat::Text => format!("{time:.6}  WARN verdigris::log: {message}\n"),
+                LogFormat::Text => format!("{time}  WARN {target}: {message}"),
                 LogFormat::Json => {
-                    let time = format!("{time:.6}");
-                    let line = json!({
-                        "timestamp": time, "level": "WARN", "message": message, "target": "verdigris::log",
-                    });
-                    format!("{line}\n")
+                    json!({ "timestamp": time, "level": "WARN", "message": message, "target": target }).to_string()
                 }
             };
-            out(line.as_bytes());
+            out(format!("{line}\n").as_bytes());
         }
     }
 }
